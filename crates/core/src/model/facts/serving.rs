@@ -89,14 +89,14 @@ fn trouble(job: &Job, pods: &[&Pod]) -> Option<StateReason> {
             // Kueue holds back single pods by a scheduling gate.
             _ if job.queued && reason == "SchedulingGated" => why("Queued", job.queue_words()),
             Some(node) => {
-                let progress = format!(
+                let release = format!(
                     "`gpuctl resume job {}/{} --anywhere` releases it",
                     job.namespace, job.name
                 );
                 why(
                     reason,
                     format!(
-                        "{}; its files are on {node}, {progress}",
+                        "{}; its files are on {node}, {release}",
                         scheduler_words(message)
                     ),
                 )

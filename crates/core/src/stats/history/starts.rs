@@ -266,18 +266,18 @@ mod tests {
             })
             .collect();
         let starts: Vec<&PastStart> = past.iter().collect();
-        let forecast = forecast(&starts, 0.0).unwrap();
+        let at_once = forecast(&starts, 0.0).unwrap();
         assert_eq!(
-            (forecast.p10, forecast.p50, forecast.p90, forecast.starts),
+            (at_once.p10, at_once.p50, at_once.p90, at_once.starts),
             (2.0, 10.0, 18.0, 19)
         );
         // A job that has waited 9 is compared with 10..=19, which had 1..=10 left: p·11 is 1.1, 5.5
         // and 9.9.
-        let forecast = forecast(&starts, 9.0).unwrap();
+        let waited = forecast(&starts, 9.0).unwrap();
         let near = |a: f64, b: f64| (a - b).abs() < 1e-9;
         assert!(
-            near(forecast.p10, 1.1) && near(forecast.p50, 5.5) && near(forecast.p90, 9.9),
-            "{forecast:?}"
+            near(waited.p10, 1.1) && near(waited.p50, 5.5) && near(waited.p90, 9.9),
+            "{waited:?}"
         );
         assert_eq!(forecast(&starts, 10.0), None, "nine are too few");
     }

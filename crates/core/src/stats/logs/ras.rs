@@ -277,9 +277,9 @@ mod tests {
                      comm  in group\n    0         1         4       7-8        32        32   RUNNING  INCOMPLETE\n\n";
         let communicator = "#0-0 (cf264af53edbe986) INCOMPLETE\n  Missing communicator data from 1 rank\n  The missing rank: 21\n\n";
         let tail = "Warnings\n========\n\nTIMEOUT\n  Encountered 2 communication timeouts while gathering communicator data\n";
-        let process = "  Process 3487984 on node 172.16.64.213 managing GPU 5\n\n";
+        let listed = "  Process 3487984 on node 172.16.64.213 managing GPU 5\n\n";
         let stopped = format!(
-            "{HEAD}{table}Errors\n======\n\nINCOMPLETE\n  Missing communicator data from 1 job process\n{process}{communicator}{tail}"
+            "{HEAD}{table}Errors\n======\n\nINCOMPLETE\n  Missing communicator data from 1 job process\n{listed}{communicator}{tail}"
         );
         let expected = RasReport {
             version: "2.27.3".to_owned(),
