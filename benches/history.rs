@@ -17,7 +17,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_core::stats::exporters::kube_state;
-use gpuctl_core::stats::exporters::kube_state::About;
+use gpuctl_core::stats::exporters::kube_state::PodQuery;
 use gpuctl_core::stats::exporters::query;
 use gpuctl_sandbox::{Cluster, Options, Persona};
 
@@ -198,9 +198,9 @@ fn query_hour(host: &str, end: i64) -> usize {
     let jobs: Vec<&str> = jobs.iter().map(String::as_str).collect();
     let about = [
         kube_state::requests(HOUR),
-        kube_state::about(About::PhasesEver, &pods, "pod", HOUR),
-        kube_state::about(About::Owners, &pods, "pod", HOUR),
-        kube_state::about(About::Jobs, &jobs, "job_name", HOUR),
+        kube_state::pod_facts(PodQuery::PhasesEver, &pods, "pod", HOUR),
+        kube_state::pod_facts(PodQuery::Owners, &pods, "pod", HOUR),
+        kube_state::pod_facts(PodQuery::Jobs, &jobs, "job_name", HOUR),
     ];
     thread::scope(|scope| {
         let samples = scope

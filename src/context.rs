@@ -11,7 +11,7 @@ use crate::config::{Config, KubeContexts, MetricsFlags, MetricsSource, Origin, f
 use crate::terminal::Terminal;
 use gpuctl_cluster::{Access, Connection, ReadOnly};
 use gpuctl_core::error::{Error, ErrorName};
-use gpuctl_core::model::values::left_out;
+use gpuctl_core::model::values::omissions;
 use gpuctl_local::bundle::Bundle;
 
 pub(crate) struct Context {
@@ -93,7 +93,7 @@ impl Context {
     /// Warns about objects and values that the output omits because they are unreadable or
     /// implausible.
     pub(crate) fn warn_of_omissions(&self) {
-        left_out::messages()
+        omissions::messages()
             .iter()
             .for_each(|message| self.terminal.warn(message));
     }

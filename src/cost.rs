@@ -71,12 +71,12 @@ fn map_devices() {
         allocatable: resources.clone(),
         ..NodeDetails::default()
     };
-    let inventory = Inventory::of(
+    let inventory = Inventory::new(
         (0..50).map(host).collect(),
         Some(&Consumers::default()),
         &[],
     );
-    let facts = ApiFacts::of(&inventory, Some(&Consumers::default()));
+    let facts = ApiFacts::from_inventory(&inventory, Some(&Consumers::default()));
     let mut values = Vec::new();
     for name in [
         "DCGM_FI_DEV_GPU_UTIL",

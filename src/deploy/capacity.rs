@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use crate::deploy::plan::{Plan, job};
 use gpuctl_cluster::requests;
 use gpuctl_core::error::Error;
-use gpuctl_core::model::counting::candidates::Room;
+use gpuctl_core::model::counting::candidates::ClusterCapacity;
 use gpuctl_core::model::counting::capacity::{Amounts, Shortage, pods_held, shortage};
 use gpuctl_core::model::facts::gpu::is_device;
 use gpuctl_core::model::values::quantity;
@@ -164,7 +164,7 @@ impl<'p> Demand<'p> {
     }
 
     /// Describes what is missing now and which jobs hold it. `None` if the pods fit.
-    pub(super) fn missing_now(&self, free_resources: &Room) -> Option<String> {
+    pub(super) fn missing_now(&self, free_resources: &ClusterCapacity) -> Option<String> {
         // Cordoned nodes accept no new pods.
         let is_usable = |node: &&Node| node.schedulable;
         let free: BTreeMap<String, Amounts> = self
@@ -303,7 +303,7 @@ impl<'p> Demand<'p> {
 }
 
 /// Names at most three jobs that hold most devices of the given nodes.
-fn describe_holders(free: &BTreeMap<String, Amounts>, free_resources: &Room) -> String {
+fn describe_holders(free: &BTreeMap<String, Amounts>, free_resources: &ClusterCapacity) -> String {
     let mut holders: BTreeMap<&str, u64> = BTreeMap::new();
     for (name, devices) in free
         .keys()

@@ -17,7 +17,7 @@ use crate::deploy::references::{check, object_key};
 use gpuctl_cluster::{Connection, Failure, requests};
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_core::model::QuotaUse;
-use gpuctl_core::model::counting::candidates::Room;
+use gpuctl_core::model::counting::candidates::ClusterCapacity;
 use gpuctl_core::model::values::quantity;
 use gpuctl_manifest::render::pods_in_all;
 
@@ -42,7 +42,7 @@ pub(super) struct FeasibilityChecks<'r> {
     planned_objects: BTreeSet<String>,
     /// Free resources of the nodes, read on first use. The inner `None` is for users without the
     /// right to list all pods.
-    free_resources: OnceCell<Option<Room>>,
+    free_resources: OnceCell<Option<ClusterCapacity>>,
     /// Quotas by namespace, read when its first document is checked.
     quotas: OncePer<Result<Rc<[QuotaUse]>, Failure>>,
 }

@@ -13,7 +13,7 @@ use crate::deploy::feasibility::FeasibilityChecks;
 use crate::deploy::plan::{Plan, job};
 use gpuctl_cluster::{Connection, requests};
 use gpuctl_core::error::Error;
-use gpuctl_core::model::counting::candidates::Room;
+use gpuctl_core::model::counting::candidates::ClusterCapacity;
 use gpuctl_core::model::counting::capacity::{Amounts, lacking, pods_held};
 use gpuctl_core::model::counting::device_demand::{DeviceClaims, device_class};
 use gpuctl_core::model::counting::fit::{Domain, Fit, FitVerdict, NodeGroup};
@@ -96,7 +96,7 @@ struct Candidate<'p> {
     pods: u64,
     nodes: Vec<Node>,
     /// `None` if the free resources are unknown.
-    usage: Option<Room>,
+    usage: Option<ClusterCapacity>,
     devices: DeviceClaims,
 }
 
@@ -168,7 +168,7 @@ impl<'p> Candidate<'p> {
             .collect();
         // A gang, or a condition that is not compared here, makes a forecast unreliable.
         let unreliable = self.plan.target.gang.is_some() || !self.unchecked_conditions().is_empty();
-        answer.room_by = if unreliable || usage.has_rivals("", &eligible) {
+        answer.free_by = if unreliable || usage.has_rivals("", &eligible) {
             None
         } else {
             connection
@@ -207,7 +207,7 @@ impl<'p> Candidate<'p> {
     }
 
     /// Returns the nodes on which the pods may run, with the pods already on them.
-    fn load(&self, usage: &Room) -> BTreeMap<String, NodeLoad> {
+    fn load(&self, usage: &ClusterCapacity) -> BTreeMap<String, NodeLoad> {
         let pod = &self.rules;
         let is_eligible = |node: &&Node| {
             pod.off_selector(node).is_none()
@@ -240,7 +240,7 @@ fn compare_nodes(
     requests: &Amounts,
     pods: u64,
     nodes: &[Node],
-    usage: Option<&Room>,
+    usage: Option<&ClusterCapacity>,
 ) -> Fit {
     let mut groups: BTreeMap<Option<(&'static str, Option<String>)>, NodeGroup> = BTreeMap::new();
     let (mut pods_now, mut pods_when_empty) = (0_u64, 0_u64);
@@ -288,7 +288,7 @@ fn compare_nodes(
         groups: groups.into_values().collect(),
         domains: Vec::new(),
         victims: None,
-        room_by: None,
+        free_by: None,
         reasons: Vec::new(),
         not_evaluated: not_evaluated.into_iter().map(ToOwned::to_owned).collect(),
     }

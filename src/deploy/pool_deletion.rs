@@ -96,7 +96,7 @@ async fn forbid_if_used(connection: &Connection, name: &str) -> Result<(), Error
     let active_jobs: Vec<String> = selection
         .jobs
         .iter()
-        .filter(|job| !job.deleting && !State::of(job).status.is_final())
+        .filter(|job| !job.deleting && !State::from_job(job).status.is_final())
         .map(|job| format!("{}/{}", job.namespace, job.name))
         .collect();
     if !active_jobs.is_empty() {

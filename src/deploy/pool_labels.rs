@@ -8,8 +8,10 @@ use crate::lookup;
 use gpuctl_cluster::{Connection, LabelOverwrite, Labelling};
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::contract::labels::POOL_LABEL;
-use gpuctl_core::model::facts::pool::leaving;
-use gpuctl_core::model::{GpuType, Inventory, Node, NodeUsage, Noted, Notes, PoolDefinition};
+use gpuctl_core::model::facts::pool::node_removal;
+use gpuctl_core::model::{
+    GpuType, Inventory, LabelNote, LabelNotes, Node, NodeUsage, PoolDefinition,
+};
 
 /// Returns the labels of a node that is added to `pool`: the pool's own label, and the labels that
 /// its previous pool set on it.
@@ -17,21 +19,21 @@ pub(crate) async fn labels_for_pool(
     connection: &Connection,
     host: &NodeUsage,
     pool: &str,
-) -> Result<Notes, Error> {
+) -> Result<LabelNotes, Error> {
     let mut labels = match host
         .details
         .node
         .pool()
         .filter(|previous_pool| *previous_pool != pool)
     {
-        None => Notes::new(),
+        None => LabelNotes::new(),
         Some(previous_pool) => {
             let previous_labels = connection
                 .pools()
                 .get(previous_pool)
                 .await?
                 .and_then(|mut stored| stored.pool.labels.remove(host.name()));
-            leaving(
+            node_removal(
                 previous_pool,
                 &host.details.node,
                 &previous_labels.unwrap_or_default(),
@@ -43,7 +45,7 @@ pub(crate) async fn labels_for_pool(
     labels.retain(|key, note| host.details.node.labels.get(key) == Some(&note.value));
     labels.insert(
         POOL_LABEL.to_owned(),
-        Noted {
+        LabelNote {
             value: pool.to_owned(),
             before: None,
         },
@@ -106,10 +108,10 @@ pub(crate) async fn leave(
     reporter: &dyn Reporter,
     pool: &str,
     node: &Node,
-    notes: &Notes,
+    notes: &LabelNotes,
     reported_warnings: &mut BTreeSet<String>,
 ) -> Result<(), Error> {
-    let removal = leaving(pool, node, notes);
+    let removal = node_removal(pool, node, notes);
     if !removal.foreign.is_empty() {
         let keys = removal.foreign.join(", ");
         let message = format!(
@@ -133,7 +135,7 @@ async fn restore_label(
     connection: &Connection,
     node: &str,
     key: &str,
-    note: &Noted,
+    note: &LabelNote,
 ) -> Result<(), Error> {
     connection
         .nodes()

@@ -7,7 +7,7 @@ use crate::deploy::pool_taints::{self, TaintChange};
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::facts::gpu::TYPE_LABELS;
-use gpuctl_core::model::{Inventory, NodeUsage, Noted, Notes, PoolDefinition};
+use gpuctl_core::model::{Inventory, LabelNote, LabelNotes, NodeUsage, PoolDefinition};
 use gpuctl_manifest::spec::Pool;
 
 /// Builds the definition that a file describes, without its nodes.
@@ -41,7 +41,7 @@ impl PoolPlan {
     /// The definition as it will be written.
     pub(crate) fn new_definition(&self) -> PoolDefinition {
         let stored = self.stored.clone().unwrap_or_default();
-        stored.changed_to(&self.desired)
+        stored.updated_to(&self.desired)
     }
 
     /// Returns true if nothing has to change.
@@ -118,7 +118,7 @@ pub(crate) async fn plan(
         steps.extend(label_changes(&node.name.value, host, &labels));
         desired.labels.insert(node.name.value.clone(), labels);
     }
-    let after = stored.clone().unwrap_or_default().changed_to(&desired);
+    let after = stored.clone().unwrap_or_default().updated_to(&desired);
     let taints = pool_taints::changes(
         &after,
         &desired,
@@ -141,7 +141,7 @@ fn note_type(
     gpu_type: &str,
     host: &NodeUsage,
     stored: Option<&PoolDefinition>,
-    labels: &mut Notes,
+    labels: &mut LabelNotes,
 ) {
     let key = TYPE_LABELS[0];
     let current = host.details.node.labels.get(key);
@@ -150,7 +150,7 @@ fn note_type(
     }
     let recorded = || stored?.labels.get(host.name())?.get(key).cloned();
     let previous = labels.get(key).cloned().or_else(recorded);
-    let note = Noted {
+    let note = LabelNote {
         value: gpu_type.to_owned(),
         before: previous.map_or_else(|| current.cloned(), |previous| previous.before),
     };
@@ -158,7 +158,7 @@ fn note_type(
 }
 
 /// Lists the labels that the node does not have yet.
-fn label_changes(node: &str, host: &NodeUsage, labels: &Notes) -> Vec<LabelChange> {
+fn label_changes(node: &str, host: &NodeUsage, labels: &LabelNotes) -> Vec<LabelChange> {
     let current = &host.details.node.labels;
     labels
         .iter()

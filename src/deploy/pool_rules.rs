@@ -88,7 +88,8 @@ async fn count_jobs(
     let name = job(&plan.input).map(JobDocument::id);
     let is_this_job =
         |other: &Job| name == Some(other.name.as_str()) && other.namespace == plan.target.namespace;
-    let is_counted = |other: &&Job| !other.owner_is_gone && !State::of(other).status.is_final();
+    let is_counted =
+        |other: &&Job| !other.owner_is_gone && !State::from_job(other).status.is_final();
     let others = selection.jobs.iter().filter(|other| !is_this_job(other));
     Ok(Some(others.filter(is_counted).count()))
 }

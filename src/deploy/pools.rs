@@ -125,7 +125,7 @@ async fn write(
     if plan.stored.is_some() {
         connection
             .pools()
-            .change(&desired.name, |pool| *pool = pool.changed_to(desired))
+            .change(&desired.name, |pool| *pool = pool.updated_to(desired))
             .await?;
     } else if !connection.pools().add(desired).await? {
         let message = format!(
@@ -209,7 +209,7 @@ async fn roll_back(
         Some(stored) => connection
             .pools()
             .change(&desired.name, |pool| {
-                *pool = pool.changed_back(desired, stored);
+                *pool = pool.rolled_back(desired, stored);
             })
             .await
             .is_ok(),

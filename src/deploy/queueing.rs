@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpuctl_cluster::{Connection, Failure, ServedQueueing};
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_core::model::contract::rights::{Right, RightScope};
-use gpuctl_core::model::{Gang, GangWish, JobKind, QueueSystem};
+use gpuctl_core::model::{Gang, GangMode, JobKind, QueueSystem};
 use gpuctl_manifest::spec::JobDocument;
 
 /// The queue system and the gang scheduler of a job.
@@ -44,7 +44,7 @@ impl<'c> Queueing<'c> {
 
     /// Returns true if the job names a queue or is a training on several nodes.
     pub(super) fn is_needed_for(job: &JobDocument) -> bool {
-        job.queue.is_some() || is_gang(job) && job.training.gang != GangWish::None
+        job.queue.is_some() || is_gang(job) && job.training.gang != GangMode::None
     }
 
     /// Chooses the queue system and the gang scheduler of one job.
@@ -194,31 +194,31 @@ impl<'c> Queueing<'c> {
         });
         Ok(match job.training.gang {
             // Volcano's queues admit only pod groups.
-            GangWish::None => queue_gang.filter(|gang| *gang == Gang::Volcano),
-            GangWish::Kueue => match queue_gang {
+            GangMode::None => queue_gang.filter(|gang| *gang == Gang::Volcano),
+            GangMode::Kueue => match queue_gang {
                 Some(Gang::Kueue) => queue_gang,
                 Some(_) => return Err(gang_conflict("kueue", QueueSystem::Volcano)),
                 None => return Err(no_kueue_queue()),
             },
-            GangWish::Volcano if queue_gang == Some(Gang::Kueue) => {
+            GangMode::Volcano if queue_gang == Some(Gang::Kueue) => {
                 return Err(gang_conflict("volcano", QueueSystem::Kueue));
             }
-            GangWish::Native if queue_gang == Some(Gang::Volcano) => {
+            GangMode::Native if queue_gang == Some(Gang::Volcano) => {
                 return Err(gang_conflict("native", QueueSystem::Volcano));
             }
-            GangWish::Volcano => match self.served.version_of(QueueSystem::Volcano) {
+            GangMode::Volcano => match self.served.version_of(QueueSystem::Volcano) {
                 Some(_) => Some(Gang::Volcano),
                 None => return Err(gang_not_served("volcano")),
             },
-            GangWish::Native if self.served.pod_groups.is_none() => {
+            GangMode::Native if self.served.pod_groups.is_none() => {
                 return Err(gang_not_served("native"));
             }
-            GangWish::Native => self.native_gang(),
-            GangWish::Auto if queue_gang.is_some() => queue_gang,
-            GangWish::Auto if self.served.pod_groups.is_none() => None,
+            GangMode::Native => self.native_gang(),
+            GangMode::Auto if queue_gang.is_some() => queue_gang,
+            GangMode::Auto if self.served.pod_groups.is_none() => None,
             // Without the right to create pod groups the submission would fail, so `auto` goes
             // without.
-            GangWish::Auto => match self.may_create_pod_groups(namespace).await? {
+            GangMode::Auto => match self.may_create_pod_groups(namespace).await? {
                 true => self.native_gang(),
                 false => {
                     let message = "you may not create podgroups.scheduling.k8s.io, \
@@ -236,7 +236,7 @@ impl<'c> Queueing<'c> {
 
     async fn may_create_pod_groups(&self, namespace: &str) -> Result<bool, Failure> {
         let right = |verb| Right {
-            place: RightScope::Namespace,
+            scope: RightScope::Namespace,
             group: "scheduling.k8s.io",
             resource: "podgroups",
             verb,

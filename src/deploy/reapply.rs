@@ -203,7 +203,7 @@ fn immutable_error(job: &Job, fixed_fields: &[FixedFields<'_>], masks: &Masks) -
     let differences = fixed_fields
         .iter()
         .flat_map(|field| changes_asked_for(field.live, field.desired, masks));
-    let state = if State::of(job).status.is_final() {
+    let state = if State::from_job(job).status.is_final() {
         "has ended"
     } else {
         "exists"

@@ -106,7 +106,7 @@ impl JobWait<'_> {
                     format!("job `{}` was deleted in the meantime", created.job_id),
                 ));
             };
-            let state = State::of(&job);
+            let state = State::from_job(&job);
             state.status.word().clone_into(&mut created.status);
             created.message = state.message.clone().unwrap_or_else(|| state.to_string());
             self.line.show(&format!(

@@ -47,7 +47,7 @@ pub(crate) fn pod<'j>(job: &'j Job, place: ContainerChoice<'_>) -> Result<&'j Po
         (None, Some(rank)) => pods.iter().find(|pod| pod.rank == Some(rank)),
         (None, None) => pods.iter().find(runs).or_else(|| pods.first()),
     };
-    let state = State::of(job);
+    let state = State::from_job(job);
     let full = format!("{}/{}", job.namespace, job.name);
     let Some(pod) = found else {
         if pods.is_empty() {

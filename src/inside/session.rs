@@ -105,7 +105,8 @@ fn exit_code(
         SessionEnd::Unread => Ok(ExitCode::SUCCESS),
         SessionEnd::Exit(code) => Ok(ExitCode::from(u8::try_from(code).unwrap_or(1))),
         SessionEnd::Refused(why)
-            if ContainerComplaint::of_runtime(&why) == Some(ContainerComplaint::NoProgram) =>
+            if ContainerComplaint::from_runtime_message(&why)
+                == Some(ContainerComplaint::NoProgram) =>
         {
             let program = command
                 .and_then(|command| command.first())

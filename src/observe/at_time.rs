@@ -47,7 +47,7 @@ pub(crate) async fn read_at<T>(
     print_warnings(context, &history.prometheus);
     let no_history = |message: String| Error::new(ErrorName::NoHistory, message);
     // Without this check, missing data would look like an idle cluster.
-    if allocations.looks() == 0 {
+    if allocations.observed_slots() == 0 {
         let error = no_history(format!(
             "Prometheus at {} has no data about pods for that time",
             history.prometheus.server

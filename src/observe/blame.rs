@@ -38,7 +38,7 @@ pub(crate) async fn nodes(
         let allocations = allocations?;
         bar.inc(1);
         hours += 1;
-        hours_without_data += u64::from(allocations.looks() == 0);
+        hours_without_data += u64::from(allocations.observed_slots() == 0);
         ledger.add(&allocations);
     }
     bar.finish_and_clear();

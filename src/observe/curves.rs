@@ -44,7 +44,7 @@ pub(crate) async fn first_start(
 ) -> Option<UnixSeconds> {
     // PromQL rejects a range of zero seconds.
     let query = kube_state::first_start(pods, (end - since).max(1));
-    let series = prometheus.at(&query, end).await.ok()?;
+    let series = prometheus.query_at(&query, end).await.ok()?;
     let start = series.first()?.last()?.value;
     #[expect(clippy::cast_possible_truncation, reason = "a time in seconds")]
     start
@@ -72,7 +72,7 @@ pub(crate) async fn add_deleted_pods(
             &owner_names,
             (window.end - window.start).max(1),
         );
-        let series = prometheus.at(&query, window.end).await?;
+        let series = prometheus.query_at(&query, window.end).await?;
         names.extend(
             series
                 .iter()

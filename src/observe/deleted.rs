@@ -54,7 +54,7 @@ pub(crate) async fn diagnose_deleted(
     Some(DiagnosedJob {
         subject: Subject {
             kind: kind.to_owned(),
-            ours: false,
+            is_managed: false,
         },
         job: memory.job,
         answer,

@@ -8,7 +8,7 @@ use gpuctl_core::error::Error;
 use gpuctl_core::model::counting::drain::DrainedPod;
 use gpuctl_core::model::{Job, JobKind, Node, Nodes, Pod};
 use gpuctl_core::stats::logs::first_error::LogScan;
-use gpuctl_diagnosis::keeps_off;
+use gpuctl_diagnosis::node_obstacles;
 use gpuctl_manifest::render::PodRules;
 
 /// Maximum number of concurrent log reads, and of lines read from each log.
@@ -48,9 +48,9 @@ pub(crate) async fn plan(connection: &Connection, name: &str) -> Result<Vec<Drai
         let rules = PodRules::of(&pod.spec);
         let accepts = |node: &&Node| {
             node.name != name
-                && free
-                    .get(&node.name)
-                    .is_some_and(|free| keeps_off(&rules, &pod.requests, node, free).is_empty())
+                && free.get(&node.name).is_some_and(|free| {
+                    node_obstacles(&rules, &pod.requests, node, free).is_empty()
+                })
         };
         let target = nodes.iter().find(accepts).map(|node| node.name.clone());
         if let Some(remaining) = target.as_ref().and_then(|target| free.get_mut(target)) {

@@ -17,10 +17,10 @@ use gpuctl_core::model::{NodeUsage, UnixSeconds};
 use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_core::stats::exporters::parts::NodeParts;
 use gpuctl_core::stats::exporters::query;
-use gpuctl_core::stats::history::allocations::{AllocationHistory, Witness};
+use gpuctl_core::stats::history::allocations::{AllocationHistory, AllocationSeries};
 use gpuctl_core::stats::history::serving_hours;
 use gpuctl_core::stats::history::serving_hours::Servers;
-use gpuctl_core::stats::history::slots::Stretch;
+use gpuctl_core::stats::history::slots::TimeSpan;
 use gpuctl_core::stats::history::top_owner::LiveOwners;
 use gpuctl_core::stats::history::usage::{NodeNames, Usage};
 use gpuctl_prometheus::{Prometheus, SampleRange};
@@ -123,7 +123,7 @@ impl<'c> ClusterHistory<'c> {
                 .map(|alias| (alias.clone(), host.name().to_owned()))
         });
         let nodes = NodeNames {
-            parts: NodeParts::of(inventory.hosts.iter()),
+            parts: NodeParts::from_nodes(inventory.hosts.iter()),
             aliases: aliases.collect(),
         };
         let (prometheus, reported) = store?;
@@ -203,13 +203,13 @@ impl<'c> ClusterHistory<'c> {
         let allocations = self.allocations(
             &pod_series,
             nodes,
-            Stretch {
+            TimeSpan {
                 start: start.millis(),
                 end: end.millis(),
             },
         );
         let exporters = queries.exporters(&devices, &pod_series.requests).await?;
-        let usage = Usage::of(devices, &allocations, &self.nodes, &exporters);
+        let usage = Usage::new(devices, &allocations, &self.nodes, &exporters);
         Ok((allocations, usage))
     }
 
@@ -221,9 +221,9 @@ impl<'c> ClusterHistory<'c> {
     ) -> Result<Servers, Error> {
         let series = self
             .prometheus
-            .at(&serving_hours::query((end - start).max(1)), end)
+            .query_at(&serving_hours::query((end - start).max(1)), end)
             .await?;
-        Ok(Servers::of(&series, start.millis()))
+        Ok(Servers::new(&series, start.millis()))
     }
 
     /// Reads who held which devices, without what the devices measured.
@@ -238,7 +238,7 @@ impl<'c> ClusterHistory<'c> {
         Ok(self.allocations(
             &pod_series,
             nodes,
-            Stretch {
+            TimeSpan {
                 start: start.millis(),
                 end: end.millis(),
             },
@@ -247,14 +247,14 @@ impl<'c> ClusterHistory<'c> {
 
     fn allocations(
         &self,
-        pod_series: &Witness,
+        pod_series: &AllocationSeries,
         nodes: NodeSeries,
-        stretch: Stretch,
+        stretch: TimeSpan,
     ) -> AllocationHistory {
-        let parts = self.nodes.parts.clone().at_the_time(&nodes.labels);
+        let parts = self.nodes.parts.clone().with_past_labels(&nodes.labels);
         let no_owners = LiveOwners::new();
         let live_owners = self.live.get().unwrap_or(&no_owners);
-        AllocationHistory::of(
+        AllocationHistory::new(
             pod_series,
             &nodes.capacity,
             stretch,

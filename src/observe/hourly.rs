@@ -102,7 +102,7 @@ impl RowQuery<'_> {
             }
             RowKind::Namespaces => {
                 let names: BTreeSet<&str> = ledger
-                    .tenures
+                    .allocations
                     .iter()
                     .map(|tenure| tenure.pod.0.as_str())
                     .collect();
@@ -128,7 +128,7 @@ impl RowQuery<'_> {
                 let Some((dimension, key)) = self.dimension else {
                     return Vec::new();
                 };
-                let label = kube_state::written(key);
+                let label = kube_state::label_key(key);
                 let is_selected =
                     |tenure: &Allocation| self.namespace.is_none_or(|name| name == tenure.pod.0);
                 let value = |tenure: &Allocation| {
@@ -137,7 +137,8 @@ impl RowQuery<'_> {
                         .get(&label)
                         .cloned()
                 };
-                let values: BTreeSet<String> = ledger.tenures.iter().filter_map(value).collect();
+                let values: BTreeSet<String> =
+                    ledger.allocations.iter().filter_map(value).collect();
                 let row = |label_value: &String| {
                     let group = ledger.group(|tenure| value(tenure).as_ref() == Some(label_value));
                     let sum = sum(ledger, usage, &group, false)?;
@@ -204,7 +205,7 @@ pub(crate) async fn read_cluster(
         }
         let (allocations, usage) = history.read(start, end, query.scope()).await?;
         hours_read.set(hours_read.get() + 1);
-        empty_hours.set(empty_hours.get() + usize::from(allocations.looks() == 0));
+        empty_hours.set(empty_hours.get() + usize::from(allocations.observed_slots() == 0));
         let hour = Hour {
             cluster: &history.cluster,
             start: start.timestamp(),
@@ -215,7 +216,7 @@ pub(crate) async fn read_cluster(
         // Do not cache an hour without samples: the store may have been down and may still backfill
         // them. A response with warnings may be partial.
         if let Some(key) =
-            key.filter(|_| allocations.looks() > 0 && !history.prometheus.has_warned())
+            key.filter(|_| allocations.observed_slots() > 0 && !history.prometheus.has_warned())
         {
             cache.put(&key, &rows);
         }
@@ -278,7 +279,7 @@ async fn warn_of_many_samples(
     }
     let Ok(series) = history
         .prometheus
-        .at(&query::samples_of_an_hour(), end)
+        .query_at(&query::samples_of_an_hour(), end)
         .await
     else {
         return;

@@ -102,7 +102,7 @@ pub(crate) async fn read_overview(prometheus: &Prometheus<'_>) -> Result<Exporte
 }
 
 async fn read_exported_metrics(prometheus: &Prometheus<'_>) -> Result<ExportedMetrics, Error> {
-    Ok(ExportedMetrics::of(
+    Ok(ExportedMetrics::from_answer(
         &prometheus.now(&exported_metrics::query()).await?,
     ))
 }
@@ -156,7 +156,7 @@ pub(crate) fn job_readings<'j>(
     devices::read(
         reading,
         &Inventory::default(),
-        &ApiFacts::of_pods(jobs.flat_map(held_by)),
+        &ApiFacts::from_pods(jobs.flat_map(held_by)),
     )
 }
 

@@ -6,7 +6,7 @@ use crate::observe::first_error::first_error;
 use gpuctl_cluster::{Connection, LogQuery};
 use gpuctl_core::model::values::text::count;
 use gpuctl_core::model::{Job, Pod};
-use gpuctl_diagnosis::LastWord;
+use gpuctl_diagnosis::LastMessage;
 
 /// Maximum number of pods whose logs are read.
 const MAX_LOGS: usize = 64;
@@ -15,7 +15,7 @@ const LOGS_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Reads the logs of the terminated pods: the first error, and the work lost since the last
 /// checkpoint.
-pub(crate) async fn log_evidence(connection: &Connection, job: &Job) -> Option<Vec<LastWord>> {
+pub(crate) async fn log_evidence(connection: &Connection, job: &Job) -> Option<Vec<LastMessage>> {
     // A pod that never started has no log.
     let pods = job
         .current_pods()
@@ -44,7 +44,7 @@ pub(crate) async fn log_evidence(connection: &Connection, job: &Job) -> Option<V
         } else {
             String::new()
         };
-        evidence.push(LastWord {
+        evidence.push(LastMessage {
             text: format!(
                 "the first error in the logs, of {rank_name}: {}{repeats}",
                 first.error.line.trim()
@@ -63,7 +63,7 @@ pub(crate) async fn log_evidence(connection: &Connection, job: &Job) -> Option<V
             "{} of work since the last line about a checkpoint",
             count(minutes, "minute")
         );
-        evidence.push(LastWord {
+        evidence.push(LastMessage {
             text,
             at: Some(checkpoint),
         });

@@ -60,7 +60,7 @@ pub(crate) async fn find<'c>(
         context
             .terminal
             .detail(&format!("querying only series with {}", source.matchers));
-        return Ok(prometheus.narrowed_to(source.matchers));
+        return Ok(prometheus.with_matchers(source.matchers));
     }
     let until = UnixSeconds::from(context.now());
     let since = match store_use {
@@ -73,7 +73,7 @@ pub(crate) async fn find<'c>(
             context.terminal.detail(&format!(
                 "it has several clusters; {matchers} selects this one's pods or nodes"
             ));
-            Ok(prometheus.narrowed_to(matchers))
+            Ok(prometheus.with_matchers(matchers))
         }
         StoreClusters::Unclear { label, values } => match store_use {
             StoreUse::Sums { .. } => {
@@ -100,7 +100,7 @@ pub(crate) async fn configured<'c>(
     let source = context.metrics()?;
     Ok(connect_to_address(context, &source, timeout)
         .await?
-        .narrowed_to(source.matchers))
+        .with_matchers(source.matchers))
 }
 
 async fn connect_to_address<'c>(
@@ -118,7 +118,7 @@ async fn connect_to_address<'c>(
         return Err(QueryError::NotFound.into());
     };
     let address = PrometheusAddress::parse(url, source.credentials.clone())?
-        .let_in()
+        .authenticate()
         .await?;
     let origin_name = if *origin == Origin::Flag {
         "`--prometheus`"
@@ -130,11 +130,11 @@ async fn connect_to_address<'c>(
         address.shown(),
         origin_name
     ));
-    let prometheus = Prometheus::straight_to(&address, timeout)?;
+    let prometheus = Prometheus::direct(&address, timeout)?;
     // Some managed stores do not support regexes on `__name__`.
-    let needs_exact_names = source.exact_names || address.wants_exact_names();
+    let needs_exact_names = source.exact_names || address.requires_exact_names();
     Ok(if needs_exact_names {
-        prometheus.by_exact_names()
+        prometheus.with_exact_names()
     } else {
         prometheus
     })
@@ -163,7 +163,7 @@ fn from_bundle<'c>(bundle: &Arc<Bundle>, timeout: Duration) -> Result<Prometheus
             })
         })
     };
-    Ok(Prometheus::through(server, timeout, Box::new(query)).narrowed_to(matchers))
+    Ok(Prometheus::with_sender(server, timeout, Box::new(query)).with_matchers(matchers))
 }
 
 pub(crate) enum PrometheusPath {

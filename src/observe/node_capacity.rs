@@ -3,7 +3,7 @@
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::Nodes;
-use gpuctl_core::model::counting::candidates::Room;
+use gpuctl_core::model::counting::candidates::ClusterCapacity;
 use gpuctl_core::model::counting::capacity::Amounts;
 use gpuctl_core::model::counting::device_demand::DeviceClaims;
 
@@ -11,7 +11,7 @@ use gpuctl_core::model::counting::device_demand::DeviceClaims;
 pub(crate) struct NodeCapacity {
     pub nodes: Nodes,
     /// `None` if the user may not list all pods.
-    pub free_resources: Option<Room>,
+    pub free_resources: Option<ClusterCapacity>,
 }
 
 impl NodeCapacity {

@@ -192,7 +192,7 @@ impl<'c> OptionalMetrics<'c> {
         reading: Option<&ExporterReading>,
     ) -> Option<Readings> {
         let reading = reading?;
-        let facts = ApiFacts::of(&snapshot.inventory, snapshot.consumers.as_ref());
+        let facts = ApiFacts::from_inventory(&snapshot.inventory, snapshot.consumers.as_ref());
         let readings = devices::read(reading, &snapshot.inventory, &facts);
         if readings.devices.is_empty() && snapshot.inventory.hosts.iter().any(NodeUsage::has_gpus) {
             self.report(

@@ -12,9 +12,9 @@ use gpuctl_core::model::facts::reading::PodKey;
 use gpuctl_core::model::facts::workload::OwnerObject;
 use gpuctl_core::model::{Series, UnixSeconds};
 use gpuctl_core::stats::exporters::kube_state;
-use gpuctl_core::stats::exporters::kube_state::About;
+use gpuctl_core::stats::exporters::kube_state::PodQuery;
 use gpuctl_core::stats::exporters::query;
-use gpuctl_core::stats::history::allocations::Witness;
+use gpuctl_core::stats::history::allocations::AllocationSeries;
 use gpuctl_core::stats::history::requested;
 use gpuctl_core::stats::history::top_owner::{LiveOwners, OwnerSeries};
 use gpuctl_prometheus::Prometheus;
@@ -52,7 +52,7 @@ pub(crate) struct PastQueries<'h, 'c> {
 
 impl PastQueries<'_, '_> {
     async fn ask(&self, query: &str) -> Result<Vec<Series>, Error> {
-        Ok(self.prometheus.at(query, self.end).await?)
+        Ok(self.prometheus.query_at(query, self.end).await?)
     }
 
     /// Queries the capacities and the labels of nodes.
@@ -80,7 +80,7 @@ impl PastQueries<'_, '_> {
         let exporter_pods: BTreeSet<String> =
             exporters.filter(|pod| !holders.contains(pod)).collect();
         let label = kube_state::label_name(requests, "pod");
-        let series = self.about(About::Places, &exporter_pods, &label).await?;
+        let series = self.about(PodQuery::Places, &exporter_pods, &label).await?;
         let node = kube_state::label_name(&series, "node");
         let pod_node =
             |series: &Series| Some((kube_state::pod(series)?.0, series.label(&node)?.to_owned()));
@@ -88,16 +88,16 @@ impl PastQueries<'_, '_> {
     }
 
     /// Queries the pods that held devices, with their owners, phases and names.
-    pub(crate) async fn pods(&self, scope: HistoryScope) -> Result<Witness, Error> {
+    pub(crate) async fn pods(&self, scope: HistoryScope) -> Result<AllocationSeries, Error> {
         let (requests, claimed) = (
             kube_state::requests(self.seconds),
             query::claimed(self.seconds),
         );
         let (requests, claimed) = try_join(self.ask(&requests), self.ask(&claimed)).await?;
-        let mut pod_series = Witness {
+        let mut pod_series = AllocationSeries {
             requests,
             claimed,
-            ..Witness::default()
+            ..AllocationSeries::default()
         };
         let mut pods = names(&pod_series.requests, "pod");
         pods.extend(
@@ -127,15 +127,15 @@ impl PastQueries<'_, '_> {
             pod_series.labels,
             pod_series.annotations,
         ) = try_join4(
-            query(About::PhasesEver),
-            query(About::Owners),
-            names(About::Labels),
-            names(About::Annotations),
+            query(PodQuery::PhasesEver),
+            query(PodQuery::Owners),
+            names(PodQuery::Labels),
+            names(PodQuery::Annotations),
         )
         .await?;
         // Only pods that changed their phase within the range need the phases over time.
         let changed = kube_state::changed(&pod_series.phases_ever);
-        let phases = self.about(About::Phases, &changed, &label);
+        let phases = self.about(PodQuery::Phases, &changed, &label);
         let owners = self.owners(std::mem::take(&mut pod_series.owners.pods), &label);
         (pod_series.phases, pod_series.owners) = try_join(phases, owners).await?;
         Ok(pod_series)
@@ -164,14 +164,14 @@ impl PastQueries<'_, '_> {
             .map(|((_, name), _)| name)
             .collect();
         let (replica_sets, jobs, groups) = try_join3(
-            self.about(About::ReplicaSets, &replica_set_names, "replicaset"),
-            self.about(About::Jobs, &jobs, "job_name"),
-            self.about(About::Groups, &stateful_set_pods, label),
+            self.about(PodQuery::ReplicaSets, &replica_set_names, "replicaset"),
+            self.about(PodQuery::Jobs, &jobs, "job_name"),
+            self.about(PodQuery::Groups, &stateful_set_pods, label),
         )
         .await?;
         let deployments = OwnerSeries::names(&replica_sets, "Deployment");
         let deployments = self
-            .about(About::Deployments, &deployments, "deployment")
+            .about(PodQuery::Deployments, &deployments, "deployment")
             .await?;
         let mut owners = OwnerSeries {
             pods,
@@ -199,13 +199,13 @@ impl PastQueries<'_, '_> {
     /// names.
     pub(crate) async fn about(
         &self,
-        about: About,
+        about: PodQuery,
         names: &BTreeSet<String>,
         label: &str,
     ) -> Result<Vec<Series>, Error> {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let query_chunk = async |names: &[&str]| {
-            self.ask(&kube_state::about(about, names, label, self.seconds))
+            self.ask(&kube_state::pod_facts(about, names, label, self.seconds))
                 .await
         };
         let parts = OrderedConcurrent::new(

@@ -57,7 +57,7 @@ pub(crate) async fn running(
         end,
         step,
     };
-    let pods = Pods::named(&job.namespace, pod_names);
+    let pods = Pods::by_name(&job.namespace, pod_names);
     let metrics = OptionalMetrics::for_names(context, connection, WINDOW);
     let query = query::gauges(&peers::READ, Some(&pods));
     let nodes = node_names(job);
@@ -92,7 +92,7 @@ pub(crate) async fn running(
         last_line: None,
     };
     let waited_device = facts
-        .waited_for()
+        .blocking_device()
         .and_then(|device| facts.traces[device].pods.iter().next().cloned());
     if let Some((_, pod)) = waited_device {
         let last_line = tail_pod(connection, job, Some(&pod), 1).await.pop();
@@ -141,7 +141,7 @@ pub(crate) async fn faults(
     let metrics = OptionalMetrics::for_names(context, connection, WINDOW);
     let query = query::xids(2 * FAULT_SECONDS);
     let Some(series) = metrics
-        .optional(async |prometheus| Ok(prometheus.at(&query, end).await?))
+        .optional(async |prometheus| Ok(prometheus.query_at(&query, end).await?))
         .await?
     else {
         return Ok(Vec::new());
@@ -154,7 +154,7 @@ pub(crate) async fn faults(
             .is_some_and(|(namespace, name)| namespace == job.namespace && name == pod.name)
     };
     let fault = |series: &gpuctl_core::model::Series| {
-        let (device, value) = (reader.place(series)?, series.points.last()?.value);
+        let (device, value) = (reader.device(series)?, series.points.last()?.value);
         // 0 means that the device has reported no XID error.
         let code =
             (value.is_finite() && (1.0..100_000.0).contains(&value)).then_some(value as u32)?;

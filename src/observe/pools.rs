@@ -80,7 +80,7 @@ pub(crate) async fn read_pools(
     let active_jobs: Vec<&Job> = jobs
         .iter()
         .flat_map(|selection| &selection.jobs)
-        .filter(|job| !State::of(job).status.is_final())
+        .filter(|job| !State::from_job(job).status.is_final())
         .collect();
     let pool = |name: &str| PoolUse {
         hosts: snapshot.inventory.pool(name).cloned().collect(),

@@ -103,7 +103,7 @@ fn by_proxy<'c>(
                 .map_err(|failure| query_error(&failure, service.name()))
         })
     };
-    Prometheus::through(name, timeout, Box::new(query))
+    Prometheus::with_sender(name, timeout, Box::new(query))
 }
 
 fn by_port_forward<'c>(
@@ -136,7 +136,7 @@ fn by_port_forward<'c>(
                 .map_err(|failure| query_error(&failure, service.name()))?
         })
     };
-    Prometheus::through(name, timeout, Box::new(query))
+    Prometheus::with_sender(name, timeout, Box::new(query))
 }
 
 fn reply(response: ProxiedResponse) -> HttpReply {
@@ -150,10 +150,7 @@ fn reply(response: ProxiedResponse) -> HttpReply {
 fn query_error(failure: &Failure, server: String) -> QueryError {
     let message = failure.to_string();
     if failure.is_forbidden() {
-        QueryError::Forbidden {
-            server,
-            told: message,
-        }
+        QueryError::Forbidden { server, message }
     } else {
         QueryError::Unreachable {
             server,

@@ -10,7 +10,7 @@ use gpuctl_cluster::Connection;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::counting::start::StartForecast;
 use gpuctl_core::stats::exporters::kube_state;
-use gpuctl_core::stats::exporters::kube_state::OfStart;
+use gpuctl_core::stats::exporters::kube_state::StartQuery;
 use gpuctl_core::stats::history::starts;
 use gpuctl_core::stats::history::starts::StartSeries;
 
@@ -36,11 +36,11 @@ pub(crate) async fn forecast(
                 .now(&kube_state::starts(quantity, DAYS * 86_400))
                 .await
         };
-        let pod_times = join(query(OfStart::Created), query(OfStart::Placed));
+        let pod_times = join(query(StartQuery::Created), query(StartQuery::Placed));
         let (pod_times, requested, (nodes_of_pods, owners)) = join3(
             pod_times,
-            query(OfStart::Requested),
-            join(query(OfStart::Place), query(OfStart::Owner)),
+            query(StartQuery::Requested),
+            join(query(StartQuery::Place), query(StartQuery::Owner)),
         )
         .await;
         Ok((

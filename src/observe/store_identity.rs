@@ -269,7 +269,7 @@ mod tests {
     use gpuctl_core::model::{JobKind, Point, Series};
     use gpuctl_core::stats::exporters::dialect::Quantity;
     use gpuctl_core::stats::exporters::kube_state;
-    use gpuctl_core::stats::exporters::kube_state::{About, OfStart};
+    use gpuctl_core::stats::exporters::kube_state::{PodQuery, StartQuery};
     use gpuctl_core::stats::exporters::{exported_metrics, faults, node_exporter};
     use gpuctl_core::stats::score::{bottlenecks, gpu_health};
     use gpuctl_prometheus::judge::holds;
@@ -285,21 +285,21 @@ mod tests {
             points: vec![Point { at: 0, value: 94.0 }],
         };
         let utilization = query::names(&[Quantity::Utilization]);
-        let pods = query::Pods::of_job("team-a", "train", JobKind::Training, ["train-0-x"]);
+        let pods = query::Pods::for_job("team-a", "train", JobKind::Training, ["train-0-x"]);
         let about = [
-            About::Places,
-            About::PhasesEver,
-            About::Owners,
-            About::Labels,
-            About::Phases,
-            About::Jobs,
+            PodQuery::Places,
+            PodQuery::PhasesEver,
+            PodQuery::Owners,
+            PodQuery::Labels,
+            PodQuery::Phases,
+            PodQuery::Jobs,
         ];
         let starts = [
-            OfStart::Created,
-            OfStart::Placed,
-            OfStart::Requested,
-            OfStart::Place,
-            OfStart::Owner,
+            StartQuery::Created,
+            StartQuery::Placed,
+            StartQuery::Requested,
+            StartQuery::Place,
+            StartQuery::Owner,
         ];
         let mut queries = vec![
             query::gauges(&all, None),
@@ -323,12 +323,12 @@ mod tests {
             kube_state::capacity(600),
             kube_state::requests(600),
             kube_state::holders(600),
-            kube_state::lives("train"),
+            kube_state::lifetimes("train"),
             node_exporter::query(),
             gpu_health::growth(),
         ];
         queries.extend(starts.map(|start| kube_state::starts(start, 600)));
-        queries.extend(about.map(|about| kube_state::about(about, &["a", "b"], "pod", 600)));
+        queries.extend(about.map(|about| kube_state::pod_facts(about, &["a", "b"], "pod", 600)));
         queries.push(bottlenecks::query(
             &pods,
             &BTreeMap::from([("n1".to_owned(), "n1".to_owned())]),

@@ -14,12 +14,12 @@ use crate::observe::why_reads::{ApiReads, device_claims, has_unscheduled_pod, pe
 use crate::observe::{peers, starts};
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::Error;
-use gpuctl_core::model::counting::candidates::Room;
+use gpuctl_core::model::counting::candidates::ClusterCapacity;
 use gpuctl_core::model::counting::start::StartForecast;
 use gpuctl_core::model::{Job, Node, Queue, QueueSystem, State, Status};
 use gpuctl_diagnosis::{
     Answer, ClaimFact, Facts, HolderTime, PendingPod, RankAnswers, RunningFacts, Situation,
-    Subject, diagnose, waits_for_room,
+    Subject, diagnose, waits_for_capacity,
 };
 
 /// A job with its diagnosis.
@@ -69,7 +69,7 @@ pub(crate) async fn diagnose_job(
         pending,
         nodes: &capacity.nodes,
         // Without the pod's spec, its requests cannot be compared with the free capacity.
-        room: capacity.free_resources.as_ref().filter(|_| has_spec),
+        capacity: capacity.free_resources.as_ref().filter(|_| has_spec),
         claims,
         devices,
         quotas: reads.quotas,
@@ -77,12 +77,12 @@ pub(crate) async fn diagnose_job(
         holders: Vec::new(),
         faults: Vec::new(),
         running,
-        last_words: Vec::new(),
-        asked: rank_answers,
+        last_messages: Vec::new(),
+        rank_answers,
     };
     let mut answer = diagnose_in_steps(&mut facts, capacity, context, connection).await?;
     // Forecast only for a single job: for many jobs the same history would be read again for each.
-    if let (true, true, Some(pod)) = (is_single, waits_for_room(&answer), &facts.pending) {
+    if let (true, true, Some(pod)) = (is_single, waits_for_capacity(&answer), &facts.pending) {
         // Free capacity alone determines the start only without a queue, a gang and requirements
         // that were not evaluated.
         let is_unconstrained =
@@ -105,7 +105,7 @@ async fn running(
     job: &Job,
     queries: RankQueries,
 ) -> Result<(Option<RunningFacts>, RankAnswers), Error> {
-    if State::of(job).status == Status::Running {
+    if State::from_job(job).status == Status::Running {
         let (running, rank_answers) = join(
             peers::running(context, connection, job),
             ranks::query_ranks(connection, job, queries),
@@ -149,7 +149,7 @@ async fn diagnose_in_steps(
             peers::faults(context, connection, facts.job),
         )
         .await;
-        (facts.last_words, facts.faults) = (log_evidence.unwrap_or_default(), faults?);
+        (facts.last_messages, facts.faults) = (log_evidence.unwrap_or_default(), faults?);
         answer = diagnose(facts);
     }
     Ok(answer)
@@ -225,7 +225,7 @@ async fn queue_of_volcano(connection: &Connection, job: &Job) -> Option<Queue> {
 /// Adds the start time and the deadline of a job that holds capacity.
 async fn add_times(
     connection: &Connection,
-    free_resources: Option<&Room>,
+    free_resources: Option<&ClusterCapacity>,
     holder: HolderTime,
 ) -> HolderTime {
     let Some((namespace, name)) = holder.name.split_once('/') else {
@@ -277,7 +277,7 @@ pub(crate) async fn diagnose_all(
     let diagnoses = jobs.into_iter().map(|job| {
         let subject = Subject {
             kind: job.kind.word().to_owned(),
-            ours: true,
+            is_managed: true,
         };
         diagnose_job(
             connection,

@@ -43,7 +43,7 @@ pub(crate) async fn subject(connection: &Connection, text: &str) -> Result<(Subj
 fn subject_of_kind(kind: &str, is_managed: bool) -> Subject {
     Subject {
         kind: kind.to_owned(),
-        ours: is_managed,
+        is_managed,
     }
 }
 

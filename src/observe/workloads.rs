@@ -21,7 +21,7 @@ pub(crate) fn gpu_pods(workload: &Workload) -> Pods {
         .pods
         .iter()
         .filter(|pod| pod.gpus > GpuCount::ZERO || !has_devices);
-    Pods::named(&workload.top.namespace, selected.map(|pod| &*pod.name))
+    Pods::by_name(&workload.top.namespace, selected.map(|pod| &*pod.name))
 }
 
 /// All workloads that request GPUs, as far as the user may list them.

@@ -11,7 +11,7 @@ macro_rules! administer_verbs {
                 Add(command::Add) {
                     run: command::Add::run,
                     help: Administer 1,
-                    rights: (by command::Add::task, "add nodes" [DEFINITION, FIRST]),
+                    rights: (by command::Add::task, "add nodes" [DEFINITION, FIRST_POOL]),
                 }
                 /// Remove nodes from a pool
                 #[command(subcommand)]

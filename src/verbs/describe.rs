@@ -56,7 +56,7 @@ macro_rules! describe_verbs {
                     #[command(visible_aliases = ["workloads", "wl"])]
                     Workload(workloads::describe::DescribeWorkload) {
                         run: workloads::describe::run,
-                        rights: ("describe workloads" [OWNERS, CHAIN, METRICS]),
+                        rights: ("describe workloads" [OWNERS, OWNER_CHAIN, METRICS]),
                         next: "gpuctl tree NAME",
                         answers: [workloads::describe::WorkloadDocument],
                     }

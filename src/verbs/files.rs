@@ -11,13 +11,13 @@ macro_rules! files_verbs {
                     help: Submit 1,
                     rights: (
                         by files::create::Create::task,
-                        "create jobs" [MAKE_JOB, PLACE, LOOK, AWAIT],
-                        "create services" [MAKE_SERVICE, PLACE, LOOK, SERVE, AWAIT],
-                        "create notebooks" [MAKE_NOTEBOOK, PLACE, LOOK, AWAIT],
+                        "create jobs" [MAKE_JOB, PLACE, REFERENCES, AWAIT],
+                        "create services" [MAKE_SERVICE, PLACE, REFERENCES, SERVE, AWAIT],
+                        "create notebooks" [MAKE_NOTEBOOK, PLACE, REFERENCES, AWAIT],
                         "create secrets" [SECRET],
-                        "create pools" [DEFINITION, FIRST],
+                        "create pools" [DEFINITION, FIRST_POOL],
                         "create quotas" [QUOTA],
-                        "create defaults" [WRITE_DEFAULTS, FIRST]
+                        "create defaults" [WRITE_DEFAULTS, FIRST_POOL]
                     ),
                     next: "gpuctl get jobs",
                     answers: [
@@ -30,17 +30,17 @@ macro_rules! files_verbs {
                     help: Submit 2,
                     rights: (
                         by_file
-                        "apply jobs" [MAKE_JOB, REPLACE_JOB, FIND, PLACE, LOOK, STALE],
+                        "apply jobs" [MAKE_JOB, REPLACE_JOB, FIND, PLACE, REFERENCES, STALE],
                         "apply services" [
-                            MAKE_SERVICE, REPLACE_SERVICE, PLACE, LOOK, SERVE, STALE, AWAIT
+                            MAKE_SERVICE, REPLACE_SERVICE, PLACE, REFERENCES, SERVE, STALE, AWAIT
                         ],
                         "apply notebooks" [
-                            MAKE_NOTEBOOK, REPLACE_NOTEBOOK, REPAIR_NOTEBOOK, PLACE, LOOK,
+                            MAKE_NOTEBOOK, REPLACE_NOTEBOOK, REPAIR_NOTEBOOK, PLACE, REFERENCES,
                             STALE, AWAIT
                         ],
-                        "apply pools" [DEFINITION, FIRST],
+                        "apply pools" [DEFINITION, FIRST_POOL],
                         "apply quotas" [QUOTA, STALE_QUOTA],
-                        "apply defaults" [WRITE_DEFAULTS, FIRST]
+                        "apply defaults" [WRITE_DEFAULTS, FIRST_POOL]
                     ),
                     next: "gpuctl get jobs",
                     answers: [
@@ -51,7 +51,7 @@ macro_rules! files_verbs {
                 Diff(files::diff::Diff) {
                     run: files::diff::run,
                     help: Submit 3,
-                    rights: ("diff" [MAKE_JOB, COMPARE, FIND, PLACE, LOOK, SERVE]),
+                    rights: ("diff" [MAKE_JOB, COMPARE, FIND, PLACE, REFERENCES, SERVE]),
                     next: "gpuctl apply -f FILE",
                     answers: [Vec<files::changes::DifferenceItem<'_>>],
                 }

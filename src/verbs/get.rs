@@ -92,14 +92,14 @@ macro_rules! get_verbs {
                     }
                     Health(metrics::health::GetHealth) {
                         run: metrics::health::run,
-                        rights: ("get health" [NODES, ROAD]),
+                        rights: ("get health" [NODES, PROMETHEUS_ACCESS]),
                         next: "gpuctl describe node NAME",
                         answers: [score::gpu_health::HealthList<'_>],
                         bundle: [""],
                     }
                     Heatmap(metrics::heatmap::GetHeatmap) {
                         run: metrics::heatmap::run,
-                        rights: ("get heatmap" [ROAD, PRESENT]),
+                        rights: ("get heatmap" [PROMETHEUS_ACCESS, PRESENT]),
                         next: "gpuctl describe node NAME",
                         answers: [nodes::heatmap::Heatmap],
                         bundle: [""],
@@ -113,7 +113,7 @@ macro_rules! get_verbs {
                     #[command(visible_alias = "ns")]
                     Namespaces(history::dimensions::GetNamespaces) {
                         run: history::dimensions::namespaces,
-                        rights: ("get namespaces" [ROAD, PRESENT]),
+                        rights: ("get namespaces" [PROMETHEUS_ACCESS, PRESENT]),
                         next: "gpuctl get jobs -n NAMESPACE",
                         answers: [Vec<String>],
                         bundle: [""],
@@ -189,7 +189,7 @@ macro_rules! get_verbs {
                     #[command(visible_alias = "jobs")]
                     Job(metrics::job::JobMetricsArgs) {
                         run: metrics::job::run,
-                        rights: ("get metrics job" [FIND, ANY_KIND, ROAD, THROUGHPUT]),
+                        rights: ("get metrics job" [FIND, ANY_KIND, PROMETHEUS_ACCESS, THROUGHPUT]),
                         next: "gpuctl describe job NAME",
                         answers: [history::metrics::JobMetrics],
                         bundle: ["JOB"],
@@ -197,7 +197,7 @@ macro_rules! get_verbs {
                     #[command(visible_alias = "workloads")]
                     Workload(metrics::workload::WorkloadMetrics) {
                         run: metrics::workload::run,
-                        rights: ("get metrics workload" [OWNERS, ROAD, ALL_LOGS]),
+                        rights: ("get metrics workload" [OWNERS, PROMETHEUS_ACCESS, ALL_LOGS]),
                         next: "gpuctl describe workload NAME",
                         answers: [history::workload_graphs::Graphs],
                     }

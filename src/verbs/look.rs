@@ -24,7 +24,7 @@ macro_rules! look_verbs {
                 Tree(workloads::tree::Tree) {
                     run: workloads::tree::run,
                     help: Look 6,
-                    rights: ("tree" [OWNERS, CHAIN]),
+                    rights: ("tree" [OWNERS, OWNER_CHAIN]),
                     next: "gpuctl describe workload NAME",
                     answers: [workloads::tree::TreeItem<'_>],
                 }
@@ -47,7 +47,7 @@ macro_rules! look_verbs {
                 Top(metrics::top::Top) {
                     run: metrics::top::run,
                     help: Look 5,
-                    rights: ("top" [NODES, OWNERS, LIVE, ROAD]),
+                    rights: ("top" [NODES, OWNERS, LIVE, PROMETHEUS_ACCESS]),
                     next: "",
                     bundle: ["nodes", "jobs", "gpus"],
                 }

@@ -9,7 +9,7 @@ macro_rules! measure_verbs {
                 Score(score::ScoreArgs) {
                     run: score::run,
                     help: Measure 1,
-                    rights: ("score" [SCORED, ROAD]),
+                    rights: ("score" [SCORED, PROMETHEUS_ACCESS]),
                     next: "gpuctl get health",
                     answers: [
                         Vec<score::list::ScoreItem>, score::list::Low,
@@ -22,12 +22,12 @@ macro_rules! measure_verbs {
                 Stats(command::Stats) {
                     run: command::Stats::run,
                     help: Measure 3,
-                    rights: (by command::Stats::task, "stats" [ROAD, PRESENT]),
+                    rights: (by command::Stats::task, "stats" [PROMETHEUS_ACCESS, PRESENT]),
                 }
                 Eff(history::eff::Eff) {
                     run: history::eff::run,
                     help: Measure 2,
-                    rights: ("eff" [ROAD, PRESENT]),
+                    rights: ("eff" [PROMETHEUS_ACCESS, PRESENT]),
                     next: "gpuctl report",
                     answers: [history::efficiency::EfficiencyDocument<'_>],
                     bundle: ["JOB"],
@@ -37,12 +37,12 @@ macro_rules! measure_verbs {
                 Who(command::Who) {
                     run: command::Who::run,
                     help: Measure 5,
-                    rights: (by command::Who::task, "who gpu" [ROAD, PRESENT]),
+                    rights: (by command::Who::task, "who gpu" [PROMETHEUS_ACCESS, PRESENT]),
                 }
                 Report(history::report::Report) {
                     run: history::report::run,
                     help: Measure 4,
-                    rights: ("report" [ROAD, PRESENT]),
+                    rights: ("report" [PROMETHEUS_ACCESS, PRESENT]),
                     next: "gpuctl eff NAME",
                     answers: [history::report_document::ReportDocument<'_>],
                     bundle: [""],
@@ -52,7 +52,7 @@ macro_rules! measure_verbs {
                 Snapshot(command::Snapshot) {
                     run: command::Snapshot::run,
                     help: Measure 6,
-                    rights: (by command::Snapshot::task, "snapshot" [ROAD, PRESENT]),
+                    rights: (by command::Snapshot::task, "snapshot" [PROMETHEUS_ACCESS, PRESENT]),
                 }
             }
             {

@@ -71,7 +71,7 @@ pub struct Cause {
 /// An observation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Evidence {
-    pub what: String,
+    pub text: String,
     /// The source: `inventory`, `pod`, `job`, `events`, `scheduler`, `queue`, `prometheus`, `logs`,
     /// `ras`, `stacks`.
     pub seen_in: &'static str,
@@ -102,13 +102,13 @@ impl Cause {
     /// Makes a cause with its first piece of evidence.
     ///
     /// # Panics In debug builds, for a name that [`CAUSES`] does not contain.
-    pub fn new(word: &'static str, what: impl Into<String>, seen_in: &'static str) -> Self {
+    pub fn new(word: &'static str, text: impl Into<String>, seen_in: &'static str) -> Self {
         debug_assert!(
-            CAUSES.iter().any(|(known, _)| *known == word),
+            CAUSES.iter().any(|(listed, _)| *listed == word),
             "{word} is not explained"
         );
         let evidence = vec![Evidence {
-            what: what.into(),
+            text: text.into(),
             seen_in,
             at: None,
         }];
@@ -120,7 +120,7 @@ impl Cause {
     }
 
     #[must_use]
-    pub fn at(mut self, at: Option<Timestamp>) -> Self {
+    pub fn when(mut self, at: Option<Timestamp>) -> Self {
         if let Some(last) = self.evidence.last_mut() {
             last.at = at;
         }
@@ -128,9 +128,9 @@ impl Cause {
     }
 
     #[must_use]
-    pub fn and(mut self, what: impl Into<String>, seen_in: &'static str) -> Self {
+    pub fn and(mut self, text: impl Into<String>, seen_in: &'static str) -> Self {
         self.evidence.push(Evidence {
-            what: what.into(),
+            text: text.into(),
             seen_in,
             at: None,
         });
@@ -185,20 +185,22 @@ pub(super) fn weighed(mut causes: Vec<Cause>) -> Vec<Cause> {
 /// Summarizes the answer in one sentence.
 pub(super) fn sentence(name: &str, state: &State, answer: &Answer) -> String {
     let first = answer.causes.first();
-    let told = first.map(|cause| {
+    let cause_text = first.map(|cause| {
         cause
             .evidence
             .first()
-            .map_or(cause.word, |one| one.what.as_str())
+            .map_or(cause.word, |evidence| evidence.text.as_str())
     });
-    match (answer.situation, told) {
-        (Situation::Waiting, Some(told)) => format!("{name} waits: {told}"),
-        (Situation::Dead, Some(told)) if state.status == Status::Failed => {
-            format!("{name} failed: {told}")
+    match (answer.situation, cause_text) {
+        (Situation::Waiting, Some(cause_text)) => format!("{name} waits: {cause_text}"),
+        (Situation::Dead, Some(cause_text)) if state.status == Status::Failed => {
+            format!("{name} failed: {cause_text}")
         }
-        (Situation::Stuck, Some(told)) => format!("{name} hangs: {told}"),
-        (Situation::Slow, Some(told)) => format!("{name} is slower than it could be: {told}"),
-        (_, Some(told)) => format!("{name}: {told}"),
+        (Situation::Stuck, Some(cause_text)) => format!("{name} hangs: {cause_text}"),
+        (Situation::Slow, Some(cause_text)) => {
+            format!("{name} is slower than it could be: {cause_text}")
+        }
+        (_, Some(cause_text)) => format!("{name}: {cause_text}"),
         (Situation::Fine, None) => match state.status {
             Status::Succeeded => format!("{name} succeeded"),
             _ => format!("{name} runs without known problems"),

@@ -17,49 +17,47 @@ const NAMED: usize = 3;
 
 /// Lists the bottlenecks of the job, the worst of each kind first.
 pub(super) fn causes(facts: &Facts<'_>, running: &RunningFacts) -> Vec<Cause> {
-    let Some(found) = &running.bottlenecks else {
+    let Some(bottlenecks) = &running.bottlenecks else {
         return Vec::new();
     };
     let describe = |node: &str| Some(format!("gpuctl describe node {node}"));
     let mut causes = Vec::new();
-    if let Some((first, more)) = found.ports.split_first() {
+    if let Some((first, more)) = bottlenecks.ports.split_first() {
         let cause = Cause::new("nic", port(first), "prometheus")
             .helps("see its node", describe(&first.node));
-        causes.push(
-            more.iter()
-                .take(NAMED)
-                .fold(cause, |cause, one| cause.and(port(one), "prometheus")),
-        );
+        causes.push(more.iter().take(NAMED).fold(cause, |cause, bottleneck| {
+            cause.and(port(bottleneck), "prometheus")
+        }));
     }
-    if let Some((first, more)) = found.links.split_first() {
+    if let Some((first, more)) = bottlenecks.links.split_first() {
         let cause = Cause::new("link-errors", link(facts, running, first), "prometheus");
-        let cause = more.iter().take(NAMED).fold(cause, |cause, one| {
-            cause.and(link(facts, running, one), "prometheus")
+        let cause = more.iter().take(NAMED).fold(cause, |cause, bottleneck| {
+            cause.and(link(facts, running, bottleneck), "prometheus")
         });
         causes.push(cause.helps("see its node", describe(&first.node)));
     }
     let waits = |pod: &str| utilization(running, pod).filter(|percent| *percent < BUSY);
-    let mut held = found
+    let mut held = bottlenecks
         .withheld
         .iter()
         .filter_map(|(pod, share)| Some((pod, share * 100.0, waits(pod)?)));
     if let Some((pod, percent, utilization)) = held.next() {
-        let who = facts
+        let pods = facts
             .job
             .pods
             .iter()
-            .find(|one| one.name == *pod)
+            .find(|bottleneck| bottleneck.name == *pod)
             .map_or_else(|| pod.clone(), pod_name);
         let limit = facts
             .job
             .cpu
             .as_deref()
             .map_or(String::new(), |limit| format!(" of {limit}"));
-        let told = format!(
-            "its CPU limit{limit} throttled {who} in {percent:.0} % of the periods of ten minutes, and its GPUs are at {utilization:.0} % utilization"
+        let text = format!(
+            "its CPU limit{limit} throttled {pods} in {percent:.0} % of the periods of ten minutes, and its GPUs are at {utilization:.0} % utilization"
         );
         let more = held.count();
-        let cause = Cause::new("cpu-starved", told, "prometheus").helps(
+        let cause = Cause::new("cpu-starved", text, "prometheus").helps(
             "give it more CPU",
             Some(refused::set(facts, "resources.cpu=AMOUNT")),
         );
@@ -91,26 +89,26 @@ fn port(fault: &PortFault) -> String {
     }
 }
 
-fn link(facts: &Facts<'_>, running: &RunningFacts, one: &LinkErrors) -> String {
-    let device = DeviceId::whole(one.index);
+fn link(facts: &Facts<'_>, running: &RunningFacts, errors: &LinkErrors) -> String {
+    let device = DeviceId::whole(errors.index);
     let trace = running
         .traces
         .iter()
-        .find(|trace| trace.node == one.node && trace.id() == device);
-    let who = trace.map_or("a pod".to_owned(), |trace| rank_of(facts.job, trace).0);
+        .find(|trace| trace.node == errors.node && trace.id() == device);
+    let rank = trace.map_or("a pod".to_owned(), |trace| rank_of(facts.job, trace).0);
     format!(
-        "{who} on {}/{device}: {:.0} {} within ten minutes",
-        one.node, one.errors, one.what
+        "{rank} on {}/{device}: {:.0} {} within ten minutes",
+        errors.node, errors.errors, errors.what
     )
 }
 
 /// The mean utilization of a pod's devices in percent; `None` without samples.
 fn utilization(running: &RunningFacts, pod: &str) -> Option<f64> {
-    let own = running
+    let traces = running
         .traces
         .iter()
         .filter(|trace| trace.pods.iter().any(|(_, name)| name == pod));
-    let values: Vec<f64> = own
+    let values: Vec<f64> = traces
         .flat_map(|trace| trace.curve(Quantity::Utilization))
         .map(|point| point.value)
         .collect();

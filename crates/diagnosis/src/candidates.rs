@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::facts::PendingPod;
-use super::nodes::{NodeObstacle, keeps_off};
+use super::nodes::{NodeObstacle, node_obstacles};
 use gpuctl_core::model::Node;
-use gpuctl_core::model::counting::candidates::Room;
+use gpuctl_core::model::counting::candidates::ClusterCapacity;
 use gpuctl_core::model::counting::capacity::{Amounts, pods_held};
 
 /// True for causes that disappear when the load on a node decreases.
@@ -24,13 +24,29 @@ pub(super) struct CandidateNode<'n> {
     pub large_enough: bool,
 }
 
+impl CandidateNode<'_> {
+    pub(super) fn name(&self) -> &str {
+        &self.node.name
+    }
+
+    /// Whether an obstacle with this word keeps the pod off the node.
+    pub(super) fn has_obstacle(&self, word: &str) -> bool {
+        self.obstacles.iter().any(|(obstacle, _)| *obstacle == word)
+    }
+
+    /// Whether the node lacks nothing but free resources.
+    pub(super) fn lacks_only_resources(&self) -> bool {
+        self.obstacles.iter().all(|(word, _)| is_shortage(word))
+    }
+}
+
 /// Compares the pod with one node; `None` if the node's free resources are unknown.
 pub(super) fn candidate<'n>(
     pending: &PendingPod,
     node: &'n Node,
-    room: &'n Room,
+    capacity: &'n ClusterCapacity,
 ) -> Option<CandidateNode<'n>> {
-    let free = room.free.get(&node.name)?;
+    let free = capacity.free.get(&node.name)?;
     let on = |amounts: &Amounts| {
         pods_held(
             &pending.requests,
@@ -42,7 +58,7 @@ pub(super) fn candidate<'n>(
         .iter()
         .map(|(resource, amount)| (resource.clone(), amount - taken(pending, resource, takes)))
         .collect();
-    let mut obstacles = keeps_off(&pending.rules, &pending.requests, node, &left);
+    let mut obstacles = node_obstacles(&pending.rules, &pending.requests, node, &left);
     // `left` excludes the pods that fit, so it is always short of something. For a single pod that
     // is not an obstacle.
     if takes > 0 && pending.together <= 1 {
@@ -99,16 +115,16 @@ impl CountedObstacle {
 
 /// Counts the affected nodes of each obstacle.
 pub(super) fn counted(candidates: &[&CandidateNode<'_>]) -> Vec<CountedObstacle> {
-    let mut found: Vec<CountedObstacle> = Vec::new();
+    let mut obstacles: Vec<CountedObstacle> = Vec::new();
     for candidate in candidates {
         for (word, detail) in &candidate.obstacles {
             let alone = usize::from(candidate.obstacles.len() == 1);
-            match found.iter_mut().find(|one| one.word == *word) {
-                Some(one) => {
-                    one.alone += alone;
-                    one.nodes += 1;
+            match obstacles.iter_mut().find(|counted| counted.word == *word) {
+                Some(counted) => {
+                    counted.alone += alone;
+                    counted.nodes += 1;
                 }
-                None => found.push(CountedObstacle {
+                None => obstacles.push(CountedObstacle {
                     word,
                     detail: detail.clone(),
                     alone,
@@ -117,5 +133,5 @@ pub(super) fn counted(candidates: &[&CandidateNode<'_>]) -> Vec<CountedObstacle>
             }
         }
     }
-    found
+    obstacles
 }

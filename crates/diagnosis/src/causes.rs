@@ -184,10 +184,10 @@ mod tests {
             .iter()
             .map(|(word, meaning)| format!("| `{word}` | {meaning} |"))
             .collect();
-        let told: Vec<&str> = page
+        let documented: Vec<&str> = page
             .lines()
             .filter(|line| line.starts_with("| `"))
             .collect();
-        assert_eq!(told, rows);
+        assert_eq!(documented, rows);
     }
 }

@@ -4,7 +4,7 @@
 use super::answer::Cause;
 use super::ends;
 use super::facts::Facts;
-use super::nodes::of_taint;
+use super::nodes::taint_word;
 use gpuctl_core::model::facts::state::{lost, pod_name};
 use gpuctl_core::model::{Container, Event, Pod, PodPhase, is_starting};
 
@@ -16,7 +16,7 @@ const CANNOT_PREPARE: [&str; 4] = [
     "FailedCreatePodSandBox",
 ];
 /// Seconds within which a container is usually created.
-const MADE_WITHIN: i64 = 30;
+const CREATION: i64 = 30;
 /// Reasons of events that show that preparation succeeded after all.
 const PROGRESS: [&str; 5] = [
     "SuccessfulAttachVolume",
@@ -28,14 +28,14 @@ const PROGRESS: [&str; 5] = [
 
 /// Explains why a pod with a node does not work; empty if it does.
 pub(super) fn causes(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
-    if let Some((_, told)) = lost(pod) {
-        return vec![Cause::new("node-lost", told, "pod")];
+    if let Some((_, lost_text)) = lost(pod) {
+        return vec![Cause::new("node-lost", lost_text, "pod")];
     }
     if let Some(cause) = evicted(facts, pod) {
         return vec![cause];
     }
     if let Some(sidecar) = pod.sidecar_left() {
-        return vec![kept_by(pod, sidecar)];
+        return vec![sidecar_cause(pod, sidecar)];
     }
     let waiting: Vec<(&Container, &(String, String))> = pod
         .containers
@@ -45,10 +45,10 @@ pub(super) fn causes(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
     if let Some((container, (reason, message))) =
         waiting.iter().find(|(_, (reason, _))| !is_starting(reason))
     {
-        return of_reason(facts, pod, container, reason, message);
+        return waiting_causes(facts, pod, container, reason, message);
     }
     // A restarting container is shown as terminated until the kubelet reports a waiting reason.
-    let again = |container: &&Container| {
+    let is_restarting = |container: &&Container| {
         container.restarts > 0
             && container
                 .terminated
@@ -56,19 +56,19 @@ pub(super) fn causes(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
                 .is_some_and(|end| end.code != 0)
     };
     if pod.phase == PodPhase::Running
-        && let Some(container) = pod.containers.iter().find(again)
+        && let Some(container) = pod.containers.iter().find(is_restarting)
     {
         return crashing(facts, pod, container);
     }
-    if let Some(found) = on_faulty_node(facts, pod).or_else(|| prepared(facts, pod)) {
-        return vec![found];
+    if let Some(node_cause) = on_faulty_node(facts, pod).or_else(|| prepared(facts, pod)) {
+        return vec![node_cause];
     }
     // A later event shows that the pull is over; `None` is less than every time.
     let done = newest(facts, pod, &["Pulled", "Started"]).and_then(|event| event.at);
     let pulling = newest(facts, pod, &["Pulling"])
         .filter(|event| pod.phase == PodPhase::Pending && event.at > done);
     if let Some(event) = pulling {
-        return vec![Cause::new("image-pulling", pulled(&event.message), "events").at(event.at)];
+        return vec![Cause::new("image-pulling", pulled(&event.message), "events").when(event.at)];
     }
     if waiting
         .iter()
@@ -81,18 +81,18 @@ pub(super) fn causes(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
         )];
     }
     if pod.phase == PodPhase::Pending {
-        return being_made(facts, pod).into_iter().collect();
+        return creating(facts, pod).into_iter().collect();
     }
-    of_running(facts, pod)
+    unready_causes(facts, pod)
 }
 
 /// The cause of a pod whose program has ended while a sidecar keeps the GPUs.
-fn kept_by(pod: &Pod, sidecar: &str) -> Cause {
-    let what = format!(
+fn sidecar_cause(pod: &Pod, sidecar: &str) -> Cause {
+    let text = format!(
         "{} has ended, but its container {sidecar} still runs and keeps the GPUs",
         pod_name(pod)
     );
-    Cause::new("sidecar-running", what, "pod").helps(
+    Cause::new("sidecar-running", text, "pod").helps(
         "make the container an init container with restartPolicy: Always",
         Some("gpuctl explain pod".to_owned()),
     )
@@ -100,10 +100,10 @@ fn kept_by(pod: &Pod, sidecar: &str) -> Cause {
 
 /// The cause of a pod that was created moments ago. A longer wait has another reason, which is
 /// unknown here.
-fn being_made(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
+fn creating(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
     let age = facts.now.as_second() - pod.created_at?.as_second();
-    let what = format!("the container of {} is being created", pod_name(pod));
-    (age < MADE_WITHIN).then(|| Cause::new("container-creating", what, "pod").at(pod.created_at))
+    let text = format!("the container of {} is being created", pod_name(pod));
+    (age < CREATION).then(|| Cause::new("container-creating", text, "pod").when(pod.created_at))
 }
 
 /// Detects an eviction by the event of the kubelet. A kubelet with a full disk cannot update the
@@ -115,57 +115,57 @@ pub(super) fn evicted(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
         evicts(event) || event.reason == "Started"
     })
     .filter(|event| evicts(event))?;
-    Some(ends::evicted(pod, &event.message, "events").at(event.at))
+    Some(ends::evicted(pod, &event.message, "events").when(event.at))
 }
 
-fn of_reason(
+fn waiting_causes(
     facts: &Facts<'_>,
     pod: &Pod,
     container: &Container,
     reason: &str,
     message: &str,
 ) -> Vec<Cause> {
-    let who = pod_name(pod);
-    let one = |word, told: String| Cause::new(word, told, "pod");
+    let pod_label = pod_name(pod);
+    let cause = |word, text: String| Cause::new(word, text, "pod");
     match reason {
         "ErrImagePull" | "ImagePullBackOff" | "InvalidImageName" | "ErrImageNeverPull"
         | "ImageInspectError" => image(facts, pod, reason, message).into_iter().collect(),
         "CreateContainerConfigError" => vec![config(
             facts,
-            &format!("{who} cannot start: {message}"),
+            &format!("{pod_label} cannot start: {message}"),
             message,
             "pod",
         )],
         "CrashLoopBackOff" => crashing(facts, pod, container),
-        "SchedulingGated" => vec![one(
+        "SchedulingGated" => vec![cause(
             "scheduling-gate",
-            format!("{who} is held back by a scheduling gate"),
+            format!("{pod_label} is held back by a scheduling gate"),
         )],
-        _ => vec![one(
+        _ => vec![cause(
             "start-error",
-            format!("{who} cannot start: {reason}: {message}"),
+            format!("{pod_label} cannot start: {reason}: {message}"),
         )],
     }
 }
 
 fn crashing(facts: &Facts<'_>, pod: &Pod, container: &Container) -> Vec<Cause> {
-    let who = pod_name(pod);
+    let pod_label = pod_name(pod);
     let end = container
         .terminated
         .as_ref()
         .or(container.last_ended.as_ref());
-    let told = match end {
+    let text = match end {
         Some(end) => format!(
-            "{who} keeps exiting ({} restarts), last with {}",
+            "{pod_label} keeps exiting ({} restarts), last with {}",
             container.restarts,
-            ends::in_words(end)
+            ends::describe(end)
         ),
-        None => format!("{who} keeps exiting"),
+        None => format!("{pod_label} keeps exiting"),
     };
     // Until the container starts again, `--previous` would show an older run than its last one.
     let logs = facts.logs(pod, container.terminated.is_none());
-    let crash = Cause::new("crash-loop", told, "pod").helps("read its log", Some(logs));
-    let why = end.map(|end| ends::of_end(facts, pod, end));
+    let crash = Cause::new("crash-loop", text, "pod").helps("read its log", Some(logs));
+    let why = end.map(|end| ends::end_cause(facts, pod, end));
     std::iter::once(crash).chain(why).collect()
 }
 
@@ -216,7 +216,7 @@ const PULL_ERRORS: [(&str, &[&str]); 3] = [
 ];
 
 /// Classifies an error of a registry.
-fn word_of_pull_error(message: &str) -> Option<&'static str> {
+fn pull_error_word(message: &str) -> Option<&'static str> {
     let lower = message.to_ascii_lowercase();
     PULL_ERRORS
         .iter()
@@ -231,19 +231,19 @@ fn image(facts: &Facts<'_>, pod: &Pod, reason: &str, message: &str) -> Option<Ca
         matches!(event.reason.as_str(), "Failed" | "InspectFailed")
             && event.message.contains("pull image")
     });
-    let told = tried
+    let error = tried
         .filter(|_| !message.contains("rpc error") && !message.contains("failed to"))
         .map_or(message, |event| event.message.as_str());
     let word = match reason {
         "InvalidImageName" | "ErrImageNeverPull" => "image-missing",
-        _ => word_of_pull_error(told)?,
+        _ => pull_error_word(error)?,
     };
     let cause = Cause::new(
         word,
-        format!("{} cannot pull its image: {told}", pod_name(pod)),
+        format!("{} cannot pull its image: {error}", pod_name(pod)),
         "pod",
     )
-    .at(tried.and_then(|event| event.at));
+    .when(tried.and_then(|event| event.at));
     let field = super::refused::set(facts, "environment.image=IMAGE");
     Some(match word {
         "image-auth" => cause.helps(
@@ -259,7 +259,7 @@ fn image(facts: &Facts<'_>, pod: &Pod, reason: &str, message: &str) -> Option<Ca
 }
 
 /// Identifies the object that a container or a volume mount is missing.
-fn config(facts: &Facts<'_>, told: &str, message: &str, seen_in: &'static str) -> Cause {
+fn config(facts: &Facts<'_>, text: &str, message: &str, seen_in: &'static str) -> Cause {
     let lower = message.to_ascii_lowercase();
     let missing = lower.contains("not found") || lower.contains("couldn't find key");
     let word = match () {
@@ -269,7 +269,7 @@ fn config(facts: &Facts<'_>, told: &str, message: &str, seen_in: &'static str) -
         () if seen_in == "events" => "mount-failed",
         () => "start-error",
     };
-    let cause = Cause::new(word, told, seen_in);
+    let cause = Cause::new(word, text, seen_in);
     let namespace = &facts.job.namespace;
     match word {
         "secret-missing" => cause.helps(
@@ -297,16 +297,16 @@ fn on_faulty_node(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
     let taint = node
         .taints
         .iter()
-        .find(|taint| of_taint(&taint.key) == "node-faulty")
+        .find(|taint| taint_word(&taint.key) == "node-faulty")
         .filter(|_| pod.phase == PodPhase::Pending)?;
-    let told = format!(
+    let text = format!(
         "{} is on {}, which is unhealthy: {}",
         pod_name(pod),
         node.name,
         taint.key
     );
     let describe = format!("gpuctl describe node {}", node.name);
-    Some(Cause::new("node-faulty", told, "inventory").helps("see the node", Some(describe)))
+    Some(Cause::new("node-faulty", text, "inventory").helps("see the node", Some(describe)))
 }
 
 /// The preparation step that failed, unless a later event shows progress.
@@ -315,7 +315,7 @@ fn prepared(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
         return None;
     }
     let failed = newest(facts, pod, &CANNOT_PREPARE);
-    let (reason, message, at) = match failed {
+    let (reason, message, time) = match failed {
         Some(event) => {
             let later =
                 newest(facts, pod, &PROGRESS).is_some_and(|progress| progress.at > event.at);
@@ -329,19 +329,19 @@ fn prepared(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
             (reason, message, None)
         }
     };
-    let told = format!("{} cannot start: {message}", pod_name(pod));
+    let text = format!("{} cannot start: {message}", pod_name(pod));
     if reason == "FailedCreatePodSandBox" {
-        return Some(Cause::new("start-error", told, "events").at(at));
+        return Some(Cause::new("start-error", text, "events").when(time));
     }
-    Some(config(facts, &told, &message, "events").at(at))
+    Some(config(facts, &text, &message, "events").when(time))
 }
 
 /// Explains why a running pod of a service is not ready.
-fn of_running(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
+fn unready_causes(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
     if !facts.job.kind.serves() || pod.ready || pod.phase != PodPhase::Running {
         return Vec::new();
     }
-    let who = pod_name(pod);
+    let pod_label = pod_name(pod);
     let restarted = pod
         .containers
         .iter()
@@ -350,28 +350,28 @@ fn of_running(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
         restarted.and_then(|container| Some((container, container.last_ended.as_ref()?)))
         && !(facts.job.checked && container.started)
     {
-        let told = format!(
-            "{who} keeps exiting ({} restarts), last with {}",
+        let text = format!(
+            "{pod_label} keeps exiting ({} restarts), last with {}",
             container.restarts,
-            ends::in_words(end)
+            ends::describe(end)
         );
         let logs = facts.logs(pod, true);
-        let crash = Cause::new("crash-loop", told, "pod").helps("read its log", Some(logs));
-        return vec![crash, ends::of_end(facts, pod, end)];
+        let crash = Cause::new("crash-loop", text, "pod").helps("read its log", Some(logs));
+        return vec![crash, ends::end_cause(facts, pod, end)];
     }
     let failing = newest(facts, pod, &["Unhealthy"]);
-    let told = match failing {
+    let text = match failing {
         Some(event) => format!(
-            "{who} runs, but its probe has not succeeded: {}",
+            "{pod_label} runs, but its probe has not succeeded: {}",
             event.message
         ),
-        None => format!("{who} runs, but its probe has not succeeded"),
+        None => format!("{pod_label} runs, but its probe has not succeeded"),
     };
     let logs = facts.logs(pod, false);
     let seen_in = if failing.is_some() { "events" } else { "pod" };
     vec![
-        Cause::new("probe-starting", told, seen_in)
-            .at(failing.and_then(|event| event.at))
+        Cause::new("probe-starting", text, seen_in)
+            .when(failing.and_then(|event| event.at))
             .helps("see its progress", Some(logs)),
     ]
 }
@@ -383,14 +383,14 @@ fn newest<'f>(facts: &Facts<'f>, pod: &Pod, reasons: &[&str]) -> Option<&'f Even
 fn newest_where<'f>(
     facts: &Facts<'f>,
     pod: &Pod,
-    wanted: impl Fn(&Event) -> bool,
+    matches: impl Fn(&Event) -> bool,
 ) -> Option<&'f Event> {
     let object = format!("Pod/{}", pod.name);
     facts
         .events?
         .iter()
         .rev()
-        .find(|event| event.object == object && wanted(event))
+        .find(|event| event.object == object && matches(event))
 }
 
 /// Extracts the image from the kubelet's message, as in `Pulling image "x"`.

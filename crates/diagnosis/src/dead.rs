@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 
 use super::answer::Cause;
-use super::ends::{SIGNALS, deadline, end, is_signal, node, of_pod, signal};
+use super::ends::{SIGNALS, deadline, end, is_signal, node, pod_cause, signal};
 use super::facts::Facts;
 use gpuctl_core::model::facts::state::{lost, pod_name};
 use gpuctl_core::model::{Pod, PodPhase};
@@ -12,7 +12,7 @@ use gpuctl_core::stats::exporters::dialect::is_fatal_xid;
 
 /// Exit codes of ranks that end because another rank failed: interrupted (SIGINT), aborted by
 /// NCCL's watchdog (SIGABRT), terminated (SIGTERM).
-const OF_PEERS: [i32; 3] = [130, 134, 143];
+const PEER_CODES: [i32; 3] = [130, 134, 143];
 /// The exit code of the supervisor of ranks, which is not the command's own.
 const SUPERVISOR: i32 = 113;
 
@@ -72,9 +72,9 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
         .filter(|pod| is_present(pod))
         .collect();
     let Some(first) = culprit(if now.is_empty() { &ended } else { &now }) else {
-        return gone(facts, condition);
+        return owner_gone(facts, condition);
     };
-    let mut cause = of_pod(facts, first);
+    let mut cause = pod_cause(facts, first);
     if let Some(peers) = peers(&ended, &present, first) {
         cause = cause.and(peers, "pod");
     }
@@ -113,12 +113,12 @@ fn with_evidence(
     // The pods of another workload belong to intermediate objects, whose failures the owner
     // summarizes.
     if let Some((_, message)) =
-        condition.filter(|(_, message)| !facts.subject.ours && !message.is_empty())
+        condition.filter(|(_, message)| !facts.subject.is_managed && !message.is_empty())
     {
         cause = cause.and(message.clone(), "job");
     }
-    for line in &facts.last_words {
-        cause = cause.and(line.text.clone(), "logs").at(line.at);
+    for line in &facts.last_messages {
+        cause = cause.and(line.text.clone(), "logs").when(line.at);
     }
     for (device, code) in facts.faults.iter().filter(|(_, code)| !is_fatal_xid(*code)) {
         cause = cause.and(
@@ -132,7 +132,7 @@ fn with_evidence(
 /// The cause of a fatal error of a device that the pod used.
 fn gpu_fault(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
     let (device, code) = facts.faults.iter().find(|(_, code)| is_fatal_xid(*code))?;
-    let what = format!(
+    let text = format!(
         "{device}, which {} used, reported XID {code} within five minutes of its end",
         pod_name(pod)
     );
@@ -141,8 +141,8 @@ fn gpu_fault(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
         .as_ref()
         .map(|node| super::refused::set(facts, &format!("resources.exclude_nodes={node}")));
     Some(
-        Cause::new("gpu-fault", what, "prometheus")
-            .at(pod.ended_at)
+        Cause::new("gpu-fault", text, "prometheus")
+            .when(pod.ended_at)
             .helps("exclude the node, and tell its administrator", elsewhere),
     )
 }
@@ -158,14 +158,14 @@ fn culprit<'p>(ended: &[&'p Pod]) -> Option<&'p Pod> {
         return Some(pod);
     }
     let first = *ended.first()?;
-    let own = |pod: &&&Pod| {
-        let second = |at: Option<Timestamp>| at.map(Timestamp::as_second);
+    let failed_itself = |pod: &&&Pod| {
+        let second = |time: Option<Timestamp>| time.map(Timestamp::as_second);
         second(pod.ended_at) == second(first.ended_at) && has_reason(pod)
     };
     if has_reason(first) {
         Some(first)
     } else {
-        ended.iter().find(own).copied().or(Some(first))
+        ended.iter().find(failed_itself).copied().or(Some(first))
     }
 }
 
@@ -173,7 +173,7 @@ fn has_reason(pod: &Pod) -> bool {
     pod.disrupted.is_some()
         || pod.reason.is_some()
         || end(pod).is_some_and(|end| {
-            end.reason != "Error" || end.code > SIGNALS && !OF_PEERS.contains(&end.code)
+            end.reason != "Error" || end.code > SIGNALS && !PEER_CODES.contains(&end.code)
         })
 }
 
@@ -195,12 +195,12 @@ fn peers(ended: &[&Pod], present: &[&str], first: &Pod) -> Option<String> {
         .first()
         .filter(|first| codes.iter().all(|code| code == *first));
     let code = code.map_or(String::new(), |code| format!(" with exit code {code}"));
-    let who = if others.len() == 1 {
+    let ranks = if others.len() == 1 {
         "1 other rank".to_owned()
     } else {
         format!("{} other ranks", others.len())
     };
-    Some(format!("{who} ended{code} within {after} s after it"))
+    Some(format!("{ranks} ended{code} within {after} s after it"))
 }
 
 fn exhausted(facts: &Facts<'_>, ended: &[&Pod], first: &Pod) -> Cause {
@@ -208,22 +208,22 @@ fn exhausted(facts: &Facts<'_>, ended: &[&Pod], first: &Pod) -> Cause {
         .iter()
         .filter(|pod| pod.rank == first.rank)
         .take(4)
-        .map(|pod| of_pod(facts, pod).word.to_owned())
+        .map(|pod| pod_cause(facts, pod).word.to_owned())
         .collect();
-    let told = format!(
+    let text = format!(
         "all {} retries were used; its attempts ended by {}",
         facts.job.retries,
         tries.join(", ")
     );
-    Cause::new("retries-exhausted", told, "job").at(facts.job.finished_at)
+    Cause::new("retries-exhausted", text, "job").when(facts.job.finished_at)
 }
 
 /// Reads the conditions of a Job whose pods are deleted.
-fn gone(facts: &Facts<'_>, condition: Option<&(String, String)>) -> Vec<Cause> {
+fn owner_gone(facts: &Facts<'_>, condition: Option<&(String, String)>) -> Vec<Cause> {
     let Some((reason, message)) = condition else {
         return Vec::new();
     };
-    let at = facts.job.finished_at;
+    let time = facts.job.finished_at;
     // The message of a matched pod failure policy contains the exit code.
     let code = message.split_once("exit code ").map(|(_, rest)| {
         rest.split(|c: char| !c.is_ascii_digit())
@@ -242,13 +242,13 @@ fn gone(facts: &Facts<'_>, condition: Option<&(String, String)>) -> Vec<Cause> {
             ),
             "job",
         )
-        .at(at),
+        .when(time),
         (_, Some(code)) => Cause::new(
             "exit-code",
             format!("a pod ended with exit code {code}; its pods are deleted"),
             "job",
         )
-        .at(at),
+        .when(time),
         (reason, None) if supervised || EXHAUSTED.contains(&reason) => Cause::new(
             "retries-exhausted",
             format!(
@@ -256,7 +256,7 @@ fn gone(facts: &Facts<'_>, condition: Option<&(String, String)>) -> Vec<Cause> {
             ),
             "job",
         )
-        .at(at),
+        .when(time),
         _ => return Vec::new(),
     }]
 }
@@ -264,12 +264,12 @@ fn gone(facts: &Facts<'_>, condition: Option<&(String, String)>) -> Vec<Cause> {
 /// The cause of a job that is being deleted.
 pub(super) fn deleted(facts: &Facts<'_>) -> Cause {
     let left = facts.job.pods.len();
-    let told = if left == 0 {
+    let text = if left == 0 {
         "it was deleted".to_owned()
     } else {
         format!("it was deleted; {left} of its pods are still terminating")
     };
-    let cause = Cause::new("deleted", told, "job");
+    let cause = Cause::new("deleted", text, "job");
     match facts.job.pods.iter().find(|pod| pod.is_lost()) {
         Some(pod) => cause
             .and(

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use super::answer::{Answer, Basis, Cause, Situation, weighed};
 use super::ends;
-use super::facts::EVENTS_KEPT;
+use super::facts::EVENT_SECONDS;
 use gpuctl_core::model::facts::state::pod_name;
 use gpuctl_core::model::{Event, Job, Pod, PodPhase};
 
@@ -42,13 +42,13 @@ pub fn remembered(memory: &Memory, now: Timestamp) -> Answer {
             (Situation::Dead, vec![deadline("the job")])
         }
         // Until the Job itself has failed, its failed pods are retried.
-        Some(pod) if memory.failed || !runs => (Situation::Dead, of_pod(memory, pod)),
+        Some(pod) if memory.failed || !runs => (Situation::Dead, pod_causes(memory, pod)),
         None if !runs && !in_phase(PodPhase::Pending) && in_phase(PodPhase::Succeeded) => {
             (Situation::Fine, Vec::new())
         }
         _ if memory.failed => (Situation::Dead, Vec::new()),
         _ => {
-            let what = if runs {
+            let verb = if runs {
                 "while it ran"
             } else {
                 "before it ran"
@@ -57,24 +57,24 @@ pub fn remembered(memory: &Memory, now: Timestamp) -> Answer {
                 Situation::Dead,
                 vec![Cause::new(
                     "deleted",
-                    format!("it was deleted {what}"),
+                    format!("it was deleted {verb}"),
                     "prometheus",
                 )],
             )
         }
     };
     let name = &job.name;
-    let told = causes
+    let reason = causes
         .first()
         .and_then(|cause| cause.evidence.first())
-        .map(|one| one.what.as_str());
-    let sentence = match (situation, told) {
+        .map(|evidence| evidence.text.as_str());
+    let sentence = match (situation, reason) {
         (Situation::Fine, _) => format!("{name} succeeded and was then deleted"),
         (_, None) => {
             format!("{name} failed and was then deleted; the remaining records do not show why")
         }
-        (_, Some(told)) if causes[0].word == "deleted" => format!("{name}: {told}"),
-        (_, Some(told)) => format!("{name} failed: {told}; it was then deleted"),
+        (_, Some(reason)) if causes[0].word == "deleted" => format!("{name}: {reason}"),
+        (_, Some(reason)) => format!("{name} failed: {reason}; it was then deleted"),
     };
     Answer {
         situation: if causes.is_empty() && situation == Situation::Dead {
@@ -104,7 +104,7 @@ fn events_word(memory: &Memory, now: Timestamp) -> &'static str {
         .or(memory.job.created_at);
     match memory.events.as_deref() {
         None => "forbidden",
-        Some([]) if last.is_some_and(|at| now.as_second() - at.as_second() > EVENTS_KEPT) => {
+        Some([]) if last.is_some_and(|time| now.as_second() - time.as_second() > EVENT_SECONDS) => {
             "expired"
         }
         Some([]) => "none",
@@ -112,18 +112,18 @@ fn events_word(memory: &Memory, now: Timestamp) -> &'static str {
     }
 }
 
-fn deadline(who: &str) -> Cause {
+fn deadline(name: &str) -> Cause {
     Cause::new(
         "deadline",
-        format!("{who} exceeded its deadline (activeDeadlineSeconds)"),
+        format!("{name} exceeded its deadline (activeDeadlineSeconds)"),
         "prometheus",
     )
 }
 
 /// Lists what ended a pod: all possible causes if the reasons are ambiguous, none without a reason.
-fn of_pod(memory: &Memory, pod: &Pod) -> Vec<Cause> {
-    let who = pod_name(pod);
-    let place = pod
+fn pod_causes(memory: &Memory, pod: &Pod) -> Vec<Cause> {
+    let pod_label = pod_name(pod);
+    let on_node = pod
         .node
         .as_ref()
         .map_or(String::new(), |node| format!(" on {node}"));
@@ -133,42 +133,42 @@ fn of_pod(memory: &Memory, pod: &Pod) -> Vec<Cause> {
         .iter()
         .flatten()
         .filter(|event| event.object == object);
-    let said = events
+    let reported = events
         .rev()
         .find(|event| matches!(event.reason.as_str(), "Evicted" | "Preempted"));
-    let cause = |word, told: String| vec![Cause::new(word, told, "prometheus").at(pod.ended_at)];
-    if let Some(event) = said.filter(|event| event.reason == "Preempted") {
-        let told = format!(
-            "{who} was preempted{place} by a pod of higher priority: {}",
+    let cause = |word, text: String| vec![Cause::new(word, text, "prometheus").when(pod.ended_at)];
+    if let Some(event) = reported.filter(|event| event.reason == "Preempted") {
+        let text = format!(
+            "{pod_label} was preempted{on_node} by a pod of higher priority: {}",
             event.message
         );
-        return vec![Cause::new("preempted", told, "events").at(event.at)];
+        return vec![Cause::new("preempted", text, "events").when(event.at)];
     }
     match (pod.reason.as_deref(), memory.ends.get(&pod.name).map(String::as_str)) {
-        (Some("Evicted"), _) => match said {
-            Some(event) => vec![ends::evicted(pod, &event.message, "events").at(event.at)],
+        (Some("Evicted"), _) => match reported {
+            Some(event) => vec![ends::evicted(pod, &event.message, "events").when(event.at)],
             None => ["evicted-memory", "evicted-disk"]
                 .into_iter()
                 .map(|word| {
-                    let told = format!("{who} was evicted by its node{place}; the records do not show whether for memory or disk");
-                    Cause { weight: 1.0, ..Cause::new(word, told, "prometheus").at(pod.ended_at) }
+                    let text = format!("{pod_label} was evicted by its node{on_node}; the records do not show whether for memory or disk");
+                    Cause { weight: 1.0, ..Cause::new(word, text, "prometheus").when(pod.ended_at) }
                 })
                 .collect(),
         },
         (Some("NodeLost" | "Shutdown" | "NodeShutdown" | "Terminated"), _) => {
-            cause("node-lost", format!("{who}'s node went down{place}"))
+            cause("node-lost", format!("{pod_label}'s node went down{on_node}"))
         }
         (Some(reason @ ("UnexpectedAdmissionError" | "NodeAffinity")), _) => {
-            cause("start-error", format!("the node of {who} refused it{place}: {reason}"))
+            cause("start-error", format!("the node of {pod_label} refused it{on_node}: {reason}"))
         }
         (_, Some("OOMKilled")) => {
-            cause("oom-container", format!("{who} used more memory than its limit{place}: host memory, not GPU memory"))
+            cause("oom-container", format!("{pod_label} used more memory than its limit{on_node}: host memory, not GPU memory"))
         }
-        (_, Some("DeadlineExceeded")) | (Some("DeadlineExceeded"), _) => vec![deadline(&who).at(pod.ended_at)],
+        (_, Some("DeadlineExceeded")) | (Some("DeadlineExceeded"), _) => vec![deadline(&pod_label).when(pod.ended_at)],
         (_, Some(reason @ ("ContainerCannotRun" | "StartError"))) => {
-            cause("start-error", format!("the runtime could not start {who}{place}: {reason}"))
+            cause("start-error", format!("the runtime could not start {pod_label}{on_node}: {reason}"))
         }
-        (_, Some("Error")) => cause("exit-code", format!("the command of {who} ended with an error{place}")),
+        (_, Some("Error")) => cause("exit-code", format!("the command of {pod_label} ended with an error{on_node}")),
         _ => Vec::new(),
     }
 }
@@ -203,7 +203,7 @@ mod tests {
         }
     }
 
-    fn told(memory: &Memory) -> (Situation, Vec<(&'static str, f64)>, String) {
+    fn diagnosed_memory(memory: &Memory) -> (Situation, Vec<(&'static str, f64)>, String) {
         let answer = remembered(memory, NOW.parse().unwrap());
         (
             answer.situation,
@@ -217,10 +217,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_kept_is_not_guessed() {
+    fn missing_records_are_not_guessed() {
         let evicted = memory(PodPhase::Failed, Some("Evicted"), None);
         assert_eq!(
-            told(&evicted).1,
+            diagnosed_memory(&evicted).1,
             [("evicted-memory", 0.5), ("evicted-disk", 0.5)]
         );
         let event = |reason: &str, message: &str| Event {
@@ -232,20 +232,20 @@ mod tests {
             count: 1,
             version: 0,
         };
-        let said = Memory {
+        let by_node = Memory {
             events: Some(vec![event(
                 "Evicted",
                 "The node was low on resource: memory.",
             )]),
             ..evicted
         };
-        assert_eq!(told(&said).1, [("evicted-memory", 1.0)]);
+        assert_eq!(diagnosed_memory(&by_node).1, [("evicted-memory", 1.0)]);
         let preempted = Memory {
             events: Some(vec![event("Preempted", "Preempted by pod 7f on node n")]),
             ..memory(PodPhase::Failed, None, Some("Error"))
         };
-        assert_eq!(told(&preempted).1, [("preempted", 1.0)]);
-        let unknown = told(&memory(PodPhase::Failed, None, None));
+        assert_eq!(diagnosed_memory(&preempted).1, [("preempted", 1.0)]);
+        let unknown = diagnosed_memory(&memory(PodPhase::Failed, None, None));
         assert_eq!(
             unknown,
             (
@@ -257,10 +257,10 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_is_tried_again_has_not_failed() {
+    fn retried_job_has_not_failed() {
         let running = memory(PodPhase::Running, None, None);
         assert_eq!(
-            told(&running),
+            diagnosed_memory(&running),
             (
                 Situation::Dead,
                 vec![("deleted", 1.0)],
@@ -268,21 +268,21 @@ mod tests {
             )
         );
         assert_eq!(
-            told(&memory(PodPhase::Pending, None, None)).2,
+            diagnosed_memory(&memory(PodPhase::Pending, None, None)).2,
             "t: it was deleted before it ran"
         );
         let mut retried = memory(PodPhase::Failed, None, Some("OOMKilled"));
         retried.job.pods.extend(running.job.pods);
-        assert_eq!(told(&retried).1, [("deleted", 1.0)]);
+        assert_eq!(diagnosed_memory(&retried).1, [("deleted", 1.0)]);
         retried.failed = true;
         assert_eq!(
-            told(&retried).2,
+            diagnosed_memory(&retried).2,
             "t failed: rank 0 used more memory than its limit: host memory, not GPU memory; it was then deleted"
         );
         retried.succeeded = true;
-        assert_eq!(told(&retried).0, Situation::Fine);
+        assert_eq!(diagnosed_memory(&retried).0, Situation::Fine);
         assert_eq!(
-            told(&memory(PodPhase::Succeeded, None, None)).2,
+            diagnosed_memory(&memory(PodPhase::Succeeded, None, None)).2,
             "t succeeded, and is deleted since"
         );
     }

@@ -6,14 +6,14 @@ use super::answer::Cause;
 use super::candidates::CandidateNode;
 use super::facts::{Facts, PendingPod};
 use super::refused::set;
-use gpuctl_core::model::counting::device_demand::{ClassRoom, DeviceClaims, device_class};
+use gpuctl_core::model::counting::device_demand::{ClassCapacity, DeviceClaims, device_class};
 
 /// The cause of a claim that refers to an object that does not exist.
 pub(super) fn missing(facts: &Facts<'_>) -> Option<Cause> {
     match &facts.devices {
         DeviceClaims::ClassMissing(class) => {
-            let told = format!("device class {class}, which it claims, does not exist");
-            let cause = Cause::new("device-claim", told, "inventory");
+            let text = format!("device class {class}, which it claims, does not exist");
+            let cause = Cause::new("device-claim", text, "inventory");
             Some(cause.helps(
                 "use an existing class",
                 Some("kubectl get deviceclasses".to_owned()),
@@ -21,11 +21,11 @@ pub(super) fn missing(facts: &Facts<'_>) -> Option<Cause> {
         }
         DeviceClaims::TemplateMissing(template) => {
             let namespace = &facts.job.namespace;
-            let told = format!("ResourceClaimTemplate {template} of its claims does not exist");
-            let look = format!("kubectl get resourceclaimtemplates -n {namespace}");
+            let text = format!("ResourceClaimTemplate {template} of its claims does not exist");
+            let list = format!("kubectl get resourceclaimtemplates -n {namespace}");
             Some(
-                Cause::new("device-claim", told, "inventory")
-                    .helps("list the existing templates", Some(look)),
+                Cause::new("device-claim", text, "inventory")
+                    .helps("list the existing templates", Some(list)),
             )
         }
         DeviceClaims::None | DeviceClaims::NotEvaluated(_) | DeviceClaims::Compared(_) => None,
@@ -33,10 +33,10 @@ pub(super) fn missing(facts: &Facts<'_>) -> Option<Cause> {
 }
 
 /// The cause of a claim for devices that no driver offers.
-fn none_offered(each: &str, room: &ClassRoom) -> Option<Cause> {
-    let what = format!("{each}; no eligible node offers one");
-    (room.all == 0).then(|| {
-        Cause::new("device-claim", what, "inventory").helps(
+fn none_offered(request: &str, capacity: &ClassCapacity) -> Option<Cause> {
+    let text = format!("{request}; no eligible node offers one");
+    (capacity.all == 0).then(|| {
+        Cause::new("device-claim", text, "inventory").helps(
             "list the offered devices",
             Some("kubectl get resourceslices".to_owned()),
         )
@@ -44,19 +44,20 @@ fn none_offered(each: &str, room: &ClassRoom) -> Option<Cause> {
 }
 
 /// The cause of a claim for which a node has enough devices, but too many of them are tainted.
-fn tainted(each: &str, node: &str, room: &ClassRoom, wanted: u64) -> Option<Cause> {
-    let taint = room
+fn tainted(request: &str, node: &str, capacity: &ClassCapacity, count: u64) -> Option<Cause> {
+    let taint = capacity
         .taint
         .as_ref()
-        .filter(|_| room.free < wanted && room.free + room.tainted >= wanted)?;
-    let (free, tainted) = (room.free, room.tainted);
-    let what = format!(
-        "{each}; {node} has {free} free, and {tainted} more are tainted {taint}, which its claim does not tolerate"
+        .filter(|_| capacity.free < count && capacity.free + capacity.tainted >= count)?;
+    let (free, tainted) = (capacity.free, capacity.tainted);
+    let text = format!(
+        "{request}; {node} has {free} free, and {tainted} more are tainted {taint}, which its claim does not tolerate"
     );
-    let look = format!("kubectl get resourceslices --field-selector spec.nodeName={node} -o yaml");
-    Some(Cause::new("device-taint", what, "inventory").helps(
+    let command =
+        format!("kubectl get resourceslices --field-selector spec.nodeName={node} -o yaml");
+    Some(Cause::new("device-taint", text, "inventory").helps(
         "have the devices repaired, or tolerate the taint in the claim",
-        Some(look),
+        Some(command),
     ))
 }
 
@@ -68,44 +69,51 @@ pub(super) fn shortage(
     on: &[&CandidateNode<'_>],
 ) -> Cause {
     let class = device_class(resource).unwrap_or(resource);
-    let wanted =
+    let count =
         u64::try_from(pending.requests.get(resource).copied().unwrap_or(0) / 1000).unwrap_or(0);
-    let of = |one: &&&CandidateNode<'_>| {
+    let capacity_on = |candidate: &&&CandidateNode<'_>| {
         facts
             .devices
-            .on_node(class, &one.node.name)
+            .on_node(class, &candidate.node.name)
             .unwrap_or_default()
     };
-    let best = on
-        .iter()
-        .max_by_key(|one| (of(one).free + of(one).tainted, of(one).free));
-    let (node, room) = best.map_or(("", ClassRoom::default()), |one| {
-        (one.node.name.as_str(), of(&one))
+    let best = on.iter().max_by_key(|candidate| {
+        (
+            capacity_on(candidate).free + capacity_on(candidate).tainted,
+            capacity_on(candidate).free,
+        )
+    });
+    let (node, capacity) = best.map_or(("", ClassCapacity::default()), |candidate| {
+        (candidate.node.name.as_str(), capacity_on(&candidate))
     });
     let nodes = Some(on.len() as u64);
-    let each = format!("{wanted} of device class {class} on one node");
-    if let Some(cause) = none_offered(&each, &room).or_else(|| tainted(&each, node, &room, wanted))
+    let request = format!("{count} of device class {class} on one node");
+    if let Some(cause) =
+        none_offered(&request, &capacity).or_else(|| tainted(&request, node, &capacity, count))
     {
         return Cause { nodes, ..cause };
     }
-    let told = format!("{each}; {node} has {} of {} free", room.free, room.all);
+    let text = format!(
+        "{request}; {node} has {} of {} free",
+        capacity.free, capacity.all
+    );
     let cause = Cause {
         nodes,
-        ..Cause::new("device-claim", told, "inventory")
+        ..Cause::new("device-claim", text, "inventory")
     };
-    let alone = |one: &&CandidateNode<'_>| {
-        one.obstacles.len() == 1
+    let alone = |candidate: &&CandidateNode<'_>| {
+        candidate.obstacles.len() == 1
             && facts
                 .devices
-                .on_node(class, &one.node.name)
-                .is_some_and(|other| other.free >= room.free)
+                .on_node(class, &candidate.node.name)
+                .is_some_and(|largest| largest.free >= capacity.free)
     };
-    if room.free == 0 || pending.together > 1 || !on.iter().any(alone) {
+    if capacity.free == 0 || pending.together > 1 || !on.iter().any(alone) {
         return cause;
     }
-    let command = set(facts, &format!("resources.gpu={}", room.free));
+    let command = set(facts, &format!("resources.gpu={}", capacity.free));
     cause.proven(
-        format!("with gpu: {} it fits now", room.free),
+        format!("with gpu: {} it fits now", capacity.free),
         Some(command),
     )
 }

@@ -29,80 +29,80 @@ const NAMES: [(i32, &str); 11] = [
 ];
 
 pub(super) fn end(pod: &Pod) -> Option<&ContainerEnd> {
-    let own = pod
+    let main = pod
         .containers
         .iter()
         .filter(|container| container.name == pod.own_container());
-    own.chain(&pod.containers)
+    main.chain(&pod.containers)
         .find_map(|container| container.terminated.as_ref().filter(|end| end.code != 0))
 }
 
 /// Explains what ended one pod.
-pub(super) fn of_pod(facts: &Facts<'_>, pod: &Pod) -> Cause {
-    let who = pod_name(pod);
+pub(super) fn pod_cause(facts: &Facts<'_>, pod: &Pod) -> Cause {
+    let pod_label = pod_name(pod);
     let message = pod.message.as_deref().unwrap_or("");
-    let found = |word, told: String| Cause::new(word, told, "pod").at(pod.ended_at);
+    let cause = |word, text: String| Cause::new(word, text, "pod").when(pod.ended_at);
     // Check the reason first: a graceful node shutdown also sets the condition
     // `TerminationByKubelet`, which usually means an eviction.
     if let Some("NodeShutdown" | "Terminated" | "NodeLost") = pod.reason.as_deref() {
-        return found(
+        return cause(
             "node-lost",
-            format!("{who}'s node {} went down: {message}", node(pod)),
+            format!("{pod_label}'s node {} went down: {message}", node(pod)),
         );
     }
     match pod.disrupted.as_deref() {
         Some("PreemptionByScheduler") => {
-            return found("preempted", preempted(facts, pod, &who)).helps(
+            return cause("preempted", preempted(facts, pod, &pod_label)).helps(
                 "with a higher priority, that job does not preempt it",
                 Some(super::refused::set(facts, "job.priority=high")),
             );
         }
         Some("DeletionByTaintManager" | "DeletionByPodGC") => {
-            return found(
+            return cause(
                 "node-lost",
                 format!(
-                    "{who} was ended because its node {} does not respond, was deleted, or was tainted NoExecute",
+                    "{pod_label} was ended because its node {} does not respond, was deleted, or was tainted NoExecute",
                     node(pod)
                 ),
             );
         }
         Some("EvictionByEvictionAPI") => {
-            return found(
+            return cause(
                 "node-drained",
                 format!(
-                    "{who} was evicted from {}: its node was drained, or it was evicted through the API",
+                    "{pod_label} was evicted from {}: its node was drained, or it was evicted through the API",
                     node(pod)
                 ),
             );
         }
-        Some("TerminationByKubelet") => return evicted(pod, message, "pod").at(pod.ended_at),
-        Some(_) => return found("deleted", format!("{who} was deleted")),
+        Some("TerminationByKubelet") => return evicted(pod, message, "pod").when(pod.ended_at),
+        Some(_) => return cause("deleted", format!("{pod_label} was deleted")),
         None => {}
     }
     match pod.reason.as_deref() {
-        Some("Evicted") => evicted(pod, message, "pod").at(pod.ended_at),
+        Some("Evicted") => evicted(pod, message, "pod").when(pod.ended_at),
         Some("DeadlineExceeded") => deadline(
             facts,
-            &format!("{who} ran longer than `job.max_runtime`"),
+            &format!("{pod_label} ran longer than `job.max_runtime`"),
             "pod",
         )
-        .at(pod.ended_at),
+        .when(pod.ended_at),
         Some(
             "UnexpectedAdmissionError" | "OutOfcpu" | "OutOfmemory" | "NodeAffinity" | "OutOfpods",
-        ) => found(
+        ) => cause(
             "start-error",
-            format!("node {} refused {who}: {message}", node(pod)),
+            format!("node {} refused {pod_label}: {message}", node(pod)),
         ),
         _ => match end(pod) {
-            Some(end) => of_end(facts, pod, end).at(pod.ended_at),
-            None => found("exit-code", format!("{who} failed: {message}")),
+            Some(end) => end_cause(facts, pod, end).when(pod.ended_at),
+            None => cause("exit-code", format!("{pod_label} failed: {message}")),
         },
     }
 }
 
 /// Explains what ended one container.
-pub(super) fn of_end(facts: &Facts<'_>, pod: &Pod, end: &ContainerEnd) -> Cause {
-    let who = pod_name(pod);
+pub(super) fn end_cause(facts: &Facts<'_>, pod: &Pod, end: &ContainerEnd) -> Cause {
+    let pod_label = pod_name(pod);
     let parts = end
         .message
         .strip_prefix(TERMINATION_PREFIX)
@@ -112,10 +112,10 @@ pub(super) fn of_end(facts: &Facts<'_>, pod: &Pod, end: &ContainerEnd) -> Cause 
     });
     let code = end.command_code();
     if reason == "OOMKilled" {
-        return out_of_memory(facts, &who, code);
+        return out_of_memory(facts, &pod_label, code);
     }
     if end.never_started() {
-        return Cause::new("start-error", not_started(&who, end), "pod").helps(
+        return Cause::new("start-error", not_started(&pod_label, end), "pod").helps(
             "correct the command or the image",
             Some(super::refused::set(facts, "environment.command=COMMAND")),
         );
@@ -123,31 +123,34 @@ pub(super) fn of_end(facts: &Facts<'_>, pod: &Pod, end: &ContainerEnd) -> Cause 
     if let Some(cause) = killed_by_node(facts, pod, code) {
         return cause;
     }
-    let (word, what) = match message {
+    let (word, evidence) = match message {
         _ if is_signal(code) => {
             let signal = signal(code - SIGNALS);
-            let what = match message {
+            let evidence = match message {
                 Some(message) => format!("{message} ({signal})"),
-                None => format!("{who} was ended by {signal} (exit code {code})"),
+                None => format!("{pod_label} was ended by {signal} (exit code {code})"),
             };
-            ("signal", what)
+            ("signal", evidence)
         }
         Some(message) => ("exit-code", message.to_owned()),
-        None => ("exit-code", format!("{who} ended with exit code {code}")),
+        None => (
+            "exit-code",
+            format!("{pod_label} ended with exit code {code}"),
+        ),
     };
-    Cause::new(word, what, "pod").helps("read its last lines", Some(facts.logs(pod, false)))
+    Cause::new(word, evidence, "pod").helps("read its last lines", Some(facts.logs(pod, false)))
 }
 
-fn out_of_memory(facts: &Facts<'_>, who: &str, code: i32) -> Cause {
+fn out_of_memory(facts: &Facts<'_>, pod_label: &str, code: i32) -> Cause {
     let limit = facts
         .job
         .memory
         .as_deref()
         .map_or(String::new(), |limit| format!(" of {limit}"));
-    let what = format!(
-        "{who} used more memory than its limit{limit} and was killed (exit code {code}): host memory, not GPU memory"
+    let text = format!(
+        "{pod_label} used more memory than its limit{limit} and was killed (exit code {code}): host memory, not GPU memory"
     );
-    Cause::new("oom-container", what, "pod").helps(
+    Cause::new("oom-container", text, "pod").helps(
         "give it more, or run fewer data loader workers",
         Some(super::refused::set(facts, "resources.memory=AMOUNT")),
     )
@@ -155,7 +158,7 @@ fn out_of_memory(facts: &Facts<'_>, who: &str, code: i32) -> Cause {
 
 /// Detects that the kubelet or the node killed a container, which only events show.
 fn killed_by_node(facts: &Facts<'_>, pod: &Pod, code: i32) -> Option<Cause> {
-    let who = pod_name(pod);
+    let pod_label = pod_name(pod);
     let events = || facts.events.into_iter().flatten();
     let by_probe = events().rev().find(|event| {
         event.reason == "Killing"
@@ -164,11 +167,11 @@ fn killed_by_node(facts: &Facts<'_>, pod: &Pod, code: i32) -> Option<Cause> {
     });
     // Kubelets send SIGTERM first, and SIGKILL after the grace period.
     if let Some(event) = by_probe.filter(|_| matches!(code, 137 | 143)) {
-        let what = format!(
-            "{who} was killed because its probe failed: {}",
+        let text = format!(
+            "{pod_label} was killed because its probe failed: {}",
             event.message
         );
-        return Some(Cause::new("probe-killed", what, "events").at(event.at));
+        return Some(Cause::new("probe-killed", text, "events").when(event.at));
     }
     let node = pod.node.as_deref()?;
     let is_of_node =
@@ -177,17 +180,17 @@ fn killed_by_node(facts: &Facts<'_>, pod: &Pod, code: i32) -> Option<Cause> {
         event
             .at
             .zip(pod.ended_at)
-            .is_some_and(|(at, end)| (end.as_second() - at.as_second()).abs() <= SAME_TIME)
+            .is_some_and(|(time, end)| (end.as_second() - time.as_second()).abs() <= SAME_TIME)
     };
     let event = events()
         .filter(|_| code == 137)
         .filter(is_of_node)
         .find(is_then)?;
-    let what = format!(
-        "{who} was killed when its node ran out of memory: {}",
+    let text = format!(
+        "{pod_label} was killed when its node ran out of memory: {}",
         event.message
     );
-    Some(Cause::new("oom-node", what, "events").at(event.at))
+    Some(Cause::new("oom-node", text, "events").when(event.at))
 }
 
 /// True for the exit code of a program that was ended by a signal.
@@ -197,7 +200,7 @@ pub(super) fn is_signal(code: i32) -> bool {
 }
 
 /// Formats an end: `exit code 1`, `SIGKILL (exit code 137)`, `too little memory (exit code 137)`.
-pub(super) fn in_words(end: &ContainerEnd) -> String {
+pub(super) fn describe(end: &ContainerEnd) -> String {
     match (end.reason.as_str(), end.command_code()) {
         ("OOMKilled", code) => format!("too little memory (exit code {code})"),
         (_, code) if is_signal(code) => {
@@ -208,7 +211,7 @@ pub(super) fn in_words(end: &ContainerEnd) -> String {
 }
 
 pub(super) fn signal(number: i32) -> String {
-    let name = NAMES.iter().find(|(known, _)| *known == number);
+    let name = NAMES.iter().find(|(code, _)| *code == number);
     name.map_or_else(
         || format!("signal {number}"),
         |(_, name)| (*name).to_owned(),
@@ -217,7 +220,7 @@ pub(super) fn signal(number: i32) -> String {
 
 /// Classifies an eviction by the kubelet's message.
 pub(super) fn evicted(pod: &Pod, message: &str, source: &'static str) -> Cause {
-    let who = pod_name(pod);
+    let pod_label = pod_name(pod);
     let lower = message.to_ascii_lowercase();
     // The rest of the message contains names of containers, which could match any keyword.
     let lower = lower
@@ -248,7 +251,7 @@ pub(super) fn evicted(pod: &Pod, message: &str, source: &'static str) -> Cause {
         .map_or(String::new(), |node| format!(" {node}"));
     let cause = Cause::new(
         word,
-        format!("{who} was evicted by its node{place}: {message}"),
+        format!("{pod_label} was evicted by its node{place}: {message}"),
         source,
     );
     match word {
@@ -265,7 +268,7 @@ pub(super) fn evicted(pod: &Pod, message: &str, source: &'static str) -> Cause {
 }
 
 /// Describes a preemption, with the preempting pod if an event names it.
-fn preempted(facts: &Facts<'_>, pod: &Pod, who: &str) -> String {
+fn preempted(facts: &Facts<'_>, pod: &Pod, pod_label: &str) -> String {
     let object = format!("Pod/{}", pod.name);
     let event = facts
         .events
@@ -273,9 +276,9 @@ fn preempted(facts: &Facts<'_>, pod: &Pod, who: &str) -> String {
         .flatten()
         .rev()
         .find(|event| event.reason == "Preempted" && event.object == object);
-    let told = event.map_or(String::new(), |event| format!(": {}", event.message));
+    let detail = event.map_or(String::new(), |event| format!(": {}", event.message));
     format!(
-        "{who} was preempted on {} by a pod of higher priority{told}",
+        "{pod_label} was preempted on {} by a pod of higher priority{detail}",
         node(pod)
     )
 }
@@ -284,8 +287,8 @@ pub(super) fn node(pod: &Pod) -> &str {
     pod.node.as_deref().unwrap_or("(no node)")
 }
 
-pub(super) fn deadline(facts: &Facts<'_>, told: &str, seen_in: &'static str) -> Cause {
-    let cause = Cause::new("deadline", told, seen_in).at(facts.job.finished_at);
+pub(super) fn deadline(facts: &Facts<'_>, text: &str, seen_in: &'static str) -> Cause {
+    let cause = Cause::new("deadline", text, seen_in).when(facts.job.finished_at);
     cause.helps(
         "allow it more time",
         Some(super::refused::set(facts, "job.max_runtime=TIME")),

@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 
 use super::answer::HolderTime;
-use gpuctl_core::model::counting::candidates::Room;
+use gpuctl_core::model::counting::candidates::ClusterCapacity;
 use gpuctl_core::model::counting::capacity::Amounts;
 use gpuctl_core::model::counting::device_demand::DeviceClaims;
 use gpuctl_core::model::{ClaimState, Event, GroupVerdict, Job, Node, Nodes, Pod, Queue, QuotaUse};
@@ -22,7 +22,7 @@ pub struct Subject {
     /// `training`, `inference`, …, or the kind of another object: `deployment`, `pod`.
     pub kind: String,
     /// True for objects that gpuctl created.
-    pub ours: bool,
+    pub is_managed: bool,
 }
 
 /// All facts about a job.
@@ -36,7 +36,7 @@ pub struct Facts<'f> {
     pub pending: Option<PendingPod>,
     pub nodes: &'f Nodes,
     /// Free resources; `None` if the user cannot list all pods.
-    pub room: Option<&'f Room>,
+    pub capacity: Option<&'f ClusterCapacity>,
     /// PersistentVolumeClaims of the pending pod, or else of the job.
     pub claims: Vec<ClaimFact>,
     /// The device claims of the pending pod.
@@ -53,9 +53,9 @@ pub struct Facts<'f> {
     /// Only for a running job.
     pub running: Option<RunningFacts>,
     /// Messages about the end in the logs of ended pods.
-    pub last_words: Vec<LastWord>,
+    pub last_messages: Vec<LastMessage>,
     /// Information collected from its ranks.
-    pub asked: RankAnswers,
+    pub rank_answers: RankAnswers,
 }
 
 /// Information that ranks provide about themselves.
@@ -66,7 +66,7 @@ pub struct RankAnswers {
     pub stacks: Option<Vec<StackGroup>>,
     /// Number of pods with missing or incomplete stacks.
     pub unread: usize,
-    /// Requests that were not answered, with the reason.
+    /// Requests that were not diagnosed, with the reason.
     pub silent: Vec<String>,
 }
 
@@ -76,7 +76,7 @@ pub struct RunningFacts {
     /// Measurements of its devices; empty without metrics.
     pub traces: Vec<Trace>,
     pub report: PeerReport,
-    /// `None` if no metrics source answered.
+    /// `None` if no metrics source diagnosed.
     pub bottlenecks: Option<Bottlenecks>,
     /// When it logged its last step, and the duration of a step.
     pub cadence: Option<Cadence>,
@@ -99,24 +99,24 @@ impl RunningFacts {
 
     /// The device whose rank the other ranks wait for. It neither spins like the others, nor was it
     /// silent before.
-    pub fn waited_for(&self) -> Option<usize> {
+    pub fn blocking_device(&self) -> Option<usize> {
         let report = &self.report;
         // A device without samples may be spinning too.
         if report.sampled != self.traces.len() {
             return None;
         }
-        let most = report.spinning.len() * 2 > report.sampled;
+        let is_majority = report.spinning.len() * 2 > report.sampled;
         let mut others = (0..self.traces.len()).filter(|device| !report.spinning.contains(device));
-        let first = others.next().filter(|_| most)?;
+        let first = others.next().filter(|_| is_majority)?;
         // Several devices of the same pod count as one rank.
-        let same = others.all(|other| self.traces[other].pods == self.traces[first].pods);
+        let same = others.all(|device| self.traces[device].pods == self.traces[first].pods);
         same.then_some(first)
     }
 }
 
 /// A log message about the end of a pod.
 #[derive(Clone, Debug)]
-pub struct LastWord {
+pub struct LastMessage {
     pub text: String,
     pub at: Option<Timestamp>,
 }
@@ -146,7 +146,7 @@ pub struct ClaimFact {
 }
 
 /// Default time in seconds for which the API server keeps events (kube-apiserver, `--event-ttl`).
-pub(super) const EVENTS_KEPT: i64 = 3600;
+pub(super) const EVENT_SECONDS: i64 = 3600;
 
 impl RankAnswers {
     /// The stacks of the ranks; empty if they are unknown.
@@ -164,7 +164,7 @@ impl Facts<'_> {
     /// The command that prints the log of a pod.
     pub(super) fn logs(&self, pod: &Pod, previous: bool) -> String {
         let previous = if previous { " --previous" } else { "" };
-        if !self.subject.ours {
+        if !self.subject.is_managed {
             return format!(
                 "kubectl logs {} -n {}{previous}",
                 pod.name, self.job.namespace
@@ -192,10 +192,10 @@ impl Facts<'_> {
         let age = self
             .job
             .created_at
-            .map(|at| self.now.as_second() - at.as_second());
+            .map(|time| self.now.as_second() - time.as_second());
         match self.events {
             None => "forbidden",
-            Some([]) if age.is_some_and(|age| age > EVENTS_KEPT) => "expired",
+            Some([]) if age.is_some_and(|age| age > EVENT_SECONDS) => "expired",
             Some([]) => "none",
             Some(_) => "seen",
         }

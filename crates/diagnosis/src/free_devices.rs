@@ -1,6 +1,6 @@
 //! Counts the GPUs that a pod requests, and the free ones on eligible nodes.
 
-use super::candidates::{CandidateNode, is_shortage};
+use super::candidates::CandidateNode;
 use super::facts::{Facts, PendingPod};
 use gpuctl_core::model::counting::capacity::Amounts;
 use gpuctl_core::model::facts::gpu::is_device;
@@ -28,8 +28,8 @@ impl FreeDevices {
     pub(super) fn count(pending: &PendingPod, on: &[&CandidateNode<'_>]) -> Self {
         let free: Vec<i128> = on
             .iter()
-            .filter(|one| one.obstacles.iter().all(|(word, _)| is_shortage(word)))
-            .map(|one| devices(one.free, pending))
+            .filter(|candidate| candidate.lacks_only_resources())
+            .map(|candidate| devices(candidate.free, pending))
             .collect();
         Self {
             wanted: devices(&pending.requests, pending),
@@ -46,7 +46,7 @@ impl FreeDevices {
     }
 
     /// Describes the requested and the free GPUs.
-    pub(super) fn in_words(
+    pub(super) fn describe(
         &self,
         facts: &Facts<'_>,
         pending: &PendingPod,
@@ -63,26 +63,26 @@ impl FreeDevices {
                 .gpu_type
                 .as_deref()
                 .unwrap_or(if wanted == 1 { "GPU" } else { "GPUs" });
-        let each = if pending.together > 1 {
+        let per_pod = if pending.together > 1 {
             format!("{} pods × {wanted} {kind}", pending.together)
         } else {
             format!("{wanted} {kind} on one node")
         };
         match on {
             _ if self.are_fragmented(pending) => {
-                format!("{each}: {in_all} are free in total, but at most {most} on one node")
+                format!("{per_pod}: {in_all} are free in total, but at most {most} on one node")
             }
             [one] => format!(
-                "{each}; {} has {} free",
+                "{per_pod}; {} has {} free",
                 one.node.name,
                 devices(one.free, pending)
             ),
             several if most == 0 => format!(
-                "{each}; none is free on the {} eligible nodes",
+                "{per_pod}; none is free on the {} eligible nodes",
                 several.len()
             ),
             several => format!(
-                "{each}; none of {} nodes has more than {most} free",
+                "{per_pod}; none of {} nodes has more than {most} free",
                 several.len()
             ),
         }

@@ -6,7 +6,6 @@
 
 mod answer;
 mod bottlenecks;
-mod by_words;
 mod candidates;
 mod causes;
 mod containers;
@@ -16,6 +15,7 @@ mod devices;
 mod ends;
 mod facts;
 mod free_devices;
+mod message_causes;
 mod nodes;
 mod placement;
 mod prerequisites;
@@ -31,13 +31,13 @@ mod waiting;
 
 pub use answer::{Answer, Basis, Cause, HolderTime, Situation};
 pub use deleted::{Memory, remembered};
-pub use facts::{ClaimFact, Facts, LastWord, PendingPod, RankAnswers, RunningFacts, Subject};
-pub use nodes::{insufficient, keeps_off};
+pub use facts::{ClaimFact, Facts, LastMessage, PendingPod, RankAnswers, RunningFacts, Subject};
+pub use nodes::{insufficient, node_obstacles};
 
 use gpuctl_core::model::{Job, State, Status};
 
 /// True for a job that waits until other jobs end or move.
-pub fn waits_for_room(answer: &Answer) -> bool {
+pub fn waits_for_capacity(answer: &Answer) -> bool {
     const OTHERS: [&str; 4] = [
         "fragmented",
         "gang-incomplete",
@@ -51,7 +51,7 @@ pub fn waits_for_room(answer: &Answer) -> bool {
 /// Determines the situation of a job and its causes.
 pub fn diagnose(facts: &Facts<'_>) -> Answer {
     let job = facts.job;
-    let state = State::of(job);
+    let state = State::from_job(job);
     let (situation, causes) = situation(facts, &state);
     let mut answer = Answer {
         situation,
@@ -69,7 +69,7 @@ pub fn diagnose(facts: &Facts<'_>) -> Answer {
     // One pod with enough capacity does not start the whole job, and unevaluated constraints may
     // still exclude the pod.
     let unsure = !answer.not_evaluated.is_empty()
-        || !facts.subject.ours
+        || !facts.subject.is_managed
         || facts
             .pending
             .as_ref()
@@ -83,8 +83,8 @@ pub fn diagnose(facts: &Facts<'_>) -> Answer {
     }
     answer
         .not_evaluated
-        .extend(facts.asked.silent.iter().cloned());
-    answer.stacks.clone_from(&facts.asked.stacks);
+        .extend(facts.rank_answers.silent.iter().cloned());
+    answer.stacks.clone_from(&facts.rank_answers.stacks);
     let gaps = [gap_of_devices(facts, &state), gap_of_bottlenecks(facts)];
     answer
         .not_evaluated
@@ -95,10 +95,10 @@ pub fn diagnose(facts: &Facts<'_>) -> Answer {
     };
     answer.sentence = match running::silence(facts) {
         Some(silence) if answer.situation == Situation::Unknown => {
-            let is_unasked = facts.asked.places().is_empty();
+            let is_unasked = facts.rank_answers.places().is_empty();
             answer
                 .not_evaluated
-                .extend(is_unasked.then(|| running::unasked(facts)));
+                .extend(is_unasked.then(|| running::missing_stacks_note(facts)));
             format!("{} logged {silence}; the cause is unknown", job.name)
         }
         _ => answer::sentence(&job.name, &state, &answer),
@@ -117,7 +117,7 @@ fn situation(facts: &Facts<'_>, state: &State) -> (Situation, Vec<Cause>) {
         Status::Running => {
             let evicted = evicted(facts);
             let causes = if evicted.is_empty() {
-                waiting::of_some(facts, state)
+                waiting::partial_causes(facts, state)
             } else {
                 evicted
             };

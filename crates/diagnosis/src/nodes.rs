@@ -21,36 +21,36 @@ const FAULTS: [&str; 6] = [
 ];
 
 /// Lists the obstacles for a pod on a node with these free amounts.
-pub fn keeps_off(
+pub fn node_obstacles(
     rules: &PodRules,
     requests: &Amounts,
     node: &Node,
     free: &Amounts,
 ) -> Vec<NodeObstacle> {
-    let mut found = Vec::new();
-    found.extend(
+    let mut obstacles = Vec::new();
+    obstacles.extend(
         rules
             .off_selector(node)
             .map(|label| ("node-selector", Some(label))),
     );
-    found.extend(
+    obstacles.extend(
         rules
             .not_tolerated(node)
-            .map(|taint| (of_taint(&taint.key), Some(taint.key.clone()))),
+            .map(|taint| (taint_word(&taint.key), Some(taint.key.clone()))),
     );
     if !node.schedulable {
-        found.push(("cordoned", None));
+        obstacles.push(("cordoned", None));
     }
-    found.extend(
+    obstacles.extend(
         lacking(requests, free)
             .into_iter()
             .map(|resource| (insufficient(&resource), Some(resource))),
     );
-    found
+    obstacles
 }
 
 /// The name of the cause for a taint with this key.
-pub(crate) fn of_taint(key: &str) -> &'static str {
+pub(crate) fn taint_word(key: &str) -> &'static str {
     if FAULTS.contains(&key) {
         "node-faulty"
     } else {

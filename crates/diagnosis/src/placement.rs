@@ -5,121 +5,121 @@
 use std::collections::BTreeMap;
 
 use super::answer::Cause;
-use super::by_words::{by_words, is_beyond, of_words};
 use super::candidates::{CandidateNode, CountedObstacle, candidate, counted, is_shortage};
 use super::devices;
 use super::facts::{Facts, PendingPod};
-use super::nodes::keeps_off;
+use super::message_causes::{causes_from_message, needs_scheduler, reason_cause};
+use super::nodes::node_obstacles;
 use super::refused::set;
 use super::scheduler::{SchedulerReason, reasons};
 use super::shortage::{gpus, machine, too_large};
-use gpuctl_core::model::counting::candidates::{Room, WaitingPod};
+use gpuctl_core::model::counting::candidates::{ClusterCapacity, WaitingPod};
 use gpuctl_core::model::counting::capacity::pods_held;
 use gpuctl_core::model::facts::gpu::is_type_label;
 use gpuctl_core::model::{GpuType, Node};
 
 /// Explains why the pod has no node.
 pub(super) fn causes(facts: &Facts<'_>, pending: &PendingPod) -> Vec<Cause> {
-    let told = pending
+    let unscheduled = pending
         .unscheduled
         .as_ref()
         .map_or("", |(_, message)| message.as_str());
-    let said = reasons(told);
+    let reasons = reasons(unscheduled);
     if let Some(cause) = devices::missing(facts) {
         return vec![cause];
     }
-    match (facts.listed(), facts.room) {
-        (Some(nodes), Some(room)) if !nodes.is_empty() => {
-            by_nodes(facts, pending, nodes, room, &said)
+    match (facts.listed(), facts.capacity) {
+        (Some(nodes), Some(capacity)) if !nodes.is_empty() => {
+            causes_from_nodes(facts, pending, nodes, capacity, &reasons)
         }
-        _ => by_words(facts, pending, &said),
+        _ => causes_from_message(facts, pending, &reasons),
     }
 }
 
-fn by_nodes(
+fn causes_from_nodes(
     facts: &Facts<'_>,
     pending: &PendingPod,
     nodes: &[Node],
-    room: &Room,
-    said: &[SchedulerReason],
+    capacity: &ClusterCapacity,
+    reasons: &[SchedulerReason],
 ) -> Vec<Cause> {
-    let all: Vec<CandidateNode<'_>> = nodes
+    let considered: Vec<CandidateNode<'_>> = nodes
         .iter()
-        .filter_map(|node| candidate(pending, node, room))
+        .filter_map(|node| candidate(pending, node, capacity))
         .collect();
-    let off_selector = |one: &CandidateNode<'_>| {
-        one.obstacles
-            .iter()
-            .any(|(word, _)| *word == "node-selector")
-    };
-    let labelled: Vec<&CandidateNode<'_>> = all.iter().filter(|one| !off_selector(one)).collect();
+    let labelled: Vec<&CandidateNode<'_>> = considered
+        .iter()
+        .filter(|candidate| !candidate.has_obstacle("node-selector"))
+        .collect();
     if labelled.is_empty() {
-        return vec![no_label(facts, pending, &all, room)];
+        return vec![no_label(facts, pending, &considered, capacity)];
     }
     let candidates: Vec<&CandidateNode<'_>> = labelled
         .iter()
-        .filter(|one| one.large_enough)
+        .filter(|candidate| candidate.large_enough)
         .copied()
         .collect();
     if candidates.is_empty() {
         return vec![too_large(facts, pending, &labelled)];
     }
     // A node that takes some pods of a gang still lacks capacity for the remaining ones.
-    let open = |one: &&&CandidateNode<'_>| one.obstacles.iter().all(|(word, _)| is_shortage(word));
     let takes: u64 = candidates
         .iter()
-        .filter(open)
-        .map(|one| one.takes)
+        .filter(|candidate| candidate.lacks_only_resources())
+        .map(|candidate| candidate.takes)
         .fold(0, u64::saturating_add);
     // Enough pods fit, so the scheduler must have a reason that this comparison does not know.
     if takes >= pending.together {
-        return beyond(pending, said);
+        return beyond(pending, reasons);
     }
-    let mut found = counted(&candidates);
-    found.extend(unseen_obstacle(&found, said));
+    let mut obstacles = counted(&candidates);
+    obstacles.extend(unlisted(&obstacles, reasons));
     // Whether all pods of a gang fit once this obstacle is removed, and not just more of them.
-    let whole = |word: &str| {
-        let left = candidates.iter().filter(|one| {
-            one.obstacles
+    let makes_gang_fit = |word: &str| {
+        let left = candidates.iter().filter(|node| {
+            node.obstacles
                 .iter()
-                .all(|(other, _)| *other == word || is_shortage(other))
+                .all(|(obstacle, _)| *obstacle == word || is_shortage(obstacle))
         });
         !is_shortage(word)
-            && left.map(|one| one.takes).fold(0, u64::saturating_add) >= pending.together
+            && left.map(|node| node.takes).fold(0, u64::saturating_add) >= pending.together
     };
-    found.sort_by_key(|one| (pending.together > 1 && !whole(one.word), one.order()));
-    let mut causes: Vec<Cause> = found
+    obstacles.sort_by_key(|obstacle| {
+        let is_partial = pending.together > 1 && !makes_gang_fit(obstacle.word);
+        (is_partial, obstacle.order())
+    });
+    let mut causes: Vec<Cause> = obstacles
         .iter()
-        .map(|one| of_obstacle(facts, pending, one, &candidates, room, said))
+        .map(|obstacle| obstacle_cause(facts, pending, obstacle, &candidates, capacity, reasons))
         .collect();
     if takes > 0 && pending.together > 1 {
-        let told = format!(
+        let text = format!(
             "{takes} of {} pods fit now, but they are scheduled together or not at all",
             pending.together
         );
-        causes.push(Cause::new("gang-incomplete", told, "inventory"));
+        causes.push(Cause::new("gang-incomplete", text, "inventory"));
     }
-    causes.extend(ahead(facts, pending, room));
+    causes.extend(ahead(facts, pending, capacity));
     causes
 }
 
-fn of_obstacle(
+fn obstacle_cause(
     facts: &Facts<'_>,
     pending: &PendingPod,
     obstacle: &CountedObstacle,
     candidates: &[&CandidateNode<'_>],
-    room: &Room,
-    said: &[SchedulerReason],
+    capacity: &ClusterCapacity,
+    reasons: &[SchedulerReason],
 ) -> Cause {
     let on: Vec<&CandidateNode<'_>> = candidates
         .iter()
-        .filter(|one| one.obstacles.iter().any(|(word, _)| *word == obstacle.word))
+        .filter(|candidate| candidate.has_obstacle(obstacle.word))
         .copied()
         .collect();
-    let names: Vec<&str> = on.iter().map(|one| one.node.name.as_str()).collect();
+    let names: Vec<&str> = on.iter().map(|candidate| candidate.name()).collect();
     let nodes = Some(on.len() as u64);
     let cause = match obstacle.word {
-        "insufficient-gpu" => gpus(facts, pending, &on, candidates, room),
+        "insufficient-gpu" => gpus(facts, pending, &on, candidates, capacity),
         "device-claim" if obstacle.detail.is_some() => devices::shortage(
             facts,
             pending,
@@ -127,22 +127,22 @@ fn of_obstacle(
             &on,
         ),
         word if is_shortage(word) && word != "device-claim" => {
-            machine(facts, pending, obstacle, &on, room)
+            machine(facts, pending, obstacle, &on, capacity)
         }
         "cordoned" => cordoned(&names, &on, obstacle.alone),
         "taint" => tainted(facts, &names, obstacle.detail.as_deref()),
         "node-faulty" => faulty(&names, obstacle.detail.as_deref()),
         word => {
-            let text = said
+            let text = reasons
                 .iter()
                 .find(|reason| reason.word == word)
                 .map_or(word, |reason| reason.text.as_str());
             return Cause {
-                nodes: said
+                nodes: reasons
                     .iter()
                     .find(|reason| reason.word == word)
                     .and_then(|reason| reason.nodes),
-                ..of_words(pending, word, text)
+                ..reason_cause(pending, word, text)
             };
         }
     };
@@ -151,11 +151,11 @@ fn of_obstacle(
 
 /// An obstacle that the scheduler reports but this comparison cannot evaluate. These filters run
 /// last, so the nodes that they exclude have passed all other filters.
-fn unseen_obstacle(found: &[CountedObstacle], said: &[SchedulerReason]) -> Option<CountedObstacle> {
-    let is_known = |word: &str| found.iter().any(|one| one.word == word);
-    let reason = said
+fn unlisted(obstacles: &[CountedObstacle], reasons: &[SchedulerReason]) -> Option<CountedObstacle> {
+    let is_known = |word: &str| obstacles.iter().any(|obstacle| obstacle.word == word);
+    let reason = reasons
         .iter()
-        .find(|reason| is_beyond(reason.word) && !is_known(reason.word))?;
+        .find(|reason| needs_scheduler(reason.word) && !is_known(reason.word))?;
     let nodes = usize::try_from(reason.nodes.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
     Some(CountedObstacle {
         word: reason.word,
@@ -170,11 +170,11 @@ fn cordoned(names: &[&str], on: &[&CandidateNode<'_>], alone: usize) -> Cause {
     let cause = Cause::new("cordoned", format!("{} cordoned", are(names)), "inventory");
     let best = on
         .iter()
-        .find(|one| one.obstacles.len() == 1)
+        .find(|candidate| candidate.obstacles.len() == 1)
         .or(on.first());
     let uncordon = format!(
         "kubectl uncordon {}",
-        best.map_or("", |one| one.node.name.as_str())
+        best.map_or("", |candidate| candidate.name())
     );
     if alone > 0 {
         cause.proven("it fits there", Some(uncordon))
@@ -188,18 +188,18 @@ fn cordoned(names: &[&str], on: &[&CandidateNode<'_>], alone: usize) -> Cause {
 
 fn tainted(facts: &Facts<'_>, names: &[&str], taint: Option<&str>) -> Cause {
     let taint = taint.unwrap_or("a taint");
-    let what = format!("{} tainted {taint}, which it does not tolerate", are(names));
+    let text = format!("{} tainted {taint}, which it does not tolerate", are(names));
     let tolerate = format!("pod.tolerations=[{{key: {taint}, operator: Exists}}]");
     let command = set(facts, &format!("'{tolerate}'"));
-    Cause::new("taint", what, "inventory").helps(
+    Cause::new("taint", text, "inventory").helps(
         "tolerate it, if the owner of the nodes agrees",
         Some(command),
     )
 }
 
 fn faulty(names: &[&str], taint: Option<&str>) -> Cause {
-    let what = format!("{} unhealthy: {}", are(names), taint.unwrap_or("a taint"));
-    Cause::new("node-faulty", what, "inventory").helps(
+    let text = format!("{} unhealthy: {}", are(names), taint.unwrap_or("a taint"));
+    Cause::new("node-faulty", text, "inventory").helps(
         "see the node",
         Some(format!(
             "gpuctl describe node {}",
@@ -222,22 +222,22 @@ fn are(names: &[&str]) -> String {
 fn no_label(
     facts: &Facts<'_>,
     pending: &PendingPod,
-    all: &[CandidateNode<'_>],
-    room: &Room,
+    candidates: &[CandidateNode<'_>],
+    capacity: &ClusterCapacity,
 ) -> Cause {
-    let missing = |one: &CandidateNode<'_>| {
-        one.obstacles
+    let missing = |node: &CandidateNode<'_>| {
+        node.obstacles
             .iter()
             .find(|(word, _)| *word == "node-selector")
             .and_then(|(_, label)| label.clone())
     };
     let is_type = |label: &String| is_type_label(label.split('=').next().unwrap_or(label));
-    let labels: Vec<String> = all.iter().filter_map(missing).collect();
+    let labels: Vec<String> = candidates.iter().filter_map(missing).collect();
     if let Some(kind) = &facts.job.gpu_type
         && labels.iter().any(is_type)
-        && !has_type(facts, all, kind)
+        && !has_type(facts, candidates, kind)
     {
-        return type_absent(facts, pending, kind, all.len(), room);
+        return type_absent(facts, pending, kind, candidates.len(), capacity);
     }
     let mut counts: BTreeMap<&String, usize> = BTreeMap::new();
     labels
@@ -253,7 +253,7 @@ fn no_label(
         "inventory",
     );
     let cause = Cause {
-        nodes: Some(all.len() as u64),
+        nodes: Some(candidates.len() as u64),
         ..cause
     };
     cause.helps(
@@ -264,13 +264,14 @@ fn no_label(
 
 /// Whether a node of the job's pool has GPUs of a type. If such a node lacks another label, the
 /// type is not what is missing.
-fn has_type(facts: &Facts<'_>, all: &[CandidateNode<'_>], kind: &str) -> bool {
+fn has_type(facts: &Facts<'_>, candidates: &[CandidateNode<'_>], kind: &str) -> bool {
     let pool = facts.job.pool.as_deref();
     let kind = GpuType::parse(kind).map_or_else(|| kind.to_owned(), |kind| kind.to_string());
-    all.iter()
-        .filter(|one| pool.is_none_or(|pool| one.node.pool() == Some(pool)))
-        .filter_map(|one| one.node.gpu_type())
-        .any(|found| found.to_string() == kind)
+    candidates
+        .iter()
+        .filter(|candidate| pool.is_none_or(|pool| candidate.node.pool() == Some(pool)))
+        .filter_map(|candidate| candidate.node.gpu_type())
+        .any(|gpu_type| gpu_type.to_string() == kind)
 }
 
 /// The cause of a job with a GPU type that none of `nodes` nodes has.
@@ -279,7 +280,7 @@ fn type_absent(
     pending: &PendingPod,
     kind: &str,
     nodes: usize,
-    room: &Room,
+    capacity: &ClusterCapacity,
 ) -> Cause {
     let pool = facts
         .job
@@ -292,7 +293,7 @@ fn type_absent(
         "inventory",
     );
     let cause = cause.helps("list the available types", Some("gpuctl free".to_owned()));
-    match other_type(facts, pending, room) {
+    match other_type(facts, pending, capacity) {
         Some((text, command)) => cause.proven(text, Some(command)),
         None => Cause {
             nodes: Some(nodes as u64),
@@ -302,17 +303,21 @@ fn type_absent(
 }
 
 /// Another GPU type with enough free capacity now.
-fn other_type(facts: &Facts<'_>, pending: &PendingPod, room: &Room) -> Option<(String, String)> {
+fn other_type(
+    facts: &Facts<'_>,
+    pending: &PendingPod,
+    capacity: &ClusterCapacity,
+) -> Option<(String, String)> {
     let any = pending.rules.without(is_type_label);
     let mut types: BTreeMap<String, (usize, u64)> = BTreeMap::new();
     for node in facts.listed()? {
-        let (Some(kind), Some(free)) = (node.gpu_type(), room.free.get(&node.name)) else {
+        let (Some(kind), Some(free)) = (node.gpu_type(), capacity.free.get(&node.name)) else {
             continue;
         };
-        if keeps_off(&any, &pending.requests, node, free).is_empty() {
-            let found = types.entry(kind.to_string()).or_default();
-            found.0 += 1;
-            found.1 += pods_held(
+        if node_obstacles(&any, &pending.requests, node, free).is_empty() {
+            let total = types.entry(kind.to_string()).or_default();
+            total.0 += 1;
+            total.1 += pods_held(
                 &pending.requests,
                 &BTreeMap::from([(node.name.clone(), free.clone())]),
             );
@@ -336,24 +341,25 @@ fn other_type(facts: &Facts<'_>, pending: &PendingPod, room: &Room) -> Option<(S
 
 /// The causes when the pod fits according to this comparison. Then the scheduler evaluates more
 /// constraints, or has not retried yet.
-fn beyond(pending: &PendingPod, said: &[SchedulerReason]) -> Vec<Cause> {
-    let known: Vec<Cause> = said
+fn beyond(pending: &PendingPod, reasons: &[SchedulerReason]) -> Vec<Cause> {
+    let causes: Vec<Cause> = reasons
         .iter()
-        .filter(|one| is_beyond(one.word))
-        .map(|one| Cause {
-            nodes: one.nodes,
-            ..of_words(pending, one.word, &one.text)
+        .filter(|reason| needs_scheduler(reason.word))
+        .map(|reason| Cause {
+            nodes: reason.nodes,
+            ..reason_cause(pending, reason.word, &reason.text)
         })
         .collect();
-    if !known.is_empty() {
-        return known;
+    if !causes.is_empty() {
+        return causes;
     }
-    said.iter()
-        .filter(|one| one.word != "node-selector")
-        .map(|one| {
-            let cause = of_words(pending, one.word, &one.text);
+    reasons
+        .iter()
+        .filter(|reason| reason.word != "node-selector")
+        .map(|reason| {
+            let cause = reason_cause(pending, reason.word, &reason.text);
             Cause {
-                nodes: one.nodes,
+                nodes: reason.nodes,
                 ..cause.and(
                     "enough capacity is free now, but the scheduler has not retried yet",
                     "inventory",
@@ -364,27 +370,27 @@ fn beyond(pending: &PendingPod, said: &[SchedulerReason]) -> Vec<Cause> {
 }
 
 /// Pods of higher priority that also wait for devices, or for which a node is being freed.
-fn ahead(facts: &Facts<'_>, pending: &PendingPod, room: &Room) -> Option<Cause> {
-    let own = facts.full_name();
-    let before = room.waiting.iter().filter(|one| {
-        one.priority > pending.rules.priority() && one.devices > 0 && one.holder != own
+fn ahead(facts: &Facts<'_>, pending: &PendingPod, capacity: &ClusterCapacity) -> Option<Cause> {
+    let job = facts.full_name();
+    let before = capacity.waiting.iter().filter(|pod| {
+        pod.priority > pending.rules.priority() && pod.devices > 0 && pod.holder != job
     });
     let mut before: Vec<&WaitingPod> = before.collect();
-    before.sort_by_key(|one| one.nominated.is_none());
+    before.sort_by_key(|pod| pod.nominated.is_none());
     let first = before.first()?;
     let more = if before.len() > 1 {
         format!(" and {} more pods", before.len() - 1)
     } else {
         String::new()
     };
-    let told = format!(
+    let text = format!(
         "{}{more} of higher priority also wait for GPUs, and come first",
         first.holder
     );
-    let cause = Cause::new("priority-lower", told, "inventory");
+    let cause = Cause::new("priority-lower", text, "inventory");
     let freed = before
         .iter()
-        .find_map(|one| Some((&one.holder, one.nominated.as_ref()?)));
+        .find_map(|pod| Some((&pod.holder, pod.nominated.as_ref()?)));
     Some(match freed {
         Some((holder, node)) => {
             cause.and(format!("{node} is being freed for {holder}"), "inventory")

@@ -27,10 +27,10 @@ pub(super) fn claims(facts: &Facts<'_>) -> Vec<Cause> {
                 class_exists: Some(false),
                 ..
             } => {
-                let told = format!(
+                let text = format!(
                     "volume claim {name} requests storage class {class}, which does not exist"
                 );
-                Cause::new("storage-class-missing", told, "inventory").helps(
+                Cause::new("storage-class-missing", text, "inventory").helps(
                     "use an existing class",
                     Some("kubectl get storageclasses".to_owned()),
                 )
@@ -47,8 +47,8 @@ pub(super) fn claims(facts: &Facts<'_>) -> Vec<Cause> {
                     .map_or("no storage class".to_owned(), |class| {
                         format!("storage class {class}")
                     });
-                let told = format!("volume claim {name} ({class}) has no volume yet");
-                Cause::new("claim-pending", told, "inventory").helps(
+                let text = format!("volume claim {name} ({class}) has no volume yet");
+                Cause::new("claim-pending", text, "inventory").helps(
                     "see the messages of its provisioner",
                     Some(format!("kubectl describe pvc {name} -n {namespace}")),
                 )
@@ -76,7 +76,7 @@ pub(super) fn by_quota(facts: &Facts<'_>) -> Option<Cause> {
         for (key, hard) in &quota.hard {
             // `cpu` and `requests.cpu` mean the same in a ResourceQuota.
             let resource = key.strip_prefix("requests.").unwrap_or(key);
-            let wanted = match resource {
+            let requested = match resource {
                 "pods" => 1000,
                 // With several kinds of devices in a quota, it is unknown which of them the job
                 // requests.
@@ -94,14 +94,14 @@ pub(super) fn by_quota(facts: &Facts<'_>) -> Option<Cause> {
             let Some(limit) = quantity::milli(hard) else {
                 continue;
             };
-            if wanted > 0 && used + wanted > limit {
-                let told = format!(
+            if requested > 0 && used + requested > limit {
+                let evidence = format!(
                     "quota {} of {} is used up: {} of {hard} {key} used",
                     quota.name,
                     quota.namespace,
                     quota.used.get(key).map_or("0", String::as_str)
                 );
-                return Some(Cause::new("quota", told, "inventory"));
+                return Some(Cause::new("quota", evidence, "inventory"));
             }
         }
     }

@@ -20,11 +20,11 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
         // Without a verdict, a full queue, a stopped one and a missing one look the same.
         let behind = position.filter(|(place, _)| *place > 1);
         return behind
-            .map(|(_, told)| Cause::new("queue-position", told, "queue"))
+            .map(|(_, message)| Cause::new("queue-position", message, "queue"))
             .into_iter()
             .collect();
     };
-    let quota = match of_verdict(facts, verdict, queue) {
+    let quota = match admission_refusal(facts, verdict, queue) {
         AdmissionRefusal::Final(cause) => return vec![cause],
         AdmissionRefusal::Quota(cause) => cause,
     };
@@ -44,8 +44,8 @@ enum AdmissionRefusal {
     Quota(Cause),
 }
 
-fn of_verdict(facts: &Facts<'_>, verdict: &QueueVerdict, queue: &str) -> AdmissionRefusal {
-    let look = format!("gpuctl describe queue {queue} -n {}", facts.job.namespace);
+fn admission_refusal(facts: &Facts<'_>, verdict: &QueueVerdict, queue: &str) -> AdmissionRefusal {
+    let describe = format!("gpuctl describe queue {queue} -n {}", facts.job.namespace);
     let message = verdict.message.as_str();
     let has = |words: &[&str]| words.iter().any(|words| message.contains(words));
     let cause = |word| Cause::new(word, format!("queue {queue}: {message}"), "queue");
@@ -62,14 +62,14 @@ fn of_verdict(facts: &Facts<'_>, verdict: &QueueVerdict, queue: &str) -> Admissi
         "StopPolicy",
         "can't admit new workloads",
     ]) {
-        return AdmissionRefusal::Final(
-            cause("queue-inactive")
-                .helps("an administrator of the queues must start it", Some(look)),
-        );
+        return AdmissionRefusal::Final(cause("queue-inactive").helps(
+            "an administrator of the queues must start it",
+            Some(describe),
+        ));
     }
     if verdict.reason == "AdmissionChecks" {
         return AdmissionRefusal::Final(
-            cause("queue-checks").helps("see the message of the check", Some(look)),
+            cause("queue-checks").helps("see the message of the check", Some(describe)),
         );
     }
     if has(&["maximum capacity"]) && !has(&["insufficient unused quota"]) {
@@ -78,11 +78,11 @@ fn of_verdict(facts: &Facts<'_>, verdict: &QueueVerdict, queue: &str) -> Admissi
             "queue",
         );
         return AdmissionRefusal::Final(
-            never.helps("request less, or ask for a larger quota", Some(look)),
+            never.helps("request less, or ask for a larger quota", Some(describe)),
         );
     }
     AdmissionRefusal::Quota(cause("queue-quota").helps(
         "other jobs in the queue must end, or the quota must be raised",
-        Some(look),
+        Some(describe),
     ))
 }

@@ -17,7 +17,7 @@ const PLACES: usize = 4;
 
 /// The cause of processes that RAS cannot reach.
 pub(super) fn missing(facts: &Facts<'_>) -> Option<Cause> {
-    let report = facts.asked.ras.as_ref()?;
+    let report = facts.rank_answers.ras.as_ref()?;
     let (processes, state, states) = if report.dead.is_empty() {
         (&report.missing, "does not answer", "do not answer")
     } else {
@@ -28,11 +28,11 @@ pub(super) fn missing(facts: &Facts<'_>) -> Option<Cause> {
         0 => state.to_owned(),
         more => format!("and {more} more {states}"),
     };
-    let told = format!(
+    let text = format!(
         "NCCL reports that process {} on {} (GPU {}) {state}",
         first.process, first.node, first.gpus
     );
-    let mut cause = Cause::new("rank-missing", told, "ras");
+    let mut cause = Cause::new("rank-missing", text, "ras");
     if !report.dead.is_empty() && !report.missing.is_empty() {
         cause = cause.and(
             format!("{} more do not answer", report.missing.len()),
@@ -60,7 +60,7 @@ pub(super) fn missing(facts: &Facts<'_>) -> Option<Cause> {
             "ras",
         );
     }
-    if !facts.subject.ours {
+    if !facts.subject.is_managed {
         return Some(cause);
     }
     Some(cause.helps(
@@ -71,27 +71,27 @@ pub(super) fn missing(facts: &Facts<'_>) -> Option<Cause> {
 
 /// Explains why a job makes no progress, based on its ranks.
 pub(super) fn standstill(facts: &Facts<'_>) -> Option<Cause> {
-    let found = by_stacks(facts).or_else(|| by_operations(facts))?;
-    Some(with_ranks(facts, found))
+    let cause = by_stacks(facts).or_else(|| by_operations(facts))?;
+    Some(with_ranks(facts, cause))
 }
 
 /// Compares the stacks of the processes. If only a few do not wait, the others wait for them.
 fn by_stacks(facts: &Facts<'_>) -> Option<Cause> {
-    let stacks = facts.asked.places();
+    let stacks = facts.rank_answers.places();
     let ranks =
         |groups: &[&StackGroup]| groups.iter().map(|group| group.ranks.len()).sum::<usize>();
-    let all = ranks(&stacks.iter().collect::<Vec<_>>());
+    let rank_count = ranks(&stacks.iter().collect::<Vec<_>>());
     let waits = |group: &&StackGroup| group.in_collective() || group.waits_for_device();
-    let (waiting, others): (Vec<&StackGroup>, Vec<&StackGroup>) = stacks.iter().partition(waits);
-    let odd = others
+    let (waiting, active): (Vec<&StackGroup>, Vec<&StackGroup>) = stacks.iter().partition(waits);
+    let blocking = active
         .iter()
         .find(|group| group.waits_for_data())
-        .or(others.first())?;
+        .or(active.first())?;
     // Native frames of the Python interpreter do not show what the program is doing.
-    let are_few = ranks(&others) <= (all / FEW).max(1) && ranks(&waiting) > ranks(&others);
+    let are_few = ranks(&active) <= (rank_count / FEW).max(1) && ranks(&waiting) > ranks(&active);
     // A rank without a stack could be the one that the others wait for.
-    if facts.asked.unread == 0 && are_few && stacks.iter().all(StackGroup::is_python) {
-        let (word, doing) = if odd.waits_for_data() {
+    if facts.rank_answers.unread == 0 && are_few && stacks.iter().all(StackGroup::is_python) {
+        let (word, doing) = if blocking.waits_for_data() {
             ("data-stall", "waits for data")
         } else {
             ("collective-hang", "is elsewhere")
@@ -101,17 +101,20 @@ fn by_stacks(facts: &Facts<'_>) -> Option<Cause> {
         } else {
             " or for their GPU"
         };
-        let what = format!(
-            "{} of {all} processes wait in a collective{device}, and {} {doing}",
+        let text = format!(
+            "{} of {rank_count} processes wait in a collective{device}, and {} {doing}",
             ranks(&waiting),
-            named(odd)
+            rank_names(blocking)
         );
-        return Some(Cause::new(word, what, "stacks"));
+        return Some(Cause::new(word, text, "stacks"));
     }
-    (odd.waits_for_data() && odd.ranks.len() * 2 > all).then(|| {
+    (blocking.waits_for_data() && blocking.ranks.len() * 2 > rank_count).then(|| {
         Cause::new(
             "data-stall",
-            format!("{} of {all} processes wait for data", odd.ranks.len()),
+            format!(
+                "{} of {rank_count} processes wait for data",
+                blocking.ranks.len()
+            ),
             "stacks",
         )
     })
@@ -119,27 +122,27 @@ fn by_stacks(facts: &Facts<'_>) -> Option<Cause> {
 
 /// Finds a rank that has launched fewer operations than the others.
 fn by_operations(facts: &Facts<'_>) -> Option<Cause> {
-    let one = facts.asked.ras.as_ref()?.behind.first()?;
-    let process = one
+    let behind = facts.rank_answers.ras.as_ref()?.behind.first()?;
+    let process = behind
         .process
         .as_ref()
         .map(|process| format!(" (process {} on {})", process.process, process.node));
-    let what = format!(
+    let text = format!(
         "rank {} of its communicator{} has launched {} operations, others {}",
-        one.rank,
+        behind.rank,
         process.unwrap_or_default(),
-        one.operations,
-        one.most
+        behind.operations,
+        behind.most
     );
-    Some(Cause::new("collective-hang", what, "ras"))
+    Some(Cause::new("collective-hang", text, "ras"))
 }
 
 /// Adds evidence from the ranks to a cause that was found in another way.
 pub(super) fn with_ranks(facts: &Facts<'_>, mut cause: Cause) -> Cause {
     // The smallest groups come last in the list, and matter most because they differ.
-    let places = facts.asked.places();
+    let places = facts.rank_answers.places();
     for group in places.iter().rev().take(PLACES) {
-        cause = cause.and(format!("{}: {}", named(group), group.line()), "stacks");
+        cause = cause.and(format!("{}: {}", rank_names(group), group.line()), "stacks");
     }
     if places.len() > PLACES {
         let more = places.len() - PLACES;
@@ -152,12 +155,12 @@ pub(super) fn with_ranks(facts: &Facts<'_>, mut cause: Cause) -> Cause {
         );
     }
     let behind = facts
-        .asked
+        .rank_answers
         .ras
         .iter()
         .flat_map(|report| &report.behind)
         .take(NAMED);
-    for one in behind
+    for rank in behind
         .filter(|_| {
             cause
                 .evidence
@@ -166,16 +169,16 @@ pub(super) fn with_ranks(facts: &Facts<'_>, mut cause: Cause) -> Cause {
         })
         .collect::<Vec<_>>()
     {
-        let told = format!(
+        let text = format!(
             "rank {} of its communicator has launched {} operations, others {}",
-            one.rank, one.operations, one.most
+            rank.rank, rank.operations, rank.most
         );
-        cause = cause.and(told, "ras");
+        cause = cause.and(text, "ras");
     }
     cause
 }
 
-fn named(group: &StackGroup) -> String {
+fn rank_names(group: &StackGroup) -> String {
     match group.ranks.as_slice() {
         [one] => one.clone(),
         several if several.len() <= NAMED => several.join(", "),
@@ -188,12 +191,12 @@ pub(super) fn rank_of(job: &Job, trace: &Trace) -> (String, String) {
     let pod = trace
         .pods
         .iter()
-        .find_map(|(_, pod)| job.pods.iter().find(|one| one.name == *pod));
-    let who = match pod {
+        .find_map(|(_, pod)| job.pods.iter().find(|current| current.name == *pod));
+    let name = match pod {
         Some(pod) => pod
             .rank
             .map_or_else(|| pod.name.clone(), |rank| format!("rank {rank}")),
         None => "a pod".to_owned(),
     };
-    (who, format!("{}/{}", trace.node, trace.id()))
+    (name, format!("{}/{}", trace.node, trace.id()))
 }

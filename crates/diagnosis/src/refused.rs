@@ -7,25 +7,25 @@ use gpuctl_core::model::contract::refusal::RefusalCause;
 
 /// Classifies a rejection by the API server's message.
 pub(super) fn cause(facts: &Facts<'_>, message: &str) -> Cause {
-    let at = facts.event(&["FailedCreate"]).and_then(|event| event.at);
+    let time = facts.event(&["FailedCreate"]).and_then(|event| event.at);
     let namespace = &facts.job.namespace;
-    let found = |word, what: String| Cause::new(word, what, "events").at(at);
-    match RefusalCause::of(message) {
-        Some(RefusalCause::QuotaExceeded) => found("quota", exceeded_quota(namespace, message))
+    let cause = |word, text: String| Cause::new(word, text, "events").when(time);
+    match RefusalCause::from_message(message) {
+        Some(RefusalCause::QuotaExceeded) => cause("quota", exceeded_quota(namespace, message))
             .helps(
                 "other pods in the namespace must end, or the quota must be raised",
                 Some(jobs_of(namespace)),
             ),
-        Some(RefusalCause::QuotaUnset) => found("quota", unset_in_quota(namespace, message)).helps(
+        Some(RefusalCause::QuotaUnset) => cause("quota", unset_in_quota(namespace, message)).helps(
             "set resources.cpu and resources.memory",
             Some(set(facts, "resources.cpu=8")),
         ),
-        Some(RefusalCause::LimitRange) => found("limit-range", limit_range(namespace, message))
+        Some(RefusalCause::LimitRange) => cause("limit-range", limit_range(namespace, message))
             .helps(
                 "request less per pod, or ask for a higher limit",
                 Some(format!("kubectl get limitranges -n {namespace}")),
             ),
-        Some(RefusalCause::PodSecurity) => found(
+        Some(RefusalCause::PodSecurity) => cause(
             "pod-security",
             format!("Pod Security refuses its pods: {}", tail(message)),
         )
@@ -33,32 +33,32 @@ pub(super) fn cause(facts: &Facts<'_>, message: &str) -> Cause {
             "set `security:` as explained",
             Some("gpuctl explain security".to_owned()),
         ),
-        Some(RefusalCause::WebhookDenied) => found(
+        Some(RefusalCause::WebhookDenied) => cause(
             "webhook-denied",
             format!("an admission webhook refuses its pods: {}", tail(message)),
         ),
         Some(RefusalCause::WebhookUnreachable) => {
             let webhook = between(message, "failed calling webhook \"", "\"").unwrap_or("unknown");
-            found("webhook-down", format!("webhook {webhook} is required for pods, but does not respond")).helps(
+            cause("webhook-down", format!("webhook {webhook} is required for pods, but does not respond")).helps(
                 "restore its service",
                 Some(format!(
                     "kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations -o wide | grep {webhook}"
                 )),
             )
         }
-        Some(RefusalCause::PolicyDenied) => found(
+        Some(RefusalCause::PolicyDenied) => cause(
             "policy-denied",
             format!("a policy refuses its pods: {}", tail(message)),
         ),
-        Some(RefusalCause::NoServiceAccount) => no_service_account(namespace, message).at(at),
+        Some(RefusalCause::NoServiceAccount) => no_service_account(namespace, message).when(time),
         Some(RefusalCause::NoPriorityClass) => {
             let class = after(message, "no PriorityClass with name ").unwrap_or("of its pods");
-            found(
+            cause(
                 "priority-class-missing",
                 format!("PriorityClass {class} does not exist"),
             )
         }
-        _ => found(
+        _ => cause(
             "pods-refused",
             format!("the API server refuses its pods: {}", tail(message)),
         ),
@@ -67,12 +67,12 @@ pub(super) fn cause(facts: &Facts<'_>, message: &str) -> Cause {
 
 fn no_service_account(namespace: &str, message: &str) -> Cause {
     let account = between(message, "serviceaccount \"", "\"").unwrap_or("of its pods");
-    let what = format!("ServiceAccount {account} of {namespace} does not exist");
+    let text = format!("ServiceAccount {account} of {namespace} does not exist");
     let make = format!(
         "kubectl create serviceaccount {} -n {namespace}",
         account.rsplit('/').next().unwrap_or(account)
     );
-    Cause::new("service-account-missing", what, "events").helps("create it", Some(make))
+    Cause::new("service-account-missing", text, "events").helps("create it", Some(make))
 }
 
 fn exceeded_quota(namespace: &str, message: &str) -> String {
@@ -108,7 +108,7 @@ fn jobs_of(namespace: &str) -> String {
 
 /// The command that submits a job with one field changed.
 pub(super) fn set(facts: &Facts<'_>, field: &str) -> String {
-    if !facts.subject.ours {
+    if !facts.subject.is_managed {
         return format!(
             "kubectl edit {}/{} -n {}",
             facts.subject.kind, facts.job.name, facts.job.namespace

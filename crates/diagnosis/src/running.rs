@@ -22,7 +22,7 @@ pub(super) fn causes(facts: &Facts<'_>) -> Option<(Situation, Vec<Cause>)> {
     let mut slow: Vec<Cause> = report
         .deviations
         .iter()
-        .filter_map(|one| slower(facts.job, running, one))
+        .filter_map(|deviation| slower(facts.job, running, deviation))
         .collect();
     // Bottlenecks explain why a rank is slower, so they come before stragglers.
     let before = slow
@@ -41,7 +41,7 @@ fn stuck(facts: &Facts<'_>, running: &RunningFacts) -> Option<Cause> {
     // A missing response alone may just be late, and a process that was given up may no longer have
     // had a rank.
     let given_up = || {
-        let report = facts.asked.ras.as_ref();
+        let report = facts.rank_answers.ras.as_ref();
         report.is_some_and(|report| !report.dead.is_empty() && !report.missing_ranks.is_empty())
     };
     if !moves
@@ -55,11 +55,11 @@ fn stuck(facts: &Facts<'_>, running: &RunningFacts) -> Option<Cause> {
     }
     if report.sampled > 1 {
         if let Some(node) = report.silent_nodes.first() {
-            let what = format!(
+            let text = format!(
                 "the GPUs of {node} have had no metrics for two minutes, and no rank makes progress"
             );
             return Some(
-                Cause::new("node-frozen", what, "prometheus")
+                Cause::new("node-frozen", text, "prometheus")
                     .helps("see the node", Some(format!("gpuctl describe node {node}"))),
             );
         }
@@ -67,14 +67,14 @@ fn stuck(facts: &Facts<'_>, running: &RunningFacts) -> Option<Cause> {
             return Some(ranks::with_ranks(facts, hang(facts, running)));
         }
         if report.idle.len() == report.sampled {
-            let what = format!(
+            let text = format!(
                 "its {} GPUs are idle, and it logs no further step",
                 report.sampled
             );
-            let look = format!("gpuctl logs {} --tail 20", facts.full_name());
+            let logs = format!("gpuctl logs {} --tail 20", facts.full_name());
             return Some(
-                Cause::new("silent", what, "prometheus")
-                    .helps("see its last log lines", Some(look)),
+                Cause::new("silent", text, "prometheus")
+                    .helps("see its last log lines", Some(logs)),
             );
         }
     }
@@ -105,7 +105,7 @@ pub(super) fn silence(facts: &Facts<'_>) -> Option<String> {
 }
 
 /// Describes the data that was not collected, with the command that collects it.
-pub(super) fn unasked(facts: &Facts<'_>) -> String {
+pub(super) fn missing_stacks_note(facts: &Facts<'_>) -> String {
     format!("stacks of its ranks: {}", stacks(facts))
 }
 
@@ -121,17 +121,21 @@ fn hang(facts: &Facts<'_>, running: &RunningFacts) -> Cause {
     let watts = report
         .spinning_watts
         .map_or(String::new(), |watts| format!(" at {watts:.0} W"));
-    let told = format!(
+    let text = format!(
         "{} of {} GPUs show full utilization{watts}: they wait in a collective",
         report.spinning.len(),
         report.sampled
     );
-    let Some(device) = running.waited_for() else {
-        return Cause::new("collective-hang", told, "prometheus")
+    let Some(device) = running.blocking_device() else {
+        return Cause::new("collective-hang", text, "prometheus")
             .helps("see the stacks of its ranks", Some(stacks(facts)));
     };
-    let (who, place) = ranks::rank_of(facts.job, &running.traces[device]);
-    let mut cause = Cause::new("collective-hang", format!("{told} for {who}"), "prometheus");
+    let (rank, place) = ranks::rank_of(facts.job, &running.traces[device]);
+    let mut cause = Cause::new(
+        "collective-hang",
+        format!("{text} for {rank}"),
+        "prometheus",
+    );
     let last = |quantity| {
         running.traces[device]
             .curve(quantity)
@@ -147,15 +151,15 @@ fn hang(facts: &Facts<'_>, running: &RunningFacts) -> Cause {
         .filter_map(|(value, unit)| Some(format!("{:.0} {unit}", value?)))
         .collect();
     cause = cause.and(
-        format!("differs: {who} on {place}: {}", numbers.join(", ")),
+        format!("differs: {rank} on {place}: {}", numbers.join(", ")),
         "prometheus",
     );
-    if let Some((at, line)) = &running.last_line {
+    if let Some((time, line)) = &running.last_line {
         cause = cause
             .and(format!("its log ends with «{}»", line.trim()), "logs")
-            .at(*at);
+            .when(*time);
     }
-    if facts.asked.places().is_empty() {
+    if facts.rank_answers.places().is_empty() {
         cause.helps("see the stacks of its ranks", Some(stacks(facts)))
     } else {
         cause
@@ -165,7 +169,7 @@ fn hang(facts: &Facts<'_>, running: &RunningFacts) -> Cause {
 /// The command that collects the stacks of the ranks.
 fn stacks(facts: &Facts<'_>) -> String {
     let (job, subject) = (facts.job, facts.subject);
-    let name = if subject.ours {
+    let name = if subject.is_managed {
         facts.full_name()
     } else {
         format!("{}/{}/{}", job.namespace, subject.kind, job.name)
@@ -173,11 +177,11 @@ fn stacks(facts: &Facts<'_>) -> String {
     format!("gpuctl why {name} --stacks")
 }
 
-fn slower(job: &Job, running: &RunningFacts, one: &Deviation) -> Option<Cause> {
-    let trace = &running.traces[one.device];
-    let (who, place) = ranks::rank_of(job, trace);
-    let percent = (one.value / one.peers.max(f64::MIN_POSITIVE) - 1.0) * 100.0;
-    let (name, unit) = match one.quantity {
+fn slower(job: &Job, running: &RunningFacts, deviation: &Deviation) -> Option<Cause> {
+    let trace = &running.traces[deviation.device];
+    let (rank, place) = ranks::rank_of(job, trace);
+    let percent = (deviation.value / deviation.peers.max(f64::MIN_POSITIVE) - 1.0) * 100.0;
+    let (name, unit) = match deviation.quantity {
         Quantity::Clock => ("SM clock", "MHz"),
         Quantity::TensorActive => ("tensor activity", "%"),
         Quantity::SmActive => ("SM activity", "%"),
@@ -185,13 +189,13 @@ fn slower(job: &Job, running: &RunningFacts, one: &Deviation) -> Option<Cause> {
     };
     let numbers = format!(
         "{name} {:.0} {unit}, its peers {:.0} ({percent:+.0} %)",
-        one.value, one.peers
+        deviation.value, deviation.peers
     );
     let node = &trace.node;
     let describe = Some(format!("gpuctl describe node {node}"));
-    if one.quantity != Quantity::Clock {
-        let told = format!("{who} on {place} differs from its peers: {numbers}");
-        return Some(Cause::new("straggler", told, "prometheus").helps("see its node", describe));
+    if deviation.quantity != Quantity::Clock {
+        let text = format!("{rank} on {place} differs from its peers: {numbers}");
+        return Some(Cause::new("straggler", text, "prometheus").helps("see its node", describe));
     }
     // A device that runs faster than its peers delays no other rank.
     if percent > 0.0 {
@@ -206,7 +210,7 @@ fn slower(job: &Job, running: &RunningFacts, one: &Deviation) -> Option<Cause> {
     Some(
         Cause::new(
             word,
-            format!("{who} on {place}: {numbers}{why}"),
+            format!("{rank} on {place}: {numbers}{why}"),
             "prometheus",
         )
         .helps("see its node", describe),

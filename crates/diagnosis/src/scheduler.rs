@@ -3,7 +3,7 @@
 //! excluded. The texts are those of Kubernetes 1.28 to 1.36, pkg/scheduler/framework/plugins. Parts
 //! with an unknown text are ignored.
 
-use super::nodes::{insufficient, of_taint};
+use super::nodes::{insufficient, taint_word};
 use gpuctl_core::model::facts::state::scheduler_words;
 
 /// A reason that excludes some of the nodes, or the whole pod.
@@ -63,16 +63,16 @@ pub(super) fn reasons(message: &str) -> Vec<SchedulerReason> {
 
 /// Splits at commas before a number, because taints and claims contain commas too.
 fn split(parts: &str) -> Vec<&str> {
-    let mut found = Vec::new();
+    let mut texts = Vec::new();
     let mut start = 0;
-    for (at, _) in parts.match_indices(", ") {
-        if parts[at + 2..].starts_with(|c: char| c.is_ascii_digit()) {
-            found.push(&parts[start..at]);
-            start = at + 2;
+    for (position, _) in parts.match_indices(", ") {
+        if parts[position + 2..].starts_with(|c: char| c.is_ascii_digit()) {
+            texts.push(&parts[start..position]);
+            start = position + 2;
         }
     }
-    found.push(&parts[start..]);
-    found
+    texts.push(&parts[start..]);
+    texts
 }
 
 fn part(text: &str) -> Option<SchedulerReason> {
@@ -102,22 +102,22 @@ fn part(text: &str) -> Option<SchedulerReason> {
         .split_once('{')
         .map(|(_, rest)| rest.trim_end_matches('}'));
     let key = taint.map(|taint| taint.split(':').next().unwrap_or(taint).trim());
-    reason(key.map_or("taint", of_taint), key)
+    reason(key.map_or("taint", taint_word), key)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn told(message: &str) -> Vec<(&'static str, Option<u64>, Option<String>)> {
+    fn parsed(message: &str) -> Vec<(&'static str, Option<u64>, Option<String>)> {
         reasons(message)
             .into_iter()
-            .map(|one| (one.word, one.nodes, one.detail))
+            .map(|reason| (reason.word, reason.nodes, reason.detail))
             .collect()
     }
 
     #[test]
-    fn each_filter_is_counted() {
+    fn each_filter_reason_is_counted() {
         let message = "0/7 nodes are available: 1 node(s) had untolerated taint {example.com/a: b}, 1 node(s) had untolerated taint \
                        {node.kubernetes.io/unreachable: }, 2 Insufficient nvidia.com/gpu, 1 node(s) were unschedulable, 2 node(s) didn't \
                        match Pod's node affinity/selector. preemption: 0/7 nodes are available: 7 Preemption is not helpful.";
@@ -133,20 +133,20 @@ mod tests {
             ("node-selector", Some(2), None),
         ];
         assert_eq!(
-            told(message),
+            parsed(message),
             expected.map(|(word, nodes, detail)| (word, nodes, detail.map(ToOwned::to_owned)))
         );
         assert_eq!(
-            told(
+            parsed(
                 "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found"
             ),
             [("claim-pending", None, None)]
         );
         assert_eq!(
-            told("persistentvolumeclaim \"data\" not found"),
+            parsed("persistentvolumeclaim \"data\" not found"),
             [("claim-missing", None, None)]
         );
-        assert_eq!(told("0/1 nodes are available: 1 something new."), []);
-        assert_eq!(told(""), []);
+        assert_eq!(parsed("0/1 nodes are available: 1 something new."), []);
+        assert_eq!(parsed(""), []);
     }
 }

@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 
 use super::answer::{Cause, Evidence, HolderTime};
-use super::candidates::{CandidateNode, CountedObstacle, is_shortage};
+use super::candidates::{CandidateNode, CountedObstacle};
 use super::facts::{Facts, PendingPod};
 use super::free_devices::{FreeDevices, devices};
-use super::nodes::keeps_off;
+use super::nodes::node_obstacles;
 use super::refused::set;
 use gpuctl_core::model::contract::labels::POOL_LABEL;
-use gpuctl_core::model::counting::candidates::Room;
+use gpuctl_core::model::counting::candidates::ClusterCapacity;
 use gpuctl_core::model::counting::capacity::{Amounts, lacking, pods_held};
 use gpuctl_core::model::counting::device_demand::device_class;
 use gpuctl_core::model::counting::victims::victims;
@@ -26,7 +26,7 @@ pub(super) fn gpus(
     pending: &PendingPod,
     on: &[&CandidateNode<'_>],
     candidates: &[&CandidateNode<'_>],
-    room: &Room,
+    capacity: &ClusterCapacity,
 ) -> Cause {
     let free = FreeDevices::count(pending, on);
     let word = if free.are_fragmented(pending) {
@@ -34,19 +34,19 @@ pub(super) fn gpus(
     } else {
         "insufficient-gpu"
     };
-    let cause = Cause::new(word, free.in_words(facts, pending, on), "inventory");
-    let cause = with_holders(facts, pending, on, room, cause);
+    let cause = Cause::new(word, free.describe(facts, pending, on), "inventory");
+    let cause = with_holders(facts, pending, on, capacity, cause);
     let mut cause = match with_fewer(facts, pending, &free, candidates) {
         Some((text, command)) => cause.proven(text, Some(command)),
         None => cause,
     };
-    if let Some(lower) = lower(pending, on, room) {
+    if let Some(lower) = lower(pending, on, capacity) {
         let text = "ask their owners to pause them, or use a PriorityClass that preempts";
         cause = cause
             .and(lower, "inventory")
             .helps(text, Some("kubectl get priorityclasses".to_owned()));
     }
-    match elsewhere(facts, pending, room) {
+    match elsewhere(facts, pending, capacity) {
         Some((text, command)) => cause.proven(text, Some(command)),
         None if free.are_fragmented(pending) => cause.helps(
             "see which pods to move",
@@ -61,23 +61,23 @@ fn with_holders(
     facts: &Facts<'_>,
     pending: &PendingPod,
     on: &[&CandidateNode<'_>],
-    room: &Room,
+    capacity: &ClusterCapacity,
     mut cause: Cause,
 ) -> Cause {
-    for one in on.iter().take(NAMED) {
-        let what = format!(
+    for candidate in on.iter().take(NAMED) {
+        let text = format!(
             "{}: {} of {} free",
-            one.node.name,
-            devices(one.free, pending),
-            devices(&one.node.now(), pending)
+            candidate.node.name,
+            devices(candidate.free, pending),
+            devices(&candidate.node.now(), pending)
         );
         cause.evidence.push(Evidence {
-            what,
+            text,
             seen_in: "inventory",
             at: None,
         });
     }
-    let holders = room.holders(on.iter().map(|one| one.node.name.as_str()));
+    let holders = capacity.holders(on.iter().map(|candidate| candidate.name()));
     cause.holders = holders
         .into_iter()
         .take(NAMED)
@@ -88,10 +88,10 @@ fn with_holders(
         .first()
         .and_then(|holder| Some((holder.name.clone(), holder.ends_by?)));
     match first {
-        Some((name, at)) => cause.helps(
+        Some((name, time)) => cause.helps(
             format!(
                 "wait for {name}, which must end by {}",
-                at.round(jiff::Unit::Minute).unwrap_or(at)
+                time.round(jiff::Unit::Minute).unwrap_or(time)
             ),
             None,
         ),
@@ -106,8 +106,8 @@ fn with_fewer(
     free: &FreeDevices,
     candidates: &[&CandidateNode<'_>],
 ) -> Option<(String, String)> {
-    let most = free.most;
-    if most <= 0 || most >= free.wanted || pending.together > 1 {
+    let largest = free.most;
+    if largest <= 0 || largest >= free.wanted || pending.together > 1 {
         return None;
     }
     let smaller: Amounts = pending
@@ -115,7 +115,7 @@ fn with_fewer(
         .iter()
         .map(|(resource, amount)| {
             let amount = if is_device(resource) {
-                most * 1000
+                largest * 1000
             } else {
                 *amount
             };
@@ -124,7 +124,9 @@ fn with_fewer(
         .collect();
     let fits = candidates
         .iter()
-        .filter(|one| keeps_off(&pending.rules, &smaller, one.node, one.free).is_empty())
+        .filter(|candidate| {
+            node_obstacles(&pending.rules, &smaller, candidate.node, candidate.free).is_empty()
+        })
         .count();
     let nodes = match fits {
         0 => return None,
@@ -132,26 +134,34 @@ fn with_fewer(
         several => format!("{several} nodes"),
     };
     Some((
-        format!("with gpu: {most} it fits on {nodes} now"),
-        set(facts, &format!("resources.gpu={most}")),
+        format!("with gpu: {largest} it fits on {nodes} now"),
+        set(facts, &format!("resources.gpu={largest}")),
     ))
 }
 
 /// Names pods of lower priority that hold enough, if the pod's PriorityClass does not preempt.
 /// Otherwise the scheduler preempts them without help.
-fn lower(pending: &PendingPod, on: &[&CandidateNode<'_>], room: &Room) -> Option<String> {
+fn lower(
+    pending: &PendingPod,
+    on: &[&CandidateNode<'_>],
+    capacity: &ClusterCapacity,
+) -> Option<String> {
     if pending.rules.preempts() {
         return None;
     }
     let open = on
         .iter()
-        .filter(|one| one.obstacles.iter().all(|(word, _)| is_shortage(word)));
-    let load = open.map(|one| {
+        .filter(|candidate| candidate.lacks_only_resources());
+    let load = open.map(|candidate| {
         (
-            one.node.name.clone(),
+            candidate.node.name.clone(),
             (
-                one.free.clone(),
-                room.placed.get(&one.node.name).cloned().unwrap_or_default(),
+                candidate.free.clone(),
+                capacity
+                    .placed
+                    .get(&candidate.node.name)
+                    .cloned()
+                    .unwrap_or_default(),
             ),
         )
     });
@@ -186,35 +196,39 @@ fn lower(pending: &PendingPod, on: &[&CandidateNode<'_>], room: &Room) -> Option
 }
 
 fn holder(facts: &Facts<'_>, name: String, gpus: u64) -> HolderTime {
-    let known = facts.holders.iter().find(|one| one.name == name);
+    let timed = facts.holders.iter().find(|holder| holder.name == name);
     HolderTime {
-        since: known.and_then(|one| one.since),
-        ends_by: known.and_then(|one| one.ends_by),
+        since: timed.and_then(|holder| holder.since),
+        ends_by: timed.and_then(|holder| holder.ends_by),
         name,
         gpus,
     }
 }
 
 /// Another pool with enough free capacity for all pods.
-fn elsewhere(facts: &Facts<'_>, pending: &PendingPod, room: &Room) -> Option<(String, String)> {
+fn elsewhere(
+    facts: &Facts<'_>,
+    pending: &PendingPod,
+    capacity: &ClusterCapacity,
+) -> Option<(String, String)> {
     facts.job.pool.as_ref()?;
     let anywhere = pending.rules.without(|key| key == POOL_LABEL);
     let mut pools: BTreeMap<&str, (u64, i128)> = BTreeMap::new();
     for node in facts.listed()? {
-        let (Some(pool), Some(free)) = (node.pool(), room.free.get(&node.name)) else {
+        let (Some(pool), Some(free)) = (node.pool(), capacity.free.get(&node.name)) else {
             continue;
         };
         if facts.job.pool.as_deref() == Some(pool)
-            || !keeps_off(&anywhere, &pending.requests, node, free).is_empty()
+            || !node_obstacles(&anywhere, &pending.requests, node, free).is_empty()
         {
             continue;
         }
-        let found = pools.entry(pool).or_default();
-        found.0 += pods_held(
+        let in_pool = pools.entry(pool).or_default();
+        in_pool.0 += pods_held(
             &pending.requests,
             &BTreeMap::from([(node.name.clone(), free.clone())]),
         );
-        found.1 += devices(free, pending);
+        in_pool.1 += devices(free, pending);
     }
     let (pool, (_, free)) = pools
         .into_iter()
@@ -231,21 +245,24 @@ pub(super) fn machine(
     pending: &PendingPod,
     obstacle: &CountedObstacle,
     on: &[&CandidateNode<'_>],
-    room: &Room,
+    capacity: &ClusterCapacity,
 ) -> Cause {
     let resource = obstacle.detail.as_deref().unwrap_or("cpu");
-    let wanted = pending.requests.get(resource).copied().unwrap_or(0);
-    let free = |one: &&&CandidateNode<'_>| one.free.get(resource).copied().unwrap_or(0);
+    let requested = pending.requests.get(resource).copied().unwrap_or(0);
+    let free = |candidate: &&&CandidateNode<'_>| candidate.free.get(resource).copied().unwrap_or(0);
     let best = on.iter().max_by_key(free);
-    let most = best.map_or(0, |one| free(&one)).max(0);
-    let place = best.map_or(String::new(), |one| format!(" ({})", one.node.name));
-    let told = format!(
+    let largest = best.map_or(0, |candidate| free(&candidate)).max(0);
+    let place = best.map_or(String::new(), |candidate| {
+        format!(" ({})", candidate.node.name)
+    });
+    let text = format!(
         "{} of {resource} on one node; at most {} are free{place}",
-        amount(resource, wanted),
-        amount(resource, most)
+        amount(resource, requested),
+        amount(resource, largest)
     );
-    let mut cause = Cause::new(obstacle.word, told, "inventory");
-    if let Some((name, held)) = room.most_of(resource, on.iter().map(|one| one.node.name.as_str()))
+    let mut cause = Cause::new(obstacle.word, text, "inventory");
+    if let Some((name, held)) =
+        capacity.most_of(resource, on.iter().map(|candidate| candidate.name()))
     {
         cause = cause.and(
             format!("{name} requests {} of it there", amount(resource, held)),
@@ -260,19 +277,19 @@ pub(super) fn machine(
     let smaller: Amounts = pending
         .requests
         .iter()
-        .map(|(key, amount)| (key.clone(), if key == resource { most } else { *amount }))
+        .map(|(key, amount)| (key.clone(), if key == resource { largest } else { *amount }))
         .collect();
-    let fits = on
-        .iter()
-        .any(|one| lacking(&smaller, one.free).is_empty() && one.obstacles.len() == 1);
-    if fits && most > 0 {
+    let fits = on.iter().any(|candidate| {
+        lacking(&smaller, candidate.free).is_empty() && candidate.obstacles.len() == 1
+    });
+    if fits && largest > 0 {
         let value = amount(
             resource,
             if resource == "cpu" {
                 // Rounded down to whole CPUs, which still fit.
-                most / 1000 * 1000
+                largest / 1000 * 1000
             } else {
-                most
+                largest
             },
         );
         if value != "0" {
@@ -287,11 +304,11 @@ pub(super) fn machine(
 
 /// Formats an amount as in manifests: `16`, `500m`, `64Gi`.
 fn amount(resource: &str, milli: i128) -> String {
-    let whole = u64::try_from(milli / 1000).unwrap_or(0);
+    let units = u64::try_from(milli / 1000).unwrap_or(0);
     match resource {
-        "memory" | "ephemeral-storage" => quantity::binary(whole),
+        "memory" | "ephemeral-storage" => quantity::binary(units),
         _ if milli % 1000 != 0 => format!("{milli}m"),
-        _ => whole.to_string(),
+        _ => units.to_string(),
     }
 }
 
@@ -303,42 +320,42 @@ pub(super) fn too_large(
 ) -> Cause {
     let short = labelled
         .iter()
-        .flat_map(|one| lacking(&pending.requests, &one.node.most()))
+        .flat_map(|candidate| lacking(&pending.requests, &candidate.node.most()))
         .next()
         .unwrap_or_default();
-    let most = labelled
+    let largest = labelled
         .iter()
-        .map(|one| one.node.most().get(&short).copied().unwrap_or(0))
+        .map(|candidate| candidate.node.most().get(&short).copied().unwrap_or(0))
         .max()
         .unwrap_or(0);
-    let wanted = pending.requests.get(&short).copied().unwrap_or(0);
-    if device_class(&short).is_some() && most == 0 {
+    let requested = pending.requests.get(&short).copied().unwrap_or(0);
+    if device_class(&short).is_some() && largest == 0 {
         return super::devices::shortage(facts, pending, &short, labelled);
     }
-    let what =
+    let subject =
         device_class(&short).map_or_else(|| short.clone(), |class| format!("device class {class}"));
-    let told = format!(
-        "{} of {what} per pod, but the largest eligible node has {}",
-        amount(&short, wanted),
-        amount(&short, most)
+    let evidence = format!(
+        "{} of {subject} per pod, but the largest eligible node has {}",
+        amount(&short, requested),
+        amount(&short, largest)
     );
     let cause = Cause {
         nodes: Some(labelled.len() as u64),
-        ..Cause::new("never-fits", told, "inventory")
+        ..Cause::new("never-fits", evidence, "inventory")
     };
     match short.as_str() {
-        short if (is_device(short) || device_class(short).is_some()) && most > 0 => {
-            let text = format!("request {} per node, and more nodes", most / 1000);
+        short if (is_device(short) || device_class(short).is_some()) && largest > 0 => {
+            let text = format!("request {} per node, and more nodes", largest / 1000);
             cause.helps(
                 text,
-                Some(set(facts, &format!("resources.gpu={}", most / 1000))),
+                Some(set(facts, &format!("resources.gpu={}", largest / 1000))),
             )
         }
         "cpu" | "memory" => cause.helps(
             "request less",
             Some(set(
                 facts,
-                &format!("resources.{short}={}", amount(&short, most)),
+                &format!("resources.{short}={}", amount(&short, largest)),
             )),
         ),
         _ => cause,

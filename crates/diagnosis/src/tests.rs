@@ -8,19 +8,19 @@ use gpuctl_core::model::{
 
 const NOW: &str = "2026-01-31T12:00:00Z";
 
-fn answered(job: &Job, running: Option<RunningFacts>, asked: RankAnswers) -> Answer {
-    answered_after(&[], job, running, asked)
+fn diagnosed(job: &Job, running: Option<RunningFacts>, rank_answers: RankAnswers) -> Answer {
+    diagnose_with_events(&[], job, running, rank_answers)
 }
 
-fn answered_after(
+fn diagnose_with_events(
     events: &[Event],
     job: &Job,
     running: Option<RunningFacts>,
-    asked: RankAnswers,
+    rank_answers: RankAnswers,
 ) -> Answer {
     let subject = Subject {
         kind: "training".to_owned(),
-        ours: true,
+        is_managed: true,
     };
     diagnose(&Facts {
         now: NOW.parse().unwrap(),
@@ -29,7 +29,7 @@ fn answered_after(
         events: Some(events),
         pending: None,
         nodes: &Nodes::Hidden,
-        room: None,
+        capacity: None,
         claims: Vec::new(),
         devices: gpuctl_core::model::counting::device_demand::DeviceClaims::None,
         quotas: Vec::new(),
@@ -37,13 +37,13 @@ fn answered_after(
         holders: Vec::new(),
         faults: Vec::new(),
         running,
-        last_words: Vec::new(),
-        asked,
+        last_messages: Vec::new(),
+        rank_answers,
     })
 }
 
-fn told(job: &Job) -> Vec<&'static str> {
-    let answer = answered(job, None, RankAnswers::default());
+fn cause_words(job: &Job) -> Vec<&'static str> {
+    let answer = diagnosed(job, None, RankAnswers::default());
     let sum: f64 = answer.causes.iter().map(|cause| cause.weight).sum();
     assert!(
         answer.causes.is_empty() || (0.97..1.03).contains(&sum),
@@ -64,7 +64,7 @@ fn job(pods: Vec<Pod>) -> Job {
 
 /// Messages of Kueue 0.18.3.
 #[test]
-fn queues_say_why() {
+fn queue_verdicts_become_causes() {
     let queued = |message: &str, reason: &str, position: Option<u64>| {
         let verdict = QueueVerdict {
             reason: reason.into(),
@@ -76,7 +76,7 @@ fn queues_say_why() {
             in_cluster_queue: place,
         });
         let queue = Some("research".to_owned());
-        told(&Job {
+        cause_words(&Job {
             suspended: true,
             queued: true,
             queue,
@@ -112,9 +112,9 @@ fn queues_say_why() {
 }
 
 #[test]
-fn refusals_are_told_apart() {
+fn rejections_are_distinguished() {
     let refused = |message: &str| {
-        told(&Job {
+        cause_words(&Job {
             create_failure: Some(message.into()),
             ..job(Vec::new())
         })
@@ -156,7 +156,7 @@ fn ended(rank: u32, second: i64, code: i32, reason: &str) -> Pod {
 }
 
 #[test]
-fn of_several_ranks_the_first_end_counts() {
+fn first_rank_to_end_determines_the_cause() {
     let failed = |pods: Vec<Pod>| {
         let conditions = [(
             "Failed".to_owned(),
@@ -175,19 +175,19 @@ fn of_several_ranks_the_first_end_counts() {
         ended(1, 100, 137, "OOMKilled"),
         ended(2, 135, 1, "Error"),
     ];
-    assert_eq!(told(&failed(pods)), ["oom-container"]);
+    assert_eq!(cause_words(&failed(pods)), ["oom-container"]);
     // Among ranks that ended within one second, the one with a specific reason is the cause.
     let pods = vec![ended(0, 100, 1, "Error"), ended(1, 100, 139, "Error")];
-    assert_eq!(told(&failed(pods)), ["signal"]);
+    assert_eq!(cause_words(&failed(pods)), ["signal"]);
     let mut evicted = ended(0, 100, 137, "Error");
     evicted.disrupted = Some("PreemptionByScheduler".into());
-    assert_eq!(told(&failed(vec![evicted])), ["preempted"]);
-    assert_eq!(told(&failed(Vec::new())), ["retries-exhausted"]);
+    assert_eq!(cause_words(&failed(vec![evicted])), ["preempted"]);
+    assert_eq!(cause_words(&failed(Vec::new())), ["retries-exhausted"]);
 }
 
 /// A kubelet with a full disk evicts a pod but cannot update its status.
 #[test]
-fn an_eviction_is_told_by_its_event_until_the_pod_begins_again() {
+fn eviction_event_counts_until_the_pod_restarts() {
     let event = |reason: &str, message: &str, warning: bool| Event {
         reason: reason.into(),
         message: message.into(),
@@ -207,13 +207,13 @@ fn an_eviction_is_told_by_its_event_until_the_pod_begins_again() {
         phase: PodPhase::Running,
         ..ended(0, 100, 137, "Error")
     };
-    let told = |events: &[Event], pods: Vec<Pod>| {
+    let words = |events: &[Event], pods: Vec<Pod>| {
         let job = Job {
             pods_wanted: pods.len() as u32,
             eviction: Some(message.into()),
             ..job(pods)
         };
-        let answer = answered_after(events, &job, None, RankAnswers::default());
+        let answer = diagnose_with_events(events, &job, None, RankAnswers::default());
         answer
             .causes
             .iter()
@@ -221,7 +221,7 @@ fn an_eviction_is_told_by_its_event_until_the_pod_begins_again() {
             .collect::<Vec<_>>()
     };
     assert_eq!(
-        told(&[begun.clone(), evicted.clone()], vec![pod.clone()]),
+        words(&[begun.clone(), evicted.clone()], vec![pod.clone()]),
         ["evicted-disk"]
     );
     // Even the status of the container may not be updated.
@@ -235,21 +235,21 @@ fn an_eviction_is_told_by_its_event_until_the_pod_begins_again() {
         ..pod.clone()
     };
     assert_eq!(
-        told(&[begun.clone(), evicted.clone()], vec![unaware]),
+        words(&[begun.clone(), evicted.clone()], vec![unaware]),
         ["evicted-disk"]
     );
     assert_eq!(
-        told(&[evicted.clone(), begun.clone()], vec![pod.clone()]),
+        words(&[evicted.clone(), begun.clone()], vec![pod.clone()]),
         Vec::<&str>::new()
     );
     let by_karpenter = event("Evicted", "Evicted pod: Underutilized", false);
     assert_eq!(
-        told(&[begun.clone(), by_karpenter], vec![pod.clone()]),
+        words(&[begun.clone(), by_karpenter], vec![pod.clone()]),
         Vec::<&str>::new()
     );
     // The other rank is not affected by the disk.
     let waiting = Some(("ContainerCreating".to_owned(), String::new()));
-    let other = Pod {
+    let restarted = Pod {
         name: "t-1".into(),
         rank: Some(1),
         node: Some("m".into()),
@@ -265,35 +265,35 @@ fn an_eviction_is_told_by_its_event_until_the_pod_begins_again() {
         object: "Pod/t-1".into(),
         ..event("Pulling", "Pulling image \"i:1\"", false)
     };
-    assert_eq!(told(&[pulling], vec![other]), ["image-pulling"]);
+    assert_eq!(words(&[pulling], vec![restarted]), ["image-pulling"]);
 }
 
 #[test]
-fn what_runs_or_is_over_has_no_cause() {
+fn running_and_finished_jobs_have_no_cause() {
     let pod = Pod {
         phase: PodPhase::Running,
         node: Some("n".into()),
         ready: true,
         ..Pod::default()
     };
-    assert_eq!(told(&job(vec![pod])), Vec::<&str>::new());
+    assert_eq!(cause_words(&job(vec![pod])), Vec::<&str>::new());
     let done = [("Complete".to_owned(), (String::new(), String::new()))].into();
     assert_eq!(
-        told(&Job {
+        cause_words(&Job {
             conditions: done,
             ..job(Vec::new())
         }),
         Vec::<&str>::new()
     );
     assert_eq!(
-        told(&Job {
+        cause_words(&Job {
             deleting: true,
             ..job(Vec::new())
         }),
         ["deleted"]
     );
     assert_eq!(
-        told(&Job {
+        cause_words(&Job {
             suspended: true,
             ..job(Vec::new())
         }),
@@ -304,11 +304,11 @@ fn what_runs_or_is_over_has_no_cause() {
 /// A training without new log lines. The information from its ranks decides which of them the
 /// others wait for.
 #[test]
-fn ranks_tell_what_they_wait_for() {
+fn rank_answers_explain_a_hang() {
     use gpuctl_core::stats::logs::progress::Cadence;
     use gpuctl_core::stats::logs::ras::read;
     use gpuctl_core::stats::logs::stacks::StackGroup;
-    let told = |silent_for: i64, asked: RankAnswers| {
+    let words = |silent_for: i64, answers: RankAnswers| {
         let last =
             NOW.parse::<jiff::Timestamp>().unwrap() - jiff::SignedDuration::from_secs(silent_for);
         let running = RunningFacts {
@@ -325,7 +325,7 @@ fn ranks_tell_what_they_wait_for() {
             kind: gpuctl_core::model::JobKind::Training,
             ..job(vec![pod])
         };
-        let answer = answered(&job, Some(running), asked);
+        let answer = diagnosed(&job, Some(running), answers);
         (
             answer.situation,
             answer.causes.first().map(|cause| cause.word),
@@ -343,14 +343,14 @@ fn ranks_tell_what_they_wait_for() {
         ]),
         ..RankAnswers::default()
     };
-    let data = told(1080, stacks("_next_data (dataloader.py:630)"));
+    let data = words(1080, stacks("_next_data (dataloader.py:630)"));
     assert_eq!((data.0, data.1), (Situation::Stuck, Some("data-stall")));
     assert_eq!(
         data.2,
         "t hangs: 2 of 3 processes wait in a collective, and rank 1 waits for data"
     );
     assert_eq!(
-        told(1080, stacks("save (checkpoint.py:3)")).1,
+        words(1080, stacks("save (checkpoint.py:3)")).1,
         Some("collective-hang")
     );
     // Waiting ranks may have several locations, and the rank that differs may be the first.
@@ -363,7 +363,7 @@ fn ranks_tell_what_they_wait_for() {
         ..RankAnswers::default()
     };
     assert_eq!(
-        told(1080, spread).2,
+        words(1080, spread).2,
         "t hangs: 2 of 3 processes wait in a collective, and rank 0 is elsewhere"
     );
     // Several ranks elsewhere may wait for each other, and a native frame of the interpreter is not
@@ -376,11 +376,11 @@ fn ranks_tell_what_they_wait_for() {
         ..RankAnswers::default()
     };
     assert_eq!(
-        told(1080, frames("save (checkpoint.py:3)")).0,
+        words(1080, frames("save (checkpoint.py:3)")).0,
         Situation::Unknown
     );
     assert_eq!(
-        told(1080, stacks("_PyEval_EvalFrameDefault")).0,
+        words(1080, stacks("_PyEval_EvalFrameDefault")).0,
         Situation::Unknown
     );
     let device = RankAnswers {
@@ -393,7 +393,7 @@ fn ranks_tell_what_they_wait_for() {
         ]),
         ..RankAnswers::default()
     };
-    let device = told(1080, device).2;
+    let device = words(1080, device).2;
     assert_eq!(
         device,
         "t hangs: 2 of 3 processes wait in a collective or for their GPU, and rank 1 waits for data"
@@ -406,23 +406,23 @@ fn ranks_tell_what_they_wait_for() {
         ]),
         ..RankAnswers::default()
     };
-    let few = told(1080, few);
+    let few = words(1080, few);
     assert_eq!(few.0, Situation::Unknown);
     assert_eq!(
         few.2,
         "t logged no step for 1080 s; a step takes 9 s; the cause is unknown"
     );
-    assert_eq!(told(1080, RankAnswers::default()).0, Situation::Unknown);
+    assert_eq!(words(1080, RankAnswers::default()).0, Situation::Unknown);
     // A rank without a stack may be the one that the others wait for. A missing response of NCCL
     // changes nothing.
     let unread = RankAnswers {
         unread: 1,
         ..stacks("save (checkpoint.py:3)")
     };
-    assert_eq!(told(1080, unread).0, Situation::Unknown);
+    assert_eq!(words(1080, unread).0, Situation::Unknown);
     let silent = vec!["RAS of NCCL: t-0 did not answer".to_owned()];
     assert_eq!(
-        told(
+        words(
             1080,
             RankAnswers {
                 silent,
@@ -433,20 +433,23 @@ fn ranks_tell_what_they_wait_for() {
         Some("collective-hang")
     );
     // A training that makes progress also spends time in collectives.
-    assert_eq!(told(5, stacks("save (checkpoint.py:3)")).0, Situation::Fine);
+    assert_eq!(
+        words(5, stacks("save (checkpoint.py:3)")).0,
+        Situation::Fine
+    );
     let ras = |text: &str| RankAnswers {
         ras: read(&format!("NCCL version 2.27.3 compiled\n\n{text}")),
         ..RankAnswers::default()
     };
     let behind = "#0-0 (1b) MISMATCH\n  Communicator ranks have different AllReduce operation counts\n  7 ranks have launched up to \
                   operation 64\n  Rank 7 has launched up to operation 60 -- GPU 3 managed by process 1650386 on node node1\n";
-    assert_eq!(told(1080, ras(behind)).1, Some("collective-hang"));
+    assert_eq!(words(1080, ras(behind)).1, Some("collective-hang"));
     assert_eq!(
-        told(5, ras(behind)).0,
+        words(5, ras(behind)).0,
         Situation::Fine,
         "some are always behind while ranks communicate"
     );
     let dead =
         "DEAD\n  1 job process is considered dead\n  Process 34 on node 10.0.0.1 managing GPU 5\n";
-    assert_eq!(told(1080, ras(dead)).1, Some("rank-missing"));
+    assert_eq!(words(1080, ras(dead)).1, Some("rank-missing"));
 }

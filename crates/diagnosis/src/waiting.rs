@@ -8,13 +8,13 @@ use super::{containers, ends, placement, queued, refused};
 use gpuctl_core::model::{Event, GroupVerdict, Pod, PodPhase, State};
 
 /// Maximum time in seconds until a scheduler processes a new pod.
-const LOOKED_AT_WITHIN: i64 = 20;
+const SCHEDULER_SECONDS: i64 = 20;
 /// The message of Volcano's scheduler about the pods of a gang (pkg/scheduler/plugins/gang).
 const GROUP_NOT_READY: &str = "pod group is not ready";
 /// Reasons of KAI Scheduler for a group whose queue is at its limit (pkg/apis/scheduling/v2alpha2).
 const OVER_QUOTA: [&str; 2] = ["OverLimit", "NonPreemptibleOverQuota"];
 /// Seconds within which a node that an autoscaler announced usually joins the cluster.
-const NODE_COMES_WITHIN: i64 = 900;
+const SCALE_UP_SECONDS: i64 = 900;
 /// Event reasons of autoscalers about a pod: cluster-autoscaler and Karpenter.
 const SCALING: [&str; 4] = [
     "TriggeredScaleUp",
@@ -26,13 +26,13 @@ const SCALING: [&str; 4] = [
 /// The cause of a job that was paused and that a user can resume.
 pub(super) fn paused(facts: &Facts<'_>) -> Cause {
     let job = facts.job;
-    if facts.subject.ours {
+    if facts.subject.is_managed {
         let kind = if job.kind.serves() { "service" } else { "job" };
         let resume = format!("gpuctl resume job {}", facts.full_name());
         return Cause::new("paused", format!("the {kind} is paused"), "job")
             .helps("resume it", Some(resume));
     }
-    let (told, command) = if job.kind.serves() {
+    let (text, command) = if job.kind.serves() {
         (
             format!("{} has 0 replicas", facts.subject.kind),
             Some(format!(
@@ -53,7 +53,7 @@ pub(super) fn paused(facts: &Facts<'_>) -> Cause {
             Some(command).filter(|_| matches!(kind.as_str(), "job" | "jobset")),
         )
     };
-    Cause::new("suspended", told, "job").helps("resume it", command)
+    Cause::new("suspended", text, "job").helps("resume it", command)
 }
 
 /// Explains why a job waits.
@@ -67,57 +67,57 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
         .into_iter()
         .filter(|pod| !pod.deleting)
         .collect();
-    let mut found: Vec<Cause> = Vec::new();
+    let mut causes: Vec<Cause> = Vec::new();
     let alive: Vec<&&Pod> = pods.iter().filter(|pod| !pod.ended()).collect();
     let lacks = alive.len() + (job.pods_done as usize) < job.pods_wanted as usize;
     if let Some(message) = job.create_failure.as_deref().filter(|_| lacks) {
-        found.push(refused::cause(facts, message));
+        causes.push(refused::cause(facts, message));
     // Events expire after an hour, so a quota can be the cause without an event.
     } else if lacks && alive.is_empty() {
-        found.extend(by_quota(facts));
+        causes.extend(by_quota(facts));
     }
-    found.extend(unplaced(facts));
+    causes.extend(unplaced(facts));
     let placed: Vec<&&Pod> = alive
         .iter()
         .copied()
         .filter(|pod| pod.node.is_some())
         .collect();
     // Peers wait for a rank that cannot start; duplicate causes are removed later.
-    found.extend(placed.iter().flat_map(|pod| containers::causes(facts, pod)));
+    causes.extend(placed.iter().flat_map(|pod| containers::causes(facts, pod)));
     if !placed.is_empty()
         && placed.len() < job.pods_wanted as usize
         && !job.kind.serves()
-        && !found.is_empty()
+        && !causes.is_empty()
     {
-        let told = format!(
+        let text = format!(
             "{} of {} pods have nodes and hold {} GPUs while they wait for the others",
             placed.len(),
             job.pods_wanted,
             job.gpus_held()
         );
-        let cause = Cause::new("peers-waiting", told, "pod");
-        found.push(cause.helps(
+        let cause = Cause::new("peers-waiting", text, "pod");
+        causes.push(cause.helps(
             "resubmit it so that its pods are scheduled together",
             Some("gpuctl explain job.gang".to_owned()),
         ));
     }
-    if found.is_empty() {
-        found.extend(between_tries(facts, &pods));
+    if causes.is_empty() {
+        causes.extend(retrying(facts, &pods));
     }
-    found
+    causes
 }
 
 /// Explains why some pods of a running service are not ready.
-pub(super) fn of_some(facts: &Facts<'_>, state: &State) -> Vec<Cause> {
+pub(super) fn partial_causes(facts: &Facts<'_>, state: &State) -> Vec<Cause> {
     if state.running >= state.wanted && state.reason.is_none() {
         return Vec::new();
     }
-    let found = causes(facts);
-    if found.is_empty() && state.reason.as_deref() == Some("RollingOut") {
-        let told = "a new version is replacing the old one".to_owned();
-        return vec![Cause::new("rollout-waiting", told, "job")];
+    let causes = causes(facts);
+    if causes.is_empty() && state.reason.as_deref() == Some("RollingOut") {
+        let text = "a new version is replacing the old one".to_owned();
+        return vec![Cause::new("rollout-waiting", text, "job")];
     }
-    found
+    causes
 }
 
 /// Explains why a pod has no node.
@@ -127,13 +127,13 @@ fn unplaced(facts: &Facts<'_>) -> Vec<Cause> {
     };
     let gates = pending.rules.gates();
     if !gates.is_empty() {
-        let told = format!(
+        let text = format!(
             "{} is held back by the scheduling gate {}",
             pending.name,
             gates.join(", ")
         );
         return vec![
-            Cause::new("scheduling-gate", told, "pod")
+            Cause::new("scheduling-gate", text, "pod")
                 .helps("the controller that set the gate must remove it", None),
         ];
     }
@@ -142,41 +142,41 @@ fn unplaced(facts: &Facts<'_>) -> Vec<Cause> {
         return unseen(facts, pending, queue);
     }
     if let Some(node) = &pending.nominated {
-        let told = format!(
+        let text = format!(
             "pods of lower priority on {node} are being preempted for {}",
             pending.name
         );
-        return vec![Cause::new("preemption-pending", told, "pod")];
+        return vec![Cause::new("preemption-pending", text, "pod")];
     }
-    let mut found = claims(facts);
+    let mut causes = claims(facts);
     // An unbound claim with `WaitForFirstConsumer` does not block the pod.
-    if found.is_empty() {
-        found = queue
+    if causes.is_empty() {
+        causes = queue
             .into_iter()
             .chain(placement::causes(facts, pending))
             .collect();
     }
-    let said = pending
+    let unscheduled = pending
         .unscheduled
         .as_ref()
         .map_or("", |(_, message)| message.as_str());
     match &pending.group {
-        Some(group) => grouped(group, &mut found),
-        None if found.is_empty() && said.starts_with(GROUP_NOT_READY) => {
-            let told = format!(
-                "Volcano schedules its pods together or not at all, and not all of them fit: {said}"
+        Some(group) => grouped(group, &mut causes),
+        None if causes.is_empty() && unscheduled.starts_with(GROUP_NOT_READY) => {
+            let text = format!(
+                "Volcano schedules its pods together or not at all, and not all of them fit: {unscheduled}"
             );
-            found.push(Cause::new("gang-incomplete", told, "scheduler"));
+            causes.push(Cause::new("gang-incomplete", text, "scheduler"));
         }
         None => {}
     }
     // A node that is on its way ends the wait, whatever else is missing now.
     if let Some(event) = scaling_up(facts, &pending.name) {
-        let told = format!("an autoscaler is adding a node: {}", event.message);
-        let starting = Cause::new("node-starting", told, "events").at(event.at);
-        found.insert(0, starting);
+        let text = format!("an autoscaler is adding a node: {}", event.message);
+        let starting = Cause::new("node-starting", text, "events").when(event.at);
+        causes.insert(0, starting);
     }
-    found
+    causes
 }
 
 /// Explains why a pod waits that no scheduler has processed. Gang and queue schedulers set no
@@ -184,20 +184,20 @@ fn unplaced(facts: &Facts<'_>) -> Vec<Cause> {
 fn unseen(facts: &Facts<'_>, pending: &PendingPod, queue: Option<Cause>) -> Vec<Cause> {
     let age = pending
         .created_at
-        .map_or(0, |at| facts.now.as_second() - at.as_second());
-    if age < LOOKED_AT_WITHIN || pending.together > 1 || facts.job.queue.is_some() {
-        let mut found: Vec<Cause> = queue.into_iter().collect();
+        .map_or(0, |time| facts.now.as_second() - time.as_second());
+    if age < SCHEDULER_SECONDS || pending.together > 1 || facts.job.queue.is_some() {
+        let mut causes: Vec<Cause> = queue.into_iter().collect();
         if let Some(group) = &pending.group {
-            grouped(group, &mut found);
+            grouped(group, &mut causes);
         }
-        return found;
+        return causes;
     }
-    let what = format!(
+    let text = format!(
         "scheduler {} has not processed {} in {age} s: it is not running, or it is far behind",
         pending.rules.scheduler(),
         pending.name
     );
-    let cause = Cause::new("scheduler-absent", what, "pod").at(pending.created_at);
+    let cause = Cause::new("scheduler-absent", text, "pod").when(pending.created_at);
     vec![cause.helps(
         "see which schedulers run",
         Some("kubectl get pods -A | grep -i scheduler".to_owned()),
@@ -205,28 +205,28 @@ fn unseen(facts: &Facts<'_>, pending: &PendingPod, queue: Option<Cause>) -> Vec<
 }
 
 /// Adds the status from the gang scheduler: as a separate cause, or as evidence for the first one.
-fn grouped(group: &GroupVerdict, found: &mut Vec<Cause>) {
+fn grouped(group: &GroupVerdict, causes: &mut Vec<Cause>) {
     if group.message.is_empty() {
         return;
     }
-    let told = format!(
+    let text = format!(
         "{} reports about its group: {}",
         group.scheduler, group.message
     );
     if OVER_QUOTA.contains(&group.reason.as_str()) {
-        found.insert(0, Cause::new("queue-quota", told, "queue"));
-    } else if let Some(first) = found.first_mut() {
+        causes.insert(0, Cause::new("queue-quota", text, "queue"));
+    } else if let Some(first) = causes.first_mut() {
         // Insert it early, because short output omits the last lines.
         first.evidence.insert(
             1.min(first.evidence.len()),
             Evidence {
-                what: told,
+                text,
                 seen_in: "queue",
                 at: None,
             },
         );
     } else {
-        found.push(Cause::new("gang-incomplete", told, "queue"));
+        causes.push(Cause::new("gang-incomplete", text, "queue"));
     }
 }
 
@@ -234,54 +234,56 @@ fn grouped(group: &GroupVerdict, found: &mut Vec<Cause>) {
 fn volcano(facts: &Facts<'_>) -> Option<Cause> {
     let (queue, job) = (facts.queue.as_ref()?, facts.job);
     let name = &queue.name;
-    let look = || Some(format!("gpuctl describe queue {name} -n {}", job.namespace));
+    let describe = || Some(format!("gpuctl describe queue {name} -n {}", job.namespace));
     if !queue.active {
-        let told = format!("Volcano queue {name} is not open");
+        let text = format!("Volcano queue {name} is not open");
         return Some(
-            Cause::new("queue-inactive", told, "queue")
-                .helps("an administrator of the queues must open it", look()),
+            Cause::new("queue-inactive", text, "queue")
+                .helps("an administrator of the queues must open it", describe()),
         );
     }
     // `used` already includes the GPUs that the job holds.
-    let wanted = job.gpus().0.saturating_sub(job.gpus_held().0);
+    let missing = job.gpus().0.saturating_sub(job.gpus_held().0);
     let (quota, used) = (queue.quota?.0, queue.used?.0);
-    if wanted > quota {
-        let told =
-            format!("Volcano queue {name} may use {quota} GPUs, but the job requests {wanted}");
+    if missing > quota {
+        let text =
+            format!("Volcano queue {name} may use {quota} GPUs, but the job requests {missing}");
         return Some(
-            Cause::new("never-fits", told, "queue")
-                .helps("request less, or ask for a larger quota", look()),
+            Cause::new("never-fits", text, "queue")
+                .helps("request less, or ask for a larger quota", describe()),
         );
     }
-    let told =
-        format!("Volcano queue {name} uses {used} of {quota} GPUs, and the job requests {wanted}");
-    let cause = Cause::new("queue-quota", told, "queue").helps(
+    let text =
+        format!("Volcano queue {name} uses {used} of {quota} GPUs, and the job requests {missing}");
+    let cause = Cause::new("queue-quota", text, "queue").helps(
         "other jobs in the queue must end, or the quota must be raised",
-        look(),
+        describe(),
     );
-    (used + wanted > quota).then_some(cause)
+    (used + missing > quota).then_some(cause)
 }
 
 /// The event in which an autoscaler announced a node for the pod, unless it is old or the
 /// autoscaler gave up.
 fn scaling_up<'f>(facts: &Facts<'f>, pod: &str) -> Option<&'f Event> {
     let object = format!("Pod/{pod}");
-    let own = facts
+    let events = facts
         .events?
         .iter()
         .rev()
         .filter(|event| event.object == object);
-    let mut said = own.filter(|event| SCALING.contains(&event.reason.as_str()));
-    let newest = said
+    let mut scaling = events.filter(|event| SCALING.contains(&event.reason.as_str()));
+    let newest = scaling
         .next()
         .filter(|event| matches!(event.reason.as_str(), "TriggeredScaleUp" | "Nominated"))?;
-    let age = newest.at.map(|at| facts.now.as_second() - at.as_second());
-    age.is_none_or(|age| age < NODE_COMES_WITHIN)
+    let age = newest
+        .at
+        .map(|time| facts.now.as_second() - time.as_second());
+    age.is_none_or(|age| age < SCALE_UP_SECONDS)
         .then_some(newest)
 }
 
 /// The cause of the last failed attempt of a job that retries.
-fn between_tries(facts: &Facts<'_>, pods: &[&Pod]) -> Vec<Cause> {
+fn retrying(facts: &Facts<'_>, pods: &[&Pod]) -> Vec<Cause> {
     let failed = pods
         .iter()
         .filter(|pod| pod.phase == PodPhase::Failed)
@@ -289,17 +291,14 @@ fn between_tries(facts: &Facts<'_>, pods: &[&Pod]) -> Vec<Cause> {
     let Some(failed) = failed else {
         return Vec::new();
     };
-    let why = ends::of_pod(facts, failed);
-    let what = why
+    let why = ends::pod_cause(facts, failed);
+    let end = why
         .evidence
         .first()
-        .map_or(why.word, |one| one.what.as_str());
-    let told = format!(
-        "{what}; it will be retried (retries: {})",
-        facts.job.retries
-    );
+        .map_or(why.word, |evidence| evidence.text.as_str());
+    let text = format!("{end}; it will be retried (retries: {})", facts.job.retries);
     vec![
-        Cause::new("crash-loop", told, "pod").at(failed.ended_at),
+        Cause::new("crash-loop", text, "pod").when(failed.ended_at),
         why,
     ]
 }

@@ -59,7 +59,7 @@ impl Credentials {
             .as_ref()
             .map(|keys| &keys.access_key_id)
             .zip(self.aws_region.as_ref());
-        let all = format!(
+        let parts = format!(
             "{:?}",
             (
                 &self.user,
@@ -70,7 +70,7 @@ impl Credentials {
                 account
             )
         );
-        digest(&SHA256, all.as_bytes())
+        digest(&SHA256, parts.as_bytes())
             .as_ref()
             .iter()
             .take(16)
@@ -128,7 +128,7 @@ impl PrometheusAddress {
     /// Parses an address. Moves user and password from the URL into the credentials.
     pub fn parse(text: &str, mut credentials: Credentials) -> Result<Self, QueryError> {
         // An address can lack the scheme: `prometheus:9090`.
-        let whole = if text.contains("://") {
+        let address = if text.contains("://") {
             text.to_owned()
         } else {
             format!("http://{text}")
@@ -137,7 +137,7 @@ impl PrometheusAddress {
             url: shown_url(text),
             cause: cause.to_owned(),
         };
-        let mut url = Url::parse(&whole).map_err(|error| bad(&error.to_string()))?;
+        let mut url = Url::parse(&address).map_err(|error| bad(&error.to_string()))?;
         if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
             return Err(bad("an address starts with http:// or https:// and a host"));
         }
@@ -170,7 +170,7 @@ impl PrometheusAddress {
     }
 
     /// Completes the credentials that commands print: a token, or AWS keys.
-    pub async fn let_in(mut self) -> Result<Self, QueryError> {
+    pub async fn authenticate(mut self) -> Result<Self, QueryError> {
         if let (None, Some(command)) = (&self.credentials.token, &self.credentials.token_command) {
             self.credentials.token = Some(super::token::from_command(command).await?);
         }
@@ -186,7 +186,7 @@ impl PrometheusAddress {
 
     /// True when the store accepts no regex matchers on metric names, which is the case for Google
     /// Cloud.
-    pub fn wants_exact_names(&self) -> bool {
+    pub fn requires_exact_names(&self) -> bool {
         self.url.host_str() == Some("monitoring.googleapis.com")
     }
 
@@ -217,10 +217,10 @@ impl PrometheusAddress {
                     let upgraded = first.scheme() == "http"
                         && next.scheme() == "https"
                         && first.port().is_none();
-                    let there = first.scheme() == next.scheme()
+                    let same_port = first.scheme() == next.scheme()
                         && first.port_or_known_default() == next.port_or_known_default();
                     first.host_str() == next.host_str()
-                        && (there || upgraded && next.port().is_none())
+                        && (same_port || upgraded && next.port().is_none())
                 });
                 // Credentials and custom headers must not reach another host.
                 if same && attempt.previous().len() <= MOST_REDIRECTS {
@@ -230,24 +230,24 @@ impl PrometheusAddress {
                 }
             }));
         // A proxy cannot reach the loopback interface of this machine.
-        let here = self
+        let is_loopback = self
             .url
             .host_str()
             .is_some_and(|host| host == "localhost" || host.starts_with("127.") || host == "[::1]");
-        if here {
+        if is_loopback {
             builder = builder.no_proxy();
         }
         if let Some(pem) = &self.credentials.authority {
-            let found = Certificate::from_pem_bundle(pem)
+            let certificates = Certificate::from_pem_bundle(pem)
                 .map_err(|_| bad("the file contains no certificates".to_owned()))?;
-            builder = found
+            builder = certificates
                 .into_iter()
                 .fold(builder, ClientBuilder::add_root_certificate);
         }
         if let Some(pem) = &self.credentials.identity {
-            let own = Identity::from_pem(pem)
+            let identity = Identity::from_pem(pem)
                 .map_err(|_| bad("the files contain no certificate with its key".to_owned()))?;
-            builder = builder.identity(own);
+            builder = builder.identity(identity);
         }
         let client = builder
             .build()
@@ -273,7 +273,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_password_is_no_part_of_an_address() {
+    fn displayed_address_has_no_password() {
         let address = PrometheusAddress::parse(
             "https://alice:secret@prom.example.com:9443/base/?x=1",
             Credentials::default(),

@@ -10,7 +10,7 @@ use aws_sigv4::sign::v4;
 use prometheus_http_query::reqwest::{Client, Request};
 use serde::Deserialize;
 
-use super::request::{Ask, FORM, HttpReply, QueryRequest, exchange};
+use super::request::{FORM, HttpReply, QueryRequest, SendRequest, exchange};
 use super::{QueryError, token};
 
 /// The service name in signatures.
@@ -50,7 +50,7 @@ impl Signing {
     pub(super) async fn with_keys(mut self) -> Result<Self, QueryError> {
         if self.keys.is_none() {
             let failed = |cause: String| QueryError::AwsKeys { cause };
-            let printed = token::printed_by(COMMAND)
+            let printed = token::output_of(COMMAND)
                 .await
                 .map_err(|cause| failed(format!("`{COMMAND}`: {cause}")))?;
             let keys = serde_json::from_str(&printed)
@@ -66,7 +66,7 @@ impl Signing {
     )]
     fn signed(&self, server: &str, question: &QueryRequest) -> Result<Request, QueryError> {
         let keys = self.keys.as_ref();
-        let keys = keys.ok_or_else(|| not_signed("there are no keys"))?;
+        let keys = keys.ok_or_else(|| signing_error("there are no keys"))?;
         let keys = Credentials::new(
             &keys.access_key_id,
             &keys.secret_access_key,
@@ -82,7 +82,7 @@ impl Signing {
             .time(SystemTime::now())
             .settings(SigningSettings::default())
             .build()
-            .map_err(not_signed)?
+            .map_err(signing_error)?
             .into();
         // SigV4 signs the path as sent. A plus means a space only in forms, so the path must
         // contain `%20`.
@@ -99,8 +99,8 @@ impl Signing {
             std::iter::empty(),
             SignableBody::Bytes(body.as_bytes()),
         );
-        let (instructions, _) = sign(signable.map_err(not_signed)?, &parameters)
-            .map_err(not_signed)?
+        let (instructions, _) = sign(signable.map_err(signing_error)?, &parameters)
+            .map_err(signing_error)?
             .into_parts();
         let request = http::Request::builder().method(method).uri(&url);
         let request = if question.form.is_some() {
@@ -108,20 +108,24 @@ impl Signing {
         } else {
             request
         };
-        let mut request = request.body(body).map_err(not_signed)?;
+        let mut request = request.body(body).map_err(signing_error)?;
         instructions.apply_to_request_http1x(&mut request);
-        Request::try_from(request).map_err(not_signed)
+        Request::try_from(request).map_err(signing_error)
     }
 }
 
-fn not_signed(cause: impl std::fmt::Display) -> QueryError {
+fn signing_error(cause: impl std::fmt::Display) -> QueryError {
     QueryError::AwsKeys {
         cause: cause.to_string(),
     }
 }
 
 /// Makes a transport that signs each request to the server.
-pub(super) fn signing<'a>(client: Client, server: String, signing: Signing) -> Ask<'a> {
+pub(super) fn signing_transport<'a>(
+    client: Client,
+    server: String,
+    signing: Signing,
+) -> SendRequest<'a> {
     Box::new(move |question| {
         let (client, server) = (client.clone(), server.clone());
         let request = signing.signed(&server, &question);
@@ -139,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_region_is_a_part_of_the_address() {
+    fn region_is_parsed_from_the_address() {
         assert_eq!(
             Signing::region_of("aps-workspaces.eu-west-1.amazonaws.com"),
             Some("eu-west-1")
@@ -148,12 +152,12 @@ mod tests {
             Signing::region_of("aps-workspaces.cn-north-1.amazonaws.com.cn"),
             Some("cn-north-1")
         );
-        for other in [
+        for host in [
             "prometheus.example.com",
             "aps-workspaces..amazonaws.com",
             "aps-workspaces.x.amazonaws.com.evil.com",
         ] {
-            assert_eq!(Signing::region_of(other), None, "{other}");
+            assert_eq!(Signing::region_of(host), None, "{host}");
         }
     }
 }

@@ -62,11 +62,11 @@ impl Bits<'_> {
     fn change_of_distance(&mut self) -> Option<i64> {
         // Length in bits after the prefixes 10, 110 and 1110.
         const LENGTHS: [u32; 3] = [14, 17, 20];
-        let mut ones = 0;
-        while ones < 4 && self.take(1)? == 1 {
-            ones += 1;
+        let mut prefix = 0;
+        while prefix < 4 && self.take(1)? == 1 {
+            prefix += 1;
         }
-        match ones {
+        match prefix {
             0 => Some(0),
             4 => Some(self.take(64)? as i64),
             some => {
@@ -108,29 +108,29 @@ pub(super) fn read(chunk: &[u8], from: i64, to: i64, into: &mut Vec<Point>) -> O
     let (count, bytes) = chunk.split_first_chunk::<2>()?;
     let count = u16::from_be_bytes(*count);
     let mut bits = Bits { bytes, at: 0 };
-    let (mut at, mut distance, mut value) = (0_i64, 0_i64, Value::default());
+    let (mut time, mut distance, mut value) = (0_i64, 0_i64, Value::default());
     for number in 0..count {
         match number {
             0 => {
                 let zigzag = bits.varint()?;
                 // The first timestamp is a signed varint (zigzag). The first delta is unsigned.
-                at = (zigzag >> 1) as i64 ^ -((zigzag & 1) as i64);
+                time = (zigzag >> 1) as i64 ^ -((zigzag & 1) as i64);
                 value.bits = bits.take(64)?;
             }
             1 => {
                 distance = i64::try_from(bits.varint()?).ok()?;
-                at = at.checked_add(distance)?;
+                time = time.checked_add(distance)?;
                 bits.next_value(&mut value)?;
             }
             _ => {
                 distance = distance.checked_add(bits.change_of_distance()?)?;
-                at = at.checked_add(distance)?;
+                time = time.checked_add(distance)?;
                 bits.next_value(&mut value)?;
             }
         }
-        if (from..=to).contains(&at) && value.bits != END_OF_SERIES {
+        if (from..=to).contains(&time) && value.bits != END_OF_SERIES {
             into.push(Point {
-                at,
+                at: time,
                 value: f64::from_bits(value.bits),
             });
         }
@@ -143,30 +143,30 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::encode::written;
+    use crate::encode::encode_chunk;
 
     proptest! {
         #[test]
-        fn samples_are_those_that_were_written(
+        fn decoded_samples_equal_encoded_samples(
             start in -5_i64..2_000_000_000_000,
             steps in prop::collection::vec((prop_oneof![Just(15_000_i64), 1_i64..40_000, 1_i64..5_000_000_000], prop_oneof![Just(97.0), -1e3..1e3, any::<f64>()]), 0..150),
         ) {
-            let mut at = start;
-            let points: Vec<(i64, f64)> = steps.into_iter().map(|(step, value)| { at += step; (at, value) }).collect();
-            let (from, to) = (start + 20_000, at - 20_000);
+            let mut time = start;
+            let points: Vec<(i64, f64)> = steps.into_iter().map(|(step, value)| { time += step; (time, value) }).collect();
+            let (from, to) = (start + 20_000, time - 20_000);
             let mut read_back = Vec::new();
-            prop_assert!(read(&written(&points), from, to, &mut read_back).is_some());
+            prop_assert!(read(&encode_chunk(&points), from, to, &mut read_back).is_some());
             let expected: Vec<(i64, u64)> = points
                 .iter()
-                .filter(|(at, value)| *at >= from && *at <= to && value.to_bits() != END_OF_SERIES)
-                .map(|(at, value)| (*at, value.to_bits()))
+                .filter(|(time, value)| *time >= from && *time <= to && value.to_bits() != END_OF_SERIES)
+                .map(|(time, value)| (*time, value.to_bits()))
                 .collect();
-            let found: Vec<(i64, u64)> = read_back.iter().map(|point| (point.at, point.value.to_bits())).collect();
-            prop_assert_eq!(found, expected);
+            let decoded: Vec<(i64, u64)> = read_back.iter().map(|point| (point.at, point.value.to_bits())).collect();
+            prop_assert_eq!(decoded, expected);
         }
 
         #[test]
-        fn no_bytes_make_it_fall(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        fn arbitrary_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             let mut points = Vec::new();
             let _ = read(&bytes, i64::MIN, i64::MAX, &mut points);
             prop_assert!(u16::try_from(points.len()).is_ok());
@@ -174,8 +174,8 @@ mod tests {
     }
 
     #[test]
-    fn marks_of_ended_series_are_no_samples() {
-        let chunk = written(&[
+    fn staleness_markers_are_not_samples() {
+        let chunk = encode_chunk(&[
             (1000, 1.0),
             (2000, f64::from_bits(END_OF_SERIES)),
             (3000, f64::NAN),

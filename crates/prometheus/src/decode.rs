@@ -10,7 +10,7 @@ use gpuctl_core::model::values::excerpt::{SERVER_MESSAGE, excerpt};
 use gpuctl_core::model::values::json_weight::WithinWeight;
 use gpuctl_core::model::values::series::{Labels, Point, Series};
 
-use super::samples::Cut;
+use super::samples::CutResponse;
 
 /// Responses up to this size (without their samples) need no estimate, because they cannot use much
 /// memory.
@@ -58,10 +58,10 @@ fn point(seconds: f64, text: &str) -> Point {
         clippy::cast_possible_truncation,
         reason = "a time in milliseconds fits"
     )]
-    let at = (seconds * 1000.0).round() as i64;
+    let time = (seconds * 1000.0).round() as i64;
     // Text that is not a number counts as NaN. Both are rejected later and counted.
     Point {
-        at,
+        at: time,
         value: text.parse().unwrap_or(f64::NAN),
     }
 }
@@ -102,8 +102,8 @@ struct WireSeries {
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Points {
-    Cut(usize),
-    Here(Vec<OnePoint>),
+    Extracted(usize),
+    Inline(Vec<OnePoint>),
 }
 
 /// The value of `result`: series, or the time and the text of a scalar.
@@ -182,8 +182,10 @@ impl WireSeries {
     fn series(self, lists: &mut [Option<Vec<Point>>]) -> Option<Series> {
         let mut points = match self.values {
             None => Vec::new(),
-            Some(Points::Cut(number)) => lists.get_mut(number)?.take()?,
-            Some(Points::Here(points)) => points.into_iter().map(|OnePoint(point)| point).collect(),
+            Some(Points::Extracted(number)) => lists.get_mut(number)?.take()?,
+            Some(Points::Inline(points)) => {
+                points.into_iter().map(|OnePoint(point)| point).collect()
+            }
         };
         points.extend(self.value.map(|OnePoint(point)| point));
         Some(Series {
@@ -209,7 +211,7 @@ pub(super) enum DecodeError {
 impl Envelope {
     /// Parses a response; `None` if it is not one of Prometheus.
     pub(super) fn read(answer: &str) -> Option<Self> {
-        let Cut { rest, lists } = Cut::of(answer);
+        let CutResponse { rest, lists } = CutResponse::new(answer);
         if rest.len() > UNWEIGHED {
             let mut json = serde_json::Deserializer::from_str(&rest);
             WithinWeight(MEMORY).deserialize(&mut json).ok()?;
@@ -226,8 +228,9 @@ impl Envelope {
         let partial = self
             .is_partial
             .then(|| "the response is partial: some stores did not respond".to_owned());
-        let own = self.warnings.iter().flatten().take(MOST_WARNINGS);
-        own.map(|text| excerpt(text, SERVER_MESSAGE).into_owned())
+        let texts = self.warnings.iter().flatten().take(MOST_WARNINGS);
+        texts
+            .map(|text| excerpt(text, SERVER_MESSAGE).into_owned())
             .chain(partial)
     }
 
@@ -247,7 +250,7 @@ impl Envelope {
                 labels: Labels::default(),
                 points: vec![point(seconds, &text)],
             }]),
-            (other, _) => Err(DecodeError::Type(other.to_string())),
+            (result_type, _) => Err(DecodeError::Type(result_type.to_string())),
         }
     }
 }
@@ -261,7 +264,7 @@ mod tests {
     proptest! {
         /// Lists that are cut out contain the same samples as lists that serde_json parses.
         #[test]
-        fn samples_are_the_same_whoever_reads_them(
+        fn both_decoders_return_the_same_samples(
             lists in prop::collection::vec(prop::collection::vec((0_u32..2_000_000_000, 0_u32..1000, any::<f64>(), 0_u8..4), 0..6), 0..4),
             space in prop::bool::weighted(0.2),
         ) {
@@ -275,38 +278,38 @@ mod tests {
                 let pairs: Vec<String> = list.iter().map(pair).collect();
                 format!("{{\"metric\":{{\"a\":\"\\\"values\\\":[[1,\"}},\"values\":[{}]}}", pairs.join(if space { ", " } else { "," }))
             };
-            let all: Vec<String> = lists.iter().map(series).collect();
-            let text = format!("{{\"status\":\"success\",\"data\":{{\"resultType\":\"matrix\",\"result\":[{}]}}}}", all.join(","));
+            let texts: Vec<String> = lists.iter().map(series).collect();
+            let text = format!("{{\"status\":\"success\",\"data\":{{\"resultType\":\"matrix\",\"result\":[{}]}}}}", texts.join(","));
             let cut = Envelope::read(&text).unwrap().series().unwrap();
-            let whole = serde_json::from_str::<Envelope>(&text).unwrap().series().unwrap();
-            let points = |all: &[Series]| -> Vec<(i64, u64)> {
-                all.iter().flat_map(|one| &one.points).map(|point| (point.at, point.value.to_bits())).collect()
+            let plain = serde_json::from_str::<Envelope>(&text).unwrap().series().unwrap();
+            let points = |texts: &[Series]| -> Vec<(i64, u64)> {
+                texts.iter().flat_map(|decoded| &decoded.points).map(|point| (point.at, point.value.to_bits())).collect()
             };
-            prop_assert_eq!(points(&cut), points(&whole));
-            prop_assert!(cut.iter().zip(&whole).all(|(a, b)| a.labels == b.labels));
+            prop_assert_eq!(points(&cut), points(&plain));
+            prop_assert!(cut.iter().zip(&plain).all(|(a, b)| a.labels == b.labels));
         }
     }
 
     #[test]
-    fn every_type_of_answer_is_series() {
+    fn all_result_types_become_series() {
         let vector = r#"{"status":"success","data":{"resultType":"vector","result":[
             {"metric":{"gpu":"0","model\u0041":"x"},"value":[1700000000.5,"97"]},{"metric":{},"value":[1,"NaN"]},
             {"metric":{},"value":[1,"+Inf"]}]},"warnings":["partial"]}"#;
         let envelope = Envelope::read(vector).unwrap();
         assert_eq!(envelope.warnings().collect::<Vec<_>>(), ["partial"]);
-        let found = envelope.series().unwrap();
+        let series = envelope.series().unwrap();
         assert_eq!(
-            (found[0].label("gpu"), found[0].label("modelA")),
+            (series[0].label("gpu"), series[0].label("modelA")),
             (Some("0"), Some("x"))
         );
         assert_eq!(
-            found[0].points,
+            series[0].points,
             [Point {
                 at: 1_700_000_000_500,
                 value: 97.0
             }]
         );
-        assert!(found[1].points[0].value.is_nan() && found[2].points[0].value.is_infinite());
+        assert!(series[1].points[0].value.is_nan() && series[2].points[0].value.is_infinite());
 
         let matrix = r#"{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[[1,"2"],[3,"4"]]}]}}"#;
         let envelope = Envelope::read(matrix).unwrap();

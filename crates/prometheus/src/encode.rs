@@ -4,17 +4,17 @@ use gpuctl_core::protobuf::{put_bytes, put_number, put_varint};
 
 /// Encodes a chunk. Builds a text of zeros and ones first, which follows the specification
 /// literally.
-pub(crate) fn written(points: &[(i64, f64)]) -> Vec<u8> {
+pub(crate) fn encode_chunk(points: &[(i64, f64)]) -> Vec<u8> {
     let mut text = String::new();
     let (mut distance, mut window) = (0, None);
-    for (number, (at, value)) in points.iter().enumerate() {
+    for (number, (time, value)) in points.iter().enumerate() {
         let before = number.checked_sub(1).map(|before| points[before]);
         let Some((earlier, previous)) = before else {
-            text += &varint_bits(((at << 1) ^ (at >> 63)) as u64);
+            text += &varint_bits(((time << 1) ^ (time >> 63)) as u64);
             text += &format!("{:064b}", value.to_bits());
             continue;
         };
-        let now = at - earlier;
+        let now = time - earlier;
         text += &if number == 1 {
             varint_bits(now as u64)
         } else {
@@ -76,7 +76,7 @@ fn value_bits(differs: u64, window: &mut Option<(u32, u32)>) -> String {
 
 /// Encodes a frame with one series of these chunks.
 pub(crate) fn frame(labels: &[(&str, &str)], chunks: &[(u64, Vec<u8>)]) -> Vec<u8> {
-    let (mut series, mut response, mut all) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut series, mut response, mut output) = (Vec::new(), Vec::new(), Vec::new());
     for (name, value) in labels {
         let mut label = Vec::new();
         put_bytes(&mut label, 1, name.as_bytes());
@@ -92,8 +92,8 @@ pub(crate) fn frame(labels: &[(&str, &str)], chunks: &[(u64, Vec<u8>)]) -> Vec<u
     }
     put_bytes(&mut response, 1, &series);
     put_number(&mut response, 2, 0);
-    put_varint(&mut all, response.len() as u64);
-    all.extend([0; 4]);
-    all.extend(response);
-    all
+    put_varint(&mut output, response.len() as u64);
+    output.extend([0; 4]);
+    output.extend(response);
+    output
 }

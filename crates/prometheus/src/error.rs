@@ -21,20 +21,20 @@ pub enum QueryError {
     Unreachable { server: String, cause: String },
     #[error("Prometheus at {server} did not answer within {seconds} s")]
     TimedOut { server: String, seconds: u64 },
-    #[error("{server} is not a Prometheus server: {found}")]
-    NotPrometheus { server: String, found: String },
+    #[error("{server} is not a Prometheus server: {problem}")]
+    NotPrometheus { server: String, problem: String },
     #[error("Prometheus at {server} redirects to another host")]
     Redirected { server: String, to: String },
     #[error("Prometheus at {server} denies access")]
-    Forbidden { server: String, told: String },
-    #[error("Prometheus at {server} refuses the query: {told}")]
+    Forbidden { server: String, message: String },
+    #[error("Prometheus at {server} refuses the query: {message}")]
     Refused {
         server: String,
         /// HTTP status.
         code: u16,
         /// Prometheus' error type: `execution`, `bad_data`, `timeout`.
         kind: String,
-        told: String,
+        message: String,
     },
 }
 
@@ -65,10 +65,10 @@ impl From<QueryError> for Error {
             QueryError::Redirected { to, .. } => new(ErrorName::PrometheusRedirect)
                 .cause(format!("credentials are not sent to {to}"))
                 .hint("use the target of the redirect: `--prometheus URL`"),
-            QueryError::Forbidden { told, .. } => new(ErrorName::PrometheusForbidden).cause(told).hint(
+            QueryError::Forbidden { message, .. } => new(ErrorName::PrometheusForbidden).cause(message).hint(
                 "reach it with `--prometheus URL` and `--prometheus-token-file FILE`, or ask for `get services/proxy` in its namespace",
             ),
-            QueryError::Refused { told, .. } if told.contains("__name__") => new(ErrorName::PrometheusRefused)
+            QueryError::Refused { message, .. } if message.contains("__name__") => new(ErrorName::PrometheusRefused)
                 .hint("a store without regex matchers on metric names needs `prometheus.exact_names: true` in the config file"),
             QueryError::Refused { kind, .. } => match kind.as_str() {
                 "timeout" | "canceled" | "unavailable" => {

@@ -15,7 +15,7 @@ const PATTERN: &str = "__name__=~\"";
 const IN_FORM: &str = "__name__%3D%7E%22";
 
 /// Whether a query or a path contains a name pattern.
-pub(super) fn are_wanted(text: &str) -> bool {
+pub(super) fn are_required(text: &str) -> bool {
     text.contains(PATTERN) || text.contains(IN_FORM)
 }
 
@@ -41,7 +41,7 @@ pub(super) fn queries(query: &str, names: &[String]) -> Vec<String> {
     let Ok(matching) = Regex::new(&format!("^(?:{})$", pattern.replace("\\\\", "\\"))) else {
         return Vec::new();
     };
-    let of = |name: &String| {
+    let query_for = |name: &String| {
         query.replace(
             &format!("{PATTERN}{pattern}\""),
             &format!("__name__=\"{name}\""),
@@ -50,7 +50,7 @@ pub(super) fn queries(query: &str, names: &[String]) -> Vec<String> {
     names
         .iter()
         .filter(|name| matching.is_match(name))
-        .map(of)
+        .map(query_for)
         .collect()
 }
 
@@ -61,7 +61,7 @@ pub(super) fn path(path: &str, names: &[String]) -> String {
     };
     let mut exact = form_urlencoded::Serializer::new(String::new());
     for (key, value) in form_urlencoded::parse(form.as_bytes()) {
-        let values = if are_wanted(&value) {
+        let values = if are_required(&value) {
             queries(&value, names)
         } else {
             vec![value.into_owned()]
@@ -72,12 +72,13 @@ pub(super) fn path(path: &str, names: &[String]) -> String {
 }
 
 /// Merges responses; a series that occurs in several is kept once.
-pub(super) fn united(answers: Vec<Vec<Series>>) -> Vec<Series> {
-    let mut all = BTreeMap::new();
+pub(super) fn merged(answers: Vec<Vec<Series>>) -> Vec<Series> {
+    let mut by_labels = BTreeMap::new();
     for series in answers.into_iter().flatten() {
-        all.entry(series.labels).or_insert(series.points);
+        by_labels.entry(series.labels).or_insert(series.points);
     }
-    all.into_iter()
+    by_labels
+        .into_iter()
         .map(|(labels, points)| Series { labels, points })
         .collect()
 }
@@ -101,10 +102,10 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_becomes_a_query_for_each_name_there_is() {
-        let of = |query: &str| queries(query, &names());
+    fn name_patterns_expand_to_existing_names() {
+        let expanded = |query: &str| queries(query, &names());
         assert_eq!(
-            of(
+            expanded(
                 r#"max by (__name__) ({__name__=~"a_total|c_total|b_total",x="y"} or {__name__=~"a_total|c_total|b_total",z="y"})"#
             ),
             [
@@ -113,17 +114,17 @@ mod tests {
             ]
         );
         assert_eq!(
-            of(r#"{__name__=~"(?i)(.*[_:])?B"}"#),
+            expanded(r#"{__name__=~"(?i)(.*[_:])?B"}"#),
             [r#"{__name__="kube:b"}"#]
         );
         assert!(
-            of(r#"{__name__=~"none|b"}"#).is_empty(),
+            expanded(r#"{__name__=~"none|b"}"#).is_empty(),
             "all of a name matches"
         );
     }
 
     #[test]
-    fn a_form_has_each_name() {
+    fn forms_contain_each_expanded_name() {
         let mut form = form_urlencoded::Serializer::new(String::new());
         let form = form
             .append_pair("start", "5")
@@ -144,6 +145,6 @@ mod tests {
                 pair("match[]", r#"{__name__="b_total"}"#)
             ]
         );
-        assert!(are_wanted(&format!("x?{form}")) && !are_wanted("x?start=5"));
+        assert!(are_required(&format!("x?{form}")) && !are_required("x?start=5"));
     }
 }

@@ -55,7 +55,7 @@ pub fn names(text: &str) {
 
 /// A chunk, and a response with two frames.
 pub fn chunk_seeds() -> Vec<Vec<u8>> {
-    let chunk = encode::written(&[
+    let chunk = encode::encode_chunk(&[
         (1_000, 1.0),
         (16_000, 1.5),
         (31_000, f64::NAN),

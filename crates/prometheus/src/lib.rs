@@ -27,7 +27,7 @@ pub use matchers::Matchers;
 #[cfg(any(test, feature = "testing"))]
 pub use matchers::judge;
 pub use remote_read::SampleRange;
-pub use request::{Ask, FORM, HttpReply, QueryRequest};
+pub use request::{FORM, HttpReply, QueryRequest, SendRequest};
 
 use gpuctl_core::model::UnixSeconds;
 use gpuctl_core::model::values::excerpt::{SERVER_MESSAGE, excerpt, shortened};
@@ -42,12 +42,12 @@ use tokio::sync::OnceCell;
 use gpuctl_core::model::values::series::{Labels, Series};
 
 use decode::Envelope;
-use remote_read::{Trust, Way};
-use transport::{QueryTime, Road};
+use remote_read::{ChunkTrust, ReadMethod};
+use transport::{QueryTime, Transport};
 
 /// A Prometheus, or a compatible server.
 pub struct Prometheus<'a> {
-    road: Road<'a>,
+    transport: Transport<'a>,
     /// The name in messages, without credentials.
     pub server: String,
     timeout: Duration,
@@ -57,11 +57,11 @@ pub struct Prometheus<'a> {
     /// Whether it returns staleness markers as samples; `None` until it is known.
     keeps_marks: Cell<Option<bool>>,
     /// Whether the store accepts no regex matchers on metric names.
-    wants_exact_names: bool,
+    requires_exact_names: bool,
     /// The metric names of the store, after the first query that needs them.
     names: OnceCell<Vec<String>>,
     /// Whether remote read may replace queries.
-    chunks: Trust,
+    chunks: ChunkTrust,
 }
 
 /// A time window; both ends are included.
@@ -102,54 +102,54 @@ impl Window {
 
 impl<'a> Prometheus<'a> {
     /// Queries an address directly.
-    pub fn straight_to(address: &PrometheusAddress, timeout: Duration) -> Result<Self, QueryError> {
-        Ok(Self::by(Road::to(address)?, address.shown(), timeout))
+    pub fn direct(address: &PrometheusAddress, timeout: Duration) -> Result<Self, QueryError> {
+        let transport = Transport::new(address)?;
+        Ok(Self::new(transport, address.shown(), timeout))
     }
 
     /// Queries through a function of the caller.
-    pub fn through(server: String, timeout: Duration, ask: Ask<'a>) -> Self {
-        Self::by(Road::Through(ask), server, timeout)
+    pub fn with_sender(server: String, timeout: Duration, send: SendRequest<'a>) -> Self {
+        Self::new(Transport::Custom(send), server, timeout)
     }
 
-    fn by(road: Road<'a>, server: String, timeout: Duration) -> Self {
+    fn new(transport: Transport<'a>, server: String, timeout: Duration) -> Self {
         Self {
-            road,
+            transport,
             server,
             timeout,
             warnings: RefCell::default(),
             matchers: Matchers::default(),
             keeps_marks: Cell::default(),
-            wants_exact_names: false,
+            requires_exact_names: false,
             names: OnceCell::new(),
-            chunks: Trust::default(),
+            chunks: ChunkTrust::default(),
         }
     }
 
-    /// Sends a request for a path below the API, whose parameters may be long, and returns the
-    /// response whatever its status.
+    /// Requests a path below the API and returns the response whatever its status.
     pub async fn relay(&self, path: &str) -> Result<HttpReply, QueryError> {
-        if self.wants_exact_names && exact_names::are_wanted(path) {
+        if self.requires_exact_names && exact_names::are_required(path) {
             let names = self.names.get_or_try_init(|| self.listed_names()).await?;
             return self
-                .within(self.road.relay(&exact_names::path(path, names)))
+                .with_timeout(self.transport.relay(&exact_names::path(path, names)))
                 .await;
         }
-        self.within(self.road.relay(path)).await
+        self.with_timeout(self.transport.relay(path)).await
     }
 
     /// Queries every metric by its exact name from now on, for stores without regex matchers on
     /// metric names.
     #[must_use]
-    pub fn by_exact_names(self) -> Self {
+    pub fn with_exact_names(self) -> Self {
         Self {
-            wants_exact_names: true,
+            requires_exact_names: true,
             ..self
         }
     }
 
     /// Restricts all further queries to series with these labels.
     #[must_use]
-    pub fn narrowed_to(self, matchers: Matchers) -> Self {
+    pub fn with_matchers(self, matchers: Matchers) -> Self {
         Self { matchers, ..self }
     }
 
@@ -171,35 +171,35 @@ impl<'a> Prometheus<'a> {
 
     /// Evaluates a query at the current time of the server's clock.
     pub async fn now(&self, query: &str) -> Result<Vec<Series>, QueryError> {
-        self.all(query, QueryTime::Now).await
+        self.query_all(query, QueryTime::Now).await
     }
 
     /// Evaluates a query at a time. A range selector returns samples as they were scraped.
-    pub async fn at(&self, query: &str, time: UnixSeconds) -> Result<Vec<Series>, QueryError> {
-        self.without_marks(self.all(query, QueryTime::At(time)).await?)
+    pub async fn query_at(&self, query: &str, at: UnixSeconds) -> Result<Vec<Series>, QueryError> {
+        self.without_marks(self.query_all(query, QueryTime::At(at)).await?)
             .await
     }
 
     /// Fetches samples as they were scraped, for callers that read many ranges. Uses remote read if
     /// the store supports it and has returned the same samples, otherwise a query.
     pub async fn samples(&self, range: &SampleRange) -> Result<Vec<Series>, QueryError> {
-        let by_query = || self.at(&range.query, range.end);
-        if self.wants_exact_names {
+        let by_query = || self.query_at(&range.query, range.end);
+        if self.requires_exact_names {
             return by_query().await;
         }
         match self.chunks.next() {
-            Way::Query => by_query().await,
+            ReadMethod::Query => by_query().await,
             // The result of the query counts, so that a wrong remote read does no harm.
-            Way::Both => {
+            ReadMethod::Both => {
                 let (queried, chunks) =
                     join(by_query(), self.chunks_of(range, &Labels::default())).await;
                 self.chunks
                     .judge(queried.as_deref().unwrap_or_default(), chunks.as_deref());
                 queried
             }
-            Way::Chunks(added) => {
-                if let Some(found) = self.chunks_of(range, &added).await {
-                    return Ok(found);
+            ReadMethod::Chunks(added) => {
+                if let Some(series) = self.chunks_of(range, &added).await {
+                    return Ok(series);
                 }
                 self.chunks.refuse();
                 by_query().await
@@ -209,10 +209,10 @@ impl<'a> Prometheus<'a> {
 
     /// Fetches samples by remote read; `None` where it is not supported.
     async fn chunks_of(&self, range: &SampleRange, added: &Labels) -> Option<Vec<Series>> {
-        let asked = self
-            .road
+        let request = self
+            .transport
             .remote_read(remote_read::question(range, &self.matchers));
-        let reply = self.within(asked).await.ok()??;
+        let reply = self.with_timeout(request).await.ok()??;
         (reply.code == 200)
             .then(|| remote_read::series(&reply.media, &reply.body, range, added))
             .flatten()
@@ -221,74 +221,74 @@ impl<'a> Prometheus<'a> {
     /// Evaluates a query over a window of any length.
     pub async fn range(&self, query: &str, window: Window) -> Result<Vec<Series>, QueryError> {
         let pieces = stream::iter(window.pieces())
-            .map(|piece| self.all(query, QueryTime::Within(piece)))
+            .map(|piece| self.query_all(query, QueryTime::Within(piece)))
             .buffered(AT_ONCE);
         let pieces: Vec<Vec<Series>> = pieces.try_collect().await?;
         Ok(joined(pieces))
     }
 
     /// Runs a query, or one query per metric name if the store needs that.
-    async fn all(&self, query: &str, moment: QueryTime) -> Result<Vec<Series>, QueryError> {
+    async fn query_all(&self, query: &str, time: QueryTime) -> Result<Vec<Series>, QueryError> {
         let query = self.matchers.narrowed(query);
-        if !self.wants_exact_names || !exact_names::are_wanted(&query) {
-            return self.once(&query, moment).await;
+        if !self.requires_exact_names || !exact_names::are_required(&query) {
+            return self.query_once(&query, time).await;
         }
         let names = self.names.get_or_try_init(|| self.listed_names()).await?;
         let queries = stream::iter(exact_names::queries(&query, names));
         let answers = queries
-            .map(async |query| self.once(&query, moment).await)
+            .map(async |query| self.query_once(&query, time).await)
             .buffered(AT_ONCE);
-        Ok(exact_names::united(answers.try_collect().await?))
+        Ok(exact_names::merged(answers.try_collect().await?))
     }
 
-    async fn once(&self, query: &str, moment: QueryTime) -> Result<Vec<Series>, QueryError> {
-        self.read(&self.within(self.road.send(query, moment)).await?)
+    async fn query_once(&self, query: &str, time: QueryTime) -> Result<Vec<Series>, QueryError> {
+        self.read(&self.with_timeout(self.transport.send(query, time)).await?)
     }
 
     /// Lists the metric names of the store.
     async fn listed_names(&self) -> Result<Vec<String>, QueryError> {
         let reply = self
-            .within(self.road.relay("api/v1/label/__name__/values"))
+            .with_timeout(self.transport.relay("api/v1/label/__name__/values"))
             .await?;
         exact_names::listed(&reply).ok_or_else(|| {
             self.read(&reply)
                 .err()
                 .unwrap_or_else(|| QueryError::NotPrometheus {
                     server: self.server.clone(),
-                    found: "it lists no names of metrics".to_owned(),
+                    problem: "it lists no names of metrics".to_owned(),
                 })
         })
     }
 
     /// Removes staleness markers. Prometheus omits them from range selectors, but VictoriaMetrics
     /// returns them as NaN.
-    async fn without_marks(&self, mut found: Vec<Series>) -> Result<Vec<Series>, QueryError> {
+    async fn without_marks(&self, mut answer: Vec<Series>) -> Result<Vec<Series>, QueryError> {
         // Markers are NaN, so most responses need no further request.
-        if !found
+        if !answer
             .iter()
             .flat_map(|series| &series.points)
             .any(|point| point.value.is_nan())
         {
-            return Ok(found);
+            return Ok(answer);
         }
         if self.keeps_marks.get().is_none() {
             // MetricsQL has the function `now()`, PromQL does not.
             let is_victoria = match self.now("now()").await {
                 Ok(_) => true,
                 Err(QueryError::Refused { .. }) => false,
-                Err(other) => return Err(other),
+                Err(error) => return Err(error),
             };
             self.keeps_marks.set(Some(is_victoria));
         }
         if self.keeps_marks.get() == Some(true) {
-            found
+            answer
                 .iter_mut()
                 .for_each(|series| series.points.retain(|point| !point.value.is_nan()));
         }
-        Ok(found)
+        Ok(answer)
     }
 
-    async fn within<T>(
+    async fn with_timeout<T>(
         &self,
         reply: impl Future<Output = Result<T, QueryError>>,
     ) -> Result<T, QueryError> {
@@ -318,7 +318,7 @@ impl<'a> Prometheus<'a> {
                 .chars()
                 .take(120)
                 .collect();
-            let found = match title {
+            let problem = match title {
                 Some((title, _)) => format!(
                     "it answers with the web page «{}»",
                     excerpt(title.trim(), TITLE)
@@ -330,16 +330,16 @@ impl<'a> Prometheus<'a> {
             return Err(match reply.code {
                 401 | 403 => QueryError::Forbidden {
                     server: server(),
-                    told: found,
+                    message: problem,
                 },
                 // A gateway in front of Prometheus responds in its place.
                 502..=504 => QueryError::Unreachable {
                     server: server(),
-                    cause: found,
+                    cause: problem,
                 },
                 _ => QueryError::NotPrometheus {
                     server: server(),
-                    found,
+                    problem,
                 },
             });
         };
@@ -347,22 +347,22 @@ impl<'a> Prometheus<'a> {
             if matches!(reply.code, 401 | 403) {
                 return Err(QueryError::Forbidden {
                     server: server(),
-                    told: shortened(envelope.error, SERVER_MESSAGE),
+                    message: shortened(envelope.error, SERVER_MESSAGE),
                 });
             }
             return Err(QueryError::Refused {
                 server: server(),
                 code: reply.code,
                 kind: shortened(envelope.error_type, SERVER_MESSAGE),
-                told: shortened(envelope.error, SERVER_MESSAGE),
+                message: shortened(envelope.error, SERVER_MESSAGE),
             });
         }
         self.warnings.borrow_mut().extend(envelope.warnings());
         envelope
             .series()
-            .map_err(|found| QueryError::NotPrometheus {
+            .map_err(|problem| QueryError::NotPrometheus {
                 server: server(),
-                found: found.to_string(),
+                problem: problem.to_string(),
             })
     }
 }
@@ -377,7 +377,7 @@ pub async fn fetch(
         |form| format!("{}?{form}", question.path),
     );
     // The caller sets its own time limit.
-    Prometheus::straight_to(address, LONG)?.relay(&path).await
+    Prometheus::direct(address, LONG)?.relay(&path).await
 }
 
 /// Long enough to act as no limit.
@@ -385,13 +385,13 @@ const LONG: Duration = Duration::from_secs(24 * 3600);
 
 /// Joins the pieces of a window: series with equal labels become one.
 fn joined(pieces: Vec<Vec<Series>>) -> Vec<Series> {
-    let mut all = std::collections::BTreeMap::new();
+    let mut map = std::collections::BTreeMap::new();
     for series in pieces.into_iter().flatten() {
-        all.entry(series.labels)
+        map.entry(series.labels)
             .or_insert_with(Vec::new)
             .extend(series.points);
     }
-    all.into_iter()
+    map.into_iter()
         .map(|(labels, points)| Series { labels, points })
         .collect()
 }

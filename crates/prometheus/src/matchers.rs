@@ -10,7 +10,7 @@ pub struct Matchers(Vec<(String, String)>);
 
 /// A matcher that is not `LABEL=VALUE`.
 #[derive(Debug, thiserror::Error)]
-pub enum NoMatcher {
+pub enum InvalidMatcher {
     #[error("`{0}` is not a matcher of the form LABEL=VALUE, such as cluster=prod")]
     NotAPair(String),
     #[error(
@@ -75,21 +75,21 @@ impl Matchers {
         if self.is_empty() {
             return query.to_owned();
         }
-        let own: Vec<String> = self
+        let added: Vec<String> = self
             .0
             .iter()
             .map(|(label, value)| format!("{label}={}", quoted(value)))
             .collect();
-        let own = own.join(",");
+        let added = added.join(",");
         let bytes = query.as_bytes();
         let (mut text, mut at) = (String::with_capacity(query.len() * 2), 0);
         while at < bytes.len() {
             let rest = &query[at..];
             let length = match bytes[at] {
-                quote @ (b'"' | b'\'' | b'`') => of_text(rest, quote),
+                quote @ (b'"' | b'\'' | b'`') => string_length(rest, quote),
                 b'{' => {
                     // Up to the closing brace, ignoring braces in strings.
-                    let selector = of_braces(rest);
+                    let selector = braces_length(rest);
                     let inner = &rest[1..selector];
                     let inner = inner
                         .strip_suffix('}')
@@ -97,7 +97,7 @@ impl Matchers {
                         .trim()
                         .trim_end_matches(',');
                     let comma = if inner.is_empty() { "" } else { "," };
-                    text.extend(["{", inner, comma, &own, "}"]);
+                    text.extend(["{", inner, comma, &added, "}"]);
                     at += selector;
                     continue;
                 }
@@ -124,7 +124,7 @@ impl Matchers {
                             && !is_keyword(name);
                         text.push_str(name);
                         if is_metric {
-                            text.extend(["{", &own, "}"]);
+                            text.extend(["{", &added, "}"]);
                         }
                         at += word;
                         continue;
@@ -165,31 +165,31 @@ fn is_keyword(name: &str) -> bool {
 }
 
 /// The length of a string literal with its quotes.
-fn of_text(rest: &str, quote: u8) -> usize {
+fn string_length(rest: &str, quote: u8) -> usize {
     let bytes = rest.as_bytes();
-    let mut at = 1;
-    while at < bytes.len() && bytes[at] != quote {
+    let mut position = 1;
+    while position < bytes.len() && bytes[position] != quote {
         // Strings in backticks have no escapes.
-        at += if bytes[at] == b'\\' && quote != b'`' {
+        position += if bytes[position] == b'\\' && quote != b'`' {
             2
         } else {
             1
         };
     }
-    (at + 1).min(bytes.len())
+    (position + 1).min(bytes.len())
 }
 
 /// The length of a selector with its braces.
-fn of_braces(rest: &str) -> usize {
+fn braces_length(rest: &str) -> usize {
     let bytes = rest.as_bytes();
-    let mut at = 1;
-    while at < bytes.len() && bytes[at] != b'}' {
-        at += match bytes[at] {
-            quote @ (b'"' | b'\'' | b'`') => of_text(&rest[at..], quote),
+    let mut position = 1;
+    while position < bytes.len() && bytes[position] != b'}' {
+        position += match bytes[position] {
+            quote @ (b'"' | b'\'' | b'`') => string_length(&rest[position..], quote),
             _ => 1,
         };
     }
-    (at + 1).min(bytes.len())
+    (position + 1).min(bytes.len())
 }
 
 fn quoted(value: &str) -> String {
@@ -203,12 +203,12 @@ fn quoted(value: &str) -> String {
 }
 
 impl FromStr for Matchers {
-    type Err = NoMatcher;
+    type Err = InvalidMatcher;
 
-    fn from_str(text: &str) -> Result<Self, NoMatcher> {
-        let wrong = || NoMatcher::NotAPair(text.to_owned());
+    fn from_str(text: &str) -> Result<Self, InvalidMatcher> {
+        let wrong = || InvalidMatcher::NotAPair(text.to_owned());
         if text.contains("__name__") {
-            return Err(NoMatcher::MetricName(text.to_owned()));
+            return Err(InvalidMatcher::MetricName(text.to_owned()));
         }
         let (label, value) = text.split_once('=').ok_or_else(wrong)?;
         let (label, value) = (label.trim(), value.trim());
@@ -231,18 +231,18 @@ impl FromStr for Matchers {
 
 impl FromIterator<Self> for Matchers {
     fn from_iter<T: IntoIterator<Item = Self>>(all: T) -> Self {
-        Self(all.into_iter().flat_map(|one| one.0).collect())
+        Self(all.into_iter().flat_map(|matchers| matchers.0).collect())
     }
 }
 
 impl fmt::Display for Matchers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let each: Vec<String> = self
+        let pairs: Vec<String> = self
             .0
             .iter()
             .map(|(label, value)| format!("{label}={value}"))
             .collect();
-        f.write_str(&each.join(","))
+        f.write_str(&pairs.join(","))
     }
 }
 
@@ -261,35 +261,28 @@ pub mod judge {
                 .map(|part| selectors(part, label, value))
                 .fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1))
         };
-        let of = |found: &promql_parser::parser::VectorSelector| {
-            let has = found
+        let matched = |node: &promql_parser::parser::VectorSelector| {
+            let has = node
                 .matchers
                 .matchers
                 .iter()
-                .any(|one| one.name == label && one.value == value);
+                .any(|matcher| matcher.name == label && matcher.value == value);
             (1, usize::from(has))
         };
         match expression {
-            Expr::VectorSelector(found) => of(found),
-            Expr::MatrixSelector(found) => of(&found.vs),
-            Expr::Aggregate(found) => {
-                let parts: Vec<&Expr> = std::iter::once(found.expr.as_ref())
-                    .chain(found.param.as_deref())
+            Expr::VectorSelector(node) => matched(node),
+            Expr::MatrixSelector(node) => matched(&node.vs),
+            Expr::Aggregate(node) => {
+                let parts: Vec<&Expr> = std::iter::once(node.expr.as_ref())
+                    .chain(node.param.as_deref())
                     .collect();
                 both(&parts)
             }
-            Expr::Unary(found) => both(&[&found.expr]),
-            Expr::Binary(found) => both(&[&found.lhs, &found.rhs]),
-            Expr::Paren(found) => both(&[&found.expr]),
-            Expr::Subquery(found) => both(&[&found.expr]),
-            Expr::Call(found) => both(
-                &found
-                    .args
-                    .args
-                    .iter()
-                    .map(AsRef::as_ref)
-                    .collect::<Vec<_>>(),
-            ),
+            Expr::Unary(node) => both(&[&node.expr]),
+            Expr::Binary(node) => both(&[&node.lhs, &node.rhs]),
+            Expr::Paren(node) => both(&[&node.expr]),
+            Expr::Subquery(node) => both(&[&node.expr]),
+            Expr::Call(node) => both(&node.args.args.iter().map(AsRef::as_ref).collect::<Vec<_>>()),
             _ => (0, 0),
         }
     }

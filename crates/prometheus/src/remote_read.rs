@@ -35,7 +35,7 @@ const BEFORE_TRIAL: usize = 4;
 
 /// Whether remote read may replace queries to a store.
 #[derive(Debug, Default)]
-pub(super) struct Trust(RefCell<TrustState>);
+pub(super) struct ChunkTrust(RefCell<TrustState>);
 
 #[derive(Debug)]
 enum TrustState {
@@ -55,7 +55,7 @@ impl Default for TrustState {
 }
 
 /// How to fetch a range of samples.
-pub(super) enum Way {
+pub(super) enum ReadMethod {
     Query,
     /// In both ways, to compare the results.
     Both,
@@ -63,20 +63,20 @@ pub(super) enum Way {
     Chunks(Labels),
 }
 
-impl Trust {
+impl ChunkTrust {
     /// Decides how to fetch the next range.
-    pub(super) fn next(&self) -> Way {
+    pub(super) fn next(&self) -> ReadMethod {
         let mut state = self.0.borrow_mut();
         match &mut *state {
-            TrustState::Untried(asked) if *asked < BEFORE_TRIAL => *asked += 1,
+            TrustState::Untried(queried) if *queried < BEFORE_TRIAL => *queried += 1,
             TrustState::Untried(_) => {
                 *state = TrustState::OnTrial;
-                return Way::Both;
+                return ReadMethod::Both;
             }
-            TrustState::Trusted(added) => return Way::Chunks(added.clone()),
+            TrustState::Trusted(added) => return ReadMethod::Chunks(added.clone()),
             TrustState::OnTrial | TrustState::Refused => {}
         }
-        Way::Query
+        ReadMethod::Query
     }
 
     /// Compares both results. If both are empty, the trial is repeated.
@@ -97,27 +97,27 @@ impl Trust {
 /// The labels that every remotely read series has in addition to the queried series; `None` if the
 /// results differ in anything else.
 fn added(queried: &[Series], chunks: &[Series]) -> Option<Labels> {
-    let (first, other) = (queried.first()?, chunks.iter());
-    let more = |own: &Series, other: &Series| -> Labels {
-        let is_more = |(name, _): &(&str, &str)| own.label(name).is_none();
-        let pairs = other.labels.iter().filter(is_more);
+    let (first, read_series) = (queried.first()?, chunks.iter());
+    let extra_labels = |queried_series: &Series, read_series: &Series| -> Labels {
+        let is_more = |(name, _): &(&str, &str)| queried_series.label(name).is_none();
+        let pairs = read_series.labels.iter().filter(is_more);
         pairs
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect()
     };
     let sizes = |series: &Series| series.labels.iter().count();
-    let same = |other: &&Series| {
+    let same = |read_series: &&Series| {
         first
             .labels
             .iter()
-            .all(|(name, value)| other.label(name) == Some(value))
+            .all(|(name, value)| read_series.label(name) == Some(value))
     };
     // Several series can contain all labels of `first`. The one with the fewest labels is its
     // counterpart.
-    let added = other
+    let added = read_series
         .filter(same)
         .min_by_key(|series| sizes(series))
-        .map(|other| more(first, other))?;
+        .map(|read_series| extra_labels(first, read_series))?;
     let bare: BTreeMap<Labels, &[Point]> = chunks
         .iter()
         .map(|series| (without(&series.labels, &added), series.points.as_slice()))
@@ -126,22 +126,22 @@ fn added(queried: &[Series], chunks: &[Series]) -> Option<Labels> {
     let bits = |points: &[Point]| -> Vec<(i64, u64)> {
         points
             .iter()
-            .map(|one| (one.at, one.value.to_bits()))
+            .map(|sample| (sample.at, sample.value.to_bits()))
             .collect()
     };
-    let is_alike = |one: &Series| {
-        bare.get(&one.labels)
-            .is_some_and(|points| bits(points) == bits(&one.points))
+    let is_alike = |series: &Series| {
+        bare.get(&series.labels)
+            .is_some_and(|points| bits(points) == bits(&series.points))
     };
     (bare.len() == queried.len() && chunks.len() == queried.len() && queried.iter().all(is_alike))
         .then_some(added)
 }
 
 fn without(labels: &Labels, added: &Labels) -> Labels {
-    let own = labels
+    let kept = labels
         .iter()
         .filter(|(name, value)| added.get(name) != Some(value));
-    own.map(|(name, value)| (name.to_owned(), value.to_owned()))
+    kept.map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect()
 }
 
@@ -157,11 +157,11 @@ pub(super) fn question(range: &SampleRange, matchers: &Matchers) -> Vec<u8> {
     // `end_timestamp_ms` is inclusive.
     put_number(&mut query, 2, (range.end.millis() - 1) as u64);
     let names = ("__name__", range.names.as_str(), PATTERN);
-    let own = matchers
+    let cluster_matchers = matchers
         .pairs()
         .iter()
         .map(|(label, value)| (label.as_str(), value.as_str(), 0));
-    for (label, value, how) in std::iter::once(names).chain(own) {
+    for (label, value, how) in std::iter::once(names).chain(cluster_matchers) {
         let mut matcher = Vec::new();
         put_number(&mut matcher, 1, how);
         put_bytes(&mut matcher, 2, label.as_bytes());
@@ -195,7 +195,7 @@ pub(super) fn series(
         return None;
     }
     let (from, to) = (range.start.millis(), range.end.millis() - 1);
-    let mut all: Vec<Series> = Vec::new();
+    let mut decoded_series: Vec<Series> = Vec::new();
     let mut frames = MessageReader::new(body);
     while !frames.is_at_end() {
         // A frame is its length, a checksum of 4 bytes and the message. Source: Prometheus,
@@ -206,28 +206,29 @@ pub(super) fn series(
         frames.take(4).ok()?;
         let mut response = MessageReader::new(frames.take(length).ok()?);
         while let Some(field) = response.field().ok()? {
-            let (1, Scalar::Bytes(one)) = field else {
+            let (1, Scalar::Bytes(decoded)) = field else {
                 continue;
             };
-            let one = one_series(one, from, to)?;
-            match all.last_mut() {
+            let decoded = one_series(decoded, from, to)?;
+            match decoded_series.last_mut() {
                 // A long series is split over several frames.
-                Some(last) if last.labels == one.labels => last.points.extend(one.points),
-                _ => all.push(one),
+                Some(last) if last.labels == decoded.labels => last.points.extend(decoded.points),
+                _ => decoded_series.push(decoded),
             }
         }
     }
     let is_in_order = |series: &Series| series.points.windows(2).all(|two| two[0].at < two[1].at);
-    if !all.iter().all(is_in_order) {
+    if !decoded_series.iter().all(is_in_order) {
         return None;
     }
     // Chunks can overlap the range without having a sample in it.
-    all.retain(|series| !series.points.is_empty());
+    decoded_series.retain(|series| !series.points.is_empty());
     if added.iter().next().is_some() {
-        all.iter_mut()
+        decoded_series
+            .iter_mut()
             .for_each(|series| series.labels = without(&series.labels, added));
     }
-    Some(all)
+    Some(decoded_series)
 }
 
 fn one_series(message: &[u8], from: i64, to: i64) -> Option<Series> {

@@ -28,7 +28,7 @@ pub struct QueryRequest {
 }
 
 /// A transport of the caller, such as the API server's proxy.
-pub type Ask<'a> =
+pub type SendRequest<'a> =
     Box<dyn Fn(QueryRequest) -> LocalBoxFuture<'a, Result<HttpReply, QueryError>> + 'a>;
 
 /// Limit on a response in bytes, because it is held in memory before it is parsed.

@@ -10,7 +10,7 @@ use gpuctl_core::model::values::series::Point;
 
 /// A response with each list of samples replaced by its index, and the lists.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Cut {
+pub(super) struct CutResponse {
     pub rest: String,
     pub lists: Vec<Vec<Point>>,
 }
@@ -22,15 +22,15 @@ const TENS: [f64; 16] = [
     1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
 ];
 
-impl Cut {
+impl CutResponse {
     /// Cuts the samples out of a JSON response.
-    pub(super) fn of(answer: &str) -> Self {
+    pub(super) fn new(answer: &str) -> Self {
         let mut cut = Self::default();
         // Everything before this offset is already in `rest` or in a list.
-        let mut told = 0;
+        let mut copied = 0;
         let mut from = 0;
-        while let Some(found) = answer[from..].find('[') {
-            let begin = from + found;
+        while let Some(offset) = answer[from..].find('[') {
+            let begin = from + offset;
             // The series of a response have similar lengths.
             let length = cut.lists.last().map_or(0, Vec::len);
             let is_list = answer[..begin].ends_with(BEFORE);
@@ -41,13 +41,13 @@ impl Cut {
                 from = begin + 1;
                 continue;
             };
-            cut.rest.push_str(&answer[told..begin]);
+            cut.rest.push_str(&answer[copied..begin]);
             cut.rest.push_str(&cut.lists.len().to_string());
             cut.lists.push(list);
-            told = answer.len() - rest.len();
-            from = told;
+            copied = answer.len() - rest.len();
+            from = copied;
         }
-        cut.rest.push_str(&answer[told..]);
+        cut.rest.push_str(&answer[copied..]);
         cut
     }
 }
@@ -75,16 +75,16 @@ fn pair(text: &[u8]) -> Option<(Point, &[u8])> {
     let long = text.len() - rest.len();
     // JSON numbers have no leading zeros.
     let is_number = (1..=12).contains(&long) && (long == 1 || text[0] != b'0');
-    let mut at = i64::try_from(seconds).ok().filter(|_| is_number)? * 1000;
+    let mut time = i64::try_from(seconds).ok().filter(|_| is_number)? * 1000;
     if let [b'.', fraction @ ..] = rest {
         let (part, behind) = digits(fraction);
         // Times have at most three decimals. A longer fraction stays in the JSON.
-        at += [100, 10, 1].get((fraction.len() - behind.len()).checked_sub(1)?)?
+        time += [100, 10, 1].get((fraction.len() - behind.len()).checked_sub(1)?)?
             * i64::try_from(part).ok()?;
         rest = behind;
     }
     let (value, rest) = number(after(after(rest, b',')?, b'"')?)?;
-    Some((Point { at, value }, after(after(rest, b'"')?, b']')?))
+    Some((Point { at: time, value }, after(after(rest, b'"')?, b']')?))
 }
 
 /// Strips this byte, and returns the text after it.
@@ -133,14 +133,14 @@ fn eight_digits(text: &[u8]) -> Option<(u64, &[u8])> {
 /// Text that is not a number becomes NaN, which is rejected later and counted.
 fn number(text: &[u8]) -> Option<(f64, &[u8])> {
     let (minus, unsigned) = after(text, b'-').map_or((false, text), |rest| (true, rest));
-    let (whole, mut rest) = digits(unsigned);
+    let (integer, mut rest) = digits(unsigned);
     let (long, mut part, mut decimals) = (unsigned.len() - rest.len(), 0, 0);
     if let [b'.', fraction @ ..] = rest {
         (part, rest) = digits(fraction);
         decimals = fraction.len() - rest.len();
     }
     if long > 0 && long + decimals <= 15 && rest.first() == Some(&b'"') {
-        let mut value = whole as f64;
+        let mut value = integer as f64;
         if decimals > 0 {
             value = (value * TENS[decimals] + part as f64) / TENS[decimals];
         }
@@ -163,8 +163,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_otherwise_stays() {
-        let of = |values: &str| Cut::of(&format!(r#"{{"a":[],"values":{values},"b":2}}"#));
+    fn unusual_samples_stay_in_the_text() {
+        let cut =
+            |values: &str| CutResponse::new(&format!(r#"{{"a":[],"values":{values},"b":2}}"#));
         for odd in [
             "[[1,\"2\"],[3,4]]",
             "[[1,\"2\" ]]",
@@ -181,8 +182,8 @@ mod tests {
             "[[1,\"",
         ] {
             assert_eq!(
-                of(odd),
-                Cut {
+                cut(odd),
+                CutResponse {
                     rest: format!(r#"{{"a":[],"values":{odd},"b":2}}"#),
                     lists: Vec::new()
                 },
@@ -190,7 +191,7 @@ mod tests {
             );
         }
         let point = |at: i64, value: f64| Point { at, value };
-        let two = of(r#"[[1700000000.5,"97"],[1700000030.53,"-0.125"]]"#);
+        let two = cut(r#"[[1700000000.5,"97"],[1700000030.53,"-0.125"]]"#);
         assert_eq!(
             (two.rest.as_str(), &two.lists[..]),
             (
@@ -201,7 +202,7 @@ mod tests {
                 ]][..]
             )
         );
-        let odd = of(
+        let odd = cut(
             r#"[[1,"NaN"],[2,"+Inf"],[3,"x"],[4,""],[5,"1e-7"],[6,"."],[7,"12345678901234567890"]]"#,
         );
         let values: Vec<String> = odd.lists[0]
@@ -223,16 +224,16 @@ mod tests {
         // Labels can have any name and any value.
         let label = r#"{"metric":{"x\"values":"\"values\":[[1,\"2\"]]"},"values":[[1,"2"]]}"#;
         assert_eq!(
-            Cut::of(label).rest,
+            CutResponse::new(label).rest,
             r#"{"metric":{"x\"values":"\"values\":[[1,\"2\"]]"},"values":0}"#
         );
     }
 
     proptest! {
         #[test]
-        fn numbers_are_the_nearest_floats(value in prop_oneof![any::<f64>(), (-1e6..1e6_f64), (0..100_u8).prop_map(f64::from)], decimals in 0_usize..20) {
+        fn parsed_numbers_are_the_nearest_floats(value in prop_oneof![any::<f64>(), (-1e6..1e6_f64), (0..100_u8).prop_map(f64::from)], decimals in 0_usize..20) {
             for text in [value.to_string(), format!("{value:.decimals$}"), format!("{value:e}")] {
-                let cut = Cut::of(&format!(r#""values":[[1,"{text}"]]"#));
+                let cut = CutResponse::new(&format!(r#""values":[[1,"{text}"]]"#));
                 prop_assert_eq!(cut.lists[0][0].value.to_bits(), text.parse::<f64>().unwrap().to_bits(), "{}", text);
             }
         }

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn long_windows_are_asked_for_in_pieces_without_a_gap() {
+fn long_windows_split_without_gaps() {
     let window = Window {
         start: UnixSeconds(100),
         end: UnixSeconds(100 + 25_000 * 15),
@@ -17,17 +17,17 @@ fn long_windows_are_asked_for_in_pieces_without_a_gap() {
             (piece.start.0..=piece.end.0).step_by(usize::try_from(piece.step).unwrap())
         })
         .collect();
-    let whole: Vec<i64> = (window.start.0..=window.end.0).step_by(15).collect();
-    assert_eq!(points, whole);
+    let expected: Vec<i64> = (window.start.0..=window.end.0).step_by(15).collect();
+    assert_eq!(points, expected);
     assert!(
         pieces
             .iter()
             .all(|piece| (piece.end - piece.start) / piece.step < MOST_POINTS)
     );
-    let moment = Window {
+    let instant = Window {
         start: UnixSeconds(5),
         end: UnixSeconds(5),
         step: 60,
     };
-    assert_eq!(moment.pieces(), [moment]);
+    assert_eq!(instant.pieces(), [instant]);
 }

@@ -32,7 +32,7 @@ pub(crate) async fn from_command(command: &str) -> Result<String, QueryError> {
     let failed = |cause: CommandFailure| QueryError::TokenCommand {
         cause: cause.to_string(),
     };
-    let token = printed_by(command).await.map_err(failed)?;
+    let token = output_of(command).await.map_err(failed)?;
     if token.is_empty() || token.contains(char::is_whitespace) {
         let cause = "it printed no token: one word is expected".to_owned();
         return Err(QueryError::TokenCommand { cause });
@@ -41,7 +41,7 @@ pub(crate) async fn from_command(command: &str) -> Result<String, QueryError> {
 }
 
 /// Runs a command, and returns its output without surrounding white space.
-pub(super) async fn printed_by(command: &str) -> Result<String, CommandFailure> {
+pub(super) async fn output_of(command: &str) -> Result<String, CommandFailure> {
     let (shell, option) = if cfg!(windows) {
         ("cmd", "/C")
     } else {
@@ -72,19 +72,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_word_is_a_token() {
+    fn token_command_must_print_one_word() {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .unwrap();
-        let of = |command: &str| runtime.block_on(from_command(command));
-        assert_eq!(of("printf 'abc.def\\n'"), Ok("abc.def".to_owned()));
+        let token_of = |command: &str| runtime.block_on(from_command(command));
+        assert_eq!(token_of("printf 'abc.def\\n'"), Ok("abc.def".to_owned()));
         for command in ["true", "echo two words", "echo secret; exit 3"] {
-            let error = of(command).unwrap_err();
+            let error = token_of(command).unwrap_err();
             assert!(!format!("{error:?}").contains("secret"), "{error:?}");
         }
         assert_eq!(
-            of("yes secret"),
+            token_of("yes secret"),
             Err(QueryError::TokenCommand {
                 cause: "it printed too much".to_owned()
             })

@@ -3,13 +3,13 @@
 
 use prometheus_http_query::Client;
 
-use super::request::{Ask, FORM, HttpReply, QueryRequest, exchange};
+use super::request::{FORM, HttpReply, QueryRequest, SendRequest, exchange};
 use super::{PrometheusAddress, QueryError, Window, aws, remote_read};
 use gpuctl_core::model::UnixSeconds;
 
-pub(super) enum Road<'a> {
-    Straight { client: Client, server: String },
-    Through(Ask<'a>),
+pub(super) enum Transport<'a> {
+    Direct { client: Client, server: String },
+    Custom(SendRequest<'a>),
 }
 
 /// The time at which a query is evaluated.
@@ -25,28 +25,28 @@ pub(super) enum QueryTime {
 /// API server, a POST needs another right than a GET. Without that right, the long URL is tried.
 const LONGEST_PATH: usize = 12_000;
 
-impl Road<'_> {
+impl Transport<'_> {
     /// Makes the transport to an address.
-    pub(super) fn to(address: &PrometheusAddress) -> Result<Self, QueryError> {
+    pub(super) fn new(address: &PrometheusAddress) -> Result<Self, QueryError> {
         let (client, server) = (address.client()?, address.shown());
         Ok(match address.signing() {
-            Some(signing) => Self::Through(aws::signing(client.inner().clone(), server, signing)),
-            None => Self::Straight { client, server },
+            Some(signing) => Self::Custom(aws::signing_transport(
+                client.inner().clone(),
+                server,
+                signing,
+            )),
+            None => Self::Direct { client, server },
         })
     }
 
-    pub(super) async fn send(
-        &self,
-        query: &str,
-        moment: QueryTime,
-    ) -> Result<HttpReply, QueryError> {
+    pub(super) async fn send(&self, query: &str, time: QueryTime) -> Result<HttpReply, QueryError> {
         let (client, server) = match self {
-            Self::Straight { client, server } => (client, server),
-            Self::Through(ask) => return asked(ask, query, moment).await,
+            Self::Direct { client, server } => (client, server),
+            Self::Custom(send) => return send_query(send, query, time).await,
         };
         let is_short = fits(query);
         let method = if is_short { "GET" } else { "POST" };
-        match moment {
+        match time {
             QueryTime::Within(Window { start, end, step }) => {
                 let builder = client.query_range(query, start.0, end.0, step as f64);
                 let sent = async {
@@ -60,7 +60,7 @@ impl Road<'_> {
             }
             QueryTime::Now | QueryTime::At(_) => {
                 let builder = client.query(query);
-                let builder = if let QueryTime::At(time) = moment {
+                let builder = if let QueryTime::At(time) = time {
                     builder.at(time.0)
                 } else {
                     builder
@@ -83,7 +83,7 @@ impl Road<'_> {
         &self,
         question: Vec<u8>,
     ) -> Result<Option<HttpReply>, QueryError> {
-        let Self::Straight { client, server } = self else {
+        let Self::Direct { client, server } = self else {
             return Ok(None);
         };
         let request = client
@@ -112,8 +112,8 @@ impl Road<'_> {
             },
         };
         let (client, server) = match self {
-            Self::Straight { client, server } => (client, server),
-            Self::Through(ask) => return ask(question).await,
+            Self::Direct { client, server } => (client, server),
+            Self::Custom(send) => return send(question).await,
         };
         let url = format!("{server}/{}", question.path);
         let (method, request) = match question.form {
@@ -132,8 +132,12 @@ fn fits(query: &str) -> bool {
     query.len() < 4000
 }
 
-async fn asked(ask: &Ask<'_>, query: &str, moment: QueryTime) -> Result<HttpReply, QueryError> {
-    let (verb, times) = match moment {
+async fn send_query(
+    send: &SendRequest<'_>,
+    query: &str,
+    time: QueryTime,
+) -> Result<HttpReply, QueryError> {
+    let (verb, times) = match time {
         QueryTime::Now => ("query", Vec::new()),
         QueryTime::At(time) => ("query", vec![("time", time.0)]),
         QueryTime::Within(Window { start, end, step }) => (
@@ -153,16 +157,16 @@ async fn asked(ask: &Ask<'_>, query: &str, moment: QueryTime) -> Result<HttpRepl
         form: None,
     };
     if form.len() <= LONGEST_PATH {
-        return ask(short).await;
+        return send(short).await;
     }
-    match ask(QueryRequest {
+    match send(QueryRequest {
         path: format!("api/v1/{verb}"),
         form: Some(form),
     })
     .await
     {
         // The API server maps POST to `create services/proxy` and GET to `get services/proxy`.
-        Err(QueryError::Forbidden { .. }) => ask(short).await,
+        Err(QueryError::Forbidden { .. }) => send(short).await,
         other => other,
     }
 }

@@ -40,7 +40,7 @@ pub(crate) async fn run(args: &FitArgs, context: &Context) -> Result<ExitCode, E
                 let forecast =
                     starts::forecast(context, &connection, fit.gpus(), &fit.possible(), 0.0)
                         .await?;
-                StartForecast::bounded(forecast, fit.room_by, context.now())
+                StartForecast::bounded(forecast, fit.free_by, context.now())
             }
             _ => None,
         };

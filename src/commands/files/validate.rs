@@ -291,7 +291,7 @@ async fn check_jobs(
             Ok(decision) => {
                 for warning in decision.warnings {
                     let problem = Problem::warning(FilePosition::default(), warning, "");
-                    findings.add(&file, &name, problem.of("cluster-note"));
+                    findings.add(&file, &name, problem.with_id("cluster-note"));
                 }
             }
             Err(error) if matches!(error.kind, ErrorKind::Unreachable) => return Err(error),

@@ -15,7 +15,7 @@ use gpuctl_cluster::Connection;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::UnixSeconds;
 use gpuctl_core::stats::exporters::kube_state;
-use gpuctl_core::stats::exporters::kube_state::About;
+use gpuctl_core::stats::exporters::kube_state::PodQuery;
 
 pub(crate) async fn namespaces(args: &GetNamespaces, context: &Context) -> Result<ExitCode, Error> {
     let names = pods(&args.back, context, async |_, namespaces, _, _| {
@@ -45,7 +45,7 @@ pub(crate) async fn values(
     args: &GetDimensionValues,
     context: &Context,
 ) -> Result<ExitCode, Error> {
-    let exported_key = kube_state::written(&args.key);
+    let exported_key = kube_state::label_key(&args.key);
     let pairs = names(&args.back, args.kind, context).await?;
     let values: BTreeSet<String> = pairs
         .into_iter()
@@ -70,8 +70,8 @@ pub(crate) async fn names(
     context: &Context,
 ) -> Result<BTreeSet<(String, String)>, Error> {
     let (about, prefix) = match kind {
-        Dimension::Label => (About::Labels, "label_"),
-        Dimension::Annotation => (About::Annotations, "annotation_"),
+        Dimension::Label => (PodQuery::Labels, "label_"),
+        Dimension::Annotation => (PodQuery::Annotations, "annotation_"),
     };
     pods(
         lookback,
@@ -112,7 +112,7 @@ async fn pods<T>(
     let history = ClusterHistory::open(cluster, context, &connection, end - seconds).await?;
     let series = history
         .prometheus
-        .at(&kube_state::holders(seconds), end)
+        .query_at(&kube_state::holders(seconds), end)
         .await?;
     crate::observe::metrics::print_warnings(context, &history.prometheus);
     let label_values = |name: &str| {

@@ -89,7 +89,7 @@ async fn lifetime(
     };
     let lifetime_series = history
         .prometheus
-        .range(&kube_state::lives(&target.name), window)
+        .range(&kube_state::lifetimes(&target.name), window)
         .await?;
     let is_in_namespace = |series: &&Series| {
         target
@@ -166,10 +166,15 @@ impl Sums {
         usage: &Usage,
         is_target: impl Fn(&Allocation) -> bool + Copy,
     ) {
-        let matching = || history.tenures.iter().filter(|tenure| is_target(tenure));
+        let matching = || {
+            history
+                .allocations
+                .iter()
+                .filter(|tenure| is_target(tenure))
+        };
         self.tops
             .extend(matching().map(|tenure| tenure.top.clone()));
-        self.gpu_hours.add(GpuHours::of(history, usage, is_target));
+        self.gpu_hours.add(GpuHours::new(history, usage, is_target));
         add_work(&mut self.works, history, usage, is_target);
         self.wait.add(history, is_target);
         self.lifetime = extend_lifetime(self.lifetime, history, is_target);
@@ -286,7 +291,7 @@ struct Wait {
 impl Wait {
     fn add(&mut self, history: &AllocationHistory, is_target: impl Fn(&Allocation) -> bool) {
         let matching: Vec<&Allocation> = history
-            .tenures
+            .allocations
             .iter()
             .filter(|tenure| is_target(tenure))
             .collect();
@@ -308,7 +313,7 @@ fn extend_lifetime(
     is_target: impl Fn(&Allocation) -> bool,
 ) -> Option<(i64, i64)> {
     let matching: Vec<&Allocation> = history
-        .tenures
+        .allocations
         .iter()
         .filter(|tenure| is_target(tenure))
         .collect();
@@ -317,10 +322,9 @@ fn extend_lifetime(
     let (Some(first), Some(last)) = (slots.first(), slots.last()) else {
         return lifetime;
     };
-    let time = |slot: usize| {
-        history.stretch.start + i64::try_from(slot).unwrap_or(i64::MAX) * history.slot
-    };
-    let (from, to) = (time(*first), time(last + 1).min(history.stretch.end));
+    let time =
+        |slot: usize| history.span.start + i64::try_from(slot).unwrap_or(i64::MAX) * history.slot;
+    let (from, to) = (time(*first), time(last + 1).min(history.span.end));
     Some(lifetime.map_or((from, to), |(first_start, _)| (first_start, to)))
 }
 

@@ -149,7 +149,7 @@ fn rows(
             allowance: costs
                 .budget
                 .as_ref()
-                .and_then(|budget| budget.of(name.as_deref())),
+                .and_then(|budget| budget.for_group(name.as_deref())),
             keys: dimension_names().zip(values).collect(),
             name,
             account: totals.account,
@@ -205,7 +205,10 @@ async fn quotas(
     history: &ClusterHistory<'_>,
     end: UnixSeconds,
 ) -> Result<BTreeMap<String, f64>, Error> {
-    let series = history.prometheus.at(&kube_state::quotas(), end).await?;
+    let series = history
+        .prometheus
+        .query_at(&kube_state::quotas(), end)
+        .await?;
     let namespace_quota = |series: &Series| {
         Some((
             kube_state::label(series, "namespace")?.to_owned(),
@@ -222,7 +225,7 @@ fn explained() -> String {
         ("held, waited", kube_state::requests(hour)),
         (
             "held, waited",
-            kube_state::about(kube_state::About::Phases, &["POD"], "pod", hour),
+            kube_state::pod_facts(kube_state::PodQuery::Phases, &["POD"], "pod", hour),
         ),
         ("parts", kube_state::node_labels(hour)),
         ("parts", query::claimed(hour)),

@@ -38,7 +38,7 @@ pub(crate) async fn latest(args: &Latest, context: &Context) -> Result<ExitCode,
         names: args.annotation.is_some(),
         ..HistoryScope::default()
     };
-    let annotation = args.annotation.as_deref().map(kube_state::written);
+    let annotation = args.annotation.as_deref().map(kube_state::label_key);
     let uids = uids(&connection, now).await;
     let details = Details {
         uids: &uids,
@@ -48,7 +48,7 @@ pub(crate) async fn latest(args: &Latest, context: &Context) -> Result<ExitCode,
     // A cluster that was created after the last full step has no data there, so try now as well.
     for time in [UnixSeconds(now.spans_of(STEP) * STEP), now] {
         let (allocations, usage) = history.read(time - STEP, time, scope).await?;
-        if allocations.looks() > 0 {
+        if allocations.observed_slots() > 0 {
             let state = PointInTime {
                 cluster: &history.cluster,
                 time: time.timestamp(),
@@ -115,7 +115,7 @@ async fn read(args: &SnapshotList, context: &Context) -> Result<Vec<view::Snapsh
     } else {
         Uids::new()
     };
-    let annotation = args.annotation.as_deref().map(kube_state::written);
+    let annotation = args.annotation.as_deref().map(kube_state::label_key);
     let details = args.details.then_some(Details {
         uids: &uids,
         annotation: annotation.as_deref(),

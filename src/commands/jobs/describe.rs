@@ -40,7 +40,7 @@ pub(crate) async fn run(args: &DescribeJob, context: &Context) -> Result<ExitCod
     let mut job = lookup::job(&connection, &args.name, purpose).await?;
     // Mask secrets in every format, because scripts print and store the output.
     job.source = job.source.map(|source| masked(&source));
-    let state = State::of(&job);
+    let state = State::from_job(&job);
     let metrics = OptionalMetrics::new(context, &connection);
     let work = async {
         if job.gpus_held() > GpuCount::ZERO {
@@ -182,7 +182,7 @@ async fn work(
         .filter(|pod| pod.holds())
         .map(|pod| pod.name.as_str())
         .collect();
-    let pods = Pods::named(&job.namespace, pod_names);
+    let pods = Pods::by_name(&job.namespace, pod_names);
     let curves = query::gauges(&[Quantity::Utilization], Some(&pods));
     let query = metrics.optional(async |prometheus| {
         let reading = live::read(prometheus, &JOB_QUANTITIES, Some(&pods));

@@ -235,7 +235,7 @@ fn select_jobs(args: &GetJobs, jobs: Vec<Job>, selector: &JobFilter) -> Vec<(Job
     let mut selected: Vec<(Job, State)> = jobs
         .into_iter()
         .map(|job| {
-            let state = State::of(&job);
+            let state = State::from_job(&job);
             (job, state)
         })
         // Label values cannot contain every user name, so different users may have the same label.

@@ -256,7 +256,7 @@ fn never_started(job: &Job) -> bool {
 }
 
 fn explain_silence(job: &Job, failure: Option<&Failure>, context: &Context) {
-    let state = State::of(job);
+    let state = State::from_job(job);
     match failure {
         // A container that never started has an empty log, and the API returns no error for it.
         _ if state.status == Status::Failed && never_started(job) => {

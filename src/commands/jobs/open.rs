@@ -88,7 +88,7 @@ pub(crate) async fn run(args: &Open, context: &Context) -> Result<ExitCode, Erro
 
 /// Determines the port in the pod. Returns an error if the job is finished or paused.
 fn target_port(args: &Open, job: &Job) -> Result<u16, Error> {
-    let state = State::of(job);
+    let state = State::from_job(job);
     let full_name = format!("{}/{}", job.namespace, job.name);
     if state.status.is_final() {
         let error = Error::new(

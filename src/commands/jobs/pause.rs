@@ -13,7 +13,7 @@ pub(crate) async fn run(args: &Paused, context: &Context) -> Result<ExitCode, Er
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
     let job = changeable(&connection, &args.name).await?;
-    let state = State::of(&job);
+    let state = State::from_job(&job);
     if state.status == Status::Paused {
         let change = SizeChange {
             status: "paused",

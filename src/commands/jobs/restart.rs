@@ -23,7 +23,7 @@ pub(crate) async fn run(args: &Restarted, context: &Context) -> Result<ExitCode,
     let connection = context.connect().await?;
     let job = changeable(&connection, &args.name).await?;
     let full_name = format!("{}/{}", job.namespace, job.name);
-    let state = State::of(&job);
+    let state = State::from_job(&job);
     if state.status == Status::Paused || state.status.is_final() {
         let error = Error::new(
             ErrorName::NotRunning,

@@ -15,7 +15,7 @@ pub(crate) async fn run(args: &Resumed, context: &Context) -> Result<ExitCode, E
     let connection = context.connect().await?;
     let job = changeable(&connection, &args.name).await?;
     let leaves_node = args.anywhere && job.pinned.is_some();
-    if State::of(&job).status != Status::Paused && !leaves_node && !job.held {
+    if State::from_job(&job).status != Status::Paused && !leaves_node && !job.held {
         let size = job.replicas();
         let change = SizeChange {
             status: "resumed",

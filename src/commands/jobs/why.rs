@@ -105,7 +105,7 @@ async fn diagnose_all_jobs(
 
 /// Whether a job may have a problem: it is not simply running, and it was not finished or paused.
 fn may_have_problem(job: &Job) -> bool {
-    let state = State::of(job);
+    let state = State::from_job(job);
     match state.status {
         Status::Succeeded | Status::Paused => false,
         Status::Running => state.reason.is_some(),

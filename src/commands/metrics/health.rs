@@ -39,7 +39,7 @@ pub(crate) async fn run(args: &GetHealth, context: &Context) -> Result<ExitCode,
     };
     let (snapshot, query) = join(connection.inventory().snapshot(), query).await;
     let (snapshot, (reading, growth_series)) = (snapshot?, query?);
-    let facts = ApiFacts::of(&snapshot.inventory, snapshot.consumers.as_ref());
+    let facts = ApiFacts::from_inventory(&snapshot.inventory, snapshot.consumers.as_ref());
     let readings = devices::read(&reading, &snapshot.inventory, &facts);
     let findings = findings(&readings.devices, &growth_series, &facts);
     if readings.devices.is_empty() {

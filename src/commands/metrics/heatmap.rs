@@ -96,7 +96,7 @@ async fn read_data(
     let readings = devices::read(
         &reading,
         &inventory,
-        &ApiFacts::of(&inventory, consumers.as_ref()),
+        &ApiFacts::from_inventory(&inventory, consumers.as_ref()),
     );
     Ok(HeatmapData {
         readings,

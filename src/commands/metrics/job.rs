@@ -39,7 +39,7 @@ pub(crate) async fn run(args: &JobMetricsArgs, context: &Context) -> Result<Exit
         .range()
         .window(now, (created.timestamp(), end), None)?;
     let prometheus = curves::find_store(context, &connection, requested.start).await?;
-    let pods = Pods::of_job(
+    let pods = Pods::for_job(
         &job.namespace,
         &job.name,
         job.kind,

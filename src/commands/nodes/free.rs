@@ -6,7 +6,7 @@ use crate::cli::nodes::free::Free;
 use crate::context::Context;
 use crate::observe::nodes::warn_of_missing_rights;
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
-use gpuctl_core::model::counting::free::{BesideGpu, free_gpus};
+use gpuctl_core::model::counting::free::{HostPerGpu, free_gpus};
 use gpuctl_core::model::{Consumers, GpuType, NodeUsage};
 use gpuctl_view::nodes::free;
 use gpuctl_view::{Format, document};
@@ -17,7 +17,7 @@ pub(crate) async fn run(args: &Free, context: &Context) -> Result<ExitCode, Erro
     let connection = context.connect().await?;
     let snapshot = connection.inventory().snapshot().await?.listed()?;
     warn_of_missing_rights(&snapshot, context);
-    let other_resources = BesideGpu {
+    let other_resources = HostPerGpu {
         cpu_milli: args.cpu,
         memory_bytes: args.memory / 1000,
     };

@@ -16,7 +16,7 @@ use crate::show::reporter::TerminalReporter;
 use gpuctl_cluster::{Connection, LabelOverwrite};
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_core::model::contract::labels::POOL_LABEL;
-use gpuctl_core::model::{Inventory, NodeUsage, Noted, PoolDefinition};
+use gpuctl_core::model::{Inventory, LabelNote, NodeUsage, PoolDefinition};
 use gpuctl_view::nodes::labels;
 use gpuctl_view::{Format, document};
 
@@ -151,7 +151,7 @@ async fn add_node(
             match connection
                 .pools()
                 .change(&pool.name, |stored| {
-                    *stored = stored.changed_back(&with_labels, pool);
+                    *stored = stored.rolled_back(&with_labels, pool);
                 })
                 .await
             {
@@ -206,7 +206,7 @@ async fn remove_node(
     }
     labels.insert(
         POOL_LABEL.to_owned(),
-        Noted {
+        LabelNote {
             value: pool.to_owned(),
             before: None,
         },

@@ -42,7 +42,7 @@ pub(crate) async fn run(args: &DescribeQueue, context: &Context) -> Result<ExitC
         .jobs
         .into_iter()
         .filter(|job| job.is_in(queue))
-        .map(|job| (State::of(&job), job));
+        .map(|job| (State::from_job(&job), job));
     let mut jobs: Vec<(State, Job)> = jobs.filter(|(state, _)| !state.status.is_final()).collect();
     // Running jobs come first, then waiting ones, the oldest first.
     jobs.sort_by_key(|(state, job)| (state.status != Status::Running, job.created_at));

@@ -92,7 +92,7 @@ async fn measure(
     let requests = serving::query(window.end - window.start);
     let (series, requests) = join(
         prometheus.range(&recent, window),
-        prometheus.at(&requests, window.end),
+        prometheus.query_at(&requests, window.end),
     )
     .await;
     let (series, requests) = (series?, requests?);
@@ -143,7 +143,7 @@ pub(crate) async fn analyze(
         thresholds,
     };
     nodes::warn_of_missing_rights(&snapshot, context);
-    let facts = ApiFacts::of(&snapshot.inventory, snapshot.consumers.as_ref());
+    let facts = ApiFacts::from_inventory(&snapshot.inventory, snapshot.consumers.as_ref());
     let readings = devices::read(&measurements.reading, &snapshot.inventory, &facts);
     let history = history::read(&measurements.series, &facts, &Lifetimes::new());
     let namespace_consumers = match snapshot.consumers {
@@ -174,7 +174,7 @@ pub(crate) async fn analyze(
     let requests = serving::read(&measurements.requests);
     devices
         .iter_mut()
-        .for_each(|device| device.served(&requests));
+        .for_each(|device| device.set_serving(&requests));
     let time = Timestamp::from_second(now.as_second()).unwrap_or(now);
     let duration = Duration::try_from(context.now().duration_since(now)).unwrap_or_default();
     Ok(Analysis {

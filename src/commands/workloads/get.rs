@@ -51,7 +51,7 @@ pub(crate) async fn run(args: &GetWorkloads, context: &Context) -> Result<ExitCo
                 && args
                     .status
                     .as_ref()
-                    .is_none_or(|status| workload.standing.word().eq_ignore_ascii_case(status))
+                    .is_none_or(|status| workload.state.word().eq_ignore_ascii_case(status))
         };
         let selected: Vec<&Workload> = snapshot.workloads.iter().filter(is_selected).collect();
         Ok(listing(selected, args.list.sort_by, (), &options, context))
@@ -69,7 +69,7 @@ impl ListRow for &Workload {
         match key {
             None | Some(WorkloadSortKey::Namespace) => {}
             Some(WorkloadSortKey::Name) => rows.sort_by(|a, b| a.top.name.cmp(&b.top.name)),
-            Some(WorkloadSortKey::Status) => rows.sort_by_key(|workload| workload.standing.word()),
+            Some(WorkloadSortKey::Status) => rows.sort_by_key(|workload| workload.state.word()),
             Some(WorkloadSortKey::Gpu) => rows.sort_by_key(|workload| Reverse(workload.requested)),
             Some(WorkloadSortKey::Start) => {
                 rows.sort_by_key(|workload| Reverse(workload.started_at()));

@@ -31,9 +31,9 @@ fn now_later_and_never() {
         ])
     };
     let free = [("a", 5), ("b", 8), ("c", 0)].map(|(name, gpus)| (name.to_owned(), free_of(gpus)));
-    let free_resources = Room {
+    let free_resources = ClusterCapacity {
         free: free.into(),
-        ..Room::default()
+        ..ClusterCapacity::default()
     };
     let requests = |gpus: i128| Amounts::from([("nvidia.com/gpu".to_owned(), gpus * 1000)]);
     let pod = PodRules::of(&json!({"containers": []}));
@@ -72,9 +72,9 @@ fn now_later_and_never() {
     let fit_by_label = |pods, label: &str| {
         let free = [("a", 5), ("b", 8), ("c", 4), ("d", 8)]
             .map(|(name, gpus)| (name.to_owned(), free_of(gpus)));
-        let free_resources = Room {
+        let free_resources = ClusterCapacity {
             free: free.into(),
-            ..Room::default()
+            ..ClusterCapacity::default()
         };
         let compare =
             |nodes: &[Node]| compare_nodes(&pod, &requests(3), pods, nodes, Some(&free_resources));

@@ -27,7 +27,7 @@ impl DiscoveryApi<'_> {
                 .unwrap_or((right.resource, ""));
             // An empty namespace means all namespaces for a namespaced resource
             // (`ResourceAttributes` in authorization.k8s.io/v1).
-            let namespace = match right.place {
+            let namespace = match right.scope {
                 RightScope::Namespace => namespace.unwrap_or_default(),
                 RightScope::Home => HOME,
                 RightScope::Cluster => "",

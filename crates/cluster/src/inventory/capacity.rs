@@ -10,7 +10,7 @@ use crate::transport::decode::{ListPage, PodSpec, WirePod};
 use crate::{Failure, handles::InventoryApi, unless_forbidden};
 use gpuctl_core::model::Node;
 use gpuctl_core::model::contract::labels::{JOB, POOL_LABEL};
-use gpuctl_core::model::counting::candidates::{PlacedPod, Room, WaitingPod};
+use gpuctl_core::model::counting::candidates::{ClusterCapacity, PlacedPod, WaitingPod};
 use gpuctl_core::model::counting::capacity::Amounts;
 
 /// Sums the requests that the scheduler counts for a pod. The sum is empty if the pod cannot be
@@ -34,14 +34,14 @@ impl InventoryApi<'_> {
     }
 
     /// Computes the free capacity of `nodes`. `None` if the user cannot list all pods.
-    pub async fn capacity(self, nodes: &[Node]) -> Result<Option<Room>, Failure> {
+    pub async fn capacity(self, nodes: &[Node]) -> Result<Option<ClusterCapacity>, Failure> {
         let free = nodes
             .iter()
             .map(|node| (node.name.clone(), node.now()))
             .collect();
-        let mut capacity = Room {
+        let mut capacity = ClusterCapacity {
             free,
-            ..Room::default()
+            ..ClusterCapacity::default()
         };
         // Terminated pods hold no resources, but a cluster keeps up to 12,500 of them by default
         // (`--terminated-pod-gc-threshold` of kube-controller-manager).
@@ -66,7 +66,7 @@ impl InventoryApi<'_> {
 }
 
 /// Subtracts a pod's requests from its node's free capacity, or records the pod as waiting.
-fn take(capacity: &mut Room, pod: &WirePod<'_>) {
+fn take(capacity: &mut ClusterCapacity, pod: &WirePod<'_>) {
     let job = pod.metadata.labels.get(JOB).map(String::as_str);
     let owner = job.or_else(|| pod.metadata.controller().map(|owner| owner.name.as_str()));
     let holder = format!(
@@ -105,7 +105,7 @@ fn waiting_pod(pod: &WirePod<'_>, holder: String) -> WaitingPod {
 }
 
 /// Subtracts a pod's requests from its node's free capacity.
-fn occupy(capacity: &mut Room, pod: &WirePod<'_>, holder: String) {
+fn occupy(capacity: &mut ClusterCapacity, pod: &WirePod<'_>, holder: String) {
     let node = pod.spec.node_name.as_ref();
     let Some(free) = capacity.free.get_mut(node) else {
         return;

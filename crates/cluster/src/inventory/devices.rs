@@ -112,7 +112,7 @@ pub(crate) fn devices(slices: &[Value], claims: Option<&[Value]>) -> Vec<Device>
                     .filter(|_| attribute("type").as_deref() == Some("mig")),
                 product: attribute("productName"),
                 held_by: holders_by_device.get(&key).cloned(),
-                known: claims.is_some(),
+                claims_readable: claims.is_some(),
             });
         }
     }

@@ -13,8 +13,8 @@ use crate::transport::decode::{ListPage, PodSpec, Running};
 use crate::transport::list::Page;
 use crate::transport::shared_texts::SharedTexts;
 use gpuctl_core::model::contract::labels::{JOB, MANAGED_BY, MANAGED_BY_US};
-use gpuctl_core::model::values::left_out;
-use gpuctl_core::model::values::left_out::LeftOut;
+use gpuctl_core::model::values::omissions;
+use gpuctl_core::model::values::omissions::Omission;
 use gpuctl_core::model::{Consumer, MachineRequests};
 
 /// A pod, reduced to the resources that it holds on its node. A cluster has more pods than any
@@ -153,8 +153,8 @@ impl ConsumerReader {
             .map(|node| self.texts.intern(node));
         let total = pod.spec.total();
         if total.is_absurd {
-            left_out::note(
-                LeftOut::AbsurdRequest,
+            omissions::note(
+                Omission::AbsurdRequest,
                 format!("{}/{}", pod.metadata.namespace, pod.metadata.name),
             );
         }

@@ -7,8 +7,8 @@ use serde_json::value::RawValue;
 use crate::transport::decode::{ListPage, WirePod};
 use crate::{Failure, handles::NodesApi, requests};
 use gpuctl_core::model::counting::capacity::Amounts;
-use gpuctl_core::model::values::left_out;
-use gpuctl_core::model::values::left_out::LeftOut;
+use gpuctl_core::model::values::omissions;
+use gpuctl_core::model::values::omissions::Omission;
 
 /// A pod that a drain of its node would evict.
 pub struct PodOnNode {
@@ -33,7 +33,7 @@ impl NodesApi<'_> {
                         .ok()
                         .zip(serde_json::from_str(item.get()).ok());
                     let Some((pod, mut object)): Option<(_, Value)> = decoded else {
-                        left_out::note(LeftOut::Unreadable, format!("a pod on node {node}"));
+                        omissions::note(Omission::Unreadable, format!("a pod on node {node}"));
                         continue;
                     };
                     // A mirror pod, which represents a static pod of the kubelet, has its Node as

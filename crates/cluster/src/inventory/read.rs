@@ -202,7 +202,7 @@ impl InventoryApi<'_> {
             &slices.items,
             claims.as_ref().map(|claims| claims.items.as_slice()),
         );
-        let inventory = Inventory::of(hosts, consumers.as_ref(), &devices);
+        let inventory = Inventory::new(hosts, consumers.as_ref(), &devices);
         Ok(InventorySnapshot {
             inventory,
             consumers,

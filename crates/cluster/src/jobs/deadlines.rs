@@ -11,7 +11,7 @@ use super::owner::OwnerKind;
 use crate::handles::JobsApi;
 use gpuctl_core::model::contract::labels::{MANAGED_BY, MANAGED_BY_US};
 use gpuctl_core::model::counting::capacity::Amounts;
-use gpuctl_core::model::counting::start::room_by;
+use gpuctl_core::model::counting::start::free_by;
 use gpuctl_core::model::counting::victims::NodeLoad;
 
 /// Maximum number of holders to query, those with the most devices first, and of concurrent
@@ -60,7 +60,7 @@ impl JobsApi<'_> {
             .filter_map(async |end| end)
             .collect()
             .await;
-        room_by(requests, pods, nodes, &ends)
+        free_by(requests, pods, nodes, &ends)
     }
 
     /// Reads when a Job started and when its deadline ends it; for other holders it reads the pod.

@@ -121,7 +121,7 @@ impl LogsApi<'_> {
             }
             let has_ended = live
                 .as_ref()
-                .is_none_or(|job| State::of(job).status.is_final());
+                .is_none_or(|job| State::from_job(job).status.is_final());
             let stragglers_dropped =
                 has_ended && ended_since.get_or_insert_with(Instant::now).elapsed() > STRAGGLERS;
             let running = pods
@@ -151,7 +151,7 @@ impl LogsApi<'_> {
                     sink,
                 ));
             }
-            last_state = live.as_ref().map(State::of).or(last_state);
+            last_state = live.as_ref().map(State::from_job).or(last_state);
             if has_ended && tasks.is_empty() {
                 return Ok(last_state);
             }

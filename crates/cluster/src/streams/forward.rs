@@ -132,7 +132,7 @@ impl SessionsApi<'_> {
                     else {
                         return Ok(last_state);
                     };
-                    let (state, pod) = (State::of(&job), route.pod_of(&job));
+                    let (state, pod) = (State::from_job(&job), route.pod_of(&job));
                     if pod.is_some() && *current.borrow() != pod {
                         sink.borrow_mut()(RouteEvent::Pod(pod.clone().unwrap_or_default()));
                         noted = None;

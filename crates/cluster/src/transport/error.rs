@@ -104,7 +104,7 @@ fn admission(cause: RefusalCause) -> Option<(ErrorName, &'static str)> {
 fn api(code: u16, reason: &str, message: String) -> Error {
     // Admission webhooks can choose the code.
     if matches!(code, 400 | 403 | 422 | 500)
-        && let Some((name, hint)) = RefusalCause::of(&message).and_then(admission)
+        && let Some((name, hint)) = RefusalCause::from_message(&message).and_then(admission)
     {
         return Error::new(name, message).hint(hint);
     }

@@ -118,7 +118,7 @@ impl Failure {
     /// own.
     pub fn cause(&self) -> Option<RefusalCause> {
         match self {
-            Self::Api { message, .. } => RefusalCause::of(message),
+            Self::Api { message, .. } => RefusalCause::from_message(message),
             _ => None,
         }
     }

@@ -21,8 +21,8 @@ use super::protobuf;
 use super::protobuf::Message;
 use super::refusal::unreadable;
 use crate::{Connection, Failure};
-use gpuctl_core::model::values::left_out;
-use gpuctl_core::model::values::left_out::LeftOut;
+use gpuctl_core::model::values::omissions;
+use gpuctl_core::model::values::omissions::Omission;
 
 /// Objects of the first page. kubectl requests the same number, which is cheap for both sides.
 const PAGE: usize = 500;
@@ -86,7 +86,7 @@ impl<'a> Page<'a> {
         let items = page.items.into_iter().filter_map(|item| {
             let decoded = serde_json::from_str(item.get()).ok();
             if decoded.is_none() {
-                left_out::note(LeftOut::Unreadable, described(self.path, item));
+                omissions::note(Omission::Unreadable, described(self.path, item));
             }
             decoded
         });

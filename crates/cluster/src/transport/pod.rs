@@ -2,8 +2,8 @@
 
 use super::decode::{Condition, ContainerStatus, TEMPLATE_HASH, Terminated, WirePod};
 use gpuctl_core::model::contract::labels::{GROUP_INDEX, GROUP_RANK, GROUP_REVISION};
-use gpuctl_core::model::values::left_out;
-use gpuctl_core::model::values::left_out::LeftOut;
+use gpuctl_core::model::values::omissions;
+use gpuctl_core::model::values::omissions::Omission;
 use gpuctl_core::model::{Container, GpuCount, Pod, PodPhase};
 
 impl WirePod<'_> {
@@ -56,8 +56,8 @@ impl WirePod<'_> {
             .iter()
             .filter_map(|container| container.state.terminated.as_ref()?.finished_at);
         if !phase.has_ended() && self.spec.is_absurd() {
-            left_out::note(
-                LeftOut::AbsurdRequest,
+            omissions::note(
+                Omission::AbsurdRequest,
                 format!("{}/{}", self.metadata.namespace, self.metadata.name),
             );
         }

@@ -12,9 +12,9 @@ use super::kinds::{may_own, root_of};
 use crate::handles::WorkloadsApi;
 use crate::transport::decode::ObjectMetadata;
 use crate::transport::path::is_segment;
-use gpuctl_core::model::facts::workload::{OwnerObject, Standing};
-use gpuctl_core::model::values::left_out;
-use gpuctl_core::model::values::left_out::LeftOut;
+use gpuctl_core::model::facts::workload::{OwnerObject, WorkloadState};
+use gpuctl_core::model::values::omissions;
+use gpuctl_core::model::values::omissions::Omission;
 
 /// Maximum number of owners that are read concurrently.
 const AT_ONCE: usize = 16;
@@ -68,8 +68,8 @@ impl WorkloadsApi<'_> {
                 .iter()
                 .filter(|reference| !owners.contains_key(&reference.uid))
             {
-                left_out::note(
-                    LeftOut::UnreadOwner,
+                omissions::note(
+                    Omission::UnreadOwner,
                     format!("{}/{}", reference.namespace, reference.name),
                 );
             }
@@ -181,8 +181,8 @@ impl WorkloadsApi<'_> {
         };
         let result = tokio::time::timeout(PATIENCE, reading).await;
         if result.is_err() {
-            left_out::note(
-                LeftOut::UnreadOwner,
+            omissions::note(
+                Omission::UnreadOwner,
                 format!("{}/{}", owner.namespace, owner.name),
             );
         }
@@ -245,10 +245,10 @@ impl WorkloadsApi<'_> {
 
 /// Reads whether a custom object has ended, from its conditions or from a phase in one of several
 /// fields.
-fn verdict(status: &Value) -> Option<Standing> {
+fn verdict(status: &Value) -> Option<WorkloadState> {
     let standing_of = |text: &str| match text.to_ascii_lowercase().as_str() {
-        "succeeded" | "complete" | "completed" | "finished" => Some(Standing::Completed),
-        "failed" | "error" | "aborted" => Some(Standing::Failed),
+        "succeeded" | "complete" | "completed" | "finished" => Some(WorkloadState::Completed),
+        "failed" | "error" | "aborted" => Some(WorkloadState::Failed),
         _ => None,
     };
     let conditions = status["conditions"].as_array().into_iter().flatten();

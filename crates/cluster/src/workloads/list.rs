@@ -9,8 +9,8 @@ use serde::Deserialize;
 
 use gpuctl_core::model::facts::work_pod::{PodSums, WorkPod};
 use gpuctl_core::model::facts::workload::OwnerObject;
-use gpuctl_core::model::values::left_out;
-use gpuctl_core::model::values::left_out::LeftOut;
+use gpuctl_core::model::values::omissions;
+use gpuctl_core::model::values::omissions::Omission;
 use gpuctl_core::model::{Forest, GpuCount};
 
 use super::custom_owners::{Reference, reference};
@@ -286,8 +286,8 @@ impl OwnedPod<'_> {
         let node = Some(&*self.spec.node_name).filter(|node| !node.is_empty());
         let phase = self.status.phase();
         if !phase.has_ended() && self.spec.is_absurd() {
-            left_out::note(
-                LeftOut::AbsurdRequest,
+            omissions::note(
+                Omission::AbsurdRequest,
                 format!("{}/{}", self.metadata.namespace, self.metadata.name),
             );
         }

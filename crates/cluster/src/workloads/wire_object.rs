@@ -8,9 +8,9 @@ use crate::transport::decode::{Condition, ObjectMetadata, PodSpec};
 use crate::transport::lenient;
 use gpuctl_core::model::GpuCount;
 use gpuctl_core::model::contract::labels::{KUEUE_QUEUE, PAUSED};
-use gpuctl_core::model::facts::workload::{OwnerObject, QUEUED, Standing};
-use gpuctl_core::model::values::left_out;
-use gpuctl_core::model::values::left_out::LeftOut;
+use gpuctl_core::model::facts::workload::{OwnerObject, QUEUED, WorkloadState};
+use gpuctl_core::model::values::omissions;
+use gpuctl_core::model::values::omissions::Omission;
 use gpuctl_core::model::values::units::MOST_PER_OWNER;
 
 #[derive(Deserialize)]
@@ -78,10 +78,12 @@ impl ObjectStatus<'_> {
     }
 
     /// Returns the outcome of a Job.
-    fn verdict(&self, kind: &str) -> Option<Standing> {
+    fn verdict(&self, kind: &str) -> Option<WorkloadState> {
         match kind {
-            "Job" if self.condition_that_holds("Complete").is_some() => Some(Standing::Completed),
-            "Job" if self.condition_that_holds("Failed").is_some() => Some(Standing::Failed),
+            "Job" if self.condition_that_holds("Complete").is_some() => {
+                Some(WorkloadState::Completed)
+            }
+            "Job" if self.condition_that_holds("Failed").is_some() => Some(WorkloadState::Failed),
             _ => None,
         }
     }
@@ -129,8 +131,8 @@ impl WireObject<'_> {
         let size = if desired == 0 { 1 } else { desired };
         let mut gpus = GpuCount(gpus_per_pod) * size;
         if gpus > GpuCount(MOST_PER_OWNER) || spec.template.spec.is_absurd() {
-            left_out::note(
-                LeftOut::AbsurdRequest,
+            omissions::note(
+                Omission::AbsurdRequest,
                 format!("{kind} {}/{}", metadata.namespace, metadata.name),
             );
             gpus = GpuCount::ZERO;

@@ -217,7 +217,8 @@ impl WritesApi<'_> {
             .await
             .err()?;
         let message = failure.to_string();
-        (RefusalCause::of(&message) == Some(RefusalCause::WebhookUnreachable)).then_some(message)
+        (RefusalCause::from_message(&message) == Some(RefusalCause::WebhookUnreachable))
+            .then_some(message)
     }
 
     /// Creates an object that the server does not store, such as a review; or, with `dry_run`, any

@@ -315,7 +315,7 @@ fn is_fixed(failure: &Failure) -> bool {
     let fixed = |text: &str| WORDS.iter().any(|word| text.contains(word));
     // Kueue's webhook reports it for the queue of a running job.
     let message = failure.to_string();
-    if RefusalCause::of(&message) == Some(RefusalCause::WebhookDenied)
+    if RefusalCause::from_message(&message) == Some(RefusalCause::WebhookDenied)
         && message.contains("field is immutable")
     {
         return true;

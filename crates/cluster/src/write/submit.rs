@@ -89,7 +89,7 @@ impl WritesApi<'_> {
         keep_partial: bool,
         progress: &RefCell<Progress>,
     ) -> Result<Submitted, PartialSubmission> {
-        let mut left_out = Vec::new();
+        let mut omissions = Vec::new();
         for object in rendered.objects.iter().filter(|object| !object.shared) {
             let root = rendered.objects.last() == Some(object);
             match self.put(object, rendered, run, progress).await {
@@ -98,10 +98,10 @@ impl WritesApi<'_> {
                     if is_optional(object) && tolerated(object, failure.clone()).is_ok() =>
                 {
                     progress.borrow_mut().unconfirmed = None;
-                    left_out.push(label(object));
+                    omissions.push(label(object));
                 }
                 Ok(live) if root => {
-                    let warnings = self.adopt(rendered, &live, &left_out).await;
+                    let warnings = self.adopt(rendered, &live, &omissions).await;
                     progress.take();
                     return Ok(Submitted {
                         owner: live,
@@ -231,11 +231,11 @@ impl WritesApi<'_> {
 
     /// Makes the owner own the other objects, so that deleting it in any way also deletes them.
     /// Kept claims get no owner. The job exists even if this fails, so a failure is only a warning.
-    async fn adopt(self, rendered: &Rendered, owner: &Value, left_out: &[String]) -> Vec<String> {
+    async fn adopt(self, rendered: &Rendered, owner: &Value, omissions: &[String]) -> Vec<String> {
         let mut warnings = Vec::new();
         for object in owned(rendered, owner)
             .into_iter()
-            .filter(|object| !left_out.contains(&label(object)))
+            .filter(|object| !omissions.contains(&label(object)))
         {
             let result = match is_fixed(&object) {
                 true => self.adopt_fixed(&object).await,

@@ -49,7 +49,7 @@ impl Problem {
 
     /// Sets the id of the check that found it.
     #[must_use]
-    pub fn of(self, id: &'static str) -> Self {
+    pub fn with_id(self, id: &'static str) -> Self {
         Self { id, ..self }
     }
 

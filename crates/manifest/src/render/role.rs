@@ -80,9 +80,9 @@ pub fn roles(set: &RoleSet<'_>) -> Vec<Value> {
         proxy,
         ..
     } = set;
-    let placed = rights.iter().map(|right| match (right.place, namespace) {
+    let placed = rights.iter().map(|right| match (right.scope, namespace) {
         (RightScope::Namespace, None) => Right {
-            place: RightScope::Cluster,
+            scope: RightScope::Cluster,
             ..*right
         },
         _ => *right,
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn bindings_of_different_subjects_do_not_replace_each_other() {
         let right = Right {
-            place: RightScope::Namespace,
+            scope: RightScope::Namespace,
             group: "batch",
             resource: "jobs",
             verb: "list",

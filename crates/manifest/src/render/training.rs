@@ -9,7 +9,7 @@ use super::pod::{RenderedTemplate, probe, template};
 use super::{Object, Refusal, Rendered, Target, overlay, queue, supervisor, topology};
 use crate::spec::JobDocument;
 use gpuctl_core::model::contract::labels::{JOB, KUEUE_TOPOLOGY, RETRIES, SUPERVISOR_HASH};
-use gpuctl_core::model::{Gang, GangWish};
+use gpuctl_core::model::{Gang, GangMode};
 
 pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Refusal> {
     let nodes = job.resources.node_count;
@@ -32,7 +32,7 @@ pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Ref
         root.body["spec"]["template"]["metadata"]["annotations"][KUEUE_TOPOLOGY] = key.into();
     }
     let mut warnings = template.warnings.clone();
-    if nodes == 1 && !matches!(job.training.gang, GangWish::Auto | GangWish::None) {
+    if nodes == 1 && !matches!(job.training.gang, GangMode::Auto | GangMode::None) {
         warnings.push("`job.gang` has no effect with one node".to_owned());
     }
     let placed_together = target

@@ -9,7 +9,7 @@ use super::service_document::{Autoscaling, Service};
 use super::site_share::SiteShare;
 use super::values::{EnvVariable, Priority, Restart};
 use gpuctl_core::error::Problems;
-use gpuctl_core::model::{GangWish, JobKind, QueueSystem};
+use gpuctl_core::model::{GangMode, JobKind, QueueSystem};
 
 /// The documents of a file without errors.
 #[derive(Debug)]
@@ -340,7 +340,7 @@ pub struct Training {
     /// Longest run time of the job.
     pub max_runtime: Option<Duration>,
     /// The requested gang scheduler.
-    pub gang: GangWish,
+    pub gang: GangMode,
     /// `rack`, `block`, or a node label whose equal values mean nearby nodes.
     pub topology: Option<Located<String>>,
     /// Time after which a partly placed gang releases its GPUs.
@@ -359,7 +359,7 @@ impl Default for Training {
             hang_timeout: None,
             checkpoint: None,
             max_runtime: None,
-            gang: GangWish::Auto,
+            gang: GangMode::Auto,
             topology: None,
             gang_timeout: None,
             keep_for: None,

@@ -198,8 +198,9 @@ impl Reader {
         }
         if !quantity::has_unit(&text.value) {
             let note = format!("write {}Gi for gibibytes", text.value);
-            self.problems
-                .push(Problem::error(node.at, format!("`{name}` needs a unit"), note).of("unit"));
+            self.problems.push(
+                Problem::error(node.at, format!("`{name}` needs a unit"), note).with_id("unit"),
+            );
             return None;
         }
         Some(text)

@@ -11,7 +11,7 @@ use super::{
 };
 use gpuctl_core::error::Problem;
 use gpuctl_core::model::contract::labels::POOL_LABEL;
-use gpuctl_core::model::{GangWish, JobKind, QueueSystem};
+use gpuctl_core::model::{GangMode, JobKind, QueueSystem};
 
 /// The fields of the `job:` block.
 struct Head {
@@ -139,7 +139,7 @@ fn fits_names(reader: &mut Reader, name: &Located<String>, kind: JobKind, node_c
         );
         reader.problems.push(
             Problem::error(name.at, message, "its pods' names get a suffix; shorten it")
-                .of("name-length"),
+                .with_id("name-length"),
         );
     }
 }
@@ -236,8 +236,8 @@ fn training(reader: &mut Reader, fields: &mut Fields<'_>) -> Training {
     let restart = restart::restart(reader, fields, retries);
     let gang = fields
         .take(reader, "gang")
-        .and_then(|node| reader.word(node, "gang", &GangWish::WORDS));
-    let gang = gang.map_or_else(GangWish::default, GangWish::of);
+        .and_then(|node| reader.word(node, "gang", &GangMode::WORDS));
+    let gang = gang.map_or_else(GangMode::default, GangMode::from_word);
     let topology = fields
         .take(reader, "topology")
         .and_then(|node| reader.text(node, "topology"))

@@ -231,7 +231,7 @@ fn version(reader: &mut Reader, root: &YamlNode) -> String {
                 "`version` is missing; assuming v0.1",
                 "write `version: v0.1`",
             )
-            .of("version"),
+            .with_id("version"),
         );
         return "v0.1".to_owned();
     };

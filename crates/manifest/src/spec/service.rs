@@ -191,7 +191,7 @@ pub(super) fn autoscaling(reader: &mut Reader, document: &mut Fields<'_>) -> Opt
                 format!("minReplicas {min} is more than maxReplicas {max}"),
                 "",
             )
-            .of("replica-range"),
+            .with_id("replica-range"),
         );
         return None;
     }

@@ -72,7 +72,7 @@ pub(super) fn workdirs(reader: &mut Reader, document: &mut Fields<'_>) -> Vec<Wo
                     format!("`{}` is mounted twice", workdir.path),
                     "keep one of them",
                 )
-                .of("duplicate-mount"),
+                .with_id("duplicate-mount"),
             );
         }
         found.push((item.at, workdir));

@@ -7,16 +7,16 @@ use super::judge::holds;
 use super::*;
 
 #[test]
-fn a_selector_gets_one_more_label() {
-    let one = |query: &str| Matchers::from_str("cluster=prod").unwrap().narrowed(query);
-    assert_eq!(one("up"), r#"up{cluster="prod"}"#);
-    assert_eq!(one("up{}"), r#"up{cluster="prod"}"#);
+fn selectors_get_the_cluster_label() {
+    let narrowed = |query: &str| Matchers::from_str("cluster=prod").unwrap().narrowed(query);
+    assert_eq!(narrowed("up"), r#"up{cluster="prod"}"#);
+    assert_eq!(narrowed("up{}"), r#"up{cluster="prod"}"#);
     assert_eq!(
-        one(r#"sum by (a, b) (rate(x{y="}",}[5m] offset 1ms)) > 1e3"#),
+        narrowed(r#"sum by (a, b) (rate(x{y="}",}[5m] offset 1ms)) > 1e3"#),
         r#"sum by (a, b) (rate(x{y="}",cluster="prod"}[5m] offset 1ms)) > 1e3"#
     );
     assert_eq!(
-        one("time() - timestamp(x)"),
+        narrowed("time() - timestamp(x)"),
         r#"time() - timestamp(x{cluster="prod"})"#
     );
     assert_eq!(Matchers::default().narrowed("up"), "up");
@@ -24,7 +24,7 @@ fn a_selector_gets_one_more_label() {
 
 proptest! {
     #[test]
-    fn selectors_in_any_place_are_narrowed(
+    fn matchers_are_added_to_every_selector(
         name in "[a-z_:][a-z0-9_:]{0,8}x",
         value in "[ -~]{0,12}",
         form in 0_usize..8,
@@ -48,7 +48,7 @@ proptest! {
 }
 
 #[test]
-fn matchers_are_read_as_people_write_them() {
+fn matchers_parse_common_notations() {
     for text in ["cluster=prod", "cluster = \"prod\"", "cluster=\"prod\""] {
         assert_eq!(
             text.parse::<Matchers>().unwrap().to_string(),

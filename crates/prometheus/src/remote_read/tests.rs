@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::encode::{frame, written};
+use crate::encode::{encode_chunk, frame};
 
 fn range() -> SampleRange {
     SampleRange {
@@ -14,7 +14,7 @@ fn range() -> SampleRange {
     }
 }
 
-fn told(labels: &[(&str, &str)], points: &[(i64, f64)]) -> Series {
+fn labelled_series(labels: &[(&str, &str)], points: &[(i64, f64)]) -> Series {
     let labels = labels
         .iter()
         .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
@@ -32,36 +32,42 @@ fn told(labels: &[(&str, &str)], points: &[(i64, f64)]) -> Series {
 }
 
 #[test]
-fn frames_are_put_together() {
+fn series_split_over_frames_are_joined() {
     let labels = [("__name__", "a"), ("cluster", "x")];
     let mut body = frame(
         &labels,
         &[
-            (1, written(&[(9_999, 1.0), (10_000, 2.0)])),
-            (1, written(&[(19_999, 3.0)])),
+            (1, encode_chunk(&[(9_999, 1.0), (10_000, 2.0)])),
+            (1, encode_chunk(&[(19_999, 3.0)])),
         ],
     );
-    body.extend(frame(&labels, &[(1, written(&[(20_000, 4.0)]))]));
+    body.extend(frame(&labels, &[(1, encode_chunk(&[(20_000, 4.0)]))]));
     body.extend(frame(
         &[("__name__", "b"), ("cluster", "x")],
-        &[(1, written(&[(5, 4.0)]))],
+        &[(1, encode_chunk(&[(5, 4.0)]))],
     ));
     let none = Labels::default();
-    let found = series(
+    let decoded = series(
         "application/x-streamed-protobuf; proto=x",
         &body,
         &range(),
         &none,
     )
     .unwrap();
-    assert_eq!(found, [told(&labels, &[(10_000, 2.0), (19_999, 3.0)])]);
+    assert_eq!(
+        decoded,
+        [labelled_series(&labels, &[(10_000, 2.0), (19_999, 3.0)])]
+    );
     let added: Labels = [("cluster".to_owned(), "x".to_owned())]
         .into_iter()
         .collect();
     let bare = series(CHUNKS, &body, &range(), &added).unwrap();
     assert_eq!(
         bare,
-        [told(&[("__name__", "a")], &[(10_000, 2.0), (19_999, 3.0)])]
+        [labelled_series(
+            &[("__name__", "a")],
+            &[(10_000, 2.0), (19_999, 3.0)]
+        )]
     );
     assert_eq!(series("text/html", &body, &range(), &none), None);
     assert_eq!(
@@ -69,13 +75,13 @@ fn frames_are_put_together() {
         None,
         "it breaks off"
     );
-    let histogram = frame(&labels, &[(2, written(&[(10_000, 2.0)]))]);
+    let histogram = frame(&labels, &[(2, encode_chunk(&[(10_000, 2.0)]))]);
     assert_eq!(series(CHUNKS, &histogram, &range(), &none), None);
     let twice = frame(
         &labels,
         &[
-            (1, written(&[(11_000, 1.0)])),
-            (1, written(&[(11_000, 1.0)])),
+            (1, encode_chunk(&[(11_000, 1.0)])),
+            (1, encode_chunk(&[(11_000, 1.0)])),
         ],
     );
     assert_eq!(
@@ -86,39 +92,39 @@ fn frames_are_put_together() {
 }
 
 #[test]
-fn a_store_is_trusted_that_answers_alike() {
+fn store_is_trusted_if_both_results_match() {
     let queried = [
-        told(&[("__name__", "a"), ("gpu", "0")], &[(1, 1.0)]),
-        told(&[("__name__", "a"), ("gpu", "1")], &[(1, f64::NAN)]),
+        labelled_series(&[("__name__", "a"), ("gpu", "0")], &[(1, 1.0)]),
+        labelled_series(&[("__name__", "a"), ("gpu", "1")], &[(1, f64::NAN)]),
     ];
     let with = |more: &[(&str, &str)], value: f64| {
-        let of = |gpu: &'static str, value: f64| {
-            told(
+        let series_of = |gpu: &'static str, value: f64| {
+            labelled_series(
                 &[&[("__name__", "a"), ("gpu", gpu)], more].concat(),
                 &[(1, value)],
             )
         };
-        [of("0", value), of("1", f64::NAN)]
+        [series_of("0", value), series_of("1", f64::NAN)]
     };
     let judged = |chunks: Option<&[Series]>| {
-        let trust = Trust::default();
+        let trust = ChunkTrust::default();
         for _ in 0..BEFORE_TRIAL {
-            assert!(matches!(trust.next(), Way::Query));
+            assert!(matches!(trust.next(), ReadMethod::Query));
         }
         assert!(
-            matches!(trust.next(), Way::Both) && matches!(trust.next(), Way::Query),
+            matches!(trust.next(), ReadMethod::Both) && matches!(trust.next(), ReadMethod::Query),
             "one is tried at a time"
         );
         trust.judge(&queried, chunks);
         match trust.next() {
-            Way::Chunks(added) => Some(
+            ReadMethod::Chunks(added) => Some(
                 added
                     .iter()
                     .map(|(name, value)| format!("{name}={value}"))
                     .collect::<Vec<_>>(),
             ),
-            Way::Query => None,
-            Way::Both => panic!("an answer tells something"),
+            ReadMethod::Query => None,
+            ReadMethod::Both => panic!("an answer tells something"),
         }
     };
     assert_eq!(judged(Some(&with(&[], 1.0))), Some(Vec::new()));
@@ -133,18 +139,21 @@ fn a_store_is_trusted_that_answers_alike() {
     let mut mixed = with(&[("cluster", "x")], 1.0);
     mixed[1] = with(&[("cluster", "z")], 1.0)[1].clone();
     assert_eq!(judged(Some(&mixed)), None, "each has another label");
-    let trust = Trust::default();
+    let trust = ChunkTrust::default();
     trust.judge(&[], Some(&[]));
-    assert!(matches!(trust.next(), Way::Both), "nothing tells nothing");
+    assert!(
+        matches!(trust.next(), ReadMethod::Both),
+        "nothing tells nothing"
+    );
 }
 
 proptest! {
     #[test]
-    fn no_answer_makes_it_fall(bytes in prop::collection::vec(any::<u8>(), 0..200), cut in 0_usize..60) {
+    fn arbitrary_answers_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), cut in 0_usize..60) {
         let _ = series(CHUNKS, &bytes, &range(), &Labels::default());
-        let mut whole = frame(&[("__name__", "a")], &[(1, written(&[(10_000, 2.0), (15_000, 3.0)]))]);
-        let place = cut.min(whole.len() - 1);
-        whole[place] ^= bytes.first().copied().unwrap_or(1);
-        let _ = series(CHUNKS, &whole, &range(), &Labels::default());
+        let mut frames = frame(&[("__name__", "a")], &[(1, encode_chunk(&[(10_000, 2.0), (15_000, 3.0)]))]);
+        let place = cut.min(frames.len() - 1);
+        frames[place] ^= bytes.first().copied().unwrap_or(1);
+        let _ = series(CHUNKS, &frames, &range(), &Labels::default());
     }
 }

@@ -9,7 +9,7 @@ use crate::TextStyle;
 use crate::format::chart::{ChartFrame, spark};
 use crate::format::coverage::percent;
 use crate::format::text::{age, clean, joined, or_dash};
-use gpuctl_core::model::facts::workload::Standing;
+use gpuctl_core::model::facts::workload::WorkloadState;
 use gpuctl_core::model::{Figures, NodeHealth, NodeUsage, Queue, Reading};
 
 #[derive(Clone, Debug)]
@@ -141,10 +141,10 @@ fn job_status(job: &JobLine) -> (String, Tint) {
     let tint = match job.standing {
         // The reason of a job that does not wait is the trouble of one of its pods.
         _ if job.reason.is_some() && !job.waits() => Tint::Bad,
-        Standing::Running => Tint::Good,
-        Standing::Pending => Tint::Waiting,
-        Standing::Failed => Tint::Bad,
-        Standing::Completed | Standing::Unknown => Tint::Dim,
+        WorkloadState::Running => Tint::Good,
+        WorkloadState::Pending => Tint::Waiting,
+        WorkloadState::Failed => Tint::Bad,
+        WorkloadState::Completed | WorkloadState::Unknown => Tint::Dim,
     };
     (status, tint)
 }
@@ -246,7 +246,7 @@ fn kind_of(node: &NodeUsage) -> String {
 }
 
 fn gpu_row(gpu: &Reading, order: Order, curve: &dyn Fn(&str) -> (String, Tint)) -> Row {
-    let figures = Figures::of(std::iter::once(gpu));
+    let figures = Figures::from_readings(std::iter::once(gpu));
     let holder = gpu.holders.first().cloned();
     // A fault is more important than the holder.
     let holder_text = match (&holder, gpu.held, &gpu.fault) {
@@ -335,7 +335,7 @@ fn type_rows(snapshot: &CockpitSnapshot) -> Vec<Row> {
             gpuctl_core::model::counting::inventory::total(nodes.iter().map(|node| node.gpus));
         let names: std::collections::BTreeSet<&str> =
             nodes.iter().map(|node| node.name()).collect();
-        let figures = Figures::of(
+        let figures = Figures::from_readings(
             snapshot
                 .gpus
                 .iter()

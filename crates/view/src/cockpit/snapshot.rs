@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use jiff::Timestamp;
 
 use crate::format::text::joined;
-use gpuctl_core::model::facts::workload::Standing;
+use gpuctl_core::model::facts::workload::WorkloadState;
 use gpuctl_core::model::{
     Consumers, Count, Figures, GpuCount, Inventory, NodeUsage, Percent, Point, Queue, Reading,
     Readings, UnixSeconds, Workload,
@@ -23,7 +23,7 @@ pub struct JobLine {
     pub namespace: String,
     pub kind: String,
     pub name: String,
-    pub standing: Standing,
+    pub standing: WorkloadState,
     /// Why it waits or fails: a reason of Kubernetes.
     pub reason: Option<String>,
     /// Held devices and slices.
@@ -47,7 +47,7 @@ impl JobLine {
     }
 
     pub(crate) fn waits(&self) -> bool {
-        self.standing == Standing::Pending
+        self.standing == WorkloadState::Pending
     }
 }
 
@@ -127,7 +127,7 @@ impl CockpitSnapshot {
             .iter()
             .map(|host| (host.name(), joined(&host.kinds())))
             .collect();
-        let cluster_figures = Figures::of(readings.devices.iter());
+        let cluster_figures = Figures::from_readings(readings.devices.iter());
         let labels: Option<HashMap<(&str, &str), Option<&str>>> = consumers.map(|consumers| {
             consumers
                 .with_devices
@@ -225,7 +225,7 @@ fn line(
         namespace: workload.top.namespace.clone(),
         kind: workload.top.kind.clone(),
         name: workload.top.name.clone(),
-        standing: workload.standing,
+        standing: workload.state,
         reason: workload
             .trouble()
             .or(workload.top.resting)

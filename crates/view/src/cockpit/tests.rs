@@ -13,7 +13,7 @@ use super::snapshot::JobLine;
 use super::{Cockpit, CockpitAction, CockpitSnapshot, Curves, Pane, Tab, draw};
 use crate::TextStyle;
 use crate::workloads::top::TopOrder;
-use gpuctl_core::model::facts::workload::Standing;
+use gpuctl_core::model::facts::workload::WorkloadState;
 use gpuctl_core::model::{
     Count, Figures, GpuCount, Mebibytes, Node, NodeDetails, NodeHealth, NodeUsage, Percent, Point,
     Queue, QueueSystem, Reading, Watts,
@@ -48,7 +48,7 @@ fn reading(
 fn job(
     namespace: &str,
     name: &str,
-    standing: Standing,
+    standing: WorkloadState,
     (held, requested): (u64, u64),
     gpus: &[Reading],
     since: i64,
@@ -62,7 +62,7 @@ fn job(
         kind: "Job".into(),
         name: name.into(),
         standing,
-        reason: (standing == Standing::Pending).then(|| "Queued".to_owned()),
+        reason: (standing == WorkloadState::Pending).then(|| "Queued".to_owned()),
         held: GpuCount(held),
         requested: GpuCount(requested),
         types: if held > 0 {
@@ -70,7 +70,7 @@ fn job(
         } else {
             String::new()
         },
-        figures: Figures::of(job_gpus.iter().copied()),
+        figures: Figures::from_readings(job_gpus.iter().copied()),
         since: Timestamp::from_second(NOW - since).ok(),
         is_ours: (namespace != "lab").then_some(true).or(Some(false)),
         pods: job_gpus
@@ -130,7 +130,7 @@ fn snapshot() -> CockpitSnapshot {
                 .collect(),
         ),
     };
-    let cluster_figures = Figures::of(gpus.iter());
+    let cluster_figures = Figures::from_readings(gpus.iter());
     CockpitSnapshot {
         at: Timestamp::from_second(NOW).unwrap(),
         count: Count {
@@ -140,9 +140,30 @@ fn snapshot() -> CockpitSnapshot {
         utilization: cluster_figures.utilization,
         sampled: cluster_figures.sampled,
         jobs: vec![
-            job("team-a", "bert", Standing::Running, (4, 4), &gpus, 1020),
-            job("lab", "notebook", Standing::Running, (2, 2), &gpus, 200_000),
-            job("team-b", "llama", Standing::Pending, (0, 16), &gpus, 720),
+            job(
+                "team-a",
+                "bert",
+                WorkloadState::Running,
+                (4, 4),
+                &gpus,
+                1020,
+            ),
+            job(
+                "lab",
+                "notebook",
+                WorkloadState::Running,
+                (2, 2),
+                &gpus,
+                200_000,
+            ),
+            job(
+                "team-b",
+                "llama",
+                WorkloadState::Pending,
+                (0, 16),
+                &gpus,
+                720,
+            ),
         ],
         nodes: vec![node("gpu-a-01", 4), node("gpu-a-02", 2)],
         gpus,
@@ -453,7 +474,7 @@ fn curves_of_nodes_and_jobs_are_means_of_their_gpus() {
                 value,
             })
             .collect();
-        Trace::made(
+        Trace::from_curves(
             node,
             index,
             "NVIDIA A100",

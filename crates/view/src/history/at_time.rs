@@ -132,7 +132,7 @@ pub struct DeviceAt {
 pub fn nodes(then: &PointInTime<'_>) -> ListAt<NodeAt> {
     let held = then.held();
     let node = |name: &String| {
-        let total = then.ledger.of_nodes.get(name).copied().unwrap_or(0);
+        let total = then.ledger.node_capacities.get(name).copied().unwrap_or(0);
         let on_node: Option<Vec<usize>> = held.as_ref().map(|held| {
             held.iter()
                 .copied()
@@ -160,9 +160,9 @@ pub fn nodes(then: &PointInTime<'_>) -> ListAt<NodeAt> {
     };
     let names: BTreeSet<&String> = then
         .ledger
-        .of_nodes
+        .node_capacities
         .keys()
-        .chain(then.ledger.parts_of_nodes.keys())
+        .chain(then.ledger.node_part_capacities.keys())
         .collect();
     ListAt::new(then.time, names.into_iter().map(node).collect())
 }
@@ -174,7 +174,7 @@ fn node_slices(
     held: Option<&[usize]>,
 ) -> BTreeMap<String, Count> {
     let units_held = held.map(|held| slices(&then.parts(held)));
-    let node_parts = then.ledger.parts_of_nodes.get(node);
+    let node_parts = then.ledger.node_part_capacities.get(node);
     let names: BTreeSet<&String> = node_parts
         .into_iter()
         .flat_map(BTreeMap::keys)
@@ -210,7 +210,7 @@ pub fn jobs(then: &PointInTime<'_>) -> ListAt<JobAt> {
     let mut tops: BTreeMap<&TopOwner, Vec<usize>> = BTreeMap::new();
     for (index, tenure) in then
         .ledger
-        .tenures
+        .allocations
         .iter()
         .enumerate()
         .filter(|(_, tenure)| tenure.requested[slot])
@@ -261,7 +261,7 @@ pub fn jobs(then: &PointInTime<'_>) -> ListAt<JobAt> {
 /// Finds the holders of a device at that time; `None` when the node had no such device.
 pub fn device(then: &PointInTime<'_>, node: &str, index: u32) -> Option<DeviceAt> {
     let held = then.held()?;
-    let total = *then.ledger.of_nodes.get(node)?;
+    let total = *then.ledger.node_capacities.get(node)?;
     let device_index = then
         .usage
         .devices

@@ -14,7 +14,7 @@ use super::utilization::{GroupUtilization, Utilization};
 use crate::format::coverage::rounded;
 use crate::format::parts::PartItem;
 use gpuctl_core::model::{Mebibytes, Percent};
-use gpuctl_core::stats::history::hourly::{OfWorkload, Sum};
+use gpuctl_core::stats::history::hourly::{Sum, WorkloadSum};
 
 /// The hour of a row.
 #[derive(Clone, Debug)]
@@ -330,8 +330,8 @@ pub fn dimension_row(hour: &Hour<'_>, dimension: [&str; 3], sum: &Sum) -> Hourly
     })
 }
 
-pub fn workload_row(hour: &Hour<'_>, workload: &OfWorkload) -> HourlyRow {
-    let OfWorkload {
+pub fn workload_row(hour: &Hour<'_>, workload: &WorkloadSum) -> HourlyRow {
+    let WorkloadSum {
         top,
         sum,
         memory_used,

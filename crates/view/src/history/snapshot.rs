@@ -46,7 +46,7 @@ impl PointInTime<'_> {
         // before.
         let slot = self.ledger.slot_of(self.time.as_millisecond() - 1)?;
         let observed = (0..=slot).rev().find(|slot| self.ledger.observed[*slot])?;
-        let start = self.ledger.stretch.start
+        let start = self.ledger.span.start
             + i64::try_from(observed)
                 .unwrap_or(i64::MAX)
                 .saturating_mul(self.ledger.slot);
@@ -68,14 +68,14 @@ impl PointInTime<'_> {
     pub(crate) fn held(&self) -> Option<Vec<usize>> {
         let slot = self.slot()?;
         Some(
-            (0..self.ledger.tenures.len())
-                .filter(|index| self.ledger.tenures[*index].held[slot])
+            (0..self.ledger.allocations.len())
+                .filter(|index| self.ledger.allocations[*index].held[slot])
                 .collect(),
         )
     }
 
     pub(crate) fn tenure(&self, index: usize) -> &Allocation {
-        &self.ledger.tenures[index]
+        &self.ledger.allocations[index]
     }
 
     /// Sums the parts of devices of these allocations by name.
@@ -131,14 +131,13 @@ impl PointInTime<'_> {
     /// Mean utilization of the five-minute window before, over the whole devices of these
     /// allocations.
     pub(crate) fn utilization(&self, held: &[usize]) -> Option<Percent> {
-        let window =
-            (self.time.as_millisecond() - 1 - self.ledger.stretch.start).div_euclid(WINDOW);
+        let window = (self.time.as_millisecond() - 1 - self.ledger.span.start).div_euclid(WINDOW);
         let measured = held
             .iter()
             .copied()
             .filter(|index| self.tenure(*index).part.is_none())
             .collect();
-        windows(self.ledger.stretch, self.usage.runs_of(&measured))
+        windows(self.ledger.span, self.usage.runs_of(&measured))
             .get(&window)
             .copied()
     }

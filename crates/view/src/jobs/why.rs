@@ -186,7 +186,7 @@ fn cause_item(cause: &Cause) -> CauseItem {
             .evidence
             .iter()
             .map(|evidence| EvidenceItem {
-                what: clip(&evidence.what),
+                what: clip(&evidence.text),
                 seen_in: evidence.seen_in,
                 at: evidence.at,
             })
@@ -285,7 +285,7 @@ fn cause_text(cause: &Cause, skipped: usize, style: TextStyle, now: Timestamp) -
         let source = evidence.at.map_or(String::new(), |time| {
             format!(" ({} ago, {})", age(Some(time), now), evidence.seen_in)
         });
-        text.push_str(&line(4, &format!("{}{source}", evidence.what), style));
+        text.push_str(&line(4, &format!("{}{source}", evidence.text), style));
     }
     for holder in &cause.holders {
         text.push_str(&line(4, &holder_text(holder, now), style));

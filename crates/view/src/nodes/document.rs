@@ -83,7 +83,7 @@ impl From<&NodeUsage> for NodeItem {
     fn from(host: &NodeUsage) -> Self {
         Self {
             node_name: host.name().to_owned(),
-            status: host.health.known(),
+            status: host.health.known_word(),
             reason: host.reason.clone(),
             gpu_total: host.gpus.total,
             gpu_used: host.gpus.used,

@@ -143,7 +143,7 @@ pub fn document(host: &NodeUsage) -> NodeDocument {
     };
     NodeDocument {
         node_name: node.name.clone(),
-        status: host.health.known(),
+        status: host.health.known_word(),
         reason: host.reason.clone(),
         k8s_status: KubernetesStatus {
             conditions: host.details.conditions.iter().map(condition).collect(),

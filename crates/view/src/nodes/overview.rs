@@ -128,7 +128,7 @@ pub fn document(cluster: &OverviewSource<'_>) -> Overview {
     };
     let gpus = cluster.inventory.gpus();
     let held: Vec<_> = hosts.iter().flat_map(|host| host.held_devices()).collect();
-    let figures = Figures::of(held.iter().copied());
+    let figures = Figures::from_readings(held.iter().copied());
     let waiting = cluster.consumers.map(waiting);
     Overview {
         total_nodes: hosts.len(),
@@ -180,7 +180,7 @@ fn storage_stat(storage: Option<ClusterStorage>) -> StorageStat {
         used_capacity: storage.map(|storage| bytes(storage.used)),
         available_capacity: storage.map(|storage| bytes(storage.total - storage.used)),
         utilization_rate: storage
-            .and_then(|storage| Percent::of_whole(storage.used, storage.total))
+            .and_then(|storage| Percent::from_ratio(storage.used, storage.total))
             .map(rate),
         source: storage.map(|storage| storage.source),
     }

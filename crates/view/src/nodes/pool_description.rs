@@ -189,7 +189,7 @@ fn job_table(pool: &PoolUse, style: TextStyle) -> String {
         table.row(vec![
             format!("{}/{}", job.namespace, job.name).into(),
             job.kind.word().into(),
-            State::of(job).to_string().into(),
+            State::from_job(job).to_string().into(),
             job.gpus().to_string().into(),
             job.user.clone().unwrap_or_default().into(),
         ]);

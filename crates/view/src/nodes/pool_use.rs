@@ -54,7 +54,7 @@ impl PoolUse {
             .iter()
             .flat_map(NodeUsage::held_devices)
             .collect();
-        Figures::of(held.into_iter())
+        Figures::from_readings(held.into_iter())
     }
 
     pub(super) fn slices(&self) -> BTreeMap<String, Count> {
@@ -100,6 +100,6 @@ impl PoolUse {
         ]
         .into_iter()
         .find(|health| any(*health))?
-        .known()
+        .known_word()
     }
 }

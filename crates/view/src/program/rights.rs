@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use gpuctl_core::model::contract::rights::{Need, Right, Task, said};
+use gpuctl_core::model::contract::rights::{Need, Right, Task, descriptions};
 
 use crate::format::table::{Cell, Table, left};
 use crate::format::text::{clean, count, wrapped};
@@ -93,7 +93,7 @@ pub fn checked(
             .filter(|right| !may(here, right))
             .map(Right::text)
             .collect(),
-        said: said(needed.iter().filter(|right| !may(here, right))),
+        said: descriptions(needed.iter().filter(|right| !may(here, right))),
         missing_for,
         without: unavailable.into_iter().collect(),
     }

@@ -65,7 +65,7 @@ pub fn names(quotas: &[QuotaUse]) -> Vec<String> {
 fn percent(quota: &QuotaUse, key: &str) -> Option<Percent> {
     let hard = quantity::milli(quota.hard.get(key)?)?;
     let used = quantity::milli(quota.used.get(key)?)?;
-    Percent::of_whole(used as f64, hard as f64)
+    Percent::from_ratio(used as f64, hard as f64)
 }
 
 /// The highest use among the limits, in thousandths of the limit; `None` when nothing is counted

@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use gpuctl_core::model::contract::rights;
 use gpuctl_core::model::contract::rights::Task;
 use gpuctl_core::model::facts::work_pod::{PodSums, WorkPod};
-use gpuctl_core::model::facts::workload::{OwnerObject, Standing};
+use gpuctl_core::model::facts::workload::{OwnerObject, WorkloadState};
 use gpuctl_core::model::{
     Count, Event, Figures, GpuCount, Job, JobKind, Mebibytes, Node, NodeDetails, NodeHealth,
     NodeUsage, Percent, PoolDefinition, Preemption, Queue, QueueSystem, QuotaUse, Reading, State,
@@ -109,7 +109,7 @@ fn node(name: &str, used: Option<u64>, health: NodeHealth) -> NodeUsage {
     }
 }
 
-fn workload(kind: &str, name: &str, standing: Standing, held: u64) -> Workload {
+fn workload(kind: &str, name: &str, standing: WorkloadState, held: u64) -> Workload {
     Workload {
         top: OwnerObject {
             kind: kind.to_owned(),
@@ -120,14 +120,14 @@ fn workload(kind: &str, name: &str, standing: Standing, held: u64) -> Workload {
         },
         // A waiting workload has no start time.
         pods: Vec::new(),
-        sums: PodSums::of([&WorkPod {
+        sums: PodSums::from_pods([&WorkPod {
             started_at: "2026-01-31T09:00:00Z"
                 .parse()
                 .ok()
-                .filter(|_| standing == Standing::Running),
+                .filter(|_| standing == WorkloadState::Running),
             ..WorkPod::default()
         }]),
-        standing,
+        state: standing,
         requested: GpuCount(16),
         held: [("NVIDIA-A100-SXM4-80GB".to_owned(), held)]
             .into_iter()
@@ -148,7 +148,7 @@ fn jobs_fit() {
     .map(|(name, kind, gpus, progress)| {
         let job = job(name, kind, gpus);
         JobRow {
-            state: State::of(&job),
+            state: State::from_job(&job),
             job,
             progress,
             figures: Some(figures(93.4)),
@@ -307,11 +307,16 @@ fn preemptions_fit() {
 #[test]
 fn workloads_fit() {
     let workloads = [
-        workload("PyTorchJob", "llama3-70b-pretrain", Standing::Running, 16),
+        workload(
+            "PyTorchJob",
+            "llama3-70b-pretrain",
+            WorkloadState::Running,
+            16,
+        ),
         workload(
             "Deployment",
             "a-service-with-quite-a-long-name",
-            Standing::Pending,
+            WorkloadState::Pending,
             0,
         ),
     ];

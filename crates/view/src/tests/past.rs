@@ -17,16 +17,16 @@ use gpuctl_core::model::values::units::UnitValue;
 use gpuctl_core::model::{GpuCount, Point, Series};
 use gpuctl_core::stats::history::allocations::{Allocation, AllocationHistory};
 use gpuctl_core::stats::history::gpu_hours::GpuHours;
-use gpuctl_core::stats::history::hourly::{OfWorkload, Sum, ValueSummary};
+use gpuctl_core::stats::history::hourly::{Sum, ValueSummary, WorkloadSum};
 use gpuctl_core::stats::history::job_time::JobSum;
-use gpuctl_core::stats::history::slots::Stretch;
+use gpuctl_core::stats::history::slots::TimeSpan;
 use gpuctl_core::stats::history::top_owner::TopOwner;
 use gpuctl_core::stats::history::usage::{NodeNames, Usage};
 
 #[test]
 fn hourly_rows_fit() {
     fn summary<U: UnitValue>() -> Option<ValueSummary<U>> {
-        let [mean, max, min, p50, p95] = [91.25, 97.0, 80.5, 92.0, 96.5].map(U::of);
+        let [mean, max, min, p50, p95] = [91.25, 97.0, 80.5, 92.0, 96.5].map(U::from_value);
         Some(ValueSummary {
             count: 12,
             mean,
@@ -56,7 +56,7 @@ fn hourly_rows_fit() {
         partial: true,
         ..hour.clone()
     };
-    let workload = OfWorkload {
+    let workload = WorkloadSum {
         top: TopOwner {
             namespace: "ml-research".to_owned(),
             kind: "Job".to_owned(),
@@ -135,7 +135,7 @@ fn an_hour_of_the_past() -> (AllocationHistory, Usage) {
     };
     let start = now().as_millisecond() - 3_600_000;
     let ledger = AllocationHistory {
-        stretch: Stretch {
+        span: TimeSpan {
             start,
             end: start + 3_600_000,
         },
@@ -143,10 +143,10 @@ fn an_hour_of_the_past() -> (AllocationHistory, Usage) {
         observed: vec![true; 60],
         capacity: Some(16),
         capacities: vec![Some(16); 60],
-        of_nodes: [("gpu-a-01".to_owned(), 8), ("gpu-a-02".to_owned(), 8)].into(),
+        node_capacities: [("gpu-a-01".to_owned(), 8), ("gpu-a-02".to_owned(), 8)].into(),
         part_capacities: BTreeMap::new(),
-        parts_of_nodes: BTreeMap::new(),
-        tenures: vec![
+        node_part_capacities: BTreeMap::new(),
+        allocations: vec![
             tenure("qwen2-7b-sft", "gpu-a-01", 4, true),
             tenure("llama3-70b-pretrain", "", 16, false),
         ],
@@ -171,7 +171,7 @@ fn an_hour_of_the_past() -> (AllocationHistory, Usage) {
             .collect();
         Series { labels, points }
     };
-    let usage = Usage::of(
+    let usage = Usage::new(
         (0..4).map(series).collect(),
         &ledger,
         &NodeNames::default(),
@@ -208,7 +208,7 @@ fn lists_of_the_past_fit() {
 #[test]
 fn reports_fit() {
     let (ledger, usage) = an_hour_of_the_past();
-    let account = GpuHours::of(&ledger, &usage, |_| true);
+    let account = GpuHours::new(&ledger, &usage, |_| true);
     let group = |name: Option<&str>| Group {
         name: name.map(ToOwned::to_owned),
         quota: name.map(|_| 32.0),

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use gpuctl_core::model::facts::workload::Standing;
+use gpuctl_core::model::facts::workload::WorkloadState;
 use gpuctl_core::model::{GpuCount, Workload};
 
 use super::consumers::ConsumerRow;
@@ -68,12 +68,12 @@ pub fn document(row: &ConsumerRow<'_>) -> WorkloadDocument {
         gpu_utilization: figures.and_then(|figures| figures.utilization).map(rate),
         gpu_sampled: figures.map(|figures| figures.sampled),
         memory_usage: figures.as_ref().and_then(coverage::memory_of),
-        status: workload.standing.word(),
-        status_color: workload.standing.color(),
+        status: workload.state.word(),
+        status_color: workload.state.color(),
         reason: workload
             .top
             .resting
-            .filter(|_| workload.standing == Standing::Pending),
+            .filter(|_| workload.state == WorkloadState::Pending),
         pods: workload
             .pods
             .iter()
@@ -115,7 +115,7 @@ fn heading(workload: &Workload, style: TextStyle) -> String {
     let top = &workload.top;
     let status = match workload.trouble() {
         Some(problem) => paint(&clean(problem), Some(colored::Color::Red), style),
-        None => paint(workload.standing.word(), color(workload.standing), style),
+        None => paint(workload.state.word(), color(workload.state), style),
     };
     let resting = top
         .resting

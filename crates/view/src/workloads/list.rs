@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use gpuctl_core::model::facts::workload::Standing;
+use gpuctl_core::model::facts::workload::WorkloadState;
 use gpuctl_core::model::{GpuCount, Workload};
 
 use crate::format::table::{Cell, Table, left, right};
@@ -65,12 +65,12 @@ pub fn list(workloads: &[&Workload], total: usize) -> WorkloadList {
         gpu_allocation: workload.held.clone(),
         gpu_slices: workload.slices.clone(),
         gpu_requested: workload.requested,
-        status: workload.standing.word(),
-        status_color: workload.standing.color(),
+        status: workload.state.word(),
+        status_color: workload.state.color(),
         reason: workload
             .top
             .resting
-            .filter(|_| workload.standing == Standing::Pending),
+            .filter(|_| workload.state == WorkloadState::Pending),
         start_at: workload.started_at().map(Timestamp::as_second),
         end_at: end(workload),
         source: SOURCE,
@@ -89,16 +89,16 @@ pub(super) const SOURCE: &str = "k8s";
 pub(super) fn status_cell(workload: &Workload) -> Cell {
     match workload.trouble() {
         Some(problem) => Cell::colored(problem, Some(colored::Color::Red)),
-        None => Cell::colored(workload.standing.word(), color(workload.standing)),
+        None => Cell::colored(workload.state.word(), color(workload.state)),
     }
 }
 
-pub(super) fn color(standing: Standing) -> Option<colored::Color> {
+pub(super) fn color(standing: WorkloadState) -> Option<colored::Color> {
     match standing {
-        Standing::Running => Some(colored::Color::Green),
-        Standing::Failed => Some(colored::Color::Red),
-        Standing::Pending => Some(colored::Color::Yellow),
-        Standing::Completed | Standing::Unknown => Some(colored::Color::BrightBlack),
+        WorkloadState::Running => Some(colored::Color::Green),
+        WorkloadState::Failed => Some(colored::Color::Red),
+        WorkloadState::Pending => Some(colored::Color::Yellow),
+        WorkloadState::Completed | WorkloadState::Unknown => Some(colored::Color::BrightBlack),
     }
 }
 

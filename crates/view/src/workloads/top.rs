@@ -51,7 +51,7 @@ pub fn of_gpu(reading: &Reading) -> TopLine {
         about: holder.unwrap_or_else(|| "-".to_owned()),
         held: reading.held.map(u64::from),
         total: 1,
-        figures: Figures::of(std::iter::once(reading)),
+        figures: Figures::from_readings(std::iter::once(reading)),
     }
 }
 

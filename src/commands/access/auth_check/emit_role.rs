@@ -14,7 +14,7 @@ use gpuctl_cluster::{Connection, PrometheusService};
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::contract::labels::HOME;
 use gpuctl_core::model::contract::rights::{
-    Need, PROXY, Person, Right, RightScope, Task, service_list,
+    Need, PROXY, Right, RightScope, Task, UserRole, service_list,
 };
 use gpuctl_manifest::render::{BindingSubject, ProxyGrant, RoleSet, SubjectKind, dns_name, roles};
 use gpuctl_view::format::objects::ObjectList;
@@ -38,7 +38,7 @@ pub(super) async fn print(
         )));
     }
     let connection = context.connect().await?;
-    let namespace = (!context.all_namespaces && person != Some(Person::Operator))
+    let namespace = (!context.all_namespaces && person != Some(UserRole::Operator))
         .then_some(connection.namespace.as_str());
     let (mut rights, mut remarks) = rights(tasks.as_deref(), extent);
     let proxy = match rights.remove(&PROXY) {
@@ -101,12 +101,12 @@ fn commented_yaml(remarks: &[String], objects: &[Value]) -> String {
     format!("{comments}{documents}")
 }
 
-fn person(extent: RoleExtent) -> Option<Person> {
+fn person(extent: RoleExtent) -> Option<UserRole> {
     match extent {
         RoleExtent::Minimal | RoleExtent::Full => None,
-        RoleExtent::Viewer => Some(Person::Viewer),
-        RoleExtent::Researcher => Some(Person::Researcher),
-        RoleExtent::Operator => Some(Person::Operator),
+        RoleExtent::Viewer => Some(UserRole::Viewer),
+        RoleExtent::Researcher => Some(UserRole::Researcher),
+        RoleExtent::Operator => Some(UserRole::Operator),
     }
 }
 
@@ -123,12 +123,12 @@ fn role_name(tasks: Option<&[&Task]>, extent: RoleExtent, namespace: Option<&str
     let mut name = "gpuctl".to_owned();
     for part in [
         commands.as_deref(),
-        person(extent).map(Person::word),
+        person(extent).map(UserRole::word),
         (extent == RoleExtent::Full).then_some("full"),
     ] {
         name = part.map_or(name.clone(), |part| format!("{name}-{part}"));
     }
-    if namespace.is_none() && person(extent) != Some(Person::Operator) {
+    if namespace.is_none() && person(extent) != Some(UserRole::Operator) {
         name.push_str("-everywhere");
     }
     dns_name(&name)
@@ -147,7 +147,7 @@ fn remarks(tasks: &[&Task], rights: &BTreeSet<Right>) -> Vec<String> {
             .any(|right| rights.contains(&right) && !always_needed.contains(&right))
         {
             let separator = if rule.group.is_empty() { "" } else { "." };
-            let scope = if rule.place == RightScope::Namespace {
+            let scope = if rule.scope == RightScope::Namespace {
                 ""
             } else {
                 " outside of the namespace"
@@ -279,11 +279,11 @@ fn check_home_rights(
     remarks: &mut Vec<String>,
     context: &Context,
 ) {
-    if exists || !rights.iter().any(|right| right.place == RightScope::Home) {
+    if exists || !rights.iter().any(|right| right.scope == RightScope::Home) {
         return;
     }
     let writes = rights.iter().any(|right| {
-        right.place == RightScope::Home && !matches!(right.verb, "get" | "list" | "watch")
+        right.scope == RightScope::Home && !matches!(right.verb, "get" | "list" | "watch")
     });
     if writes {
         let message = format!(
@@ -292,7 +292,7 @@ fn check_home_rights(
         remarks.push(message.clone());
         context.terminal.warn(&message);
     } else {
-        rights.retain(|right| right.place != RightScope::Home);
+        rights.retain(|right| right.scope != RightScope::Home);
     }
 }
 

@@ -291,7 +291,7 @@ async fn read_pool_room(connection: &Connection, pool: &str) -> Result<PoolRoom,
         selection
             .jobs
             .iter()
-            .filter(|job| !State::of(job).status.is_final())
+            .filter(|job| !State::from_job(job).status.is_final())
             .count()
     });
     let sees_all_jobs = jobs

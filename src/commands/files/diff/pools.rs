@@ -9,14 +9,14 @@ use crate::deploy::pool_plan::{self, PoolPlan};
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::{Error, ErrorKind};
 use gpuctl_core::model::contract::labels::POOL_LABEL;
-use gpuctl_core::model::{Noted, PoolDefinition};
+use gpuctl_core::model::{LabelNote, PoolDefinition};
 use gpuctl_manifest::spec::Pool;
 use gpuctl_view::files::changes::Difference;
 
 type LabelsByNode = BTreeMap<String, BTreeMap<String, String>>;
 
 fn labels_by_node(pool: &PoolDefinition) -> LabelsByNode {
-    let values = |labels: &BTreeMap<String, Noted>| {
+    let values = |labels: &BTreeMap<String, LabelNote>| {
         labels
             .iter()
             .map(|(key, noted)| (key.clone(), noted.value.clone()))
@@ -80,7 +80,7 @@ pub(super) async fn diff_pool(
         let desired_document = pool_document(&plan.desired, labels_by_node(&plan.desired));
         return Ok(Some(Difference::new("", &name, &desired_document)));
     };
-    let desired = stored.changed_to(&plan.desired);
+    let desired = stored.updated_to(&plan.desired);
     // The labels recorded for a node may differ from its actual labels. Compare with the actual
     // ones.
     let mut live = labels_by_node(&stored);

@@ -26,7 +26,7 @@ impl GroupBy {
     pub(super) fn exported_key(&self) -> String {
         match self {
             Self::Namespace => String::new(),
-            Self::Label(_, key) | Self::Annotation(_, key) => kube_state::written(key),
+            Self::Label(_, key) | Self::Annotation(_, key) => kube_state::label_key(key),
         }
     }
 
@@ -76,7 +76,7 @@ impl<'a> Grouping<'a> {
     fn groups(&self, history: &AllocationHistory) -> BTreeMap<GroupValues, AllocationGroup> {
         let mut groups: BTreeMap<GroupValues, AllocationGroup> = BTreeMap::new();
         for (index, allocation) in history
-            .tenures
+            .allocations
             .iter()
             .enumerate()
             .filter(|(_, allocation)| self.includes(allocation))
@@ -166,7 +166,7 @@ pub(super) async fn gather(
         bar.inc(1);
         let usage_of_group = |(group, members): (GroupValues, AllocationGroup)| HourUsage {
             group,
-            account: GpuHours::of_group(&history, &usage, &members),
+            account: GpuHours::for_group(&history, &usage, &members),
             serving: servers.hours_of(&history, &members),
         };
         let usages: Vec<HourUsage> = grouping
@@ -181,7 +181,7 @@ pub(super) async fn gather(
     let mut jobs = JobTimes::new(args.checkpoint.map_or(0.0, |span| span.as_secs_f64()));
     while let Some(result) = results.next().await {
         let (usages, history) = result?;
-        totals.add_hour(usages, history.looks() != 0);
+        totals.add_hour(usages, history.observed_slots() != 0);
         jobs.add(&history, |allocation| {
             grouping
                 .includes(allocation)

@@ -138,7 +138,8 @@ pub(super) fn command_error(end: SessionEnd, message: String, path: &str) -> Err
             message
         }),
         SessionEnd::Refused(message)
-            if ContainerComplaint::of_runtime(&message) == Some(ContainerComplaint::NoProgram) =>
+            if ContainerComplaint::from_runtime_message(&message)
+                == Some(ContainerComplaint::NoProgram) =>
         {
             to_error(message).hint("the image has no `tar`: gpuctl exec JOB -- cat FILE > FILE")
         }

@@ -50,7 +50,8 @@ impl TarContainer<'_> {
             // tar reports a file that was written to during the copy, as checkpoints and logs often
             // are. GNU tar then exits with 1.
             (SessionEnd::Exit(1), Ok(staged))
-                if ContainerComplaint::of_tar(&message) == Some(ContainerComplaint::Changed) =>
+                if ContainerComplaint::from_tar_output(&message)
+                    == Some(ContainerComplaint::Changed) =>
             {
                 self.context
                     .terminal
@@ -115,7 +116,8 @@ fn download_error(
     unpack_error: Option<io::Error>,
     message: String,
 ) -> Error {
-    let has_no_file = ContainerComplaint::of_tar(&message) == Some(ContainerComplaint::NoFile);
+    let has_no_file =
+        ContainerComplaint::from_tar_output(&message) == Some(ContainerComplaint::NoFile);
     match (end, unpack_error) {
         (_, Some(error))
             if !matches!(

@@ -145,7 +145,8 @@ impl TarContainer<'_> {
         match (end?, message(&stderr)) {
             (SessionEnd::Exit(0), _) => {}
             (SessionEnd::Exit(_), message)
-                if ContainerComplaint::of_tar(&message) == Some(ContainerComplaint::NoFile) =>
+                if ContainerComplaint::from_tar_output(&message)
+                    == Some(ContainerComplaint::NoFile) =>
             {
                 return Err(no_file_in_job(path).cause(message));
             }

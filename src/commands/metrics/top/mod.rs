@@ -76,7 +76,7 @@ async fn lines(
     };
     let (reading, objects) = join(reading, objects).await;
     let (reading, (mut snapshot, owners)) = (reading?, objects?);
-    let facts = ApiFacts::of(&snapshot.inventory, snapshot.consumers.as_ref());
+    let facts = ApiFacts::from_inventory(&snapshot.inventory, snapshot.consumers.as_ref());
     let readings = devices::read(&reading, &snapshot.inventory, &facts);
     snapshot.inventory.measure(&readings);
     let mut lines: Vec<TopLine> = match (view, owners) {

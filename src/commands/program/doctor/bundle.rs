@@ -114,7 +114,7 @@ async fn find_store<'c>(
     };
     let prometheus = match clusters {
         StoreClusters::One => candidate,
-        StoreClusters::Proven(matchers) => candidate.narrowed_to(matchers),
+        StoreClusters::Proven(matchers) => candidate.with_matchers(matchers),
         StoreClusters::Unclear { label, values } => {
             bundle.unclear = Some((label.to_owned(), values));
             candidate

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::transport::decode::WirePod;
-use gpuctl_core::model::values::left_out;
+use gpuctl_core::model::values::omissions;
 
 use super::{Page, PageLimits, next_size};
 
@@ -30,7 +30,7 @@ fn an_object_that_cannot_be_decoded_hides_no_other() {
         ["a", "c"]
     );
     assert_eq!(
-        left_out::messages(),
+        omissions::messages(),
         [
             "2 objects cannot be read and are skipped, so counts may be incomplete: pods n/b, pods without a name"
         ]

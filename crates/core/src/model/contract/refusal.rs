@@ -63,7 +63,7 @@ const REFUSALS: [(&str, RefusalCause); 13] = [
 
 impl RefusalCause {
     /// Finds the cause in a message of the API server; the first match in the table wins.
-    pub fn of(message: &str) -> Option<Self> {
+    pub fn from_message(message: &str) -> Option<Self> {
         REFUSALS
             .iter()
             .find(|(words, _)| message.contains(words))
@@ -85,7 +85,7 @@ pub enum ContainerComplaint {
 
 impl ContainerComplaint {
     /// Recognizes why a runtime did not start a command.
-    pub fn of_runtime(message: &str) -> Option<Self> {
+    pub fn from_runtime_message(message: &str) -> Option<Self> {
         let words = ["executable file not found", "no such file"];
         words
             .iter()
@@ -94,12 +94,13 @@ impl ContainerComplaint {
     }
 
     /// Recognizes the error of `tar`.
-    pub fn of_tar(said: &str) -> Option<Self> {
+    pub fn from_tar_output(output: &str) -> Option<Self> {
         let missing = ["No such file", "can't open", "can't change"];
-        if missing.iter().any(|words| said.contains(words)) {
+        if missing.iter().any(|words| output.contains(words)) {
             return Some(Self::NoFile);
         }
-        said.contains("changed as we read it")
+        output
+            .contains("changed as we read it")
             .then_some(Self::Changed)
     }
 }
@@ -109,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_cause_is_recognized_in_the_server_s_own_sentence() {
+    fn refusal_causes_are_recognized_in_server_messages() {
         for (message, cause) in [
             (
                 "pods \"x\" is forbidden: exceeded quota: team, requested: requests.nvidia.com/gpu=9",
@@ -144,31 +145,35 @@ mod tests {
                 RefusalCause::NoSuchContainer,
             ),
         ] {
-            assert_eq!(RefusalCause::of(message), Some(cause), "{message}");
+            assert_eq!(
+                RefusalCause::from_message(message),
+                Some(cause),
+                "{message}"
+            );
         }
         assert_eq!(
-            RefusalCause::of("container main in pod x-0 is waiting to start"),
+            RefusalCause::from_message("container main in pod x-0 is waiting to start"),
             None
         );
     }
 
     #[test]
-    fn runtimes_and_tar_are_understood() {
+    fn messages_of_runtimes_and_tar_are_classified() {
         let runtime = "exec: \"bash\": executable file not found in $PATH: unknown";
         assert_eq!(
-            ContainerComplaint::of_runtime(runtime),
+            ContainerComplaint::from_runtime_message(runtime),
             Some(ContainerComplaint::NoProgram)
         );
         assert_eq!(
-            ContainerComplaint::of_tar("tar: x: Cannot stat: No such file or directory"),
+            ContainerComplaint::from_tar_output("tar: x: Cannot stat: No such file or directory"),
             Some(ContainerComplaint::NoFile)
         );
         assert_eq!(
-            ContainerComplaint::of_tar("tar: x: file changed as we read it"),
+            ContainerComplaint::from_tar_output("tar: x: file changed as we read it"),
             Some(ContainerComplaint::Changed)
         );
         assert_eq!(
-            ContainerComplaint::of_tar("tar: x: Permission denied"),
+            ContainerComplaint::from_tar_output("tar: x: Permission denied"),
             None
         );
     }

@@ -2,16 +2,16 @@
 //! ones. `auth check` and the roles that it prints are generated from this.
 
 mod cluster_rules;
-mod person;
 mod queue_rules;
 mod rules;
+mod user_role;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use cluster_rules::*;
-pub use person::Person;
 pub use queue_rules::*;
 pub use rules::*;
+pub use user_role::UserRole;
 
 /// The scope of a right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,7 +27,7 @@ pub enum RightScope {
 /// Some verbs on one resource, and when a command needs them.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
-    pub place: RightScope,
+    pub scope: RightScope,
     /// The API group; empty for the core group.
     pub group: &'static str,
     /// Includes the subresource: `pods/log`.
@@ -50,7 +50,7 @@ pub enum Need {
 /// One verb on one resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Right {
-    pub place: RightScope,
+    pub scope: RightScope,
     pub group: &'static str,
     pub resource: &'static str,
     pub verb: &'static str,
@@ -68,14 +68,14 @@ impl Rule {
     /// Splits the rule into one right per verb.
     pub fn rights(self) -> impl Iterator<Item = Right> {
         let Self {
-            place,
+            scope,
             group,
             resource,
             verbs,
             ..
         } = self;
         verbs.iter().map(move |verb| Right {
-            place,
+            scope,
             group,
             resource,
             verb,
@@ -120,10 +120,10 @@ impl Task {
         self.rules.iter().flat_map(|rules| rules.iter().copied())
     }
 
-    /// Collects the rights whose need satisfies `is_wanted`.
-    pub(crate) fn rights_where(&self, is_wanted: impl Fn(Need) -> bool) -> BTreeSet<Right> {
+    /// Collects the rights whose need satisfies `includes`.
+    pub(crate) fn rights_where(&self, includes: impl Fn(Need) -> bool) -> BTreeSet<Right> {
         self.rules()
-            .filter(|rule| is_wanted(rule.need))
+            .filter(|rule| includes(rule.need))
             .flat_map(Rule::rights)
             .collect()
     }
@@ -144,8 +144,8 @@ impl Task {
     }
 
     /// The command that creates a document of this kind, or applies it again.
-    pub fn writing(kind: &str, again: bool) -> &'static str {
-        match (kind, again) {
+    pub fn writing(kind: &str, is_apply: bool) -> &'static str {
+        match (kind, is_apply) {
             ("inference" | "compute", false) => "create services",
             ("inference" | "compute", true) => "apply services",
             ("notebook", false) => "create notebooks",
@@ -163,7 +163,7 @@ impl Task {
 }
 
 /// Formats rights as prose: `create, get and patch services`.
-pub fn said<'r>(rights: impl Iterator<Item = &'r Right>) -> Vec<String> {
+pub fn descriptions<'r>(rights: impl Iterator<Item = &'r Right>) -> Vec<String> {
     let mut grouped: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
     for right in rights {
         grouped
@@ -171,7 +171,7 @@ pub fn said<'r>(rights: impl Iterator<Item = &'r Right>) -> Vec<String> {
             .or_default()
             .insert(right.verb);
     }
-    let one = |((group, resource), verbs): ((&str, &str), BTreeSet<&str>)| {
+    let format_group = |((group, resource), verbs): ((&str, &str), BTreeSet<&str>)| {
         let verbs: Vec<&str> = verbs.into_iter().collect();
         let verbs = match verbs.split_last() {
             Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
@@ -180,21 +180,21 @@ pub fn said<'r>(rights: impl Iterator<Item = &'r Right>) -> Vec<String> {
         let dot = if group.is_empty() { "" } else { "." };
         format!("{verbs} {resource}{dot}{group}")
     };
-    grouped.into_iter().map(one).collect()
+    grouped.into_iter().map(format_group).collect()
 }
 
 /// Groups rights by scope, API group and resource, as the rules of roles need them.
 pub fn merged(
     rights: impl Iterator<Item = Right>,
 ) -> BTreeMap<RightScope, BTreeMap<(&'static str, &'static str), BTreeSet<&'static str>>> {
-    let mut places: BTreeMap<RightScope, BTreeMap<_, BTreeSet<_>>> = BTreeMap::new();
+    let mut by_scope: BTreeMap<RightScope, BTreeMap<_, BTreeSet<_>>> = BTreeMap::new();
     for right in rights {
-        places
-            .entry(right.place)
+        by_scope
+            .entry(right.scope)
             .or_default()
             .entry((right.group, right.resource))
             .or_default()
             .insert(right.verb);
     }
-    places
+    by_scope
 }

@@ -10,7 +10,7 @@ use crate::model::facts::node::Node;
 
 /// Free resources of nodes, and the holders of their devices.
 #[derive(Clone, Debug, Default)]
-pub struct Room {
+pub struct ClusterCapacity {
     /// By node; negative where the requests exceed the allocatable amount.
     pub free: BTreeMap<String, Amounts>,
     /// Devices in use: by node, then by NAMESPACE/NAME of the job, else of the pod's owner, else of
@@ -27,7 +27,7 @@ pub struct Room {
 /// A pod that is bound to a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlacedPod {
-    /// NAMESPACE/NAME, as in `Room::held`.
+    /// NAMESPACE/NAME, as in `ClusterCapacity::held`.
     pub holder: String,
     pub priority: i64,
     pub devices: u64,
@@ -38,7 +38,7 @@ pub struct PlacedPod {
 /// A pod that is not bound to a node yet.
 #[derive(Clone, Debug, Default)]
 pub struct WaitingPod {
-    /// NAMESPACE/NAME, as in `Room::held`.
+    /// NAMESPACE/NAME, as in `ClusterCapacity::held`.
     pub holder: String,
     pub priority: i64,
     pub devices: u64,
@@ -48,7 +48,7 @@ pub struct WaitingPod {
     pub selector: BTreeMap<String, String>,
 }
 
-impl Room {
+impl ClusterCapacity {
     /// Lists the holders of devices of these nodes, those with the most devices first.
     pub fn holders<'n>(&self, nodes: impl Iterator<Item = &'n str>) -> Vec<(String, u64)> {
         let mut held: BTreeMap<&str, u64> = BTreeMap::new();
@@ -65,14 +65,16 @@ impl Room {
 
     /// Whether other holders wait for devices that may come from one of these nodes. Only node
     /// selectors are checked.
-    pub fn has_rivals(&self, own: &str, nodes: &[&Node]) -> bool {
+    pub fn has_rivals(&self, waiting_holder: &str, nodes: &[&Node]) -> bool {
         let may_run = |pod: &WaitingPod, node: &Node| {
             pod.selector
                 .iter()
                 .all(|(key, value)| node.labels.get(key) == Some(value))
         };
         let rival = |pod: &WaitingPod| {
-            pod.devices > 0 && pod.holder != own && nodes.iter().any(|node| may_run(pod, node))
+            pod.devices > 0
+                && pod.holder != waiting_holder
+                && nodes.iter().any(|node| may_run(pod, node))
         };
         self.waiting.iter().any(rival)
     }

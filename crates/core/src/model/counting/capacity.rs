@@ -23,12 +23,12 @@ pub struct Shortage {
 /// memory and disk, because devices are scarcer.
 pub fn shortage(requests: &Amounts, nodes: &BTreeMap<String, Amounts>) -> Option<Shortage> {
     let mut left: Vec<(&String, &Amounts)> = nodes.iter().collect();
-    let mut wanted: Vec<(&String, &i128)> =
+    let mut scarce: Vec<(&String, &i128)> =
         requests.iter().filter(|(_, amount)| **amount > 0).collect();
     // Extended resources have a `/` in their names. CPU, memory and disk do not.
-    wanted.sort_by_key(|(resource, _)| (!resource.contains('/'), *resource));
-    for (resource, amount) in wanted {
-        let has = |amounts: &Amounts| had(amounts, resource);
+    scarce.sort_by_key(|(resource, _)| (!resource.contains('/'), *resource));
+    for (resource, amount) in scarce {
+        let has = |amounts: &Amounts| amount_of(amounts, resource);
         // Of equal nodes the first by name wins, so that the answer is deterministic. `max_by_key`
         // prefers the last, therefore `rev`.
         let best = left
@@ -54,7 +54,7 @@ pub fn shortage(requests: &Amounts, nodes: &BTreeMap<String, Amounts>) -> Option
 pub fn lacking(requests: &Amounts, amounts: &Amounts) -> Vec<String> {
     let short = requests
         .iter()
-        .filter(|(resource, amount)| **amount > 0 && had(amounts, resource) < **amount);
+        .filter(|(resource, amount)| **amount > 0 && amount_of(amounts, resource) < **amount);
     let mut short: Vec<String> = short.map(|(resource, _)| resource.clone()).collect();
     short.sort_by_key(|resource| !resource.contains('/'));
     short
@@ -64,8 +64,9 @@ pub fn lacking(requests: &Amounts, amounts: &Amounts) -> Vec<String> {
 /// of times.
 pub fn pods_held(requests: &Amounts, nodes: &BTreeMap<String, Amounts>) -> u64 {
     let on = |amounts: &Amounts| {
-        let each = requests.iter().filter(|(_, amount)| **amount > 0);
-        each.map(|(resource, amount)| had(amounts, resource).max(0) / amount)
+        let needed = requests.iter().filter(|(_, amount)| **amount > 0);
+        needed
+            .map(|(resource, amount)| amount_of(amounts, resource).max(0) / amount)
             .min()
             .unwrap_or(i128::MAX)
     };
@@ -77,7 +78,7 @@ pub fn pods_held(requests: &Amounts, nodes: &BTreeMap<String, Amounts>) -> u64 {
 
 /// The amount of a resource on a node. A node that does not report its CPU, memory or disk counts
 /// as having enough; devices that it does not report count as absent.
-fn had(amounts: &Amounts, resource: &str) -> i128 {
+fn amount_of(amounts: &Amounts, resource: &str) -> i128 {
     amounts
         .get(resource)
         .copied()
@@ -108,28 +109,29 @@ mod tests {
     }
 
     #[test]
-    fn the_resource_that_rules_out_the_last_node_is_told() {
-        let of = |list: &[(&str, i128)]| {
-            shortage(&amounts(list), &nodes()).map(|found| (found.resource, found.most, found.node))
+    fn shortage_names_the_resource_that_excludes_the_last_node() {
+        let shortage_of = |list: &[(&str, i128)]| {
+            shortage(&amounts(list), &nodes())
+                .map(|shortage| (shortage.resource, shortage.most, shortage.node))
         };
-        assert_eq!(of(&[("nvidia.com/gpu", 8), ("cpu", 64)]), None);
+        assert_eq!(shortage_of(&[("nvidia.com/gpu", 8), ("cpu", 64)]), None);
         assert_eq!(
-            of(&[("nvidia.com/gpu", 16)]),
+            shortage_of(&[("nvidia.com/gpu", 16)]),
             Some(("nvidia.com/gpu".to_owned(), 8000, Some("big".to_owned())))
         );
         // The node has 128 CPUs, but not together with eight GPUs.
         assert_eq!(
-            of(&[("nvidia.com/gpu", 8), ("cpu", 100)]),
+            shortage_of(&[("nvidia.com/gpu", 8), ("cpu", 100)]),
             Some(("cpu".to_owned(), 64_000, Some("big".to_owned())))
         );
-        assert_eq!(of(&[("cpu", 100)]), None);
+        assert_eq!(shortage_of(&[("cpu", 100)]), None);
         assert_eq!(
-            of(&[("ephemeral-storage", 1 << 60)]),
+            shortage_of(&[("ephemeral-storage", 1 << 60)]),
             None,
             "a node that does not report its disk is not ruled out"
         );
         assert_eq!(
-            of(&[("example.com/none", 1)]),
+            shortage_of(&[("example.com/none", 1)]),
             Some(("example.com/none".to_owned(), 0, Some("big".to_owned())))
         );
         assert_eq!(
@@ -141,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_are_counted_node_by_node() {
+    fn fitting_pods_are_counted_per_node() {
         let held = |list: &[(&str, i128)]| pods_held(&amounts(list), &nodes());
         // 8 / 3 and 4 / 3, each rounded down.
         assert_eq!(held(&[("nvidia.com/gpu", 3)]), 3);

@@ -138,11 +138,13 @@ impl ConsumersByNode<'_> {
             .get(node)
             .into_iter()
             .flat_map(|others| others.most_cpu.iter().chain(&others.most_memory));
-        let all = held
+        let by_name = held
             .into_iter()
             .chain(pods.map(|pod| (pod.name.clone(), pod.requests)));
         // The name breaks ties, so that the result does not depend on the order of the list.
-        let largest = all.map(|(name, requests)| (amount(&requests), name)).max();
+        let largest = by_name
+            .map(|(name, requests)| (amount(&requests), name))
+            .max();
         largest
             .filter(|(amount, _)| *amount > 0)
             .map(|(amount, name)| (name, amount))
@@ -157,9 +159,9 @@ impl Extend<Consumer> for Consumers {
 
 impl FromIterator<Consumer> for Consumers {
     fn from_iter<I: IntoIterator<Item = Consumer>>(pods: I) -> Self {
-        let mut all = Self::default();
-        all.extend(pods);
-        all
+        let mut consumers = Self::default();
+        consumers.extend(pods);
+        consumers
     }
 }
 
@@ -173,8 +175,8 @@ impl OthersOnNode {
                 .or_default() += pod.requests;
             return;
         }
-        LargestPod::replace(&mut self.most_cpu, pod, |one| one.cpu_milli);
-        LargestPod::replace(&mut self.most_memory, pod, |one| one.memory_bytes);
+        LargestPod::replace(&mut self.most_cpu, pod, |requests| requests.cpu_milli);
+        LargestPod::replace(&mut self.most_memory, pod, |requests| requests.memory_bytes);
     }
 }
 
@@ -186,13 +188,15 @@ impl LargestPod {
         pod: &Consumer,
         amount: impl Fn(&MachineRequests) -> u64,
     ) {
-        let ours = amount(&pod.requests);
-        let known = largest.as_ref().map_or(0, |known| amount(&known.requests));
-        if ours < known || ours == 0 {
+        let value = amount(&pod.requests);
+        let current = largest
+            .as_ref()
+            .map_or(0, |current| amount(&current.requests));
+        if value < current || value == 0 {
             return;
         }
         let name = format!("{}/{}", pod.namespace, pod.name);
-        if ours > known || largest.as_ref().is_some_and(|known| name > known.name) {
+        if value > current || largest.as_ref().is_some_and(|current| name > current.name) {
             *largest = Some(Self {
                 name,
                 requests: pod.requests,
@@ -239,7 +243,7 @@ impl PodNodes {
     }
 
     /// The node that a pod is bound to.
-    pub(crate) fn of(&self, namespace: &str, name: &str) -> Option<&str> {
+    pub(crate) fn node(&self, namespace: &str, name: &str) -> Option<&str> {
         let number = *self.pods.by_pod.get(&self.hash(namespace, name))?;
         self.pods.names.get(number as usize).map(AsRef::as_ref)
     }
@@ -250,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_of_pods_without_devices_are_those_of_each_pod() {
+    fn pods_without_devices_are_summed_per_node() {
         let pod =
             |name: &str, job: Option<&str>, cpu_milli, memory_bytes, gpus: Option<u64>| Consumer {
                 namespace: "n".into(),
@@ -283,41 +287,51 @@ mod tests {
                 ..pod("claims", None, 50, 5, None)
             },
         ];
-        let all: Consumers = pods.into_iter().collect();
+        let consumers: Consumers = pods.into_iter().collect();
         assert_eq!(
-            all.with_devices
+            consumers
+                .with_devices
                 .iter()
                 .map(|pod| &*pod.name)
                 .collect::<Vec<_>>(),
             ["train-0", "claims"]
         );
         assert_eq!(
-            all.others_on("a"),
+            consumers.others_on("a"),
             MachineRequests {
                 cpu_milli: 700 + 100 + 250,
                 memory_bytes: 20 + 900 + 300
             }
         );
-        assert_eq!(all.others_on("b"), MachineRequests::default());
+        assert_eq!(consumers.others_on("b"), MachineRequests::default());
         // The job's 500 and 250 exceed the largest pod's 700 CPU; its memory of 600 is less than
         // 900.
         assert_eq!(
-            all.by_node().largest_on("a", |one| one.cpu_milli),
+            consumers
+                .by_node()
+                .largest_on("a", |requests| requests.cpu_milli),
             Some(("n/train".to_owned(), 500 + 250))
         );
         assert_eq!(
-            all.by_node().largest_on("a", |one| one.memory_bytes),
+            consumers
+                .by_node()
+                .largest_on("a", |requests| requests.memory_bytes),
             Some(("n/cache".to_owned(), 900))
         );
-        assert_eq!(all.by_node().largest_on("b", |one| one.cpu_milli), None);
-        let nodes =
-            ["web", "train-1", "claims", "waits", "gone"].map(|name| all.pod_nodes().of("n", name));
+        assert_eq!(
+            consumers
+                .by_node()
+                .largest_on("b", |requests| requests.cpu_milli),
+            None
+        );
+        let nodes = ["web", "train-1", "claims", "waits", "gone"]
+            .map(|name| consumers.pod_nodes().node("n", name));
         assert_eq!(nodes, [Some("a"), Some("a"), Some("a"), None, None]);
-        assert_eq!(all.pod_nodes().of("other", "web"), None);
+        assert_eq!(consumers.pod_nodes().node("other", "web"), None);
     }
 
     #[test]
-    fn the_largest_pod_is_the_same_in_every_order() {
+    fn largest_pod_does_not_depend_on_order() {
         let pod = |name: &str, job: Option<&str>, cpu_milli, memory_bytes| Consumer {
             namespace: "n".into(),
             name: name.into(),
@@ -340,17 +354,21 @@ mod tests {
         ];
         for _ in 0..pods.len() {
             pods.rotate_left(1);
-            let all: Consumers = pods.iter().cloned().collect();
+            let consumers: Consumers = pods.iter().cloned().collect();
             assert_eq!(
-                all.by_node().largest_on("a", |one| one.cpu_milli),
+                consumers
+                    .by_node()
+                    .largest_on("a", |requests| requests.cpu_milli),
                 Some(("n/twin".to_owned(), 300))
             );
             assert_eq!(
-                all.by_node().largest_on("a", |one| one.memory_bytes),
+                consumers
+                    .by_node()
+                    .largest_on("a", |requests| requests.memory_bytes),
                 Some(("n/memory".to_owned(), 800))
             );
             assert_eq!(
-                all.others_on("a"),
+                consumers.others_on("a"),
                 MachineRequests {
                     cpu_milli: 980,
                     memory_bytes: 1585

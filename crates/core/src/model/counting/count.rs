@@ -18,9 +18,6 @@ impl Count {
 
     pub(crate) fn add(&mut self, other: Self) {
         self.total = self.total.saturating_add(other.total);
-        self.used = self
-            .used
-            .zip(other.used)
-            .map(|(ours, theirs)| ours.saturating_add(theirs));
+        self.used = self.used.zip(other.used).map(|(a, b)| a.saturating_add(b));
     }
 }

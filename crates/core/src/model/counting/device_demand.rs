@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::candidates::Room;
+use super::candidates::ClusterCapacity;
 use super::capacity::Amounts;
 use crate::model::Taint;
 use crate::model::facts::node::Node;
@@ -61,7 +61,7 @@ pub struct OfferedDevice {
 
 /// The devices of a class on a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ClassRoom {
+pub struct ClassCapacity {
     /// Devices that a claim can get now.
     pub free: u64,
     /// Free devices with a taint that is not tolerated, and the key of the first such taint.
@@ -81,7 +81,7 @@ pub enum DeviceClaims {
     /// The reason why the claims were not compared.
     NotEvaluated(String),
     /// The demand for each class, with the devices of that class by node.
-    Compared(Vec<(DeviceDemand, BTreeMap<String, ClassRoom>)>),
+    Compared(Vec<(DeviceDemand, BTreeMap<String, ClassCapacity>)>),
 }
 
 impl DeviceClaims {
@@ -90,14 +90,14 @@ impl DeviceClaims {
         if demands.is_empty() {
             return Self::None;
         }
-        let mut found: Vec<(DeviceDemand, BTreeMap<String, ClassRoom>)> = Vec::new();
+        let mut pairs: Vec<(DeviceDemand, BTreeMap<String, ClassCapacity>)> = Vec::new();
         for demand in demands {
             // Two demands that can be met by the same device compete for it. That needs an
             // assignment of devices to claims, not two independent counts.
             let meets_both = |device: &OfferedDevice| {
-                demand.is_met_by(device) && found.iter().any(|(other, _)| other.is_met_by(device))
+                demand.is_met_by(device) && pairs.iter().any(|(other, _)| other.is_met_by(device))
             };
-            if found.iter().any(|(other, _)| other.class == demand.class)
+            if pairs.iter().any(|(other, _)| other.class == demand.class)
                 || devices.iter().any(meets_both)
             {
                 return Self::NotEvaluated(format!(
@@ -105,8 +105,8 @@ impl DeviceClaims {
                     demand.class
                 ));
             }
-            match demand.rooms(devices) {
-                Some(rooms) => found.push((demand, rooms)),
+            match demand.capacities(devices) {
+                Some(capacities) => pairs.push((demand, capacities)),
                 None => {
                     return Self::NotEvaluated(format!(
                         "devices of class {} (CEL, or devices that are shared)",
@@ -115,18 +115,23 @@ impl DeviceClaims {
                 }
             }
         }
-        Self::Compared(found)
+        Self::Compared(pairs)
     }
 
     /// Adds the claims to the pod's requests, and the offered devices to the nodes.
-    pub fn add_to(&self, requests: &mut Amounts, nodes: &mut [Node], room: Option<&mut Room>) {
+    pub fn add_to(
+        &self,
+        requests: &mut Amounts,
+        nodes: &mut [Node],
+        capacity: Option<&mut ClusterCapacity>,
+    ) {
         let Self::Compared(claims) = self else { return };
-        let mut free = room.map(|room| &mut room.free);
-        for (demand, rooms) in claims {
+        let mut free = capacity.map(|capacity| &mut capacity.free);
+        for (demand, capacities) in claims {
             let resource = format!("{CLASS_RESOURCE}{}", demand.class);
             requests.insert(resource.clone(), i128::from(demand.count) * 1000);
             for node in &mut *nodes {
-                let Some(offered) = rooms.get(&node.name) else {
+                let Some(offered) = capacities.get(&node.name) else {
                     continue;
                 };
                 // `allocatable` includes held devices, because it decides whether the pod could
@@ -141,12 +146,12 @@ impl DeviceClaims {
     }
 
     /// The devices of a class on a node; `None` where they were not compared.
-    pub fn on_node(&self, class: &str, node: &str) -> Option<ClassRoom> {
+    pub fn on_node(&self, class: &str, node: &str) -> Option<ClassCapacity> {
         let Self::Compared(claims) = self else {
             return None;
         };
-        let (_, rooms) = claims.iter().find(|(demand, _)| demand.class == class)?;
-        Some(rooms.get(node).cloned().unwrap_or_default())
+        let (_, capacities) = claims.iter().find(|(demand, _)| demand.class == class)?;
+        Some(capacities.get(node).cloned().unwrap_or_default())
     }
 }
 
@@ -159,14 +164,14 @@ impl DeviceDemand {
 
     /// The devices of each node; `None` when a selector cannot be evaluated or a device is not
     /// countable.
-    fn rooms(&self, devices: &[OfferedDevice]) -> Option<BTreeMap<String, ClassRoom>> {
+    fn capacities(&self, devices: &[OfferedDevice]) -> Option<BTreeMap<String, ClassCapacity>> {
         let terms: Vec<Term> = self
             .selectors
             .iter()
             .map(|text| terms(text))
             .collect::<Option<Vec<_>>>()?
             .concat();
-        let mut rooms: BTreeMap<String, ClassRoom> = BTreeMap::new();
+        let mut by_node: BTreeMap<String, ClassCapacity> = BTreeMap::new();
         for device in devices {
             if !meets(&terms, device)? {
                 continue;
@@ -174,27 +179,27 @@ impl DeviceDemand {
             if !device.is_countable {
                 return None;
             }
-            let room = rooms.entry(device.node.clone()).or_default();
-            room.all += 1;
+            let capacity = by_node.entry(device.node.clone()).or_default();
+            capacity.all += 1;
             if device.is_held {
                 continue;
             }
-            match device.taints.iter().find(|taint| self.keeps_off(taint)) {
-                None => room.free += 1,
+            match device.taints.iter().find(|taint| self.rejects(taint)) {
+                None => capacity.free += 1,
                 Some(taint) => {
-                    room.tainted += 1;
-                    room.taint.get_or_insert_with(|| taint.key.clone());
+                    capacity.tainted += 1;
+                    capacity.taint.get_or_insert_with(|| taint.key.clone());
                 }
             }
         }
-        Some(rooms)
+        Some(by_node)
     }
 
-    fn keeps_off(&self, taint: &Taint) -> bool {
-        let tolerates = |one: &DeviceToleration| {
-            (one.key.is_empty() || one.key == taint.key)
-                && (one.effect.is_empty() || one.effect == taint.effect)
-                && one
+    fn rejects(&self, taint: &Taint) -> bool {
+        let tolerates = |toleration: &DeviceToleration| {
+            (toleration.key.is_empty() || toleration.key == taint.key)
+                && (toleration.effect.is_empty() || toleration.effect == taint.effect)
+                && toleration
                     .value
                     .as_ref()
                     .is_none_or(|value| *value == taint.value.clone().unwrap_or_default())
@@ -248,17 +253,17 @@ fn terms(expression: &str) -> Option<Vec<Term>> {
     let bare = |text: &str| text[1..text.len() - 1].to_owned();
     let term = |part: &str| {
         let part = part.trim();
-        if let Some(found) = DRIVER.captures(part) {
-            return Some(Term::Driver(bare(&found[1])));
+        if let Some(captures) = DRIVER.captures(part) {
+            return Some(Term::Driver(bare(&captures[1])));
         }
-        let found = ATTRIBUTE.captures(part)?;
-        let values = found.get(3).or_else(|| found.get(4))?.as_str();
+        let captures = ATTRIBUTE.captures(part)?;
+        let values = captures.get(3).or_else(|| captures.get(4))?.as_str();
         let values = VALUE
             .find_iter(values)
             .map(|value| bare(value.as_str()))
             .collect();
         Some(Term::Attribute(
-            format!("{}/{}", bare(&found[1]), &found[2]),
+            format!("{}/{}", bare(&captures[1]), &captures[2]),
             values,
         ))
     };
@@ -268,133 +273,4 @@ fn terms(expression: &str) -> Option<Vec<Term>> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn device(node: &str, kind: &str, is_held: bool, taint: Option<&str>) -> OfferedDevice {
-        let taint = taint.map(|key| Taint {
-            key: key.to_owned(),
-            value: None,
-            effect: "NoSchedule".to_owned(),
-        });
-        OfferedDevice {
-            node: node.to_owned(),
-            driver: "gpu.nvidia.com".to_owned(),
-            attributes: BTreeMap::from([("gpu.nvidia.com/type".to_owned(), kind.to_owned())]),
-            taints: taint.into_iter().collect(),
-            is_held,
-            is_countable: true,
-        }
-    }
-
-    fn demand(selector: &str) -> DeviceDemand {
-        DeviceDemand {
-            class: "gpu.nvidia.com".to_owned(),
-            count: 2,
-            selectors: vec![selector.to_owned()],
-            tolerations: Vec::new(),
-        }
-    }
-
-    const WHOLE: &str =
-        "device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == \"gpu\"";
-
-    #[test]
-    fn devices_are_counted_by_node_without_those_that_are_held_tainted_or_of_another_kind() {
-        let devices = [
-            device("a", "gpu", false, None),
-            device("a", "gpu", true, None),
-            device("a", "gpu", false, Some("example.com/broken")),
-            device("a", "mig", false, None),
-            device("b", "gpu", false, None),
-        ];
-        let found = DeviceClaims::compared(vec![demand(WHOLE)], &devices);
-        let on_a = ClassRoom {
-            free: 1,
-            tainted: 1,
-            taint: Some("example.com/broken".to_owned()),
-            all: 3,
-        };
-        assert_eq!(found.on_node("gpu.nvidia.com", "a"), Some(on_a));
-        assert_eq!(
-            found.on_node("gpu.nvidia.com", "c"),
-            Some(ClassRoom::default())
-        );
-        let toleration = DeviceToleration {
-            key: "example.com/broken".to_owned(),
-            ..DeviceToleration::default()
-        };
-        let tolerant = DeviceDemand {
-            tolerations: vec![toleration],
-            ..demand(WHOLE)
-        };
-        let found = DeviceClaims::compared(vec![tolerant], &devices);
-        assert_eq!(found.on_node("gpu.nvidia.com", "a").unwrap().free, 2);
-    }
-
-    #[test]
-    fn a_selector_of_another_form_is_not_guessed() {
-        for expression in [
-            "device.attributes['gpu.nvidia.com'].type == 'gpu' || true",
-            "device.capacity['gpu.nvidia.com'].memory.compareTo(quantity('40Gi')) >= 0",
-            "!(device.driver == 'x')",
-            "device.attributes['gpu.nvidia.com'].index == 3",
-            "device.attributes['a'].b == 'x && y'",
-        ] {
-            assert_eq!(terms(expression), None, "{expression}");
-        }
-        let named =
-            r#"device.attributes["gpu.nvidia.com"].productName in ["NVIDIA H100", "NVIDIA H200"]"#;
-        let products = ["NVIDIA H100", "NVIDIA H200"]
-            .map(ToOwned::to_owned)
-            .to_vec();
-        assert_eq!(
-            terms(named),
-            Some(vec![Term::Attribute(
-                "gpu.nvidia.com/productName".to_owned(),
-                products
-            )])
-        );
-        // The scheduler fails on a missing attribute, unless an earlier comparison is false.
-        let devices = [device("a", "gpu", false, None)];
-        let not_evaluated = DeviceClaims::NotEvaluated(
-            "devices of class gpu.nvidia.com (CEL, or devices that are shared)".to_owned(),
-        );
-        assert_eq!(
-            DeviceClaims::compared(vec![demand(named)], &devices),
-            not_evaluated
-        );
-        let other = demand(
-            "device.driver == 'nic.example.com' && device.attributes['nic.example.com'].speed == 'fast'",
-        );
-        let DeviceClaims::Compared(found) = DeviceClaims::compared(vec![other], &devices) else {
-            panic!("it is compared")
-        };
-        assert!(found[0].1.is_empty());
-    }
-
-    #[test]
-    fn a_claim_is_an_amount_like_any_other() {
-        let devices = [
-            device("a", "gpu", false, None),
-            device("a", "gpu", true, None),
-        ];
-        let claims = DeviceClaims::compared(vec![demand(WHOLE)], &devices);
-        let (mut requests, mut nodes) = (
-            Amounts::new(),
-            [Node {
-                name: "a".to_owned(),
-                ..Node::default()
-            }],
-        );
-        let mut room = Room {
-            free: BTreeMap::from([("a".to_owned(), Amounts::new())]),
-            ..Room::default()
-        };
-        claims.add_to(&mut requests, &mut nodes, Some(&mut room));
-        let resource = "deviceclass.resource.kubernetes.io/gpu.nvidia.com".to_owned();
-        assert_eq!(requests, Amounts::from([(resource.clone(), 2000)]));
-        assert_eq!(room.free["a"], Amounts::from([(resource.clone(), 1000)]));
-        assert_eq!(nodes[0].most(), Amounts::from([(resource, 2000)]));
-    }
-}
+mod tests;

@@ -24,7 +24,7 @@ pub struct Fit {
     pub victims: Option<Vec<Victim>>,
     /// When all pods fit because running jobs have reached their deadlines; `None` when deadlines
     /// free too little, or when other pods wait too.
-    pub room_by: Option<Timestamp>,
+    pub free_by: Option<Timestamp>,
     /// Why it cannot be submitted, or waits for something other than a node.
     pub reasons: Vec<String>,
     /// Constraints that the verdict does not cover.

@@ -8,7 +8,7 @@ use super::inventory::Inventory;
 use super::node_usage::{Holder, NodeUsage};
 use crate::model::facts::job_pod::PodPhase;
 use crate::model::facts::work_pod::{PodSums, WorkPod};
-use crate::model::facts::workload::{OwnerObject, Standing, Workload};
+use crate::model::facts::workload::{OwnerObject, Workload, WorkloadState};
 use crate::model::values::units::GpuCount;
 
 /// Owners and pods, linked by UID.
@@ -46,16 +46,16 @@ const DEEPEST: usize = 16;
 impl Forest {
     /// Follows owner references to the topmost known owner.
     fn top<'f>(&'f self, parent: Option<&'f str>) -> Option<&'f OwnerObject> {
-        let mut found = None;
+        let mut topmost = None;
         let mut next = parent;
         for _ in 0..DEEPEST {
             let Some(owner) = next.and_then(|uid| self.owners.get(uid)) else {
                 break;
             };
-            found = Some(owner);
+            topmost = Some(owner);
             next = owner.parent.as_deref();
         }
-        found
+        topmost
     }
 
     /// Builds all workloads that request devices, in any phase, sorted by namespace and name.
@@ -86,20 +86,20 @@ impl Forest {
                 .or_default()
                 .push(owner);
         }
-        let mut found: Vec<Workload> = groups
+        let mut workloads: Vec<Workload> = groups
             .into_values()
             .filter(|group| group.is_wanted)
             .filter_map(|group| {
-                let mut own: Vec<Rc<WorkPod>> = group.pods.iter().copied().cloned().collect();
+                let mut pods: Vec<Rc<WorkPod>> = group.pods.iter().copied().cloned().collect();
                 let top = group
                     .top
                     .cloned()
-                    .or_else(|| own.first().map(|pod| alone(pod)))?;
-                own.sort_by(|a, b| a.name.cmp(&b.name));
-                let template = asked(&top, &children, DEEPEST);
+                    .or_else(|| pods.first().map(|pod| pod_as_owner(pod)))?;
+                pods.sort_by(|a, b| a.name.cmp(&b.name));
+                let template = template_gpus(&top, &children, DEEPEST);
                 Some(workload(
                     top,
-                    own,
+                    pods,
                     &group.others,
                     template,
                     &holders,
@@ -107,11 +107,11 @@ impl Forest {
                 ))
             })
             .collect();
-        found.sort_by(|a, b| {
+        workloads.sort_by(|a, b| {
             let [first, second] = [&a.top, &b.top].map(|top| (&top.namespace, &top.name, &top.uid));
             first.cmp(&second)
         });
-        found
+        workloads
     }
 
     /// Groups pods by the top-level owner of their chain.
@@ -189,7 +189,7 @@ impl Forest {
 }
 
 /// Treats a pod without an owner as a workload.
-fn alone(pod: &WorkPod) -> OwnerObject {
+fn pod_as_owner(pod: &WorkPod) -> OwnerObject {
     OwnerObject {
         api_version: "v1".to_owned(),
         kind: "Pod".to_owned(),
@@ -240,19 +240,19 @@ fn workload(
         .sum();
     let held_now = held.values().copied().sum::<GpuCount>() + GpuCount(slices.values().sum());
     // Trouble of pods with devices takes precedence over trouble of the other pods.
-    let mut sums = PodSums::of(
+    let mut sums = PodSums::from_pods(
         pods.iter()
             .map(AsRef::as_ref)
             .filter(|pod| pod.gpus > GpuCount::ZERO),
     );
-    sums.merge(&PodSums::of(
+    sums.merge(&PodSums::from_pods(
         pods.iter()
             .map(AsRef::as_ref)
             .filter(|pod| pod.gpus == GpuCount::ZERO),
     ));
     sums.merge(others);
-    let standing = standing(&top, &sums);
-    let over = matches!(standing, Standing::Completed | Standing::Failed);
+    let state = workload_state(&top, &sums);
+    let over = matches!(state, WorkloadState::Completed | WorkloadState::Failed);
     // A completed workload starts no further pods, so its template requests nothing.
     let requested = living
         .max(held_now)
@@ -261,7 +261,7 @@ fn workload(
         top,
         pods,
         sums,
-        standing,
+        state,
         requested,
         held,
         slices,
@@ -269,29 +269,29 @@ fn workload(
 }
 
 /// The object's own verdict; without one, the state follows from its pods.
-fn standing(top: &OwnerObject, sums: &PodSums) -> Standing {
+fn workload_state(top: &OwnerObject, sums: &PodSums) -> WorkloadState {
     if let Some(verdict) = top.verdict {
         return verdict;
     }
     let any = |phase: PodPhase| sums.has(phase);
     if sums.works {
-        return Standing::Running;
+        return WorkloadState::Running;
     }
     if any(PodPhase::Running) || any(PodPhase::Pending) || top.resting.is_some() {
-        return Standing::Pending;
+        return WorkloadState::Pending;
     }
     match () {
-        () if any(PodPhase::Unknown) => Standing::Unknown,
-        () if any(PodPhase::Failed) => Standing::Failed,
-        () if any(PodPhase::Succeeded) => Standing::Completed,
+        () if any(PodPhase::Unknown) => WorkloadState::Unknown,
+        () if any(PodPhase::Failed) => WorkloadState::Failed,
+        () if any(PodPhase::Succeeded) => WorkloadState::Completed,
         // The object has no pods yet.
-        () => Standing::Pending,
+        () => WorkloadState::Pending,
     }
 }
 
 /// Devices requested by the templates below an object, summed over siblings; its own template
 /// counts only if no template below requests any.
-fn asked(
+fn template_gpus(
     top: &OwnerObject,
     children: &BTreeMap<&str, Vec<&OwnerObject>>,
     deepest: usize,
@@ -300,7 +300,9 @@ fn asked(
         return GpuCount::ZERO;
     }
     let below = children.get(top.uid.as_str()).into_iter().flatten();
-    let below: GpuCount = below.map(|owner| asked(owner, children, deepest - 1)).sum();
+    let below: GpuCount = below
+        .map(|owner| template_gpus(owner, children, deepest - 1))
+        .sum();
     if below > GpuCount::ZERO {
         below
     } else {

@@ -18,7 +18,7 @@ const LOOKED_AT: usize = 32;
 
 /// CPU and memory needed per GPU. A free GPU without them is stranded.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct BesideGpu {
+pub struct HostPerGpu {
     pub cpu_milli: u64,
     pub memory_bytes: u64,
 }
@@ -64,25 +64,25 @@ pub struct LargestGang {
     pub gpus_per_node: u64,
 }
 
-/// Groups free GPUs by type, domain and pool; `None` when usage is unknown. `by` is a node label.
+/// Groups free GPUs by type, domain and pool; `None` when usage is unknown. `domain_label` is a node label.
 pub fn free_gpus(
     inventory: &Inventory,
     consumers: &Consumers,
-    beside: BesideGpu,
-    by: Option<&str>,
-    wanted: impl Fn(&NodeUsage) -> bool,
+    host_per_gpu: HostPerGpu,
+    domain_label: Option<&str>,
+    includes: impl Fn(&NodeUsage) -> bool,
 ) -> Option<Vec<FreeGpus>> {
     let mut groups: BTreeMap<(String, Option<String>, Option<String>), FreeGpus> = BTreeMap::new();
     let consumers = consumers.by_node();
     for host in inventory
         .hosts
         .iter()
-        .filter(|host| host.gpus.total > 0 && wanted(host))
+        .filter(|host| host.gpus.total > 0 && includes(host))
     {
         let kind = host
             .gpu_type()
             .map_or_else(|| UNTYPED.to_owned(), |kind: GpuType| kind.to_string());
-        let domain = by.map(|label| {
+        let domain = domain_label.map(|label| {
             host.details
                 .node
                 .labels
@@ -102,7 +102,7 @@ pub fn free_gpus(
             .or_default();
         (group.gpu_type, group.domain, group.exclusive_pool) = (kind, domain, pool);
         group.total += host.gpus.total;
-        group.take(host, &consumers, beside)?;
+        group.take(host, &consumers, host_per_gpu)?;
     }
     Some(groups.into_values().collect())
 }
@@ -113,41 +113,45 @@ impl FreeGpus {
         &mut self,
         host: &NodeUsage,
         consumers: &ConsumersByNode<'_>,
-        beside: BesideGpu,
+        host_per_gpu: HostPerGpu,
     ) -> Option<()> {
         let (name, free) = (host.name(), host.gpus.free()?);
-        let strand = |gpus, by, detail, holder| Stranded {
+        let strand = |gpus, cause, detail, holder| Stranded {
             node: name.to_owned(),
             gpus,
-            by,
+            by: cause,
             detail,
             holder,
         };
         // GPUs of a closed node count in the total, but can neither be used nor receive moved pods.
-        if let Some((by, detail)) = closed(host) {
+        if let Some((cause, detail)) = closed(host) {
             self.stranded
-                .extend((free > 0).then(|| strand(free, by, detail, None)));
+                .extend((free > 0).then(|| strand(free, cause, detail, None)));
             return Some(());
         }
-        let by_cpu = within(left(host, "cpu", host.cpu_used_milli?), beside.cpu_milli);
-        let by_memory = within(
-            left(host, "memory", host.memory_used_bytes?),
-            beside.memory_bytes,
+        let by_cpu = units_within(
+            unused(host, "cpu", host.cpu_used_milli?),
+            host_per_gpu.cpu_milli,
+        );
+        let by_memory = units_within(
+            unused(host, "memory", host.memory_used_bytes?),
+            host_per_gpu.memory_bytes,
         );
         let usable = free.min(by_cpu).min(by_memory);
         if usable < free {
-            let (by, holder) = if by_cpu <= by_memory {
+            let (cause, holder) = if by_cpu <= by_memory {
                 (
                     StrandedBy::Cpu,
-                    consumers.largest_on(name, |one| one.cpu_milli),
+                    consumers.largest_on(name, |requests| requests.cpu_milli),
                 )
             } else {
                 (
                     StrandedBy::Memory,
-                    consumers.largest_on(name, |one| one.memory_bytes),
+                    consumers.largest_on(name, |requests| requests.memory_bytes),
                 )
             };
-            self.stranded.push(strand(free - usable, by, None, holder));
+            self.stranded
+                .push(strand(free - usable, cause, None, holder));
         }
         self.sizes.insert(name.to_owned(), host.gpus.total);
         let held = |holder: &Holder| {
@@ -238,9 +242,9 @@ impl FreeGpus {
         })
     }
 
-    /// Finds pods to move so that one more job fits; empty if `most` moves are not enough. Each pod
+    /// Finds pods to move so that one more job fits; empty if `limit` moves are not enough. Each pod
     /// moves to the smallest block that it fits into.
-    pub fn moves(&self, slots: u64, most: usize) -> Vec<Move> {
+    pub fn moves(&self, slots: u64, limit: usize) -> Vec<Move> {
         let Some((block, nodes)) = self.shape(slots) else {
             return Vec::new();
         };
@@ -249,35 +253,43 @@ impl FreeGpus {
             .sizes
             .keys()
             .map(|node| (node.clone(), 0))
-            .chain(self.blocks.iter().map(|one| (one.node.clone(), one.free)))
+            .chain(
+                self.blocks
+                    .iter()
+                    .map(|block| (block.node.clone(), block.free)),
+            )
             .collect();
         let (mut moves, mut pods) = (Vec::<Move>::new(), self.movable.clone());
         for _ in 0..nodes {
             let lacks =
                 |(node, free): &(&String, &u64)| self.sizes[*node] >= block && **free < block;
             let mut candidates: Vec<(&String, &u64)> = free.iter().filter(lacks).collect();
-            candidates.sort_by_key(|(node, room)| (block - **room, *node));
-            let made = candidates
+            candidates.sort_by_key(|(node, free_gpus)| (block - **free_gpus, *node));
+            let steps = candidates
                 .into_iter()
                 .take(LOOKED_AT)
-                .filter_map(|(node, room)| emptied(node, block - room, &free, &pods, block));
+                .filter_map(|(node, free_gpus)| {
+                    free_up(node, block - free_gpus, &free, &pods, block)
+                });
             // A gain in whole blocks is decisive. Among equal gains, the fewest GPUs and then the
             // fewest pods move.
-            let whole =
+            let whole_blocks =
                 |free: &BTreeMap<String, u64>| free.values().map(|free| free / block).sum::<u64>();
             let cost =
-                |moves: &[Move]| (moves.iter().map(|one| one.gpus).sum::<u64>(), moves.len());
-            let best =
-                made.min_by_key(|(after, moves)| (std::cmp::Reverse(whole(after)), cost(moves)));
-            let Some((after, made)) = best.filter(|(after, _)| whole(after) > whole(&free)) else {
+                |moves: &[Move]| (moves.iter().map(|step| step.gpus).sum::<u64>(), moves.len());
+            let best = steps
+                .min_by_key(|(after, moves)| (std::cmp::Reverse(whole_blocks(after)), cost(moves)));
+            let Some((after, steps)) =
+                best.filter(|(after, _)| whole_blocks(after) > whole_blocks(&free))
+            else {
                 break;
             };
-            for one in &made {
-                pods.retain(|(_, pod, _)| *pod != one.pod);
+            for step in &steps {
+                pods.retain(|(_, pod, _)| *pod != step.pod);
             }
             free = after;
-            moves.extend(made);
-            if moves.len() > most {
+            moves.extend(steps);
+            if moves.len() > limit {
                 break;
             }
             if self.jobs_with(&free, slots) > now {
@@ -289,55 +301,57 @@ impl FreeGpus {
 }
 
 /// The unused amount of a node's resource; `None` when the node does not report it.
-fn left(host: &NodeUsage, resource: &str, used: u64) -> Option<u64> {
+fn unused(host: &NodeUsage, resource: &str, used: u64) -> Option<u64> {
     let milli = quantity::milli(host.details.allocatable.get(resource)?)?;
-    let whole = if resource == "cpu" {
+    let allocatable = if resource == "cpu" {
         milli
     } else {
         milli / 1000
     };
-    Some(u64::try_from(whole).unwrap_or(0).saturating_sub(used))
+    Some(u64::try_from(allocatable).unwrap_or(0).saturating_sub(used))
 }
 
-/// How many times `each` fits. A resource that the node does not report is not a limit.
-fn within(left: Option<u64>, each: u64) -> u64 {
+/// How many times `per_unit` fits. A resource that the node does not report is not a limit.
+fn units_within(unused: Option<u64>, per_unit: u64) -> u64 {
     // Nothing needed per GPU means no limit: division by 0 gives `None`.
-    left.and_then(|left| left.checked_div(each))
+    unused
+        .and_then(|unused| unused.checked_div(per_unit))
         .unwrap_or(u64::MAX)
 }
 
 /// Frees GPUs of a node by moving its smallest pods elsewhere; `None` if too few can move.
-fn emptied(
+fn free_up(
     node: &str,
     missing: u64,
     free: &BTreeMap<String, u64>,
     pods: &[(String, String, u64)],
     block: u64,
 ) -> Option<(BTreeMap<String, u64>, Vec<Move>)> {
-    let mut own: Vec<&(String, String, u64)> = pods.iter().filter(|(on, ..)| on == node).collect();
-    own.sort_by_key(|(_, pod, gpus)| (*gpus, pod));
+    let mut node_pods: Vec<&(String, String, u64)> =
+        pods.iter().filter(|(on, ..)| on == node).collect();
+    node_pods.sort_by_key(|(_, pod, gpus)| (*gpus, pod));
     let (mut free, mut moves, mut freed) = (free.clone(), Vec::new(), 0);
-    for (from, pod, gpus) in own {
+    for (from, pod, gpus) in node_pods {
         if freed >= missing {
             break;
         }
         // Blocks that are large enough for a job are broken up last.
         let takes = free
             .iter()
-            .filter(|(to, room)| *to != node && **room >= *gpus);
-        let Some(to) = takes
-            .min_by_key(|(to, room)| (**room >= block, **room, *to))
-            .map(|(to, _)| to.clone())
+            .filter(|(target, target_free)| *target != node && **target_free >= *gpus);
+        let Some(target) = takes
+            .min_by_key(|(target, target_free)| (**target_free >= block, **target_free, *target))
+            .map(|(target, _)| target.clone())
         else {
             continue;
         };
-        *free.get_mut(&to)? -= gpus;
+        *free.get_mut(&target)? -= gpus;
         freed += gpus;
         moves.push(Move {
             pod: pod.clone(),
             gpus: *gpus,
             from: from.clone(),
-            to,
+            to: target,
         });
     }
     *free.get_mut(node)? += freed;

@@ -8,8 +8,8 @@ use super::count::Count;
 use super::node_usage::{Device, Holder, NodeUsage, UNTYPED};
 use crate::model::facts::gpu::GpuType;
 use crate::model::facts::host::{NodeDetails, NodeHealth, Unit, health, unit};
-use crate::model::values::left_out;
-use crate::model::values::left_out::LeftOut;
+use crate::model::values::omissions;
+use crate::model::values::omissions::Omission;
 use crate::model::values::quantity;
 use crate::model::values::units::{GpuCount, MOST_PER_NODE};
 
@@ -129,8 +129,8 @@ impl<'h> HostTally<'h> {
             };
             // One absurd amount would dominate every sum over the cluster.
             if amount > MOST_PER_NODE {
-                left_out::note(
-                    LeftOut::AbsurdAmount,
+                omissions::note(
+                    Omission::AbsurdAmount,
                     format!("{resource} of node {}", host.node.name),
                 );
                 continue;
@@ -181,7 +181,7 @@ impl<'h> HostTally<'h> {
         // pods.
         let count = Count {
             total: 1,
-            used: device.known.then_some(taken),
+            used: device.claims_readable.then_some(taken),
         };
         match &device.profile {
             None => {

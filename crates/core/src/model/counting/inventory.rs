@@ -19,10 +19,10 @@ pub struct Inventory {
 impl Inventory {
     /// Counts devices and their holders. `consumers` is `None` when the user cannot list the pods
     /// of all namespaces.
-    pub fn of(hosts: Vec<NodeDetails>, consumers: Option<&Consumers>, devices: &[Device]) -> Self {
+    pub fn new(hosts: Vec<NodeDetails>, consumers: Option<&Consumers>, devices: &[Device]) -> Self {
         let mut by_node: BTreeMap<&str, Vec<&Consumer>> = BTreeMap::new();
         let with_devices = consumers
-            .map(|all| all.with_devices.as_slice())
+            .map(|cluster_consumers| cluster_consumers.with_devices.as_slice())
             .unwrap_or_default();
         // A bound pod holds its devices even while it pulls an image or terminates.
         for (node, consumer) in with_devices
@@ -33,8 +33,8 @@ impl Inventory {
         }
         // Only holders of claims are looked up by name, so without claims the index stays empty.
         let are_claimed = devices.iter().any(|device| device.held_by.is_some());
-        let named = with_devices.iter().filter(|_| are_claimed);
-        let by_name: HashMap<(&str, &str), &Consumer> = named
+        let claimed = with_devices.iter().filter(|_| are_claimed);
+        let by_name: HashMap<(&str, &str), &Consumer> = claimed
             .map(|pod| ((&*pod.namespace, &*pod.name), pod))
             .collect();
         let mut offered: HashMap<&str, Vec<&Device>> = HashMap::new();
@@ -45,10 +45,10 @@ impl Inventory {
             .into_iter()
             .map(|host| {
                 let name = host.node.name.clone();
-                let own = by_node.remove(name.as_str()).unwrap_or_default();
+                let node_pods = by_node.remove(name.as_str()).unwrap_or_default();
                 let devices = offered.remove(name.as_str()).unwrap_or_default();
-                let others = consumers.map(|all| all.others_on(&name));
-                host_use(host, &own, others, &devices, &by_name)
+                let others = consumers.map(|cluster_consumers| cluster_consumers.others_on(&name));
+                host_use(host, &node_pods, others, &devices, &by_name)
             })
             .collect();
         hosts.sort_by(|a, b| a.name().cmp(b.name()));

@@ -18,14 +18,14 @@ impl Inventory {
                 .push(reading.clone());
         }
         for host in &mut self.hosts {
-            let own = by_node.remove(host.name()).unwrap_or_default();
-            let fault = own
+            let host_readings = by_node.remove(host.name()).unwrap_or_default();
+            let fault = host_readings
                 .iter()
                 .find_map(|reading| Some(format!("{}: {}", reading.id(), reading.fault.as_ref()?)));
             if let Some(fault) = fault.filter(|_| host.health != NodeHealth::Faulty) {
                 (host.health, host.reason) = (NodeHealth::Faulty, Some(fault));
             }
-            host.devices = Some(own);
+            host.devices = Some(host_readings);
         }
     }
 }
@@ -33,7 +33,7 @@ impl Inventory {
 impl NodeUsage {
     /// Means over the devices of the node that pods hold.
     pub fn figures(&self) -> Figures {
-        Figures::of(self.held_devices())
+        Figures::from_readings(self.held_devices())
     }
 
     /// Devices that are known to be held by a pod.

@@ -25,7 +25,7 @@ pub struct Device {
     /// not allocated.
     pub held_by: Option<Vec<(String, String)>>,
     /// False when the user cannot read claims, so that the holder is unknown.
-    pub known: bool,
+    pub claims_readable: bool,
 }
 
 /// A pod that holds devices of a node.

@@ -23,14 +23,15 @@ pub struct StartForecast {
 
 impl StartForecast {
     /// Caps the quantiles at the time when deadlines free enough capacity.
-    pub fn bounded(past: Option<Self>, room_by: Option<Timestamp>, now: Timestamp) -> Option<Self> {
-        let Some(latest) = room_by.map(|at| at.duration_since(now).as_secs_f64().max(0.0)) else {
+    pub fn bounded(past: Option<Self>, free_by: Option<Timestamp>, now: Timestamp) -> Option<Self> {
+        let Some(latest) = free_by.map(|time| time.duration_since(now).as_secs_f64().max(0.0))
+        else {
             return past;
         };
         let past = past.unwrap_or_default();
         let quantiles = past
             .quantiles
-            .map(|(low, half, most)| (low.min(latest), half.min(latest), most.min(latest)));
+            .map(|(low, half, high)| (low.min(latest), half.min(latest), high.min(latest)));
         Some(Self {
             quantiles,
             latest: Some(latest),
@@ -41,16 +42,16 @@ impl StartForecast {
 
 /// The latest time at which this number of pods fits on these nodes. `ends` contains the deadline
 /// of each holder that has one.
-pub fn room_by(
+pub fn free_by(
     requests: &Amounts,
     pods: u64,
     nodes: &BTreeMap<String, NodeLoad>,
     ends: &BTreeMap<String, Timestamp>,
 ) -> Option<Timestamp> {
     // Capacity is only freed when a holder ends, so no other time can be the first one.
-    let moments: BTreeSet<Timestamp> = ends.values().copied().collect();
-    moments.into_iter().find(|at| {
-        let has_ended = |holder: &String| ends.get(holder).is_some_and(|end| end <= at);
+    let end_times: BTreeSet<Timestamp> = ends.values().copied().collect();
+    end_times.into_iter().find(|time| {
+        let has_ended = |holder: &String| ends.get(holder).is_some_and(|end| end <= time);
         let left = |(free, placed): &NodeLoad| {
             let mut free = free.clone();
             placed
@@ -83,7 +84,7 @@ mod tests {
     /// Node a: 2 free, x has 4 until minute 10, y has 2 without a deadline. Node b: 0 free, x has
     /// 4, z has 4 until minute 30.
     #[test]
-    fn room_comes_when_the_holders_must_have_ended() {
+    fn capacity_is_free_after_the_deadlines_of_holders() {
         let pod = |holder: &str, count| PlacedPod {
             holder: holder.to_owned(),
             amounts: gpus(count),
@@ -100,16 +101,22 @@ mod tests {
             ),
         ]);
         let ends = BTreeMap::from([("n/x".to_owned(), at(10)), ("n/z".to_owned(), at(30))]);
-        let by = |wanted, pods| room_by(&gpus(wanted), pods, &nodes, &ends);
+        let free_at = |gpus_per_pod, pods| free_by(&gpus(gpus_per_pod), pods, &nodes, &ends);
         // At minute 10: six free on a and four on b. At minute 30: six and eight.
         assert_eq!(
-            [by(6, 1), by(3, 3), by(8, 1), by(6, 2), by(4, 4)],
+            [
+                free_at(6, 1),
+                free_at(3, 3),
+                free_at(8, 1),
+                free_at(6, 2),
+                free_at(4, 4)
+            ],
             [Some(at(10)), Some(at(10)), Some(at(30)), Some(at(30)), None]
         );
     }
 
     #[test]
-    fn deadlines_bound_what_the_past_tells() {
+    fn deadlines_cap_the_forecast() {
         let past = StartForecast {
             quantiles: Some((60.0, 900.0, 7200.0)),
             similar: 12,

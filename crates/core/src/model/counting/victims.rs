@@ -23,7 +23,7 @@ pub type NodeLoad = (Amounts, Vec<PlacedPod>);
 /// Selects victims for `pods` pods of this priority; `None` if preemption cannot free enough for
 /// all.
 pub fn victims(
-    wanted: &Amounts,
+    requests: &Amounts,
     priority: i64,
     pods: u64,
     mut nodes: BTreeMap<String, NodeLoad>,
@@ -33,13 +33,13 @@ pub fn victims(
         // The scheduler only preempts when no node fits the pod without preemption.
         let free = nodes
             .iter()
-            .find(|(_, (free, _))| lacking(wanted, free).is_empty())
+            .find(|(_, (free, _))| lacking(requests, free).is_empty())
             .map(|(node, _)| node.clone());
         let (node, on_node) = match free {
             Some(node) => (node, Vec::new()),
             None => {
                 let on = |(node, load): (&String, &NodeLoad)| {
-                    Some((node.clone(), on_node(wanted, priority, load)?))
+                    Some((node.clone(), on_node(requests, priority, load)?))
                 };
                 nodes
                     .iter()
@@ -51,11 +51,11 @@ pub fn victims(
         for victim in &on_node {
             add(free, &victim.amounts, 1);
         }
-        add(free, wanted, -1);
+        add(free, requests, -1);
         // Ranks of one job can be equal, so remove only one pod per victim.
         for victim in &on_node {
-            if let Some(at) = placed.iter().position(|pod| pod == victim) {
-                placed.swap_remove(at);
+            if let Some(index) = placed.iter().position(|pod| pod == victim) {
+                placed.swap_remove(index);
             }
         }
         ended.extend(on_node.into_iter().map(|pod| Victim {
@@ -78,7 +78,7 @@ fn cost(victims: &[PlacedPod]) -> (i64, i64, usize) {
 }
 
 /// Selects victims on one node for one pod.
-fn on_node(wanted: &Amounts, priority: i64, (free, placed): &NodeLoad) -> Option<Vec<PlacedPod>> {
+fn on_node(requests: &Amounts, priority: i64, (free, placed): &NodeLoad) -> Option<Vec<PlacedPod>> {
     let (mut lower, mut left): (Vec<&PlacedPod>, Amounts) = (
         placed
             .iter()
@@ -88,7 +88,7 @@ fn on_node(wanted: &Amounts, priority: i64, (free, placed): &NodeLoad) -> Option
     );
     lower.iter().for_each(|pod| add(&mut left, &pod.amounts, 1));
     // The pod would not fit even without all pods of lower priority.
-    if lower.is_empty() || !lacking(wanted, &left).is_empty() {
+    if lower.is_empty() || !lacking(requests, &left).is_empty() {
         return None;
     }
     // Pods of equal priority are reprieved in the order of their start, the longest running first.
@@ -96,7 +96,7 @@ fn on_node(wanted: &Amounts, priority: i64, (free, placed): &NodeLoad) -> Option
     let mut ended = Vec::new();
     for pod in lower {
         add(&mut left, &pod.amounts, -1);
-        if !lacking(wanted, &left).is_empty() {
+        if !lacking(requests, &left).is_empty() {
             add(&mut left, &pod.amounts, 1);
             ended.push(pod.clone());
         }
@@ -129,7 +129,7 @@ mod tests {
         }
     }
 
-    fn told(
+    fn victim_pods(
         wanted: i128,
         priority: i64,
         pods: u64,
@@ -148,9 +148,10 @@ mod tests {
         )
     }
 
-    fn pairs(of: &[(&str, &str)]) -> Option<Vec<(String, String)>> {
+    fn pairs(names: &[(&str, &str)]) -> Option<Vec<(String, String)>> {
         Some(
-            of.iter()
+            names
+                .iter()
                 .map(|(node, holder)| ((*node).to_owned(), format!("a/{holder}")))
                 .collect(),
         )
@@ -158,39 +159,39 @@ mod tests {
 
     /// Follows the algorithm of the scheduler by hand.
     #[test]
-    fn the_lowest_give_way_and_no_more_of_them_than_needed() {
+    fn lowest_priority_pods_are_preempted_and_no_more_than_needed() {
         let first = ("n1", 0, vec![pod("low", 0, 4), pod("middle", 500, 4)]);
         // Both have lower priority and could be preempted; the middle one is reprieved first.
         assert_eq!(
-            told(4, 1000, 1, std::slice::from_ref(&first)),
+            victim_pods(4, 1000, 1, std::slice::from_ref(&first)),
             pairs(&[("n1", "low")])
         );
         assert_eq!(
-            told(8, 1000, 1, std::slice::from_ref(&first)),
+            victim_pods(8, 1000, 1, std::slice::from_ref(&first)),
             pairs(&[("n1", "middle"), ("n1", "low")])
         );
         // Pods of equal priority are not preempted.
-        assert_eq!(told(8, 500, 1, std::slice::from_ref(&first)), None);
-        assert_eq!(told(1, 0, 1, std::slice::from_ref(&first)), None);
+        assert_eq!(victim_pods(8, 500, 1, std::slice::from_ref(&first)), None);
+        assert_eq!(victim_pods(1, 0, 1, std::slice::from_ref(&first)), None);
         // Of two nodes, the one with the lowest top priority of its victims wins.
         let second = ("n2", 0, vec![pod("lowest", -10, 4), pod("high", 2000, 4)]);
         assert_eq!(
-            told(4, 1000, 1, &[first.clone(), second.clone()]),
+            victim_pods(4, 1000, 1, &[first.clone(), second.clone()]),
             pairs(&[("n2", "lowest")])
         );
         // The second pod cannot use the capacity that the first one took.
         assert_eq!(
-            told(4, 1000, 2, &[first.clone(), second]),
+            victim_pods(4, 1000, 2, &[first.clone(), second]),
             pairs(&[("n2", "lowest"), ("n1", "low")])
         );
         let twins = ("n4", 0, vec![pod("twin", 0, 4), pod("twin", 0, 4)]);
         assert_eq!(
-            told(4, 1000, 2, &[twins]),
+            victim_pods(4, 1000, 2, &[twins]),
             pairs(&[("n4", "twin"), ("n4", "twin")])
         );
         // Free capacity is used before any pod is preempted.
         assert_eq!(
-            told(4, 1000, 2, &[first, ("n3", 4, Vec::new())]),
+            victim_pods(4, 1000, 2, &[first, ("n3", 4, Vec::new())]),
             pairs(&[("n1", "low")])
         );
     }

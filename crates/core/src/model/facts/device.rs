@@ -33,18 +33,18 @@ impl fmt::Display for DeviceId {
 
 /// A text that is not the name of a whole device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoDevice;
+pub struct InvalidDeviceId;
 
 impl FromStr for DeviceId {
-    type Err = NoDevice;
+    type Err = InvalidDeviceId;
 
     /// Parses the name of a whole device: `3`, `gpu-3` or `GPU-3`.
-    fn from_str(text: &str) -> Result<Self, NoDevice> {
+    fn from_str(text: &str) -> Result<Self, InvalidDeviceId> {
         let number = text
             .strip_prefix("gpu-")
             .or_else(|| text.strip_prefix("GPU-"))
             .unwrap_or(text);
-        number.parse().map(Self::whole).map_err(|_| NoDevice)
+        number.parse().map(Self::whole).map_err(|_| InvalidDeviceId)
     }
 }
 
@@ -53,13 +53,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_device_has_one_name() {
+    fn device_ids_parse_in_every_spelling() {
         assert_eq!(DeviceId::whole(3).to_string(), "gpu-3");
         let slice = Some(("1g.10gb".to_owned(), 7));
         assert_eq!(DeviceId { index: 3, slice }.to_string(), "gpu-3/1g.10gb-7");
         for text in ["3", "gpu-3", "GPU-3"] {
             assert_eq!(text.parse(), Ok(DeviceId::whole(3)));
         }
-        assert_eq!("gpu-x".parse::<DeviceId>(), Err(NoDevice));
+        assert_eq!("gpu-x".parse::<DeviceId>(), Err(InvalidDeviceId));
     }
 }

@@ -164,7 +164,7 @@ impl GpuType {
     pub fn matches(&self, other: &Self) -> bool {
         self.model == other.model
             && match (self.gigabytes, other.gigabytes) {
-                (Some(ours), Some(theirs)) => ours == theirs,
+                (Some(a), Some(b)) => a == b,
                 _ => true,
             }
     }
@@ -173,7 +173,7 @@ impl GpuType {
     pub fn known_labels(&self) -> BTreeMap<&'static str, BTreeSet<String>> {
         let mut labels: BTreeMap<&'static str, BTreeSet<String>> = BTreeMap::new();
         for (label, value) in PRODUCTS {
-            if Self::parse(value).is_some_and(|known| known.matches(self)) {
+            if Self::parse(value).is_some_and(|parsed| parsed.matches(self)) {
                 labels.entry(label).or_default().insert(value.to_owned());
             }
         }
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn one_type_many_spellings() {
+    fn spellings_of_one_type_parse_equal() {
         for spelling in [
             "NVIDIA-A100-SXM4-80GB",
             "NVIDIA A100-SXM4-80GB",
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unsaid_memory_is_no_difference() {
+    fn missing_memory_matches_any_memory() {
         let kind = |text| GpuType::parse(text).unwrap();
         assert!(kind("a100").matches(&kind("NVIDIA-A100-SXM4-80GB")));
         assert!(kind("a10").matches(&kind("a10-24g")));
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_type_knows_its_labels_and_its_vendor() {
+    fn type_selects_its_labels_and_vendor() {
         let kind = |text| GpuType::parse(text).unwrap();
         let labels = kind("h100-80g").known_labels();
         assert!(labels["nvidia.com/gpu.product"].contains("NVIDIA-H100-80GB-HBM3"));

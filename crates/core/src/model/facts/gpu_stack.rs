@@ -79,12 +79,12 @@ pub fn has_gpus(host: &NodeDetails) -> bool {
 
 /// The number of whole GPUs of a node, healthy or not.
 fn installed(host: &NodeDetails) -> u64 {
-    let of = |resource: &&str| {
+    let amount = |resource: &&str| {
         host.capacity
             .get(*resource)
             .and_then(|text| quantity::units(text))
     };
-    WHOLE.iter().filter_map(of).sum()
+    WHOLE.iter().filter_map(amount).sum()
 }
 
 /// The number of whole GPUs that pods can use.
@@ -117,8 +117,8 @@ pub fn broken(host: &NodeDetails, pods: &[StackPod], metrics: NodeMetrics) -> Op
             fix: format!("gpuctl describe node {}", node.name),
         });
     }
-    if let Some(found) = stack.fault(StackLink::DevicePlugin) {
-        return Some(found);
+    if let Some(link) = stack.fault(StackLink::DevicePlugin) {
+        return Some(link);
     }
     if node.type_label().is_none() {
         return stack.fault(StackLink::FeatureDiscovery).or_else(|| {
@@ -200,9 +200,9 @@ impl NodeStack<'_> {
     /// Explains why the GPUs have no metrics, or only stale ones.
     fn without_metrics(&self, stale: &str) -> BrokenLink {
         match self.fault(StackLink::Exporter) {
-            Some(found) => BrokenLink {
-                message: format!("{stale}: {}", found.message),
-                ..found
+            Some(link) => BrokenLink {
+                message: format!("{stale}: {}", link.message),
+                ..link
             },
             None if self.on_node(StackLink::Exporter).next().is_some() => BrokenLink {
                 link: StackLink::Scrape,
@@ -264,11 +264,11 @@ mod tests {
     }
 
     #[test]
-    fn the_first_broken_link_is_named() {
+    fn first_broken_link_is_reported() {
         use StackLink::{DevicePlugin, Driver, Exporter, FeatureDiscovery, Scrape, Toolkit};
         let typed = [("nvidia.com/gpu.product", "NVIDIA-A10")];
         let link = |host: &NodeDetails, pods: &[StackPod], metrics| {
-            broken(host, pods, metrics).map(|found| found.link)
+            broken(host, pods, metrics).map(|broken| broken.link)
         };
         let well = host("8", "8", &typed);
         assert_eq!(link(&well, &[], NodeMetrics::Fresh), None);

@@ -60,7 +60,7 @@ impl NodeHealth {
     }
 
     /// The word of the contract; `None` for unknown health.
-    pub fn known(self) -> Option<&'static str> {
+    pub fn known_word(self) -> Option<&'static str> {
         Some(self.word()).filter(|_| self != Self::Unknown)
     }
 }
@@ -248,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_faulty_node_says_why_and_a_cordoned_one_is_healthy() {
+    fn faulty_nodes_have_a_reason_and_cordoned_nodes_are_healthy() {
         let well = || {
             let resources = BTreeMap::from([("nvidia.com/gpu".to_owned(), "8".to_owned())]);
             let node = Node {
@@ -317,12 +317,12 @@ mod tests {
             .taints
             .push(taint("nvidia.com/gpu-unhealthy"));
         assert_eq!(word(condemned), "faulty nvidia.com/gpu-unhealthy");
-        let mut named = well();
-        named
+        let mut default_reason = well();
+        default_reason
             .node
             .taints
             .push(taint("example.com/default-gpu-pool"));
-        assert_eq!(word(named), "active", "`default` is no fault");
+        assert_eq!(word(default_reason), "active", "`default` is no fault");
         assert_eq!(
             word(with(vec![condition("GPUHealthy", "False")])),
             "faulty not GPUHealthy"

@@ -84,11 +84,11 @@ impl Pod {
     /// The name of the container that runs the job. It is found by name, because the kubelet sorts
     /// containers by name and a sidecar may come first.
     pub fn own_container(&self) -> &str {
-        let own = self
+        let main = self
             .containers
             .iter()
             .find(|container| container.name == OWN_CONTAINER);
-        own.or(self.containers.first())
+        main.or(self.containers.first())
             .map_or(OWN_CONTAINER, |container| container.name.as_str())
     }
 
@@ -134,11 +134,11 @@ impl ContainerEnd {
     /// The exit code of the command. The supervisor of ranks exits with its own code, but its
     /// termination message contains the code of the command.
     pub fn command_code(&self) -> i32 {
-        let told = self
+        let reported = self
             .message
             .strip_prefix(TERMINATION_PREFIX)
             .and_then(|text| text.split_once("exit code "));
-        let digits = told.and_then(|(_, rest)| {
+        let digits = reported.and_then(|(_, rest)| {
             rest.split(|c: char| !c.is_ascii_digit())
                 .next()?
                 .parse()

@@ -127,22 +127,22 @@ impl Node {
 
     /// The label that contains the type of the node's GPUs, as (key, value).
     pub fn type_label(&self) -> Option<(&str, &str)> {
-        let of_site = self
+        let site_label = self
             .site_type_label
             .as_ref()
             .and_then(|key| self.labels.get_key_value(key));
-        let known = of_site.or_else(|| {
+        let known_label = site_label.or_else(|| {
             TYPE_LABELS
                 .iter()
                 .find_map(|key| self.labels.get_key_value(*key))
         });
-        let found = known.or_else(|| self.labels.iter().find(|(key, _)| is_type_label(key)));
-        found.map(|(key, value)| (key.as_str(), value.as_str()))
+        let label = known_label.or_else(|| self.labels.iter().find(|(key, _)| is_type_label(key)));
+        label.map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
     /// The type of the node's GPUs; `None` without GPUs or without a type label.
     pub fn gpu_type(&self) -> Option<GpuType> {
-        let told = self.has_gpus().then(|| {
+        let parsed = self.has_gpus().then(|| {
             self.type_label()
                 .and_then(|(_, value)| GpuType::parse(value))
         })?;
@@ -151,7 +151,7 @@ impl Node {
             .iter()
             .filter_map(|devices| devices.product.as_deref().and_then(GpuType::parse));
         // With several products, the node has no single type.
-        told.or_else(|| {
+        parsed.or_else(|| {
             products
                 .next()
                 .filter(|first| products.all(|other| other == *first))
@@ -168,13 +168,13 @@ impl Node {
 
     /// The installed units of an extended resource, healthy or not.
     pub fn installed(&self, resource: &str) -> u64 {
-        let told = self
+        let reported = self
             .capacity
             .get(resource)
             .and_then(|text| quantity::units(text))
             .unwrap_or(0);
         // Published copies do not contain the capacity.
-        told.max(self.allocatable(resource))
+        reported.max(self.allocatable(resource))
     }
 
     /// The most that one pod could request on an empty node. Cordons and taints are ignored.
@@ -235,9 +235,9 @@ impl Node {
     /// True for nodes with whole devices, slices or shares, free or not.
     pub fn has_gpus(&self) -> bool {
         let counts = |resource: &str| is_device(resource) || resource == SHARED_MEMORY;
-        let mut told = self.allocatable.keys().chain(self.capacity.keys());
+        let mut resources = self.allocatable.keys().chain(self.capacity.keys());
         !self.claimable.is_empty()
-            || told.any(|resource| counts(resource) && self.installed(resource) > 0)
+            || resources.any(|resource| counts(resource) && self.installed(resource) > 0)
     }
 
     /// True when an autoscaler may add similar nodes: the node belongs to a cloud's node group or

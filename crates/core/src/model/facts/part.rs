@@ -30,14 +30,14 @@ pub struct Part {
 
 impl Part {
     /// Classifies a unit of `resource` on a node; `None` for whole devices and other resources.
-    pub fn of(node: &Node, capacity: &BTreeMap<String, String>, resource: &str) -> Option<Self> {
+    pub fn read(node: &Node, capacity: &BTreeMap<String, String>, resource: &str) -> Option<Self> {
         let Some(Unit::Slice(name)) = unit(node, resource) else {
             return None;
         };
         let product = node
             .type_label()
             .and_then(|(_, value)| GpuType::parse(value));
-        let plain = Self::named(&name, product.as_ref());
+        let plain = Self::from_name(&name, product.as_ref());
         if name == "gpu-mem" {
             let amount = |name: &str| {
                 capacity
@@ -80,7 +80,7 @@ impl Part {
     }
 
     /// Makes the part with this name on a device of this product.
-    pub fn named(name: &str, product: Option<&GpuType>) -> Self {
+    pub fn from_name(name: &str, product: Option<&GpuType>) -> Self {
         let of_modes = || {
             name.split_once("_nps")
                 .and_then(|(mode, _)| mode_fraction(mode, product))
@@ -100,7 +100,7 @@ impl Part {
 
     /// Classifies a resource by its name in kube-state-metrics labels, without data about its node;
     /// `None` for whole devices and other resources.
-    pub fn written(resource: &str) -> Option<Self> {
+    pub fn from_label(resource: &str) -> Option<Self> {
         let name = match resource {
             "aliyun_com_gpu_mem" => "gpu-mem".to_owned(),
             _ if resource.ends_with("_gpu_shared") => "gpu.shared".to_owned(),
@@ -113,7 +113,7 @@ impl Part {
                 _ => return None,
             },
         };
-        Some(Self::named(&name, None))
+        Some(Self::from_name(&name, None))
     }
 
     /// The weight of a unit whose fraction is unknown: 1, as for a device. GiB of memory count 0,
@@ -123,8 +123,8 @@ impl Part {
     }
 
     /// The share of each pod when several pods claim the same device or instance.
-    pub(crate) fn shared_by(pods: usize, of: Option<Self>) -> Self {
-        let whole = of.map_or(Some(1.0), |part| part.fraction);
+    pub(crate) fn shared_by(pods: usize, shared: Option<Self>) -> Self {
+        let whole = shared.map_or(Some(1.0), |part| part.fraction);
         let fraction = whole.map(|whole| whole / pods.max(1) as f64);
         Self {
             name: "gpu.shared".to_owned(),
@@ -138,7 +138,7 @@ impl Part {
     /// Sets the fraction of a pod that requests MiB, or percent, of the device's memory. A pod that
     /// requests neither may use all of it.
     pub(crate) fn with_memory(self, mebibytes: Option<f64>, percent: Option<f64>) -> Self {
-        let Some(all) = self.device_memory.filter(|all| *all > 0.0) else {
+        let Some(total) = self.device_memory.filter(|total| *total > 0.0) else {
             return Self {
                 fraction: self
                     .fraction
@@ -147,7 +147,7 @@ impl Part {
             };
         };
         let of_memory = mebibytes
-            .map(|wanted| wanted / all)
+            .map(|requested| requested / total)
             .or(percent.map(|percent| percent / 100.0));
         Self {
             fraction: Some(of_memory.unwrap_or(1.0).min(1.0)),
@@ -171,7 +171,7 @@ fn mig_fraction(profile: &str, product: Option<&GpuType>) -> Option<f64> {
         .split('.')
         .filter(|word| word.ends_with('g') || word.ends_with("gb"))
         .collect();
-    let all = match product.map(ToString::to_string) {
+    let total = match product.map(ToString::to_string) {
         Some(product) if product.starts_with("a30") || product.contains("pro-") => 4.0,
         Some(_) => 7.0,
         None => match sizes.as_slice() {
@@ -182,7 +182,7 @@ fn mig_fraction(profile: &str, product: Option<&GpuType>) -> Option<f64> {
             _ => 7.0,
         },
     };
-    (count <= all).then_some(count / all)
+    (count <= total).then_some(count / total)
 }
 
 /// The fraction of a device that one partition of a compute mode has. `cpx` partitions are single
@@ -255,86 +255,89 @@ mod tests {
     }
 
     fn fraction(node: &Node, resource: &str) -> Option<f64> {
-        Part::of(node, &BTreeMap::new(), resource).and_then(|part| part.fraction)
+        Part::read(node, &BTreeMap::new(), resource).and_then(|part| part.fraction)
     }
 
     #[test]
-    fn instances_are_so_many_of_their_products_slices() {
-        let of = |product: &str| node(&[("nvidia.com/gpu.product", product)], &[]);
+    fn mig_fractions_depend_on_the_product() {
+        let node_of = |product: &str| node(&[("nvidia.com/gpu.product", product)], &[]);
         assert_eq!(
-            fraction(&of("NVIDIA-A100-SXM4-80GB"), "nvidia.com/mig-3g.40gb"),
+            fraction(&node_of("NVIDIA-A100-SXM4-80GB"), "nvidia.com/mig-3g.40gb"),
             Some(3.0 / 7.0)
         );
         assert_eq!(
-            fraction(&of("NVIDIA-A30"), "nvidia.com/mig-1g.6gb"),
+            fraction(&node_of("NVIDIA-A30"), "nvidia.com/mig-1g.6gb"),
             Some(0.25)
         );
         assert_eq!(
             fraction(
-                &of("NVIDIA-RTX-PRO-6000-Blackwell-Server-Edition"),
+                &node_of("NVIDIA-RTX-PRO-6000-Blackwell-Server-Edition"),
                 "nvidia.com/mig-1g.24gb"
             ),
             Some(0.25)
         );
         assert_eq!(
-            fraction(&of("NVIDIA-H100-NVL"), "nvidia.com/mig-1g.24gb"),
+            fraction(&node_of("NVIDIA-H100-NVL"), "nvidia.com/mig-1g.24gb"),
             Some(1.0 / 7.0)
         );
         assert_eq!(
-            Part::written("nvidia_com_mig_1g_24gb").unwrap().fraction,
+            Part::from_label("nvidia_com_mig_1g_24gb").unwrap().fraction,
             None,
             "two products have it"
         );
-        let media = Part::written("nvidia_com_mig_1g_10gb_me").unwrap();
+        let media = Part::from_label("nvidia_com_mig_1g_10gb_me").unwrap();
         assert_eq!(
             (media.name.as_str(), media.fraction, media.instance),
             ("mig-1g.10gb.me", Some(1.0 / 7.0), true)
         );
         assert_eq!(
-            Part::named("mig-1c.3g.40gb", None).fraction,
+            Part::from_name("mig-1c.3g.40gb", None).fraction,
             Some(1.0 / 7.0)
         );
         assert_eq!(
-            fraction(&of("NVIDIA-A100-SXM4-80GB-MIG-1g.10gb"), "nvidia.com/gpu"),
+            fraction(
+                &node_of("NVIDIA-A100-SXM4-80GB-MIG-1g.10gb"),
+                "nvidia.com/gpu"
+            ),
             Some(1.0 / 7.0)
         );
         assert_eq!(
-            Part::of(
-                &of("NVIDIA-A100-SXM4-80GB"),
+            Part::read(
+                &node_of("NVIDIA-A100-SXM4-80GB"),
                 &BTreeMap::new(),
                 "nvidia.com/gpu"
             ),
             None
         );
-        for whole in ["nvidia_com_gpu", "amd_com_gpu", "cpu"] {
-            assert_eq!(Part::written(whole), None);
+        for resource in ["nvidia_com_gpu", "amd_com_gpu", "cpu"] {
+            assert_eq!(Part::from_label(resource), None);
         }
     }
 
     #[test]
-    fn partitions_are_so_many_dies() {
-        let of = |product: &str| node(&[("amd.com/gpu.product-name", product)], &[]);
+    fn partition_fractions_depend_on_the_mode() {
+        let node_of = |product: &str| node(&[("amd.com/gpu.product-name", product)], &[]);
         assert_eq!(
-            fraction(&of("AMD_Instinct_MI300X_OAM"), "amd.com/cpx_nps4"),
+            fraction(&node_of("AMD_Instinct_MI300X_OAM"), "amd.com/cpx_nps4"),
             Some(0.125)
         );
         assert_eq!(
-            fraction(&of("AMD_Instinct_MI300A"), "amd.com/cpx_nps1"),
+            fraction(&node_of("AMD_Instinct_MI300A"), "amd.com/cpx_nps1"),
             Some(1.0 / 6.0)
         );
         assert_eq!(
-            Part::written("amd_com_cpx_nps4").unwrap().fraction,
+            Part::from_label("amd_com_cpx_nps4").unwrap().fraction,
             None,
             "by the product alone"
         );
         assert_eq!(
-            Part::written("amd_com_dpx_nps1").unwrap().fraction,
+            Part::from_label("amd_com_dpx_nps1").unwrap().fraction,
             Some(0.5)
         );
     }
 
     #[test]
-    fn shares_are_of_time_or_of_memory() {
+    fn shares_divide_time_or_memory() {
         let sliced = node(
             &[
                 ("nvidia.com/gpu.product", "NVIDIA-L4-SHARED"),
@@ -342,7 +345,7 @@ mod tests {
             ],
             &[],
         );
-        let part = Part::of(&sliced, &BTreeMap::new(), "nvidia.com/gpu").unwrap();
+        let part = Part::read(&sliced, &BTreeMap::new(), "nvidia.com/gpu").unwrap();
         assert_eq!(
             (part.name.as_str(), part.fraction, part.instance),
             ("gpu.shared", Some(0.25), false)
@@ -362,7 +365,7 @@ mod tests {
             r#"[{"id":"GPU-a","count":10,"devmem":81920,"devcore":100},{"id":"GPU-b","count":10,"devmem":81920,"devcore":100}]"#,
             "GPU-a,10,81920,100,NVIDIA-A100,0,true:GPU-b,10,81920,100,NVIDIA-A100,0,true:",
         ] {
-            let part = Part::of(
+            let part = Part::read(
                 &node(&[], &[(HAMI_REGISTER, register)]),
                 &BTreeMap::new(),
                 "nvidia.com/gpu",
@@ -384,7 +387,7 @@ mod tests {
         }
         let capacity = [("aliyun.com/gpu-mem", "320"), ("aliyun.com/gpu-count", "4")]
             .map(|(key, value)| (key.to_owned(), value.to_owned()));
-        let part = Part::of(&node(&[], &[]), &capacity.into(), "aliyun.com/gpu-mem").unwrap();
+        let part = Part::read(&node(&[], &[]), &capacity.into(), "aliyun.com/gpu-mem").unwrap();
         assert_eq!(
             (part.name.as_str(), part.fraction),
             ("gpu-mem", Some(0.0125))

@@ -27,15 +27,15 @@ pub struct PoolDefinition {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub exclusive: bool,
     /// Labels that were set for this pool, by node and key.
-    pub labels: BTreeMap<String, Notes>,
+    pub labels: BTreeMap<String, LabelNotes>,
 }
 
 /// Labels of a node by key.
-pub type Notes = BTreeMap<String, Noted>;
+pub type LabelNotes = BTreeMap<String, LabelNote>;
 
 /// A label that gpuctl set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
-pub struct Noted {
+pub struct LabelNote {
     pub value: String,
     /// The previous value, which is restored when the node leaves the pool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -44,9 +44,9 @@ pub struct Noted {
 
 /// Changes to the labels of a node that leaves a pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Leaving {
+pub struct NodeRemoval {
     /// Labels to remove, or to reset to their previous value.
-    pub restored: Notes,
+    pub restored: LabelNotes,
     /// Keys in the definition that gpuctl never sets for a pool. Their labels are not changed.
     pub foreign: Vec<String>,
 }
@@ -54,16 +54,16 @@ pub struct Leaving {
 /// Checks the recorded labels of a node. Whoever can write the definition may lack the right to
 /// write nodes. gpuctl therefore restores a label only if it could have set it: the pool's own
 /// label, and the GPU type of a node in the pool.
-pub fn leaving(pool: &str, node: &Node, notes: &Notes) -> Leaving {
-    let mut leaving = Leaving::default();
+pub fn node_removal(pool: &str, node: &Node, notes: &LabelNotes) -> NodeRemoval {
+    let mut removal = NodeRemoval::default();
     for (key, note) in notes {
         let is_value = |value: &String| is_label_value(value);
         match key.as_str() {
             // A node is in at most one pool, so the pool label has no previous value.
             POOL_LABEL if note.value == pool => {
-                leaving.restored.insert(
+                removal.restored.insert(
                     key.clone(),
-                    Noted {
+                    LabelNote {
                         before: None,
                         ..note.clone()
                     },
@@ -74,13 +74,13 @@ pub fn leaving(pool: &str, node: &Node, notes: &Notes) -> Leaving {
                 && note.before.as_ref().is_none_or(is_value) =>
             {
                 if node.pool() == Some(pool) {
-                    leaving.restored.insert(key.to_owned(), note.clone());
+                    removal.restored.insert(key.to_owned(), note.clone());
                 }
             }
-            key => leaving.foreign.push(key.to_owned()),
+            key => removal.foreign.push(key.to_owned()),
         }
     }
-    leaving
+    removal
 }
 
 /// Why a pool rejects a job.
@@ -102,21 +102,21 @@ impl PoolDefinition {
         jobs: usize,
     ) -> Option<PoolRefusal> {
         let pool = &self.name;
-        if let Some(most) = self
+        if let Some(limit) = self
             .max_gpu_per_job
-            .filter(|most| gpus > GpuCount(u64::from(*most)))
+            .filter(|limit| gpus > GpuCount(u64::from(*limit)))
         {
             let message = format!(
-                "the job requests {gpus} GPUs in total; pool `{pool}` allows {most} per job"
+                "the job requests {gpus} GPUs in total; pool `{pool}` allows {limit} per job"
             );
             return Some(PoolRefusal {
                 name: "PoolQuotaExceeded",
                 message,
-                hint: format!("request {most} or fewer, or choose another pool"),
+                hint: format!("request {limit} or fewer, or choose another pool"),
             });
         }
-        if let Some(most) = self.max_jobs.filter(|most| jobs >= *most as usize) {
-            let message = format!("pool `{pool}` has {jobs} jobs and allows {most}");
+        if let Some(limit) = self.max_jobs.filter(|limit| jobs >= *limit as usize) {
+            let message = format!("pool `{pool}` has {jobs} jobs and allows {limit}");
             let hint = format!("wait for one to end: gpuctl get jobs --pool {pool}");
             return Some(PoolRefusal {
                 name: "PoolQuotaExceeded",
@@ -133,12 +133,12 @@ impl PoolDefinition {
         })
     }
 
-    /// Reverts the definition to `before`. Nodes that are not in `wanted` keep their current
+    /// Reverts the definition to `before`. Nodes that are not in `attempted` keep their current
     /// labels.
     #[must_use]
-    pub fn changed_back(&self, wanted: &Self, before: &Self) -> Self {
+    pub fn rolled_back(&self, attempted: &Self, before: &Self) -> Self {
         let mut labels = self.labels.clone();
-        for node in wanted.labels.keys() {
+        for node in attempted.labels.keys() {
             match before.labels.get(node) {
                 Some(notes) => labels.insert(node.clone(), notes.clone()),
                 None => labels.remove(node),
@@ -150,23 +150,23 @@ impl PoolDefinition {
         }
     }
 
-    /// Changes the definition to `wanted`. Nodes that are only in the current definition stay in
+    /// Changes the definition to `target`. Nodes that are only in the current definition stay in
     /// it.
     #[must_use]
-    pub fn changed_to(&self, wanted: &Self) -> Self {
+    pub fn updated_to(&self, target: &Self) -> Self {
         let mut labels = self.labels.clone();
-        for (node, set) in &wanted.labels {
+        for (node, set) in &target.labels {
             labels.entry(node.clone()).or_default().extend(set.clone());
         }
         Self {
             labels,
-            ..wanted.clone()
+            ..target.clone()
         }
     }
 
     /// True when the pool accepts jobs with this GPU type.
     pub fn allows(&self, kind: &GpuType) -> bool {
-        self.gpu_types.is_empty() || self.gpu_types.iter().any(|own| own.matches(kind))
+        self.gpu_types.is_empty() || self.gpu_types.iter().any(|allowed| allowed.matches(kind))
     }
 
     /// The names of the allowed types.
@@ -180,12 +180,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_definition_restores_only_labels_that_gpuctl_sets() {
-        let note = |value: &str, before: Option<&str>| Noted {
+    fn only_labels_that_gpuctl_sets_are_restored() {
+        let note = |value: &str, before: Option<&str>| LabelNote {
             value: value.into(),
             before: before.map(Into::into),
         };
-        let notes: Notes = [
+        let notes: LabelNotes = [
             ("gpuctl/pool", note("p", Some("other"))),
             (TYPE_LABELS[0], note("H100", Some("A100"))),
             ("security-zone", note("trusted", Some("dmz"))),
@@ -198,14 +198,14 @@ mod tests {
             labels: [(POOL_LABEL.to_owned(), pool.to_owned())].into(),
             ..Node::default()
         };
-        let found = leaving("p", &node("p"), &notes);
+        let removal = node_removal("p", &node("p"), &notes);
         assert_eq!(
-            found.restored.keys().collect::<Vec<_>>(),
+            removal.restored.keys().collect::<Vec<_>>(),
             ["gpuctl/pool", TYPE_LABELS[0]]
         );
-        assert_eq!(found.restored["gpuctl/pool"].before, None);
+        assert_eq!(removal.restored["gpuctl/pool"].before, None);
         assert_eq!(
-            found.foreign,
+            removal.foreign,
             [
                 "kubernetes.io/hostname",
                 "nvidia.com/gpu.product",
@@ -213,22 +213,28 @@ mod tests {
             ]
         );
         // A node of another pool keeps its type label and the other pool's label.
-        let other = leaving("p", &node("q"), &notes);
-        assert_eq!(other.restored.keys().collect::<Vec<_>>(), ["gpuctl/pool"]);
-        let stolen: Notes = [("gpuctl/pool".to_owned(), note("q", None))].into();
+        let other_node = node_removal("p", &node("q"), &notes);
         assert_eq!(
-            leaving("p", &node("q"), &stolen),
-            Leaving {
+            other_node.restored.keys().collect::<Vec<_>>(),
+            ["gpuctl/pool"]
+        );
+        let stolen: LabelNotes = [("gpuctl/pool".to_owned(), note("q", None))].into();
+        assert_eq!(
+            node_removal("p", &node("q"), &stolen),
+            NodeRemoval {
                 foreign: vec!["gpuctl/pool".into()],
-                ..Leaving::default()
+                ..NodeRemoval::default()
             }
         );
-        let bad: Notes = [(TYPE_LABELS[0].to_owned(), note("x", Some("$(id)")))].into();
-        assert_eq!(leaving("p", &node("p"), &bad).foreign, [TYPE_LABELS[0]]);
+        let bad: LabelNotes = [(TYPE_LABELS[0].to_owned(), note("x", Some("$(id)")))].into();
+        assert_eq!(
+            node_removal("p", &node("p"), &bad).foreign,
+            [TYPE_LABELS[0]]
+        );
     }
 
     #[test]
-    fn a_pool_refuses_with_its_figures() {
+    fn pool_refusal_contains_its_limits() {
         let pool = PoolDefinition {
             name: "p".into(),
             gpu_types: GpuType::parse("a100-80g").into_iter().collect(),

@@ -38,7 +38,7 @@ impl QueueSystem {
 
 /// The value of `job.gang`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum GangWish {
+pub enum GangMode {
     /// The queue's system, or else Kubernetes' own PodGroup if the cluster serves it.
     #[default]
     Auto,
@@ -52,12 +52,12 @@ pub enum GangWish {
     None,
 }
 
-impl GangWish {
+impl GangMode {
     /// The values of `job.gang`.
     pub const WORDS: [&'static str; 5] = ["auto", "native", "kueue", "volcano", "none"];
 
     /// Parses a value; `Auto` for any other text.
-    pub fn of(word: &str) -> Self {
+    pub fn from_word(word: &str) -> Self {
         match word {
             "native" => Self::Native,
             "kueue" => Self::Kueue,

@@ -47,7 +47,7 @@ impl Reading {
     pub(crate) fn is_held_by(&self, namespace: &str, pod: &str) -> bool {
         self.holders
             .iter()
-            .any(|(ours, name)| ours == namespace && name == pod)
+            .any(|(held_in, name)| held_in == namespace && name == pod)
     }
 
     /// The name of the device on its node.
@@ -107,7 +107,7 @@ impl Readings {
                 .flatten()
         };
         let places: BTreeSet<usize> = pods.flat_map(places).copied().collect();
-        Figures::of(places.iter().map(|place| &self.devices[*place]))
+        Figures::from_readings(places.iter().map(|place| &self.devices[*place]))
     }
 }
 
@@ -133,7 +133,7 @@ pub struct Figures {
 
 impl Figures {
     /// Computes the means over these devices.
-    pub fn of<'a>(readings: impl Iterator<Item = &'a Reading> + Clone) -> Self {
+    pub fn from_readings<'a>(readings: impl Iterator<Item = &'a Reading> + Clone) -> Self {
         // Used and total memory are comparable only if they cover the same devices.
         let both = |reading: &Reading| reading.memory_used.zip(reading.memory_total);
         let pairs = || readings.clone().filter_map(both);
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_total_is_of_all_devices_or_unknown() {
+    fn total_is_unknown_unless_all_devices_are_measured() {
         let total = |watts: &[Option<f64>]| {
             let readings: Vec<Reading> = watts
                 .iter()
@@ -189,7 +189,7 @@ mod tests {
                     ..Reading::default()
                 })
                 .collect();
-            Figures::of(readings.iter()).power_in_all
+            Figures::from_readings(readings.iter()).power_in_all
         };
         // 300 + 250 + 62.
         assert_eq!(
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn means_are_over_what_was_sampled() {
+    fn means_cover_only_sampled_devices() {
         let reading = |utilization: Option<f64>, used: Option<f64>| Reading {
             utilization: utilization.map(Percent),
             memory_used: used.map(Mebibytes),
@@ -212,7 +212,7 @@ mod tests {
             reading(None, None),
             reading(Some(30.0), Some(10.0)),
         ];
-        let figures = Figures::of(devices.iter());
+        let figures = Figures::from_readings(devices.iter());
         assert_eq!((figures.devices, figures.sampled), (3, 2));
         assert_eq!(
             (figures.utilization, figures.lowest),
@@ -222,7 +222,7 @@ mod tests {
             (figures.memory_used, figures.memory_total),
             (Some(Mebibytes(25.0)), Some(Mebibytes(100.0)))
         );
-        let none = Figures::of(devices[1..2].iter());
+        let none = Figures::from_readings(devices[1..2].iter());
         assert_eq!(
             (
                 none.utilization,

@@ -4,8 +4,8 @@
 use super::job::Job;
 use super::job_pod::{Container, Pod, PodPhase};
 use super::state::{
-    State, Status, Why, create_failure_reason, evicted, lost, not_started, scheduler_words, stuck,
-    why,
+    State, StateReason, Status, create_failure_reason, evicted, lost, not_started, scheduler_words,
+    stuck, why,
 };
 
 /// Determines the state of a service or notebook.
@@ -14,7 +14,7 @@ pub(crate) fn state(job: &Job) -> State {
     let pods: Vec<&Pod> = job.pods.iter().filter(|pod| !pod.ended()).collect();
     let ready = pods.iter().filter(|pod| job.serves_with(pod)).count();
     let ready = u32::try_from(ready).unwrap_or(u32::MAX);
-    let (status, told) = if job.deleting {
+    let (status, why) = if job.deleting {
         (Status::Terminating, None)
     } else if job.suspended {
         (Status::Paused, None)
@@ -28,11 +28,11 @@ pub(crate) fn state(job: &Job) -> State {
                 .or_else(|| rollout(job, &pods)),
         )
     } else if ready > 0 {
-        let told = trouble(job, &pods).map(|why| degraded(job, ready, why));
+        let why = trouble(job, &pods).map(|why| degraded(job, ready, why));
         (
             Status::Running,
             Some(
-                told.or_else(|| rollout(job, &pods))
+                why.or_else(|| rollout(job, &pods))
                     .unwrap_or_else(|| beginning(job, &pods)),
             ),
         )
@@ -44,7 +44,7 @@ pub(crate) fn state(job: &Job) -> State {
             Some(trouble(job, &pods).unwrap_or_else(|| beginning(job, &pods))),
         )
     };
-    let (reason, message) = told.unzip();
+    let (reason, message) = why.unzip();
     let message = message.filter(|message| !message.is_empty());
     State {
         status,
@@ -57,20 +57,20 @@ pub(crate) fn state(job: &Job) -> State {
 }
 
 /// Describes a service with some ready pods and a reason why others are not.
-fn degraded(job: &Job, ready: u32, (reason, message): Why) -> Why {
-    let what = if message.is_empty() {
+fn degraded(job: &Job, ready: u32, (reason, message): StateReason) -> StateReason {
+    let detail = if message.is_empty() {
         reason
     } else {
         format!("{reason}: {message}")
     };
     why(
         "Degraded",
-        format!("{ready} of {} pods are ready; {what}", job.pods_wanted),
+        format!("{ready} of {} pods are ready; {detail}", job.pods_wanted),
     )
 }
 
 /// Finds a problem that waiting alone does not solve.
-fn trouble(job: &Job, pods: &[&Pod]) -> Option<Why> {
+fn trouble(job: &Job, pods: &[&Pod]) -> Option<StateReason> {
     if let Some(why) = pods.iter().find_map(|pod| lost(pod)) {
         return Some(why);
     }
@@ -89,14 +89,14 @@ fn trouble(job: &Job, pods: &[&Pod]) -> Option<Why> {
             // Kueue holds back single pods by a scheduling gate.
             _ if job.queued && reason == "SchedulingGated" => why("Queued", job.queue_words()),
             Some(node) => {
-                let way = format!(
+                let release = format!(
                     "`gpuctl resume job {}/{} --anywhere` releases it",
                     job.namespace, job.name
                 );
                 why(
                     reason,
                     format!(
-                        "{}; its files are on {node}, {way}",
+                        "{}; its files are on {node}, {release}",
                         scheduler_words(message)
                     ),
                 )
@@ -116,7 +116,9 @@ fn trouble(job: &Job, pods: &[&Pod]) -> Option<Why> {
         return Some(why(create_failure_reason(message), message));
     }
     let unhealthy = |pod: &&&Pod| {
-        !pod.ready && pod.phase == PodPhase::Running && pod.containers.iter().all(|one| one.started)
+        !pod.ready
+            && pod.phase == PodPhase::Running
+            && pod.containers.iter().all(|container| container.started)
     };
     let pod = present
         .iter()
@@ -128,7 +130,7 @@ fn trouble(job: &Job, pods: &[&Pod]) -> Option<Why> {
 }
 
 /// Describes a container that keeps crashing, with the cause of its last end.
-fn crashing(job: &Job, pod: &Pod) -> Option<Why> {
+fn crashing(job: &Job, pod: &Pod) -> Option<StateReason> {
     let ends = |container: &&Container| {
         let waits = container
             .waiting
@@ -137,8 +139,9 @@ fn crashing(job: &Job, pod: &Pod) -> Option<Why> {
         // A container that starts again after a crash is not just starting. If it has passed its
         // startup probe and fails the next probe, it is unhealthy, whatever ended it before.
         let loads = !(job.checked && container.started);
-        let again = container.running && container.last_ended.is_some() && !pod.ready && loads;
-        waits || again || container.terminated.is_some()
+        let is_reloading =
+            container.running && container.last_ended.is_some() && !pod.ready && loads;
+        waits || is_reloading || container.terminated.is_some()
     };
     let container = pod.containers.iter().find(ends)?;
     let restarts = match container.restarts {
@@ -170,7 +173,7 @@ fn crashing(job: &Job, pod: &Pod) -> Option<Why> {
 
 /// Reports a rollout while pods of two versions exist, or while the controller has not observed the
 /// newest specification.
-fn rollout(job: &Job, pods: &[&Pod]) -> Option<Why> {
+fn rollout(job: &Job, pods: &[&Pod]) -> Option<StateReason> {
     let mut revisions: Vec<&str> = pods
         .iter()
         .filter_map(|pod| pod.revision.as_deref())
@@ -182,7 +185,7 @@ fn rollout(job: &Job, pods: &[&Pod]) -> Option<Why> {
 }
 
 /// Describes the progress of a pod that is not ready yet.
-fn beginning(job: &Job, pods: &[&Pod]) -> Why {
+fn beginning(job: &Job, pods: &[&Pod]) -> StateReason {
     let present: Vec<&&Pod> = pods
         .iter()
         .filter(|pod| !pod.deleting && !pod.ready)

@@ -74,9 +74,9 @@ impl fmt::Display for State {
     }
 }
 
-pub type Why = (String, String);
+pub type StateReason = (String, String);
 
-pub(crate) fn why(reason: &str, message: impl Into<String>) -> Why {
+pub(crate) fn why(reason: &str, message: impl Into<String>) -> StateReason {
     (reason.to_owned(), message.into())
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn count(pods: &[&Pod], test: impl Fn(&Pod) -> bool) -> u32 {
     u32::try_from(pods.iter().filter(|pod| test(pod)).count()).unwrap_or(u32::MAX)
 }
 
-pub(crate) fn pod_failure(pod: &Pod) -> Option<Why> {
+pub(crate) fn pod_failure(pod: &Pod) -> Option<StateReason> {
     if pod.phase != PodPhase::Failed {
         return None;
     }
@@ -96,15 +96,15 @@ pub(crate) fn pod_failure(pod: &Pod) -> Option<Why> {
         .containers
         .iter()
         .find_map(|container| container.terminated.as_ref().filter(|end| end.code != 0));
-    let told = pod.message.as_deref().map_or(String::new(), |message| {
+    let detail = pod.message.as_deref().map_or(String::new(), |message| {
         format!(": {}", message.trim_end_matches(['.', ' ']))
     });
-    let told_by_supervisor = ended.and_then(|end| {
+    let from_supervisor = ended.and_then(|end| {
         end.message
             .strip_prefix(TERMINATION_PREFIX)?
             .split_once(": ")
     });
-    if let Some((reason, message)) = told_by_supervisor {
+    if let Some((reason, message)) = from_supervisor {
         return Some(why(reason, message));
     }
     Some(match (&pod.reason, ended) {
@@ -118,9 +118,9 @@ pub(crate) fn pod_failure(pod: &Pod) -> Option<Why> {
         }
         // Not every eviction by the kubelet sets a DisruptionTarget condition.
         (Some(reason), _) if reason == "Evicted" => {
-            why(reason, format!("{name} was evicted by its node{told}"))
+            why(reason, format!("{name} was evicted by its node{detail}"))
         }
-        (Some(reason), _) => why(reason, format!("{name} failed{told}")),
+        (Some(reason), _) => why(reason, format!("{name} failed{detail}")),
         (None, Some(end)) => why(
             &end.reason,
             format!("{name} ended with exit code {}", end.code),
@@ -144,7 +144,7 @@ pub fn pod_name(pod: &Pod) -> String {
 }
 
 /// Reports that a node evicts a pod of the job, even before the pod's status shows it.
-pub(crate) fn evicted(job: &Job) -> Option<Why> {
+pub(crate) fn evicted(job: &Job) -> Option<StateReason> {
     let message = job.eviction.as_deref()?.trim_end_matches(['.', ' ']);
     Some(why(
         "Evicted",
@@ -153,7 +153,7 @@ pub(crate) fn evicted(job: &Job) -> Option<Why> {
 }
 
 /// Reports a pod whose node does not respond, so that the pod's state is unknown.
-pub fn lost(pod: &Pod) -> Option<Why> {
+pub fn lost(pod: &Pod) -> Option<StateReason> {
     let node = pod.node.as_deref()?;
     pod.is_lost().then(|| {
         why(
@@ -179,7 +179,7 @@ pub fn is_starting(reason: &str) -> bool {
 }
 
 /// The reason why a container waits for something that waiting alone does not solve.
-pub(crate) fn stuck(pod: &Pod) -> Option<Why> {
+pub(crate) fn stuck(pod: &Pod) -> Option<StateReason> {
     let waits = |container: &Container| {
         container
             .waiting
@@ -192,7 +192,7 @@ pub(crate) fn stuck(pod: &Pod) -> Option<Why> {
 /// Explains why a pod of the job does not start and is not expected to. Its image cannot be pulled,
 /// or its container crashes or is rejected by the runtime. `counts` excludes pods of an older
 /// version.
-pub fn cannot_start(job: &Job, counts: impl Fn(&Pod) -> bool) -> Option<Why> {
+pub fn cannot_start(job: &Job, counts: impl Fn(&Pod) -> bool) -> Option<StateReason> {
     const LASTING: [&str; 8] = [
         "ImagePullBackOff",
         "InvalidImageName",
@@ -218,20 +218,20 @@ pub fn cannot_start(job: &Job, counts: impl Fn(&Pod) -> bool) -> Option<Why> {
         let end = ends.find(|end| end.never_started())?;
         Some((end.reason.clone(), not_started(&pod_name(pod), end)))
     };
-    if let Some(found) = pods.iter().find_map(refused) {
-        return Some(found);
+    if let Some(failure) = pods.iter().find_map(refused) {
+        return Some(failure);
     }
-    let mut found = pods
+    let mut stuck_pods = pods
         .into_iter()
         .filter(|pod| !pod.ended())
         .filter_map(|pod| Some((pod, stuck(pod)?)));
     let (pod, (reason, message)) =
-        found.find(|(_, (reason, _))| LASTING.contains(&reason.as_str()))?;
+        stuck_pods.find(|(_, (reason, _))| LASTING.contains(&reason.as_str()))?;
     let last = pod
         .containers
         .iter()
         .find_map(|container| container.last_ended.as_ref());
-    let told = match last {
+    let message = match last {
         Some(end) if reason == "CrashLoopBackOff" => {
             format!(
                 "{} keeps exiting with exit code {}",
@@ -242,12 +242,12 @@ pub fn cannot_start(job: &Job, counts: impl Fn(&Pod) -> bool) -> Option<Why> {
         _ if message.is_empty() => format!("{} cannot start", pod_name(pod)),
         _ => format!("{} cannot start: {message}", pod_name(pod)),
     };
-    Some((reason, told))
+    Some((reason, message))
 }
 
 /// Classifies the API server's rejection of a pod as one word.
 pub(crate) fn create_failure_reason(message: &str) -> &'static str {
-    match RefusalCause::of(message) {
+    match RefusalCause::from_message(message) {
         Some(RefusalCause::QuotaExceeded | RefusalCause::QuotaUnset) => "QuotaExceeded",
         Some(RefusalCause::PodSecurity) => "PodSecurity",
         Some(RefusalCause::NoPriorityClass) => "PriorityClassNotFound",

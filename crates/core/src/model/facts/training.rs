@@ -1,17 +1,17 @@
-//! The state of a training, derived from the phases of its pods. `State::of` also dispatches
+//! The state of a training, derived from the phases of its pods. `State::from_job` also dispatches
 //! services and notebooks, whose state depends on readiness instead.
 
 use super::job::Job;
 use super::job_pod::{Container, Pod, PodPhase};
 use super::serving;
 use super::state::{
-    State, Status, Why, count, create_failure_reason, evicted, lost, pod_failure, pod_name,
+    State, StateReason, Status, count, create_failure_reason, evicted, lost, pod_failure, pod_name,
     scheduler_words, stuck, why,
 };
 
 impl State {
     /// Determines the state of `job`.
-    pub fn of(job: &Job) -> Self {
+    pub fn from_job(job: &Job) -> Self {
         if job.kind.serves() {
             return serving::state(job);
         }
@@ -52,7 +52,7 @@ impl State {
     }
 }
 
-fn why_split(why: Option<Why>) -> (Option<String>, Option<String>) {
+fn why_split(why: Option<StateReason>) -> (Option<String>, Option<String>) {
     why.map_or((None, None), |(reason, message)| {
         (
             Some(reason),
@@ -61,26 +61,26 @@ fn why_split(why: Option<Why>) -> (Option<String>, Option<String>) {
     })
 }
 
-fn holds(job: &Job, conditions: &[&str]) -> Option<Why> {
+fn holds(job: &Job, conditions: &[&str]) -> Option<StateReason> {
     conditions
         .iter()
         .find_map(|condition| job.conditions.get(*condition).cloned())
 }
 
 /// The reason why a pod failed, which is more specific than the Job's `BackoffLimitExceeded`.
-fn failure(job: &Job, condition: Why) -> Why {
+fn failure(job: &Job, condition: StateReason) -> StateReason {
     // Pods of the current attempt come first, because failures of earlier attempts were retried.
     let mut present = job.current_pods();
     let mut earlier: Vec<&Pod> = job
         .pods
         .iter()
-        .filter(|pod| !present.iter().any(|other| other.name == pod.name))
+        .filter(|pod| !present.iter().any(|existing| existing.name == pod.name))
         .collect();
     earlier.sort_by(|a, b| (b.created_at, &b.name).cmp(&(a.created_at, &a.name)));
     // Within one attempt, the rank that ended first is the likely cause. Its peers fail because it
     // has disappeared.
     present.sort_by_key(|pod| (pod.ended_at.is_none(), pod.ended_at));
-    let ended: Vec<Why> = present
+    let ended: Vec<StateReason> = present
         .into_iter()
         .chain(earlier)
         .filter(|pod| pod.disrupted.is_none())
@@ -88,15 +88,15 @@ fn failure(job: &Job, condition: Why) -> Why {
         .collect();
     // Peers that end within the same second only report `Error`, so a rank with a specific reason
     // takes precedence.
-    let told = ended
+    let specific = ended
         .iter()
         .find(|(reason, _)| reason != "Error")
         .or_else(|| ended.first());
-    told.cloned().unwrap_or(condition)
+    specific.cloned().unwrap_or(condition)
 }
 
 /// Explains why a job that should run does not, from the first pod with a known reason.
-fn waiting(job: &Job, pods: &[&Pod]) -> Why {
+fn waiting(job: &Job, pods: &[&Pod]) -> StateReason {
     if let Some(why) = evicted(job) {
         return why;
     }
@@ -144,8 +144,8 @@ fn waiting(job: &Job, pods: &[&Pod]) -> Why {
         None if pods.iter().any(|pod| pod.deleting) => {
             why("Restarting", "a pod is ending and will be replaced")
         }
-        None if let Some(told) = pods.iter().find_map(|pod| restarted(pod)) => {
-            why("Restarting", told)
+        None if let Some(restarting) = pods.iter().find_map(|pod| restarted(pod)) => {
+            why("Restarting", restarting)
         }
         None if pods.is_empty() => why("Creating", ""),
         None if bound.len() < pods.len() => why("Scheduling", ""),
@@ -154,7 +154,7 @@ fn waiting(job: &Job, pods: &[&Pod]) -> Why {
 }
 
 /// Explains why an unscheduled pod holds back the job.
-fn waiting_for_node(job: &Job, placed: usize, reason: &str, message: &str) -> Why {
+fn waiting_for_node(job: &Job, placed: usize, reason: &str, message: &str) -> StateReason {
     let message = scheduler_words(message);
     if placed == 0 {
         return why(reason, message);
@@ -175,7 +175,7 @@ fn restarted(pod: &Pod) -> Option<String> {
     let (restarts, code) = pod
         .containers
         .iter()
-        .filter(|one| one.restarts > 0)
+        .filter(|failed| failed.restarts > 0)
         .filter_map(ended)
         .find(|(_, code)| *code != 0)?;
     Some(format!(

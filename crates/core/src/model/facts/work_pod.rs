@@ -58,21 +58,21 @@ pub struct PodSums {
 }
 
 impl PodSums {
-    pub fn of<'p>(pods: impl IntoIterator<Item = &'p WorkPod>) -> Self {
+    pub fn from_pods<'p>(pods: impl IntoIterator<Item = &'p WorkPod>) -> Self {
         let mut sums = Self::default();
         pods.into_iter().for_each(|pod| sums.add(pod));
         sums
     }
 
     pub fn add(&mut self, pod: &WorkPod) {
-        let one = Self {
+        let sums = Self {
             works: pod.phase == PodPhase::Running && pod.trouble.is_none(),
             trouble: pod.trouble.clone().filter(|_| !pod.ended()),
             started_at: pod.started_at,
             ended_at: pod.ended_at,
             ..Self::default()
         };
-        self.merge(&one);
+        self.merge(&sums);
         self.phases[pod.phase as usize] = true;
     }
 
@@ -80,7 +80,7 @@ impl PodSums {
         self.phases
             .iter_mut()
             .zip(other.phases)
-            .for_each(|(ours, theirs)| *ours |= theirs);
+            .for_each(|(mine, new)| *mine |= new);
         self.works |= other.works;
         self.trouble = self.trouble.take().or_else(|| other.trouble.clone());
         self.started_at = self.started_at.into_iter().chain(other.started_at).min();
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_of_parts_are_those_of_the_whole() {
+    fn merged_sums_equal_the_sum_of_all() {
         let at = |second| Timestamp::from_second(second).ok();
         let pod = |phase, trouble: Option<&str>, started, ended| WorkPod {
             phase,
@@ -111,9 +111,9 @@ mod tests {
             pod(PodPhase::Running, Some("CrashLoopBackOff"), at(20), at(40)),
             pod(PodPhase::Pending, None, None, None),
         ];
-        let mut sums = PodSums::of(&pods[..1]);
-        sums.merge(&PodSums::of(&pods[1..]));
-        assert_eq!(sums, PodSums::of(&pods));
+        let mut sums = PodSums::from_pods(&pods[..1]);
+        sums.merge(&PodSums::from_pods(&pods[1..]));
+        assert_eq!(sums, PodSums::from_pods(&pods));
         // A terminated pod has no trouble, and a pod in a crash loop does not work.
         assert_eq!(
             (

@@ -25,7 +25,7 @@ pub struct OwnerObject {
     /// The number of devices that its template requests for all pods.
     pub gpus: GpuCount,
     /// Its final state, according to its own status.
-    pub verdict: Option<Standing>,
+    pub verdict: Option<WorkloadState>,
     /// Why it has no pods: `Suspended`, `ScaledToZero`, [`QUEUED`].
     pub resting: Option<&'static str>,
 }
@@ -35,7 +35,7 @@ pub const QUEUED: &str = "Queued";
 
 /// The state of a workload, in the words of the workloads document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
-pub enum Standing {
+pub enum WorkloadState {
     Running,
     Completed,
     Failed,
@@ -43,7 +43,7 @@ pub enum Standing {
     Unknown,
 }
 
-impl Standing {
+impl WorkloadState {
     pub fn word(self) -> &'static str {
         self.into()
     }
@@ -68,7 +68,7 @@ pub struct Workload {
     pub pods: Vec<Rc<WorkPod>>,
     /// Sums over all its pods.
     pub sums: PodSums,
-    pub standing: Standing,
+    pub state: WorkloadState,
     /// Devices requested by its pods that have not terminated, or by its template if it has none.
     pub requested: GpuCount,
     /// Whole devices that it holds, by the product label of their nodes.
@@ -99,12 +99,12 @@ impl Workload {
 
     /// When it ended; `None` while it runs, or if no end was recorded.
     pub fn ended_at(&self) -> Option<Timestamp> {
-        matches!(self.standing, Standing::Completed | Standing::Failed)
+        matches!(self.state, WorkloadState::Completed | WorkloadState::Failed)
             .then(|| self.top.ended_at.or(self.sums.ended_at))
             .flatten()
     }
 
     pub fn has_ended(&self) -> bool {
-        matches!(self.standing, Standing::Completed | Standing::Failed)
+        matches!(self.state, WorkloadState::Completed | WorkloadState::Failed)
     }
 }

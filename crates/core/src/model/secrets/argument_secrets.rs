@@ -8,11 +8,11 @@ use super::secret_values::is_count;
 /// Finds the indices of words that are secrets as a whole, or that join a short flag with one, as
 /// in `-pSECRET`. [`secret_spans`] finds other secrets within a word.
 pub fn argument_secrets(words: &[&str]) -> Vec<usize> {
-    let mut found: Vec<usize> = (1..words.len())
+    let mut secrets: Vec<usize> = (1..words.len())
         .filter(|index| follows_secret_flag(words[index - 1], words[*index]))
         .collect();
     let in_programs = secret_words(words.iter().map(|word| (*word, false)));
-    found.extend(in_programs.into_iter().map(|secret| secret.index));
+    secrets.extend(in_programs.into_iter().map(|secret| secret.index));
     // A name and its secret can be separate words, so the rules also run on the joined line.
     let line = words.join(" ");
     let spans = secret_spans(&line);
@@ -24,13 +24,13 @@ pub fn argument_secrets(words: &[&str]) -> Vec<usize> {
                 .iter()
                 .any(|span| span.start <= start && end <= span.end)
         {
-            found.push(index);
+            secrets.push(index);
         }
         start = end + 1;
     }
-    found.sort_unstable();
-    found.dedup();
-    found
+    secrets.sort_unstable();
+    secrets.dedup();
+    secrets
 }
 
 /// Whether `word` is the value of a flag whose name indicates a secret.
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_of_flags_and_logins_are_found() {
+    fn secrets_in_flags_and_logins_are_found() {
         for (words, secrets) in [
             (
                 vec!["train", "--wandb-key", "X Y", "--epochs", "3"],

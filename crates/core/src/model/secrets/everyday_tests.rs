@@ -4,7 +4,7 @@
 use super::scrubbed;
 
 #[test]
-fn everyday_text_is_kept() {
+fn plain_text_is_not_redacted() {
     for text in [
         "volume \"my-secret\" : secret \"hf-token\" not found",
         "registry/token:1.2",
@@ -150,7 +150,7 @@ fn everyday_text_is_kept() {
 }
 
 #[test]
-fn counts_of_tokens_and_plain_sentences_are_kept() {
+fn token_counts_and_sentences_are_not_redacted() {
     for text in [
         "tokens: 8388608",
         "consumed_tokens=8388608",

@@ -19,8 +19,8 @@ pub(super) struct Pair<'a> {
 }
 
 impl<'a> Pair<'a> {
-    pub(super) fn of(text: &'a str, found: &Captures<'a>) -> Option<Self> {
-        let (name, separator) = (found.name("n")?, found.name("s")?);
+    pub(super) fn from_captures(text: &'a str, captures: &Captures<'a>) -> Option<Self> {
+        let (name, separator) = (captures.name("n")?, captures.name("s")?);
         Some(Self {
             text,
             name: name.as_str(),

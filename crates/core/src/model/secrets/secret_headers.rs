@@ -25,12 +25,12 @@ static HEADER: LazyLock<Regex> = LazyLock::new(|| {
 /// Adds the spans of header values.
 pub(super) fn add_headers(text: &str, spans: &mut Vec<Range<usize>>) {
     let mut at = 0;
-    while let Some(found) = HEADER.captures_at(text, at) {
-        let (Some(whole), Some(separator)) = (found.get(0), found.name("s")) else {
+    while let Some(captures) = HEADER.captures_at(text, at) {
+        let (Some(header), Some(separator)) = (captures.get(0), captures.name("s")) else {
             break;
         };
-        at = whole.end();
-        let value = match found.name("long") {
+        at = header.end();
+        let value = match captures.name("long") {
             Some(name) => long_value(text, name.start(), separator.as_str(), at),
             None => short_value(text, separator.as_str(), at),
         };

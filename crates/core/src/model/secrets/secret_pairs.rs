@@ -65,8 +65,8 @@ static REVERSED: LazyLock<Regex> = LazyLock::new(|| {
 pub(super) fn add_pairs(text: &str, spans: &mut Vec<Range<usize>>) {
     for (pattern, find) in RULES.iter() {
         let mut at = 0;
-        while let Some(found) = pattern.captures_at(text, at) {
-            let Some(pair) = Pair::of(text, &found) else {
+        while let Some(captures) = pattern.captures_at(text, at) {
+            let Some(pair) = Pair::from_captures(text, &captures) else {
                 break;
             };
             // The next name can start directly after this one: `--env=TOKEN=x`.
@@ -79,8 +79,8 @@ pub(super) fn add_pairs(text: &str, spans: &mut Vec<Range<usize>>) {
     }
     let reversed = REVERSED
         .captures_iter(text)
-        .filter(|found| holds_secret(&found["n"], &found["v"]));
-    spans.extend(reversed.filter_map(|found| found.name("v").map(|value| value.range())));
+        .filter(|captures| holds_secret(&captures["n"], &captures["v"]));
+    spans.extend(reversed.filter_map(|captures| captures.name("v").map(|value| value.range())));
 }
 
 /// Finds the value in `token=x`, `password = "x"`, `os.environ["TOKEN"] = 'x'` and `token: str =

@@ -117,25 +117,30 @@ fn alert_receivers() -> String {
 /// Adds the spans of secrets with a recognizable shape.
 pub(super) fn add_shapes(text: &str, spans: &mut Vec<Range<usize>>) {
     for (pattern, judge) in RULES.iter() {
-        let of = |found: Captures<'_>| {
-            found
+        let value_range = |captures: Captures<'_>| {
+            captures
                 .name("v")
-                .or_else(|| found.get(0))
+                .or_else(|| captures.get(0))
                 .map(|value| value.range())
         };
-        spans.extend(pattern.captures_iter(text).filter(judge).filter_map(of));
+        spans.extend(
+            pattern
+                .captures_iter(text)
+                .filter(judge)
+                .filter_map(value_range),
+        );
     }
 }
 
-fn is_bootstrap_token(found: &Captures<'_>) -> bool {
-    let token = &found["v"];
-    let has = |of: fn(&u8) -> bool| token.as_bytes().iter().any(of);
+fn is_bootstrap_token(captures: &Captures<'_>) -> bool {
+    let token = &captures["v"];
+    let has = |is_kind: fn(&u8) -> bool| token.as_bytes().iter().any(is_kind);
     // A decimal fraction contains no letters, and a file extension rarely contains a digit.
     has(u8::is_ascii_alphabetic) && token[7..].bytes().any(|byte| byte.is_ascii_digit())
 }
 
-fn is_header_value(found: &Captures<'_>) -> bool {
-    let value = &found["v"];
+fn is_header_value(captures: &Captures<'_>) -> bool {
+    let value = &captures["v"];
     value
         .bytes()
         .any(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase() || byte == b'=')
@@ -143,8 +148,8 @@ fn is_header_value(found: &Captures<'_>) -> bool {
 }
 
 /// Whether the text before an `@` is a login and not a port with a path (`http://host:80/a@b`).
-fn is_login(found: &Captures<'_>) -> bool {
-    let password = found["v"]
+fn is_login(captures: &Captures<'_>) -> bool {
+    let password = captures["v"]
         .split_once(':')
         .map_or("", |(_, password)| password);
     let after_digits = password.trim_start_matches(|c: char| c.is_ascii_digit());
@@ -152,7 +157,7 @@ fn is_login(found: &Captures<'_>) -> bool {
 }
 
 /// Whether a query parameter is a credential. OAuth and Azure Functions name theirs `code`.
-fn is_parameter(found: &Captures<'_>) -> bool {
+fn is_parameter(captures: &Captures<'_>) -> bool {
     const SESSIONS: [&str; 9] = [
         "code",
         "session",
@@ -164,9 +169,9 @@ fn is_parameter(found: &Captures<'_>) -> bool {
         "samlresponse",
         "hmac",
     ];
-    let (name, value) = (found["n"].to_ascii_lowercase(), &found["v"]);
+    let (name, value) = (captures["n"].to_ascii_lowercase(), &captures["v"]);
     let is_signed = name.starts_with("x-amz-") && name != "x-amz-algorithm";
     // An exit or status code is a number.
     let opens_session = SESSIONS.contains(&name.as_str()) && value.parse::<u32>().is_err();
-    is_signed || opens_session || is_secret_value(strength_of(&found["n"]), value)
+    is_signed || opens_session || is_secret_value(strength_of(&captures["n"]), value)
 }

@@ -34,9 +34,9 @@ pub fn shown_error(text: &str) -> String {
     static URL: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r#"[A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>`]+"#).expect("the pattern is tested")
     });
-    let shown = URL.replace_all(text, |found: &Captures<'_>| {
-        let closed = found[0].trim_end_matches([')', ']', '}', ',', '.', ':']);
-        format!("{}{}", shown_url(closed), &found[0][closed.len()..])
+    let shown = URL.replace_all(text, |captures: &Captures<'_>| {
+        let closed = captures[0].trim_end_matches([')', ']', '}', ',', '.', ':']);
+        format!("{}{}", shown_url(closed), &captures[0][closed.len()..])
     });
     scrubbed(&shown).unwrap_or_else(|| shown.into_owned())
 }
@@ -45,12 +45,12 @@ pub fn shown_error(text: &str) -> String {
 /// part of a password.
 fn split_scheme(text: &str) -> (&str, &str) {
     match text.find("://") {
-        Some(at)
-            if text[..at]
+        Some(position)
+            if text[..position]
                 .bytes()
                 .all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b)) =>
         {
-            text.split_at(at + 3)
+            text.split_at(position + 3)
         }
         _ => ("", text),
     }
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_part_of_a_login_or_query_is_shown() {
+    fn shown_urls_have_no_login_or_query() {
         for (url, shown) in [
             (
                 "https://user:CANARY@host:6443/base/?tok=CANARY#CANARY",

@@ -4,7 +4,7 @@
 use super::scrubbed;
 
 #[test]
-fn secrets_of_every_form_are_replaced() {
+fn secrets_in_every_form_are_redacted() {
     for text in [
         "train --wandb-key CANARY --epochs 3",
         "train --wandb_key CANARY",
@@ -216,7 +216,7 @@ fn secrets_of_every_form_are_replaced() {
 }
 
 #[test]
-fn only_the_secret_is_replaced() {
+fn redaction_keeps_the_rest_of_the_text() {
     for (text, clean) in [
         ("PASSWORD=x1; next", "PASSWORD=[redacted]; next"),
         ("PASSWORD=x1 && next", "PASSWORD=[redacted] && next"),
@@ -282,7 +282,7 @@ fn only_the_secret_is_replaced() {
 
 /// Each repetition once made a rule scan the rest of the line for every name.
 #[test]
-fn a_hostile_line_of_a_mebibyte_is_scrubbed() {
+fn hostile_line_of_a_mebibyte_is_redacted() {
     let pieces = [
         "a=",
         "token ",

@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_text_is_cut_between_characters_and_counts_the_rest() {
+    fn long_text_is_cut_at_a_character_and_counts_the_rest() {
         assert_eq!(excerpt("short", 5), "short");
         assert_eq!(excerpt("模型模型", 4), "模… (9 more bytes) …");
         let long = "x".repeat(20 << 20);

@@ -32,7 +32,7 @@ mod tests {
     use super::for_yaml;
 
     #[test]
-    fn control_characters_of_any_kind_are_the_same_value_in_yaml() {
+    fn control_characters_survive_yaml() {
         let all: String = ('\u{1}'..='\u{a0}')
             .chain("\u{2028}\u{2029}\u{feff}\u{fffe}\u{ffff}\u{e0041}👩模".chars())
             .collect();

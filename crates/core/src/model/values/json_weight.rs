@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_has_the_weight_of_its_parts() {
+    fn weight_is_the_sum_of_parts() {
         let weight = |text: &str| {
             let mut json = serde_json::Deserializer::from_str(text);
             WithinWeight(1 << 20)

@@ -4,7 +4,7 @@ pub mod excerpt;
 pub mod fingerprint;
 pub mod json_text;
 pub mod json_weight;
-pub mod left_out;
+pub mod omissions;
 pub mod prices;
 pub mod quantity;
 pub mod selector;

@@ -59,16 +59,20 @@ pub struct Budget {
 impl Budget {
     /// Explains why the budget is invalid, if it is.
     pub fn problem(&self) -> Option<&'static str> {
-        let all = || self.groups.values().chain(&self.default).chain(&self.total);
-        let amounts = || all().flat_map(|one| [one.gpu_hours, one.cost]).flatten();
-        if all().any(|one| one.gpu_hours.is_none() && one.cost.is_none()) {
+        let allowances = || self.groups.values().chain(&self.default).chain(&self.total);
+        let amounts = || {
+            allowances()
+                .flat_map(|allowance| [allowance.gpu_hours, allowance.cost])
+                .flatten()
+        };
+        if allowances().any(|allowance| allowance.gpu_hours.is_none() && allowance.cost.is_none()) {
             return Some("a budget needs gpu_hours, cost or both");
         }
         (!amounts().all(|amount| amount.is_finite() && amount >= 0.0))
             .then_some("a budget cannot be negative")
     }
 
-    pub fn of(&self, group: Option<&str>) -> Option<Allowance> {
+    pub fn for_group(&self, group: Option<&str>) -> Option<Allowance> {
         group
             .and_then(|group| self.groups.get(group))
             .copied()
@@ -80,7 +84,7 @@ impl Budget {
             .values()
             .chain(&self.default)
             .chain(&self.total)
-            .any(|one| one.cost.is_some())
+            .any(|allowance| allowance.cost.is_some())
     }
 }
 
@@ -89,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_drawn_and_not_measured_has_no_price() {
+    fn energy_without_measurement_has_no_cost() {
         let prices = Prices {
             currency: "EUR".to_owned(),
             gpu_hour: 2.0,
@@ -111,19 +115,19 @@ mod tests {
     }
 
     #[test]
-    fn a_group_has_its_own_budget_or_that_of_all_others() {
+    fn group_uses_its_budget_or_the_default() {
         let text = "groups: {a: {gpu_hours: 10}}\ndefault: {cost: 5}\n";
         let budget: Budget = serde_saphyr::from_str(text).unwrap();
         assert_eq!(budget.problem(), None);
         assert_eq!(
-            budget.of(Some("a")),
+            budget.for_group(Some("a")),
             Some(Allowance {
                 gpu_hours: Some(10.0),
                 cost: None
             })
         );
         assert_eq!(
-            budget.of(None),
+            budget.for_group(None),
             Some(Allowance {
                 gpu_hours: None,
                 cost: Some(5.0)

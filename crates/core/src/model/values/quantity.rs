@@ -41,8 +41,8 @@ pub fn milli(text: &str) -> Option<i128> {
         Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
         None => (number, 0),
     };
-    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let digits: String = [whole, fraction].concat();
+    let (integer, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits: String = [integer, fraction].concat();
     if digits.is_empty() || digits.len() > 24 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantities() {
+    fn parses_quantities() {
         for (text, expected) in [
             ("128Gi", Some(128 * 1024 * 1024 * 1_024_000)),
             ("500m", Some(500)),
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn durations() {
+    fn parses_durations() {
         assert_eq!(duration("90m"), Some(Duration::from_secs(5400)));
         assert_eq!(duration("1h30m"), Some(Duration::from_secs(5400)));
         assert_eq!(duration("2d"), Some(Duration::from_secs(172_800)));

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_hold_as_kubectl_has_them() {
+    fn selectors_match_like_kubectl() {
         let labels = BTreeMap::from([
             ("team".to_owned(), "nlp".to_owned()),
             ("zone".to_owned(), "b".to_owned()),

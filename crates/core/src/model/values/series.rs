@@ -23,7 +23,7 @@ impl Labels {
     /// The value of a label, even if it is empty.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.iter()
-            .find(|(own, _)| *own == name)
+            .find(|(label, _)| *label == name)
             .map(|(_, value)| value)
     }
 

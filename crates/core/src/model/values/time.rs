@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seconds_become_milliseconds_and_calendar_times() {
+    fn seconds_convert_to_milliseconds_and_timestamps() {
         let noon = UnixSeconds(1_767_268_800);
         assert_eq!(
             (noon.millis(), noon.timestamp().to_string()),

@@ -14,7 +14,7 @@ pub trait UnitValue: Copy {
     fn value(self) -> f64;
 
     /// Makes a value from a number in this unit.
-    fn of(value: f64) -> Self;
+    fn from_value(value: f64) -> Self;
 }
 
 /// Plain numbers: ratios, hours, counts.
@@ -23,7 +23,7 @@ impl UnitValue for f64 {
         self
     }
 
-    fn of(value: f64) -> Self {
+    fn from_value(value: f64) -> Self {
         value
     }
 }
@@ -40,7 +40,7 @@ macro_rules! units {
                 self.0
             }
 
-            fn of(value: f64) -> Self {
+            fn from_value(value: f64) -> Self {
                 Self(value)
             }
         }
@@ -141,7 +141,7 @@ impl Percent {
     }
 
     /// The percentage of `part` in `whole`; `None` when `whole` is not positive.
-    pub fn of_whole<U: UnitValue>(part: U, whole: U) -> Option<Self> {
+    pub fn from_ratio<U: UnitValue>(part: U, whole: U) -> Option<Self> {
         (whole.value() > 0.0).then(|| Self(part.value() / whole.value() * 100.0))
     }
 }
@@ -154,7 +154,7 @@ impl Mebibytes {
 
 /// Rounds to two decimals, which is more precise than any exporter.
 pub fn rounded<U: UnitValue>(value: U) -> U {
-    U::of((value.value() * 100.0).round() / 100.0)
+    U::from_value((value.value() * 100.0).round() / 100.0)
 }
 
 /// The mean of the values; `None` when there are none.
@@ -162,15 +162,21 @@ pub fn mean<U: UnitValue>(values: impl Iterator<Item = U>) -> Option<U> {
     let (count, sum) = values.fold((0_u32, 0.0), |(count, sum), value| {
         (count + 1, sum + value.value())
     });
-    (count > 0).then(|| U::of(sum / f64::from(count)))
+    (count > 0).then(|| U::from_value(sum / f64::from(count)))
 }
 
 pub fn lowest<U: UnitValue>(values: impl Iterator<Item = U>) -> Option<U> {
-    values.map(UnitValue::value).reduce(f64::min).map(U::of)
+    values
+        .map(UnitValue::value)
+        .reduce(f64::min)
+        .map(U::from_value)
 }
 
 pub fn highest<U: UnitValue>(values: impl Iterator<Item = U>) -> Option<U> {
-    values.map(UnitValue::value).reduce(f64::max).map(U::of)
+    values
+        .map(UnitValue::value)
+        .reduce(f64::max)
+        .map(U::from_value)
 }
 
 #[cfg(test)]
@@ -179,17 +185,17 @@ mod tests {
 
     #[test]
     fn counts_saturate() {
-        let most = GpuCount(u64::MAX);
-        let mut sum = most;
+        let max = GpuCount(u64::MAX);
+        let mut sum = max;
         sum += GpuCount(3);
         assert_eq!(
-            [sum, most + most, most * 2, [most, most].into_iter().sum()],
-            [most; 4]
+            [sum, max + max, max * 2, [max, max].into_iter().sum()],
+            [max; 4]
         );
     }
 
     #[test]
-    fn nothing_known_has_no_mean_and_no_share() {
+    fn mean_and_share_of_nothing_are_none() {
         assert_eq!(
             mean([Percent(90.0), Percent(30.0)].into_iter()),
             Some(Percent(60.0))
@@ -203,10 +209,10 @@ mod tests {
             (Some(Watts(1.0)), Some(Watts(2.0)))
         );
         assert_eq!(
-            Percent::of_whole(Mebibytes(512.0), Mebibytes(2048.0)),
+            Percent::from_ratio(Mebibytes(512.0), Mebibytes(2048.0)),
             Some(Percent(25.0))
         );
-        assert_eq!(Percent::of_whole(Mebibytes(512.0), Mebibytes(0.0)), None);
+        assert_eq!(Percent::from_ratio(Mebibytes(512.0), Mebibytes(0.0)), None);
         assert_eq!(
             (Percent(25.0).ratio(), Mebibytes(1536.0).gibibytes()),
             (0.25, 1.5)

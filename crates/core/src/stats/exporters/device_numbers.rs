@@ -18,16 +18,16 @@ pub(crate) struct DeviceNumbers {
 impl DeviceNumbers {
     /// Numbers each UUID with the first number that appears in a series with it. A UUID without any
     /// number gets the lowest free number of its node, in the order of the UUIDs.
-    pub(crate) fn of(places: impl Iterator<Item = SeriesDevice>) -> Self {
+    pub(crate) fn from_devices(series_devices: impl Iterator<Item = SeriesDevice>) -> Self {
         let mut by_uuid: BTreeMap<(String, String), u32> = BTreeMap::new();
         let mut unnumbered = BTreeSet::new();
-        for place in places {
-            match (place.uuid, place.index) {
+        for device in series_devices {
+            match (device.uuid, device.index) {
                 (Some(uuid), Some(index)) => {
-                    by_uuid.entry((place.node, uuid)).or_insert(index);
+                    by_uuid.entry((device.node, uuid)).or_insert(index);
                 }
                 (Some(uuid), None) => {
-                    unnumbered.insert((place.node, uuid));
+                    unnumbered.insert((device.node, uuid));
                 }
                 // A number without a UUID may belong to a UUID without a number, so it does not
                 // count as taken.
@@ -38,7 +38,7 @@ impl DeviceNumbers {
             if !by_uuid.contains_key(&(node.clone(), uuid.clone())) {
                 let taken: BTreeSet<u32> = by_uuid
                     .iter()
-                    .filter(|((own, _), _)| *own == node)
+                    .filter(|((device_node, _), _)| *device_node == node)
                     .map(|(_, index)| *index)
                     .collect();
                 let free = (0..=u32::MAX)
@@ -54,31 +54,31 @@ impl DeviceNumbers {
         let ambiguous = devices
             .into_iter()
             .filter(|(_, count)| *count > 1)
-            .map(|(place, _)| place)
+            .map(|(device, _)| device)
             .collect();
         Self { by_uuid, ambiguous }
     }
 
     /// Looks up the number recorded for the device's UUID, or else the number in its own series.
-    pub(crate) fn number(&self, place: &SeriesDevice) -> Option<u32> {
-        let by_uuid = place
+    pub(crate) fn number(&self, device: &SeriesDevice) -> Option<u32> {
+        let by_uuid = device
             .uuid
             .as_ref()
-            .and_then(|uuid| self.by_uuid.get(&(place.node.clone(), uuid.clone())));
-        by_uuid.copied().or(place.index)
+            .and_then(|uuid| self.by_uuid.get(&(device.node.clone(), uuid.clone())));
+        by_uuid.copied().or(device.index)
     }
 
     /// Builds a key that is unique per device: its number, plus its UUID if several devices of the
     /// node have that number.
-    pub(crate) fn key(&self, place: SeriesDevice) -> SeriesDevice {
-        let index = self.number(&place);
+    pub(crate) fn key(&self, device: SeriesDevice) -> SeriesDevice {
+        let index = self.number(&device);
         let ambiguous =
-            index.is_some_and(|index| self.ambiguous.contains(&(place.node.clone(), index)));
-        let uuid = if ambiguous { place.uuid.clone() } else { None };
+            index.is_some_and(|index| self.ambiguous.contains(&(device.node.clone(), index)));
+        let uuid = if ambiguous { device.uuid.clone() } else { None };
         SeriesDevice {
             uuid,
             index,
-            ..place
+            ..device
         }
     }
 }
@@ -87,7 +87,7 @@ impl DeviceNumbers {
 mod tests {
     use super::*;
 
-    fn place(uuid: Option<&str>, index: Option<u32>) -> SeriesDevice {
+    fn identity(uuid: Option<&str>, index: Option<u32>) -> SeriesDevice {
         SeriesDevice {
             node: "n".to_owned(),
             uuid: uuid.map(ToOwned::to_owned),
@@ -97,14 +97,14 @@ mod tests {
     }
 
     #[test]
-    fn a_uuid_without_a_number_gets_a_free_one() {
-        let told = [
-            place(Some("b"), None),
-            place(Some("a"), Some(0)),
-            place(Some("c"), None),
+    fn uuid_without_number_gets_a_free_one() {
+        let devices = [
+            identity(Some("b"), None),
+            identity(Some("a"), Some(0)),
+            identity(Some("c"), None),
         ];
-        let numbers = DeviceNumbers::of(told.into_iter());
-        let number = |uuid| numbers.number(&place(Some(uuid), None));
+        let numbers = DeviceNumbers::from_devices(devices.into_iter());
+        let number = |uuid| numbers.number(&identity(Some(uuid), None));
         assert_eq!(
             (number("a"), number("b"), number("c"), number("d")),
             (Some(0), Some(1), Some(2), None)
@@ -112,14 +112,18 @@ mod tests {
     }
 
     #[test]
-    fn two_devices_of_one_number_keep_their_uuids() {
-        let numbers =
-            DeviceNumbers::of([place(Some("a"), Some(0)), place(Some("b"), Some(0))].into_iter());
-        assert_eq!(
-            numbers.key(place(Some("a"), None)),
-            place(Some("a"), Some(0))
+    fn devices_with_the_same_number_keep_their_uuids() {
+        let numbers = DeviceNumbers::from_devices(
+            [identity(Some("a"), Some(0)), identity(Some("b"), Some(0))].into_iter(),
         );
-        let plain = DeviceNumbers::of([place(Some("a"), Some(0))].into_iter());
-        assert_eq!(plain.key(place(Some("a"), None)), place(None, Some(0)));
+        assert_eq!(
+            numbers.key(identity(Some("a"), None)),
+            identity(Some("a"), Some(0))
+        );
+        let plain = DeviceNumbers::from_devices([identity(Some("a"), Some(0))].into_iter());
+        assert_eq!(
+            plain.key(identity(Some("a"), None)),
+            identity(None, Some(0))
+        );
     }
 }

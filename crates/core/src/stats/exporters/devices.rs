@@ -22,7 +22,7 @@ pub struct ExporterReading {
 /// Values of one device by quantity: (rank, whether the series names a pod, value).
 #[derive(Default)]
 struct DeviceValues {
-    place: Option<SeriesDevice>,
+    identity: Option<SeriesDevice>,
     model: Option<String>,
     values: BTreeMap<Quantity, Vec<(u8, bool, f64)>>,
     holders: BTreeSet<PodKey>,
@@ -38,26 +38,26 @@ struct SampleAges {
 }
 
 /// Combines the samples of one instant into the devices of the cluster.
-pub fn read(moment: &ExporterReading, inventory: &Inventory, facts: &ApiFacts) -> Readings {
-    let reader = IdentityReader::new(facts, &moment.values);
-    let numbers = DeviceNumbers::of(
-        moment
+pub fn read(samples: &ExporterReading, inventory: &Inventory, facts: &ApiFacts) -> Readings {
+    let reader = IdentityReader::new(facts, &samples.values);
+    let numbers = DeviceNumbers::from_devices(
+        samples
             .values
             .iter()
-            .filter_map(|series| reader.place(series)),
+            .filter_map(|series| reader.device(series)),
     );
-    let mut tally = SampleTally::new(&moment.stale_ages);
-    for series in &moment.values {
+    let mut tally = SampleTally::new(&samples.stale_ages);
+    for series in &samples.values {
         tally.add(series, &reader, &numbers);
     }
     // Exporters report some metrics of a partitioned device for the whole device too.
-    tally.remove_cut(&numbers);
+    tally.remove_partitioned(&numbers);
     let mut devices: Vec<Reading> = tally
         .devices
         .into_iter()
-        .map(|(place, values)| {
-            let ages = tally.ages.get(&place).copied().unwrap_or_default();
-            reading(place, values, ages, &numbers)
+        .map(|(device, values)| {
+            let ages = tally.ages.get(&device).copied().unwrap_or_default();
+            reading(device, values, ages, &numbers)
         })
         .collect();
     devices.sort_by(|a, b| {
@@ -68,11 +68,11 @@ pub fn read(moment: &ExporterReading, inventory: &Inventory, facts: &ApiFacts) -
         .iter()
         .map(|host| (host.name(), host))
         .collect();
-    for of_node in devices.chunk_by_mut(|a, b| a.node == b.node) {
-        match hosts.get(of_node[0].node.as_str()) {
-            Some(host) => attribute(host, of_node),
+    for node_devices in devices.chunk_by_mut(|a, b| a.node == b.node) {
+        match hosts.get(node_devices[0].node.as_str()) {
+            Some(host) => attribute(host, node_devices),
             // Only the exporter knows this node, so a device is held if the exporter names a pod.
-            None => of_node
+            None => node_devices
                 .iter_mut()
                 .for_each(|reading| reading.held = (!reading.holders.is_empty()).then_some(true)),
         }
@@ -111,27 +111,27 @@ impl<'m> SampleTally<'m> {
         let Some((metric, point)) = metric_of(series.name()).zip(series.last()) else {
             return;
         };
-        let place = reader.place(series);
+        let identity = reader.device(series);
         // Record the age before the value is checked: a stale series may hold an impossible value.
-        if let Some(place) = place
+        if let Some(identity) = identity
             .clone()
             .filter(|_| metric.quantity == Quantity::Utilization)
         {
-            self.add_age(numbers.key(place), series);
+            self.add_age(numbers.key(identity), series);
         }
         let Some(value) = metric.read(point.value) else {
             self.dropped += 1;
             return;
         };
-        let Some(place) = place else {
+        let Some(identity) = identity else {
             self.elsewhere += 1;
             return;
         };
         self.samples += 1;
-        let tells = place.tells(series, metric.quantity);
-        let holder = reader.holder(series, &place.node);
-        let device = self.device(place, numbers);
-        if !tells {
+        let reports = identity.reports(series, metric.quantity);
+        let holder = reader.holder(series, &identity.node);
+        let device = self.device(identity, numbers);
+        if !reports {
             return;
         }
         device.model = device
@@ -150,32 +150,40 @@ impl<'m> SampleTally<'m> {
         let ages = self.ages.entry(device).or_default();
         match self.stale.get(&series.without_name()) {
             None => ages.is_fresh = true,
-            Some(age) => ages.stale = Some(ages.stale.map_or(*age, |known| known.min(*age))),
+            Some(age) => ages.stale = Some(ages.stale.map_or(*age, |stale| stale.min(*age))),
         }
     }
 
-    fn device(&mut self, place: SeriesDevice, numbers: &DeviceNumbers) -> &mut DeviceValues {
-        let device = self.devices.entry(numbers.key(place.clone())).or_default();
+    fn device(
+        &mut self,
+        series_device: SeriesDevice,
+        numbers: &DeviceNumbers,
+    ) -> &mut DeviceValues {
+        let device = self
+            .devices
+            .entry(numbers.key(series_device.clone()))
+            .or_default();
         if device
-            .place
+            .identity
             .as_ref()
-            .is_none_or(|known| known.uuid.is_none())
+            .is_none_or(|identity| identity.uuid.is_none())
         {
-            device.place = Some(place);
+            device.identity = Some(series_device);
         }
         device
     }
 
     /// Removes each device that is partitioned into instances, so that only its instances remain.
-    fn remove_cut(&mut self, numbers: &DeviceNumbers) {
-        let cut: BTreeSet<(String, Option<u32>)> = self
+    fn remove_partitioned(&mut self, numbers: &DeviceNumbers) {
+        let partitioned: BTreeSet<(String, Option<u32>)> = self
             .devices
             .keys()
-            .filter(|place| place.slice.is_some())
-            .map(|place| (place.node.clone(), numbers.number(place)))
+            .filter(|device| device.slice.is_some())
+            .map(|device| (device.node.clone(), numbers.number(device)))
             .collect();
-        self.devices.retain(|place, _| {
-            place.slice.is_some() || !cut.contains(&(place.node.clone(), numbers.number(place)))
+        self.devices.retain(|device, _| {
+            device.slice.is_some()
+                || !partitioned.contains(&(device.node.clone(), numbers.number(device)))
         });
     }
 }
@@ -185,14 +193,14 @@ impl DeviceValues {
     /// for each pod, so the series without a pod wins. Otherwise the highest value wins, because
     /// the copies differ only in scrape time.
     fn value(&self, quantity: Quantity) -> Option<f64> {
-        let found = self.values.get(&quantity)?;
-        let best = found.iter().map(|(rank, ..)| *rank).min()?;
-        let of_best = || found.iter().filter(move |(rank, ..)| *rank == best);
-        let own = of_best()
-            .filter(|(_, named, _)| !named)
+        let candidates = self.values.get(&quantity)?;
+        let best = candidates.iter().map(|(rank, ..)| *rank).min()?;
+        let best_ranked = || candidates.iter().filter(move |(rank, ..)| *rank == best);
+        let unattributed = best_ranked()
+            .filter(|(_, has_holder, _)| !has_holder)
             .map(|(.., value)| *value)
             .reduce(f64::max);
-        own.or_else(|| of_best().map(|(.., value)| *value).reduce(f64::max))
+        unattributed.or_else(|| best_ranked().map(|(.., value)| *value).reduce(f64::max))
     }
 
     fn fault(&self) -> Option<String> {
@@ -236,7 +244,10 @@ fn reading(
         .or_else(|| value(Quantity::MemoryTotal));
     Reading {
         index,
-        uuid: values.place.as_ref().and_then(|place| place.uuid.clone()),
+        uuid: values
+            .identity
+            .as_ref()
+            .and_then(|identity| identity.uuid.clone()),
         slice: key.slice,
         model: values.model.clone(),
         held: None,
@@ -257,15 +268,17 @@ fn reading(
 
 /// Decides which devices of a node are held. Pods that the exporter names are checked against the
 /// API server; a full node needs no names.
-fn attribute(host: &NodeUsage, own: &mut [Reading]) {
+fn attribute(host: &NodeUsage, devices: &mut [Reading]) {
     let attributed = |namespace: &str, pod: &str| {
-        own.iter()
+        devices
+            .iter()
             .filter(|reading| reading.is_held_by(namespace, pod))
             .count() as u64
     };
-    let known = host.gpus.used.is_some() && host.slices.values().all(|count| count.used.is_some());
+    let usage_known =
+        host.gpus.used.is_some() && host.slices.values().all(|count| count.used.is_some());
     // The labels name every device that a pod holds, so devices without a pod are free.
-    let complete = known
+    let complete = usage_known
         && host.holders.iter().all(|holder| {
             let instances: u64 = holder
                 .slices
@@ -276,22 +289,26 @@ fn attribute(host: &NodeUsage, own: &mut [Reading]) {
             // A pod with only shares of devices must still be named at least once.
             attributed(&holder.namespace, &holder.pod) >= (holder.gpus.0 + instances).max(1)
         });
-    let whole = own.iter().filter(|reading| reading.slice.is_none()).count() as u64;
+    let whole_devices = devices
+        .iter()
+        .filter(|reading| reading.slice.is_none())
+        .count() as u64;
     // The exporter may see more devices than the node offers.
     let full = host.gpus.total > 0
         && host
             .gpus
             .used
-            .is_some_and(|used| used >= host.gpus.total.max(whole));
-    let nameless = own.iter().all(|reading| reading.holders.is_empty());
+            .is_some_and(|used| used >= host.gpus.total.max(whole_devices));
+    let nameless = devices.iter().all(|reading| reading.holders.is_empty());
     // A pod that holds the whole node holds each of its devices, even if no series names it.
     let only = match host.holders.as_slice() {
-        [one] if full && nameless && one.gpus.0 >= whole => {
-            Some((one.namespace.to_string(), one.pod.to_string()))
-        }
+        [sole_holder] if full && nameless && sole_holder.gpus.0 >= whole_devices => Some((
+            sole_holder.namespace.to_string(),
+            sole_holder.pod.to_string(),
+        )),
         _ => None,
     };
-    for reading in own {
+    for reading in devices {
         if let Some(holder) = only.clone().filter(|_| reading.slice.is_none()) {
             reading.holders.push(holder);
         }

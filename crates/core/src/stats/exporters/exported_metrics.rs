@@ -15,7 +15,7 @@ pub struct ExportedMetrics {
     pub records_errors: bool,
 }
 
-/// Builds the query whose result [`ExportedMetrics::of`] reads.
+/// Builds the query whose result [`ExportedMetrics::from_answer`] reads.
 pub fn query() -> String {
     let names = query::pattern(&[Quantity::Utilization]);
     format!(
@@ -26,7 +26,7 @@ pub fn query() -> String {
 
 impl ExportedMetrics {
     /// Parses the result of [`query`].
-    pub fn of(answer: &[Series]) -> Self {
+    pub fn from_answer(answer: &[Series]) -> Self {
         let names = answer.iter().filter_map(|series| metric_of(series.name()));
         Self {
             utilization: names.map(|metric| metric.name).collect(),
@@ -40,25 +40,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_the_mark_of_rules_are_told_apart() {
+    fn exported_names_differ_from_the_mark_of_rules() {
         promql_parser::parser::parse(&query()).unwrap_or_else(|error| panic!("{error}"));
         let series = |label: &str, value: &str| Series {
             labels: [(label.to_owned(), value.to_owned())].into_iter().collect(),
             ..Series::default()
         };
         let metric = series("__name__", "DCGM_FI_DEV_GPU_UTIL");
-        let known = ExportedMetrics {
+        let exported = ExportedMetrics {
             utilization: vec!["DCGM_FI_DEV_GPU_UTIL"],
             records_errors: false,
         };
-        assert_eq!(ExportedMetrics::of(std::slice::from_ref(&metric)), known);
         assert_eq!(
-            ExportedMetrics::of(&[metric, series("codes", "48,64")]),
+            ExportedMetrics::from_answer(std::slice::from_ref(&metric)),
+            exported
+        );
+        assert_eq!(
+            ExportedMetrics::from_answer(&[metric, series("codes", "48,64")]),
             ExportedMetrics {
                 records_errors: true,
-                ..known
+                ..exported
             }
         );
-        assert_eq!(ExportedMetrics::of(&[]), ExportedMetrics::default());
+        assert_eq!(
+            ExportedMetrics::from_answer(&[]),
+            ExportedMetrics::default()
+        );
     }
 }

@@ -13,10 +13,10 @@ use crate::model::{Point, Series};
 /// Replaces the exporter's node labels by `node`, because an exporter may report its own pod's name
 /// as the host name.
 pub fn read(text: &str, node: &str, at: i64) -> Vec<Series> {
-    let one = |line: &str| {
+    let series = |line: &str| {
         let (name, mut labels, value) = sample(line)?;
         metric_of(&name)?;
-        labels.retain(|label, _| !dialect::node_labels().any(|known| known == label));
+        labels.retain(|label, _| !dialect::node_labels().any(|node_label| node_label == label));
         labels.insert("node".to_owned(), node.to_owned());
         labels.insert("__name__".to_owned(), name);
         Some(Series {
@@ -24,7 +24,7 @@ pub fn read(text: &str, node: &str, at: i64) -> Vec<Series> {
             points: vec![Point { at, value }],
         })
     };
-    text.lines().filter_map(one).collect()
+    text.lines().filter_map(series).collect()
 }
 
 /// Splits a line into name, labels and value. `None` for comments and invalid lines.
@@ -60,9 +60,9 @@ fn sample(line: &str) -> Option<(String, BTreeMap<String, String>, f64)> {
 fn quoted(text: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut letters = text.strip_prefix('"')?.char_indices();
-    while let Some((place, letter)) = letters.next() {
+    while let Some((offset, letter)) = letters.next() {
         match letter {
-            '"' => return Some((value, &text[place + 2..])),
+            '"' => return Some((value, &text[offset + 2..])),
             '\\' => match letters.next()?.1 {
                 'n' => value.push('\n'),
                 other => value.push(other),
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn samples_of_gpus_are_read_with_their_labels() {
+    fn gpu_samples_keep_their_labels() {
         let text = r#"
 # HELP DCGM_FI_DEV_GPU_UTIL GPU utilization (in %).
 # TYPE DCGM_FI_DEV_GPU_UTIL gauge
@@ -88,20 +88,20 @@ go_goroutines 12
 DCGM_FI_DEV_POWER_USAGE{gpu="0" 1
 DCGM_FI_DEV_GPU_TEMP{gpu="0"} NaN
 "#;
-        let found = read(text, "n1", 7);
-        let named: Vec<(&str, f64)> = found
+        let samples = read(text, "n1", 7);
+        let by_name: Vec<(&str, f64)> = samples
             .iter()
             .map(|series| (series.name(), series.points[0].value))
             .collect();
         assert_eq!(
-            named[..2],
+            by_name[..2],
             [
                 ("DCGM_FI_DEV_GPU_UTIL", 97.0),
                 ("DCGM_FI_DEV_FB_USED", 1500.0)
             ]
         );
-        assert!(named.len() == 3 && named[2].1.is_nan(), "{named:?}");
-        let first = &found[0];
+        assert!(by_name.len() == 3 && by_name[2].1.is_nan(), "{by_name:?}");
+        let first = &samples[0];
         assert_eq!(
             (first.label("modelName"), first.label("node")),
             (Some("a \"b\", c}"), Some("n1"))

@@ -17,32 +17,32 @@ const MOST_NAMED: usize = 20;
 /// Builds the query for all faults; of the errors it returns each device's highest. With recording
 /// rules it reads a few series instead of all samples of all devices.
 pub fn query(is_recorded: bool) -> String {
-    let mut each = Vec::new();
+    let mut queries = Vec::new();
     for name in names(&[Quantity::Xid]) {
         let lately = match is_recorded {
             true => {
-                each.push(apart(&format!("({name} > 0)"), name, "now"));
+                queries.push(with_fault(&format!("({name} > 0)"), name, "now"));
                 format!("max_over_time({}[1h])", recorded::name_of(name))
             }
             false => format!("(max_over_time({name}[1h]) > 0)"),
         };
-        each.push(apart(&renamed(&lately, name), name, "lately"));
+        queries.push(with_fault(&with_name(&lately, name), name, "lately"));
     }
-    each.extend(
+    queries.extend(
         names(&[Quantity::RowRemapFailure])
             .iter()
-            .map(|name| apart(&format!("({name} != 0)"), name, "now")),
+            .map(|name| with_fault(&format!("({name} != 0)"), name, "now")),
     );
     // Several series may report one device's health; one healthy series is enough.
     let ill = |name: &&str| {
-        apart(
+        with_fault(
             &format!("(max by (__name__,{}) ({name}) != 1)", keys()),
             name,
             "now",
         )
     };
-    each.extend(names(&[Quantity::Health]).iter().map(ill));
-    of_each_device(&each)
+    queries.extend(names(&[Quantity::Health]).iter().map(ill));
+    per_device(&queries)
 }
 
 /// Whether a series makes its device faulty. A non-fatal error does not count: it may be an hour
@@ -76,40 +76,46 @@ pub fn hidden(answer: &[Series]) -> Option<String> {
             .map(|series| series.label(label))
             .collect::<Option<BTreeSet<&str>>>()
     };
-    let named = uuid_labels()
+    let identified = uuid_labels()
         .find_map(|label| Some((label, uuids(label)?)))
         .filter(|(_, uuids)| uuids.len() <= MOST_NAMED);
-    let of_devices = named.map_or_else(String::new, |(label, uuids)| {
+    let of_devices = identified.map_or_else(String::new, |(label, uuids)| {
         let uuids: Vec<String> = uuids.into_iter().map(regex::escape).collect();
         format!("{{{label}=~{}}}", quoted(&uuids.join("|")))
     });
     let metrics: BTreeSet<&str> = hiding.iter().map(|series| series.name()).collect();
-    let of = |name: &&str| {
+    let series_of = |name: &&str| {
         // A filter returns an instant vector, so `max_over_time` needs a subquery.
         let fatal = recorded::fatal(&format!("{name}{of_devices}"));
-        apart(
-            &renamed(&format!("max_over_time(({fatal})[1h:1m])"), name),
+        with_fault(
+            &with_name(&format!("max_over_time(({fatal})[1h:1m])"), name),
             name,
             "lately",
         )
     };
-    Some(of_each_device(&metrics.iter().map(of).collect::<Vec<_>>()))
+    Some(per_device(
+        &metrics.iter().map(series_of).collect::<Vec<_>>(),
+    ))
 }
 
 /// Restores the metric name that a function removed.
-fn renamed(values: &str, name: &str) -> String {
+fn with_name(values: &str, name: &str) -> String {
     format!(r#"label_replace({values}, "__name__", "{name}", "", "")"#)
 }
 
 /// Adds a label that keeps the faults of one device apart. `or` drops series whose labels equal
 /// those of an earlier operand, regardless of the name, and a higher number must not hide a fatal
 /// one.
-fn apart(series: &str, name: &str, when: &str) -> String {
-    format!(r#"label_replace({series}, "fault", "{name} {when}", "", "")"#)
+fn with_fault(series: &str, name: &str, condition: &str) -> String {
+    format!(r#"label_replace({series}, "fault", "{name} {condition}", "", "")"#)
 }
 
-fn of_each_device(each: &[String]) -> String {
-    format!("max by (__name__,fault,{}) ({})", keys(), each.join(" or "))
+fn per_device(queries: &[String]) -> String {
+    format!(
+        "max by (__name__,fault,{}) ({})",
+        keys(),
+        queries.join(" or ")
+    )
 }
 
 #[cfg(test)]
@@ -131,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_higher_number_that_is_not_fatal_hides_one() {
+    fn only_a_higher_harmless_xid_hides_a_fatal_one() {
         let seen = [
             error(Some("GPU-a"), 79.0),
             error(Some("GPU-b"), 13.0),

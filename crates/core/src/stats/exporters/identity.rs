@@ -23,7 +23,7 @@ pub struct ApiFacts {
 
 impl ApiFacts {
     /// Takes the facts from an inventory and the pods it was built from.
-    pub fn of(inventory: &Inventory, consumers: Option<&Consumers>) -> Self {
+    pub fn from_inventory(inventory: &Inventory, consumers: Option<&Consumers>) -> Self {
         let mut nodes = BTreeMap::new();
         let mut holders = BTreeSet::new();
         for host in &inventory.hosts {
@@ -52,7 +52,7 @@ impl ApiFacts {
 
     /// Takes the facts from pods that hold devices, as ((namespace, name), node), when the rest of
     /// the cluster is not listed.
-    pub fn of_pods(pods: impl IntoIterator<Item = (PodKey, String)>) -> Self {
+    pub fn from_pods(pods: impl IntoIterator<Item = (PodKey, String)>) -> Self {
         let (mut bound, mut holders) = (PodNodes::default(), BTreeSet::new());
         for (pod, node) in pods {
             bound.insert(&pod.0, &pod.1, node.into());
@@ -67,18 +67,18 @@ impl ApiFacts {
 
     /// Takes the facts from pods that held devices in the past, and the known names and addresses
     /// of nodes.
-    pub(crate) fn of_past(
+    pub(crate) fn for_past(
         nodes: BTreeMap<String, String>,
         pods: impl IntoIterator<Item = (PodKey, String)>,
     ) -> Self {
         Self {
             nodes: Some(nodes).filter(|nodes| !nodes.is_empty()),
-            ..Self::of_pods(pods)
+            ..Self::from_pods(pods)
         }
     }
 
     fn node_of(&self, namespace: &str, pod: &str) -> Option<&str> {
-        self.pods.as_ref()?.of(namespace, pod)
+        self.pods.as_ref()?.node(namespace, pod)
     }
 
     /// Resolves a label value (name, FQDN or address, with or without a port) to a node.
@@ -120,12 +120,12 @@ pub struct SeriesDevice {
 impl SeriesDevice {
     /// Whether the series has a real value. Some exporters report a quantity only on the first
     /// slice of a device, and zero on the others.
-    pub fn tells(&self, series: &Series, quantity: Quantity) -> bool {
-        let of_first_slice = || {
+    pub fn reports(&self, series: &Series, quantity: Quantity) -> bool {
+        let is_zero_on_others = || {
             dialect::dialect_of(series.name())
-                .is_some_and(|own| own.of_first_slice.contains(&quantity))
+                .is_some_and(|dialect| dialect.first_slice_only.contains(&quantity))
         };
-        !(self.slice.as_ref().is_some_and(|(_, number)| *number > 0) && of_first_slice())
+        !(self.slice.as_ref().is_some_and(|(_, number)| *number > 0) && is_zero_on_others())
     }
 }
 
@@ -150,7 +150,7 @@ impl<'f> IdentityReader<'f> {
 
     /// Resolves the device; `None` if it is on no node of this cluster, or the labels do not name
     /// one.
-    pub fn place(&self, series: &Series) -> Option<SeriesDevice> {
+    pub fn device(&self, series: &Series) -> Option<SeriesDevice> {
         let node = match (&self.facts.nodes, series.first(dialect::node_labels())) {
             // Without a list of nodes, the label cannot be checked.
             (None, name) => name.or_else(|| series.first(NODE_ADDRESS))?.to_owned(),
@@ -160,15 +160,15 @@ impl<'f> IdentityReader<'f> {
                 .facts
                 .node(name)
                 .map(ToOwned::to_owned)
-                .or_else(|| self.own_pod(series))?,
+                .or_else(|| self.exporter_node(series))?,
             (Some(_), None) => {
                 let mut addresses = NODE_ADDRESS
                     .into_iter()
                     .filter_map(|label| series.label(label));
-                let known = addresses.find_map(|text| self.facts.node(text));
-                known
+                let resolved = addresses.find_map(|text| self.facts.node(text));
+                resolved
                     .map(ToOwned::to_owned)
-                    .or_else(|| self.own_pod(series))?
+                    .or_else(|| self.exporter_node(series))?
             }
         };
         let uuid = series.first(dialect::uuid_labels()).map(ToOwned::to_owned);
@@ -191,7 +191,7 @@ impl<'f> IdentityReader<'f> {
     }
 
     /// Looks up the node of the pod in the target's own labels.
-    fn own_pod(&self, series: &Series) -> Option<String> {
+    fn exporter_node(&self, series: &Series) -> Option<String> {
         self.facts
             .node_of(series.label("namespace")?, series.label("pod")?)
             .map(ToOwned::to_owned)
@@ -205,9 +205,9 @@ impl<'f> IdentityReader<'f> {
             return Some(key);
         }
         // Without a list of nodes the label may be an alias, so a different name proves nothing.
-        let there = |own: &&str| *own == node || self.facts.nodes.is_none();
-        let found = self.facts.node_of(&key.0, &key.1).filter(there);
-        found
+        let is_on_node = |pod_node: &&str| *pod_node == node || self.facts.nodes.is_none();
+        let bound = self.facts.node_of(&key.0, &key.1).filter(is_on_node);
+        bound
             .filter(|_| self.facts.holders.contains(&key))
             .map(|_| key)
     }
@@ -228,7 +228,7 @@ impl<'f> IdentityReader<'f> {
         let plain = || {
             let exporter = series
                 .label("container")
-                .is_some_and(dialect::is_own_container);
+                .is_some_and(dialect::is_exporter_container);
             both(PLAIN_POD).filter(|_| !exporter && !self.clashing.contains(&job(series)))
         };
         let (namespace, pod) = dialect::holder_labels()
@@ -240,7 +240,8 @@ impl<'f> IdentityReader<'f> {
 
     /// Reads the device's model, as the exporter calls it.
     pub fn model(series: &Series) -> Option<&str> {
-        dialect::dialect_of(series.name()).and_then(|own| series.first(own.model.iter().copied()))
+        dialect::dialect_of(series.name())
+            .and_then(|dialect| series.first(dialect.model.iter().copied()))
     }
 }
 
@@ -260,12 +261,12 @@ fn slice(series: &Series, labels: SliceLabels) -> Option<(String, u32)> {
     match labels {
         SliceLabels::Profile {
             profile,
-            number: place,
-        } => Some((series.label(profile)?.to_owned(), number(place))),
+            number: number_label,
+        } => Some((series.label(profile)?.to_owned(), number(number_label))),
         SliceLabels::Modes {
             compute,
             memory,
-            number: place,
+            number: number_label,
         } => {
             let compute = series
                 .label(compute)
@@ -274,7 +275,7 @@ fn slice(series: &Series, labels: SliceLabels) -> Option<(String, u32)> {
             let memory = series
                 .label(memory)
                 .map_or_else(|| "nps1".to_owned(), str::to_lowercase);
-            Some((format!("{compute}_{memory}"), number(place)))
+            Some((format!("{compute}_{memory}"), number(number_label)))
         }
     }
 }

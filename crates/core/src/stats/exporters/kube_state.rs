@@ -76,7 +76,7 @@ const OF_POD: &str = "namespace,pod,exported_namespace,exported_pod";
 
 /// A fact about the start of a pod that requested devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OfStart {
+pub enum StartQuery {
     /// Creation time in Unix seconds.
     Created,
     /// Time in Unix seconds at which the pod was scheduled.
@@ -90,32 +90,32 @@ pub enum OfStart {
 }
 
 /// Queries a fact as one series per pod that requested devices in the last `seconds`.
-pub fn starts(what: OfStart, seconds: i64) -> String {
-    let of = |labels: &str, metric: &str| {
+pub fn starts(fact: StartQuery, seconds: i64) -> String {
+    let latest = |labels: &str, metric: &str| {
         let last = format!(
             "max by ({OF_POD}{labels}) (last_over_time({metric}{}))",
             window(seconds)
         );
         format!("{last} and on ({OF_POD}) {}", holders(seconds))
     };
-    match what {
-        OfStart::Created => of("", "kube_pod_created"),
-        OfStart::Placed => of("", "kube_pod_status_scheduled_time"),
-        OfStart::Place => of(",node", "kube_pod_info{node!=\"\"}"),
-        OfStart::Owner => of(
+    match fact {
+        StartQuery::Created => latest("", "kube_pod_created"),
+        StartQuery::Placed => latest("", "kube_pod_status_scheduled_time"),
+        StartQuery::Place => latest(",node", "kube_pod_info{node!=\"\"}"),
+        StartQuery::Owner => latest(
             ",owner_kind,owner_name,owner_is_controller",
             "kube_pod_owner",
         ),
-        OfStart::Requested => {
+        StartQuery::Requested => {
             let selector = format!(
                 "kube_pod_container_resource_requests{{resource=~\"{}\"}}",
                 resources()
             );
-            let each = format!(
+            let per_container = format!(
                 "max by ({OF_POD},container,resource) (last_over_time({selector}{}))",
                 window(seconds)
             );
-            format!("sum by ({OF_POD}) ({each})")
+            format!("sum by ({OF_POD}) ({per_container})")
         }
     }
 }
@@ -133,21 +133,21 @@ pub fn quotas() -> String {
 }
 
 /// Times at which pods existed that are owned by this object or by an object it created.
-pub fn lives(name: &str) -> String {
-    let (made, own) = (
+pub fn lifetimes(name: &str) -> String {
+    let (generated, exact) = (
         quoted(&format!("{}(-[a-z0-9-]+)?", regex::escape(name))),
         quoted(name),
     );
     // The look-back of 5 minutes also finds a pod that lived between two evaluation steps.
     let seen = |matcher: String| format!("max_over_time(kube_pod_owner{{{matcher}}}[5m])");
-    let all = [
-        seen(format!("owner_name=~{made}")),
-        seen(format!("pod={own}")),
-        seen(format!("exported_pod={own}")),
+    let selectors = [
+        seen(format!("owner_name=~{generated}")),
+        seen(format!("pod={exact}")),
+        seen(format!("exported_pod={exact}")),
     ];
     format!(
         "max by (namespace,exported_namespace) ({})",
-        all.join(" or ")
+        selectors.join(" or ")
     )
 }
 
@@ -162,7 +162,7 @@ pub fn capacity(seconds: i64) -> String {
 
 /// A fact about given pods or their owners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum About {
+pub enum PodQuery {
     /// All phases a pod was ever in.
     PhasesEver,
     /// Phases of pods over time.
@@ -186,28 +186,28 @@ pub enum About {
 }
 
 /// Queries a fact about the pods, ReplicaSets or Jobs whose `label` is one of the names.
-pub fn about(what: About, names: &[&str], label: &str, seconds: i64) -> String {
+pub fn pod_facts(fact: PodQuery, names: &[&str], label: &str, seconds: i64) -> String {
     let names: Vec<String> = names.iter().map(|name| regex::escape(name)).collect();
     let names = quoted(&names.join("|"));
-    let metric = match what {
-        About::PhasesEver | About::Phases => "kube_pod_status_phase",
-        About::Places => "kube_pod_info",
-        About::Owners => "kube_pod_owner",
-        About::Labels | About::Groups => "kube_pod_labels",
-        About::Annotations => "kube_pod_annotations",
-        About::ReplicaSets => "kube_replicaset_owner",
-        About::Jobs => "kube_job_owner",
-        About::Deployments => "kube_deployment_owner",
+    let metric = match fact {
+        PodQuery::PhasesEver | PodQuery::Phases => "kube_pod_status_phase",
+        PodQuery::Places => "kube_pod_info",
+        PodQuery::Owners => "kube_pod_owner",
+        PodQuery::Labels | PodQuery::Groups => "kube_pod_labels",
+        PodQuery::Annotations => "kube_pod_annotations",
+        PodQuery::ReplicaSets => "kube_replicaset_owner",
+        PodQuery::Jobs => "kube_job_owner",
+        PodQuery::Deployments => "kube_deployment_owner",
     };
-    let more = if what == About::Groups {
+    let extra = if fact == PodQuery::Groups {
         ",label_leaderworkerset_sigs_k8s_io_name!=\"\""
     } else {
         ""
     };
-    let selector = format!("{metric}{{{label}=~{names}{more}}}{}", window(seconds));
-    match what {
-        About::PhasesEver => format!("max_over_time({selector}) > 0"),
-        About::Phases => selector,
+    let selector = format!("{metric}{{{label}=~{names}{extra}}}{}", window(seconds));
+    match fact {
+        PodQuery::PhasesEver => format!("max_over_time({selector}) > 0"),
+        PodQuery::Phases => selector,
         // These facts do not change, so one sample is enough.
         _ => format!("last_over_time({selector})"),
     }
@@ -231,7 +231,7 @@ pub fn custom_owners(seconds: i64) -> String {
 pub fn owned_by(namespace: &str, kind: &str, names: &[&str], seconds: i64) -> String {
     let names: Vec<String> = names.iter().map(|name| regex::escape(name)).collect();
     let (namespace, names) = (quoted(namespace), quoted(&names.join("|")));
-    let of = |space: &str| {
+    let selector = |space: &str| {
         format!(
             "kube_pod_owner{{{space}={namespace},owner_kind={},owner_name=~{names}}}{}",
             quoted(kind),
@@ -240,15 +240,15 @@ pub fn owned_by(namespace: &str, kind: &str, names: &[&str], seconds: i64) -> St
     };
     format!(
         "group by (pod,exported_pod) (last_over_time({}) or last_over_time({}))",
-        of("exported_namespace"),
-        of("namespace")
+        selector("exported_namespace"),
+        selector("namespace")
     )
 }
 
 /// Queries the earliest start of these pods in the last `seconds`, in Unix seconds.
 pub fn first_start(pods: &Pods, seconds: i64) -> String {
     let (namespace, names) = (quoted(&pods.namespace), quoted(&pods.names));
-    let of = |space: &str, pod: &str| {
+    let selector = |space: &str, pod: &str| {
         format!(
             "min_over_time(kube_pod_start_time{{{space}={namespace},{pod}=~{names}}}{})",
             window(seconds)
@@ -256,20 +256,21 @@ pub fn first_start(pods: &Pods, seconds: i64) -> String {
     };
     format!(
         "min({} or {})",
-        of("exported_namespace", "exported_pod"),
-        of("namespace", "pod")
+        selector("exported_namespace", "exported_pod"),
+        selector("namespace", "pod")
     )
 }
 
 /// Pods that a Job of this name owned in the last `seconds`, and the pod of this name.
 pub fn owned(name: &str, seconds: i64) -> String {
-    let (window, own) = (window(seconds), quoted(name));
-    let all = [
-        format!("owner_kind=\"Job\",owner_name={own}"),
-        format!("pod={own}"),
-        format!("exported_pod={own}"),
+    let (window, exact) = (window(seconds), quoted(name));
+    let selectors = [
+        format!("owner_kind=\"Job\",owner_name={exact}"),
+        format!("pod={exact}"),
+        format!("exported_pod={exact}"),
     ];
-    all.map(|matcher| format!("last_over_time(kube_pod_owner{{{matcher}}}{window})"))
+    selectors
+        .map(|matcher| format!("last_over_time(kube_pod_owner{{{matcher}}}{window})"))
         .join(" or ")
 }
 
@@ -287,9 +288,9 @@ pub fn ends(names: &[&str], label: &str, seconds: i64) -> String {
 
 /// Queries how Jobs of this name started and ended, in the form of [`ends`].
 pub fn job_ends(name: &str, seconds: i64) -> String {
-    let (window, own) = (window(seconds), quoted(name));
+    let (window, exact) = (window(seconds), quoted(name));
     format!(
-        "last_over_time({{__name__=~\"kube_job_(created|complete|failed|status_failed)\",job_name={own}}}{window}) > 0"
+        "last_over_time({{__name__=~\"kube_job_(created|complete|failed|status_failed)\",job_name={exact}}}{window}) > 0"
     )
 }
 
@@ -343,7 +344,7 @@ pub fn changed(phases_ever: &[Series]) -> BTreeSet<String> {
 /// controller.
 pub fn owner(series: &Series) -> Option<(String, String)> {
     // Older versions of kube-state-metrics write `<none>` for a pod without an owner.
-    let told = |name: &str| {
+    let controller_label = |name: &str| {
         series
             .label(name)
             .filter(|text| !text.is_empty() && *text != "<none>")
@@ -354,23 +355,23 @@ pub fn owner(series: &Series) -> Option<(String, String)> {
         return None;
     }
     Some((
-        told("owner_kind")?.to_owned(),
-        told("owner_name")?.to_owned(),
+        controller_label("owner_kind")?.to_owned(),
+        controller_label("owner_name")?.to_owned(),
     ))
 }
 
 /// Labels or annotations of a pod, without the given prefix. Their keys are in kube-state-metrics'
 /// form, with an underscore for each character that is not a letter or a digit.
-pub fn names(series: &Series, before: &str) -> BTreeMap<String, String> {
-    let own = series.labels.iter().filter_map(|(name, value)| {
-        Some((name.strip_prefix(before)?.to_owned(), value.to_owned()))
+pub fn names(series: &Series, prefix: &str) -> BTreeMap<String, String> {
+    let stripped = series.labels.iter().filter_map(|(name, value)| {
+        Some((name.strip_prefix(prefix)?.to_owned(), value.to_owned()))
     });
-    own.collect()
+    stripped.collect()
 }
 
 /// Converts a key to kube-state-metrics' form: `app.kubernetes.io/name` becomes
 /// `app_kubernetes_io_name`, and `costCenter` becomes `cost_center`.
-pub fn written(key: &str) -> String {
+pub fn label_key(key: &str) -> String {
     let mut text = String::new();
     let mut lower = false;
     for c in key.chars() {

@@ -90,20 +90,20 @@ const MIB: [(&str, f64); 27] = [
 
 /// Looks up the memory of a model; `None` if it is not in the table.
 pub fn memory(model: &str) -> Option<Mebibytes> {
-    of(&MIB, model).map(Mebibytes)
+    look_up(&MIB, model).map(Mebibytes)
 }
 
 /// Looks up the highest power draw of a model; `None` if it is not in the table.
 pub fn watts(model: &str) -> Option<Watts> {
-    of(&WATTS, model).map(Watts)
+    look_up(&WATTS, model).map(Watts)
 }
 
-fn of(table: &[(&str, f64)], model: &str) -> Option<f64> {
+fn look_up(table: &[(&str, f64)], model: &str) -> Option<f64> {
     let words = words(model);
-    let known = |name: &&(&str, f64)| words.contains(&format!(" {} ", name.0));
+    let is_named = |name: &&(&str, f64)| words.contains(&format!(" {} ", name.0));
     table
         .iter()
-        .filter(known)
+        .filter(is_named)
         .max_by_key(|(name, _)| name.len())
         .map(|(_, value)| *value)
 }
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_name_wins_and_unknown_stays_unknown() {
+    fn longest_model_name_wins() {
         for (model, expected) in [
             ("NVIDIA A100-SXM4-80GB", Some(400.0)),
             ("NVIDIA A100 80GB PCIe", Some(300.0)),

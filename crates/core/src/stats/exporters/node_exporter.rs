@@ -38,8 +38,8 @@ const MOUNTED: &str =
 
 /// Queries for total and used storage per source, in order of preference.
 fn storages() -> [(&'static str, String, String); 4] {
-    let volume = |what: &str| {
-        format!("sum(max by (namespace,persistentvolumeclaim) (kubelet_volume_stats_{what}_bytes))")
+    let volume = |name: &str| {
+        format!("sum(max by (namespace,persistentvolumeclaim) (kubelet_volume_stats_{name}_bytes))")
     };
     let disk = |metric: &str| {
         format!(
@@ -69,7 +69,7 @@ fn storages() -> [(&'static str, String, String); 4] {
 /// Counts a port once, even if several servers scrape it.
 const PORTS: &str = "max by (instance,node,device,port) (node_infiniband_state_id)";
 
-/// Builds one query for all values, which the label `what` identifies.
+/// Builds one query for all values, which the label `part` identifies.
 pub fn query() -> String {
     let mut parts: Vec<(String, String)> = Vec::new();
     for (source, total, used) in storages() {
@@ -81,20 +81,20 @@ pub fn query() -> String {
     parts.push(("ports".to_owned(), format!("count({PORTS})")));
     parts.push(("active".to_owned(), format!("count({PORTS} == 4)")));
     parts.push(("rate".to_owned(), rate.to_owned()));
-    let named = |(what, expression): &(String, String)| {
-        format!(r#"label_replace({expression}, "what", "{what}", "", "")"#)
+    let labelled = |(part, expression): &(String, String)| {
+        format!(r#"label_replace({expression}, "what", "{part}", "", "")"#)
     };
-    parts.iter().map(named).collect::<Vec<_>>().join(" or ")
+    parts.iter().map(labelled).collect::<Vec<_>>().join(" or ")
 }
 
 /// Parses the result of [`query`].
 pub fn read(answer: &[Series]) -> Machines {
-    let found: BTreeMap<&str, f64> = answer
+    let values: BTreeMap<&str, f64> = answer
         .iter()
         .filter_map(|series| Some((series.label("what")?, series.last()?.value)))
         .filter(|(_, value)| value.is_finite() && *value >= 0.0)
         .collect();
-    let get = |what: &str| found.get(what).copied();
+    let get = |part: &str| values.get(part).copied();
     let storage = storages().into_iter().find_map(|(source, ..)| {
         let (total, used) = get(&format!("{source} total")).zip(get(&format!("{source} used")))?;
         (total > 0.0 && used <= total).then_some(ClusterStorage {
@@ -124,8 +124,8 @@ mod tests {
     use crate::model::Point;
 
     fn answer(values: &[(&str, f64)]) -> Vec<Series> {
-        let series = |(what, value): &(&str, f64)| Series {
-            labels: [("what".to_owned(), (*what).to_owned())]
+        let series = |(part, value): &(&str, f64)| Series {
+            labels: [("what".to_owned(), (*part).to_owned())]
                 .into_iter()
                 .collect(),
             points: vec![Point {
@@ -137,12 +137,12 @@ mod tests {
     }
 
     #[test]
-    fn the_query_is_promql() {
+    fn query_parses_as_promql() {
         promql_parser::parser::parse(&query()).unwrap();
     }
 
     #[test]
-    fn the_source_that_knows_most_counts_and_absent_is_not_zero() {
+    fn most_complete_source_wins_and_absent_is_not_zero() {
         let both = [
             ("ceph total", 100.0),
             ("ceph used", 40.0),

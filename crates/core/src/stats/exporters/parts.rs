@@ -11,7 +11,7 @@ use crate::model::{Node, NodeUsage};
 use super::kube_state::{clean, label};
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum UnitOf {
+pub enum ResourceUnit {
     Device,
     Part(Part),
 }
@@ -19,7 +19,7 @@ pub enum UnitOf {
 /// Slices that nodes offer, by node and by resource in kube-state-metrics' form.
 #[derive(Clone, Debug, Default)]
 pub struct NodeParts {
-    of_nodes: BTreeMap<(String, String), Part>,
+    by_resource: BTreeMap<(String, String), Part>,
     claimable: BTreeMap<String, ClaimableNow>,
 }
 
@@ -39,7 +39,7 @@ const REPLICAS: &str = "label_nvidia_com_gpu_replicas";
 
 impl NodeParts {
     /// Reads the present state of the nodes.
-    pub fn of<'n>(nodes: impl Iterator<Item = &'n NodeUsage>) -> Self {
+    pub fn from_nodes<'n>(nodes: impl Iterator<Item = &'n NodeUsage>) -> Self {
         let mut parts = Self::default();
         for host in nodes {
             let details = &host.details;
@@ -47,7 +47,7 @@ impl NodeParts {
             // Devices that are allocated through claims do not appear in the node's resources.
             let by_name = resources().any(|resource| {
                 is_device(resource)
-                    || Part::of(&details.node, &details.capacity, resource).is_some()
+                    || Part::read(&details.node, &details.capacity, resource).is_some()
             });
             if !by_name && host.has_gpus() {
                 let since = details.created_at.map(jiff::Timestamp::as_millisecond);
@@ -66,9 +66,9 @@ impl NodeParts {
                 );
             }
             for resource in resources() {
-                if let Some(part) = Part::of(&details.node, &details.capacity, resource) {
+                if let Some(part) = Part::read(&details.node, &details.capacity, resource) {
                     parts
-                        .of_nodes
+                        .by_resource
                         .insert((details.node.name.clone(), clean(resource)), part);
                 }
             }
@@ -83,7 +83,7 @@ impl NodeParts {
 
     /// Replaces the present state by the labels recorded at the time, as far as there are any.
     #[must_use]
-    pub fn at_the_time(mut self, labels: &[Series]) -> Self {
+    pub fn with_past_labels(mut self, labels: &[Series]) -> Self {
         for series in labels {
             let (Some(name), Some(product)) = (label(series, "node"), series.label(PRODUCT)) else {
                 continue;
@@ -92,7 +92,7 @@ impl NodeParts {
             if product.ends_with("-SHARED") && series.label(REPLICAS).is_none() {
                 continue;
             }
-            // `Part::of` decides by the labels of a node, so rebuild them from the series.
+            // `Part::read` decides by the labels of a node, so rebuild them from the series.
             let mut node = Node {
                 name: name.to_owned(),
                 ..Node::default()
@@ -106,14 +106,18 @@ impl NodeParts {
                     .map(|text| (REPLICAS_LABEL.to_owned(), text.to_owned())),
             );
             let key = (name.to_owned(), clean(WHOLE[0]));
-            match Part::of(&node, &BTreeMap::new(), WHOLE[0]) {
+            match Part::read(&node, &BTreeMap::new(), WHOLE[0]) {
                 Some(part) => {
-                    self.of_nodes.insert(key, part);
+                    self.by_resource.insert(key, part);
                 }
                 // Sharing by memory is recorded in an annotation, so these labels cannot rule it
                 // out.
-                None if self.of_nodes.get(&key).is_some_and(|part| !part.by_memory) => {
-                    self.of_nodes.remove(&key);
+                None if self
+                    .by_resource
+                    .get(&key)
+                    .is_some_and(|part| !part.by_memory) =>
+                {
+                    self.by_resource.remove(&key);
                 }
                 None => {}
             }
@@ -123,14 +127,20 @@ impl NodeParts {
 
     /// Determines the kind of a resource's unit on a node; `None` if it is not a device. `resource`
     /// is in kube-state-metrics' form.
-    pub fn unit(&self, node: &str, resource: &str) -> Option<UnitOf> {
-        if let Some(part) = self.of_nodes.get(&(node.to_owned(), resource.to_owned())) {
-            return Some(UnitOf::Part(part.clone()));
+    pub fn unit(&self, node: &str, resource: &str) -> Option<ResourceUnit> {
+        if let Some(part) = self
+            .by_resource
+            .get(&(node.to_owned(), resource.to_owned()))
+        {
+            return Some(ResourceUnit::Part(part.clone()));
         }
-        if WHOLE.iter().any(|whole| clean(whole) == resource) {
-            return Some(UnitOf::Device);
+        if WHOLE
+            .iter()
+            .any(|resource_name| clean(resource_name) == resource)
+        {
+            return Some(ResourceUnit::Device);
         }
-        Part::written(resource).map(UnitOf::Part)
+        Part::from_label(resource).map(ResourceUnit::Part)
     }
 }
 
@@ -140,7 +150,7 @@ mod tests {
     use crate::model::{Inventory, NodeDetails};
 
     #[test]
-    fn labels_of_the_time_count_before_those_of_now() {
+    fn past_labels_take_precedence() {
         let host = |name: &str, replicas: &str| {
             let mut node = Node {
                 name: name.into(),
@@ -154,7 +164,7 @@ mod tests {
                 ..NodeDetails::default()
             }
         };
-        let now = Inventory::of(
+        let now = Inventory::new(
             vec![host("a", "4"), host("b", "4"), host("c", "1")],
             None,
             &[],
@@ -173,11 +183,11 @@ mod tests {
             series("b", "NVIDIA-L4", "1"),
             series("c", "NVIDIA-L4-SHARED", "2"),
         ];
-        let parts = NodeParts::of(now.hosts.iter()).at_the_time(&then);
+        let parts = NodeParts::from_nodes(now.hosts.iter()).with_past_labels(&then);
         let fraction = |node: &str| match parts.unit(node, "nvidia_com_gpu") {
-            Some(UnitOf::Part(part)) => part.fraction,
-            other => {
-                assert_eq!(other, Some(UnitOf::Device), "{node}");
+            Some(ResourceUnit::Part(part)) => part.fraction,
+            unit => {
+                assert_eq!(unit, Some(ResourceUnit::Device), "{node}");
                 None
             }
         };
@@ -187,7 +197,7 @@ mod tests {
         );
         assert_eq!(parts.unit("a", "cpu"), None);
         assert!(
-            matches!(parts.unit("gone", "nvidia_com_mig_1g_10gb"), Some(UnitOf::Part(part)) if part.instance)
+            matches!(parts.unit("gone", "nvidia_com_mig_1g_10gb"), Some(ResourceUnit::Part(part)) if part.instance)
         );
     }
 }

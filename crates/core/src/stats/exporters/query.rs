@@ -34,7 +34,7 @@ pub struct Pods {
 
 impl Pods {
     /// Selects pods by exact names.
-    pub fn named<'a>(namespace: &str, names: impl IntoIterator<Item = &'a str>) -> Self {
+    pub fn by_name<'a>(namespace: &str, names: impl IntoIterator<Item = &'a str>) -> Self {
         let names: Vec<String> = names.into_iter().map(regex::escape).collect();
         Self {
             namespace: namespace.to_owned(),
@@ -44,11 +44,11 @@ impl Pods {
 
     /// Selects all pods a job ever had: the known ones, and any whose name fits the job's.
     /// Controllers derive the names of pods from that of the job.
-    pub fn of_job<'a>(
+    pub fn for_job<'a>(
         namespace: &str,
         job: &str,
         kind: JobKind,
-        known: impl IntoIterator<Item = &'a str>,
+        pods: impl IntoIterator<Item = &'a str>,
     ) -> Self {
         // Controllers truncate long names. Their random suffixes have no vowels and no digits that
         // look like letters.
@@ -61,7 +61,7 @@ impl Pods {
             }
             JobKind::Notebook => format!("{}-[0-9]", regex::escape(job)),
         };
-        let mut names: Vec<String> = known.into_iter().map(regex::escape).collect();
+        let mut names: Vec<String> = pods.into_iter().map(regex::escape).collect();
         names.push(grown);
         Self {
             namespace: namespace.to_owned(),
@@ -144,13 +144,17 @@ pub fn nodes_of(series: &Series) -> impl Iterator<Item = &str> {
 pub fn samples_of_an_hour() -> String {
     // `count_over_time` drops the metric name, so counts of two metrics of one device would have
     // equal labels, which a server refuses in one vector. Sums avoid that.
-    let of = |name: &str| format!("(sum(count_over_time({name}[1h] offset 1ms)) or vector(0))");
-    let all = names(&[
+    let count = |name: &str| format!("(sum(count_over_time({name}[1h] offset 1ms)) or vector(0))");
+    let counts = names(&[
         Quantity::Utilization,
         Quantity::MemoryUsed,
         Quantity::MemoryFree,
     ]);
-    all.into_iter().map(of).collect::<Vec<_>>().join(" + ")
+    counts
+        .into_iter()
+        .map(count)
+        .collect::<Vec<_>>()
+        .join(" + ")
 }
 
 /// Lists the metrics that measure one of these quantities.
@@ -174,7 +178,7 @@ fn selector(quantities: &[Quantity], pods: Option<&Pods>) -> String {
         return format!("{{{names}}}");
     };
     let namespace = quoted(&pods.namespace);
-    let of = |(space, pod): (&str, &str)| {
+    let matcher = |(space, pod): (&str, &str)| {
         format!(
             "{{{names},{space}={namespace},{pod}=~{}}}",
             quoted(&pods.names)
@@ -182,7 +186,7 @@ fn selector(quantities: &[Quantity], pods: Option<&Pods>) -> String {
     };
     pod_labels()
         .into_iter()
-        .map(of)
+        .map(matcher)
         .collect::<Vec<_>>()
         .join(" or ")
 }
@@ -202,8 +206,8 @@ pub fn gauges(quantities: &[Quantity], pods: Option<&Pods>) -> String {
 /// [`super::exported_metrics`].
 pub fn without_utilization(utilization: &[&str]) -> String {
     let keys = keys();
-    let of = |name: &str| {
-        let own = dialect_of(name)
+    let unmatched = |name: &str| {
+        let metrics = dialect_of(name)
             .into_iter()
             .flat_map(|dialect| dialect.metrics);
         // A device with an impossible utilization counts as one without.
@@ -211,17 +215,23 @@ pub fn without_utilization(utilization: &[&str]) -> String {
             let (lowest, highest) = metric.range();
             format!("{} >= {lowest} <= {highest}", metric.name)
         };
-        let told: Vec<String> = own
-            .filter(|own| utilization.contains(&own.name))
+        let utilization_names: Vec<String> = metrics
+            .filter(|metric| utilization.contains(&metric.name))
             .map(possible)
             .collect();
-        match told.is_empty() {
+        match utilization_names.is_empty() {
             true => name.to_owned(),
-            false => format!("({name} unless on ({keys}) ({}))", told.join(" or ")),
+            false => format!(
+                "({name} unless on ({keys}) ({}))",
+                utilization_names.join(" or ")
+            ),
         }
     };
-    let each: Vec<String> = names(&[Quantity::MemoryUsed]).into_iter().map(of).collect();
-    format!("max by (__name__,{keys}) ({})", each.join(" or "))
+    let queries: Vec<String> = names(&[Quantity::MemoryUsed])
+        .into_iter()
+        .map(unmatched)
+        .collect();
+    format!("max by (__name__,{keys}) ({})", queries.join(" or "))
 }
 
 /// Deduplicates like [`gauges`], but ignores samples older than `seconds`. Otherwise the server
@@ -236,7 +246,7 @@ pub fn recent(quantities: &[Quantity], seconds: i64) -> String {
 
 /// Queries the highest XID of each device in the `seconds` before the evaluation time.
 pub fn xids(seconds: i64) -> String {
-    let of = |name: &str| {
+    let largest = |name: &str| {
         format!(
             "max by ({}) (max_over_time({name}[{seconds}s])) > 0",
             keys()
@@ -244,7 +254,7 @@ pub fn xids(seconds: i64) -> String {
     };
     names(&[Quantity::Xid])
         .into_iter()
-        .map(of)
+        .map(largest)
         .collect::<Vec<_>>()
         .join(" or ")
 }
@@ -257,7 +267,7 @@ pub fn exposed(pods: &Pods) -> String {
         quoted(&format!("(?i)(.*[_:])?({})", ends.join("|")))
     );
     let namespace = quoted(&pods.namespace);
-    let of = |(space, pod): (&str, &str)| {
+    let selector = |(space, pod): (&str, &str)| {
         format!(
             "{{{names},{space}={namespace},{pod}=~{}}}",
             quoted(&pods.names)
@@ -265,7 +275,7 @@ pub fn exposed(pods: &Pods) -> String {
     };
     format!(
         "max by (__name__,namespace,pod,exported_pod) ({})",
-        [EXPORTED_POD, PLAIN_POD].map(of).join(" or ")
+        [EXPORTED_POD, PLAIN_POD].map(selector).join(" or ")
     )
 }
 
@@ -276,7 +286,7 @@ const WINDOW_SECONDS: u32 = 300;
 /// above two scrape intervals of the job are returned. The metric names come from
 /// [`super::exported_metrics`].
 pub fn stale_ages(utilization: &[&str]) -> String {
-    let each: Vec<String> = utilization
+    let queries: Vec<String> = utilization
         .iter()
         .map(|name| format!("(time() - timestamp({name}))"))
         .collect();
@@ -285,17 +295,17 @@ pub fn stale_ages(utilization: &[&str]) -> String {
     format!(
         "min by ({}) ({}) > on (job) group_left () ({twice})",
         keys(),
-        each.join(" or ")
+        queries.join(" or ")
     )
 }
 
 /// Samples in five minutes of the device with the most samples, per scrape job.
 pub fn samples_counted(utilization: &[&str]) -> String {
-    let each: Vec<String> = utilization
+    let queries: Vec<String> = utilization
         .iter()
         .map(|name| format!("count_over_time({name}[{WINDOW_SECONDS}s])"))
         .collect();
-    format!("max by (job) ({})", each.join(" or "))
+    format!("max by (job) ({})", queries.join(" or "))
 }
 
 /// Seconds between two samples, from the result of [`samples_counted`].
@@ -305,10 +315,10 @@ pub fn interval(counted: f64) -> Option<f64> {
 
 /// Counts the series per exporter, which identifies the right one of several servers.
 pub fn inventory() -> String {
-    let all = names(&[Quantity::Utilization]).join("|");
+    let utilization = names(&[Quantity::Utilization]).join("|");
     format!(
         "count by (__name__) ({{__name__=~{}}})",
-        quoted(&format!("{all}|kube_node_info"))
+        quoted(&format!("{utilization}|kube_node_info"))
     )
 }
 
@@ -321,17 +331,17 @@ mod tests {
     const ALL: [Quantity; 3] = [Quantity::Utilization, Quantity::MemoryUsed, Quantity::Xid];
 
     #[test]
-    fn every_query_is_promql() {
-        let pods = Pods::named("team-a", ["train-0-x", "a.b"]);
-        let all = names(&[Quantity::Utilization]);
+    fn all_queries_parse_as_promql() {
+        let pods = Pods::by_name("team-a", ["train-0-x", "a.b"]);
+        let utilization = names(&[Quantity::Utilization]);
         for query in [
             claimed(60),
             gauges(&ALL, None),
             gauges(&ALL, Some(&pods)),
             exposed(&pods),
-            stale_ages(&all),
-            samples_counted(&all),
-            without_utilization(&all),
+            stale_ages(&utilization),
+            samples_counted(&utilization),
+            without_utilization(&utilization),
             without_utilization(&[]),
             inventory(),
             xids(600),
@@ -357,8 +367,8 @@ mod tests {
     proptest! {
         /// A pod name stays one value of one matcher, whatever characters it has.
         #[test]
-        fn nothing_gets_out_of_its_quotes(namespace in "\\PC*", pod in ".*") {
-            let pods = Pods::named(&namespace, [pod.as_str()]);
+        fn quoted_values_cannot_escape(namespace in "\\PC*", pod in ".*") {
+            let pods = Pods::by_name(&namespace, [pod.as_str()]);
             let query = gauges(&[Quantity::Utilization], Some(&pods));
             let parsed = promql_parser::parser::parse(&query);
             prop_assert!(parsed.is_ok(), "{query}");

@@ -51,11 +51,11 @@ pub fn rules() -> String {
          # that scrapes the exporters, or into the `spec` of a PrometheusRule. gpuctl uses the rules an hour after they are loaded.\n\
          groups:\n  - name: gpuctl\n    interval: 1m\n    rules:\n",
     );
-    let told: Vec<&str> = metrics()
+    let names: Vec<&str> = metrics()
         .filter(|metric| metric.quantity == Quantity::Xid)
         .map(|metric| metric.name)
         .collect();
-    for metric in &told {
+    for metric in &names {
         let _ = writeln!(
             text,
             "      - record: {}\n        expr: {}",
@@ -65,7 +65,7 @@ pub fn rules() -> String {
     }
     // The rule must yield nothing on a Prometheus that loads the rules but scrapes no devices, or
     // its mark would vouch for another server's devices.
-    let (any, codes) = (told.join(" or "), codes());
+    let (any, codes) = (names.join(" or "), codes());
     let _ = writeln!(
         text,
         "      - record: {MARK}\n        expr: group({any})\n        labels:\n          codes: \"{codes}\""
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_are_yaml_with_promql() {
+    fn rules_are_valid_yaml_and_promql() {
         let document: serde_json::Value = serde_saphyr::from_str(&rules()).unwrap();
         let rules = document["groups"][0]["rules"].as_array().unwrap();
         let expressions: Vec<&str> = rules

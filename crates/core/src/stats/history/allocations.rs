@@ -14,7 +14,7 @@ use super::phases;
 use super::phases::{Phases, phase};
 use super::requested;
 use super::requested::{PodPlace, Requested};
-use super::slots::{Slots, Stretch};
+use super::slots::{Slots, TimeSpan};
 use super::top_owner::{LiveOwners, OwnerSeries, TopOwner, Tops};
 use crate::stats::exporters::kube_state::{names, pod};
 use crate::stats::exporters::parts::NodeParts;
@@ -63,7 +63,7 @@ impl Allocation {
 /// The allocations of all pods in a window.
 #[derive(Clone, Debug)]
 pub struct AllocationHistory {
-    pub stretch: Stretch,
+    pub span: TimeSpan,
     /// Length of a slot in milliseconds.
     pub slot: i64,
     /// Slots with samples of kube-state-metrics.
@@ -74,17 +74,17 @@ pub struct AllocationHistory {
     /// Devices on all nodes, per slot.
     pub capacities: Vec<Option<u64>>,
     /// Highest number of devices per node.
-    pub of_nodes: BTreeMap<String, u64>,
+    pub node_capacities: BTreeMap<String, u64>,
     /// Slices on all nodes, by name and slot.
     pub part_capacities: BTreeMap<String, Vec<Option<u64>>>,
     /// Highest number of slices, by node and name.
-    pub parts_of_nodes: BTreeMap<String, BTreeMap<String, u64>>,
-    pub tenures: Vec<Allocation>,
+    pub node_part_capacities: BTreeMap<String, BTreeMap<String, u64>>,
+    pub allocations: Vec<Allocation>,
 }
 
 /// The results of the kube-state-metrics queries for a window.
 #[derive(Clone, Debug, Default)]
-pub struct Witness {
+pub struct AllocationSeries {
     pub requests: Vec<Series>,
     /// All phases that pods were ever in.
     pub phases_ever: Vec<Series>,
@@ -106,12 +106,12 @@ pub struct AllocationGroup {
 
 impl AllocationGroup {
     pub fn add(&mut self, index: usize, allocation: &Allocation) {
-        let own = if allocation.part.is_none() {
+        let indexes = if allocation.part.is_none() {
             &mut self.whole
         } else {
             &mut self.parts
         };
-        own.insert(index);
+        indexes.insert(index);
     }
 }
 
@@ -134,12 +134,12 @@ struct PodRecords {
 impl PodRecords {
     /// Parses the results, and fills in the UIDs of pods whose requests come from claims.
     fn new(
-        witness: &Witness,
+        answers: &AllocationSeries,
         slots: Slots,
         live: &LiveOwners,
         requests: &mut [(PodPlace, Requested)],
     ) -> Self {
-        let uids: BTreeMap<PodKey, String> = witness.phases_ever.iter().filter_map(pod).collect();
+        let uids: BTreeMap<PodKey, String> = answers.phases_ever.iter().filter_map(pod).collect();
         let mut last_seen: BTreeMap<PodId, usize> = BTreeMap::new();
         for ((key, uid, _), requested) in requests {
             if uid.is_empty() {
@@ -151,16 +151,16 @@ impl PodRecords {
         }
         Self {
             count: slots.count,
-            phases: phases::by_pod(&witness.phases, slots.count, |at| slots.place(at)),
-            only_phases: witness
+            phases: phases::by_pod(&answers.phases, slots.count, |at| slots.slot_at(at)),
+            only_phases: answers
                 .phases_ever
                 .iter()
                 .filter_map(|series| pod(series).zip(phase(series)))
                 .collect(),
             last_seen,
-            tops: Tops::of(&witness.owners, live),
-            labels: names_by_pod(&witness.labels, "label_"),
-            annotations: names_by_pod(&witness.annotations, "annotation_"),
+            tops: Tops::new(&answers.owners, live),
+            labels: names_by_pod(&answers.labels, "label_"),
+            annotations: names_by_pod(&answers.annotations, "annotation_"),
         }
     }
 
@@ -181,9 +181,9 @@ impl PodRecords {
         } = requested;
         let id = (key, uid);
         let phases = self.phases(&id);
-        let is_in = |slot: usize, known: &[&str]| {
-            let phase = phases.as_ref().and_then(|phases| phases.at(slot));
-            phase.is_none_or(|phase| known.contains(&phase))
+        let is_in = |slot: usize, expected: &[&str]| {
+            let phase = phases.as_ref().and_then(|phases| phases.at_slot(slot));
+            phase.is_none_or(|phase| expected.contains(&phase))
         };
         for (slot, requested) in requested.iter_mut().enumerate() {
             *requested = *requested && is_in(slot, &["Pending", "Running"]);
@@ -193,12 +193,12 @@ impl PodRecords {
         } else {
             requested.clone()
         };
-        let names = |all: &Option<PodLabels>| {
-            let all = all.as_ref()?;
-            Some(all.get(&id).cloned().unwrap_or_default())
+        let names = |by_pod: &Option<PodLabels>| {
+            let by_pod = by_pod.as_ref()?;
+            Some(by_pod.get(&id).cloned().unwrap_or_default())
         };
         Allocation {
-            top: self.tops.of_pod(&id.0),
+            top: self.tops.top_of(&id.0),
             node,
             gpus: GpuCount(gpus),
             part,
@@ -220,56 +220,56 @@ impl PodRecords {
 /// Labels or annotations by pod; `None` if no series has any. Without an allow-list,
 /// kube-state-metrics exports the series without labels of the object.
 fn names_by_pod(answer: &[Series], prefix: &str) -> Option<PodLabels> {
-    let found: PodLabels = answer
+    let labels: PodLabels = answer
         .iter()
         .filter_map(|series| Some((pod(series)?, names(series, prefix))))
         .collect();
-    found
+    labels
         .values()
         .any(|names| !names.is_empty())
-        .then_some(found)
+        .then_some(labels)
 }
 
 impl AllocationHistory {
     /// Builds the history from query results. `parts` has the kinds of the nodes' units, and
     /// `aliases` maps exporters' names of nodes to node names.
-    pub fn of(
-        witness: &Witness,
+    pub fn new(
+        answers: &AllocationSeries,
         capacity: &[Series],
-        stretch: Stretch,
+        span: TimeSpan,
         parts: &NodeParts,
         aliases: &BTreeMap<String, String>,
         live: &LiveOwners,
     ) -> Self {
-        let all = || capacity.iter().chain(&witness.requests);
-        let slots = Slots::new(stretch, all().map(|series| &series.points[..]));
+        let counted = || capacity.iter().chain(&answers.requests);
+        let slots = Slots::new(span, counted().map(|series| &series.points[..]));
         let mut observed = vec![false; slots.count];
-        all().for_each(|series| slots.mark(series, &mut observed));
+        counted().for_each(|series| slots.mark(series, &mut observed));
         let capacity = Capacity::counted(capacity, slots, &observed, parts);
         let mut requests = requested::by_pod(
-            &witness.requests,
+            &answers.requests,
             slots.count,
             |series, marked| slots.mark(series, marked),
             parts,
         );
         requested::add_claimed(
             &mut requests,
-            &witness.claimed,
+            &answers.claimed,
             aliases,
             slots.count,
             |series, marked| slots.mark_claimed(series, marked),
         );
-        let pods = PodRecords::new(witness, slots, live, &mut requests);
+        let pods = PodRecords::new(answers, slots, live, &mut requests);
         Self {
-            stretch,
+            span,
             slot: slots.length,
             observed,
             capacity: capacity.whole.iter().flatten().max().copied(),
             capacities: capacity.whole,
-            of_nodes: capacity.of_nodes,
+            node_capacities: capacity.node_capacities,
             part_capacities: capacity.parts,
-            parts_of_nodes: capacity.parts_of_nodes,
-            tenures: requests
+            node_part_capacities: capacity.node_part_capacities,
+            allocations: requests
                 .into_iter()
                 .map(|(place, requested)| pods.allocation(place, requested))
                 .collect(),
@@ -278,14 +278,14 @@ impl AllocationHistory {
 
     /// Builds a history with samples in every slot and without capacities.
     #[cfg(any(test, feature = "testing"))]
-    pub fn made(start: i64, slot: i64, tenures: Vec<Allocation>) -> Self {
-        let count = tenures
+    pub fn from_allocations(start: i64, slot: i64, allocations: Vec<Allocation>) -> Self {
+        let count = allocations
             .iter()
-            .map(|tenure| tenure.requested.len())
+            .map(|allocation| allocation.requested.len())
             .max()
             .unwrap_or(0);
         Self {
-            stretch: Stretch {
+            span: TimeSpan {
                 start,
                 end: start + i64::try_from(count).unwrap_or(0) * slot,
             },
@@ -293,31 +293,31 @@ impl AllocationHistory {
             observed: vec![true; count],
             capacity: None,
             capacities: vec![None; count],
-            of_nodes: BTreeMap::new(),
+            node_capacities: BTreeMap::new(),
             part_capacities: BTreeMap::new(),
-            parts_of_nodes: BTreeMap::new(),
-            tenures,
+            node_part_capacities: BTreeMap::new(),
+            allocations,
         }
     }
 
     /// Finds the highest number of slices in the window, by name.
     pub fn part_capacity(&self) -> Vec<(String, u64)> {
-        let most = |(name, slots): (&String, &Vec<Option<u64>>)| {
+        let highest = |(name, slots): (&String, &Vec<Option<u64>>)| {
             Some((name.clone(), slots.iter().flatten().max().copied()?))
         };
-        self.part_capacities.iter().filter_map(most).collect()
+        self.part_capacities.iter().filter_map(highest).collect()
     }
 
     /// Finds the slot of a time; `None` outside the window.
     pub fn slot_of(&self, at: i64) -> Option<usize> {
-        usize::try_from((at - self.stretch.start).div_euclid(self.slot))
+        usize::try_from((at - self.span.start).div_euclid(self.slot))
             .ok()
             .filter(|slot| *slot < self.observed.len())
     }
 
     /// Finds the nearest slot with samples for each slot: the last one before it, or else the first
     /// one after.
-    pub(crate) fn nearest_looks(&self) -> Vec<Option<usize>> {
+    pub(crate) fn nearest_observed(&self) -> Vec<Option<usize>> {
         let mut last = self.observed.iter().position(|observed| *observed);
         let nearest = |(slot, observed): (usize, &bool)| {
             last = if *observed { Some(slot) } else { last };
@@ -329,17 +329,17 @@ impl AllocationHistory {
     /// Indexes of the allocations that belong to a group.
     pub fn group(&self, belongs: impl Fn(&Allocation) -> bool) -> AllocationGroup {
         let mut group = AllocationGroup::default();
-        let own = self
-            .tenures
+        let members = self
+            .allocations
             .iter()
             .enumerate()
-            .filter(|(_, tenure)| belongs(tenure));
-        own.for_each(|(index, tenure)| group.add(index, tenure));
+            .filter(|(_, allocation)| belongs(allocation));
+        members.for_each(|(index, allocation)| group.add(index, allocation));
         group
     }
 
     /// Counts the slots with samples.
-    pub fn looks(&self) -> usize {
+    pub fn observed_slots(&self) -> usize {
         self.observed.iter().filter(|observed| **observed).count()
     }
 }

@@ -63,7 +63,7 @@ impl BlameLedger {
     /// Adds the next chunk of time.
     pub fn add(&mut self, seen: &AllocationHistory) {
         let mut busy: BTreeMap<&str, Vec<bool>> = BTreeMap::new();
-        for pod in seen.tenures.iter().filter(|pod| !pod.node.is_empty()) {
+        for pod in seen.allocations.iter().filter(|pod| !pod.node.is_empty()) {
             let slots = busy
                 .entry(&pod.node)
                 .or_insert_with(|| vec![false; pod.held.len()]);
@@ -73,8 +73,8 @@ impl BlameLedger {
                 .for_each(|(slot, held)| *slot |= held);
             // Before `note_failure`, which reads this time.
             if let Some(last) = pod.held.iter().rposition(|held| *held) {
-                let at = seen.stretch.start + i64::try_from(last).unwrap_or(0) * seen.slot;
-                self.held.insert(pod.pod.clone(), at);
+                let time = seen.span.start + i64::try_from(last).unwrap_or(0) * seen.slot;
+                self.held.insert(pod.pod.clone(), time);
             }
             self.note_failure(pod);
         }
@@ -91,7 +91,7 @@ impl BlameLedger {
             .phase
             .as_ref()
             .is_some_and(|(_, phase)| phase == "Failed");
-        let Some(at) = self.held.get(&pod.pod).filter(|_| has_failed) else {
+        let Some(last_held) = self.held.get(&pod.pod).filter(|_| has_failed) else {
             return;
         };
         // A failed pod is reported until it is deleted, so count it once.
@@ -100,7 +100,7 @@ impl BlameLedger {
                 .entry(pod.top.clone())
                 .or_default()
                 .push(FailedPod {
-                    at: *at,
+                    at: *last_held,
                     node: pod.node.clone(),
                 });
         }
@@ -112,15 +112,16 @@ impl BlameLedger {
         for (top, pods) in self.failed {
             tally.add_job(&top, pods);
         }
-        let all: u64 = self.hours.keys().map(|node| tally.jobs_of(node)).sum();
+        let total_jobs: u64 = self.hours.keys().map(|node| tally.jobs_of(node)).sum();
         let all_hours: f64 = self.hours.values().sum();
-        let mut found: Vec<NodeBlame> = self
+        let mut blamed: Vec<NodeBlame> = self
             .hours
             .iter()
             .map(|(node, hours)| {
-                let (jobs, others) = (tally.jobs_of(node), all_hours - hours);
+                let (jobs, other_hours) = (tally.jobs_of(node), all_hours - hours);
                 let rate = (*hours > 0.0).then(|| rate(jobs, *hours));
-                let usual = (others > 0.0).then(|| (all - jobs) as f64 / others * 1000.0);
+                let usual =
+                    (other_hours > 0.0).then(|| (total_jobs - jobs) as f64 / other_hours * 1000.0);
                 NodeBlame {
                     node: node.clone(),
                     jobs,
@@ -134,14 +135,14 @@ impl BlameLedger {
                 }
             })
             .collect();
-        let low = |one: &NodeBlame| one.rate.map_or(-1.0, |rate| rate.low);
-        found.sort_by(|a, b| {
+        let low = |blame: &NodeBlame| blame.rate.map_or(-1.0, |rate| rate.low);
+        blamed.sort_by(|a, b| {
             b.stands_out
                 .cmp(&a.stands_out)
                 .then(low(b).total_cmp(&low(a)))
                 .then_with(|| a.node.cmp(&b.node))
         });
-        found
+        blamed
     }
 }
 
@@ -170,8 +171,8 @@ impl FailureTally {
                 .collect();
             // If two nodes failed in the same slot, it is unknown which was first.
             let is_known = nodes.len() == 1;
-            for (place, pod) in round.iter().enumerate() {
-                let counts = if is_known && place == 0 {
+            for (index, pod) in round.iter().enumerate() {
+                let counts = if is_known && index == 0 {
                     &mut self.first
                 } else {
                     &mut self.followed
@@ -248,7 +249,7 @@ mod tests {
     use crate::model::GpuCount;
 
     #[test]
-    fn intervals_are_those_of_tables() {
+    fn poisson_bounds_match_published_tables() {
         // Garwood's table at 95 %.
         for (count, low, high) in [
             (0, 0.0, 3.689),
@@ -257,10 +258,10 @@ mod tests {
             (10, 4.795, 18.390),
             (100, 81.36, 121.63),
         ] {
-            let found = poisson_bounds(count);
+            let bounds = poisson_bounds(count);
             assert!(
-                (found.0 - low).abs() < 0.006 && (found.1 - high).abs() < 0.006,
-                "{count}: {found:?}"
+                (bounds.0 - low).abs() < 0.006 && (bounds.1 - high).abs() < 0.006,
+                "{count}: {bounds:?}"
             );
         }
     }
@@ -294,12 +295,12 @@ mod tests {
         }
     }
 
-    fn hour(number: i64, tenures: Vec<Allocation>) -> AllocationHistory {
-        AllocationHistory::made(number * 3_600_000, 60_000, tenures)
+    fn hour(number: i64, allocations: Vec<Allocation>) -> AllocationHistory {
+        AllocationHistory::from_allocations(number * 3_600_000, 60_000, allocations)
     }
 
     #[test]
-    fn the_first_to_fail_is_blamed_and_each_job_once() {
+    fn first_failure_is_blamed_once_per_job() {
         let mut ledger = BlameLedger::default();
         ledger.add(&hour(
             0,
@@ -326,24 +327,24 @@ mod tests {
                 pod("long", "long-0", "good", 0..0, "Failed"),
             ],
         ));
-        let found = ledger.nodes();
-        let of = |name: &str| found.iter().find(|one| one.node == name).unwrap();
-        let bad = of("bad");
+        let nodes = ledger.nodes();
+        let blame = |name: &str| nodes.iter().find(|node| node.node == name).unwrap();
+        let bad = blame("bad");
         assert_eq!((bad.jobs, bad.failures, bad.followed), (1, 2, 0));
         assert!((bad.hours - 40.0 / 60.0).abs() < 1e-9);
-        let good = of("good");
+        let good = blame("good");
         // Busy in 0..31 and 40..60 of the first hour.
         assert_eq!((good.jobs, good.failures, good.followed), (1, 1, 2));
         assert!((good.hours - 51.0 / 60.0).abs() < 1e-9, "{good:?}");
-        assert_eq!((of("other").jobs, of("other").followed), (0, 2));
+        assert_eq!((blame("other").jobs, blame("other").followed), (0, 2));
     }
 
     #[test]
-    fn a_node_stands_out_when_chance_does_not_explain_it() {
+    fn node_stands_out_beyond_chance() {
         let mut ledger = BlameLedger::default();
         for number in 0..200 {
             let name = |node: &str| format!("{node}-{number}");
-            let of = |node: &str, failed: bool| {
+            let pod_on = |node: &str, failed: bool| {
                 pod(
                     &name(node),
                     &name(node),
@@ -356,18 +357,18 @@ mod tests {
             ledger.add(&hour(
                 number,
                 vec![
-                    of("bad", number % 17 == 0),
-                    of("a", number % 100 == 0),
-                    of("b", number % 100 == 50),
+                    pod_on("bad", number % 17 == 0),
+                    pod_on("a", number % 100 == 0),
+                    pod_on("b", number % 100 == 50),
                 ],
             ));
         }
-        let found = ledger.nodes();
+        let nodes = ledger.nodes();
         assert_eq!(
-            (found[0].node.as_str(), found[0].jobs, found[0].stands_out),
+            (nodes[0].node.as_str(), nodes[0].jobs, nodes[0].stands_out),
             ("bad", 12, true)
         );
-        let rate = found[0].rate.unwrap();
+        let rate = nodes[0].rate.unwrap();
         // 12 in 200 hours; Garwood's bounds of 12 are 6.201 and 20.962.
         assert!(
             (rate.value - 60.0).abs() < 1e-9
@@ -376,7 +377,7 @@ mod tests {
             "{rate:?}"
         );
         assert!(
-            !found[1].stands_out && !found[2].stands_out,
+            !nodes[1].stands_out && !nodes[2].stands_out,
             "two of 200 may be chance"
         );
     }

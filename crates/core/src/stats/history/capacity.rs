@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::slots::Slots;
-use crate::model::values::left_out;
-use crate::model::values::left_out::LeftOut;
+use crate::model::values::omissions;
+use crate::model::values::omissions::Omission;
 use crate::model::values::series::Series;
 use crate::model::values::units::MOST_PER_NODE;
 use crate::stats::exporters::kube_state::label;
-use crate::stats::exporters::parts::{ClaimableNow, NodeParts, UnitOf};
+use crate::stats::exporters::parts::{ClaimableNow, NodeParts, ResourceUnit};
 
 /// Amounts by slot; `None` in slots without samples.
 type SlotAmounts = Vec<Option<u64>>;
@@ -19,11 +19,11 @@ pub(super) struct Capacity {
     /// Whole devices by slot.
     pub(super) whole: SlotAmounts,
     /// Highest number of whole devices by node.
-    pub(super) of_nodes: BTreeMap<String, u64>,
+    pub(super) node_capacities: BTreeMap<String, u64>,
     /// Slices by name and slot.
     pub(super) parts: BTreeMap<String, SlotAmounts>,
     /// Highest number of slices by node and name.
-    pub(super) parts_of_nodes: BTreeMap<String, BTreeMap<String, u64>>,
+    pub(super) node_part_capacities: BTreeMap<String, BTreeMap<String, u64>>,
 }
 
 impl Capacity {
@@ -56,27 +56,29 @@ impl Capacity {
 
     fn add_reported(&mut self, reported: BTreeMap<(&str, &str), SlotAmounts>, parts: &NodeParts) {
         let count = self.whole.len();
-        let mut of_nodes: BTreeMap<&str, SlotAmounts> = BTreeMap::new();
+        let mut node_capacities: BTreeMap<&str, SlotAmounts> = BTreeMap::new();
         for ((node, resource), amounts) in reported {
-            if let Some(UnitOf::Part(part)) = parts.unit(node, resource) {
+            if let Some(ResourceUnit::Part(part)) = parts.unit(node, resource) {
                 self.add_parts(&part.name, &amounts);
-                let most = amounts.into_iter().flatten().max().unwrap_or(0);
+                let highest = amounts.into_iter().flatten().max().unwrap_or(0);
                 *self
-                    .parts_of_nodes
+                    .node_part_capacities
                     .entry(node.to_owned())
                     .or_default()
                     .entry(part.name)
-                    .or_default() += most;
+                    .or_default() += highest;
                 continue;
             }
-            let sum = of_nodes.entry(node).or_insert_with(|| vec![None; count]);
+            let sum = node_capacities
+                .entry(node)
+                .or_insert_with(|| vec![None; count]);
             add(sum, &amounts);
         }
-        for (node, amounts) in of_nodes {
+        for (node, amounts) in node_capacities {
             add(&mut self.whole, &amounts);
-            let most = amounts.into_iter().flatten().max();
-            self.of_nodes
-                .extend(most.map(|most| (node.to_owned(), most)));
+            let highest = amounts.into_iter().flatten().max();
+            self.node_capacities
+                .extend(highest.map(|highest| (node.to_owned(), highest)));
         }
     }
 
@@ -90,13 +92,13 @@ impl Capacity {
         };
         // Skip a node that kube-state-metrics counted, for example before it switched to claims.
         let exists = sights.iter().any(|sight| sight.exists);
-        if devices.gpus > 0 && !self.of_nodes.contains_key(node) && exists {
+        if devices.gpus > 0 && !self.node_capacities.contains_key(node) && exists {
             add(&mut self.whole, &amounts(devices.gpus));
-            self.of_nodes.insert(node.to_owned(), devices.gpus);
+            self.node_capacities.insert(node.to_owned(), devices.gpus);
         }
         for (name, number) in &devices.parts {
             self.add_parts(name, &amounts(*number));
-            self.parts_of_nodes
+            self.node_part_capacities
                 .entry(node.to_owned())
                 .or_default()
                 .insert(name.clone(), *number);
@@ -131,7 +133,7 @@ fn reported(answer: &[Series], slots: Slots) -> BTreeMap<(&str, &str), SlotAmoun
             .iter()
             .any(|point| point.value > MOST_PER_NODE as f64)
         {
-            left_out::note(LeftOut::AbsurdAmount, format!("node {node}"));
+            omissions::note(Omission::AbsurdAmount, format!("node {node}"));
             continue;
         }
         let amounts = reported
@@ -142,7 +144,7 @@ fn reported(answer: &[Series], slots: Slots) -> BTreeMap<(&str, &str), SlotAmoun
             .iter()
             .filter(|point| point.value.is_finite() && point.value >= 0.0)
         {
-            let Some(slot) = slots.place(point.at) else {
+            let Some(slot) = slots.slot_at(point.at) else {
                 continue;
             };
             #[expect(
@@ -158,10 +160,10 @@ fn reported(answer: &[Series], slots: Slots) -> BTreeMap<(&str, &str), SlotAmoun
 }
 
 /// Adds two counts slot by slot; a missing amount adds nothing.
-fn add(to: &mut [Option<u64>], amounts: &[Option<u64>]) {
-    for (to, amount) in to.iter_mut().zip(amounts) {
-        *to = amount
-            .map(|amount| amount.saturating_add(to.unwrap_or(0)))
-            .or(*to);
+fn add(sums: &mut [Option<u64>], amounts: &[Option<u64>]) {
+    for (sums, amount) in sums.iter_mut().zip(amounts) {
+        *sums = amount
+            .map(|amount| amount.saturating_add(sums.unwrap_or(0)))
+            .or(*sums);
     }
 }

@@ -11,20 +11,21 @@ pub const WINDOW: i64 = 300_000;
 
 /// Deduplicates the values of a device that several collectors scraped. A sample within half a
 /// scrape interval of another collector's sample is a copy.
-pub fn once(mut told: Vec<(u32, Point)>) -> Vec<Point> {
-    told.sort_by_key(|(source, point)| (point.at, *source));
-    let first = told.first().map(|(source, _)| *source);
-    if told.iter().all(|(source, _)| Some(*source) == first) {
-        let mut points: Vec<Point> = told.into_iter().map(|(_, point)| point).collect();
+pub fn deduplicated(mut numbered: Vec<(u32, Point)>) -> Vec<Point> {
+    numbered.sort_by_key(|(source, point)| (point.at, *source));
+    let first = numbered.first().map(|(source, _)| *source);
+    if numbered.iter().all(|(source, _)| Some(*source) == first) {
+        let mut points: Vec<Point> = numbered.into_iter().map(|(_, point)| point).collect();
         points.dedup_by_key(|point| point.at);
         return points;
     }
     let mut sources: BTreeMap<u32, Vec<Point>> = BTreeMap::new();
-    told.iter()
+    numbered
+        .iter()
         .for_each(|(source, point)| sources.entry(*source).or_default().push(*point));
     let apart = interval(sources.values().map(Vec::as_slice)).unwrap_or(0) / 2;
     let mut kept: Vec<(u32, Point)> = Vec::new();
-    for (source, point) in told {
+    for (source, point) in numbered {
         let copy = kept
             .last()
             .is_some_and(|(last, before)| *last != source && point.at - before.at < apart.max(1));
@@ -40,20 +41,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn copies_of_another_collector_count_once() {
+    fn copies_from_other_collectors_are_removed() {
         let point = |at: i64| Point { at, value: 1.0 };
-        let told = |shift: i64| {
+        let copies = |shift: i64| {
             (0..4)
                 .flat_map(|step| [(0, point(step * 30_000)), (1, point(step * 30_000 + shift))])
                 .collect::<Vec<_>>()
         };
         for shift in [0, 1, 10_000, 20_000, 29_999] {
-            let kept = once(told(shift));
+            let kept = deduplicated(copies(shift));
             assert!((4..=5).contains(&kept.len()), "{shift}: {kept:?}");
         }
         // The other collector fills the gap.
-        let mut gap = told(10_000);
+        let mut gap = copies(10_000);
         gap.retain(|(source, point)| *source == 1 || point.at < 60_000);
-        assert_eq!(once(gap).len(), 4);
+        assert_eq!(deduplicated(gap).len(), 4);
     }
 }

@@ -56,7 +56,7 @@ impl Trace {
 
     /// Builds a trace from curves alone.
     #[cfg(any(test, feature = "testing"))]
-    pub fn made(
+    pub fn from_curves(
         node: &str,
         index: u32,
         model: &str,
@@ -103,21 +103,21 @@ impl Trace {
             .map(|point| (point.at, point.value))
             .collect();
         // Without a measured total, use the memory size of the model.
-        let whole = self.slice.is_none() && free.is_empty() && total.is_empty();
+        let totals_missing = self.slice.is_none() && free.is_empty() && total.is_empty();
         let usual = self
             .model
             .as_deref()
-            .filter(|_| whole)
+            .filter(|_| totals_missing)
             .and_then(limits::memory);
         let share = |point: &Point| {
             let measured = free
                 .get(&point.at)
                 .map(|free| free + point.value)
                 .or_else(|| total.get(&point.at).copied());
-            let all = measured.or(usual.map(|Mebibytes(all)| all))?;
-            (all > 0.0).then(|| Point {
+            let capacity = measured.or(usual.map(|Mebibytes(capacity)| capacity))?;
+            (capacity > 0.0).then(|| Point {
                 at: point.at,
-                value: (point.value / all * 100.0).min(100.0),
+                value: (point.value / capacity * 100.0).min(100.0),
             })
         };
         self.curve(Quantity::MemoryUsed)
@@ -130,14 +130,15 @@ impl Trace {
 /// Parses the devices of a query result.
 pub fn read(answer: &[Series], facts: &ApiFacts, lifetimes: &Lifetimes) -> History {
     let reader = IdentityReader::new(facts, answer);
-    let numbers = DeviceNumbers::of(answer.iter().filter_map(|series| reader.place(series)));
+    let numbers =
+        DeviceNumbers::from_devices(answer.iter().filter_map(|series| reader.device(series)));
     let mut history = History::default();
-    let mut found: BTreeMap<SeriesDevice, DeviceCurves> = BTreeMap::new();
+    let mut devices: BTreeMap<SeriesDevice, DeviceCurves> = BTreeMap::new();
     for series in answer {
-        let Some((metric, place)) = metric_of(series.name()).zip(reader.place(series)) else {
+        let Some((metric, identity)) = metric_of(series.name()).zip(reader.device(series)) else {
             continue;
         };
-        if !place.tells(series, metric.quantity) {
+        if !identity.reports(series, metric.quantity) {
             continue;
         }
         let pod = reader.named_pod(series);
@@ -147,13 +148,13 @@ pub fn read(answer: &[Series], facts: &ApiFacts, lifetimes: &Lifetimes) -> Histo
             .copied()
             .unwrap_or_default();
         let DeviceCurves { trace, quantities } =
-            found.entry(numbers.key(place.clone())).or_default();
+            devices.entry(numbers.key(identity.clone())).or_default();
         trace.model = trace
             .model
             .take()
             .or_else(|| IdentityReader::model(series).map(ToOwned::to_owned));
-        trace.uuid = trace.uuid.take().or_else(|| place.uuid.clone());
-        let named = pod.is_some();
+        trace.uuid = trace.uuid.take().or_else(|| identity.uuid.clone());
+        let has_pod = pod.is_some();
         trace.pods.extend(pod);
         let best = quantities.entry(metric.quantity).or_default();
         for point in &series.points {
@@ -163,15 +164,15 @@ pub fn read(answer: &[Series], facts: &ApiFacts, lifetimes: &Lifetimes) -> Histo
                 None => history.dropped += 1,
                 Some(value) if lived => {
                     history.samples += 1;
-                    keep_best(best, point.at, (metric.rank, named, value));
+                    keep_best(best, point.at, (metric.rank, has_pod, value));
                 }
                 Some(_) => {}
             }
         }
     }
-    history.traces = found
+    history.traces = devices
         .into_iter()
-        .filter_map(|(place, device)| device.into_trace(place))
+        .filter_map(|(identity, device)| device.into_trace(identity))
         .collect();
     history
 }
@@ -194,7 +195,7 @@ struct DeviceCurves {
 
 impl DeviceCurves {
     /// Assembles the curves; `None` if all are empty.
-    fn into_trace(self, place: SeriesDevice) -> Option<Trace> {
+    fn into_trace(self, device: SeriesDevice) -> Option<Trace> {
         let curve = |best: Best| -> Vec<Point> {
             best.into_iter()
                 .map(|(at, (.., value))| Point { at, value })
@@ -207,10 +208,10 @@ impl DeviceCurves {
             .collect();
         let is_measured = curves.values().any(|curve| !curve.is_empty());
         is_measured.then(|| Trace {
-            node: place.node,
-            slice: place.slice,
+            node: device.node,
+            slice: device.slice,
             // A series without a number and a UUID belongs to the only device of its node.
-            index: place.index.unwrap_or(0),
+            index: device.index.unwrap_or(0),
             curves,
             ..self.trace
         })
@@ -243,27 +244,27 @@ pub fn unused(history: &History, expected: usize) -> Option<String> {
         .iter()
         .map(|trace| trace.curve(Quantity::Utilization))
         .collect();
-    let known: Vec<&&[Point]> = curves
+    let measured: Vec<&&[Point]> = curves
         .iter()
         .filter(|curve| curve.len() * 2 >= expected.max(2))
         .collect();
-    if known.is_empty() {
+    if measured.is_empty() {
         return None;
     }
-    let idle = known
+    let idle = measured
         .iter()
         .filter(|curve| curve.iter().all(|point| point.value <= IDLE))
         .count();
-    match (idle, known.len()) {
+    match (idle, measured.len()) {
         (0, _) => None,
-        (idle, all) if idle == all && all == 1 => {
+        (idle, total) if idle == total && total == 1 => {
             Some("its GPU was idle in every sample of this time".to_owned())
         }
-        (idle, all) if idle == all => Some(format!(
-            "all {all} of its sampled GPUs were idle in every sample of this time"
+        (idle, total) if idle == total => Some(format!(
+            "all {total} of its sampled GPUs were idle in every sample of this time"
         )),
-        (idle, all) => Some(format!(
-            "{idle} of its {all} sampled GPUs {} idle in every sample of this time",
+        (idle, total) => Some(format!(
+            "{idle} of its {total} sampled GPUs {} idle in every sample of this time",
             if idle == 1 { "was" } else { "were" }
         )),
     }

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::collectors::once;
+use super::collectors::deduplicated;
 use super::holders::{NamedPods, Tenants};
-use super::slots::Stretch;
+use super::slots::TimeSpan;
 use crate::model::Point;
 use crate::model::values::series::Series;
 use crate::stats::exporters::dialect;
@@ -36,7 +36,7 @@ impl DeviceSamples {
         if curves().all(|curve| curve.pod == first) {
             return NamedPods::Same(first);
         }
-        let named = |curve: &Curve| {
+        let named_at = |curve: &Curve| {
             curve
                 .pod
                 .map(|pod| {
@@ -48,7 +48,7 @@ impl DeviceSamples {
                 })
                 .unwrap_or_default()
         };
-        NamedPods::by_time(curves().flat_map(named).collect())
+        NamedPods::by_time(curves().flat_map(named_at).collect())
     }
 
     /// Takes the curve of a quantity from its best metric. A value that occurs with and without its
@@ -57,7 +57,7 @@ impl DeviceSamples {
         let best = self
             .curves
             .keys()
-            .filter(|(own, _)| *own == quantity)
+            .filter(|(measured, _)| *measured == quantity)
             .min()
             .copied();
         let mut curves = best
@@ -80,7 +80,7 @@ impl DeviceSamples {
         let mut values: Vec<(u32, bool, Point)> = curves.into_iter().flat_map(values).collect();
         values.sort_by_key(|(collector, nameless, point)| (point.at, *collector, *nameless));
         values.dedup_by_key(|(collector, _, point)| (point.at, *collector));
-        once(
+        deduplicated(
             values
                 .into_iter()
                 .map(|(collector, _, point)| (collector, point))
@@ -100,7 +100,7 @@ impl ReportedDevices {
     /// Groups the samples of a window by device.
     pub(super) fn read<'a>(
         answer: impl Iterator<Item = (&'a Series, Vec<Point>)>,
-        stretch: Stretch,
+        span: TimeSpan,
         reader: &IdentityReader<'_>,
         tenants: &Tenants<'_>,
     ) -> Self {
@@ -108,30 +108,30 @@ impl ReportedDevices {
         let mut collectors = Collectors::default();
         let mut devices: BTreeMap<SeriesDevice, DeviceSamples> = BTreeMap::new();
         for (series, mut points) in answer {
-            let Some((metric, mut place)) = metric_of(series.name()).zip(reader.place(series))
+            let Some((metric, mut identity)) = metric_of(series.name()).zip(reader.device(series))
             else {
                 continue;
             };
-            if !place.tells(series, metric.quantity) {
+            if !identity.reports(series, metric.quantity) {
                 continue;
             }
             // Exporters number devices differently, so a UUID identifies one device regardless of
             // its number.
-            let index = if place.uuid.is_some() {
-                place.index.take()
+            let index = if identity.uuid.is_some() {
+                identity.index.take()
             } else {
-                place.index
+                identity.index
             };
             let collector = collectors.number(series);
             let pod = reader.named_pod(series).map(|pod| tenants.number(&pod));
-            let device = devices.entry(place).or_default();
+            let device = devices.entry(identity).or_default();
             device.index = device.index.or(index);
             device.model = device
                 .model
                 .take()
                 .or_else(|| IdentityReader::model(series).map(ToOwned::to_owned));
             points.retain_mut(|point| {
-                if !(stretch.start..stretch.end).contains(&point.at) {
+                if !(span.start..span.end).contains(&point.at) {
                     return false;
                 }
                 let value = metric.read(point.value);
@@ -153,25 +153,26 @@ impl ReportedDevices {
 
     /// Iterates over the devices with the numbers that their exporters report.
     pub(super) fn with_numbers(&self) -> impl Iterator<Item = SeriesDevice> {
-        self.devices.iter().map(|(place, device)| SeriesDevice {
-            index: place.index.or(device.index),
-            ..place.clone()
+        self.devices.iter().map(|(identity, device)| SeriesDevice {
+            index: identity.index.or(device.index),
+            ..identity.clone()
         })
     }
 
     /// Numbers of partitioned devices by node and UUID. All instances of a device share its number,
     /// whichever exporter reports it.
-    pub(super) fn numbers_of_cut(&self) -> BTreeMap<(String, String), u32> {
-        let id = |place: &SeriesDevice| Some((place.node.clone(), place.uuid.clone()?));
+    pub(super) fn partitioned_numbers(&self) -> BTreeMap<(String, String), u32> {
+        let id = |identity: &SeriesDevice| Some((identity.node.clone(), identity.uuid.clone()?));
         let cut: BTreeSet<_> = self
             .devices
             .keys()
-            .filter(|place| place.slice.is_some())
+            .filter(|identity| identity.slice.is_some())
             .filter_map(id)
             .collect();
         let mut numbers = BTreeMap::new();
-        for (place, device) in self.devices.iter().filter(|_| !cut.is_empty()) {
-            if let Some((id, index)) = id(place).filter(|id| cut.contains(id)).zip(device.index) {
+        for (identity, device) in self.devices.iter().filter(|_| !cut.is_empty()) {
+            if let Some((id, index)) = id(identity).filter(|id| cut.contains(id)).zip(device.index)
+            {
                 numbers.entry(id).or_insert(index);
             }
         }
@@ -179,18 +180,18 @@ impl ReportedDevices {
     }
 
     /// Removes each device that is partitioned into instances, so that only its instances remain.
-    pub(super) fn remove_cut(&mut self) {
-        let whole = |place: &SeriesDevice| SeriesDevice {
+    pub(super) fn remove_partitioned(&mut self) {
+        let whole_device = |device: &SeriesDevice| SeriesDevice {
             slice: None,
-            ..place.clone()
+            ..device.clone()
         };
         let cut: BTreeSet<SeriesDevice> = self
             .devices
             .keys()
-            .filter(|place| place.slice.is_some())
-            .map(whole)
+            .filter(|device| device.slice.is_some())
+            .map(whole_device)
             .collect();
-        self.devices.retain(|place, _| !cut.contains(place));
+        self.devices.retain(|device, _| !cut.contains(device));
     }
 }
 

@@ -29,52 +29,53 @@ pub struct GpuHours {
 
 impl GpuHours {
     /// Sums the GPU-hours of a group.
-    pub fn of(
+    pub fn new(
         ledger: &AllocationHistory,
         usage: &Usage,
         group: impl Fn(&Allocation) -> bool,
     ) -> Self {
-        Self::of_group(ledger, usage, &ledger.group(group))
+        Self::for_group(ledger, usage, &ledger.group(group))
     }
 
     /// Sums the GPU-hours of these allocations.
-    pub fn of_group(ledger: &AllocationHistory, usage: &Usage, own: &AllocationGroup) -> Self {
-        let tenures = || own.whole.iter().map(|index| &ledger.tenures[*index]);
+    pub fn for_group(ledger: &AllocationHistory, usage: &Usage, group: &AllocationGroup) -> Self {
+        let allocations = || group.whole.iter().map(|index| &ledger.allocations[*index]);
         // Slots without samples are in no sum: not held, not measured and not used.
-        let each = ledger.slot as f64 / 3_600_000.0;
+        let slot_hours = ledger.slot as f64 / 3_600_000.0;
         let count = |slots: fn(&Allocation) -> &[bool]| -> f64 {
-            let of = |tenure: &Allocation| {
-                let seen = slots(tenure)
+            let of = |allocation: &Allocation| {
+                let seen = slots(allocation)
                     .iter()
                     .zip(&ledger.observed)
                     .filter(|(held, observed)| **held && **observed)
                     .count();
-                seen as f64 * tenure.gpus.as_f64()
+                seen as f64 * allocation.gpus.as_f64()
             };
-            tenures().map(of).sum::<f64>() * each
+            allocations().map(of).sum::<f64>() * slot_hours
         };
         let (held, requested) = (
-            count(|tenure| &tenure.held),
-            count(|tenure| &tenure.requested),
+            count(|allocation| &allocation.held),
+            count(|allocation| &allocation.requested),
         );
-        let looked = |at: i64| ledger.slot_of(at).is_some_and(|slot| ledger.observed[slot]);
+        let is_observed = |at: i64| ledger.slot_of(at).is_some_and(|slot| ledger.observed[slot]);
         let samples = || {
             let all = usage
-                .runs_of(&own.whole)
+                .runs_of(&group.whole)
                 .flat_map(|run| run.values.iter().map(|point| (run.seconds, point)));
-            all.filter(|(_, point)| looked(point.at))
+            all.filter(|(_, point)| is_observed(point.at))
         };
         let all = || {
-            own.whole
+            group
+                .whole
                 .iter()
-                .chain(&own.parts)
-                .map(|index| &ledger.tenures[*index])
+                .chain(&group.parts)
+                .map(|index| &ledger.allocations[*index])
         };
-        let top = |tenure: &Allocation| {
+        let top = |allocation: &Allocation| {
             (
-                tenure.top.namespace.clone(),
-                tenure.top.kind.clone(),
-                tenure.top.name.clone(),
+                allocation.top.namespace.clone(),
+                allocation.top.kind.clone(),
+                allocation.top.name.clone(),
             )
         };
         Self {
@@ -85,12 +86,12 @@ impl GpuHours {
                 .map(|(seconds, point)| seconds * point.value / 100.0)
                 .sum::<f64>()
                 / 3600.0,
-            energy: usage.energy(&own.whole, &looked),
+            energy: usage.energy(&group.whole, &is_observed),
             workloads: all()
-                .filter(|tenure| tenure.held.iter().any(|held| *held))
+                .filter(|allocation| allocation.held.iter().any(|held| *held))
                 .map(top)
                 .collect(),
-            parts: PartHours::of(ledger, usage, &own.parts),
+            parts: PartHours::by_part(ledger, usage, &group.parts),
         }
     }
 
@@ -111,7 +112,7 @@ impl GpuHours {
 
     /// Computes the used share of the measured time; `None` without measurements.
     pub fn utilization(&self) -> Option<Percent> {
-        Percent::of_whole(self.used, self.measured)
+        Percent::from_ratio(self.used, self.measured)
     }
 
     pub fn add(&mut self, other: Self) {
@@ -136,7 +137,7 @@ impl GpuHours {
     pub fn part_equivalent(&self) -> Option<f64> {
         self.parts
             .values()
-            .try_fold(0.0, |all, hours| Some(all + hours.equivalent?))
+            .try_fold(0.0, |sum, hours| Some(sum + hours.equivalent?))
     }
 
     /// Computes the measured share of the held time. Slices count by their fraction, or as one
@@ -149,13 +150,15 @@ impl GpuHours {
                 hours.held * fraction,
             )
         };
-        let whole = (self.measured.min(self.held), self.held);
+        let whole_devices = (self.measured.min(self.held), self.held);
         let (measured, held) = self
             .parts
             .values()
             .map(weighed)
-            .fold(whole, |(a, b), (measured, held)| (a + measured, b + held));
-        Percent::of_whole(measured, held)
+            .fold(whole_devices, |(a, b), (measured, held)| {
+                (a + measured, b + held)
+            });
+        Percent::from_ratio(measured, held)
     }
 }
 
@@ -170,7 +173,7 @@ pub struct DeviceWork {
     /// The exporter's name for the model.
     pub model: Option<String>,
     watts: f64,
-    watt_looks: f64,
+    watt_samples: f64,
     /// True if other workloads used the device too, so that the values are not this workload's
     /// alone.
     pub shared: bool,
@@ -183,7 +186,7 @@ impl DeviceWork {
     }
 
     pub fn power(&self) -> Option<Watts> {
-        (self.watt_looks > 0.0).then(|| Watts(self.watts / self.watt_looks))
+        (self.watt_samples > 0.0).then(|| Watts(self.watts / self.watt_samples))
     }
 }
 
@@ -197,25 +200,25 @@ pub fn add_work(
     usage: &Usage,
     group: impl Fn(&Allocation) -> bool,
 ) {
-    let own = ledger.group(group);
+    let members = ledger.group(group);
     let name = |device: usize| {
-        let place = &usage.devices[device];
+        let identity = &usage.devices[device];
         // Usage numbers every device. A device without a number and a UUID is the only one of its
         // node.
         let id = DeviceId {
-            index: place.index.unwrap_or(0),
-            slice: place.slice.clone(),
+            index: identity.index.unwrap_or(0),
+            slice: identity.slice.clone(),
         };
-        (place.node.clone(), id)
+        (identity.node.clone(), id)
     };
-    let own: BTreeSet<usize> = own.whole.union(&own.parts).copied().collect();
+    let members: BTreeSet<usize> = members.whole.union(&members.parts).copied().collect();
     let is_share = |index: &usize| {
-        ledger.tenures[*index]
+        ledger.allocations[*index]
             .part
             .as_ref()
             .is_some_and(|(part, _)| !part.instance)
     };
-    for run in usage.runs_of(&own) {
+    for run in usage.runs_of(&members) {
         let work = works.entry(name(run.device)).or_default();
         work.shared |= run.holders.iter().any(is_share);
         work.model = work
@@ -227,15 +230,15 @@ pub fn add_work(
             work.seconds += run.seconds;
         }
     }
-    for (device, peak) in usage.peaks(&own) {
+    for (device, peak) in usage.peaks(&members) {
         let work = works.entry(name(device)).or_default();
         work.memory_peak = highest(work.memory_peak.into_iter().chain([peak.used]));
         work.memory_total = highest(work.memory_total.into_iter().chain(peak.total));
     }
-    for (device, Watts(watts)) in usage.power(&own) {
+    for (device, Watts(watts)) in usage.power(&members) {
         let work = works.entry(name(device)).or_default();
         work.watts += watts;
-        work.watt_looks += 1.0;
+        work.watt_samples += 1.0;
     }
 }
 
@@ -290,34 +293,35 @@ pub fn advice(
     serving: Option<ServingHours>,
 ) -> Vec<Advice> {
     let mostly_idle = serving.filter(|sum| sum.held > 0.0 && sum.idle >= sum.held * MOSTLY);
-    let mut found: Vec<Advice> = mostly_idle
+    let mut advice: Vec<Advice> = mostly_idle
         .map(|ServingHours { idle, held, .. }| Advice::NoRequests { idle, held })
         .into_iter()
         .collect();
-    found.extend(of_devices(works, spread, limit));
-    found
+    advice.extend(device_advice(works, spread, limit));
+    advice
 }
 
-fn of_devices(works: &Works, spread: Spread, limit: Option<Watts>) -> Vec<Advice> {
-    let known: Vec<(&(String, DeviceId), Percent)> = works
+fn device_advice(works: &Works, spread: Spread, limit: Option<Watts>) -> Vec<Advice> {
+    let measured: Vec<(&(String, DeviceId), Percent)> = works
         .iter()
         .filter_map(|(name, work)| Some((name, work.utilization()?)))
         .collect();
-    let mut found = Vec::new();
+    let mut advice = Vec::new();
     // Advice about the job needs measurements of all its devices.
-    if known.is_empty() || known.len() < works.len() || works.values().any(|work| work.shared) {
-        return found;
+    if measured.is_empty() || measured.len() < works.len() || works.values().any(|work| work.shared)
+    {
+        return advice;
     }
-    let idle = known
+    let idle = measured
         .iter()
         .filter(|(_, utilization)| *utilization < IDLE)
         .count();
     // A job that moved left devices behind, which were idle while it ran elsewhere.
-    let stayed = known.len() as u64 <= spread.most;
-    if idle > 0 && idle < known.len() && stayed {
-        found.push(Advice::FewerGpus {
+    let stayed = measured.len() as u64 <= spread.most;
+    if idle > 0 && idle < measured.len() && stayed {
+        advice.push(Advice::FewerGpus {
             idle,
-            all: known.len(),
+            all: measured.len(),
             alone: spread.pods == 1,
         });
     }
@@ -327,14 +331,14 @@ fn of_devices(works: &Works, spread: Spread, limit: Option<Watts>) -> Vec<Advice
             .is_some_and(|(peak, total)| peak.0 < total.0 * EIGHTH)
     });
     if let Some(memory_peak) = highest(works.values().filter_map(|work| work.memory_peak))
-        && known.len() == 1
+        && measured.len() == 1
         && works.keys().all(|(_, device)| device.slice.is_none())
         && small
-        && known[0].1 < Percent(30.0)
+        && measured[0].1 < Percent(30.0)
     {
-        found.push(Advice::Slice { memory_peak });
+        advice.push(Advice::Slice { memory_peak });
     }
-    found.extend(straggler(works));
+    advice.extend(straggler(works));
     // Spinning kernels keep the utilization high but draw little power.
     let stuck: Vec<Watts> = works
         .values()
@@ -348,12 +352,12 @@ fn of_devices(works: &Works, spread: Spread, limit: Option<Watts>) -> Vec<Advice
         })
         .collect();
     if let Some(power) = mean(stuck.iter().copied()) {
-        found.push(Advice::Stuck {
+        advice.push(Advice::Stuck {
             devices: stuck.len(),
             power,
         });
     }
-    found
+    advice
 }
 
 /// Lowest deviation from the peers' power, as a share of it and in watts. Both must be exceeded.
@@ -373,16 +377,16 @@ fn straggler(works: &Works) -> Option<Advice> {
         return None;
     }
     drawn.sort_by(|a, b| a.1.total_cmp(&b.1));
-    let others = drawn[drawn.len() / 2].1;
-    let distance = |one: &(String, f64)| (one.1 - others).abs();
+    let median = drawn[drawn.len() / 2].1;
+    let distance = |drawing: &(String, f64)| (drawing.1 - median).abs();
     let (device, power) = drawn
         .into_iter()
         .max_by(|a, b| distance(a).total_cmp(&distance(b)))?;
     let (share, watts) = ANOTHER_POWER;
-    ((power - others).abs() > (others * share).max(watts)).then_some(Advice::Straggler {
+    ((power - median).abs() > (median * share).max(watts)).then_some(Advice::Straggler {
         device,
         power: Watts(power),
-        others: Watts(others),
+        others: Watts(median),
     })
 }
 

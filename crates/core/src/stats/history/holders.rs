@@ -10,9 +10,9 @@ use super::allocations::{Allocation, AllocationHistory};
 use crate::stats::exporters::identity::SeriesDevice;
 
 /// Allocations on one node.
-struct There {
+struct NodeAllocations {
     /// Their indexes in the ledger.
-    tenures: Vec<usize>,
+    allocations: Vec<usize>,
     /// Number of holder changes up to each slot: between two slots with the same number, the
     /// holders stayed the same.
     changes: Vec<u32>,
@@ -32,30 +32,32 @@ pub(crate) enum NamedPods {
 
 impl NamedPods {
     /// Builds it from pairs of time and pod.
-    pub(crate) fn by_time(mut named: Vec<(i64, u32)>) -> Self {
-        named.sort_unstable();
-        named.dedup();
-        Self::ByTime { named, next: 0 }
+    pub(crate) fn by_time(mut pods: Vec<(i64, u32)>) -> Self {
+        pods.sort_unstable();
+        pods.dedup();
+        Self::ByTime {
+            named: pods,
+            next: 0,
+        }
     }
 
     /// Looks up the pods at a time. Ascending times need no search.
-    fn at(&mut self, at: i64) -> impl Iterator<Item = u32> + Clone + '_ {
-        let (same, named) = match self {
+    fn pods_at(&mut self, at: i64) -> impl Iterator<Item = u32> + Clone + '_ {
+        let (same, pods) = match self {
             Self::Same(pod) => (*pod, &[][..]),
-            Self::ByTime { named, next } => {
-                if *next > 0 && named[*next - 1].0 >= at {
+            Self::ByTime { named: pods, next } => {
+                if *next > 0 && pods[*next - 1].0 >= at {
                     *next = 0;
                 }
-                *next += named[*next..]
+                *next += pods[*next..]
                     .iter()
                     .take_while(|(time, _)| *time < at)
                     .count();
-                (None, &named[*next..])
+                (None, &pods[*next..])
             }
         };
         same.into_iter().chain(
-            named
-                .iter()
+            pods.iter()
                 .take_while(move |(time, _)| *time == at)
                 .map(|(_, pod)| *pod),
         )
@@ -65,7 +67,7 @@ impl NamedPods {
 /// Holders of devices over time, by node.
 pub(crate) struct Tenants<'l> {
     ledger: &'l AllocationHistory,
-    of_nodes: BTreeMap<&'l str, There>,
+    by_node: BTreeMap<&'l str, NodeAllocations>,
     numbers: BTreeMap<&'l PodKey, u32>,
     /// The number of each allocation's pod.
     pods: Vec<u32>,
@@ -74,20 +76,20 @@ pub(crate) struct Tenants<'l> {
 }
 
 impl<'l> Tenants<'l> {
-    pub(crate) fn of(ledger: &'l AllocationHistory) -> Self {
-        let (mut of_nodes, mut numbers): (BTreeMap<&str, Vec<usize>>, BTreeMap<&PodKey, u32>) =
+    pub(crate) fn new(ledger: &'l AllocationHistory) -> Self {
+        let (mut by_node, mut numbers): (BTreeMap<&str, Vec<usize>>, BTreeMap<&PodKey, u32>) =
             Default::default();
-        let mut pods = Vec::with_capacity(ledger.tenures.len());
-        for (index, tenure) in ledger.tenures.iter().enumerate() {
-            of_nodes.entry(&tenure.node).or_default().push(index);
+        let mut pods = Vec::with_capacity(ledger.allocations.len());
+        for (index, allocation) in ledger.allocations.iter().enumerate() {
+            by_node.entry(&allocation.node).or_default().push(index);
             let next = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
-            pods.push(*numbers.entry(&tenure.pod).or_insert(next));
+            pods.push(*numbers.entry(&allocation.pod).or_insert(next));
         }
-        let there = |tenures: Vec<usize>| {
+        let on_node = |allocations: Vec<usize>| {
             let is_other = |slot: usize| {
-                let held = |index: &usize| &ledger.tenures[*index].held;
+                let held = |index: &usize| &ledger.allocations[*index].held;
                 slot > 0
-                    && tenures
+                    && allocations
                         .iter()
                         .any(|index| held(index)[slot] != held(index)[slot - 1])
             };
@@ -97,18 +99,21 @@ impl<'l> Tenants<'l> {
                 changed
             };
             let changes = (0..ledger.observed.len()).map(count).collect();
-            There { tenures, changes }
+            NodeAllocations {
+                allocations,
+                changes,
+            }
         };
-        let of_nodes = of_nodes
+        let by_node = by_node
             .into_iter()
-            .map(|(node, tenures)| (node, there(tenures)))
+            .map(|(node, allocations)| (node, on_node(allocations)))
             .collect();
         Self {
             ledger,
-            of_nodes,
+            by_node,
             numbers,
             pods,
-            seen: ledger.nearest_looks(),
+            seen: ledger.nearest_observed(),
         }
     }
 
@@ -119,18 +124,18 @@ impl<'l> Tenants<'l> {
     }
 
     /// Tracks one device whose labels name these pods.
-    pub(crate) fn watch<'t>(&'t self, place: &SeriesDevice, names: NamedPods) -> DeviceWatch<'t> {
+    pub(crate) fn watch<'t>(&'t self, device: &SeriesDevice, names: NamedPods) -> DeviceWatch<'t> {
         // Only whole devices are counted. For instances the holder cannot be inferred.
         let capacity = self
             .ledger
-            .of_nodes
-            .get(&place.node)
+            .node_capacities
+            .get(&device.node)
             .copied()
-            .filter(|_| place.slice.is_none());
+            .filter(|_| device.slice.is_none());
         DeviceWatch {
             tenants: self,
-            there: self.of_nodes.get(place.node.as_str()),
-            is_instance: place.slice.is_some(),
+            on_node: self.by_node.get(device.node.as_str()),
+            is_instance: device.slice.is_some(),
             capacity: capacity.unwrap_or(0),
             names,
             slot: (i64::MAX, None),
@@ -144,7 +149,7 @@ impl<'l> Tenants<'l> {
 /// The holders of one device over time.
 pub(crate) struct DeviceWatch<'t> {
     tenants: &'t Tenants<'t>,
-    there: Option<&'t There>,
+    on_node: Option<&'t NodeAllocations>,
     /// True for a slice that is measured separately.
     is_instance: bool,
     /// Number of devices on the node if the holder can be inferred from it alone, else 0.
@@ -162,10 +167,10 @@ pub(crate) struct DeviceWatch<'t> {
 
 impl DeviceWatch<'_> {
     /// Moves to a time. True if the holders differ from those of the previous time.
-    pub(crate) fn moves_to(&mut self, at: i64) -> bool {
+    pub(crate) fn advance_to(&mut self, at: i64) -> bool {
         let slot = self.slot_of(at).and_then(|slot| self.tenants.seen[slot]);
-        let now = slot.map(|slot| self.there.map_or(0, |there| there.changes[slot]));
-        let named = self.names.at(at);
+        let now = slot.map(|slot| self.on_node.map_or(0, |on_node| on_node.changes[slot]));
+        let named = self.names.pods_at(at);
         if self
             .last
             .as_ref()
@@ -174,7 +179,8 @@ impl DeviceWatch<'_> {
             return false;
         }
         let named: Vec<u32> = named.collect();
-        let (holders, held) = slot.map_or_else(Default::default, |slot| self.at(slot, &named));
+        let (holders, held) =
+            slot.map_or_else(Default::default, |slot| self.holders_at(slot, &named));
         let is_other = self.last.is_none() || (&holders, held) != (&self.holders, self.held);
         (self.holders, self.held, self.last) = (holders, held, Some((now, named)));
         is_other
@@ -193,7 +199,7 @@ impl DeviceWatch<'_> {
                 (begin + length, Some(last + 1))
             }
             _ => {
-                let start = self.tenants.ledger.stretch.start;
+                let start = self.tenants.ledger.span.start;
                 (
                     start + (at - start).div_euclid(length) * length,
                     self.tenants.ledger.slot_of(at),
@@ -205,37 +211,44 @@ impl DeviceWatch<'_> {
 
     /// Whether an allocation may hold this device: instances are held as instances, anything else
     /// as a device or a share of one.
-    fn may_be_of(&self, tenure: &Allocation) -> bool {
-        tenure.part.as_ref().is_some_and(|(part, _)| part.instance) == self.is_instance
+    fn can_hold(&self, allocation: &Allocation) -> bool {
+        allocation
+            .part
+            .as_ref()
+            .is_some_and(|(part, _)| part.instance)
+            == self.is_instance
     }
 
     /// Finds the holders in a slot, and whether there was any. Holders are pods that the labels
     /// name and that held devices on that node; without labels, the only pod that holds the whole
     /// node.
-    fn at(&self, slot: usize, named: &[u32]) -> (Vec<usize>, bool) {
-        let tenures = &self.tenants.ledger.tenures;
-        let there = self.there.map_or(&[][..], |there| &there.tenures);
-        let mut there: Vec<usize> = there
+    fn holders_at(&self, slot: usize, named: &[u32]) -> (Vec<usize>, bool) {
+        let allocations = &self.tenants.ledger.allocations;
+        let holders = self.on_node.map_or(&[][..], |holders| &holders.allocations);
+        let mut holders: Vec<usize> = holders
             .iter()
             .copied()
-            .filter(|index| tenures[*index].held[slot])
+            .filter(|index| allocations[*index].held[slot])
             .collect();
         if !named.is_empty() {
-            there.retain(|index| named.contains(&self.tenants.pods[*index]));
+            holders.retain(|index| named.contains(&self.tenants.pods[*index]));
             // Some nodes offer partitions under the resource name of whole devices, and they are
             // held as whole devices.
-            if there.iter().any(|index| self.may_be_of(&tenures[*index])) {
-                there.retain(|index| self.may_be_of(&tenures[*index]));
+            if holders
+                .iter()
+                .any(|index| self.can_hold(&allocations[*index]))
+            {
+                holders.retain(|index| self.can_hold(&allocations[*index]));
             }
-            let held = !there.is_empty();
-            return (there, held);
+            let held = !holders.is_empty();
+            return (holders, held);
         }
-        there.retain(|index| self.may_be_of(&tenures[*index]));
-        let GpuCount(taken) = there.iter().map(|index| tenures[*index].gpus).sum();
+        holders.retain(|index| self.can_hold(&allocations[*index]));
+        let GpuCount(taken) = holders.iter().map(|index| allocations[*index].gpus).sum();
         let full = self.capacity > 0 && taken >= self.capacity;
         (
-            if full && there.len() == 1 {
-                there
+            if full && holders.len() == 1 {
+                holders
             } else {
                 Vec::new()
             },
@@ -248,7 +261,7 @@ impl DeviceWatch<'_> {
 mod tests {
     use super::*;
     use crate::stats::history::allocations::Allocation;
-    use crate::stats::history::slots::Stretch;
+    use crate::stats::history::slots::TimeSpan;
     use crate::stats::history::top_owner::TopOwner;
 
     const SLOT: i64 = 30_000;
@@ -256,7 +269,7 @@ mod tests {
     /// Builds eight devices of one node: `a` holds all of them for three slots, then `b` holds four
     /// for three more. The third slot has no samples.
     fn ledger() -> AllocationHistory {
-        let tenure = |name: &str, gpus: u64, held: [bool; 6]| Allocation {
+        let allocation = |name: &str, gpus: u64, held: [bool; 6]| Allocation {
             pod: ("team".into(), name.into()),
             node: "n".into(),
             top: TopOwner {
@@ -274,7 +287,7 @@ mod tests {
             annotations: None,
         };
         AllocationHistory {
-            stretch: Stretch {
+            span: TimeSpan {
                 start: 1_000_000,
                 end: 1_000_000 + 6 * SLOT,
             },
@@ -282,17 +295,17 @@ mod tests {
             observed: vec![true, true, false, true, true, true],
             capacity: Some(8),
             capacities: vec![Some(8); 6],
-            of_nodes: [("n".to_owned(), 8)].into(),
+            node_capacities: [("n".to_owned(), 8)].into(),
             part_capacities: BTreeMap::new(),
-            parts_of_nodes: BTreeMap::new(),
-            tenures: vec![
-                tenure("a", 8, [true, true, false, false, false, false]),
-                tenure("b", 4, [false, false, false, true, true, true]),
+            node_part_capacities: BTreeMap::new(),
+            allocations: vec![
+                allocation("a", 8, [true, true, false, false, false, false]),
+                allocation("b", 4, [false, false, false, true, true, true]),
             ],
         }
     }
 
-    fn place() -> SeriesDevice {
+    fn device() -> SeriesDevice {
         SeriesDevice {
             node: "n".into(),
             uuid: Some("GPU-x".into()),
@@ -302,17 +315,17 @@ mod tests {
     }
 
     #[test]
-    fn without_names_who_has_all_of_a_node_has_each_of_it() {
+    fn pod_with_the_whole_node_holds_each_unnamed_device() {
         let ledger = ledger();
-        let tenants = Tenants::of(&ledger);
-        let mut watch = tenants.watch(&place(), NamedPods::Same(None));
+        let tenants = Tenants::new(&ledger);
+        let mut watch = tenants.watch(&device(), NamedPods::Same(None));
         let mut seen = Vec::new();
         for slot in 0..6 {
-            let other = watch.moves_to(ledger.stretch.start + slot * SLOT + 7);
-            seen.push((other, watch.holders.clone(), watch.held));
+            let changed = watch.advance_to(ledger.span.start + slot * SLOT + 7);
+            seen.push((changed, watch.holders.clone(), watch.held));
         }
-        let a = |other: bool| (other, vec![0], true);
-        let nobody = |other: bool| (other, Vec::new(), false);
+        let a = |changed: bool| (changed, vec![0], true);
+        let nobody = |changed: bool| (changed, Vec::new(), false);
         // A slot without samples uses the previous one.
         assert_eq!(
             seen,
@@ -326,31 +339,31 @@ mod tests {
             ]
         );
         // Back to the start, as happens for another quantity; and outside the window.
-        assert!(watch.moves_to(ledger.stretch.start) && watch.holders == [0]);
-        assert!(watch.moves_to(ledger.stretch.end) && !watch.held);
+        assert!(watch.advance_to(ledger.span.start) && watch.holders == [0]);
+        assert!(watch.advance_to(ledger.span.end) && !watch.held);
     }
 
     #[test]
-    fn a_name_counts_at_its_time_and_where_its_pod_held_some() {
+    fn named_pod_counts_when_and_where_it_held_devices() {
         let ledger = ledger();
-        let tenants = Tenants::of(&ledger);
-        let at = |slot: i64| ledger.stretch.start + slot * SLOT;
+        let tenants = Tenants::new(&ledger);
+        let at = |slot: i64| ledger.span.start + slot * SLOT;
         let (a, b) = (
-            tenants.number(&ledger.tenures[0].pod),
-            tenants.number(&ledger.tenures[1].pod),
+            tenants.number(&ledger.allocations[0].pod),
+            tenants.number(&ledger.allocations[1].pod),
         );
-        let other = tenants.number(&("team".into(), "nobody".into()));
-        let named = vec![
+        let stranger = tenants.number(&("team".into(), "nobody".into()));
+        let names = vec![
             (at(4), b),
             (at(1), b),
             (at(4), b),
-            (at(3), other),
+            (at(3), stranger),
             (at(5), a),
             (at(5), b),
         ];
-        let mut watch = tenants.watch(&place(), NamedPods::by_time(named));
+        let mut watch = tenants.watch(&device(), NamedPods::by_time(names));
         let mut holders = |slot: i64| {
-            watch.moves_to(at(slot));
+            watch.advance_to(at(slot));
             (watch.holders.clone(), watch.held)
         };
         assert_eq!(
@@ -367,8 +380,8 @@ mod tests {
             "the other one holds none any more"
         );
         assert_eq!(holders(4), (vec![1], true), "back again");
-        let mut same = tenants.watch(&place(), NamedPods::Same(Some(b)));
-        assert!(same.moves_to(at(0)) && !same.held);
-        assert!(same.moves_to(at(3)) && same.holders == [1]);
+        let mut same = tenants.watch(&device(), NamedPods::Same(Some(b)));
+        assert!(same.advance_to(at(0)) && !same.held);
+        assert!(same.advance_to(at(3)) && same.holders == [1]);
     }
 }

@@ -23,12 +23,12 @@ pub struct ValueSummary<U> {
 
 impl<U: UnitValue> ValueSummary<U> {
     /// Summarizes values; `None` without any.
-    pub fn of(mut sorted: Vec<U>) -> Option<Self> {
+    pub fn from_values(mut sorted: Vec<U>) -> Option<Self> {
         sorted.sort_unstable_by(|a, b| a.value().total_cmp(&b.value()));
         let (min, max) = (*sorted.first()?, *sorted.last()?);
         Some(Self {
             count: sorted.len(),
-            mean: U::of(
+            mean: U::from_value(
                 sorted.iter().map(|value| value.value()).sum::<f64>() / sorted.len() as f64,
             ),
             max,
@@ -42,16 +42,16 @@ impl<U: UnitValue> ValueSummary<U> {
 /// Interpolates linearly between the neighbouring values: the median of 10, 20, …, 100 is 55, and
 /// their 95th percentile is 95.5.
 fn percentile<U: UnitValue>(sorted: &[U], part: f64) -> U {
-    let place = part * (sorted.len() - 1) as f64;
+    let position = part * (sorted.len() - 1) as f64;
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "a place in the list"
     )]
-    let below = place.floor() as usize;
+    let below = position.floor() as usize;
     let above = (below + 1).min(sorted.len() - 1);
     let (below_it, above_it) = (sorted[below].value(), sorted[above].value());
-    U::of(below_it + (above_it - below_it) * (place - below as f64))
+    U::from_value(below_it + (above_it - below_it) * (position - below as f64))
 }
 
 /// The statistics of a group of pods.
@@ -73,7 +73,7 @@ pub struct Sum {
 
 /// The statistics of a workload.
 #[derive(Clone, Debug, PartialEq)]
-pub struct OfWorkload {
+pub struct WorkloadSum {
     pub top: TopOwner,
     pub sum: Sum,
     /// Over the samples of its devices.
@@ -90,19 +90,19 @@ pub struct OfWorkload {
 /// Devices held by some pods, weighted by time over the observed slots.
 pub fn allocated<'t>(
     ledger: &AllocationHistory,
-    tenures: impl Iterator<Item = &'t Allocation>,
+    allocations: impl Iterator<Item = &'t Allocation>,
     slots: impl Fn(&'t Allocation) -> &'t [bool],
 ) -> Option<f64> {
-    let looks = ledger.looks();
-    let of = |tenure: &'t Allocation| {
-        let held = slots(tenure)
+    let observed_slots = ledger.observed_slots();
+    let held_slots = |allocation: &'t Allocation| {
+        let held = slots(allocation)
             .iter()
             .zip(&ledger.observed)
             .filter(|(held, observed)| **held && **observed)
             .count();
-        held as f64 * tenure.gpus.as_f64()
+        held as f64 * allocation.gpus.as_f64()
     };
-    (looks > 0).then(|| tenures.map(of).sum::<f64>() / looks as f64)
+    (observed_slots > 0).then(|| allocations.map(held_slots).sum::<f64>() / observed_slots as f64)
 }
 
 /// Sums a group of allocations. The sum of the whole cluster also includes devices with an unknown
@@ -110,101 +110,105 @@ pub fn allocated<'t>(
 pub fn sum(
     ledger: &AllocationHistory,
     usage: &Usage,
-    own: &AllocationGroup,
-    everybody: bool,
+    group: &AllocationGroup,
+    is_cluster: bool,
 ) -> Option<Sum> {
-    let tenures = || own.whole.iter().map(|index| &ledger.tenures[*index]);
+    let allocations = || group.whole.iter().map(|index| &ledger.allocations[*index]);
     let is_whole = |run: &HolderSamples| {
         run.holders.is_empty()
             || run
                 .holders
                 .iter()
-                .any(|holder| ledger.tenures[*holder].part.is_none())
+                .any(|holder| ledger.allocations[*holder].part.is_none())
     };
-    let runs: Vec<&HolderSamples> = match everybody {
+    let runs: Vec<&HolderSamples> = match is_cluster {
         true => usage
             .runs()
             .iter()
             .filter(|run| run.held && is_whole(run))
             .collect(),
-        false => usage.runs_of(&own.whole).collect(),
+        false => usage.runs_of(&group.whole).collect(),
     };
-    let means: Vec<Percent> = windows(ledger.stretch, runs.iter().copied())
+    let means: Vec<Percent> = windows(ledger.span, runs.iter().copied())
         .into_values()
         .collect();
     let mut values = Vec::with_capacity(runs.iter().map(|run| run.values.len()).sum());
     runs.iter()
         .for_each(|run| values.extend(run.values.iter().map(|point| Percent(point.value))));
-    let all = || {
-        own.whole
+    let allocated_all = || {
+        group
+            .whole
             .iter()
-            .chain(&own.parts)
-            .map(|index| &ledger.tenures[*index])
+            .chain(&group.parts)
+            .map(|index| &ledger.allocations[*index])
     };
-    let workloads: BTreeSet<&TopOwner> = all()
-        .filter(|tenure| tenure.held.iter().any(|held| *held))
-        .map(|tenure| &tenure.top)
+    let workloads: BTreeSet<&TopOwner> = allocated_all()
+        .filter(|allocation| allocation.held.iter().any(|held| *held))
+        .map(|allocation| &allocation.top)
         .collect();
     Some(Sum {
-        allocated: allocated(ledger, tenures(), |tenure| &tenure.held)?,
-        requested: allocated(ledger, tenures(), |tenure| &tenure.requested)?,
-        windows: ValueSummary::of(means),
-        samples: ValueSummary::of(values),
+        allocated: allocated(ledger, allocations(), |allocation| &allocation.held)?,
+        requested: allocated(ledger, allocations(), |allocation| &allocation.requested)?,
+        windows: ValueSummary::from_values(means),
+        samples: ValueSummary::from_values(values),
         workloads: workloads.len(),
-        parts: part_hours::sums(ledger, usage, &own.parts),
+        parts: part_hours::sums(ledger, usage, &group.parts),
     })
 }
 
 /// Sums all workloads that requested devices, sorted by owner.
-pub fn workloads(ledger: &AllocationHistory, usage: &Usage) -> Vec<OfWorkload> {
+pub fn workloads(ledger: &AllocationHistory, usage: &Usage) -> Vec<WorkloadSum> {
     let mut tops: BTreeMap<&TopOwner, AllocationGroup> = BTreeMap::new();
-    for (index, tenure) in ledger.tenures.iter().enumerate() {
-        tops.entry(&tenure.top).or_default().add(index, tenure);
+    for (index, allocation) in ledger.allocations.iter().enumerate() {
+        tops.entry(&allocation.top)
+            .or_default()
+            .add(index, allocation);
     }
-    let of = |(top, own): (&TopOwner, AllocationGroup)| {
-        let tenures = || {
-            own.whole
+    let workload = |(top, group): (&TopOwner, AllocationGroup)| {
+        let allocations = || {
+            group
+                .whole
                 .iter()
-                .chain(&own.parts)
-                .map(|index| &ledger.tenures[*index])
+                .chain(&group.parts)
+                .map(|index| &ledger.allocations[*index])
         };
-        let (memory_used, memory_total) = usage.memory_of(&own.whole);
+        let (memory_used, memory_total) = usage.memory_of(&group.whole);
         let slots = (0..ledger.observed.len()).filter(|slot| ledger.observed[*slot]);
         let pods: Vec<f64> = slots
             .map(|slot| {
-                tenures()
-                    .filter(|tenure| tenure.requested[slot])
-                    .map(|tenure| &tenure.pod)
+                allocations()
+                    .filter(|allocation| allocation.requested[slot])
+                    .map(|allocation| &allocation.pod)
                     .collect::<BTreeSet<_>>()
                     .len() as f64
             })
             .filter(|pods| *pods > 0.0)
             .collect();
-        let first = |of: fn(&Allocation) -> &Option<BTreeMap<String, String>>| {
-            tenures()
-                .find_map(|tenure| of(tenure).clone().filter(|map| !map.is_empty()))
-                .or_else(|| tenures().find_map(|tenure| of(tenure).clone()))
+        let first = |workload: fn(&Allocation) -> &Option<BTreeMap<String, String>>| {
+            allocations()
+                .find_map(|allocation| workload(allocation).clone().filter(|map| !map.is_empty()))
+                .or_else(|| allocations().find_map(|allocation| workload(allocation).clone()))
         };
-        Some(OfWorkload {
+        Some(WorkloadSum {
             top: top.clone(),
-            sum: sum(ledger, usage, &own, false)?,
-            memory_used: ValueSummary::of(memory_used),
-            memory_total: ValueSummary::of(memory_total),
-            replicas: ValueSummary::of(pods),
-            status: status(tenures()),
-            labels: first(|tenure| &tenure.labels),
-            annotations: first(|tenure| &tenure.annotations),
+            sum: sum(ledger, usage, &group, false)?,
+            memory_used: ValueSummary::from_values(memory_used),
+            memory_total: ValueSummary::from_values(memory_total),
+            replicas: ValueSummary::from_values(pods),
+            status: status(allocations()),
+            labels: first(|allocation| &allocation.labels),
+            annotations: first(|allocation| &allocation.annotations),
         })
     };
-    let has_requested = |index: &usize| ledger.tenures[*index].requested.contains(&true);
+    let has_requested = |index: &usize| ledger.allocations[*index].requested.contains(&true);
     tops.into_iter()
-        .filter(|(_, own)| own.whole.iter().chain(&own.parts).any(has_requested))
-        .filter_map(of)
+        .filter(|(_, group)| group.whole.iter().chain(&group.parts).any(has_requested))
+        .filter_map(workload)
         .collect()
 }
 
 /// Status of the newest observation; of several phases in it, the busiest wins.
-fn status<'t>(tenures: impl Iterator<Item = &'t Allocation>) -> Option<&'static str> {
+fn status<'t>(allocations: impl Iterator<Item = &'t Allocation>) -> Option<&'static str> {
     let rank = |phase: &str| match phase {
         "Running" => 4,
         "Pending" => 3,
@@ -212,8 +216,8 @@ fn status<'t>(tenures: impl Iterator<Item = &'t Allocation>) -> Option<&'static 
         "Succeeded" => 1,
         _ => 0,
     };
-    let last = tenures
-        .filter_map(|tenure| tenure.phase.as_ref())
+    let last = allocations
+        .filter_map(|allocation| allocation.phase.as_ref())
         .max_by_key(|(slot, phase)| (*slot, rank(phase)))?;
     Some(match last.1.as_str() {
         "Running" => "Running",
@@ -229,15 +233,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_are_between_their_neighbors() {
+    fn percentiles_interpolate() {
         let tens: Vec<f64> = (1..=10).map(|value| f64::from(value) * 10.0).collect();
-        let summary = ValueSummary::of(tens).unwrap();
+        let summary = ValueSummary::from_values(tens).unwrap();
         assert_eq!(
             (summary.mean, summary.min, summary.max),
             (55.0, 10.0, 100.0)
         );
         assert!((summary.p50 - 55.0).abs() < 1e-9 && (summary.p95 - 95.5).abs() < 1e-9);
-        assert_eq!(ValueSummary::of(vec![7.0]).unwrap().p95, 7.0);
-        assert_eq!(ValueSummary::<f64>::of(Vec::new()), None);
+        assert_eq!(ValueSummary::from_values(vec![7.0]).unwrap().p95, 7.0);
+        assert_eq!(ValueSummary::<f64>::from_values(Vec::new()), None);
     }
 }

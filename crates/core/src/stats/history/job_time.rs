@@ -31,7 +31,7 @@ pub type GroupValues = Vec<Option<String>>;
 
 /// The activity of a job in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Doing {
+enum JobActivity {
     /// At least one of its pods was not scheduled.
     Waiting,
     /// All were scheduled, but at least one did not run yet.
@@ -52,8 +52,8 @@ struct JobTime {
     /// True once all its pods had devices.
     placed: bool,
     /// True if the job was in the first observed slot, so that the length of its wait is unknown.
-    was_there: bool,
-    last: Option<Doing>,
+    started_before: bool,
+    last: Option<JobActivity>,
     /// End of its last slot, in milliseconds of observed time, with its number of devices.
     seen: Option<(i64, f64)>,
     /// Hours that it has run since it started or was last interrupted.
@@ -108,21 +108,21 @@ impl JobTimes {
         group: impl Fn(&Allocation) -> Option<GroupValues>,
     ) {
         let mut jobs: BTreeMap<(GroupValues, TopOwner), Vec<&Allocation>> = BTreeMap::new();
-        for tenure in ledger
-            .tenures
+        for allocation in ledger
+            .allocations
             .iter()
-            .filter(|tenure| !SERVICES.contains(&tenure.top.kind.as_str()))
+            .filter(|allocation| !SERVICES.contains(&allocation.top.kind.as_str()))
         {
-            if let Some(group) = group(tenure) {
-                jobs.entry((group, tenure.top.clone()))
+            if let Some(group) = group(allocation) {
+                jobs.entry((group, allocation.top.clone()))
                     .or_default()
-                    .push(tenure);
+                    .push(allocation);
             }
         }
         let clock = ObservedClock::new(self.clock, ledger);
-        for (key, tenures) in jobs {
+        for (key, allocations) in jobs {
             let job = self.jobs.entry(key).or_default();
-            job.follow(&tenures, &clock, self.checkpoint);
+            job.follow(&allocations, &clock, self.checkpoint);
         }
         self.clock = clock.end;
     }
@@ -174,45 +174,57 @@ impl ObservedClock {
     }
 
     /// Whether the slot is the first observed one of the whole window.
-    fn is_first_look(&self, slot: usize) -> bool {
+    fn is_first_observed(&self, slot: usize) -> bool {
         self.is_first && self.begins.first().is_some_and(|(first, _)| *first == slot)
     }
 }
 
 impl JobTime {
     /// Adds a chunk of time. `checkpoint` is the number of seconds between two checkpoints.
-    fn follow(&mut self, tenures: &[&Allocation], clock: &ObservedClock, checkpoint: f64) {
-        let succeeded = |tenure: &&&Allocation| {
-            tenure
+    fn follow(&mut self, allocations: &[&Allocation], clock: &ObservedClock, checkpoint: f64) {
+        let succeeded = |allocation: &&&Allocation| {
+            allocation
                 .phase
                 .as_ref()
                 .is_some_and(|(_, phase)| phase == "Succeeded")
         };
-        let done: BTreeSet<&PodKey> = tenures
+        let done: BTreeSet<&PodKey> = allocations
             .iter()
             .filter(succeeded)
-            .map(|tenure| &tenure.pod)
+            .map(|allocation| &allocation.pod)
             .collect();
-        for (slot, at) in clock.begins.iter().copied() {
-            let requesting = || tenures.iter().filter(|tenure| tenure.requested[slot]);
-            let devices: f64 = requesting().map(|tenure| tenure.devices()).sum();
+        for (slot, time) in clock.begins.iter().copied() {
+            let requesting = || {
+                allocations
+                    .iter()
+                    .filter(|allocation| allocation.requested[slot])
+            };
+            let devices: f64 = requesting().map(|allocation| allocation.devices()).sum();
             if requesting().next().is_none() {
                 continue;
             }
-            let doing = match () {
-                () if !requesting().all(|tenure| tenure.held[slot]) => Doing::Waiting,
-                () if !requesting().all(|tenure| tenure.running[slot]) => Doing::Starting,
-                () => Doing::Running,
+            let activity = match () {
+                () if !requesting().all(|allocation| allocation.held[slot]) => JobActivity::Waiting,
+                () if !requesting().all(|allocation| allocation.running[slot]) => {
+                    JobActivity::Starting
+                }
+                () => JobActivity::Running,
             };
-            self.was_there |= self.seen.is_none() && clock.is_first_look(slot);
+            self.started_before |= self.seen.is_none() && clock.is_first_observed(slot);
             let running: BTreeSet<&PodKey> = requesting()
-                .filter(|tenure| tenure.running[slot])
-                .map(|tenure| &tenure.pod)
+                .filter(|allocation| allocation.running[slot])
+                .map(|allocation| &allocation.pod)
                 .collect();
             // Compare with the pods of the previous slot before they are replaced.
-            let lost = self.has_lost_pod(at, &running, &done);
+            let lost = self.has_lost_pod(time, &running, &done);
             self.running_pods = running.into_iter().cloned().collect();
-            self.see(doing, at, devices, clock.slot, lost.then_some(checkpoint));
+            self.add_slot(
+                activity,
+                time,
+                devices,
+                clock.slot,
+                lost.then_some(checkpoint),
+            );
         }
         // The next run may start after the objects of these pods are deleted, so forget them now.
         self.running_pods.retain(|pod| !done.contains(pod));
@@ -222,14 +234,21 @@ impl JobTime {
             "Succeeded" => 1,
             _ => 0,
         };
-        let phases = tenures.iter().filter_map(|tenure| tenure.phase.as_ref());
+        let phases = allocations
+            .iter()
+            .filter_map(|allocation| allocation.phase.as_ref());
         let last = phases.max_by_key(|(slot, phase)| (*slot, rank(phase)));
         self.succeeded = last.map_or(self.succeeded, |(_, phase)| phase == "Succeeded");
     }
 
     /// Whether a running pod was interrupted, as opposed to succeeding.
-    fn has_lost_pod(&self, at: i64, running: &BTreeSet<&PodKey>, done: &BTreeSet<&PodKey>) -> bool {
-        let was_gone = self.seen.is_some_and(|(until, _)| at > until);
+    fn has_lost_pod(
+        &self,
+        time: i64,
+        running: &BTreeSet<&PodKey>,
+        done: &BTreeSet<&PodKey>,
+    ) -> bool {
+        let was_gone = self.seen.is_some_and(|(until, _)| time > until);
         self.running_pods.iter().any(|pod| {
             if running.contains(pod) {
                 was_gone
@@ -241,12 +260,19 @@ impl JobTime {
 
     /// Adds a slot of `slot` milliseconds. `lost` is the number of seconds between two checkpoints
     /// if a running pod was lost.
-    fn see(&mut self, doing: Doing, at: i64, devices: f64, slot: i64, lost: Option<f64>) {
+    fn add_slot(
+        &mut self,
+        activity: JobActivity,
+        time: i64,
+        devices: f64,
+        slot: i64,
+        lost: Option<f64>,
+    ) {
         let hours = slot as f64 / 3_600_000.0;
         // No pod exists between the end of one and the start of its replacement.
-        let gap = self.seen.map_or(0, |(until, _)| (at - until).max(0));
-        let before = self.last;
-        let interrupted = lost.filter(|_| before == Some(Doing::Running));
+        let gap = self.seen.map_or(0, |(until, _)| (time - until).max(0));
+        let previous = self.last;
+        let interrupted = lost.filter(|_| previous == Some(JobActivity::Running));
         if let Some(checkpoint) = interrupted {
             let lost = (checkpoint / 2.0 / 3600.0).min(self.since);
             self.interruptions += 1;
@@ -254,26 +280,26 @@ impl JobTime {
             self.since = 0.0;
         }
         // A gap after a successful end precedes another run, so the job did not wait in it.
-        let gap = if before == Some(Doing::Running) && interrupted.is_none() {
+        let gap = if previous == Some(JobActivity::Running) && interrupted.is_none() {
             0
         } else {
             gap
         };
         self.waiting +=
             gap as f64 / 3_600_000.0 * self.seen.map_or(devices, |(_, devices)| devices);
-        match doing {
-            Doing::Waiting => self.waiting += hours * devices,
-            Doing::Starting => self.starting += hours * devices,
-            Doing::Running => {
+        match activity {
+            JobActivity::Waiting => self.waiting += hours * devices,
+            JobActivity::Starting => self.starting += hours * devices,
+            JobActivity::Running => {
                 (self.running, self.since) = (self.running + hours * devices, self.since + hours);
             }
         }
-        match doing {
-            Doing::Waiting if !self.placed => self.waited += slot as f64 / 1000.0,
-            Doing::Waiting => {}
-            Doing::Starting | Doing::Running => self.placed = true,
+        match activity {
+            JobActivity::Waiting if !self.placed => self.waited += slot as f64 / 1000.0,
+            JobActivity::Waiting => {}
+            JobActivity::Starting | JobActivity::Running => self.placed = true,
         }
-        (self.last, self.seen) = (Some(doing), Some((at + slot, devices)));
+        (self.last, self.seen) = (Some(activity), Some((time + slot, devices)));
     }
 }
 
@@ -288,7 +314,7 @@ impl JobSum {
         self.lost += job.lost;
         match job.placed {
             false => self.still_waiting += 1,
-            true if !job.was_there => self.waits.push(job.waited),
+            true if !job.started_before => self.waits.push(job.waited),
             true => {}
         }
     }
@@ -306,20 +332,20 @@ impl JobSum {
         self.waits.sort_by(f64::total_cmp);
     }
 
-    fn kept(&self) -> f64 {
+    fn productive(&self) -> f64 {
         (self.running - self.lost).max(0.0)
     }
 
     /// Computes the effective training time ratio, from 0 to 1; `None` without observations.
     pub fn effective_ratio(&self) -> Option<f64> {
-        let all = self.waiting + self.starting + self.running;
-        (all > 0.0).then(|| self.kept() / all)
+        let total = self.waiting + self.starting + self.running;
+        (total > 0.0).then(|| self.productive() / total)
     }
 
     /// Computes the same share of the time with devices.
     pub fn goodput(&self) -> Option<f64> {
         let held = self.starting + self.running;
-        (held > 0.0).then(|| self.kept() / held)
+        (held > 0.0).then(|| self.productive() / held)
     }
 
     /// Finds the quantile of the waiting times in seconds, as the smallest wait that is at least as
@@ -330,8 +356,8 @@ impl JobSum {
             clippy::cast_sign_loss,
             reason = "a place in the list"
         )]
-        let place = (part * self.waits.len() as f64).ceil() as usize;
-        self.waits.get(place.max(1) - 1).copied()
+        let position = (part * self.waits.len() as f64).ceil() as usize;
+        self.waits.get(position.max(1) - 1).copied()
     }
 }
 

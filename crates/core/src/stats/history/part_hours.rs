@@ -56,11 +56,11 @@ impl PartSum {
 /// Groups the indexes of allocations by the name of their slice.
 pub fn by_name<'l>(
     ledger: &'l AllocationHistory,
-    own: &BTreeSet<usize>,
+    indexes: &BTreeSet<usize>,
 ) -> BTreeMap<&'l str, BTreeSet<usize>> {
     let mut names: BTreeMap<&str, BTreeSet<usize>> = BTreeMap::new();
-    for index in own {
-        if let Some((part, _)) = &ledger.tenures[*index].part {
+    for index in indexes {
+        if let Some((part, _)) = &ledger.allocations[*index].part {
             names.entry(&part.name).or_default().insert(*index);
         }
     }
@@ -68,64 +68,69 @@ pub fn by_name<'l>(
 }
 
 /// Units times observed slots.
-fn units(ledger: &AllocationHistory, tenure: &Allocation, slots: &[bool]) -> f64 {
+fn units(ledger: &AllocationHistory, allocation: &Allocation, slots: &[bool]) -> f64 {
     let seen = slots
         .iter()
         .zip(&ledger.observed)
         .filter(|(held, observed)| **held && **observed)
         .count();
-    seen as f64 * tenure.part.as_ref().map_or(0.0, |(_, units)| *units as f64)
+    seen as f64
+        * allocation
+            .part
+            .as_ref()
+            .map_or(0.0, |(_, units)| *units as f64)
 }
 
 /// Units times slots, and the same in devices if all fractions are known.
-fn equivalent(ledger: &AllocationHistory, own: &BTreeSet<usize>) -> (f64, Option<f64>) {
-    let tenures = || own.iter().map(|index| &ledger.tenures[*index]);
-    let held: f64 = tenures()
-        .map(|tenure| units(ledger, tenure, &tenure.held))
+fn equivalent(ledger: &AllocationHistory, indexes: &BTreeSet<usize>) -> (f64, Option<f64>) {
+    let allocations = || indexes.iter().map(|index| &ledger.allocations[*index]);
+    let held: f64 = allocations()
+        .map(|allocation| units(ledger, allocation, &allocation.held))
         .sum();
-    let of = |tenure: &Allocation| {
-        let held = units(ledger, tenure, &tenure.held);
+    let devices = |allocation: &Allocation| {
+        let held = units(ledger, allocation, &allocation.held);
         if held == 0.0 {
             Some(0.0)
         } else {
-            Some(held * tenure.part.as_ref()?.0.fraction?)
+            Some(held * allocation.part.as_ref()?.0.fraction?)
         }
     };
-    (held, tenures().map(of).sum())
+    (held, allocations().map(devices).sum())
 }
 
 impl PartHours {
     /// Sums allocations by the name of their slice.
-    pub fn of(
+    pub fn by_part(
         ledger: &AllocationHistory,
         usage: &Usage,
-        own: &BTreeSet<usize>,
+        indexes: &BTreeSet<usize>,
     ) -> BTreeMap<String, Self> {
-        let each = ledger.slot as f64 / 3_600_000.0;
-        let of = |(name, own): (&str, BTreeSet<usize>)| {
-            let tenures = || own.iter().map(|index| &ledger.tenures[*index]);
-            let (held, equivalent) = equivalent(ledger, &own);
-            let requested: f64 = tenures()
-                .map(|tenure| units(ledger, tenure, &tenure.requested))
+        let slot_hours = ledger.slot as f64 / 3_600_000.0;
+        let hours_of = |(name, indexes): (&str, BTreeSet<usize>)| {
+            let allocations = || indexes.iter().map(|index| &ledger.allocations[*index]);
+            let (held, equivalent) = equivalent(ledger, &indexes);
+            let requested: f64 = allocations()
+                .map(|allocation| units(ledger, allocation, &allocation.requested))
                 .sum();
-            let looked = |at: i64| ledger.slot_of(at).is_some_and(|slot| ledger.observed[slot]);
+            let is_observed =
+                |at: i64| ledger.slot_of(at).is_some_and(|slot| ledger.observed[slot]);
             let (mut measured, mut used) = (0.0, 0.0);
-            for run in usage.runs_of(&measurable(ledger, &own)) {
-                for point in run.values.iter().filter(|point| looked(point.at)) {
+            for run in usage.runs_of(&measurable(ledger, &indexes)) {
+                for point in run.values.iter().filter(|point| is_observed(point.at)) {
                     measured += run.seconds / 3600.0;
                     used += run.seconds / 3600.0 * point.value / 100.0;
                 }
             }
             let hours = Self {
-                held: held * each,
-                waited: (requested - held).max(0.0) * each,
-                equivalent: equivalent.map(|devices| devices * each),
+                held: held * slot_hours,
+                waited: (requested - held).max(0.0) * slot_hours,
+                equivalent: equivalent.map(|devices| devices * slot_hours),
                 measured,
                 used,
             };
             (name.to_owned(), hours)
         };
-        by_name(ledger, own).into_iter().map(of).collect()
+        by_name(ledger, indexes).into_iter().map(hours_of).collect()
     }
 
     /// Weights the measured time by utilization; `None` without measurements.
@@ -135,7 +140,7 @@ impl PartHours {
 
     /// Computes the used share of the measured time; `None` without measurements.
     pub fn utilization(&self) -> Option<Percent> {
-        Percent::of_whole(self.used, self.measured)
+        Percent::from_ratio(self.used, self.measured)
     }
 
     /// Computes the mean fraction of a device per unit, weighted by held time.
@@ -163,46 +168,46 @@ impl PartHours {
 }
 
 /// Selects the allocations whose slices exporters measure separately.
-fn measurable(ledger: &AllocationHistory, own: &BTreeSet<usize>) -> BTreeSet<usize> {
+fn measurable(ledger: &AllocationHistory, indexes: &BTreeSet<usize>) -> BTreeSet<usize> {
     let is_instance = |index: &&usize| {
-        ledger.tenures[**index]
+        ledger.allocations[**index]
             .part
             .as_ref()
             .is_some_and(|(part, _)| part.instance)
     };
-    own.iter().filter(is_instance).copied().collect()
+    indexes.iter().filter(is_instance).copied().collect()
 }
 
 /// Statistics of allocations of slices, by name; empty without observed slots.
-pub fn sums(ledger: &AllocationHistory, usage: &Usage, own: &BTreeSet<usize>) -> Vec<PartSum> {
-    let looks = ledger.looks() as f64;
-    if looks == 0.0 {
+pub fn sums(ledger: &AllocationHistory, usage: &Usage, indexes: &BTreeSet<usize>) -> Vec<PartSum> {
+    let observed_slots = ledger.observed_slots() as f64;
+    if observed_slots == 0.0 {
         return Vec::new();
     }
-    let of = |(name, own): (&str, BTreeSet<usize>)| {
-        let (held, devices) = equivalent(ledger, &own);
-        let requested: f64 = own
+    let part_sum = |(name, indexes): (&str, BTreeSet<usize>)| {
+        let (held, devices) = equivalent(ledger, &indexes);
+        let requested: f64 = indexes
             .iter()
             .map(|index| {
                 units(
                     ledger,
-                    &ledger.tenures[*index],
-                    &ledger.tenures[*index].requested,
+                    &ledger.allocations[*index],
+                    &ledger.allocations[*index].requested,
                 )
             })
             .sum();
-        let measurable = measurable(ledger, &own);
-        let means: Vec<Percent> = windows(ledger.stretch, usage.runs_of(&measurable))
+        let measurable = measurable(ledger, &indexes);
+        let means: Vec<Percent> = windows(ledger.span, usage.runs_of(&measurable))
             .into_values()
             .collect();
         PartSum {
             name: name.to_owned(),
             fraction: devices.filter(|_| held > 0.0).map(|devices| devices / held),
-            allocated: held / looks,
-            requested: requested / looks,
+            allocated: held / observed_slots,
+            requested: requested / observed_slots,
             utilization: crate::model::values::units::mean(means.into_iter()),
             samples: usage.runs_of(&measurable).map(|run| run.values.len()).sum(),
         }
     };
-    by_name(ledger, own).into_iter().map(of).collect()
+    by_name(ledger, indexes).into_iter().map(part_sum).collect()
 }

@@ -18,7 +18,7 @@ const PHASES: [&str; 5] = ["Pending", "Running", "Succeeded", "Failed", "Unknown
 pub(crate) fn phase(series: &Series) -> Option<usize> {
     PHASES
         .iter()
-        .position(|known| series.label("phase") == Some(known))
+        .position(|name| series.label("phase") == Some(name))
 }
 
 impl Phases {
@@ -32,7 +32,7 @@ impl Phases {
     }
 
     /// Finds the last phase observed up to a slot, or else the first one after it.
-    pub(crate) fn at(&self, slot: usize) -> Option<&'static str> {
+    pub(crate) fn at_slot(&self, slot: usize) -> Option<&'static str> {
         let before = self.0[..=slot].iter().rev().find_map(|phase| *phase);
         before
             .or_else(|| self.0[slot..].iter().find_map(|phase| *phase))
@@ -48,24 +48,26 @@ impl Phases {
     }
 }
 
-/// Collects phases by pod and UID over `count` slots. `place` maps a time to a slot.
+/// Collects phases by pod and UID over `count` slots. `slot_of` maps a time to a slot.
 pub(crate) fn by_pod(
     answer: &[Series],
     count: usize,
-    place: impl Fn(i64) -> Option<usize>,
+    slot_of: impl Fn(i64) -> Option<usize>,
 ) -> BTreeMap<(PodKey, String), Phases> {
-    let mut found = BTreeMap::new();
+    let mut phases = BTreeMap::new();
     for series in answer {
         let Some((id, phase)) = pod(series).zip(phase(series)) else {
             continue;
         };
-        let Phases(slots) = found.entry(id).or_insert_with(|| Phases(vec![None; count]));
+        let Phases(slots) = phases
+            .entry(id)
+            .or_insert_with(|| Phases(vec![None; count]));
         // kube-state-metrics exports every phase of a pod: 1 for the current one, 0 for the others.
         for point in series.points.iter().filter(|point| point.value == 1.0) {
-            if let Some(slot) = place(point.at) {
+            if let Some(slot) = slot_of(point.at) {
                 slots[slot] = slots[slot].max(Some(phase));
             }
         }
     }
-    found
+    phases
 }

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::facts::part::Part;
 use crate::model::facts::reading::PodKey;
-use crate::model::values::left_out;
-use crate::model::values::left_out::LeftOut;
+use crate::model::values::omissions;
+use crate::model::values::omissions::Omission;
 use crate::model::values::series::Series;
 use crate::model::values::units::MOST_PER_NODE;
 
@@ -15,7 +15,7 @@ use crate::stats::exporters::dialect::CLAIM;
 use crate::stats::exporters::kube_state::{
     SHARED_MEBIBYTES, SHARED_PERCENT, label, label_name, pod,
 };
-use crate::stats::exporters::parts::{NodeParts, UnitOf};
+use crate::stats::exporters::parts::{NodeParts, ResourceUnit};
 
 /// Amounts by container: whether it is an init container, its name, and the resource.
 type Containers = BTreeMap<(bool, String, String), f64>;
@@ -37,7 +37,7 @@ pub(crate) fn by_pod(
     mark: impl Fn(&Series, &mut [bool]),
     parts: &NodeParts,
 ) -> Vec<(PodPlace, Requested)> {
-    let mut wanted: BTreeMap<PodPlace, (Containers, Vec<bool>)> = BTreeMap::new();
+    let mut by_place: BTreeMap<PodPlace, (Containers, Vec<bool>)> = BTreeMap::new();
     // A pod that is not scheduled has an empty `node` label, which a scrape may replace by its own.
     let where_it_is = label_name(answer, "node");
     for series in answer {
@@ -51,42 +51,42 @@ pub(crate) fn by_pod(
             label(series, "container").unwrap_or_default().to_owned(),
             series.label("resource").unwrap_or_default().to_owned(),
         );
-        let most = series
+        let largest = series
             .points
             .iter()
             .map(|point| point.value)
             .filter(|value| value.is_finite())
             .fold(0.0, f64::max);
-        let (containers, found) = wanted
+        let (containers, slots) = by_place
             .entry((key, uid, node))
             .or_insert_with(|| (Containers::new(), vec![false; count]));
-        let of = containers.entry(container).or_default();
-        *of = of.max(most);
-        mark(series, found);
+        let amount = containers.entry(container).or_default();
+        *amount = amount.max(largest);
+        mark(series, slots);
     }
     // Before it is scheduled, a pod waits for the kind of unit that it gets on its later node.
-    let bound: BTreeMap<(PodKey, String), String> = wanted
+    let bound: BTreeMap<(PodKey, String), String> = by_place
         .keys()
         .filter(|(_, _, node)| !node.is_empty())
         .map(|(key, uid, node)| ((key.clone(), uid.clone()), node.clone()))
         .collect();
-    let mut found = Vec::new();
-    for (place, (containers, slots)) in wanted {
+    let mut rows = Vec::new();
+    for (pod_place, (containers, slots)) in by_place {
         let node = bound
-            .get(&(place.0.clone(), place.1.clone()))
-            .unwrap_or(&place.2);
-        let units = PodUnits::wanted(&containers, node, parts);
+            .get(&(pod_place.0.clone(), pod_place.1.clone()))
+            .unwrap_or(&pod_place.2);
+        let units = PodUnits::from_containers(&containers, node, parts);
         if units.total() > MOST_PER_NODE as f64 {
-            left_out::note(
-                LeftOut::AbsurdRequest,
-                format!("{}/{}", place.0.0, place.0.1),
+            omissions::note(
+                Omission::AbsurdRequest,
+                format!("{}/{}", pod_place.0.0, pod_place.0.1),
             );
             continue;
         }
         let requests = units.requests(&slots);
-        found.extend(requests.map(|requested| (place.clone(), requested)));
+        rows.extend(requests.map(|requested| (pod_place.clone(), requested)));
     }
-    found
+    rows
 }
 
 /// The units that all containers of a pod request together.
@@ -98,7 +98,7 @@ struct PodUnits {
 }
 
 impl PodUnits {
-    fn wanted(containers: &Containers, node: &str, parts: &NodeParts) -> Self {
+    fn from_containers(containers: &Containers, node: &str, parts: &NodeParts) -> Self {
         let resources: BTreeSet<&str> = containers
             .keys()
             .map(|(.., resource)| resource.as_str())
@@ -107,9 +107,9 @@ impl PodUnits {
         for resource in &resources {
             let units = amount(containers, resource);
             match parts.unit(node, resource) {
-                Some(UnitOf::Device) => gpus += units,
-                Some(UnitOf::Part(part)) => {
-                    let part = of_memory(part, containers, resource);
+                Some(ResourceUnit::Device) => gpus += units,
+                Some(ResourceUnit::Part(part)) => {
+                    let part = with_requested_memory(part, containers, resource);
                     of_parts.entry(part.name.clone()).or_insert((part, 0.0)).1 += units;
                 }
                 None => {}
@@ -132,12 +132,12 @@ impl PodUnits {
             clippy::cast_sign_loss,
             reason = "a count of devices"
         )]
-        let whole = |units: f64| units.round() as u64;
-        let devices = (whole(self.gpus), None);
+        let rounded = |units: f64| units.round() as u64;
+        let devices = (rounded(self.gpus), None);
         let parts = self
             .parts
             .into_values()
-            .map(move |(part, units)| (0, Some((part, whole(units)))));
+            .map(move |(part, units)| (0, Some((part, rounded(units)))));
         [devices]
             .into_iter()
             .chain(parts)
@@ -152,25 +152,28 @@ impl PodUnits {
 
 /// Sets the fraction of a slice from the memory that containers request with it, as the mean over
 /// their units. Each container requests memory for its own units.
-fn of_memory(part: Part, containers: &Containers, resource: &str) -> Part {
+fn with_requested_memory(part: Part, containers: &Containers, resource: &str) -> Part {
     if !part.by_memory {
         return part;
     }
     let (mut units, mut devices) = (0.0, Some(0.0));
-    for ((first, name, _), amount) in containers.iter().filter(|((.., own), _)| own == resource) {
+    for ((first, name, _), amount) in containers
+        .iter()
+        .filter(|((.., container_resource), _)| container_resource == resource)
+    {
         let memory = |resource: &str| {
             containers
                 .get(&(*first, name.clone(), resource.to_owned()))
                 .copied()
         };
-        let each = part
+        let per_device = part
             .clone()
             .with_memory(memory(SHARED_MEBIBYTES), memory(SHARED_PERCENT))
             .fraction;
         units += amount;
         devices = devices
-            .zip(each)
-            .map(|(devices, each)| devices + each * amount);
+            .zip(per_device)
+            .map(|(devices, per_device)| devices + per_device * amount);
     }
     Part {
         fraction: devices
@@ -182,13 +185,15 @@ fn of_memory(part: Part, containers: &Containers, resource: &str) -> Part {
 
 /// Computes the amount of a resource that a pod requests.
 fn amount(containers: &Containers, resource: &str) -> f64 {
-    let of = |is_first: bool| {
+    let amounts = |is_first: bool| {
         containers
             .iter()
-            .filter(move |((first, _, own), _)| *first == is_first && own == resource)
+            .filter(move |((first, _, container_resource), _)| {
+                *first == is_first && container_resource == resource
+            })
     };
-    let sum: f64 = of(false).map(|(_, value)| value).sum();
-    of(true).map(|(_, value)| *value).fold(sum, f64::max)
+    let sum: f64 = amounts(false).map(|(_, value)| value).sum();
+    amounts(true).map(|(_, value)| *value).fold(sum, f64::max)
 }
 
 /// A device of a claim: its UUID or number, its instance, and the profile of the instance.
@@ -221,10 +226,13 @@ pub(crate) fn add_claimed(
         let Some(key) = claimant(series) else {
             continue;
         };
-        let Some(told) = series.first(dialect::node_labels()) else {
+        let Some(node_label) = series.first(dialect::node_labels()) else {
             continue;
         };
-        let node = names.get(told).cloned().unwrap_or_else(|| told.to_owned());
+        let node = names
+            .get(node_label)
+            .cloned()
+            .unwrap_or_else(|| node_label.to_owned());
         let profile = series
             .first(["GPU_I_PROFILE", "dra_mig_profile"])
             .map(ToOwned::to_owned);
@@ -250,23 +258,23 @@ pub(crate) fn add_claimed(
         for (key, slots) in pods.iter().filter(|(key, _)| !by_name.contains(*key)) {
             let sharers = pods
                 .iter()
-                .filter(|(other, own)| *other == key || together(slots, own))
+                .filter(|(pod, requested)| *pod == key || together(slots, requested))
                 .count();
             let part = profile
                 .as_ref()
-                .map(|profile| Part::named(&format!("mig-{profile}"), None));
+                .map(|profile| Part::from_name(&format!("mig-{profile}"), None));
             let part = if sharers > 1 {
                 Some(Part::shared_by(sharers, part))
             } else {
                 part
             };
             let gpus = u64::from(part.is_none());
-            let own = Requested {
+            let requested = Requested {
                 gpus,
                 part: part.map(|part| (part, 1)),
                 slots: slots.clone(),
             };
-            requests.push(((key.clone(), String::new(), node.clone()), own));
+            requests.push(((key.clone(), String::new(), node.clone()), requested));
         }
     }
 }
@@ -294,41 +302,41 @@ mod tests {
     }
 
     #[test]
-    fn claims_are_devices_and_those_of_several_pods_are_shared() {
-        let of = |pod: &'static str,
-                  uuid: &'static str,
-                  more: &[(&'static str, &'static str)],
-                  times: &[i64]| {
+    fn claimed_devices_of_several_pods_are_shared() {
+        let claimed = |pod: &'static str,
+                       uuid: &'static str,
+                       more: &[(&'static str, &'static str)],
+                       times: &[i64]| {
             let labels = [
                 ("__name__", "DCGM_FI_DEV_GPU_UTIL"),
                 ("Hostname", "10.0.0.1"),
                 ("UUID", uuid),
                 (CLAIM, "c"),
             ];
-            let own = [
+            let node_labels = [
                 ("namespace", "monitoring"),
                 ("pod", "exporter"),
                 ("exported_namespace", "ml"),
                 ("exported_pod", pod),
             ];
-            series(&[&labels[..], &own, more].concat(), times)
+            series(&[&labels[..], &node_labels, more].concat(), times)
         };
         let answer = [
-            of("a", "GPU-0", &[], &[0, 1]),
-            of("a", "GPU-1", &[], &[1]),
-            of(
+            claimed("a", "GPU-0", &[], &[0, 1]),
+            claimed("a", "GPU-1", &[], &[1]),
+            claimed(
                 "b",
                 "GPU-2",
                 &[("GPU_I_PROFILE", "1g.10gb"), ("GPU_I_ID", "7")],
                 &[0],
             ),
-            of("c", "GPU-3", &[], &[0, 1]),
-            of("d", "GPU-3", &[], &[0, 1]),
+            claimed("c", "GPU-3", &[], &[0, 1]),
+            claimed("d", "GPU-3", &[], &[0, 1]),
             // One after the other.
-            of("x", "GPU-5", &[], &[0]),
-            of("y", "GPU-5", &[], &[0, 1]),
+            claimed("x", "GPU-5", &[], &[0]),
+            claimed("y", "GPU-5", &[], &[0, 1]),
             // Its request was already reported by resource name.
-            of("e", "GPU-4", &[], &[0]),
+            claimed("e", "GPU-4", &[], &[0]),
         ];
         let e = (
             ("ml".to_owned(), "e".to_owned()),
@@ -351,20 +359,20 @@ mod tests {
                 .for_each(|point| slots[point.at as usize] = true);
         };
         add_claimed(&mut requests, &answer, &names, 2, mark);
-        let found: Vec<_> = requests[1..]
+        let rows: Vec<_> = requests[1..]
             .iter()
-            .map(|(((_, pod), _, node), of)| {
+            .map(|(((_, pod), _, node), claimed)| {
                 assert_eq!(node, "n");
-                let part = of
+                let part = claimed
                     .part
                     .as_ref()
                     .map(|(part, number)| (part.name.clone(), part.fraction, *number));
-                (pod.as_str(), of.gpus, part, &of.slots[..])
+                (pod.as_str(), claimed.gpus, part, &claimed.slots[..])
             })
             .collect();
         let shared = || Some(("gpu.shared".to_owned(), Some(0.5), 1));
         assert_eq!(
-            found,
+            rows,
             [
                 ("a", 1, None, &[true, true][..]),
                 ("a", 1, None, &[false, true]),

@@ -100,16 +100,16 @@ pub struct Servers {
 }
 
 impl Servers {
-    pub fn of(answer: &[Series], start: i64) -> Self {
+    pub fn new(answer: &[Series], start: i64) -> Self {
         let mut by_pod: BTreeMap<PodKey, ServerActivity> = BTreeMap::new();
         for series in answer {
-            let named = |(namespace, pod): (&str, &str)| {
+            let pod_key = |(namespace, pod): (&str, &str)| {
                 Some((
                     series.label(namespace)?.to_owned(),
                     series.label(pod)?.to_owned(),
                 ))
             };
-            let Some(pod) = named(EXPORTED_POD).or_else(|| named(PLAIN_POD)) else {
+            let Some(pod) = pod_key(EXPORTED_POD).or_else(|| pod_key(PLAIN_POD)) else {
                 continue;
             };
             let points: Vec<Point> = series
@@ -125,10 +125,14 @@ impl Servers {
                     *server.open.entry(point.at).or_default() |= point.value > 0.0;
                 }
             } else if ANSWERED.contains(&name) {
-                for (at, grown) in growth(&points, start) {
-                    *server.answered.entry(at).or_default() |= grown > 0.0;
+                for (time, grown) in growth(&points, start) {
+                    *server.answered.entry(time).or_default() |= grown > 0.0;
                 }
-            } else if let Some(name) = PROMPT.iter().chain(&GENERATED).find(|own| **own == name) {
+            } else if let Some(name) = PROMPT
+                .iter()
+                .chain(&GENERATED)
+                .find(|known_name| **known_name == name)
+            {
                 let scraped = SCRAPE
                     .map(|label| series.label(label).unwrap_or_default())
                     .join("\u{0}");
@@ -152,31 +156,31 @@ impl Servers {
     pub fn hours_of(
         &self,
         ledger: &AllocationHistory,
-        own: &AllocationGroup,
+        group: &AllocationGroup,
     ) -> Option<ServingHours> {
         let mut sum: Option<ServingHours> = None;
         let mut counted: BTreeSet<&PodKey> = BTreeSet::new();
-        for tenure in own
+        for allocation in group
             .whole
             .iter()
-            .chain(&own.parts)
-            .map(|index| &ledger.tenures[*index])
+            .chain(&group.parts)
+            .map(|index| &ledger.allocations[*index])
         {
-            let Some(server) = self.by_pod.get(&tenure.pod) else {
+            let Some(server) = self.by_pod.get(&allocation.pod) else {
                 continue;
             };
             let sum = sum.get_or_insert_default();
-            let hours = ledger.slot as f64 / 3_600_000.0 * tenure.devices();
+            let hours = ledger.slot as f64 / 3_600_000.0 * allocation.devices();
             for slot in (0..ledger.observed.len())
-                .filter(|slot| ledger.observed[*slot] && tenure.held[*slot])
+                .filter(|slot| ledger.observed[*slot] && allocation.held[*slot])
             {
-                if let Some(active) = server.active(ledger.stretch.start, ledger.slot, slot) {
+                if let Some(active) = server.active(ledger.span.start, ledger.slot, slot) {
                     sum.held += hours;
                     sum.idle += if active { 0.0 } else { hours };
                 }
             }
             // A pod with several kinds of slices is one server, so count its tokens once.
-            if counted.insert(&tenure.pod) {
+            if counted.insert(&allocation.pod) {
                 sum.prompt_tokens += server.tokens(&PROMPT);
                 sum.generated_tokens += server.tokens(&GENERATED);
             }
@@ -188,34 +192,35 @@ impl Servers {
 impl ServerActivity {
     /// Sums the growth of these counters, each by the highest value among its scrapers.
     fn tokens(&self, names: &[&str]) -> f64 {
-        let most = |name: &&str| {
-            let told = self
+        let largest = |name: &&str| {
+            let counters = self
                 .tokens
                 .iter()
-                .filter(|((own, _), _)| own == name)
+                .filter(|((counter, _), _)| counter == name)
                 .map(|(_, grown)| *grown);
-            told.fold(0.0, f64::max)
+            counters.fold(0.0, f64::max)
         };
-        names.iter().map(most).sum()
+        names.iter().map(largest).sum()
     }
 
     /// Whether the server was active in a slot: by the samples in it, or else by the next sample
     /// within five minutes. `None` without enough samples.
     fn active(&self, start: i64, length: i64, slot: usize) -> Option<bool> {
         let begin = start + i64::try_from(slot).ok()?.saturating_mul(length);
-        let told = |told: &BTreeMap<i64, bool>| -> Option<bool> {
-            let mut within = told
+        let in_slot = |values: &BTreeMap<i64, bool>| -> Option<bool> {
+            let mut within = values
                 .range(begin..begin + length)
                 .map(|(_, active)| *active)
                 .peekable();
             if within.peek().is_some() {
                 return Some(within.any(|active| active));
             }
-            told.range(begin + length..begin + length + BEFORE * 1000)
+            values
+                .range(begin + length..begin + length + BEFORE * 1000)
                 .next()
                 .map(|(_, active)| *active)
         };
-        match (told(&self.open), told(&self.answered)) {
+        match (in_slot(&self.open), in_slot(&self.answered)) {
             (Some(true), _) | (_, Some(true)) => Some(true),
             (Some(false), Some(false)) => Some(false),
             // With only one of the two metrics, the other might show activity.
@@ -260,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_counted_over_restarts_and_time_without_requests_is_idle() {
+    fn tokens_survive_restarts_and_time_without_requests_is_idle() {
         let replica = [
             ("__name__", "vllm:generation_tokens_total"),
             ("namespace", "ml"),
@@ -306,7 +311,7 @@ mod tests {
             },
             series("half", "vllm:num_requests_running", &[(0, 0.0), (1, 0.0)]),
         ];
-        let tenure = |pod: &str, gpus: u64| Allocation {
+        let allocation = |pod: &str, gpus: u64| Allocation {
             pod: ("ml".into(), pod.into()),
             node: "n".into(),
             top: TopOwner {
@@ -323,20 +328,24 @@ mod tests {
             labels: None,
             annotations: None,
         };
-        let tenures = vec![tenure("chat", 2), tenure("half", 1), tenure("train", 8)];
-        let ledger = AllocationHistory::made(0, 60_000, tenures);
-        let servers = Servers::of(&answer, 0);
-        let all = servers.hours(&ledger, |_| true).unwrap();
-        assert_eq!((all.generated_tokens, all.prompt_tokens), (12.0, 30.0));
+        let allocations = vec![
+            allocation("chat", 2),
+            allocation("half", 1),
+            allocation("train", 8),
+        ];
+        let ledger = AllocationHistory::from_allocations(0, 60_000, allocations);
+        let servers = Servers::new(&answer, 0);
+        let hours = servers.hours(&ledger, |_| true).unwrap();
+        assert_eq!((hours.generated_tokens, hours.prompt_tokens), (12.0, 30.0));
         // Minutes 0 and 1 answered a request, minute 2 was idle, and in minute 3 two wait. `half`
         // lacks a metric.
         assert!(
-            (all.held - 2.0 * 4.0 / 60.0).abs() < 1e-9 && (all.idle - 2.0 / 60.0).abs() < 1e-9,
-            "{all:?}"
+            (hours.held - 2.0 * 4.0 / 60.0).abs() < 1e-9 && (hours.idle - 2.0 / 60.0).abs() < 1e-9,
+            "{hours:?}"
         );
-        assert!((all.tokens_per_gpu_hour().unwrap() - 12.0 / (8.0 / 60.0)).abs() < 1e-9);
+        assert!((hours.tokens_per_gpu_hour().unwrap() - 12.0 / (8.0 / 60.0)).abs() < 1e-9);
         assert_eq!(
-            servers.hours(&ledger, |tenure| tenure.pod.1 == "train"),
+            servers.hours(&ledger, |allocation| allocation.pod.1 == "train"),
             None
         );
         promql_parser::parser::parse(&query(3600)).unwrap();

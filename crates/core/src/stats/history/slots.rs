@@ -6,7 +6,7 @@ use crate::model::values::series::{Point, Series};
 
 /// A half-open window `[start, end)` in Unix milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stretch {
+pub struct TimeSpan {
     pub start: i64,
     pub end: i64,
 }
@@ -20,35 +20,35 @@ const LONGEST_SLOT: i64 = 300_000;
 /// The slots of a window. Each is as long as the most common time between two scrapes.
 #[derive(Clone, Copy)]
 pub(super) struct Slots {
-    stretch: Stretch,
+    span: TimeSpan,
     /// Length of a slot in milliseconds.
     pub(super) length: i64,
     pub(super) count: usize,
 }
 
 impl Slots {
-    pub(super) fn new<'a>(stretch: Stretch, curves: impl Iterator<Item = &'a [Point]>) -> Self {
+    pub(super) fn new<'a>(span: TimeSpan, curves: impl Iterator<Item = &'a [Point]>) -> Self {
         let length = interval(curves)
             .unwrap_or(USUAL_SLOT)
             .clamp(1000, LONGEST_SLOT);
-        let count = (stretch.end - stretch.start + length - 1).div_euclid(length);
+        let count = (span.end - span.start + length - 1).div_euclid(length);
         Self {
-            stretch,
+            span,
             length,
             count: usize::try_from(count).unwrap_or(0),
         }
     }
 
     /// Finds the slot of a time; `None` outside the window.
-    pub(super) fn place(self, at: i64) -> Option<usize> {
-        usize::try_from((at - self.stretch.start).div_euclid(self.length))
+    pub(super) fn slot_at(self, at: i64) -> Option<usize> {
+        usize::try_from((at - self.span.start).div_euclid(self.length))
             .ok()
-            .filter(|place| *place < self.count)
+            .filter(|slot| *slot < self.count)
     }
 
     /// Computes the start of a slot.
     pub(super) fn begin(self, slot: usize) -> i64 {
-        self.stretch.start
+        self.span.start
             + i64::try_from(slot)
                 .unwrap_or(i64::MAX)
                 .saturating_mul(self.length)
@@ -69,13 +69,13 @@ impl Slots {
         let (Some(first), Some(last)) = (series.points.first(), series.points.last()) else {
             return;
         };
-        if first.at - self.stretch.start < step {
-            self.between(self.stretch.start, first.at)
-                .for_each(|place| marked[place] = true);
+        if first.at - self.span.start < step {
+            self.between(self.span.start, first.at)
+                .for_each(|slot| marked[slot] = true);
         }
-        if self.stretch.end - last.at <= step {
-            self.between(last.at, self.stretch.end)
-                .for_each(|place| marked[place] = true);
+        if self.span.end - last.at <= step {
+            self.between(last.at, self.span.end)
+                .for_each(|slot| marked[slot] = true);
         }
     }
 
@@ -90,15 +90,15 @@ impl Slots {
             self.times(from, point.at)
                 .skip(1)
                 .chain([point.at])
-                .filter_map(|at| self.place(at))
-                .for_each(|place| marked[place] = true);
+                .filter_map(|time| self.slot_at(time))
+                .for_each(|slot| marked[slot] = true);
             before = Some(point.at);
         }
     }
 
     /// Slots between two times.
     fn between(self, from: i64, to: i64) -> impl Iterator<Item = usize> {
-        self.times(from, to).filter_map(move |at| self.place(at))
+        self.times(from, to).filter_map(move |at| self.slot_at(at))
     }
 
     /// Times between two times, one slot apart.

@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::facts::reading::PodKey;
-use crate::model::values::left_out;
-use crate::model::values::left_out::LeftOut;
+use crate::model::values::omissions;
+use crate::model::values::omissions::Omission;
 use crate::model::values::series::Series;
 use crate::model::values::units::MOST_PER_NODE;
 
@@ -76,24 +76,24 @@ pub fn past(answers: StartSeries<'_>) -> Vec<PastStart> {
     let values = |series: &[Series]| -> BTreeMap<PodKey, f64> {
         series
             .iter()
-            .filter_map(|one| Some((key(one)?, value(one)?)))
+            .filter_map(|sample| Some((key(sample)?, value(sample)?)))
             .collect()
     };
     let (placed, requested) = (values(answers.placed), values(answers.requested));
     let places: BTreeMap<PodKey, &str> = answers
         .places
         .iter()
-        .filter_map(|one| {
+        .filter_map(|sample| {
             Some((
-                key(one)?,
-                label(one, "node").filter(|node| !node.is_empty())?,
+                key(sample)?,
+                label(sample, "node").filter(|node| !node.is_empty())?,
             ))
         })
         .collect();
     let owners: BTreeMap<PodKey, (String, String)> = answers
         .owners
         .iter()
-        .filter_map(|one| Some((key(one)?, owner(one)?)))
+        .filter_map(|sample| Some((key(sample)?, owner(sample)?)))
         .collect();
     // Keyed by namespace and owner.
     let mut groups: BTreeMap<(String, String, String), Vec<PodStart<'_>>> = BTreeMap::new();
@@ -104,7 +104,7 @@ pub fn past(answers: StartSeries<'_>) -> Vec<PastStart> {
             continue;
         };
         if *gpus > MOST_PER_NODE as f64 {
-            left_out::note(LeftOut::AbsurdRequest, format!("{}/{}", key.0, key.1));
+            omissions::note(Omission::AbsurdRequest, format!("{}/{}", key.0, key.1));
             continue;
         }
         let (kind, name) = owners
@@ -185,13 +185,13 @@ pub fn forecast(similar: &[&PastStart], waited: f64) -> Option<Forecast> {
 
 /// Interpolates the value at position p·(n+1) of sorted values linearly.
 fn quantile(sorted: &[f64], p: f64) -> f64 {
-    let place = p * (sorted.len() + 1) as f64 - 1.0;
-    let low = place.floor().clamp(0.0, (sorted.len() - 1) as f64);
+    let position = p * (sorted.len() + 1) as f64 - 1.0;
+    let low = position.floor().clamp(0.0, (sorted.len() - 1) as f64);
     let (below, above) = (
         sorted[low as usize],
         sorted[(low as usize + 1).min(sorted.len() - 1)],
     );
-    below + (above - below) * (place - low).clamp(0.0, 1.0)
+    below + (above - below) * (position - low).clamp(0.0, 1.0)
 }
 
 #[cfg(test)]
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_of_an_owner_that_came_together_are_one_start() {
+    fn pods_created_together_are_one_start() {
         let job = [("owner_kind", "Job"), ("owner_name", "j")];
         // Two ranks, the second with a longer wait, and a retry an hour later.
         let created = [
@@ -230,7 +230,7 @@ mod tests {
         let places = [("a", "x"), ("b", "y"), ("c", "x")]
             .map(|(pod, node)| series(pod, &[("node", node)], 1.0));
         let owners = ["a", "b", "c", "waits"].map(|pod| series(pod, &job, 1.0));
-        let found = past(StartSeries {
+        let starts = past(StartSeries {
             created: &created,
             placed: &placed,
             requested: &requested,
@@ -243,20 +243,20 @@ mod tests {
             waited,
         };
         assert_eq!(
-            found,
+            starts,
             [start(&["x", "y"], 16, 300.0), start(&["x"], 8, 2.0)]
         );
         let on_y: BTreeSet<String> = ["y".to_owned()].into();
-        assert_eq!(similar(&found, 8, &on_y).len(), 1);
+        assert_eq!(similar(&starts, 8, &on_y).len(), 1);
         assert_eq!(
-            similar(&found, 33, &on_y).len(),
+            similar(&starts, 33, &on_y).len(),
             0,
             "four times the size is another job"
         );
     }
 
     #[test]
-    fn quantiles_are_those_of_order_statistics() {
+    fn forecast_quantiles_match_order_statistics() {
         // 1..=19: p·20 is the 2nd, the 10th and the 18th.
         let past: Vec<PastStart> = (1..=19)
             .map(|wait| PastStart {
@@ -265,27 +265,27 @@ mod tests {
                 waited: f64::from(wait),
             })
             .collect();
-        let all: Vec<&PastStart> = past.iter().collect();
-        let found = forecast(&all, 0.0).unwrap();
+        let starts: Vec<&PastStart> = past.iter().collect();
+        let at_once = forecast(&starts, 0.0).unwrap();
         assert_eq!(
-            (found.p10, found.p50, found.p90, found.starts),
+            (at_once.p10, at_once.p50, at_once.p90, at_once.starts),
             (2.0, 10.0, 18.0, 19)
         );
         // A job that has waited 9 is compared with 10..=19, which had 1..=10 left: p·11 is 1.1, 5.5
         // and 9.9.
-        let found = forecast(&all, 9.0).unwrap();
+        let waited = forecast(&starts, 9.0).unwrap();
         let near = |a: f64, b: f64| (a - b).abs() < 1e-9;
         assert!(
-            near(found.p10, 1.1) && near(found.p50, 5.5) && near(found.p90, 9.9),
-            "{found:?}"
+            near(waited.p10, 1.1) && near(waited.p50, 5.5) && near(waited.p90, 9.9),
+            "{waited:?}"
         );
-        assert_eq!(forecast(&all, 10.0), None, "nine are too few");
+        assert_eq!(forecast(&starts, 10.0), None, "nine are too few");
     }
 
     /// A cluster of 64 GPUs with jobs of 1 to 8 GPUs, random arrivals and run times, first come
     /// first served. Each forecast uses only jobs that had started before it.
     #[test]
-    fn four_of_five_starts_are_within_the_interval() {
+    fn interval_contains_four_of_five_starts() {
         let mut state = 88_172_645_463_325_252_u64;
         let mut random = move || {
             state ^= state << 13;
@@ -309,34 +309,34 @@ mod tests {
             last_start = start;
             jobs.push((now, start, size as u64));
         }
-        let (mut asked, mut within) = (0_u32, 0_u32);
+        let (mut forecasts, mut within) = (0_u32, 0_u32);
         for index in (5_000..60_000).step_by(100) {
             let (came, start, size) = jobs[index];
             // The forecast is made one minute after the arrival.
             let at = came + 60.0;
-            if start <= at || asked == 300 {
+            if start <= at || forecasts == 300 {
                 continue;
             }
-            let known = jobs[index - 5_000..index]
+            let earlier = jobs[index - 5_000..index]
                 .iter()
                 .filter(|(_, started, _)| *started < at);
-            let past: Vec<PastStart> = known
+            let past: Vec<PastStart> = earlier
                 .map(|(came, started, size)| PastStart {
                     nodes: nodes.clone(),
                     gpus: *size,
                     waited: started - came,
                 })
                 .collect();
-            let Some(found) = forecast(&similar(&past, size, &nodes), 60.0) else {
+            let Some(forecast) = forecast(&similar(&past, size, &nodes), 60.0) else {
                 continue;
             };
-            asked += 1;
-            within += u32::from((found.p10..=found.p90).contains(&(start - at)));
+            forecasts += 1;
+            within += u32::from((forecast.p10..=forecast.p90).contains(&(start - at)));
         }
-        let share = f64::from(within) / f64::from(asked);
+        let share = f64::from(within) / f64::from(forecasts);
         assert!(
-            asked >= 200 && (0.75..=0.85).contains(&share),
-            "{within} of {asked}: {share}"
+            forecasts >= 200 && (0.75..=0.85).contains(&share),
+            "{within} of {forecasts}: {share}"
         );
     }
 }

@@ -38,7 +38,7 @@ impl OwnerSeries {
         answer
             .iter()
             .filter_map(owner)
-            .filter(|(own, _)| own == kind)
+            .filter(|(owner_kind, _)| owner_kind == kind)
             .map(|(_, name)| name)
             .collect()
     }
@@ -46,23 +46,23 @@ impl OwnerSeries {
     /// Whether a pod has an owner whose own owner is known only to custom-resource metrics or the
     /// API server.
     pub fn has_open_ends(&self) -> bool {
-        let all = self
+        let owners = self
             .pods
             .iter()
             .chain(&self.replica_sets)
             .chain(&self.jobs)
             .chain(&self.deployments);
         // kube-state-metrics exports the owners of Deployments since version 2.18.
-        let told: BTreeSet<&str> = self
+        let answered: BTreeSet<&str> = self
             .deployments
             .iter()
             .filter_map(|series| label(series, "deployment"))
             .collect();
         let silent = Self::names(&self.replica_sets, "Deployment")
             .iter()
-            .any(|name| !told.contains(name.as_str()));
+            .any(|name| !answered.contains(name.as_str()));
         silent
-            || all
+            || owners
                 .filter_map(owner)
                 .any(|(kind, _)| !TOPS.contains(&kind.as_str()))
     }
@@ -94,20 +94,20 @@ pub(crate) struct Tops {
 }
 
 impl Tops {
-    pub(crate) fn of(told: &OwnerSeries, live: &LiveOwners) -> Self {
-        let pods: BTreeMap<PodKey, (String, String)> = told
+    pub(crate) fn new(answers: &OwnerSeries, live: &LiveOwners) -> Self {
+        let pods: BTreeMap<PodKey, (String, String)> = answers
             .pods
             .iter()
             .filter_map(|series| Some((pod(series)?.0, owner(series)?)))
             .collect();
         let mut above = live.clone();
         for (answer, kind, name) in [
-            (&told.replica_sets, Some("ReplicaSet"), "replicaset"),
-            (&told.jobs, Some("Job"), "job_name"),
-            (&told.deployments, Some("Deployment"), "deployment"),
-            (&told.custom, None, "name"),
+            (&answers.replica_sets, Some("ReplicaSet"), "replicaset"),
+            (&answers.jobs, Some("Job"), "job_name"),
+            (&answers.deployments, Some("Deployment"), "deployment"),
+            (&answers.custom, None, "name"),
         ] {
-            let one = |series: &Series| {
+            let link = |series: &Series| {
                 let kind = kind
                     .or_else(|| series.label("customresource_kind"))?
                     .to_owned();
@@ -120,17 +120,17 @@ impl Tops {
                     owner(series)?,
                 ))
             };
-            above.extend(answer.iter().filter_map(one));
+            above.extend(answer.iter().filter_map(link));
         }
-        for series in &told.groups {
+        for series in &answers.groups {
             let (Some((key, _)), Some(group)) = (pod(series), series.label(OF_GROUP)) else {
                 continue;
             };
             if let Some((kind, name)) = pods.get(&key) {
                 // A known owner takes precedence over the label.
-                let own = (key.0, kind.clone(), name.clone());
+                let owned = (key.0, kind.clone(), name.clone());
                 above
-                    .entry(own)
+                    .entry(owned)
                     .or_insert_with(|| ("LeaderWorkerSet".to_owned(), group.to_owned()));
             }
         }
@@ -138,7 +138,7 @@ impl Tops {
     }
 
     /// Follows the chain as far as owners are known. A pod without an owner is its own top.
-    pub(crate) fn of_pod(&self, pod: &PodKey) -> TopOwner {
+    pub(crate) fn top_of(&self, pod: &PodKey) -> TopOwner {
         let (namespace, name) = pod.clone();
         let Some((mut kind, mut name)) = self.pods.get(pod).cloned() else {
             return TopOwner {
@@ -179,7 +179,7 @@ mod tests {
         }
     }
 
-    fn of_pod<'a>(pod: &'a str, kind: &'a str, name: &'a str) -> Series {
+    fn pod_owner<'a>(pod: &'a str, kind: &'a str, name: &'a str) -> Series {
         series(&[
             ("namespace", "ml"),
             ("pod", pod),
@@ -190,23 +190,23 @@ mod tests {
     }
 
     #[test]
-    fn chains_are_followed_through_all_that_tell() {
-        let above = |what: &str, name: &str, kind: &str, owner: &str| {
+    fn owner_chains_combine_all_sources() {
+        let above = |label: &str, name: &str, kind: &str, owner: &str| {
             series(&[
                 ("namespace", "ml"),
-                (what, name),
+                (label, name),
                 ("owner_kind", kind),
                 ("owner_name", owner),
             ])
         };
-        let told = OwnerSeries {
+        let series = OwnerSeries {
             pods: vec![
-                of_pod("a", "ReplicaSet", "web-1"),
-                of_pod("b", "Job", "set-workers-0"),
-                of_pod("c", "RayCluster", "ray-xyz"),
-                of_pod("d", "StatefulSet", "big-0"),
-                of_pod("e", "PyTorchJob", "node-0"),
-                of_pod("f", "A", "a"),
+                pod_owner("a", "ReplicaSet", "web-1"),
+                pod_owner("b", "Job", "set-workers-0"),
+                pod_owner("c", "RayCluster", "ray-xyz"),
+                pod_owner("d", "StatefulSet", "big-0"),
+                pod_owner("e", "PyTorchJob", "node-0"),
+                pod_owner("f", "A", "a"),
             ],
             replica_sets: vec![above("replicaset", "web-1", "Deployment", "web")],
             deployments: vec![above("deployment", "web", "InferenceService", "chat")],
@@ -231,13 +231,13 @@ mod tests {
             // A cycle must not loop forever.
             (key("A", "a"), owner("A", "a")),
         ];
-        assert!(told.has_open_ends());
-        let tops = Tops::of(&told, &live.into());
+        assert!(series.has_open_ends());
+        let tops = Tops::new(&series, &live.into());
         let top = |pod: &str| {
-            let top = tops.of_pod(&("ml".to_owned(), pod.to_owned()));
+            let top = tops.top_of(&("ml".to_owned(), pod.to_owned()));
             format!("{}/{}", top.kind, top.name)
         };
-        let found = ["a", "b", "c", "d", "e", "f", "g"].map(top);
+        let owners = ["a", "b", "c", "d", "e", "f", "g"].map(top);
         let expected = [
             "InferenceService/chat",
             "TrainJob/train",
@@ -247,9 +247,9 @@ mod tests {
             "A/a",
             "Pod/g",
         ];
-        assert_eq!(found, expected);
+        assert_eq!(owners, expected);
         let plain = OwnerSeries {
-            pods: vec![of_pod("a", "ReplicaSet", "web-1")],
+            pods: vec![pod_owner("a", "ReplicaSet", "web-1")],
             ..OwnerSeries::default()
         };
         assert!(!plain.has_open_ends());

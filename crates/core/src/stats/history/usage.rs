@@ -7,7 +7,7 @@ use super::allocations::AllocationHistory;
 use super::collectors::WINDOW;
 use super::device_samples::{DeviceSamples, ReportedDevices};
 use super::holders::{DeviceWatch, Tenants};
-use super::slots::{Stretch, interval};
+use super::slots::{TimeSpan, interval};
 use crate::model::facts::reading::PodKey;
 use crate::model::values::series::Series;
 use crate::model::values::units::highest;
@@ -59,14 +59,14 @@ pub struct NodeNames {
 struct Runs<T> {
     all: Vec<HolderSamples<T>>,
     /// Indexes of runs by allocation.
-    of_tenures: Vec<Vec<usize>>,
+    by_allocation: Vec<Vec<usize>>,
 }
 
 impl<T> Default for Runs<T> {
     fn default() -> Self {
         Self {
             all: Vec::new(),
-            of_tenures: Vec::new(),
+            by_allocation: Vec::new(),
         }
     }
 }
@@ -83,10 +83,10 @@ impl<T> Runs<T> {
     ) {
         let mut begins: Vec<HolderSamples<T>> = Vec::new();
         let mut places = Vec::new();
-        for (place, value) in values.iter().enumerate() {
-            // `moves_to` is stateful, so call it before the check of `place`.
-            if watch.moves_to(at(value)) || place == 0 {
-                places.push(place);
+        for (index, value) in values.iter().enumerate() {
+            // `advance_to` is stateful, so call it before the check of `index`.
+            if watch.advance_to(at(value)) || index == 0 {
+                places.push(index);
                 begins.push(HolderSamples {
                     device,
                     holders: watch.holders.clone(),
@@ -96,33 +96,33 @@ impl<T> Runs<T> {
                 });
             }
         }
-        for (run, place) in begins.iter_mut().zip(places).rev() {
-            run.values = if place == 0 {
+        for (run, index) in begins.iter_mut().zip(places).rev() {
+            run.values = if index == 0 {
                 std::mem::take(&mut values)
             } else {
-                values.split_off(place)
+                values.split_off(index)
             };
         }
         for run in begins {
             for holder in &run.holders {
-                if self.of_tenures.len() <= *holder {
-                    self.of_tenures.resize(holder + 1, Vec::new());
+                if self.by_allocation.len() <= *holder {
+                    self.by_allocation.resize(holder + 1, Vec::new());
                 }
-                self.of_tenures[*holder].push(self.all.len());
+                self.by_allocation[*holder].push(self.all.len());
             }
             self.all.push(run);
         }
     }
 
     /// Selects the runs of these allocations, each once.
-    fn of(&self, own: &BTreeSet<usize>) -> impl Iterator<Item = &HolderSamples<T>> {
-        let places: BTreeSet<usize> = own
+    fn held_by(&self, allocations: &BTreeSet<usize>) -> impl Iterator<Item = &HolderSamples<T>> {
+        let run_indexes: BTreeSet<usize> = allocations
             .iter()
-            .filter_map(|tenure| self.of_tenures.get(*tenure))
+            .filter_map(|allocation| self.by_allocation.get(*allocation))
             .flatten()
             .copied()
             .collect();
-        places.into_iter().map(|place| &self.all[place])
+        run_indexes.into_iter().map(|index| &self.all[index])
     }
 }
 
@@ -144,51 +144,54 @@ pub struct Usage {
 impl Usage {
     /// Reads raw samples of devices. `exporters` are pods whose own node may identify the node of a
     /// device.
-    pub fn of(
+    pub fn new(
         mut answer: Vec<Series>,
         ledger: &AllocationHistory,
         nodes: &NodeNames,
         exporters: &[(PodKey, String)],
     ) -> Self {
         let bound = ledger
-            .tenures
+            .allocations
             .iter()
-            .filter(|tenure| !tenure.node.is_empty());
-        let own = ledger
-            .of_nodes
+            .filter(|allocation| !allocation.node.is_empty());
+        let node_names = ledger
+            .node_capacities
             .keys()
             .map(|node| (node.clone(), node.clone()));
-        let names = nodes.aliases.clone().into_iter().chain(own).collect();
-        let pods = bound.map(|tenure| (tenure.pod.clone(), tenure.node.clone()));
-        let facts = ApiFacts::of_past(names, pods.chain(exporters.iter().cloned()));
+        let names = nodes
+            .aliases
+            .clone()
+            .into_iter()
+            .chain(node_names)
+            .collect();
+        let pods = bound.map(|allocation| (allocation.pod.clone(), allocation.node.clone()));
+        let facts = ApiFacts::for_past(names, pods.chain(exporters.iter().cloned()));
         let reader = IdentityReader::new(&facts, &answer);
-        let tenants = Tenants::of(ledger);
+        let tenants = Tenants::new(ledger);
         // Move the points out of the series instead of cloning them: there are many.
         let samples: Vec<Vec<Point>> = answer
             .iter_mut()
             .map(|series| std::mem::take(&mut series.points))
             .collect();
-        let mut reported = ReportedDevices::read(
-            answer.iter().zip(samples),
-            ledger.stretch,
-            &reader,
-            &tenants,
-        );
-        let all = DeviceNumbers::of(reported.with_numbers());
-        let numbers = reported.numbers_of_cut();
-        reported.remove_cut();
+        let mut reported =
+            ReportedDevices::read(answer.iter().zip(samples), ledger.span, &reader, &tenants);
+        let device_numbers = DeviceNumbers::from_devices(reported.with_numbers());
+        let numbers = reported.partitioned_numbers();
+        reported.remove_partitioned();
         let mut usage = Self {
             dropped: reported.dropped,
             ..Self::default()
         };
-        for (mut place, device) in reported.devices {
-            let shared = place
+        for (mut identity, device) in reported.devices {
+            let shared = identity
                 .uuid
                 .as_ref()
-                .and_then(|uuid| numbers.get(&(place.node.clone(), uuid.clone())).copied());
-            place.index = shared.or(device.index).or_else(|| all.number(&place));
-            let mut watch = tenants.watch(&place, device.names());
-            usage.add(place, device, &mut watch, ledger.slot);
+                .and_then(|uuid| numbers.get(&(identity.node.clone(), uuid.clone())).copied());
+            identity.index = shared
+                .or(device.index)
+                .or_else(|| device_numbers.number(&identity));
+            let mut watch = tenants.watch(&identity, device.names());
+            usage.add(identity, device, &mut watch, ledger.slot);
         }
         usage
     }
@@ -196,7 +199,7 @@ impl Usage {
     /// Adds a device. A curve without an interval is assumed to have one sample per slot.
     fn add(
         &mut self,
-        place: SeriesDevice,
+        index: SeriesDevice,
         mut samples: DeviceSamples,
         watch: &mut DeviceWatch<'_>,
         slot: i64,
@@ -214,7 +217,7 @@ impl Usage {
         let memory = memory_samples(&mut samples);
         self.memory
             .add(device, seconds(&[]), watch, memory, |memory| memory.at);
-        self.devices.push(place);
+        self.devices.push(index);
         self.models.push(samples.model);
     }
 
@@ -225,39 +228,43 @@ impl Usage {
 
     /// Selects the utilization of devices while one of these allocations held them, without
     /// duplicates, sorted by device and time.
-    pub fn runs_of(&self, own: &BTreeSet<usize>) -> impl Iterator<Item = &HolderSamples> {
-        self.utilization.of(own)
+    pub fn runs_of(&self, allocations: &BTreeSet<usize>) -> impl Iterator<Item = &HolderSamples> {
+        self.utilization.held_by(allocations)
     }
 
     /// Collects the used memory of such devices, and their total memory where it is known.
-    pub fn memory_of(&self, own: &BTreeSet<usize>) -> (Vec<Mebibytes>, Vec<Mebibytes>) {
-        let memory = || self.memory.of(own).flat_map(|run| &run.values);
+    pub fn memory_of(&self, allocations: &BTreeSet<usize>) -> (Vec<Mebibytes>, Vec<Mebibytes>) {
+        let memory = || self.memory.held_by(allocations).flat_map(|run| &run.values);
         (
-            memory().map(|one| one.used).collect(),
-            memory().filter_map(|one| one.total).collect(),
+            memory().map(|sample| sample.used).collect(),
+            memory().filter_map(|sample| sample.total).collect(),
         )
     }
 
     /// Sums the energy of a group at selected times, in kWh; `None` without measurements. Gaps are
     /// not filled.
-    pub fn energy(&self, own: &BTreeSet<usize>, when: &impl Fn(i64) -> bool) -> Option<f64> {
-        let of = |run: &HolderSamples| {
+    pub fn energy(
+        &self,
+        allocations: &BTreeSet<usize>,
+        includes: &impl Fn(i64) -> bool,
+    ) -> Option<f64> {
+        let values = |run: &HolderSamples| {
             let seconds = run.seconds;
             run.values
                 .iter()
-                .filter(|point| when(point.at))
+                .filter(|point| includes(point.at))
                 .map(move |point| point.value * seconds)
                 .collect::<Vec<_>>()
         };
-        let drawn: Vec<f64> = self.power.of(own).flat_map(of).collect();
+        let drawn: Vec<f64> = self.power.held_by(allocations).flat_map(values).collect();
         // One kWh is 3.6 million watt-seconds.
         (!drawn.is_empty()).then(|| drawn.iter().sum::<f64>() / 3_600_000.0)
     }
 
     /// Computes the mean power of each device of a group.
-    pub fn power(&self, own: &BTreeSet<usize>) -> BTreeMap<usize, Watts> {
+    pub fn power(&self, allocations: &BTreeSet<usize>) -> BTreeMap<usize, Watts> {
         let mut sums: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
-        for run in self.power.of(own) {
+        for run in self.power.held_by(allocations) {
             let (sum, count) = sums.entry(run.device).or_default();
             run.values
                 .iter()
@@ -269,9 +276,9 @@ impl Usage {
     }
 
     /// Finds the highest used memory of each device of a group, with its total.
-    pub(crate) fn peaks(&self, own: &BTreeSet<usize>) -> BTreeMap<usize, MemoryPeak> {
+    pub(crate) fn peaks(&self, allocations: &BTreeSet<usize>) -> BTreeMap<usize, MemoryPeak> {
         let mut peaks: BTreeMap<usize, MemoryPeak> = BTreeMap::new();
-        for run in self.memory.of(own) {
+        for run in self.memory.held_by(allocations) {
             let peak = peaks.entry(run.device).or_default();
             for memory in &run.values {
                 peak.used = highest([peak.used, memory.used].into_iter()).unwrap_or_default();
@@ -311,37 +318,39 @@ fn memory_samples(samples: &mut DeviceSamples) -> Vec<MemorySample> {
 /// Computes five-minute means by window number: first the mean of each device, then of the devices.
 /// Windows without samples are omitted. The runs must be sorted by device and time.
 pub fn windows<'u>(
-    stretch: Stretch,
+    span: TimeSpan,
     runs: impl Iterator<Item = &'u HolderSamples>,
 ) -> BTreeMap<i64, Percent> {
     let mut windows: BTreeMap<i64, (f64, u32)> = BTreeMap::new();
     let mut close = |(_, window): (usize, i64), sum: f64, count: f64| {
-        let (all, number) = windows.entry(window).or_default();
-        (*all, *number) = (*all + sum / count, *number + 1);
+        let (sum_of_means, number) = windows.entry(window).or_default();
+        (*sum_of_means, *number) = (*sum_of_means + sum / count, *number + 1);
     };
     // Device and window of the running sum, end of the window, sum and count.
     let mut open: Option<((usize, i64), i64, f64, f64)> = None;
     for (device, point) in runs.flat_map(|run| run.values.iter().map(|point| (run.device, point))) {
         match &mut open {
-            Some(((own, _), end, sum, count)) if *own == device && point.at < *end => {
+            Some(((open_device, _), end, sum, count))
+                if *open_device == device && point.at < *end =>
+            {
                 (*sum, *count) = (*sum + point.value, *count + 1.0);
             }
             _ => {
-                if let Some((of, _, sum, count)) = open {
-                    close(of, sum, count);
+                if let Some((closed, _, sum, count)) = open {
+                    close(closed, sum, count);
                 }
-                let window = (point.at - stretch.start).div_euclid(WINDOW);
+                let window = (point.at - span.start).div_euclid(WINDOW);
                 open = Some((
                     (device, window),
-                    stretch.start + (window + 1) * WINDOW,
+                    span.start + (window + 1) * WINDOW,
                     point.value,
                     1.0,
                 ));
             }
         }
     }
-    if let Some((of, _, sum, count)) = open {
-        close(of, sum, count);
+    if let Some((closed, _, sum, count)) = open {
+        close(closed, sum, count);
     }
     windows
         .into_iter()

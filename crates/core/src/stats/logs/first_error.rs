@@ -65,7 +65,7 @@ impl LogError {
 pub struct LogScan {
     before: VecDeque<String>,
     in_traceback: bool,
-    found: Option<LogError>,
+    error: Option<LogError>,
     checkpoint: Option<Timestamp>,
 }
 
@@ -83,7 +83,7 @@ impl LogScan {
         if CHECKPOINT.is_match(text) {
             self.checkpoint = at.or(self.checkpoint);
         }
-        if self.found.is_some() {
+        if self.error.is_some() {
             return;
         }
         // A progress bar redraws itself with carriage returns; only its last state is relevant.
@@ -101,7 +101,7 @@ impl LogScan {
         if bare.starts_with("Traceback (most recent call last)") {
             self.in_traceback = true;
         } else if ends {
-            self.found = Some(LogError {
+            self.error = Some(LogError {
                 at,
                 line: text.trim_end().to_owned(),
                 before: self.before.drain(..).collect(),
@@ -116,16 +116,16 @@ impl LogScan {
 
     /// Ends the scan. A traceback that is cut off counts as an error.
     pub fn finish(mut self) -> LogFindings {
-        if self.found.is_none() && self.in_traceback {
+        if self.error.is_none() && self.in_traceback {
             let last = self.before.pop_back();
-            self.found = last.map(|line| LogError {
+            self.error = last.map(|line| LogError {
                 at: None,
                 line,
                 before: self.before.drain(..).collect(),
             });
         }
         LogFindings {
-            error: self.found,
+            error: self.error,
             checkpoint: self.checkpoint,
         }
     }
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_told_from_what_only_looks_like_one() {
+    fn errors_differ_from_similar_lines() {
         for line in [
             "RuntimeError: CUDA error: an illegal memory access was encountered",
             "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB",
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_traceback_is_told_by_its_last_line() {
+    fn traceback_is_reported_by_its_last_line() {
         let lines = [
             "step 1",
             "Traceback (most recent call last):",
@@ -208,9 +208,9 @@ mod tests {
         ];
         let mut scan = LogScan::default();
         lines.iter().for_each(|line| scan.take(None, line));
-        let found = scan.finish().error.unwrap();
+        let error = scan.finish().error.unwrap();
         assert_eq!(
-            (found.line.as_str(), found.before.len()),
+            (error.line.as_str(), error.before.len()),
             ("MyOwnTrouble", 4)
         );
         let ranked = [
@@ -230,17 +230,20 @@ mod tests {
 
     /// 512 ranks: rank 200 fails first, and the others lose the connection within the next second.
     #[test]
-    fn of_many_ranks_the_earliest_counts() {
-        let at = |millis: i64| Timestamp::from_millisecond(1_000_000 + millis).unwrap();
+    fn earliest_error_of_all_ranks_wins() {
+        let time = |millis: i64| Timestamp::from_millisecond(1_000_000 + millis).unwrap();
         let error = |rank: i64| {
             let mut scan = LogScan::default();
-            (0..100).for_each(|step| scan.take(Some(at(step)), &format!("step {step}/9999")));
+            (0..100).for_each(|step| scan.take(Some(time(step)), &format!("step {step}/9999")));
             let line = if rank == 200 {
                 "ValueError: bad shard 812".to_owned()
             } else {
                 format!("[rank{rank}]: ConnectionResetError: peer {rank} of 512")
             };
-            scan.take(Some(at(if rank == 200 { 500 } else { 600 + rank })), &line);
+            scan.take(
+                Some(time(if rank == 200 { 500 } else { 600 + rank })),
+                &line,
+            );
             scan.finish().error.unwrap()
         };
         let errors: Vec<LogError> = (0..512).map(error).collect();
@@ -257,8 +260,8 @@ mod tests {
     }
 
     #[test]
-    fn the_last_checkpoint_is_kept() {
-        let at = |second: i64| Timestamp::from_second(second).unwrap();
+    fn last_checkpoint_wins() {
+        let time = |second: i64| Timestamp::from_second(second).unwrap();
         let mut scan = LogScan::default();
         for (second, line) in [
             (10, "Saving model checkpoint to /out/checkpoint-500"),
@@ -267,12 +270,12 @@ mod tests {
             (40, "RuntimeError: x"),
             (50, "loading checkpoint /out/700"),
         ] {
-            scan.take(Some(at(second)), line);
+            scan.take(Some(time(second)), line);
         }
-        let found = scan.finish();
+        let findings = scan.finish();
         assert_eq!(
-            (found.checkpoint, found.error.unwrap().at),
-            (Some(at(30)), Some(at(40)))
+            (findings.checkpoint, findings.error.unwrap().at),
+            (Some(time(30)), Some(time(40)))
         );
     }
 }

@@ -83,7 +83,7 @@ static STEPS: LazyLock<Regex> = LazyLock::new(|| Regex::new(STEP).expect("the pa
 pub fn cadence<'a>(lines: impl Iterator<Item = (Timestamp, &'a str)>) -> Option<Cadence> {
     let times: Vec<Timestamp> = lines
         .filter(|(_, line)| STEPS.is_match(line))
-        .map(|(at, _)| at)
+        .map(|(time, _)| time)
         .collect();
     let mut between: Vec<f64> = times
         .windows(2)
@@ -101,9 +101,9 @@ pub fn cadence<'a>(lines: impl Iterator<Item = (Timestamp, &'a str)>) -> Option<
 
 fn read(pattern: &ProgressPattern, shape: &Regex, line: &str) -> Option<Percent> {
     // A progress bar redraws itself with carriage returns; only its last state is relevant.
-    let found = line.rsplit('\r').find_map(|part| shape.captures(part))?;
+    let captures = line.rsplit('\r').find_map(|part| shape.captures(part))?;
     let number = |index: usize| {
-        found
+        captures
             .get(index)
             .and_then(|text| text.as_str().parse::<u64>().ok())
     };
@@ -118,7 +118,7 @@ fn read(pattern: &ProgressPattern, shape: &Regex, line: &str) -> Option<Percent>
     } else {
         done
     };
-    Percent::of_whole(done as f64, total as f64).filter(|_| done <= total)
+    Percent::from_ratio(done as f64, total as f64).filter(|_| done <= total)
 }
 
 #[cfg(test)]
@@ -126,8 +126,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_have_a_cadence() {
-        let at = |second: i64| Timestamp::from_second(second).unwrap();
+    fn cadence_is_measured_from_steps() {
+        let time = |second: i64| Timestamp::from_second(second).unwrap();
         let lines = [
             (0, "loading"),
             (10, "step 1/100 loss 2"),
@@ -136,26 +136,26 @@ mod tests {
             (90, "evaluating"),
             (91, "Batch 4"),
         ];
-        let of = |count: usize| {
+        let cadence_of = |count: usize| {
             cadence(
                 lines[..count]
                     .iter()
-                    .map(|(second, line)| (at(*second), *line)),
+                    .map(|(second, line)| (time(*second), *line)),
             )
         };
         // Intervals of 9, 9 and 63 seconds.
         assert_eq!(
-            of(6),
+            cadence_of(6),
             Some(Cadence {
-                last: at(91),
+                last: time(91),
                 seconds: 9.0
             })
         );
-        assert_eq!(of(3), None);
+        assert_eq!(cadence_of(3), None);
     }
 
     #[test]
-    fn every_trainer_has_a_line_that_is_understood() {
+    fn progress_lines_of_all_trainers_parse() {
         for (name, line, expected) in [
             (
                 PATTERNS[0].name,
@@ -185,14 +185,14 @@ mod tests {
             ),
             (PATTERNS[3].name, "Epoch [3/3]", 200.0 / 3.0),
         ] {
-            let found = percent([line].into_iter()).unwrap_or_else(|| panic!("{name}: {line}"));
-            let Percent(found) = found;
-            assert!((found - expected).abs() < 1e-9, "{name}: {found}");
+            let progress = percent([line].into_iter()).unwrap_or_else(|| panic!("{name}: {line}"));
+            let Percent(progress) = progress;
+            assert!((progress - expected).abs() < 1e-9, "{name}: {progress}");
         }
     }
 
     #[test]
-    fn unknown_lines_are_no_guess() {
+    fn unknown_lines_are_ignored() {
         for line in [
             "loss 0.5 at 65%",
             "{'loss': 0.5, 'epoch': 1.2}",
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_line_counts_and_steps_before_epochs() {
+    fn newest_line_wins_and_steps_precede_epochs() {
         assert_eq!(
             percent(["step 1/10", "step 2/10", "saving"].into_iter()),
             Some(Percent(20.0))

@@ -35,7 +35,7 @@ impl RasReport {
     /// False if the queried process may itself be the isolated one.
     pub fn reaches_most(&self) -> bool {
         self.processes
-            .is_none_or(|all| (self.unreached() as u64) * 2 < all)
+            .is_none_or(|total| (self.unreached() as u64) * 2 < total)
     }
 }
 
@@ -149,8 +149,8 @@ impl RasReader {
             } else {
                 Section::Other
             });
-        } else if let Some(found) = process.captures(text) {
-            self.add_process(&found);
+        } else if let Some(captures) = process.captures(text) {
+            self.add_process(&captures);
         } else if let Some(ranks) = text
             .strip_prefix("The missing rank")
             .filter(|_| self.incomplete == 1)
@@ -166,12 +166,15 @@ impl RasReader {
 
     /// Starts a section. The previous communicator is complete, so its ranks can be compared now.
     fn begin(&mut self, section: Section) {
-        let most = self.most;
+        let highest = self.most;
         self.report.behind.extend(
             self.counted
                 .drain(..)
-                .filter(|one| one.operations < most)
-                .map(|one| RankBehind { most, ..one }),
+                .filter(|rank| rank.operations < highest)
+                .map(|rank| RankBehind {
+                    most: highest,
+                    ..rank
+                }),
         );
         (self.count, self.most) = (0, 0);
         self.section = section;
@@ -188,64 +191,64 @@ impl RasReader {
         });
     }
 
-    fn add_process(&mut self, found: &Captures<'_>) {
+    fn add_process(&mut self, captures: &Captures<'_>) {
         let list = match self.section {
             Section::Dead => &mut self.report.dead,
             Section::Missing => &mut self.report.missing,
             Section::Counts | Section::Other => return,
         };
-        if let Some(process) = process_of(found).filter(|process| !list.contains(process)) {
+        if let Some(process) = process_of(captures).filter(|process| !list.contains(process)) {
             list.push(process);
         }
     }
 
     /// Parses a line about one rank, or about several ranks with the same count.
     fn read_ranks(&mut self, text: &str) {
-        let [_, rank, one, several] = &*LINES;
+        let [_, rank, single_rank, several_ranks] = &*LINES;
         let is_count = self.section == Section::Counts;
-        if let Some(found) = one.captures(text).filter(|_| is_count) {
-            let operations = number(&found, "count");
+        if let Some(captures) = single_rank.captures(text).filter(|_| is_count) {
+            let operations = number(&captures, "count");
             self.most = self.most.max(operations);
-            self.count_rank(&found, operations);
-        } else if let Some(found) = several.captures(text).filter(|_| is_count) {
-            self.count = number(&found, "count");
+            self.count_rank(&captures, operations);
+        } else if let Some(captures) = several_ranks.captures(text).filter(|_| is_count) {
+            self.count = number(&captures, "count");
             self.most = self.most.max(self.count);
-        } else if let Some(found) = rank.captures(text) {
+        } else if let Some(captures) = rank.captures(text) {
             match self.section {
-                Section::Counts => self.count_rank(&found, self.count),
+                Section::Counts => self.count_rank(&captures, self.count),
                 // Ranks are numbered per communicator, so those of a second one would be ambiguous.
                 Section::Missing if self.incomplete == 1 => {
-                    self.report.missing_ranks.extend(rank_number(&found));
+                    self.report.missing_ranks.extend(rank_number(&captures));
                 }
                 _ => {}
             }
         }
     }
 
-    fn count_rank(&mut self, found: &Captures<'_>, operations: u64) {
+    fn count_rank(&mut self, captures: &Captures<'_>, operations: u64) {
         self.counted
-            .extend(rank_number(found).map(|rank| RankBehind {
+            .extend(rank_number(captures).map(|rank| RankBehind {
                 rank,
                 operations,
                 most: 0,
-                process: process_of(found),
+                process: process_of(captures),
             }));
     }
 }
 
-fn number(found: &Captures<'_>, name: &str) -> u64 {
-    found
+fn number(captures: &Captures<'_>, name: &str) -> u64 {
+    captures
         .name(name)
         .and_then(|text| text.as_str().parse().ok())
         .unwrap_or(0)
 }
 
-fn rank_number(found: &Captures<'_>) -> Option<u32> {
-    found.name("rank")?.as_str().parse().ok()
+fn rank_number(captures: &Captures<'_>) -> Option<u32> {
+    captures.name("rank")?.as_str().parse().ok()
 }
 
-fn process_of(found: &Captures<'_>) -> Option<RasProcess> {
-    let text = |name| Some(found.name(name)?.as_str().to_owned());
+fn process_of(captures: &Captures<'_>) -> Option<RasProcess> {
+    let text = |name| Some(captures.name(name)?.as_str().to_owned());
     Some(RasProcess {
         process: text("pid")?.parse().ok()?,
         node: text("node")?,
@@ -269,14 +272,14 @@ mod tests {
 
     /// As in the guide: one process was stopped, and later declared dead.
     #[test]
-    fn processes_that_do_not_answer() {
+    fn unresponsive_processes_are_listed() {
         let table = "Group     Comms     Nodes     Ranks     Ranks     Ranks    Status  Errors\n    #  in group  per comm  per node  per \
                      comm  in group\n    0         1         4       7-8        32        32   RUNNING  INCOMPLETE\n\n";
         let communicator = "#0-0 (cf264af53edbe986) INCOMPLETE\n  Missing communicator data from 1 rank\n  The missing rank: 21\n\n";
         let tail = "Warnings\n========\n\nTIMEOUT\n  Encountered 2 communication timeouts while gathering communicator data\n";
-        let told = "  Process 3487984 on node 172.16.64.213 managing GPU 5\n\n";
+        let listed = "  Process 3487984 on node 172.16.64.213 managing GPU 5\n\n";
         let stopped = format!(
-            "{HEAD}{table}Errors\n======\n\nINCOMPLETE\n  Missing communicator data from 1 job process\n{told}{communicator}{tail}"
+            "{HEAD}{table}Errors\n======\n\nINCOMPLETE\n  Missing communicator data from 1 job process\n{listed}{communicator}{tail}"
         );
         let expected = RasReport {
             version: "2.27.3".to_owned(),
@@ -325,7 +328,7 @@ mod tests {
 
     /// A rank is behind only if another rank of its communicator has a higher count.
     #[test]
-    fn ranks_that_are_behind() {
+    fn ranks_behind_are_listed() {
         let text = format!(
             "{HEAD}Warnings\n========\n\n#0-0 (27a079b828ff1a75) MISMATCH\n  Communicator ranks have different collective operation counts\n  26 \
              ranks have launched up to operation 6650\n  2 ranks have launched up to operation 6649\n  Rank 0 -- GPU 0 managed by process \
@@ -334,19 +337,19 @@ mod tests {
              has launched up to operation 60 -- GPU 3 managed by process 1650386 on node node1\n"
         );
         let behind = read(&text).unwrap().behind;
-        let told: Vec<(u32, u64, u64, &str)> = behind
+        let rows: Vec<(u32, u64, u64, &str)> = behind
             .iter()
-            .map(|one| {
+            .map(|rank| {
                 (
-                    one.rank,
-                    one.operations,
-                    one.most,
-                    one.process.as_ref().unwrap().node.as_str(),
+                    rank.rank,
+                    rank.operations,
+                    rank.most,
+                    rank.process.as_ref().unwrap().node.as_str(),
                 )
             })
             .collect();
         assert_eq!(
-            told,
+            rows,
             [
                 (0, 6649, 6650, "172.16.64.210"),
                 (2, 6649, 6650, "172.16.64.210"),
@@ -373,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_of_ras_is_none() {
+    fn other_text_is_not_a_ras_report() {
         assert_eq!(read(""), None);
         assert_eq!(read("HTTP/1.1 400 Bad Request\r\n\r\n"), None);
         let healthy = format!(

@@ -44,9 +44,9 @@ const HELPERS: [&str; 9] = [
     "multiprocessing/forkserver.py",
 ];
 /// Number of innermost frames that are compared and shown.
-const TOLD: usize = 3;
+const SHOWN_FRAMES: usize = 3;
 /// Number of innermost frames searched for a collective.
-const INNER: usize = 6;
+const INNER_FRAMES: usize = 6;
 
 /// The main thread of a process, innermost frame first.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,7 +83,7 @@ impl StackGroup {
 
     /// Selects the innermost frames. Names further out may describe the whole program, not a wait.
     fn inner(&self) -> &[String] {
-        &self.frames[..self.frames.len().min(INNER)]
+        &self.frames[..self.frames.len().min(INNER_FRAMES)]
     }
 
     pub fn waits_for_data(&self) -> bool {
@@ -94,7 +94,7 @@ impl StackGroup {
     pub fn line(&self) -> String {
         self.frames
             .iter()
-            .take(TOLD)
+            .take(SHOWN_FRAMES)
             .map(|frame| short(frame))
             .collect::<Vec<_>>()
             .join(" ← ")
@@ -102,10 +102,10 @@ impl StackGroup {
 }
 
 fn is_collective(frame: &str) -> bool {
-    let (function, place) = frame.split_once(" (").unwrap_or((frame, ""));
+    let (function, file) = frame.split_once(" (").unwrap_or((frame, ""));
     let plain = function.rsplit('.').next().unwrap_or(function);
     COLLECTIVES.contains(&plain)
-        || (place.starts_with(DISTRIBUTED) && EXCHANGES.iter().any(|word| plain.contains(word)))
+        || (file.starts_with(DISTRIBUTED) && EXCHANGES.iter().any(|word| plain.contains(word)))
 }
 
 fn has(frames: &[String], words: &[&str]) -> bool {
@@ -117,8 +117,8 @@ fn has(frames: &[String], words: &[&str]) -> bool {
 /// Shortens the path to its file name: `all_reduce (distributed_c10d.py:2501)`.
 fn short(frame: &str) -> String {
     match frame.split_once(" (") {
-        Some((function, place)) => {
-            format!("{function} ({}", place.rsplit('/').next().unwrap_or(place))
+        Some((function, file)) => {
+            format!("{function} ({}", file.rsplit('/').next().unwrap_or(file))
         }
         None => frame.to_owned(),
     }
@@ -147,7 +147,7 @@ pub fn read(text: &str) -> Vec<Stack> {
         } else if let Some(stack) = stacks.last_mut().filter(|_| is_main) {
             let frame = line.trim();
             match frame.strip_prefix('#') {
-                Some(numbered) => stack.frames.extend(of_gdb(numbered)),
+                Some(numbered) => stack.frames.extend(gdb_function(numbered)),
                 None if line.starts_with(' ') && !frame.is_empty() => {
                     stack.frames.push(frame.to_owned());
                 }
@@ -160,14 +160,14 @@ pub fn read(text: &str) -> Vec<Stack> {
 }
 
 /// Parses a frame such as `1  0x00007f… in poll () from /lib/…`.
-fn of_gdb(numbered: &str) -> Option<String> {
-    let (_, told) = numbered.split_once(char::is_whitespace)?;
-    let told = told.trim_start();
+fn gdb_function(numbered: &str) -> Option<String> {
+    let (_, frame) = numbered.split_once(char::is_whitespace)?;
+    let frame = frame.trim_start();
     // An inlined frame has no address.
-    let function = if told.starts_with("0x") {
-        told.split_once(" in ")?.1
+    let function = if frame.starts_with("0x") {
+        frame.split_once(" in ")?.1
     } else {
-        told
+        frame
     };
     Some(function.split_whitespace().next()?.to_owned())
 }
@@ -175,14 +175,14 @@ fn of_gdb(numbered: &str) -> Option<String> {
 /// Groups ranks whose innermost frames are in the same functions, largest group first.
 pub fn group(stacks: Vec<(String, Stack)>) -> Vec<StackGroup> {
     // Line numbers differ within a waiting loop, so compare frames without them.
-    let place = |frames: &[String]| -> Vec<String> {
+    let functions = |frames: &[String]| -> Vec<String> {
         frames
             .iter()
-            .take(TOLD)
+            .take(SHOWN_FRAMES)
             .map(|frame| {
                 frame
                     .rsplit_once(':')
-                    .map_or(frame.as_str(), |(place, _)| place)
+                    .map_or(frame.as_str(), |(functions, _)| functions)
                     .to_owned()
             })
             .collect()
@@ -191,7 +191,7 @@ pub fn group(stacks: Vec<(String, Stack)>) -> Vec<StackGroup> {
     for (rank, stack) in stacks {
         match groups
             .iter_mut()
-            .find(|group| place(&group.frames) == place(&stack.frames))
+            .find(|group| functions(&group.frames) == functions(&stack.frames))
         {
             Some(group) => group.ranks.push(rank),
             None => groups.push(StackGroup {
@@ -214,7 +214,7 @@ mod tests {
                           _worker_loop (torch/utils/data/_utils/worker.py:275)\n";
 
     #[test]
-    fn main_threads_of_processes_that_compute() {
+    fn reads_main_threads_of_computing_processes() {
         let stacks = read(PY_SPY);
         assert_eq!(
             stacks.len(),
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_is_told_by_functions_and_not_by_folders() {
+    fn waits_are_recognized_by_function_not_folder() {
         let group = |frame: &str| StackGroup {
             ranks: Vec::new(),
             frames: vec![frame.to_owned()],
@@ -267,17 +267,17 @@ mod tests {
         assert!(device.waits_for_device() && !device.in_collective());
         assert!(!group("ncclAllReduce").is_python());
         assert_eq!(
-            of_gdb("2  0x00007f1 in ncclAllReduce () from /lib/libnccl.so").as_deref(),
+            gdb_function("2  0x00007f1 in ncclAllReduce () from /lib/libnccl.so").as_deref(),
             Some("ncclAllReduce")
         );
         assert_eq!(
-            of_gdb("3  read_in in () at a.c:1").as_deref(),
+            gdb_function("3  read_in in () at a.c:1").as_deref(),
             Some("read_in")
         );
     }
 
     #[test]
-    fn ranks_in_the_same_functions_stand_together() {
+    fn ranks_in_the_same_functions_are_grouped() {
         let collective = read(PY_SPY).remove(0);
         let other_line = Stack {
             frames: collective

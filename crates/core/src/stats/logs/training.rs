@@ -237,7 +237,7 @@ pub fn read(line: &str) -> Vec<(Measure, f64)> {
     let line = ANSI.replace_all(line, "");
     line.rsplit('\r')
         .map(read_part)
-        .find(|found| !found.is_empty())
+        .find(|values| !values.is_empty())
         .unwrap_or_default()
 }
 
@@ -261,24 +261,24 @@ fn read_part(line: &str) -> Vec<(Measure, f64)> {
             .ok()
             .filter(|value| value.is_finite())
     };
-    let mut found: Vec<(Measure, f64)> = Vec::new();
+    let mut values: Vec<(Measure, f64)> = Vec::new();
     for (measure, regex) in &shape.fields {
         if let Some(value) =
-            number(regex).filter(|_| found.iter().all(|(known, _)| known != measure))
+            number(regex).filter(|_| values.iter().all(|(read, _)| read != measure))
         {
-            found.push((*measure, value));
+            values.push((*measure, value));
         }
     }
-    if found
+    if values
         .iter()
         .all(|(measure, _)| *measure != Measure::SamplesPerSecond)
         && let Some((batch, milliseconds)) = number(&BATCH.0)
             .zip(number(&BATCH.1))
             .filter(|(_, time)| *time > 0.0)
     {
-        found.push((Measure::SamplesPerSecond, batch * 1000.0 / milliseconds));
+        values.push((Measure::SamplesPerSecond, batch * 1000.0 / milliseconds));
     }
-    found
+    values
 }
 
 /// Maps a workload's own metric to a measure by the end of its name: `train_samples_per_second`,
@@ -313,11 +313,11 @@ pub fn exposed(name: &str) -> Option<Measure> {
 /// Formats the newest throughput in some lines: `245 tokens/sec`.
 pub fn throughput<'a>(lines: impl DoubleEndedIterator<Item = &'a str>) -> Option<String> {
     lines.rev().find_map(|line| {
-        let found = read(line);
-        let of = |wanted: Measure| {
-            found
+        let values = read(line);
+        let value_of = |searched: Measure| {
+            values
                 .iter()
-                .find(|(measure, _)| *measure == wanted)
+                .find(|(measure, _)| *measure == searched)
                 .map(|(_, value)| *value)
         };
         let text = |value: f64, unit: &str| {
@@ -327,9 +327,9 @@ pub fn throughput<'a>(lines: impl DoubleEndedIterator<Item = &'a str>) -> Option
                 format!("{value:.0} {unit}")
             }
         };
-        of(Measure::TokensPerSecond)
+        value_of(Measure::TokensPerSecond)
             .map(|value| text(value, "tokens/sec"))
-            .or_else(|| of(Measure::SamplesPerSecond).map(|value| text(value, "samples/sec")))
+            .or_else(|| value_of(Measure::SamplesPerSecond).map(|value| text(value, "samples/sec")))
     })
 }
 

@@ -28,14 +28,14 @@ pub fn question(device: &Scored, rules: &Rules, redact: bool) -> Value {
     let (namespace, pod) = device.holder();
     let score = &device.score;
     let mut series = serde_json::Map::new();
-    let named = [
+    let identity = [
         ("gpu_utilization_percent", Quantity::Utilization),
         ("memory_copy_percent", Quantity::MemoryCopy),
         ("memory_used_mib", Quantity::MemoryUsed),
         ("power_watts", Quantity::Power),
         ("sm_clock_mhz", Quantity::Clock),
     ];
-    for (name, quantity) in named {
+    for (name, quantity) in identity {
         let points = device
             .trace
             .as_ref()
@@ -44,7 +44,7 @@ pub fn question(device: &Scored, rules: &Rules, redact: bool) -> Value {
             series.insert(name.to_owned(), condensed(points, rules));
         }
     }
-    let mut told = json!({
+    let mut question = json!({
         "model": device.reading.model,
         "window_seconds": rules.end - rules.start,
         "score": score.value.map(rounded),
@@ -57,11 +57,11 @@ pub fn question(device: &Scored, rules: &Rules, redact: bool) -> Value {
         "series": series,
     });
     if !redact {
-        told["namespace"] = json!(namespace);
-        told["pod"] = json!(pod);
-        told["node"] = json!(device.reading.node);
+        question["namespace"] = json!(namespace);
+        question["pod"] = json!(pod);
+        question["node"] = json!(device.reading.node);
     }
-    told
+    question
 }
 
 /// Condenses a curve to a few numbers.
@@ -105,7 +105,7 @@ mod tests {
     use crate::stats::score::value::{Thresholds, Weights};
 
     #[test]
-    fn a_curve_is_condensed_and_its_gaps_are_told() {
+    fn curves_are_condensed_with_gaps() {
         let rules = Rules {
             start: UnixSeconds(0),
             end: UnixSeconds(400),
@@ -122,14 +122,17 @@ mod tests {
                 value: f64::from(index),
             })
             .collect();
-        let told = condensed(&points, &rules);
-        let curve: Vec<Option<f64>> = serde_json::from_value(told["curve"].clone()).unwrap();
+        let condensed = condensed(&points, &rules);
+        let curve: Vec<Option<f64>> = serde_json::from_value(condensed["curve"].clone()).unwrap();
         assert_eq!(
             (curve.len(), curve[0], curve[1], curve[4], curve[19]),
             (20, Some(0.5), Some(2.5), None, Some(38.5))
         );
-        assert_eq!((&told["min"], &told["max"]), (&json!(0.0), &json!(39.0)));
+        assert_eq!(
+            (&condensed["min"], &condensed["max"]),
+            (&json!(0.0), &json!(39.0))
+        );
         // The sum of 0 to 39 without 8 and 9 is 763, over 38.
-        assert_eq!(told["mean"], 20.08);
+        assert_eq!(condensed["mean"], 20.08);
     }
 }

@@ -85,36 +85,36 @@ pub fn query(pods: &Pods, nodes: &BTreeMap<String, String>) -> String {
         format!(r#"label_replace({expression}, "{PART}", "{name}", "", "")"#)
     };
     let grown = |(name, ..): &(&str, &str, f64)| {
-        let of = |(space, pod): (&str, &str)| {
+        let selector = |(space, pod): (&str, &str)| {
             format!("increase({name}{{{space}={namespace},{pod}=~{names}}}[{WINDOW}])")
         };
-        let all = pod_labels()
+        let series = pod_labels()
             .into_iter()
-            .map(of)
+            .map(selector)
             .collect::<Vec<_>>()
             .join(" or ");
-        part(name, &format!("max by ({}) ({all})", keys()))
+        part(name, &format!("max by ({}) ({series})", keys()))
     };
     // cAdvisor's series with an empty `container` cover the whole pod and would count it twice.
-    let slices = |what: &str| {
-        let of = |(space, pod): (&str, &str)| {
+    let slices = |metric: &str| {
+        let selector = |(space, pod): (&str, &str)| {
             format!(
-                "rate(container_cpu_cfs_{what}_total{{container!=\"\",{space}={namespace},{pod}=~{names}}}[{WINDOW}])"
+                "rate(container_cpu_cfs_{metric}_total{{container!=\"\",{space}={namespace},{pod}=~{names}}}[{WINDOW}])"
             )
         };
-        let all = [EXPORTED_POD, PLAIN_POD].map(of).join(" or ");
-        format!("sum by (namespace,pod,exported_namespace,exported_pod) ({all})")
+        let series = [EXPORTED_POD, PLAIN_POD].map(selector).join(" or ");
+        format!("sum by (namespace,pod,exported_namespace,exported_pod) ({series})")
     };
-    let named: Vec<String> = nodes.keys().map(|name| regex::escape(name)).collect();
+    let node_names: Vec<String> = nodes.keys().map(|name| regex::escape(name)).collect();
     let (by_instance, by_node) = (
-        quoted(&format!("({})(:[0-9]+)?", named.join("|"))),
-        quoted(&named.join("|")),
+        quoted(&format!("({})(:[0-9]+)?", node_names.join("|"))),
+        quoted(&node_names.join("|")),
     );
     let ports = |name: &str, function: &str, window: &str| {
-        let of = |matcher: String| format!("{function}({name}{{{matcher}}}{window})");
+        let ports_where = |matcher: String| format!("{function}({name}{{{matcher}}}{window})");
         let both = [
-            of(format!("node=~{by_node}")),
-            of(format!("instance=~{by_instance}")),
+            ports_where(format!("node=~{by_node}")),
+            ports_where(format!("instance=~{by_instance}")),
         ]
         .join(" or ");
         format!("max by (instance,node,device,port) ({both})")
@@ -144,7 +144,7 @@ pub fn read(answer: &[Series], nodes: &BTreeMap<String, String>) -> Bottlenecks 
     for series in answer {
         tally.add(series, nodes, &reader);
     }
-    tally.found()
+    tally.finish()
 }
 
 /// Collects the series of a result.
@@ -178,8 +178,8 @@ impl BottleneckTally {
         match series.label(PART).unwrap_or_default() {
             "cpu" if value <= 1.0 => {
                 if let Some(pod) = label(series, "pod") {
-                    let most = self.withheld.entry(pod.to_owned()).or_default();
-                    *most = most.max(value);
+                    let highest = self.withheld.entry(pod.to_owned()).or_default();
+                    *highest = highest.max(value);
                 }
             }
             "state" => {
@@ -188,32 +188,33 @@ impl BottleneckTally {
                 }
             }
             "downed" if value >= 1.0 => {
-                let place = node_of(series, nodes).zip(port_of(series));
-                self.ports.extend(place.map(|(node, port)| PortFault {
+                let device = node_of(series, nodes).zip(port_of(series));
+                self.ports.extend(device.map(|(node, port)| PortFault {
                     node,
                     port,
                     failures: Some(value),
                 }));
             }
             name => {
-                let Some((_, what, least)) = LINKS.iter().find(|(known, ..)| *known == name) else {
+                let Some((_, what, least)) = LINKS.iter().find(|(metric, ..)| *metric == name)
+                else {
                     return;
                 };
-                let Some(place) = reader.place(series).filter(|_| value >= *least) else {
+                let Some(device) = reader.device(series).filter(|_| value >= *least) else {
                     return;
                 };
-                let most = self
+                let highest = self
                     .links
-                    .entry((place.node, place.index.unwrap_or(0), *what))
+                    .entry((device.node, device.index.unwrap_or(0), *what))
                     .or_default();
-                *most = most.max(value);
+                *highest = highest.max(value);
             }
         }
     }
 
     /// Collects the problems, worst first.
-    fn found(self) -> Bottlenecks {
-        let mut found = Bottlenecks {
+    fn finish(self) -> Bottlenecks {
+        let mut bottlenecks = Bottlenecks {
             ports: self.ports,
             ..Bottlenecks::default()
         };
@@ -222,7 +223,7 @@ impl BottleneckTally {
                 states.into_iter().partition(|(_, state)| *state == ACTIVE);
             // A port that is down on most nodes is probably unused.
             if up.len() > down.len() {
-                found
+                bottlenecks
                     .ports
                     .extend(down.into_iter().map(|(node, _)| PortFault {
                         node,
@@ -231,10 +232,10 @@ impl BottleneckTally {
                     }));
             }
         }
-        found.ports.sort_by(|a, b| {
+        bottlenecks.ports.sort_by(|a, b| {
             (a.failures.is_some(), &a.node, &a.port).cmp(&(b.failures.is_some(), &b.node, &b.port))
         });
-        found.links = self
+        bottlenecks.links = self
             .links
             .into_iter()
             .map(|((node, index, what), errors)| LinkErrors {
@@ -244,14 +245,16 @@ impl BottleneckTally {
                 errors,
             })
             .collect();
-        found.links.sort_by(|a, b| b.errors.total_cmp(&a.errors));
-        found.withheld = self
+        bottlenecks
+            .links
+            .sort_by(|a, b| b.errors.total_cmp(&a.errors));
+        bottlenecks.withheld = self
             .withheld
             .into_iter()
             .filter(|(_, share)| *share >= WITHHELD)
             .collect();
-        found.withheld.sort_by(|a, b| b.1.total_cmp(&a.1));
-        found
+        bottlenecks.withheld.sort_by(|a, b| b.1.total_cmp(&a.1));
+        bottlenecks
     }
 }
 
@@ -300,13 +303,13 @@ mod tests {
     }
 
     #[test]
-    fn the_query_is_promql() {
-        let query = query(&Pods::named("team-a", ["t.0", "t-1"]), &nodes());
+    fn query_parses_as_promql() {
+        let query = query(&Pods::by_name("team-a", ["t.0", "t-1"]), &nodes());
         promql_parser::parser::parse(&query).unwrap_or_else(|error| panic!("{error}: {query}"));
     }
 
     #[test]
-    fn only_what_is_too_much_is_found() {
+    fn only_values_above_thresholds_are_reported() {
         let gpu = |part: &str, index: &str, value: f64| {
             series(part, &[("Hostname", "a"), ("gpu", index)], value)
         };
@@ -352,9 +355,9 @@ mod tests {
                 0.0,
             ),
         ];
-        let found = read(&answer, &nodes());
+        let bottlenecks = read(&answer, &nodes());
         assert_eq!(
-            found.links,
+            bottlenecks.links,
             [LinkErrors {
                 node: "a".into(),
                 index: 3,
@@ -362,14 +365,14 @@ mod tests {
                 errors: 500.0
             }]
         );
-        assert_eq!(found.withheld, [("t-0".to_owned(), 0.82)]);
+        assert_eq!(bottlenecks.withheld, [("t-0".to_owned(), 0.82)]);
         let port = |node: &str, port: &str, failures| PortFault {
             node: node.into(),
             port: port.into(),
             failures,
         };
         assert_eq!(
-            found.ports,
+            bottlenecks.ports,
             [
                 port("a", "mlx5_0/1", None),
                 port("c", "mlx5_2/1", Some(2.0))

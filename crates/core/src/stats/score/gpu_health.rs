@@ -65,20 +65,24 @@ const WORK: f64 = 5.0;
 
 /// Builds the query for the growth of all counters within a day.
 pub fn growth() -> String {
-    let of = |(name, ..): &(&str, &str, FindingSeverity, f64)| {
+    let increase = |(name, ..): &(&str, &str, FindingSeverity, f64)| {
         format!(r#"label_replace(increase({name}[1d]) > 0, "{COUNTER}", "{name}", "", "")"#)
     };
-    COUNTERS.iter().map(of).collect::<Vec<_>>().join(" or ")
+    COUNTERS
+        .iter()
+        .map(increase)
+        .collect::<Vec<_>>()
+        .join(" or ")
 }
 
 /// Collects all findings, worst first.
 pub fn findings(readings: &[Reading], grown: &[Series], facts: &ApiFacts) -> Vec<HealthFinding> {
-    let mut found: Vec<HealthFinding> = readings.iter().filter_map(of_reading).collect();
+    let mut findings: Vec<HealthFinding> = readings.iter().filter_map(reading_finding).collect();
     let reader = IdentityReader::new(facts, grown);
     let mut counted: BTreeMap<(String, u32, &str), f64> = BTreeMap::new();
     for series in grown {
-        let Some((place, value)) = reader
-            .place(series)
+        let Some((device, value)) = reader
+            .device(series)
             .zip(series.points.last().map(|point| point.value))
         else {
             continue;
@@ -90,15 +94,17 @@ pub fn findings(readings: &[Reading], grown: &[Series], facts: &ApiFacts) -> Vec
             continue;
         };
         if value.is_finite() && value >= 0.0 {
-            let most = counted
-                .entry((place.node, place.index.unwrap_or(0), *name))
+            let largest = counted
+                .entry((device.node, device.index.unwrap_or(0), *name))
                 .or_default();
-            *most = most.max(value);
+            *largest = largest.max(value);
         }
     }
     for ((node, index, name), value) in counted {
-        let Some((_, finding, severity, least)) =
-            COUNTERS.iter().find(|(known, ..)| *known == name).copied()
+        let Some((_, finding, severity, least)) = COUNTERS
+            .iter()
+            .find(|(counter, ..)| *counter == name)
+            .copied()
         else {
             continue;
         };
@@ -113,7 +119,7 @@ pub fn findings(readings: &[Reading], grown: &[Series], facts: &ApiFacts) -> Vec
             "ecc-corrected" => format!("{value:.0} corrected memory errors within a day"),
             _ => format!("{value:.0} PCIe replays within a day"),
         };
-        found.push(HealthFinding {
+        findings.push(HealthFinding {
             severity,
             node,
             device: DeviceId::whole(index),
@@ -122,14 +128,14 @@ pub fn findings(readings: &[Reading], grown: &[Series], facts: &ApiFacts) -> Vec
             message,
         });
     }
-    found.sort_by(|a, b| {
+    findings.sort_by(|a, b| {
         (a.severity, &a.node, &a.device, a.finding)
             .cmp(&(b.severity, &b.node, &b.device, b.finding))
     });
-    found
+    findings
 }
 
-fn of_reading(reading: &Reading) -> Option<HealthFinding> {
+fn reading_finding(reading: &Reading) -> Option<HealthFinding> {
     let (severity, finding, message) = match reading {
         Reading {
             fault: Some(fault), ..
@@ -174,9 +180,9 @@ mod tests {
     use crate::model::Point;
 
     #[test]
-    fn what_contradicts_healthy_is_ranked() {
+    fn health_findings_are_ranked() {
         promql_parser::parser::parse(&growth()).unwrap();
-        let one = |index: u32| Reading {
+        let healthy = |index: u32| Reading {
             node: "n".to_owned(),
             index,
             held: Some(true),
@@ -184,32 +190,32 @@ mod tests {
             ..Reading::default()
         };
         let readings = [
-            one(0),
+            healthy(0),
             Reading {
                 temperature: Some(Celsius(93.0)),
-                ..one(1)
+                ..healthy(1)
             },
             Reading {
                 held: Some(false),
-                ..one(2)
+                ..healthy(2)
             },
             Reading {
                 held: Some(false),
                 utilization: Some(Percent(0.0)),
-                ..one(3)
+                ..healthy(3)
             },
             Reading {
                 fault: Some("XID 79".to_owned()),
-                ..one(4)
+                ..healthy(4)
             },
             Reading {
                 held: None,
-                ..one(5)
+                ..healthy(5)
             },
             Reading {
                 stale: true,
                 sample_age_seconds: Some(700.0),
-                ..one(6)
+                ..healthy(6)
             },
         ];
         let grown = |name: &str, index: &str, value: f64| {
@@ -228,10 +234,10 @@ mod tests {
             grown("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", "3", 2.0),
             grown("DCGM_FI_DEV_PCIE_REPLAY_COUNTER", "0", f64::NAN),
         ];
-        let found = findings(&readings, &counters, &ApiFacts::default());
-        let told: Vec<(&str, String)> = found
+        let findings = findings(&readings, &counters, &ApiFacts::default());
+        let rows: Vec<(&str, String)> = findings
             .iter()
-            .map(|one| (one.finding, one.device.to_string()))
+            .map(|healthy| (healthy.finding, healthy.device.to_string()))
             .collect();
         let expected = [
             ("ecc-uncorrected", "gpu-3"),
@@ -241,7 +247,7 @@ mod tests {
             ("silent", "gpu-6"),
         ];
         assert_eq!(
-            told,
+            rows,
             expected.map(|(finding, device)| (finding, device.to_owned()))
         );
     }

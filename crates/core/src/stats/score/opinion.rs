@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_valid_answer_is_an_opinion() {
+    fn invalid_answers_are_rejected() {
         let good = r#"{"status": "active", "confidence": 0.92, "reason": "训练", "recommendation": "-", "ai_adjusted_score": 70.5}"#;
         let opinion = read(good).unwrap();
         assert_eq!(

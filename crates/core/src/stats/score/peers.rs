@@ -111,15 +111,15 @@ pub fn compare(traces: &[Trace], end: i64) -> PeerReport {
         (!watts.is_empty()).then(|| watts.iter().sum::<f64>() / watts.len() as f64);
     report.silent_nodes = silent(traces, &now);
     for (quantity, share, least) in COMPARED {
-        for found in deviations(traces, quantity, share, least) {
+        for deviation in deviations(traces, quantity, share, least) {
             // Report only the first of these quantities: a low clock also reduces the power, for
             // example.
             if report
                 .deviations
                 .iter()
-                .all(|known| known.device != found.device)
+                .all(|earlier| earlier.device != deviation.device)
             {
-                report.deviations.push(found);
+                report.deviations.push(deviation);
             }
         }
     }
@@ -128,25 +128,25 @@ pub fn compare(traces: &[Trace], end: i64) -> PeerReport {
 
 /// Nodes that stopped reporting.
 fn silent(traces: &[Trace], now: &[Trace]) -> Vec<String> {
-    let heard = |trace: &Trace| {
+    let is_measured = |trace: &Trace| {
         !trace.curve(Quantity::Utilization).is_empty() || !trace.curve(Quantity::Power).is_empty()
     };
     let mut silent: Vec<String> = traces
         .iter()
         .zip(now)
-        .filter(|(before, now)| heard(before) && !heard(now))
+        .filter(|(before, now)| is_measured(before) && !is_measured(now))
         .map(|(before, _)| before.node.clone())
         .filter(|node| {
             !traces
                 .iter()
                 .zip(now)
-                .any(|(before, now)| before.node == *node && heard(now))
+                .any(|(before, now)| before.node == *node && is_measured(now))
         })
         .collect();
     silent.sort();
     silent.dedup();
     // If no node reports, the metrics store has the problem.
-    if now.iter().any(heard) {
+    if now.iter().any(is_measured) {
         silent
     } else {
         Vec::new()
@@ -183,8 +183,8 @@ struct StepCounts {
 
 impl StepCounts {
     fn is_continuous(self) -> bool {
-        let most = self.above.max(self.below);
-        self.seen >= FEWEST && most as f64 >= self.seen as f64 * CONTINUOUS
+        let largest = self.above.max(self.below);
+        self.seen >= FEWEST && largest as f64 >= self.seen as f64 * CONTINUOUS
     }
 }
 
@@ -225,34 +225,37 @@ fn deviations(traces: &[Trace], quantity: Quantity, share: f64, least: f64) -> V
         return Vec::new();
     }
     let counts = deviating_steps(&curves, share, least);
-    let odd: Vec<usize> = (0..traces.len())
+    let continuous: Vec<usize> = (0..traces.len())
         .filter(|device| counts[*device].is_continuous())
         .collect();
     // If more than a quarter differ, they are probably another node type, not faulty.
-    if odd.len() * 4 > sampled.max(4) {
+    if continuous.len() * 4 > sampled.max(4) {
         return Vec::new();
     }
-    let of = |device: usize| median(curves[device].iter().map(|point| point.value).collect());
+    let median_of =
+        |device: usize| median(curves[device].iter().map(|point| point.value).collect());
     let peers = median(
         (0..traces.len())
-            .filter(|device| !odd.contains(device))
-            .filter_map(of)
+            .filter(|device| !continuous.contains(device))
+            .filter_map(median_of)
             .collect(),
     );
-    let mut found: Vec<Deviation> = odd
+    let mut deviations: Vec<Deviation> = continuous
         .into_iter()
         .filter_map(|device| {
             Some(Deviation {
                 device,
                 quantity,
-                value: of(device)?,
+                value: median_of(device)?,
                 peers: peers?,
             })
         })
         .collect();
-    let distance = |one: &Deviation| ((one.value - one.peers) / one.peers.abs().max(1.0)).abs();
-    found.sort_by(|a, b| distance(b).total_cmp(&distance(a)));
-    found
+    let distance = |deviation: &Deviation| {
+        ((deviation.value - deviation.peers) / deviation.peers.abs().max(1.0)).abs()
+    };
+    deviations.sort_by(|a, b| distance(b).total_cmp(&distance(a)));
+    deviations
 }
 
 /// Causes of a reduced clock, from NVML's bit mask. Source: nvml.h, nvmlClocksEventReasons.

@@ -33,18 +33,18 @@ pub struct Scored {
 impl Scored {
     /// Applies the request activity of its pods: a server that answers is not low, and one that
     /// does not is idle, regardless of the score.
-    pub fn served(&mut self, told: &BTreeMap<PodKey, Serving>) {
-        let known: Vec<Serving> = self
+    pub fn set_serving(&mut self, by_pod: &BTreeMap<PodKey, Serving>) {
+        let serving: Vec<Serving> = self
             .reading
             .holders
             .iter()
-            .filter_map(|holder| told.get(holder).copied())
+            .filter_map(|holder| by_pod.get(holder).copied())
             .collect();
-        let all_idle = known.len() == self.reading.holders.len()
-            && known.iter().all(|one| *one == Serving::Idle);
-        self.serving = match known.as_slice() {
+        let all_idle = serving.len() == self.reading.holders.len()
+            && serving.iter().all(|activity| *activity == Serving::Idle);
+        self.serving = match serving.as_slice() {
             [] => None,
-            _ if known.contains(&Serving::Active) => Some(Serving::Active),
+            _ if serving.contains(&Serving::Active) => Some(Serving::Active),
             _ => all_idle.then_some(Serving::Idle),
         };
         self.score.band = match (self.serving, self.score.band) {
@@ -58,9 +58,9 @@ impl Scored {
     /// Identifies the device by its UUID, or else by node and number; `None` if no exporter reports
     /// it.
     pub fn id(&self) -> Option<String> {
-        let named = || format!("{}/{}", self.reading.node, self.reading.id());
+        let name = || format!("{}/{}", self.reading.node, self.reading.id());
         self.measured
-            .then(|| self.reading.uuid.clone().unwrap_or_else(named))
+            .then(|| self.reading.uuid.clone().unwrap_or_else(name))
     }
 
     /// Reads namespace and name of the pod that holds it; of a shared device the first.
@@ -119,15 +119,15 @@ impl Rules {
             .curve(Quantity::Utilization)
             .iter()
             .map(|point| point.at);
-        let (start, end, most) = (self.start.millis(), self.end.millis(), self.step * 2000);
+        let (start, end, max_gap) = (self.start.millis(), self.end.millis(), self.step * 2000);
         let mut last = start;
-        for at in times {
-            if at - last > most {
+        for time in times {
+            if time - last > max_gap {
                 return false;
             }
-            last = at;
+            last = time;
         }
-        last > start && end - last <= most
+        last > start && end - last <= max_gap
     }
 }
 
@@ -142,7 +142,7 @@ pub fn scored(
 ) -> Vec<Scored> {
     let starts: BTreeMap<PodKey, i64> = consumers
         .into_iter()
-        .flat_map(|all| &all.with_devices)
+        .flat_map(|cluster_consumers| &cluster_consumers.with_devices)
         .filter_map(|pod| {
             Some((
                 (pod.namespace.to_string(), pod.name.to_string()),
@@ -150,30 +150,30 @@ pub fn scored(
             ))
         })
         .collect();
-    let traces = Traces::of(history);
+    let traces = Traces::new(history);
     let lost = inventory
         .hosts
         .iter()
         .flat_map(|host| lost(host, readings, history));
-    let all = readings
+    let cluster_consumers = readings
         .devices
         .iter()
         .map(|reading| (reading.clone(), true))
         .chain(lost);
-    let mut scored: Vec<Scored> = all
+    let mut scored: Vec<Scored> = cluster_consumers
         .map(|(reading, measured)| {
             let trace = traces.find(&reading).filter(|_| measured);
             score(reading, measured, trace, &starts, rules)
         })
         .collect();
     scored.sort_by(|a, b| {
-        let key = |one: &Scored| {
+        let key = |device: &Scored| {
             (
-                one.reading.node.clone(),
-                !one.measured,
-                one.reading.index,
-                one.reading.slice.clone(),
-                one.reading.holders.clone(),
+                device.reading.node.clone(),
+                !device.measured,
+                device.reading.index,
+                device.reading.slice.clone(),
+                device.reading.holders.clone(),
             )
         };
         key(a).cmp(&key(b))
@@ -208,15 +208,15 @@ fn score(
     let expected = rules.expected();
     let score = trace.as_ref().map_or_else(
         || Score::unknown(expected),
-        |trace| Score::of(trace, expected, rules.weights, rules.thresholds),
+        |trace| Score::new(trace, expected, rules.weights, rules.thresholds),
     );
-    let whole = begin.is_some_and(|begin| begin <= rules.start.millis())
+    let is_complete = begin.is_some_and(|begin| begin <= rules.start.millis())
         && trace.as_ref().is_some_and(|trace| rules.covers(trace));
     Scored {
         reading,
         measured,
         score,
-        whole,
+        whole: is_complete,
         trace,
         opinion: None,
         serving: None,
@@ -234,8 +234,8 @@ struct Traces<'h> {
 type TraceKey<'h, I> = (&'h str, I, Option<&'h (String, u32)>);
 
 impl<'h> Traces<'h> {
-    fn of(history: &'h History) -> Self {
-        let named = |trace: &'h Trace| {
+    fn new(history: &'h History) -> Self {
+        let uuid_key = |trace: &'h Trace| {
             Some((
                 (
                     trace.node.as_str(),
@@ -245,7 +245,7 @@ impl<'h> Traces<'h> {
                 trace,
             ))
         };
-        let by_uuid = history.traces.iter().filter_map(named).collect();
+        let by_uuid = history.traces.iter().filter_map(uuid_key).collect();
         let by_index = history
             .traces
             .iter()
@@ -262,15 +262,15 @@ impl<'h> Traces<'h> {
     /// Looks up by UUID first, because numbers are assigned by gpuctl for some exporters.
     fn find(&self, reading: &Reading) -> Option<&'h Trace> {
         let (node, slice) = (reading.node.as_str(), reading.slice.as_ref());
-        let named = reading
+        let by_uuid = reading
             .uuid
             .as_deref()
             .and_then(|uuid| self.by_uuid.get(&(node, uuid, slice)));
         let numbered = || {
-            let found = self.by_index.get(&(node, reading.index, slice))?;
-            (found.uuid.is_none() || reading.uuid.is_none()).then_some(found)
+            let trace = self.by_index.get(&(node, reading.index, slice))?;
+            (trace.uuid.is_none() || reading.uuid.is_none()).then_some(trace)
         };
-        named.or_else(numbered).copied()
+        by_uuid.or_else(numbered).copied()
     }
 }
 
@@ -286,7 +286,7 @@ fn lost(host: &NodeUsage, readings: &Readings, history: &History) -> Vec<(Readin
         .iter()
         .filter(|reading| reading.held == Some(true))
         .count() as u64;
-    let wants = wanted_devices(host);
+    let wants = held_devices(host);
     let mut missing = wants
         .iter()
         .map(|(_, count)| count)
@@ -296,17 +296,17 @@ fn lost(host: &NodeUsage, readings: &Readings, history: &History) -> Vec<(Readin
         .traces
         .iter()
         .filter(|trace| trace.node == host.name())
-        .filter(|trace| !measured.iter().any(|reading| is_of(reading, trace)))
+        .filter(|trace| !measured.iter().any(|reading| matches_trace(reading, trace)))
         .collect();
     let mut lost = Vec::new();
-    for (pod, wanted) in wants {
-        let named = measured
+    for (pod, expected) in wants {
+        let attributed = measured
             .iter()
             .filter(|reading| reading.holders.contains(&pod))
             .count() as u64;
-        for _ in 0..wanted.saturating_sub(named).min(missing) {
-            let place = silent.iter().position(|trace| trace.pods.contains(&pod));
-            let trace = place.map(|place| silent.remove(place));
+        for _ in 0..expected.saturating_sub(attributed).min(missing) {
+            let position = silent.iter().position(|trace| trace.pods.contains(&pod));
+            let trace = position.map(|position| silent.remove(position));
             lost.push(silent_reading(host, &pod, trace));
             missing -= 1;
         }
@@ -315,7 +315,7 @@ fn lost(host: &NodeUsage, readings: &Readings, history: &History) -> Vec<(Readin
 }
 
 /// Lists the pods of a node, with the number of devices and instances that each holds.
-fn wanted_devices(host: &NodeUsage) -> Vec<(PodKey, u64)> {
+fn held_devices(host: &NodeUsage) -> Vec<(PodKey, u64)> {
     let is_instance = |name: &str| name.starts_with("mig-") || name.contains("_nps");
     host.holders
         .iter()
@@ -335,9 +335,9 @@ fn wanted_devices(host: &NodeUsage) -> Vec<(PodKey, u64)> {
 }
 
 /// Whether a reading and a curve belong to the same device of a node.
-fn is_of(reading: &Reading, trace: &Trace) -> bool {
+fn matches_trace(reading: &Reading, trace: &Trace) -> bool {
     match (&reading.uuid, &trace.uuid) {
-        (Some(ours), Some(theirs)) => (ours, &reading.slice) == (theirs, &trace.slice),
+        (Some(uuid), Some(trace_uuid)) => (uuid, &reading.slice) == (trace_uuid, &trace.slice),
         _ => (reading.index, &reading.slice) == (trace.index, &trace.slice),
     }
 }

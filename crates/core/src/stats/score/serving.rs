@@ -51,12 +51,12 @@ impl Serving {
 
 /// Builds the query for the last `seconds`.
 pub fn query(seconds: i64) -> String {
-    let by = [EXPORTED_POD, PLAIN_POD]
+    let by_pod = [EXPORTED_POD, PLAIN_POD]
         .map(|(namespace, pod)| format!("{namespace},{pod}"))
         .join(",");
     let part = |name: &&str, function: &str, sum: &str| {
         format!(
-            r#"label_replace({sum} by ({by}) ({function}({name}[{seconds}s])), "{PART}", "{name}", "", "")"#
+            r#"label_replace({sum} by ({by_pod}) ({function}({name}[{seconds}s])), "{PART}", "{name}", "", "")"#
         )
     };
     let open = OPEN.iter().map(|name| part(name, "max_over_time", "max"));
@@ -66,15 +66,15 @@ pub fn query(seconds: i64) -> String {
 
 /// Derives the activity by pod, for pods with request metrics.
 pub fn read(answer: &[Series]) -> BTreeMap<PodKey, Serving> {
-    let mut found: BTreeMap<PodKey, (bool, bool, bool)> = BTreeMap::new();
+    let mut pods: BTreeMap<PodKey, (bool, bool, bool)> = BTreeMap::new();
     for series in answer {
-        let named = |(namespace, pod): (&str, &str)| {
+        let pod_key = |(namespace, pod): (&str, &str)| {
             Some((
                 series.label(namespace)?.to_owned(),
                 series.label(pod)?.to_owned(),
             ))
         };
-        let Some(pod) = named(EXPORTED_POD).or_else(|| named(PLAIN_POD)) else {
+        let Some(pod) = pod_key(EXPORTED_POD).or_else(|| pod_key(PLAIN_POD)) else {
             continue;
         };
         let Some(value) = series
@@ -85,7 +85,7 @@ pub fn read(answer: &[Series]) -> BTreeMap<PodKey, Serving> {
             continue;
         };
         let part = series.label(PART).unwrap_or_default();
-        let (open, answered, active) = found.entry(pod).or_default();
+        let (open, answered, active) = pods.entry(pod).or_default();
         *open |= OPEN.contains(&part);
         *answered |= ANSWERED.contains(&part);
         *active |= value > 0.0;
@@ -95,7 +95,7 @@ pub fn read(answer: &[Series]) -> BTreeMap<PodKey, Serving> {
         true => Some((pod, Serving::Active)),
         false => (open && answered).then_some((pod, Serving::Idle)),
     };
-    found.into_iter().filter_map(judged).collect()
+    pods.into_iter().filter_map(judged).collect()
 }
 
 #[cfg(test)]
@@ -104,7 +104,7 @@ mod tests {
     use crate::model::Point;
 
     #[test]
-    fn a_server_is_idle_when_nothing_runs_waits_or_was_answered() {
+    fn server_is_idle_without_running_waiting_or_finished_requests() {
         let series = |pod: &str, part: &str, value: f64| Series {
             labels: [("namespace", "t"), ("pod", pod), (PART, part)]
                 .map(|(key, value)| (key.to_owned(), value.to_owned()))
@@ -121,12 +121,15 @@ mod tests {
             series("half", "sglang:num_running_reqs", 0.0),
             series("odd", "vllm:num_requests_running", f64::NAN),
         ];
-        let found: Vec<_> = read(&answer)
+        let rows: Vec<_> = read(&answer)
             .into_iter()
-            .map(|((_, pod), what)| (pod, what.word()))
+            .map(|((_, pod), activity)| (pod, activity.word()))
             .collect();
         let expected = [("idle", "idle"), ("ran", "active"), ("waits", "active")];
-        assert_eq!(found, expected.map(|(pod, what)| (pod.to_owned(), what)));
+        assert_eq!(
+            rows,
+            expected.map(|(pod, activity)| (pod.to_owned(), activity))
+        );
         promql_parser::parser::parse(&query(600)).unwrap();
     }
 }

@@ -114,7 +114,7 @@ pub const TERMS: [&str; 4] = ["gpu_util", "mem_copy", "mem_used", "power_usage"]
 
 impl Score {
     /// Scores the measurements of a device, out of `expected` samples.
-    pub fn of(trace: &Trace, expected: usize, weights: Weights, thresholds: Thresholds) -> Self {
+    pub fn new(trace: &Trace, expected: usize, weights: Weights, thresholds: Thresholds) -> Self {
         let mean = |points: &[Point]| {
             // At least half of the expected samples.
             let enough = points.len() * 2 >= expected.max(1);
@@ -128,7 +128,7 @@ impl Score {
             .or_else(|| limits::watts(trace.model.as_deref()?));
         let power_share = power
             .zip(limit)
-            .and_then(|(power, limit)| Percent::of_whole(power, limit));
+            .and_then(|(power, limit)| Percent::from_ratio(power, limit));
         let power_share = power_share.map(|Percent(share)| Percent(share.min(100.0)));
         let utilization = curve(Quantity::Utilization).map(Percent);
         let memory_copy = curve(Quantity::MemoryCopy).map(Percent);
@@ -139,21 +139,25 @@ impl Score {
             (weights.memory_used, memory_share),
             (weights.power, power_share),
         ];
-        let known = || {
+        let known_terms = || {
             terms
                 .iter()
                 .filter_map(|(weight, term)| Some((*weight, (*term)?.0)))
         };
-        let weight: f64 = known().map(|(weight, _)| weight).sum();
-        let value = (weight > 0.0)
-            .then(|| known().map(|(weight, term)| weight * term).sum::<f64>() / weight);
-        let whole: f64 = terms.iter().map(|(weight, _)| weight).sum();
+        let weight: f64 = known_terms().map(|(weight, _)| weight).sum();
+        let value = (weight > 0.0).then(|| {
+            known_terms()
+                .map(|(weight, term)| weight * term)
+                .sum::<f64>()
+                / weight
+        });
+        let total_weight: f64 = terms.iter().map(|(weight, _)| weight).sum();
         let at_most = value.map(|_| {
             terms
                 .iter()
                 .map(|(weight, term)| weight * term.map_or(100.0, |Percent(term)| term))
                 .sum::<f64>()
-                / whole
+                / total_weight
         });
         // Without utilization, the other terms do not show whether the device is used.
         let band = utilization
@@ -195,7 +199,7 @@ impl Score {
 
     /// Names of the known terms.
     pub fn terms(&self) -> Vec<&'static str> {
-        let known = [
+        let is_known = [
             self.utilization,
             self.memory_copy,
             self.memory_share,
@@ -203,7 +207,7 @@ impl Score {
         ];
         TERMS
             .iter()
-            .zip(known)
+            .zip(is_known)
             .filter(|(_, term)| term.is_some())
             .map(|(name, _)| *name)
             .collect()
@@ -255,29 +259,29 @@ mod tests {
     ];
 
     fn score(trace: &Trace) -> Score {
-        Score::of(trace, 10, Weights::default(), Thresholds::default())
+        Score::new(trace, 10, Weights::default(), Thresholds::default())
     }
 
     #[test]
-    fn the_weighted_mean_of_four_terms() {
-        let found = score(&trace("NVIDIA A100-SXM4-80GB", &ALL, 10));
+    fn score_is_the_weighted_mean_of_four_terms() {
+        let score = score(&trace("NVIDIA A100-SXM4-80GB", &ALL, 10));
         // 0.5·80 + 0.2·40 + 0.2·75 + 0.1·50 = 40 + 8 + 15 + 5.
-        assert!((found.value.unwrap() - 68.0).abs() < 1e-9);
-        assert_eq!((found.band, found.terms().len()), (Band::Normal, 4));
+        assert!((score.value.unwrap() - 68.0).abs() < 1e-9);
+        assert_eq!((score.band, score.terms().len()), (Band::Normal, 4));
     }
 
     #[test]
-    fn a_missing_term_is_shared_among_the_others_and_named() {
+    fn missing_terms_are_reweighted_and_named() {
         let without = |name: &str, model: &str| {
             let left: Vec<_> = ALL
                 .iter()
                 .copied()
-                .filter(|(own, _)| *own != name)
+                .filter(|(term, _)| *term != name)
                 .collect();
             score(&trace(model, &left, 10))
         };
-        let near = |found: &Score, expected: f64| {
-            assert!((found.value.unwrap() - expected).abs() < 1e-9, "{found:?}");
+        let near = |score: &Score, expected: f64| {
+            assert!((score.value.unwrap() - expected).abs() < 1e-9, "{score:?}");
         };
         // (40 + 15 + 5) / 0.8, (40 + 8 + 5) / 0.8, (40 + 8 + 15) / 0.9.
         let copy = without("DCGM_FI_DEV_MEM_COPY_UTIL", "x");
@@ -300,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_samples_are_unknown_and_never_idle() {
+    fn too_few_samples_are_unknown_not_idle() {
         let idle = [("DCGM_FI_DEV_GPU_UTIL", 0.0)];
         assert_eq!(score(&trace("x", &idle, 10)).band, Band::Idle);
         assert_eq!(
@@ -316,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn bands_begin_where_the_document_says() {
+    fn band_limits_match_the_documentation() {
         let band = |value| Thresholds::default().band(value);
         for (value, expected) in [
             (0.0, Band::Idle),

@@ -6,7 +6,7 @@ use super::super::shape::Shape::{
 };
 use super::super::shape::{Field, FieldScope, field};
 use super::super::values::Restart;
-use gpuctl_core::model::{GangWish, QueueSystem};
+use gpuctl_core::model::{GangMode, QueueSystem};
 
 pub(in crate::spec) const JOB: &[Field] = &[
     field(
@@ -67,7 +67,7 @@ pub(in crate::spec) const JOB: &[Field] = &[
     .of(FieldScope::Training),
     field(
         &["gang"],
-        Word(&GangWish::WORDS),
+        Word(&GangMode::WORDS),
         "System that places all pods of a training at once or none: auto uses the system of the queue, else the PodGroup of Kubernetes (native).",
         "auto",
     )

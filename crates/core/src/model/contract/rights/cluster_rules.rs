@@ -1,7 +1,7 @@
 //! Rights of commands about nodes, pools, quotas, defaults and Prometheus.
 
 use super::RightScope::{Cluster, Home, Namespace};
-use super::rules::{LIST, MAKE, NEWS, WATCH, rule};
+use super::rules::{LIST, LIVE_UPDATES, MAKE, WATCH, rule};
 use super::{Right, Rule};
 
 pub const QUOTA: &[Rule] = &[
@@ -65,16 +65,16 @@ pub const HOLDERS: &[Rule] = &[
         .or("devices of dynamic resource allocation"),
     rule(Cluster, "resource.k8s.io", "resourceclaims", LIST)
         .or("devices of dynamic resource allocation"),
-    rule(Cluster, "", "nodes", WATCH).or(NEWS),
-    rule(Cluster, "", "pods", WATCH).or(NEWS),
+    rule(Cluster, "", "nodes", WATCH).or(LIVE_UPDATES),
+    rule(Cluster, "", "pods", WATCH).or(LIVE_UPDATES),
 ];
 
 pub const NODES: &[Rule] = &[rule(Cluster, "", "nodes", LIST)];
 
 /// Watching nodes and pods.
 pub const LIVE: &[Rule] = &[
-    rule(Cluster, "", "nodes", WATCH).or(NEWS),
-    rule(Cluster, "", "pods", WATCH).or(NEWS),
+    rule(Cluster, "", "nodes", WATCH).or(LIVE_UPDATES),
+    rule(Cluster, "", "pods", WATCH).or(LIVE_UPDATES),
 ];
 
 /// Finding which pod holds which GPU, and since when.
@@ -96,7 +96,7 @@ pub const METRICS: &[Rule] = &[
 
 /// The right to query a Prometheus in the cluster through the API server.
 pub const PROXY: Right = Right {
-    place: Cluster,
+    scope: Cluster,
     group: "",
     resource: "services/proxy",
     verb: "get",
@@ -117,7 +117,7 @@ pub const PRESENT: &[Rule] = &[
 /// Discovering a Prometheus whose Service has an unusual name.
 pub const fn service_list() -> Right {
     Right {
-        place: Cluster,
+        scope: Cluster,
         group: "",
         resource: "services",
         verb: "list",
@@ -125,8 +125,8 @@ pub const fn service_list() -> Right {
 }
 
 /// Access to Prometheus, for commands that cannot answer without it.
-pub const ROAD: &[Rule] = &[
-    rule(PROXY.place, PROXY.group, PROXY.resource, &["get"]),
+pub const PROMETHEUS_ACCESS: &[Rule] = &[
+    rule(PROXY.scope, PROXY.group, PROXY.resource, &["get"]),
     rule(Cluster, "", "services", LIST).or("a Prometheus with an unusual Service name"),
 ];
 
@@ -142,16 +142,16 @@ pub const OWNERS: &[Rule] = &[
     rule(Cluster, "", "nodes", LIST).or("the number of GPUs in use"),
 ];
 
-const OWNING: &str = "workloads that own pods through other objects";
+const INDIRECT_OWNERS: &str = "workloads that own pods through other objects";
 
 /// Finding a workload by the name of its topmost owner.
-pub const CHAIN: &[Rule] = &[
-    rule(Cluster, "apps", "replicasets", LIST).when(OWNING),
-    rule(Cluster, "apps", "deployments", LIST).when(OWNING),
-    rule(Cluster, "apps", "statefulsets", LIST).when(OWNING),
-    rule(Cluster, "apps", "daemonsets", LIST).when(OWNING),
-    rule(Cluster, "batch", "jobs", LIST).when(OWNING),
-    rule(Cluster, "batch", "cronjobs", LIST).when(OWNING),
+pub const OWNER_CHAIN: &[Rule] = &[
+    rule(Cluster, "apps", "replicasets", LIST).when(INDIRECT_OWNERS),
+    rule(Cluster, "apps", "deployments", LIST).when(INDIRECT_OWNERS),
+    rule(Cluster, "apps", "statefulsets", LIST).when(INDIRECT_OWNERS),
+    rule(Cluster, "apps", "daemonsets", LIST).when(INDIRECT_OWNERS),
+    rule(Cluster, "batch", "jobs", LIST).when(INDIRECT_OWNERS),
+    rule(Cluster, "batch", "cronjobs", LIST).when(INDIRECT_OWNERS),
 ];
 
 pub const LABELS: &[Rule] = &[rule(Cluster, "", "nodes", &["get", "patch"])];
@@ -170,7 +170,7 @@ pub const DEFINITION: &[Rule] = &[
 
 /// Creating the first pool, which also creates the namespace of all pools and lets all users read
 /// it.
-pub const FIRST: &[Rule] = &[
+pub const FIRST_POOL: &[Rule] = &[
     rule(Cluster, "", "namespaces", MAKE).or("the first pool"),
     // RBAC prevents privilege escalation: a user can only grant rights that the user has.
     rule(Home, "", "configmaps", &["list", "watch"])

@@ -2,7 +2,7 @@
 
 use super::RightScope::{Cluster, Namespace};
 use super::Rule;
-use super::rules::{LIST, OLD, rule};
+use super::rules::{LIST, PRUNING, rule};
 
 pub const QUEUES: &[Rule] = &[
     rule(Namespace, "kueue.x-k8s.io", "localqueues", LIST),
@@ -17,7 +17,7 @@ pub const QUEUES: &[Rule] = &[
 pub const QUOTAS: &[Rule] = &[rule(Namespace, "", "resourcequotas", LIST)];
 pub const STALE_QUOTA: &[Rule] = &[
     rule(Cluster, "", "resourcequotas", LIST).or("other namespaces where it applies"),
-    rule(Namespace, "", "limitranges", &["delete"]).or(OLD),
+    rule(Namespace, "", "limitranges", &["delete"]).or(PRUNING),
 ];
 pub const DELETE_QUOTA: &[Rule] = &[
     rule(Namespace, "", "resourcequotas", &["list", "get", "delete"]),

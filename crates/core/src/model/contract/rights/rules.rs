@@ -5,13 +5,13 @@ use super::RightScope::{Cluster, Home, Namespace};
 use super::{Need, RightScope, Rule};
 
 pub(super) const fn rule(
-    place: RightScope,
+    scope: RightScope,
     group: &'static str,
     resource: &'static str,
     verbs: &'static [&'static str],
 ) -> Rule {
     Rule {
-        place,
+        scope,
         group,
         resource,
         verbs,
@@ -40,7 +40,7 @@ impl Rule {
 
 pub(super) const LIST: &[&str] = &["list"];
 pub(super) const WATCH: &[&str] = &["watch"];
-pub(super) const NEWS: &str = "immediate updates in `-w`";
+pub(super) const LIVE_UPDATES: &str = "immediate updates in `-w`";
 pub(super) const MAKE: &[&str] = &["get", "create", "patch"];
 /// Access of a multi-node training to its supervisor's Secret.
 const TOKEN: &[&str] = &["get", "create", "patch", "delete"];
@@ -50,7 +50,7 @@ const POLICY: &[&str] = &["get", "list", "create", "patch", "delete"];
 const CALL: &[&str] = &["get", "create"];
 
 /// The purpose of LeaderWorkerSets.
-const SPANNING: &str = "services on several nodes";
+const MULTI_NODE_SERVICES: &str = "services on several nodes";
 
 /// Finding jobs: every command about a job starts with this.
 pub const FIND: &[Rule] = &[
@@ -63,10 +63,10 @@ pub const FIND: &[Rule] = &[
         "leaderworkersets",
         LIST,
     )
-    .or(SPANNING),
+    .or(MULTI_NODE_SERVICES),
     rule(Namespace, "apps", "statefulsets", LIST).or("notebooks"),
     rule(Namespace, "", "events", LIST).or("why pods are missing"),
-    rule(Namespace, "", "pods", WATCH).or(NEWS),
+    rule(Namespace, "", "pods", WATCH).or(LIVE_UPDATES),
     rule(Namespace, "kueue.x-k8s.io", "workloads", LIST).or("why a Kueue queue holds jobs back"),
     rule(
         Namespace,
@@ -86,7 +86,7 @@ pub const ANY_KIND: &[Rule] = &[
         "leaderworkersets",
         LIST,
     )
-    .or(SPANNING),
+    .or(MULTI_NODE_SERVICES),
     rule(Namespace, "apps", "statefulsets", LIST).when("notebooks"),
 ];
 
@@ -155,15 +155,15 @@ pub const SERVE: &[Rule] = &[
 ];
 
 const REMOVE: &[&str] = &["list", "delete"];
-pub(super) const OLD: &str = "pruning objects that the file no longer declares";
+pub(super) const PRUNING: &str = "pruning objects that the file no longer declares";
 
 /// Pruning objects that the file no longer declares.
 pub const STALE: &[Rule] = &[
-    rule(Namespace, "", "services", REMOVE).or(OLD),
-    rule(Namespace, "", "configmaps", REMOVE).or(OLD),
-    rule(Namespace, "autoscaling", "horizontalpodautoscalers", REMOVE).or(OLD),
-    rule(Namespace, "networking.k8s.io", "ingresses", REMOVE).or(OLD),
-    rule(Namespace, "networking.k8s.io", "networkpolicies", REMOVE).or(OLD),
+    rule(Namespace, "", "services", REMOVE).or(PRUNING),
+    rule(Namespace, "", "configmaps", REMOVE).or(PRUNING),
+    rule(Namespace, "autoscaling", "horizontalpodautoscalers", REMOVE).or(PRUNING),
+    rule(Namespace, "networking.k8s.io", "ingresses", REMOVE).or(PRUNING),
+    rule(Namespace, "networking.k8s.io", "networkpolicies", REMOVE).or(PRUNING),
 ];
 
 pub const SWITCH: &[Rule] = &[
@@ -175,7 +175,7 @@ pub const SWITCH: &[Rule] = &[
         "leaderworkersets",
         &["patch"],
     )
-    .or(SPANNING),
+    .or(MULTI_NODE_SERVICES),
     rule(Namespace, "apps", "statefulsets", &["patch"]).when("notebooks"),
     rule(Namespace, "kueue.x-k8s.io", "workloads", LIST).or("jobs in a Kueue queue"),
 ];
@@ -192,7 +192,7 @@ pub const RENEW: &[Rule] = &[
         "leaderworkersets",
         &["patch"],
     )
-    .or(SPANNING),
+    .or(MULTI_NODE_SERVICES),
 ];
 
 /// Explaining why a job waits or died, in addition to finding it.
@@ -234,7 +234,7 @@ pub const MAKE_SERVICE: &[Rule] = &[
         "leaderworkersets",
         MAKE,
     )
-    .or(SPANNING),
+    .or(MULTI_NODE_SERVICES),
 ];
 /// Dry runs of `diff` for documents other than trainings.
 pub const COMPARE: &[Rule] = &[
@@ -245,7 +245,7 @@ pub const COMPARE: &[Rule] = &[
         "leaderworkersets",
         MAKE,
     )
-    .or(SPANNING),
+    .or(MULTI_NODE_SERVICES),
     rule(Namespace, "apps", "statefulsets", MAKE).when("notebooks"),
     rule(Namespace, "", "resourcequotas", MAKE).when("quotas"),
     rule(Namespace, "", "limitranges", MAKE).when("quotas"),
@@ -272,8 +272,8 @@ pub const EVENTS: &[Rule] = &[
     rule(Namespace, "batch", "jobs", LIST),
     rule(Namespace, "", "pods", LIST),
     rule(Namespace, "", "events", LIST),
-    rule(Namespace, "", "pods", WATCH).or(NEWS),
-    rule(Namespace, "", "events", WATCH).or(NEWS),
+    rule(Namespace, "", "pods", WATCH).or(LIVE_UPDATES),
+    rule(Namespace, "", "events", WATCH).or(LIVE_UPDATES),
 ];
 pub const EXEC: &[Rule] = &[rule(Namespace, "", "pods/exec", CALL)];
 pub const ATTACH: &[Rule] = &[rule(Namespace, "", "pods/attach", CALL)];
@@ -286,7 +286,7 @@ pub const SCALE: &[Rule] = &[
         "leaderworkersets",
         &["list", "patch"],
     )
-    .or(SPANNING),
+    .or(MULTI_NODE_SERVICES),
     rule(Namespace, "", "pods", LIST),
 ];
 pub const DELETE_JOB: &[Rule] = &[
@@ -298,7 +298,7 @@ pub const DELETE_JOB: &[Rule] = &[
         "leaderworkersets",
         &["delete"],
     )
-    .or(SPANNING),
+    .or(MULTI_NODE_SERVICES),
     rule(Namespace, "apps", "statefulsets", &["delete"]).when("notebooks"),
     rule(Namespace, "", "persistentvolumeclaims", &["list", "delete"]).when("`--purge`"),
     rule(Namespace, "", "secrets", &["get", "delete"])
@@ -317,7 +317,7 @@ pub const DELETE_JOB: &[Rule] = &[
         "leaderworkersets",
         &["get"],
     )
-    .or(SPANNING),
+    .or(MULTI_NODE_SERVICES),
     rule(Namespace, "", "pods", &["watch"]).or("immediate notice of the end"),
 ];
 pub const CLAIMS: &[Rule] = &[
@@ -326,7 +326,7 @@ pub const CLAIMS: &[Rule] = &[
     rule(Namespace, "batch", "jobs", LIST).or("whether jobs still exist"),
 ];
 /// Checking that objects a job refers to exist, before it is submitted.
-pub const LOOK: &[Rule] = &[
+pub const REFERENCES: &[Rule] = &[
     rule(Namespace, "", "resourcequotas", LIST).or("the check of quotas"),
     rule(Namespace, "", "persistentvolumeclaims", &["get"]).or("the check of claims"),
     rule(Namespace, "", "secrets", &["get"]).or("the check of secrets"),

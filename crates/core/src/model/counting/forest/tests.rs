@@ -27,7 +27,7 @@ fn pod(name: &str, parent: Option<&str>, gpus: u64, phase: PodPhase) -> Rc<WorkP
 }
 
 #[test]
-fn the_top_of_any_chain_is_the_workload() {
+fn topmost_owner_of_a_chain_is_the_workload() {
     let forest = Forest {
         owners: [
             owner("RayJob", "job", None),
@@ -43,26 +43,26 @@ fn the_top_of_any_chain_is_the_workload() {
         ],
         ..Forest::default()
     };
-    let found = forest.workloads(&Inventory::default());
-    let told: Vec<_> = found
+    let workloads = forest.workloads(&Inventory::default());
+    let summaries: Vec<_> = workloads
         .iter()
-        .map(|one| {
+        .map(|workload| {
             (
-                one.top.kind.as_str(),
-                one.requested.0,
-                one.standing,
-                one.pods.len(),
+                workload.top.kind.as_str(),
+                workload.requested.0,
+                workload.state,
+                workload.pods.len(),
             )
         })
         .collect();
     assert_eq!(
-        told,
+        summaries,
         [
-            ("RayJob", 4, Standing::Running, 2),
-            ("Pod", 0, Standing::Failed, 1)
+            ("RayJob", 4, WorkloadState::Running, 2),
+            ("Pod", 0, WorkloadState::Failed, 1)
         ]
     );
-    let tree = forest.branch(&found[0].top);
+    let tree = forest.branch(&workloads[0].top);
     assert_eq!(
         (
             tree.children[0].kind.as_str(),
@@ -73,31 +73,34 @@ fn the_top_of_any_chain_is_the_workload() {
 }
 
 #[test]
-fn an_owner_without_pods_is_a_workload_by_its_template() {
+fn owner_without_pods_is_a_workload_if_its_template_requests_gpus() {
     let mut paused = owner("Job", "paused", None);
     (paused.1.gpus, paused.1.resting) = (GpuCount(8), Some("Suspended"));
     let mut ended = owner("Job", "ended", None);
-    (ended.1.gpus, ended.1.verdict) = (GpuCount(8), Some(Standing::Completed));
+    (ended.1.gpus, ended.1.verdict) = (GpuCount(8), Some(WorkloadState::Completed));
     let forest = Forest {
         owners: [paused, ended].into(),
         ..Forest::default()
     };
-    let found = forest.workloads(&Inventory::default());
-    let told: Vec<_> = found
+    let workloads = forest.workloads(&Inventory::default());
+    let summaries: Vec<_> = workloads
         .iter()
-        .map(|one| (one.standing, one.requested.0, one.gpus_held().0))
+        .map(|workload| (workload.state, workload.requested.0, workload.gpus_held().0))
         .collect();
     assert_eq!(
-        told,
-        [(Standing::Completed, 0, 0), (Standing::Pending, 8, 0)]
+        summaries,
+        [
+            (WorkloadState::Completed, 0, 0),
+            (WorkloadState::Pending, 8, 0)
+        ]
     );
 }
 
 #[test]
-fn templates_of_siblings_are_asked_for_together() {
-    let with = |mut one: (String, OwnerObject), gpus| {
-        one.1.gpus = GpuCount(gpus);
-        one
+fn requests_of_sibling_templates_are_summed() {
+    let with = |mut owner: (String, OwnerObject), gpus| {
+        owner.1.gpus = GpuCount(gpus);
+        owner
     };
     let owners = [
         owner("JobSet", "set", None),
@@ -106,38 +109,41 @@ fn templates_of_siblings_are_asked_for_together() {
         with(owner("Deployment", "web", None), 2),
         with(owner("ReplicaSet", "new", Some("web")), 2),
     ];
-    let found = Forest {
+    let workloads = Forest {
         owners: owners.into(),
         ..Forest::default()
     }
     .workloads(&Inventory::default());
     assert_eq!(
-        found.iter().map(|one| one.requested.0).collect::<Vec<_>>(),
+        workloads
+            .iter()
+            .map(|owner| owner.requested.0)
+            .collect::<Vec<_>>(),
         [8, 2]
     );
 }
 
 #[test]
-fn who_may_not_count_the_cluster_counts_his_own_pods() {
+fn held_gpus_are_counted_from_pods_without_cluster_rights() {
     let running = WorkPod {
         node: Some("n".into()),
         ..(*pod("p", None, 8, PodPhase::Running)).clone()
     };
-    let found = Forest {
+    let workloads = Forest {
         owners: BTreeMap::new(),
         pods: vec![running.into()],
         ..Forest::default()
     }
     .workloads(&Inventory::default());
     assert_eq!(
-        (found[0].gpus_held(), found[0].held.get("unknown")),
+        (workloads[0].gpus_held(), workloads[0].held.get("unknown")),
         (GpuCount(8), Some(&GpuCount(8)))
     );
 }
 
 #[test]
-fn pods_without_names_count_for_their_workload() {
-    let sums = |phase| PodSums::of([&*pod("x", None, 0, phase)]);
+fn unnamed_pods_count_for_their_workload() {
+    let sums = |phase| PodSums::from_pods([&*pod("x", None, 0, phase)]);
     let forest = Forest {
         owners: [
             owner("RayJob", "job", None),
@@ -154,16 +160,22 @@ fn pods_without_names_count_for_their_workload() {
         .map(|(parent, phase)| (parent.into(), sums(phase)))
         .into(),
     };
-    let found = forest.workloads(&Inventory::default());
-    let told: Vec<_> = found
+    let workloads = forest.workloads(&Inventory::default());
+    let summaries: Vec<_> = workloads
         .iter()
-        .map(|one| (one.top.kind.as_str(), one.standing, one.pods.len()))
+        .map(|workload| {
+            (
+                workload.top.kind.as_str(),
+                workload.state,
+                workload.pods.len(),
+            )
+        })
         .collect();
-    assert_eq!(told, [("RayJob", Standing::Running, 1)]);
+    assert_eq!(summaries, [("RayJob", WorkloadState::Running, 1)]);
 }
 
 #[test]
-fn a_circle_of_owners_ends() {
+fn owner_cycles_terminate() {
     let forest = Forest {
         owners: [owner("A", "a", Some("b")), owner("B", "b", Some("a"))].into(),
         pods: vec![pod("p", Some("a"), 1, PodPhase::Running)],

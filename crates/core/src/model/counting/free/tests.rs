@@ -28,7 +28,7 @@ fn group(nodes: &[EightGpus<'_>]) -> FreeGpus {
 }
 
 #[test]
-fn blocks_and_gangs_are_counted_by_hand() {
+fn blocks_and_gangs_match_manual_counts() {
     let fleet = group(&[
         ("a", 8, &[]),
         ("b", 8, &[]),
@@ -72,22 +72,22 @@ fn blocks_and_gangs_are_counted_by_hand() {
 }
 
 #[test]
-fn the_fewest_gpus_move_and_no_block_is_broken_for_them() {
+fn moves_use_the_fewest_gpus_and_keep_blocks() {
     let fleet = group(&[
         ("a", 8, &[]),
         ("b", 7, &[("n/lab", 1)]),
         ("c", 2, &[("n/x", 6)]),
         ("d", 0, &[("n/y", 8)]),
     ]);
-    let one = Move {
+    let expected = Move {
         pod: "n/lab".to_owned(),
         gpus: 1,
         from: "b".to_owned(),
         to: "c".to_owned(),
     };
-    assert_eq!(fleet.moves(8, 3), std::slice::from_ref(&one));
+    assert_eq!(fleet.moves(8, 3), std::slice::from_ref(&expected));
     // A job of sixteen needs two whole nodes.
-    assert_eq!(fleet.moves(16, 3), std::slice::from_ref(&one));
+    assert_eq!(fleet.moves(16, 3), std::slice::from_ref(&expected));
     // The pod of six only fits on a whole node, so moving it gains nothing.
     assert_eq!(fleet.moves(24, 3), []);
     let tight = group(&[("a", 8, &[]), ("b", 2, &[("n/x", 6)])]);
@@ -113,7 +113,7 @@ fn the_fewest_gpus_move_and_no_block_is_broken_for_them() {
     let pods: Vec<String> = breaking
         .moves(8, 3)
         .into_iter()
-        .map(|one| one.pod)
+        .map(|expected| expected.pod)
         .collect();
     assert_eq!(pods, ["n/1", "n/2"]);
 }

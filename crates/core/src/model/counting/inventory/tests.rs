@@ -48,7 +48,7 @@ fn pod(name: &str, node: &str, devices: &[(&str, u64)]) -> Consumer {
 const A100: (&str, &str) = ("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-80GB");
 
 #[test]
-fn bound_pods_hold_and_waiting_ones_do_not() {
+fn only_bound_pods_hold_devices() {
     let waiting = Consumer {
         node: None,
         ..pod("waiting", "a", &[("nvidia.com/gpu", 4)])
@@ -58,7 +58,7 @@ fn bound_pods_hold_and_waiting_ones_do_not() {
         waiting,
         pod("elsewhere", "b", &[("nvidia.com/gpu", 1)]),
     ];
-    let inventory = Inventory::of(
+    let inventory = Inventory::new(
         vec![host("a", &[A100], &[("nvidia.com/gpu", "8")])],
         Some(&pods.into_iter().collect()),
         &[],
@@ -84,8 +84,8 @@ fn bound_pods_hold_and_waiting_ones_do_not() {
 }
 
 #[test]
-fn what_may_not_be_seen_is_unknown_and_not_free() {
-    let inventory = Inventory::of(
+fn unreadable_usage_is_unknown_not_free() {
+    let inventory = Inventory::new(
         vec![host("a", &[A100], &[("nvidia.com/gpu", "8")])],
         None,
         &[],
@@ -102,7 +102,7 @@ fn what_may_not_be_seen_is_unknown_and_not_free() {
 }
 
 #[test]
-fn slices_and_shares_are_never_whole_devices() {
+fn slices_and_shares_do_not_count_as_whole_devices() {
     let hosts = vec![
         host(
             "mixed",
@@ -137,8 +137,8 @@ fn slices_and_shares_are_never_whole_devices() {
         pod("a", "mixed", &[("nvidia.com/mig-1g.10gb", 2)]),
         pod("b", "sliced", &[("nvidia.com/gpu", 3)]),
     ];
-    let inventory = Inventory::of(hosts, Some(&pods.into_iter().collect()), &[]);
-    let of = |name: &str| {
+    let inventory = Inventory::new(hosts, Some(&pods.into_iter().collect()), &[]);
+    let holder_of = |name: &str| {
         inventory
             .hosts
             .iter()
@@ -154,32 +154,32 @@ fn slices_and_shares_are_never_whole_devices() {
         "only the whole ones of the mixed node"
     );
     assert_eq!(
-        of("mixed").slices["mig-1g.10gb"],
+        holder_of("mixed").slices["mig-1g.10gb"],
         Count {
             total: 7,
             used: Some(2)
         }
     );
     assert_eq!(
-        of("single").slices["mig-1g.10gb"],
+        holder_of("single").slices["mig-1g.10gb"],
         Count {
             total: 56,
             used: Some(0)
         }
     );
     assert_eq!(
-        of("sliced").slices["gpu.shared"],
+        holder_of("sliced").slices["gpu.shared"],
         Count {
             total: 32,
             used: Some(3)
         }
     );
-    assert_eq!(of("renamed").slices["gpu.shared"].total, 16);
-    assert_eq!(of("amd").slices["cpx_nps4"].total, 64);
+    assert_eq!(holder_of("renamed").slices["gpu.shared"].total, 16);
+    assert_eq!(holder_of("amd").slices["cpx_nps4"].total, 64);
 }
 
 #[test]
-fn devices_of_dynamic_allocation_count_like_others() {
+fn claimed_devices_count_like_resources() {
     let device = |profile: Option<&str>, held: bool| Device {
         node: "a".into(),
         profile: profile.map(ToOwned::to_owned),
@@ -187,7 +187,7 @@ fn devices_of_dynamic_allocation_count_like_others() {
         taint: None,
         product: Some("NVIDIA H100 80GB HBM3".into()),
         held_by: held.then(|| vec![("ns".to_owned(), "p".to_owned())]),
-        known: true,
+        claims_readable: true,
     };
     let devices = [
         device(None, true),
@@ -196,7 +196,7 @@ fn devices_of_dynamic_allocation_count_like_others() {
         device(Some("1g.10gb"), false),
     ];
     let claims = Consumers::from_iter([pod("p", "a", &[])]);
-    let inventory = Inventory::of(vec![host("a", &[], &[])], Some(&claims), &devices);
+    let inventory = Inventory::new(vec![host("a", &[], &[])], Some(&claims), &devices);
     let only = &inventory.hosts[0];
     assert_eq!(
         (
@@ -220,16 +220,16 @@ fn devices_of_dynamic_allocation_count_like_others() {
     );
     assert_eq!((only.holders.len(), only.holders[0].gpus), (1, GpuCount(2)));
     // Tainted devices are not free; held ones still count as used.
-    let tainted = |one: &Device| Device {
+    let tainted = |free_device: &Device| Device {
         taint: Some("example.com/xid".into()),
-        ..one.clone()
+        ..free_device.clone()
     };
     let broken = [
         tainted(&devices[0]),
         devices[1].clone(),
         tainted(&devices[2]),
     ];
-    let inventory = Inventory::of(vec![host("a", &[], &[])], Some(&claims), &broken);
+    let inventory = Inventory::new(vec![host("a", &[], &[])], Some(&claims), &broken);
     let only = &inventory.hosts[0];
     assert_eq!(
         only.gpus,
@@ -248,7 +248,7 @@ fn devices_of_dynamic_allocation_count_like_others() {
     // The driver serves `nvidia.com/gpu` through claims, so the pod's own request does not count
     // again.
     let asks = [pod("p", "a", &[("nvidia.com/gpu", 2)])];
-    let inventory = Inventory::of(
+    let inventory = Inventory::new(
         vec![host("a", &[], &[])],
         Some(&asks.into_iter().collect()),
         &devices,
@@ -262,11 +262,11 @@ fn devices_of_dynamic_allocation_count_like_others() {
         .iter()
         .map(|device| Device {
             held_by: None,
-            known: false,
+            claims_readable: false,
             ..device.clone()
         })
         .collect();
-    let inventory = Inventory::of(
+    let inventory = Inventory::new(
         vec![host("a", &[], &[])],
         Some(&Consumers::default()),
         &unknown,

@@ -40,7 +40,7 @@ fn service(pods: Vec<Pod>) -> Job {
 }
 
 fn word(job: &Job) -> String {
-    let state = State::of(job);
+    let state = State::from_job(job);
     format!(
         "{} {}/{} {}",
         state.status,
@@ -53,7 +53,7 @@ fn word(job: &Job) -> String {
 }
 
 #[test]
-fn running_means_ready() {
+fn services_run_when_their_pods_are_ready() {
     assert_eq!(
         word(&service(vec![pod("a", "1"), pod("b", "1")])),
         "running 2/2"
@@ -89,7 +89,7 @@ fn running_means_ready() {
 }
 
 #[test]
-fn a_crash_loop_says_what_ended_it() {
+fn crash_loop_message_contains_the_last_exit() {
     let mut crashing = Pod {
         ready: false,
         ..pod("b", "1")
@@ -100,13 +100,13 @@ fn a_crash_loop_says_what_ended_it() {
         restarts: 4,
         ..Container::default()
     }];
-    let state = State::of(&service(vec![crashing.clone()]));
+    let state = State::from_job(&service(vec![crashing.clone()]));
     assert_eq!(state.reason.as_deref(), Some("CrashLoopBackOff"));
     assert_eq!(
         state.message.unwrap(),
         "b ran out of memory (exit code 137), 4 restarts"
     );
-    let state = State::of(&service(vec![pod("a", "1"), crashing]));
+    let state = State::from_job(&service(vec![pod("a", "1"), crashing]));
     assert_eq!(state.status, Status::Running);
     let message =
         "1 of 2 pods are ready; CrashLoopBackOff: b ran out of memory (exit code 137), 4 restarts";
@@ -117,7 +117,7 @@ fn a_crash_loop_says_what_ended_it() {
 }
 
 #[test]
-fn without_a_check_a_program_that_does_not_listen_is_starting() {
+fn service_without_check_is_starting_until_it_listens() {
     let silent = Pod {
         ready: false,
         ..pod("b", "1")
@@ -129,13 +129,13 @@ fn without_a_check_a_program_that_does_not_listen_is_starting() {
     };
     assert_eq!(word(&job), "pending 0/2 Starting");
     assert_eq!(
-        State::of(&job).message.unwrap(),
+        State::from_job(&job).message.unwrap(),
         "nothing listens on port 8000 yet"
     );
 }
 
 #[test]
-fn a_node_that_does_not_answer_is_lost_and_not_unhealthy() {
+fn pods_of_unresponsive_nodes_are_lost() {
     let silent = Pod {
         ready: false,
         silent: true,
@@ -156,29 +156,29 @@ fn a_node_that_does_not_answer_is_lost_and_not_unhealthy() {
 }
 
 #[test]
-fn loading_again_after_a_crash_is_no_mere_start() {
-    let mut again = Pod {
+fn reloading_after_a_crash_is_reported() {
+    let mut reloading = Pod {
         ready: false,
         ..pod("b", "1")
     };
-    again.containers[0] = Container {
+    reloading.containers[0] = Container {
         running: true,
         restarts: 2,
         last_ended: Some(oom()),
         ..Container::default()
     };
     assert_eq!(
-        word(&service(vec![again.clone()])),
+        word(&service(vec![reloading.clone()])),
         "pending 0/2 Restarting"
     );
     // Once it has started again, a failing probe is reported as the current problem, not the
     // earlier crash.
-    again.containers[0].started = true;
-    assert_eq!(word(&service(vec![again])), "pending 0/2 Unhealthy");
+    reloading.containers[0].started = true;
+    assert_eq!(word(&service(vec![reloading])), "pending 0/2 Unhealthy");
 }
 
 #[test]
-fn a_rollout_and_a_pause_are_told() {
+fn rollouts_and_pauses_are_reported() {
     assert_eq!(
         word(&service(vec![pod("a", "1"), pod("b", "2")])),
         "running 2/2 RollingOut"
@@ -191,7 +191,7 @@ fn a_rollout_and_a_pause_are_told() {
 }
 
 #[test]
-fn a_pod_that_does_not_fit_is_told() {
+fn unschedulable_pods_are_reported() {
     let waits = Pod {
         node: None,
         ready: false,
@@ -216,7 +216,7 @@ fn a_pod_that_does_not_fit_is_told() {
 /// A replica with several pods receives requests through its first pod, so a ready worker is
 /// useless while that pod is not ready.
 #[test]
-fn a_replica_serves_by_its_first_pod() {
+fn replica_is_ready_when_its_first_pod_is() {
     let pod = |group: u32, number: u32, ready: bool| Pod {
         name: format!("s-{group}-{number}"),
         group: Some((group, number)),

@@ -29,7 +29,7 @@ fn pod(rank: u32, phase: PodPhase) -> Pod {
 }
 
 fn word(job: &Job) -> String {
-    let state = State::of(job);
+    let state = State::from_job(job);
     [state.status.word(), state.reason.as_deref().unwrap_or("")]
         .join(" ")
         .trim()
@@ -37,7 +37,7 @@ fn word(job: &Job) -> String {
 }
 
 #[test]
-fn running_means_every_rank_runs() {
+fn trainings_run_when_every_rank_runs() {
     assert_eq!(
         word(&job(vec![
             pod(0, PodPhase::Running),
@@ -65,11 +65,11 @@ fn running_means_every_rank_runs() {
 }
 
 #[test]
-fn a_half_placed_gang_says_what_it_holds() {
+fn partly_placed_gang_reports_held_gpus() {
     let mut second = pod(1, PodPhase::Pending);
     second.node = None;
     second.unscheduled = Some(("Unschedulable".into(), "0/2 nodes are available".into()));
-    let state = State::of(&job(vec![pod(0, PodPhase::Running), second.clone()]));
+    let state = State::from_job(&job(vec![pod(0, PodPhase::Running), second.clone()]));
     assert_eq!(state.reason.as_deref(), Some("WaitingForPeers"));
     assert!(
         state
@@ -86,7 +86,7 @@ fn a_half_placed_gang_says_what_it_holds() {
 }
 
 #[test]
-fn the_rank_that_was_killed_gives_the_reason_not_its_peers() {
+fn killed_rank_determines_the_reason() {
     let ended = |rank, reason: &str| Pod {
         containers: vec![Container {
             terminated: Some(ContainerEnd {
@@ -121,7 +121,7 @@ fn the_rank_that_was_killed_gives_the_reason_not_its_peers() {
         },
     ];
     assert_eq!(
-        State::of(&job).message.unwrap(),
+        State::from_job(&job).message.unwrap(),
         "rank 1 ended with exit code 137"
     );
     let late = Pod {
@@ -131,13 +131,13 @@ fn the_rank_that_was_killed_gives_the_reason_not_its_peers() {
     job.pods = vec![late, ended(1, "Error")];
     assert_eq!(word(&job), "failed DeadlineExceeded");
     assert_eq!(
-        State::of(&job).message.unwrap(),
+        State::from_job(&job).message.unwrap(),
         "rank 0 ran longer than `job.max_runtime`"
     );
 }
 
 #[test]
-fn ranks_that_restart_together_say_why_they_gave_up() {
+fn supervised_ranks_report_why_they_gave_up() {
     let ended = |rank, code, message: &str| Pod {
         containers: vec![Container {
             terminated: Some(ContainerEnd {
@@ -156,7 +156,7 @@ fn ranks_that_restart_together_say_why_they_gave_up() {
         .insert("Failed".into(), ("PodFailurePolicy".into(), String::new()));
     assert_eq!(word(&job), "failed OOMKilled");
     assert_eq!(
-        State::of(&job).message.unwrap(),
+        State::from_job(&job).message.unwrap(),
         "rank 1 ran out of memory (exit code 137); all 3 retries are used"
     );
     assert_eq!(
@@ -170,7 +170,7 @@ fn ranks_that_restart_together_say_why_they_gave_up() {
 }
 
 #[test]
-fn a_lost_node_and_a_left_sidecar_are_not_running() {
+fn lost_nodes_and_remaining_sidecars_are_not_running() {
     assert_eq!(
         word(&job(vec![
             pod(0, PodPhase::Running),
@@ -191,7 +191,7 @@ fn a_lost_node_and_a_left_sidecar_are_not_running() {
         containers: vec![container("agent", true), container("main", false)],
         ..pod(1, PodPhase::Running)
     };
-    let state = State::of(&job(vec![pod(0, PodPhase::Running), left]));
+    let state = State::from_job(&job(vec![pod(0, PodPhase::Running), left]));
     assert_eq!(state.reason.as_deref(), Some("SidecarRunning"));
     assert_eq!(
         state.message.unwrap(),
@@ -200,14 +200,14 @@ fn a_lost_node_and_a_left_sidecar_are_not_running() {
 }
 
 #[test]
-fn a_refused_pod_names_the_refusal() {
+fn rejected_pods_have_the_reason_of_the_rejection() {
     let mut job = job(vec![]);
     job.create_failure = Some("pods \"x-0\" is forbidden: exceeded quota: team".into());
     assert_eq!(word(&job), "pending QuotaExceeded");
 }
 
 #[test]
-fn a_suspended_job_is_paused_unless_a_queue_holds_it() {
+fn suspended_jobs_are_paused_unless_queued() {
     let mut job = job(vec![]);
     job.suspended = true;
     assert_eq!(word(&job), "paused");
@@ -220,13 +220,13 @@ fn a_suspended_job_is_paused_unless_a_queue_holds_it() {
 }
 
 #[test]
-fn shuffled_pods_change_nothing() {
+fn state_does_not_depend_on_pod_order() {
     let mut job = job(vec![
         pod(0, PodPhase::Running),
         pod(1, PodPhase::Failed),
         pod(2, PodPhase::Pending),
     ]);
-    let before = State::of(&job);
+    let before = State::from_job(&job);
     job.pods.reverse();
-    assert_eq!(State::of(&job), before);
+    assert_eq!(State::from_job(&job), before);
 }

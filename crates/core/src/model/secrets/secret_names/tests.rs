@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn names_of_secrets_are_told_from_names_about_them() {
+fn secret_names_differ_from_names_about_secrets() {
     for name in [
         "--wandb-key",
         "--wandb_key",
@@ -149,7 +149,7 @@ fn names_of_secrets_are_told_from_names_about_them() {
 }
 
 #[test]
-fn a_number_after_a_plural_of_token_is_a_count() {
+fn number_after_tokens_is_a_count() {
     for (name, value) in [
         ("TOKENS", "8388608"),
         ("BATCH_TOKENS", "4194304"),

@@ -38,8 +38,8 @@ fn read_on_node(values: Vec<Series>) -> Readings {
         ..Consumer::default()
     };
     let pods = Consumers::from_iter([pod]);
-    let inventory = Inventory::of(vec![host], Some(&pods), &[]);
-    let facts = ApiFacts::of(&inventory, Some(&pods));
+    let inventory = Inventory::new(vec![host], Some(&pods), &[]);
+    let facts = ApiFacts::from_inventory(&inventory, Some(&pods));
     read(
         &ExporterReading {
             values,
@@ -53,16 +53,16 @@ fn read_on_node(values: Vec<Series>) -> Readings {
 const UTIL: &str = "DCGM_FI_DEV_GPU_UTIL";
 
 #[test]
-fn a_device_is_broken_when_its_exporter_says_so() {
-    let at = |gpu| [("gpu", gpu), ("Hostname", "n")];
-    let found = read_on_node(vec![
-        series("DCGM_FI_DEV_XID_ERRORS", &at("0"), 13.0),
-        series("DCGM_FI_DEV_XID_ERRORS", &at("1"), 79.0),
-        series("DCGM_FI_DEV_ROW_REMAP_FAILURE", &at("2"), 1.0),
+fn faults_of_exporters_mark_devices() {
+    let labels = |gpu| [("gpu", gpu), ("Hostname", "n")];
+    let readings = read_on_node(vec![
+        series("DCGM_FI_DEV_XID_ERRORS", &labels("0"), 13.0),
+        series("DCGM_FI_DEV_XID_ERRORS", &labels("1"), 79.0),
+        series("DCGM_FI_DEV_ROW_REMAP_FAILURE", &labels("2"), 1.0),
         series("amd_gpu_health", &[("gpu_id", "3"), ("hostname", "n")], 0.0),
         series("gpu_health", &[("gpu_id", "4"), ("hostname", "n")], 1.0),
     ]);
-    let faults: Vec<_> = found
+    let faults: Vec<_> = readings
         .devices
         .iter()
         .map(|reading| reading.fault.as_deref())
@@ -80,7 +80,7 @@ fn a_device_is_broken_when_its_exporter_says_so() {
 }
 
 #[test]
-fn a_device_that_is_cut_is_shown_as_its_instances() {
+fn partitioned_device_becomes_its_instances() {
     let whole = [("gpu", "0"), ("UUID", "GPU-a"), ("Hostname", "n")];
     let instance = [
         ("gpu", "0"),
@@ -89,22 +89,22 @@ fn a_device_that_is_cut_is_shown_as_its_instances() {
         ("GPU_I_PROFILE", "1g.10gb"),
         ("GPU_I_ID", "7"),
     ];
-    let found = read_on_node(vec![
+    let readings = read_on_node(vec![
         series("DCGM_FI_DEV_GPU_TEMP", &whole, 40.0),
         series("DCGM_FI_PROF_GR_ENGINE_ACTIVE", &instance, 0.25),
     ]);
-    assert_eq!(found.devices.len(), 1);
+    assert_eq!(readings.devices.len(), 1);
     assert_eq!(
         (
-            found.devices[0].utilization,
-            found.devices[0].id().to_string()
+            readings.devices[0].utilization,
+            readings.devices[0].id().to_string()
         ),
         (Some(Percent(25.0)), "gpu-0/1g.10gb-7".to_owned())
     );
 }
 
 #[test]
-fn a_shared_device_has_its_own_value_and_all_its_holders() {
+fn shared_device_has_one_value_and_all_holders() {
     let copy = |pod| {
         [
             ("gpu", "0"),
@@ -114,24 +114,24 @@ fn a_shared_device_has_its_own_value_and_all_its_holders() {
             ("pod", pod),
         ]
     };
-    let own = [("gpu", "0"), ("UUID", "GPU-a"), ("Hostname", "n")];
-    let found = read_on_node(vec![
+    let unattributed = [("gpu", "0"), ("UUID", "GPU-a"), ("Hostname", "n")];
+    let readings = read_on_node(vec![
         series(UTIL, &copy("train"), 30.0),
-        series(UTIL, &own, 70.0),
+        series(UTIL, &unattributed, 70.0),
     ]);
     assert_eq!(
-        (found.devices.len(), found.devices[0].utilization),
+        (readings.devices.len(), readings.devices[0].utilization),
         (1, Some(Percent(70.0)))
     );
     assert_eq!(
-        found.devices[0].holders,
+        readings.devices[0].holders,
         [("ns".to_owned(), "train".to_owned())]
     );
 }
 
 #[test]
-fn a_device_is_stale_when_all_its_series_are_old() {
-    let of = |gpu, pod| {
+fn device_is_stale_if_all_its_series_are_stale() {
+    let labels = |gpu, pod| {
         [
             ("gpu", gpu),
             ("Hostname", "n"),
@@ -140,18 +140,18 @@ fn a_device_is_stale_when_all_its_series_are_old() {
         ]
     };
     let values = vec![
-        series(UTIL, &of("0", "gone"), 80.0),
-        series(UTIL, &of("0", "train"), 30.0),
-        series(UTIL, &of("1", "train"), 90.0),
-        series(UTIL, &of("1", "train-too"), 20.0),
-        series("DCGM_FI_DEV_FB_USED", &of("1", "train"), 500.0),
+        series(UTIL, &labels("0", "gone"), 80.0),
+        series(UTIL, &labels("0", "train"), 30.0),
+        series(UTIL, &labels("1", "train"), 90.0),
+        series(UTIL, &labels("1", "train-too"), 20.0),
+        series("DCGM_FI_DEV_FB_USED", &labels("1", "train"), 500.0),
         // A physically impossible value still counts towards the age of the series.
-        series(UTIL, &of("2", "train"), 2_147_483_632.0),
-        series("DCGM_FI_DEV_FB_USED", &of("2", "train"), 500.0),
+        series(UTIL, &labels("2", "train"), 2_147_483_632.0),
+        series("DCGM_FI_DEV_FB_USED", &labels("2", "train"), 500.0),
     ];
     // The result of the staleness query has no metric names.
     let age = |gpu, pod, seconds| Series {
-        labels: of(gpu, pod)
+        labels: labels(gpu, pod)
             .iter()
             .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
             .collect(),
@@ -166,30 +166,36 @@ fn a_device_is_stale_when_all_its_series_are_old() {
         age("1", "train-too", 61.0),
         age("2", "train", 99.0),
     ];
-    let found = read(
+    let readings = read(
         &ExporterReading { values, stale_ages },
         &Inventory::default(),
         &ApiFacts::default(),
     );
-    let told: Vec<_> = found
+    let ages: Vec<_> = readings
         .devices
         .iter()
-        .map(|one| (one.stale, one.sample_age_seconds, one.memory_used))
+        .map(|reading| {
+            (
+                reading.stale,
+                reading.sample_age_seconds,
+                reading.memory_used,
+            )
+        })
         .collect();
     assert_eq!(
-        told,
+        ages,
         [
             (false, None, None),
             (true, Some(61.0), None),
             (true, Some(99.0), None)
         ]
     );
-    assert_eq!(found.devices[1].utilization, None);
+    assert_eq!(readings.devices[1].utilization, None);
 }
 
 #[test]
-fn an_exporter_that_tells_only_uuids_is_of_the_same_devices() {
-    let found = read_on_node(vec![
+fn series_with_only_uuids_join_numbered_devices() {
+    let readings = read_on_node(vec![
         series(
             UTIL,
             &[("gpu", "5"), ("UUID", "GPU-a"), ("Hostname", "n")],
@@ -214,18 +220,18 @@ fn an_exporter_that_tells_only_uuids_is_of_the_same_devices() {
     ]);
     assert_eq!(
         (
-            found.devices.len(),
-            found.devices[0].index,
-            found.devices[0].utilization
+            readings.devices.len(),
+            readings.devices[0].index,
+            readings.devices[0].utilization
         ),
         (1, 5, Some(Percent(50.0)))
     );
-    assert_eq!(found.devices[0].holders.len(), 1);
+    assert_eq!(readings.devices[0].holders.len(), 1);
 }
 
 #[test]
-fn what_is_held_is_not_guessed() {
-    let at = |gpu, pod| {
+fn unnamed_holders_leave_held_unknown() {
+    let labels = |gpu, pod| {
         [
             ("gpu", gpu),
             ("Hostname", "n"),
@@ -233,24 +239,24 @@ fn what_is_held_is_not_guessed() {
             ("pod", pod),
         ]
     };
-    let held = |found: &Readings| {
-        found
+    let held = |readings: &Readings| {
+        readings
             .devices
             .iter()
             .map(|reading| reading.held)
             .collect::<Vec<_>>()
     };
     // The labels name both devices of the pod, so the third is free.
-    let found = read_on_node(vec![
-        series(UTIL, &at("0", "train"), 1.0),
-        series(UTIL, &at("1", "train"), 1.0),
-        series(UTIL, &at("2", ""), 1.0),
+    let readings = read_on_node(vec![
+        series(UTIL, &labels("0", "train"), 1.0),
+        series(UTIL, &labels("1", "train"), 1.0),
+        series(UTIL, &labels("2", ""), 1.0),
     ]);
-    assert_eq!(held(&found), [Some(true), Some(true), Some(false)]);
+    assert_eq!(held(&readings), [Some(true), Some(true), Some(false)]);
     // The labels name only one of the pod's devices, so the other could be any.
-    let found = read_on_node(vec![
-        series(UTIL, &at("0", "train"), 1.0),
-        series(UTIL, &at("2", ""), 1.0),
+    let readings = read_on_node(vec![
+        series(UTIL, &labels("0", "train"), 1.0),
+        series(UTIL, &labels("2", ""), 1.0),
     ]);
-    assert_eq!(held(&found), [Some(true), None]);
+    assert_eq!(held(&readings), [Some(true), None]);
 }

@@ -38,13 +38,13 @@ pub(super) const AMD: Dialect = Dialect {
     uuid: &["gpu_uuid"],
     index: &["gpu_id"],
     model: &["card_series", "card_model"],
-    own_containers: &["metrics-exporter-container", "amd-metrics-exporter"],
+    exporter_containers: &["metrics-exporter-container", "amd-metrics-exporter"],
     slice: Some(SliceLabels::Modes {
         compute: "gpu_compute_partition_type",
         memory: "gpu_memory_partition_type",
         number: "gpu_partition_id",
     }),
-    of_first_slice: &[
+    first_slice_only: &[
         Quantity::Utilization,
         Quantity::MemoryCopy,
         Quantity::Power,

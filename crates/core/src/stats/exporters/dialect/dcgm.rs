@@ -66,7 +66,7 @@ pub(super) const DCGM: Dialect = Dialect {
     // Used by versions before 3.
     pod: &[("pod_namespace", "pod_name")],
     container: &["container_name"],
-    own_containers: &["exporter", "dcgm-exporter", "nvidia-dcgm-exporter"],
+    exporter_containers: &["exporter", "dcgm-exporter", "nvidia-dcgm-exporter"],
     slice: Some(SliceLabels::Profile {
         profile: "GPU_I_PROFILE",
         number: "GPU_I_ID",

@@ -68,6 +68,6 @@ pub(super) const HAMI: Dialect = Dialect {
     model: &["device_type", "devicetype"],
     pod: &[("pod_namespace", "pod_name"), ("podnamespace", "podname")],
     container: &["ctrname"],
-    own_containers: &["vgpu-monitor"],
+    exporter_containers: &["vgpu-monitor"],
     ..Dialect::EMPTY
 };

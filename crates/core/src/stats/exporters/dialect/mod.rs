@@ -78,10 +78,10 @@ pub fn pod_labels() -> Vec<(&'static str, &'static str)> {
 }
 
 /// Whether an exporter uses this name for its own container.
-pub(crate) fn is_own_container(name: &str) -> bool {
+pub(crate) fn is_exporter_container(name: &str) -> bool {
     DIALECTS
         .iter()
-        .any(|dialect| dialect.own_containers.contains(&name))
+        .any(|dialect| dialect.exporter_containers.contains(&name))
 }
 
 /// Iterates over the metrics of all exporters.
@@ -128,13 +128,13 @@ pub fn labels() -> impl Iterator<Item = &'static str> {
         .chain(uuid_labels())
         .chain(index_labels());
     let mut seen = BTreeSet::new();
-    let all = pods
+    let labels = pods
         .chain(containers)
         .chain(devices)
         .chain(models)
         .chain(slices)
         .chain(["job"]);
-    all.filter(move |label| seen.insert(*label))
+    labels.filter(move |label| seen.insert(*label))
 }
 
 /// The codes for which [`is_fatal_xid`] holds.
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_no_device_can_have_is_refused() {
+    fn impossible_values_are_dropped() {
         let read = |name: &str, value: f64| metric_of(name).unwrap().read(value);
         assert_eq!(read("DCGM_FI_DEV_GPU_UTIL", 97.0), Some(97.0));
         assert_eq!(read("DCGM_FI_DEV_GPU_UTIL", 0.0), Some(0.0));
@@ -184,14 +184,14 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_one_metric_of_one_exporter_and_a_label_is_read_once() {
+    fn metric_names_and_labels_are_unique() {
         let names: BTreeSet<_> = metrics().map(|metric| metric.name).collect();
         assert_eq!(names.len(), metrics().count());
         assert_eq!(labels().filter(|label| *label == "pod_name").count(), 1);
     }
 
     #[test]
-    fn an_exporter_names_its_devices_and_none_claims_the_targets_labels() {
+    fn dialects_have_device_labels_but_no_target_labels() {
         for dialect in DIALECTS {
             assert!(!dialect.metrics.is_empty(), "{dialect:?}");
             assert!(

@@ -41,6 +41,6 @@ pub(super) const NVIDIA_GPU: Dialect = Dialect {
         ("kube_namespace", "kube_pod"),
     ],
     container: &["container_name", "kube_container"],
-    own_containers: &["nvidia-gpu-exporter", "node-exporter"],
+    exporter_containers: &["nvidia-gpu-exporter", "node-exporter"],
     ..Dialect::EMPTY
 };

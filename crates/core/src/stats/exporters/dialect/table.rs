@@ -26,11 +26,11 @@ pub struct Dialect {
     /// Names of the exporter's own container. Needed only if the exporter names the holder in
     /// `namespace` and `pod`: Prometheus writes the exporter's own pod there while no device is
     /// held.
-    pub own_containers: &'static [&'static str],
+    pub exporter_containers: &'static [&'static str],
     /// Labels of a device's slices, if devices can be partitioned.
     pub slice: Option<SliceLabels>,
     /// Quantities that only the first slice of a device reports; the other slices report zero.
-    pub of_first_slice: &'static [Quantity],
+    pub first_slice_only: &'static [Quantity],
 }
 
 impl Dialect {
@@ -43,9 +43,9 @@ impl Dialect {
         model: &[],
         pod: &[],
         container: &[],
-        own_containers: &[],
+        exporter_containers: &[],
         slice: None,
-        of_first_slice: &[],
+        first_slice_only: &[],
     };
 }
 

@@ -40,24 +40,24 @@ fn facts() -> ApiFacts {
         ..Consumer::default()
     };
     let consumers = Consumers::from_iter([pod("train-0", Some(2)), pod("exporter-x", None)]);
-    let inventory = Inventory::of(
+    let inventory = Inventory::new(
         vec![host("gpu-1", "10.0.0.1"), host("gpu-2", "10.0.0.2")],
         Some(&consumers),
         &[],
     );
-    ApiFacts::of(&inventory, Some(&consumers))
+    ApiFacts::from_inventory(&inventory, Some(&consumers))
 }
 
 #[test]
-fn nodes_are_known_by_name_address_and_exporter() {
+fn nodes_are_resolved_by_name_address_and_exporter() {
     let facts = facts();
     let node = |labels: &[(&str, &str)]| {
         let mut labels = labels.to_vec();
         labels.push(("gpu", "0"));
         let series = series(&labels);
         IdentityReader::new(&facts, &[])
-            .place(&series)
-            .map(|place| place.node)
+            .device(&series)
+            .map(|device| device.node)
     };
     assert_eq!(node(&[("Hostname", "gpu-1")]).as_deref(), Some("gpu-1"));
     assert_eq!(
@@ -69,21 +69,21 @@ fn nodes_are_known_by_name_address_and_exporter() {
         Some("gpu-2")
     );
     // A container's host name is not a node name, but the exporter's pod identifies the node.
-    let own = [
+    let exporter_pod = [
         ("Hostname", "exporter-x"),
         ("namespace", "team"),
         ("pod", "exporter-x"),
     ];
-    assert_eq!(node(&own).as_deref(), Some("gpu-1"));
+    assert_eq!(node(&exporter_pod).as_deref(), Some("gpu-1"));
     assert_eq!(node(&[("Hostname", "gpu-9")]), None, "another cluster's");
 }
 
 #[test]
-fn a_holder_is_a_living_pod_of_that_node_that_asked_for_devices() {
+fn holder_is_a_live_requesting_pod_of_the_node() {
     let facts = facts();
-    let holder = |labels: &[(&str, &str)], beside: &[Series]| {
+    let holder = |labels: &[(&str, &str)], answer: &[Series]| {
         let series = series(labels);
-        IdentityReader::new(&facts, beside)
+        IdentityReader::new(&facts, answer)
             .holder(&series, "gpu-1")
             .map(|(_, pod)| pod)
     };
@@ -115,7 +115,7 @@ fn a_holder_is_a_living_pod_of_that_node_that_asked_for_devices() {
 }
 
 #[test]
-fn partitions_are_slices_and_a_whole_device_is_none() {
+fn partitions_are_slices_but_whole_devices_are_not() {
     let slice_of = |labels: &[(&str, &str)]| {
         let labels: Vec<_> = labels
             .iter()
@@ -123,7 +123,7 @@ fn partitions_are_slices_and_a_whole_device_is_none() {
             .chain([("gpu", "0"), ("Hostname", "gpu-1")])
             .collect();
         IdentityReader::new(&facts(), &[])
-            .place(&series(&labels))
+            .device(&series(&labels))
             .unwrap()
             .slice
     };
@@ -143,7 +143,7 @@ fn partitions_are_slices_and_a_whole_device_is_none() {
 }
 
 #[test]
-fn a_holder_under_labels_of_its_own_counts_whatever_container_the_target_has() {
+fn holder_labels_count_for_any_target_container() {
     let facts = facts();
     let target = [
         ("namespace", "monitoring"),

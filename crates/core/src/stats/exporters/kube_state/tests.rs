@@ -3,20 +3,20 @@
 use super::*;
 
 #[test]
-fn every_query_is_promql() {
+fn all_queries_parse_as_promql() {
     let mut queries = vec![
         requests(3600),
         node_labels(3600),
         capacity(60),
         holders(86_400),
         quotas(),
-        lives("a.b"),
+        lifetimes("a.b"),
     ];
     queries.extend([
         any_pod(60),
         custom_owners(60),
         owned_by("n", "Job", &["a.b"], 60),
-        first_start(&Pods::named("n", ["a.b-0"]), 60),
+        first_start(&Pods::by_name("n", ["a.b-0"]), 60),
     ]);
     queries.extend([
         owned("a.b", 60),
@@ -25,16 +25,16 @@ fn every_query_is_promql() {
     ]);
     queries.extend(
         [
-            OfStart::Created,
-            OfStart::Placed,
-            OfStart::Requested,
-            OfStart::Place,
-            OfStart::Owner,
+            StartQuery::Created,
+            StartQuery::Placed,
+            StartQuery::Requested,
+            StartQuery::Place,
+            StartQuery::Owner,
         ]
-        .map(|what| starts(what, 604_800)),
+        .map(|fact| starts(fact, 604_800)),
     );
-    use About::*;
-    for what in [
+    use PodQuery::*;
+    for fact in [
         PhasesEver,
         Phases,
         Places,
@@ -46,7 +46,7 @@ fn every_query_is_promql() {
         Deployments,
         Groups,
     ] {
-        queries.push(about(what, &["a.b-0", "c"], "pod", 3600));
+        queries.push(pod_facts(fact, &["a.b-0", "c"], "pod", 3600));
     }
     for query in queries {
         promql_parser::parser::parse(&query).unwrap_or_else(|error| panic!("{query}: {error}"));
@@ -54,7 +54,7 @@ fn every_query_is_promql() {
 }
 
 #[test]
-fn who_was_in_two_phases_has_changed() {
+fn pods_with_two_phases_have_changed() {
     let series = |pod: &str, phase: &str, instance: &str| {
         let labels = [
             ("namespace", "n"),
@@ -72,18 +72,21 @@ fn who_was_in_two_phases_has_changed() {
             points: Vec::new(),
         }
     };
-    let told = [
+    let phases = [
         series("a", "Pending", "x"),
         series("a", "Running", "x"),
         series("b", "Running", "x"),
         series("b", "Running", "y"),
     ];
-    assert_eq!(changed(&told), ["a".to_owned()].into());
+    assert_eq!(changed(&phases), ["a".to_owned()].into());
 }
 
 #[test]
-fn keys_are_written_as_kube_state_metrics_does() {
-    assert_eq!(written("app.kubernetes.io/name"), "app_kubernetes_io_name");
-    assert_eq!(written("costCenter"), "cost_center");
-    assert_eq!(written("team"), "team");
+fn keys_convert_like_kube_state_metrics() {
+    assert_eq!(
+        label_key("app.kubernetes.io/name"),
+        "app_kubernetes_io_name"
+    );
+    assert_eq!(label_key("costCenter"), "cost_center");
+    assert_eq!(label_key("team"), "team");
 }

@@ -33,7 +33,7 @@ fn values(curve: &[Point]) -> Vec<f64> {
 }
 
 #[test]
-fn a_device_is_one_curve_and_garbage_a_gap() {
+fn each_device_has_one_curve_and_garbage_is_a_gap() {
     let answer = [
         series(&util("0", "a"), &[90.0, f64::NAN, 70.0]),
         series(&util("0", "a"), &[90.0]),
@@ -62,7 +62,7 @@ fn a_device_is_one_curve_and_garbage_a_gap() {
 }
 
 #[test]
-fn what_is_said_of_a_pod_after_its_end_is_of_another() {
+fn samples_after_a_pods_end_belong_to_another() {
     let lifetimes = Lifetimes::from([(
         ("ns".to_owned(), "a".to_owned()),
         (Some(60_000), Some(120_000)),
@@ -79,7 +79,7 @@ fn what_is_said_of_a_pod_after_its_end_is_of_another() {
 }
 
 #[test]
-fn what_was_before_can_be_cut_off() {
+fn earlier_points_can_be_cut_off() {
     let history = read(
         &[series(&util("0", "a"), &[1.0, 2.0, 3.0])],
         &ApiFacts::default(),
@@ -92,8 +92,8 @@ fn what_was_before_can_be_cut_off() {
 }
 
 #[test]
-fn unused_devices_are_told_and_unknown_ones_are_not_called_so() {
-    let of = |curves: &[&[f64]]| {
+fn unused_devices_are_reported_but_unknown_ones_are_not() {
+    let message = |curves: &[&[f64]]| {
         let answer: Vec<Series> = curves
             .iter()
             .zip(["0", "1", "2"])
@@ -102,19 +102,19 @@ fn unused_devices_are_told_and_unknown_ones_are_not_called_so() {
         unused(&read(&answer, &ApiFacts::default(), &Lifetimes::new()), 4)
     };
     assert_eq!(
-        of(&[&[0.0, 0.0, 1.0, 0.0]]).as_deref(),
+        message(&[&[0.0, 0.0, 1.0, 0.0]]).as_deref(),
         Some("its GPU was idle in every sample of this time")
     );
     assert_eq!(
-        of(&[&[0.0; 4], &[0.0, 0.0, 60.0, 0.0]]).as_deref(),
+        message(&[&[0.0; 4], &[0.0, 0.0, 60.0, 0.0]]).as_deref(),
         Some("1 of its 2 sampled GPUs was idle in every sample of this time")
     );
-    assert_eq!(of(&[&[0.0]]), None, "one sample of four is too little");
-    assert_eq!(of(&[&[5.0; 4]]), None);
+    assert_eq!(message(&[&[0.0]]), None, "one sample of four is too little");
+    assert_eq!(message(&[&[5.0; 4]]), None);
 }
 
 #[test]
-fn shares_of_memory_are_of_what_programs_can_use() {
+fn memory_share_excludes_reserved_memory() {
     let memory = |name: &'static str, value| {
         series(
             &[("__name__", name), ("gpu", "0"), ("Hostname", "n")],
@@ -130,7 +130,7 @@ fn shares_of_memory_are_of_what_programs_can_use() {
 }
 
 #[test]
-fn partitions_after_the_first_tell_nothing_of_what_they_report_as_zero() {
+fn zeros_of_later_partitions_are_ignored() {
     let series = |partition: &str, name: &str, value: f64| Series {
         labels: [
             ("__name__", name),
@@ -152,16 +152,17 @@ fn partitions_after_the_first_tell_nothing_of_what_they_report_as_zero() {
         series("3", "gpu_used_vram", 2000.0),
     ];
     let history = read(&answer, &ApiFacts::default(), &Lifetimes::new());
-    let of = |number: u32| {
+    let labels = |number: u32| {
         history
             .traces
             .iter()
             .find(|trace| trace.slice == Some(("cpx_nps4".to_owned(), number)))
             .unwrap()
     };
-    assert_eq!(of(0).curve(Quantity::Utilization).len(), 1);
+    assert_eq!(labels(0).curve(Quantity::Utilization).len(), 1);
     assert!(
-        of(3).curve(Quantity::Utilization).is_empty() && of(3).curve(Quantity::Power).is_empty()
+        labels(3).curve(Quantity::Utilization).is_empty()
+            && labels(3).curve(Quantity::Power).is_empty()
     );
-    assert_eq!(of(3).curve(Quantity::MemoryUsed)[0].value, 2000.0);
+    assert_eq!(labels(3).curve(Quantity::MemoryUsed)[0].value, 2000.0);
 }

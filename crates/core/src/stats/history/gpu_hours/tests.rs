@@ -3,7 +3,7 @@
 use super::*;
 
 fn works(devices: &[(f64, f64, f64)]) -> Works {
-    let one = |(index, (utilization, memory, watts)): (usize, &(f64, f64, f64))| {
+    let device = |(index, (utilization, memory, watts)): (usize, &(f64, f64, f64))| {
         let work = DeviceWork {
             sum: utilization * 100.0,
             seconds: 100.0,
@@ -11,7 +11,7 @@ fn works(devices: &[(f64, f64, f64)]) -> Works {
             memory_total: Some(Mebibytes(80_000.0)),
             model: None,
             watts: *watts,
-            watt_looks: 1.0,
+            watt_samples: 1.0,
             shared: false,
         };
         (
@@ -22,16 +22,16 @@ fn works(devices: &[(f64, f64, f64)]) -> Works {
             work,
         )
     };
-    devices.iter().enumerate().map(one).collect()
+    devices.iter().enumerate().map(device).collect()
 }
 
 #[test]
-fn advice_is_given_for_what_is_seen_and_for_nothing_else() {
+fn advice_requires_measurements() {
     let spread = |devices: usize| Spread {
         most: devices as u64,
         pods: 1,
     };
-    let of = |devices: &[(f64, f64, f64)]| {
+    let advised = |devices: &[(f64, f64, f64)]| {
         advice(
             &works(devices),
             spread(devices.len()),
@@ -39,9 +39,12 @@ fn advice_is_given_for_what_is_seen_and_for_nothing_else() {
             None,
         )
     };
-    assert_eq!(of(&[(90.0, 60_000.0, 350.0), (88.0, 60_000.0, 350.0)]), []);
     assert_eq!(
-        of(&[(90.0, 60_000.0, 350.0), (1.0, 500.0, 60.0)]),
+        advised(&[(90.0, 60_000.0, 350.0), (88.0, 60_000.0, 350.0)]),
+        []
+    );
+    assert_eq!(
+        advised(&[(90.0, 60_000.0, 350.0), (1.0, 500.0, 60.0)]),
         [Advice::FewerGpus {
             idle: 1,
             all: 2,
@@ -49,12 +52,12 @@ fn advice_is_given_for_what_is_seen_and_for_nothing_else() {
         }]
     );
     assert_eq!(
-        of(&[(12.0, 6000.0, 100.0)]),
+        advised(&[(12.0, 6000.0, 100.0)]),
         [Advice::Slice {
             memory_peak: Mebibytes(6000.0)
         }]
     );
-    let straggling = of(&[
+    let straggling = advised(&[
         (95.0, 1.0, 350.0),
         (94.0, 1.0, 350.0),
         (40.0, 1.0, 200.0),
@@ -69,10 +72,10 @@ fn advice_is_given_for_what_is_seen_and_for_nothing_else() {
         }]
     );
     // Ranks that wait for a working one spin at full utilization.
-    let slow = of(&[(100.0, 1.0, 350.0), (100.0, 1.0, 350.0), (95.0, 1.0, 355.0)]);
+    let slow = advised(&[(100.0, 1.0, 350.0), (100.0, 1.0, 350.0), (95.0, 1.0, 355.0)]);
     assert_eq!(slow, [], "a lower utilization is not a fault");
     assert_eq!(
-        of(&[(100.0, 60_000.0, 90.0)]),
+        advised(&[(100.0, 60_000.0, 90.0)]),
         [Advice::Stuck {
             devices: 1,
             power: Watts(90.0)

@@ -8,7 +8,7 @@ const SLOT: i64 = 60_000;
 /// Builds a pod with `gpus` GPUs. Each letter is a slot: `w` waits, `s` starts, `r` runs, `.` does
 /// not exist.
 fn pod(job: &str, kind: &str, gpus: u64, slots: &str, phase: &str) -> Allocation {
-    let of = |letters: &str| {
+    let slots_in = |letters: &str| {
         slots
             .chars()
             .map(|slot| letters.contains(slot))
@@ -24,23 +24,23 @@ fn pod(job: &str, kind: &str, gpus: u64, slots: &str, phase: &str) -> Allocation
         },
         gpus: GpuCount(gpus),
         part: None,
-        requested: of("wsr"),
-        held: of("sr"),
-        running: of("r"),
+        requested: slots_in("wsr"),
+        held: slots_in("sr"),
+        running: slots_in("r"),
         phase: Some((slots.len() - 1, phase.into())),
         labels: None,
         annotations: None,
     }
 }
 
-fn hour(number: i64, tenures: Vec<Allocation>) -> AllocationHistory {
-    let slots = tenures[0].requested.len();
+fn hour(number: i64, allocations: Vec<Allocation>) -> AllocationHistory {
+    let slots = allocations[0].requested.len();
     let begin = number * slots as i64 * SLOT;
-    AllocationHistory::made(begin, SLOT, tenures)
+    AllocationHistory::from_allocations(begin, SLOT, allocations)
 }
 
 #[test]
-fn time_is_waiting_starting_running_or_lost() {
+fn time_splits_into_waiting_starting_running_and_lost() {
     let mut times = JobTimes::new(240.0);
     let group = |_: &Allocation| Some(vec![Some("ml".to_owned())]);
     // Ten minutes: it waits for two, pulls its image for one, runs for three, is absent for one,
@@ -84,12 +84,12 @@ fn time_is_waiting_starting_running_or_lost() {
     near(sum.running, 4.0 * hours(3.0 + 3.0 + 2.0) + 2.0 * hours(2.0));
     // Half of the checkpoint interval of four minutes.
     near(sum.lost, 4.0 * hours(2.0));
-    let kept = 4.0 * 6.0 + 2.0 * 2.0;
+    let productive = 4.0 * 6.0 + 2.0 * 2.0;
     near(
         sum.effective_ratio().unwrap(),
-        kept / (4.0 * 12.0 + 2.0 * 11.0),
+        productive / (4.0 * 12.0 + 2.0 * 11.0),
     );
-    near(sum.goodput().unwrap(), kept / (4.0 * 9.0 + 2.0 * 3.0));
+    near(sum.goodput().unwrap(), productive / (4.0 * 9.0 + 2.0 * 3.0));
     // The first job was already waiting at the start, so its wait is unknown.
     assert_eq!(
         (sum.waits.clone(), sum.wait(0.5)),
@@ -98,7 +98,7 @@ fn time_is_waiting_starting_running_or_lost() {
 }
 
 #[test]
-fn another_run_after_a_good_end_is_no_interruption() {
+fn rerun_after_success_is_not_an_interruption() {
     let mut times = JobTimes::new(0.0);
     let run = |name: &str, slots: &str| Allocation {
         pod: ("ml".into(), name.into()),
@@ -125,7 +125,7 @@ fn another_run_after_a_good_end_is_no_interruption() {
 }
 
 #[test]
-fn time_in_which_nobody_looked_interrupts_nothing() {
+fn unobserved_time_is_not_an_interruption() {
     let mut times = JobTimes::new(0.0);
     let mut ledger = hour(0, vec![pod("train", "Job", 1, "rrr...rrrr", "Running")]);
     (3..6).for_each(|slot| ledger.observed[slot] = false);
@@ -139,7 +139,7 @@ fn time_in_which_nobody_looked_interrupts_nothing() {
 }
 
 #[test]
-fn parts_of_waits_are_waits() {
+fn wait_percentiles_are_waits_of_jobs() {
     let sum = JobSum {
         waits: vec![1.0, 2.0, 3.0, 4.0],
         ..JobSum::default()

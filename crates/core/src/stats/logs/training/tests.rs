@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn every_trainer_has_lines_that_are_understood() {
+fn metric_lines_of_all_trainers_parse() {
     use Measure::{
         Accuracy, Iteration, LearningRate, Loss, SamplesPerSecond, Tflops, TokensPerSecond,
     };
@@ -91,16 +91,16 @@ fn every_trainer_has_lines_that_are_understood() {
         ),
     ];
     for (name, line, expected) in cases {
-        let mut found = read(line);
-        found.sort_by_key(|(measure, _)| *measure);
+        let mut values = read(line);
+        values.sort_by_key(|(measure, _)| *measure);
         let mut expected = expected.to_vec();
         expected.sort_by_key(|(measure, _)| *measure);
-        assert_eq!(found, expected, "{name}: {line}");
+        assert_eq!(values, expected, "{name}: {line}");
     }
 }
 
 #[test]
-fn unknown_lines_are_no_guess() {
+fn unknown_lines_are_ignored() {
     for line in [
         "loss of connection at step 4",
         "tokens/s 100",
@@ -120,26 +120,26 @@ fn unknown_lines_are_no_guess() {
 }
 
 #[test]
-fn a_metric_is_known_by_the_end_of_its_name() {
+fn metrics_are_recognized_by_suffix() {
     assert_eq!(
         exposed("train_samples_per_second"),
         Some(Measure::SamplesPerSecond)
     );
     assert_eq!(exposed("megatron:loss"), Some(Measure::Loss));
     assert_eq!(exposed("TFLOPS"), Some(Measure::Tflops));
-    for other in [
+    for name in [
         "eval_loss",
         "packet_loss_total",
         "glossy",
         "loss_scale",
         "iteration_count",
     ] {
-        assert_eq!(exposed(other), None, "{other}");
+        assert_eq!(exposed(name), None, "{name}");
     }
 }
 
 #[test]
-fn the_newest_throughput_counts() {
+fn newest_throughput_wins() {
     let lines = [
         "step 1 loss=2 tokens/s=100",
         "step 2 loss=2 tokens/s=245",

@@ -55,7 +55,7 @@ fn device(index: u32, load: Load, random: &mut Random) -> Trace {
         (Quantity::Clock, curve(load.clock, 15.0)),
         (Quantity::TensorActive, curve(load.tensor, 4.0)),
     ]);
-    Trace::made(
+    Trace::from_curves(
         &format!("n-{}", index / 8),
         index % 8,
         "NVIDIA H100 80GB HBM3",
@@ -66,7 +66,7 @@ fn device(index: u32, load: Load, random: &mut Random) -> Trace {
 /// One bad device of 64, with noise on all. Measures how often it is found, and how often a healthy
 /// one is reported.
 #[test]
-fn the_bad_one_of_64_is_found() {
+fn deviating_device_among_64_is_found() {
     let mut random = Random(0x5eed_0020);
     let (mut right, mut wrong, mut bad_ones) = (0, 0, 0);
     for trial in 0..200 {
@@ -98,15 +98,15 @@ fn the_bad_one_of_64_is_found() {
                 device(u32::try_from(index).unwrap(), load, &mut random)
             })
             .collect();
-        let found: Vec<usize> = compare(&traces, END)
+        let deviating: Vec<usize> = compare(&traces, END)
             .deviations
             .iter()
-            .map(|one| one.device)
+            .map(|deviation| deviation.device)
             .collect();
         // Every fifth job is healthy.
         bad_ones += usize::from(kind != 4);
-        right += usize::from(kind != 4 && found.contains(&bad));
-        wrong += found
+        right += usize::from(kind != 4 && deviating.contains(&bad));
+        wrong += deviating
             .iter()
             .filter(|device| kind == 4 || **device != bad)
             .count();
@@ -122,7 +122,7 @@ fn the_bad_one_of_64_is_found() {
 }
 
 #[test]
-fn who_waits_spins_and_who_is_waited_for_does_not() {
+fn waiting_ranks_spin_and_the_blocking_rank_does_not() {
     let mut random = Random(7);
     let waits = Load {
         utilization: 100.0,
@@ -130,14 +130,14 @@ fn who_waits_spins_and_who_is_waited_for_does_not() {
         clock: 1980.0,
         tensor: 0.0,
     };
-    let gone = Load {
+    let idle = Load {
         utilization: 0.0,
         watts: 70.0,
         clock: 345.0,
         tensor: 0.0,
     };
     let traces: Vec<Trace> = (0..64)
-        .map(|index| device(index, if index == 37 { gone } else { waits }, &mut random))
+        .map(|index| device(index, if index == 37 { idle } else { waits }, &mut random))
         .collect();
     let report = compare(&traces, END);
     assert_eq!(
@@ -172,7 +172,7 @@ fn who_waits_spins_and_who_is_waited_for_does_not() {
 }
 
 #[test]
-fn a_node_that_falls_silent_is_named_and_a_quiet_store_is_not() {
+fn silent_nodes_differ_from_a_silent_store() {
     let mut random = Random(9);
     let mut traces: Vec<Trace> = (0..16)
         .map(|index| device(index, BUSY, &mut random))
@@ -189,7 +189,7 @@ fn a_node_that_falls_silent_is_named_and_a_quiet_store_is_not() {
 }
 
 #[test]
-fn the_reason_of_most_samples_counts() {
+fn most_frequent_throttle_reason_wins() {
     let points = |bits: &[f64]| {
         bits.iter()
             .zip(1..)
@@ -197,7 +197,7 @@ fn the_reason_of_most_samples_counts() {
             .collect::<Vec<_>>()
     };
     let trace = |bits: &[f64]| {
-        Trace::made(
+        Trace::from_curves(
             "n",
             0,
             "x",

@@ -55,14 +55,15 @@ fn history(pod: &str, index: u32, times: impl Iterator<Item = i64>) -> History {
 }
 
 #[test]
-fn a_window_is_covered_without_a_gap_of_more_than_two_steps() {
+fn window_is_covered_without_long_gaps() {
     let covers = |times: &[i64]| RULES.covers(&history("p", 0, times.iter().copied()).traces[0]);
-    let all: Vec<i64> = (0..=600).step_by(30).collect();
-    assert!(covers(&all));
+    let every_30_seconds: Vec<i64> = (0..=600).step_by(30).collect();
+    assert!(covers(&every_30_seconds));
     let without = |gap: std::ops::Range<i64>| {
-        all.iter()
+        every_30_seconds
+            .iter()
             .copied()
-            .filter(|at| !gap.contains(at))
+            .filter(|time| !gap.contains(time))
             .collect::<Vec<_>>()
     };
     assert!(covers(&without(300..330)), "one sample");
@@ -73,7 +74,7 @@ fn a_window_is_covered_without_a_gap_of_more_than_two_steps() {
 }
 
 #[test]
-fn held_devices_that_measure_nothing_are_there_and_unknown() {
+fn held_devices_without_samples_are_listed_as_unknown() {
     let holder = |pod: &str, gpus| Holder {
         namespace: "t".into(),
         pod: pod.into(),
@@ -105,13 +106,19 @@ fn held_devices_that_measure_nothing_are_there_and_unknown() {
         ..Reading::default()
     };
     let readings = Readings::new(vec![reading], 1, 0, 0);
-    let found = lost(&host, &readings, &history("p", 5, 0..3));
-    let told: Vec<_> = found
+    let lost_readings = lost(&host, &readings, &history("p", 5, 0..3));
+    let rows: Vec<_> = lost_readings
         .iter()
-        .map(|(one, measured)| (one.holders[0].1.as_str(), one.index, *measured))
+        .map(|(lost_reading, measured)| {
+            (
+                lost_reading.holders[0].1.as_str(),
+                lost_reading.index,
+                *measured,
+            )
+        })
         .collect();
-    assert_eq!(told, [("p", 5, true), ("q", 0, false)]);
-    assert_eq!(found[0].0.uuid.as_deref(), Some("GPU-x"));
+    assert_eq!(rows, [("p", 5, true), ("q", 0, false)]);
+    assert_eq!(lost_readings[0].0.uuid.as_deref(), Some("GPU-x"));
     // All held devices are measured, even though no series names their holder.
     host.holders = vec![holder("q", GpuCount(1))];
     assert!(lost(&host, &readings, &History::default()).is_empty());

@@ -7,7 +7,7 @@ use super::{Right, RightScope, Task};
 /// The kind of user that a role is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
-pub enum Person {
+pub enum UserRole {
     /// Reads every view.
     Viewer,
     /// A viewer who also submits, watches and deletes jobs in one namespace.
@@ -62,7 +62,7 @@ const VIEWS: [&str; 15] = [
     "logs", "events", "get", "describe",
 ];
 
-impl Person {
+impl UserRole {
     /// The value of `--emit-role`.
     pub fn word(self) -> &'static str {
         self.into()
@@ -97,7 +97,7 @@ impl Person {
     /// namespace. No role may read the logs of all namespaces.
     pub fn rights<'t>(self, tasks: impl Iterator<Item = &'t Task>) -> BTreeSet<Right> {
         let is_read = |right: &Right| matches!(right.verb, "get" | "list" | "watch");
-        let fits = |right: &Right| match (self, right.place) {
+        let fits = |right: &Right| match (self, right.scope) {
             (_, RightScope::Cluster) if right.resource == "pods/log" => false,
             (Self::Operator, _) | (_, RightScope::Namespace) => true,
             _ => is_read(right),

@@ -8,7 +8,7 @@ use gpuctl_core::model::facts::gpu::is_type_label;
 use gpuctl_manifest::render::PodRules;
 
 /// True for a cause that only the scheduler can evaluate.
-pub(super) fn is_beyond(word: &str) -> bool {
+pub(super) fn needs_scheduler(word: &str) -> bool {
     matches!(
         word,
         "volume-topology"
@@ -23,41 +23,41 @@ pub(super) fn is_beyond(word: &str) -> bool {
 }
 
 /// Derives causes from the parts of the scheduler's message.
-pub(super) fn by_words(
+pub(super) fn causes_from_message(
     facts: &Facts<'_>,
     pending: &PendingPod,
-    said: &[SchedulerReason],
+    reasons: &[SchedulerReason],
 ) -> Vec<Cause> {
     // Nodes without the requested labels were excluded on purpose, so they are a cause only if no
     // node remains.
-    let mut parts: Vec<&SchedulerReason> = said.iter().collect();
-    parts.sort_by_key(|one| (rank(one.word), std::cmp::Reverse(one.nodes)));
-    let only_labels = parts.iter().all(|one| {
+    let mut parts: Vec<&SchedulerReason> = reasons.iter().collect();
+    parts.sort_by_key(|reason| (rank(reason.word), std::cmp::Reverse(reason.nodes)));
+    let only_labels = parts.iter().all(|reason| {
         matches!(
-            one.word,
+            reason.word,
             "node-selector" | "taint" | "cordoned" | "node-faulty"
         )
-    }) && parts.iter().any(|one| one.word == "node-selector");
+    }) && parts.iter().any(|reason| reason.word == "node-selector");
     parts
         .into_iter()
-        .filter(|one| only_labels || one.word != "node-selector")
-        .map(|one| {
-            let asks_type = one.word == "node-selector"
+        .filter(|reason| only_labels || reason.word != "node-selector")
+        .map(|reason| {
+            let asks_type = reason.word == "node-selector"
                 && only_labels
                 && asks_type_alone(&pending.rules)
                 && facts.job.gpu_type.is_some();
             let word = if asks_type {
                 "gpu-type-absent"
             } else {
-                one.word
+                reason.word
             };
             // The message does not show whether the nodes with the labels are the ones with the
             // taint, so all parts get the same weight.
             let weight = if only_labels { 1.0 } else { 0.0 };
             Cause {
-                nodes: one.nodes,
+                nodes: reason.nodes,
                 weight,
-                ..of_words(pending, word, &one.text)
+                ..reason_cause(pending, word, &reason.text)
             }
         })
         .collect()
@@ -75,7 +75,7 @@ fn rank(word: &str) -> u8 {
     match word {
         "claim-missing" | "claim-pending" => 0,
         word if word.starts_with("insufficient") => 1,
-        word if is_beyond(word) => 2,
+        word if needs_scheduler(word) => 2,
         "cordoned" | "node-faulty" => 3,
         "taint" => 4,
         _ => 5,
@@ -83,10 +83,10 @@ fn rank(word: &str) -> u8 {
 }
 
 /// Makes a cause that quotes the scheduler.
-pub(super) fn of_words(pending: &PendingPod, word: &'static str, text: &str) -> Cause {
-    let told = match word {
+pub(super) fn reason_cause(pending: &PendingPod, word: &'static str, text: &str) -> Cause {
+    let evidence = match word {
         "gpu-type-absent" => "no node has GPUs of the type".to_owned(),
         _ => format!("the scheduler reports for {}: {text}", pending.name),
     };
-    Cause::new(word, told, "scheduler")
+    Cause::new(word, evidence, "scheduler")
 }

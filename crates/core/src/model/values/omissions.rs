@@ -14,7 +14,7 @@ const SHOWN: usize = 3;
 
 /// Why gpuctl omits an object or value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LeftOut {
+pub enum Omission {
     /// The object cannot be decoded.
     Unreadable,
     /// The pod requests more devices than any node can have.
@@ -27,12 +27,12 @@ pub enum LeftOut {
 
 #[derive(Default)]
 struct Collected {
-    pending: BTreeSet<(LeftOut, String)>,
-    told: BTreeSet<(LeftOut, String)>,
+    pending: BTreeSet<(Omission, String)>,
+    reported: BTreeSet<(Omission, String)>,
     /// Counts of further omissions, whose names did not fit into the collection. Each reason is
     /// reported once, because repetitions cannot be recognized.
-    unnamed: BTreeMap<LeftOut, usize>,
-    told_unnamed: BTreeSet<LeftOut>,
+    unnamed: BTreeMap<Omission, usize>,
+    reported_unnamed: BTreeSet<Omission>,
 }
 
 thread_local! {
@@ -40,15 +40,15 @@ thread_local! {
 }
 
 /// Records that `name` is omitted. A repeated name counts once.
-pub fn note(why: LeftOut, name: impl Into<String>) {
+pub fn note(why: Omission, name: impl Into<String>) {
     COLLECTED.with_borrow_mut(|collected| {
-        let one = (why, name.into());
-        if collected.told.contains(&one) || collected.pending.contains(&one) {
+        let omission = (why, name.into());
+        if collected.reported.contains(&omission) || collected.pending.contains(&omission) {
             return;
         }
-        if collected.pending.len() + collected.told.len() < MOST {
-            collected.pending.insert(one);
-        } else if !collected.told_unnamed.contains(&why) {
+        if collected.pending.len() + collected.reported.len() < MOST {
+            collected.pending.insert(omission);
+        } else if !collected.reported_unnamed.contains(&why) {
             *collected.unnamed.entry(why).or_default() += 1;
         }
     });
@@ -61,11 +61,11 @@ pub fn messages() -> Vec<String> {
             std::mem::take(&mut collected.pending),
             std::mem::take(&mut collected.unnamed),
         );
-        collected.told.extend(pending.iter().cloned());
-        collected.told_unnamed.extend(unnamed.keys());
+        collected.reported.extend(pending.iter().cloned());
+        collected.reported_unnamed.extend(unnamed.keys());
         (pending, unnamed)
     });
-    let reasons: BTreeSet<LeftOut> = pending
+    let reasons: BTreeSet<Omission> = pending
         .iter()
         .map(|(why, _)| why)
         .chain(unnamed.keys())
@@ -83,10 +83,10 @@ pub fn messages() -> Vec<String> {
         .collect()
 }
 
-fn message(why: LeftOut, all: &BTreeSet<(LeftOut, String)>, unnamed: usize) -> String {
-    let names: Vec<&str> = all
+fn message(why: Omission, named: &BTreeSet<(Omission, String)>, unnamed: usize) -> String {
+    let names: Vec<&str> = named
         .iter()
-        .filter(|(own, _)| *own == why)
+        .filter(|(kind, _)| *kind == why)
         .map(|(_, name)| name.as_str())
         .collect();
     let count = names.len() + unnamed;
@@ -98,25 +98,25 @@ fn message(why: LeftOut, all: &BTreeSet<(LeftOut, String)>, unnamed: usize) -> S
     };
     let plural = if count == 1 { "" } else { "s" };
     match why {
-        LeftOut::Unreadable => {
+        Omission::Unreadable => {
             format!(
                 "{count} object{plural} cannot be read and {} skipped, so counts may be incomplete: {list}",
                 are(count)
             )
         }
-        LeftOut::AbsurdRequest => {
+        Omission::AbsurdRequest => {
             format!(
                 "{count} impossible request{plural} for devices {} not counted: {list}",
                 are(count)
             )
         }
-        LeftOut::AbsurdAmount => {
+        Omission::AbsurdAmount => {
             format!(
                 "{count} impossible amount{plural} of devices {} not counted: {list}",
                 are(count)
             )
         }
-        LeftOut::UnreadOwner => {
+        Omission::UnreadOwner => {
             format!(
                 "{count} owner{plural} of pods did not answer in time; pods are shown under the last known owner: {list}"
             )
@@ -133,11 +133,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_name_is_told_once() {
+    fn each_name_is_reported_once() {
         for name in ["pod a/x", "pod a/x", "pod a/y"] {
-            note(LeftOut::Unreadable, name);
+            note(Omission::Unreadable, name);
         }
-        (0..5).for_each(|index| note(LeftOut::AbsurdRequest, format!("a/p{index}")));
+        (0..5).for_each(|index| note(Omission::AbsurdRequest, format!("a/p{index}")));
         assert_eq!(
             messages(),
             [
@@ -145,11 +145,11 @@ mod tests {
                 "5 impossible requests for devices are not counted: a/p0, a/p1, a/p2 and 2 more",
             ]
         );
-        note(LeftOut::Unreadable, "pod a/x");
+        note(Omission::Unreadable, "pod a/x");
         assert!(messages().is_empty());
-        (0..5000).for_each(|index| note(LeftOut::UnreadOwner, format!("{index}")));
+        (0..5000).for_each(|index| note(Omission::UnreadOwner, format!("{index}")));
         assert!(messages()[0].starts_with("5000 owners of pods did not answer in time"));
-        (0..5).for_each(|index| note(LeftOut::AbsurdAmount, format!("n{index}")));
+        (0..5).for_each(|index| note(Omission::AbsurdAmount, format!("n{index}")));
         assert_eq!(
             messages(),
             ["5 impossible amounts of devices are not counted: 5 without names"]
