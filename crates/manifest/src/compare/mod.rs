@@ -11,76 +11,78 @@ pub use masks::Masks;
 const LONGEST: usize = 60;
 
 /// Lists the fields that differ, such as `spec.replicas: 1 → 2`.
-pub fn changes(live: &Value, wanted: &Value, masks: &Masks) -> Vec<String> {
-    let mut found = Vec::new();
+pub fn changes(live: &Value, desired: &Value, masks: &Masks) -> Vec<String> {
+    let mut changes = Vec::new();
     compare(
         "",
         Some(&masks.live(live)),
-        Some(&masks.wanted(wanted)),
+        Some(&masks.wanted(desired)),
         false,
-        &mut found,
+        &mut changes,
     );
-    found
+    changes
 }
 
 /// Like `changes`, but ignores fields that `wanted` does not set.
-pub fn changes_asked_for(live: &Value, wanted: &Value, masks: &Masks) -> Vec<String> {
-    let mut found = Vec::new();
+pub fn changes_asked_for(live: &Value, desired: &Value, masks: &Masks) -> Vec<String> {
+    let mut changes = Vec::new();
     compare(
         "",
         Some(&masks.live(live)),
-        Some(&masks.wanted(wanted)),
+        Some(&masks.wanted(desired)),
         true,
-        &mut found,
+        &mut changes,
     );
-    found
+    changes
 }
 
 fn compare(
     path: &str,
     live: Option<&Value>,
-    wanted: Option<&Value>,
+    desired: Option<&Value>,
     asked_only: bool,
-    found: &mut Vec<String>,
+    changes: &mut Vec<String>,
 ) {
-    let below = |key: &str| {
+    let child_path = |key: &str| {
         if path.is_empty() {
             key.to_owned()
         } else {
             format!("{path}.{key}")
         }
     };
-    match (live, wanted) {
-        (live, wanted) if live == wanted => {}
+    match (live, desired) {
+        (live, desired) if live == desired => {}
         (Some(_), None) if asked_only => {}
-        (Some(Value::Object(live)), Some(Value::Object(wanted))) => {
-            for key in keys(live, wanted) {
+        (Some(Value::Object(live)), Some(Value::Object(desired))) => {
+            for key in keys(live, desired) {
                 compare(
-                    &below(key),
+                    &child_path(key),
                     live.get(key),
-                    wanted.get(key),
+                    desired.get(key),
                     asked_only,
-                    found,
+                    changes,
                 );
             }
         }
-        (Some(Value::Array(live)), Some(Value::Array(wanted))) if named(live) && named(wanted) => {
-            let (live, wanted) = (by_name(live), by_name(wanted));
-            for key in keys(&live, &wanted) {
+        (Some(Value::Array(live)), Some(Value::Array(desired)))
+            if named(live) && named(desired) =>
+        {
+            let (live, desired) = (by_name(live), by_name(desired));
+            for key in keys(&live, &desired) {
                 compare(
-                    &below(key),
+                    &child_path(key),
                     live.get(key),
-                    wanted.get(key),
+                    desired.get(key),
                     asked_only,
-                    found,
+                    changes,
                 );
             }
         }
         // The stored manifest is too long for a line.
         (Some(_), Some(_)) if path.ends_with("annotations.gpuctl/source") => {
-            found.extend((!asked_only).then(|| "the stored manifest".to_owned()));
+            changes.extend((!asked_only).then(|| "the stored manifest".to_owned()));
         }
-        (live, wanted) => found.push(format!("{path}: {} → {}", short(live), short(wanted))),
+        (live, desired) => changes.push(format!("{path}: {} → {}", short(live), short(desired))),
     }
 }
 

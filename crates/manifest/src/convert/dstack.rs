@@ -35,19 +35,19 @@ pub(super) fn convert(object: &Value, image: Option<&str>) -> Result<Converted, 
     );
     let name = object["name"].as_str().unwrap_or("dstack-run").to_owned();
     job.put("name", Some(name.clone().into()));
-    let mut top = SourceFields::new(kind, object, &mut lost);
-    top.take("type");
-    top.take("name");
-    let own = top.take("image").as_str().map(ToOwned::to_owned);
-    let (commands, variables) = (top.take("commands"), top.take("env"));
-    let (asked, nodes) = (
-        top.take("resources"),
-        top.take("nodes").as_u64().unwrap_or(1),
+    let mut fields = SourceFields::new(kind, object, &mut lost);
+    fields.take("type");
+    fields.take("name");
+    let own_image = fields.take("image").as_str().map(ToOwned::to_owned);
+    let (commands, variables) = (fields.take("commands"), fields.take("env"));
+    let (requested, nodes) = (
+        fields.take("resources"),
+        fields.take("nodes").as_u64().unwrap_or(1),
     );
     if kind == "service" {
-        put_service(&mut top, &mut service);
+        put_service(&mut fields, &mut service);
     } else {
-        job.put("max_runtime", top.take("max_duration"));
+        job.put("max_runtime", fields.take("max_duration"));
     }
     for key in [
         "python",
@@ -60,11 +60,11 @@ pub(super) fn convert(object: &Value, image: Option<&str>) -> Result<Converted, 
         "idle_duration",
         "creation_policy",
     ] {
-        top.take(key);
+        fields.take(key);
     }
-    top.finish();
-    put_resources(kind, &asked, nodes, &mut resources, &mut lost);
-    let Some(image) = image.map(ToOwned::to_owned).or(own) else {
+    fields.finish();
+    put_resources(kind, &requested, nodes, &mut resources, &mut lost);
+    let Some(image) = image.map(ToOwned::to_owned).or(own_image) else {
         return Err(ConvertError::new(
             "the configuration names no image",
             "name one with `--image IMAGE`",
@@ -117,17 +117,17 @@ fn kind_that_runs(object: &Value) -> Result<&str, ConvertError> {
 }
 
 /// Reads the port and the replicas of a service.
-fn put_service(top: &mut SourceFields<'_>, service: &mut FieldMap) {
+fn put_service(fields: &mut SourceFields<'_>, service: &mut FieldMap) {
     // `port: 8000`, or `80:8000` with a different outer port.
-    let port = top.take("port");
+    let port = fields.take("port");
     let port = port
         .as_u64()
         .or_else(|| port.as_str()?.rsplit(':').next()?.parse().ok());
     service.put("port", port.map(Value::from));
-    let replicas = top.take("replicas");
+    let replicas = fields.take("replicas");
     service.put("replicas", replicas.as_u64().map(Value::from));
     if replicas.as_u64().is_none() && !replicas.is_null() {
-        top.lose("replicas: set the range with `autoscaling:`");
+        fields.lose("replicas: set the range with `autoscaling:`");
     }
 }
 
@@ -152,23 +152,23 @@ fn script_of(commands: &Value, name: &str) -> Script {
 /// Reads the resources of each node.
 fn put_resources(
     kind: &str,
-    asked: &Value,
+    requested: &Value,
     nodes: u64,
     resources: &mut FieldMap,
     lost: &mut Vec<String>,
 ) {
-    let mut of = SourceFields::new(&format!("{kind}.resources"), asked, lost);
+    let mut fields = SourceFields::new(&format!("{kind}.resources"), requested, lost);
     let (gpu, cpu, memory, shm) = (
-        of.take("gpu"),
-        of.take("cpu"),
-        of.take("memory"),
-        of.take("shm_size"),
+        fields.take("gpu"),
+        fields.take("cpu"),
+        fields.take("memory"),
+        fields.take("shm_size"),
     );
-    of.take("disk");
-    of.finish();
+    fields.take("disk");
+    fields.finish();
     gpus(&gpu, resources, lost);
     // `8..` and `8..16` request at least 8.
-    let least = |value: &Value| {
+    let minimum = |value: &Value| {
         let text = value
             .as_str()
             .map_or_else(|| value.to_string(), ToOwned::to_owned);
@@ -178,8 +178,8 @@ fn put_resources(
             .trim()
             .to_owned()
     };
-    resources.put("cpu", least(&cpu).parse::<u64>().ok().map(Value::from));
-    let memory = least(&memory).to_ascii_uppercase();
+    resources.put("cpu", minimum(&cpu).parse::<u64>().ok().map(Value::from));
+    let memory = minimum(&memory).to_ascii_uppercase();
     resources.put(
         "memory",
         memory

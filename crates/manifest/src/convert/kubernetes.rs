@@ -15,19 +15,19 @@ const TAKEN: &str =
 
 /// Converts every workload among the objects. Deployments take their port from a Service.
 pub(super) fn convert(objects: &[Value]) -> Result<Vec<Converted>, ConvertError> {
-    let mut found = Vec::new();
+    let mut jobs = Vec::new();
     let mut used = Vec::new();
     for object in objects {
         let kind = object["kind"].as_str().unwrap_or_default();
         match kind {
-            "Job" => found.push(job(object)?),
-            "PyTorchJob" => found.push(pytorch_job(object)?),
-            "JobSet" => found.push(job_set(object)?),
-            "MPIJob" => found.push(mpi_job(object)?),
+            "Job" => jobs.push(job(object)?),
+            "PyTorchJob" => jobs.push(pytorch_job(object)?),
+            "JobSet" => jobs.push(job_set(object)?),
+            "MPIJob" => jobs.push(mpi_job(object)?),
             "Deployment" => {
                 let service = service_of(object, objects);
                 used.extend(service.map(|service| service["metadata"]["name"].clone()));
-                found.push(deployment(object, service)?);
+                jobs.push(deployment(object, service)?);
             }
             "Service" => {}
             "" => return Err(ConvertError::new("it has no `kind`", TAKEN)),
@@ -40,7 +40,7 @@ pub(super) fn convert(objects: &[Value]) -> Result<Vec<Converted>, ConvertError>
             }
         }
     }
-    let Some(first) = found.first_mut() else {
+    let Some(first) = jobs.first_mut() else {
         return Err(ConvertError::new("it contains no workload", TAKEN));
     };
     for service in objects
@@ -52,7 +52,7 @@ pub(super) fn convert(objects: &[Value]) -> Result<Vec<Converted>, ConvertError>
             service["metadata"]["name"].as_str().unwrap_or("?")
         ));
     }
-    Ok(found)
+    Ok(jobs)
 }
 
 /// The target port of a Service, with a port name resolved to its number.
@@ -160,13 +160,13 @@ fn deployment(object: &Value, service: Option<&Value>) -> Result<Converted, Conv
         .map(|service| target(service, &pod.ports))
         .filter(|port| !port.is_null())
         .unwrap_or(first);
-    let taken = listens.clone();
+    let used_port = listens.clone();
     put_ports(&mut block, listens, service, object)?;
-    let others = pod
+    let other_ports = pod
         .ports
         .iter()
-        .filter(|port| port["containerPort"] != taken);
-    lost.extend(others.map(|port| {
+        .filter(|port| port["containerPort"] != used_port);
+    lost.extend(other_ports.map(|port| {
         format!(
             "spec.template.spec.containers[0].ports[{}]",
             port["containerPort"]
@@ -275,11 +275,11 @@ fn put_run_policy(job: &mut FieldMap, policy: &Value, lost: &mut Vec<String>) {
 
 /// Whether the pods of both roles run the same program.
 fn are_alike(master: &Value, worker: &Value) -> bool {
-    let same = |key: &str| {
+    let is_same = |key: &str| {
         master["template"]["spec"]["containers"][0][key]
             == worker["template"]["spec"]["containers"][0][key]
     };
-    let [one, other] = [master, worker].map(|role| {
+    let [master_spec, worker_spec] = [master, worker].map(|role| {
         let mut spec = role["template"]["spec"].clone();
         spec.as_object_mut().map(|spec| spec.remove("containers"));
         spec
@@ -293,8 +293,8 @@ fn are_alike(master: &Value, worker: &Value) -> bool {
         "volumeMounts",
     ]
     .iter()
-    .all(|key| same(key))
-        && one == other
+    .all(|key| is_same(key))
+        && master_spec == worker_spec
 }
 
 fn pytorch_job(object: &Value) -> Result<Converted, ConvertError> {

@@ -68,10 +68,10 @@ pub fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>, Conver
         .collect();
     if let [object] = objects.as_slice() {
         if skypilot::is_task(object) {
-            return skypilot::convert(object, image).map(|one| vec![one]);
+            return skypilot::convert(object, image).map(|job| vec![job]);
         }
         if dstack::is_configuration(object) {
-            return dstack::convert(object, image).map(|one| vec![one]);
+            return dstack::convert(object, image).map(|job| vec![job]);
         }
         if refused::is_compose(object) {
             return Err(refused::compose(object));
@@ -143,19 +143,19 @@ impl<'v> SourceFields<'v> {
     }
 
     /// Records a value without an equivalent.
-    fn lose(&mut self, what: &str) {
-        self.lost.push(format!("{}.{what}", self.path));
+    fn lose(&mut self, field: &str) {
+        self.lost.push(format!("{}.{field}", self.path));
     }
 
     /// Records every non-empty field that has not been taken.
     fn finish(self) {
-        let says = |value: &Value| {
+        let has_value = |value: &Value| {
             !matches!(value, Value::Null) && *value != json!({}) && *value != json!([])
         };
         self.lost.extend(
             self.map
                 .iter()
-                .filter(|(_, value)| says(value))
+                .filter(|(_, value)| has_value(value))
                 .map(|(key, _)| format!("{}.{key}", self.path)),
         );
     }

@@ -75,7 +75,7 @@ pub(super) fn read(spec: &Value, path: &str, lost: &mut Vec<String>) -> PodField
     overlay.put("nodeSelector", Value::Object(rest));
     if spec["initContainers"]
         .as_array()
-        .is_some_and(|first| first.iter().any(|one| one["volumeMounts"].is_array()))
+        .is_some_and(|first| first.iter().any(|member| member["volumeMounts"].is_array()))
     {
         source.lose("initContainers: the volumes that they mount have different names here; correct them in `pod:`");
     }
@@ -169,19 +169,19 @@ fn health(probe: &Value) -> Option<Value> {
 }
 
 fn env(variables: &Value, path: &str, lost: &mut Vec<String>) -> Value {
-    let mut found = Vec::new();
+    let mut entries = Vec::new();
     for variable in variables.as_array().into_iter().flatten() {
         let name = &variable["name"];
-        let from = &variable["valueFrom"];
-        if from.is_null() {
-            found.push(
+        let source = &variable["valueFrom"];
+        if source.is_null() {
+            entries.push(
                 json!({"name": name, "value": variable["value"].as_str().unwrap_or_default()}),
             );
-        } else if from["secretKeyRef"].is_object() {
-            found.push(json!({"name": name, "secret": from["secretKeyRef"]["name"], "key": from["secretKeyRef"]["key"]}));
-        } else if from["configMapKeyRef"].is_object() {
-            found
-                .push(json!({"name": name, "configmap": from["configMapKeyRef"]["name"], "key": from["configMapKeyRef"]["key"]}));
+        } else if source["secretKeyRef"].is_object() {
+            entries.push(json!({"name": name, "secret": source["secretKeyRef"]["name"], "key": source["secretKeyRef"]["key"]}));
+        } else if source["configMapKeyRef"].is_object() {
+            entries
+                .push(json!({"name": name, "configmap": source["configMapKeyRef"]["name"], "key": source["configMapKeyRef"]["key"]}));
         } else {
             lost.push(format!(
                 "{path}.env[{}]: the value comes from a field of the pod",
@@ -189,13 +189,13 @@ fn env(variables: &Value, path: &str, lost: &mut Vec<String>) -> Value {
             ));
         }
     }
-    Value::Array(found)
+    Value::Array(entries)
 }
 
 impl PodFields {
     fn resources(&mut self, resources: &Value, path: &str, lost: &mut Vec<String>) {
         let (limits, requests) = (&resources["limits"], &resources["requests"]);
-        let of = |key: &str| {
+        let amount = |key: &str| {
             if limits[key].is_null() {
                 &requests[key]
             } else {
@@ -221,7 +221,7 @@ impl PodFields {
                     let value = if key == "cpu" && !requests["cpu"].is_null() {
                         &requests["cpu"]
                     } else {
-                        of(&key)
+                        amount(&key)
                     };
                     self.resources.put(&key, value.clone());
                     if !limits[&key].is_null()
@@ -233,8 +233,8 @@ impl PodFields {
                         ));
                     }
                 }
-                whole if WHOLE.contains(&whole) => {
-                    self.gpus = number(of(whole)).unwrap_or(0);
+                resource if WHOLE.contains(&resource) => {
+                    self.gpus = number(amount(resource)).unwrap_or(0);
                     self.resources.put("gpu", Some(self.gpus.into()));
                 }
                 other => lost.push(format!("{path}.resources.{other}")),
@@ -244,7 +244,7 @@ impl PodFields {
 
     /// Takes the pool and the GPU type from a node selector, and returns the other labels.
     fn take_selector(&mut self, selector: &Value) -> Map<String, Value> {
-        let mut rest = Map::new();
+        let mut other_labels = Map::new();
         for (key, value) in selector.as_object().into_iter().flatten() {
             let text = value.as_str().unwrap_or_default();
             if key == POOL_LABEL {
@@ -259,10 +259,10 @@ impl PodFields {
                     GpuType::parse(text).map(|kind| kind.to_string().into()),
                 );
             } else {
-                rest.insert(key.clone(), value.clone());
+                other_labels.insert(key.clone(), value.clone());
             }
         }
-        rest
+        other_labels
     }
 
     fn volumes(&mut self, mounts: &Value, volumes: &Value, path: &str, lost: &mut Vec<String>) {
@@ -329,12 +329,12 @@ impl PodFields {
 
 /// Lists the fields of a volume's source that have no equivalent.
 fn unread_sources(name: &str, volume: &Value, path: &str) -> Vec<String> {
-    let mut found = Vec::new();
+    let mut unread = Vec::new();
     for source in ["configMap", "secret", "emptyDir", "persistentVolumeClaim"] {
         let fields = volume[source].as_object().into_iter().flatten();
-        let known = ["name", "secretName", "claimName", "sizeLimit", "medium"];
-        let more = fields.filter(|(key, _)| !known.contains(&key.as_str()));
-        found.extend(more.map(|(key, _)| format!("{path}: volume {name}.{source}.{key}")));
+        let supported = ["name", "secretName", "claimName", "sizeLimit", "medium"];
+        let unsupported = fields.filter(|(key, _)| !supported.contains(&key.as_str()));
+        unread.extend(unsupported.map(|(key, _)| format!("{path}: volume {name}.{source}.{key}")));
     }
-    found
+    unread
 }

@@ -74,7 +74,7 @@ static LOCAL_FILE: LazyLock<Regex> = LazyLock::new(|| {
 fn missing_files(text: &str) -> Option<String> {
     let mut files: Vec<&str> = LOCAL_FILE
         .captures_iter(text)
-        .map(|found| found.get(1).map_or("", |one| one.as_str()))
+        .map(|captures| captures.get(1).map_or("", |path| path.as_str()))
         .collect();
     files.sort_unstable();
     files.dedup();
@@ -110,13 +110,14 @@ pub(super) fn translate(text: &str, context: &ScriptContext<'_>) -> Script {
             let name = if text(1).is_empty() { text(3) } else { text(1) };
             variable(name, text(2), &found[0], context, &mut script.lost)
         });
-        if let Some(own) = ["MASTER_ADDR", "MASTER_PORT"]
+        if let Some(setting) = ["MASTER_ADDR", "MASTER_PORT"]
             .into_iter()
-            .find(|own| assigns(&line, own))
+            .find(|setting| assigns(&line, setting))
         {
-            script
-                .lost
-                .push(format!("{}: gpuctl sets {own} in every pod", line.trim()));
+            script.lost.push(format!(
+                "{}: gpuctl sets {setting} in every pod",
+                line.trim()
+            ));
             continue;
         }
         if let Some(found) = ONLY_THERE.find(&line) {
@@ -167,15 +168,15 @@ pub(super) fn needs_bash(text: &str) -> bool {
 fn without_environment(line: &str, lost: &mut Vec<String>) -> String {
     let mut rest = line;
     while ENVIRONMENT.is_match(rest) {
-        let behind = ["&&", ";"]
+        let separator = ["&&", ";"]
             .iter()
             .filter_map(|mark| rest.find(mark).map(|at| (at, mark.len())))
             .min();
-        let (own, next) = match behind {
+        let (step, next) = match separator {
             Some((at, length)) => (&rest[..at], &rest[at + length..]),
             None => (rest, ""),
         };
-        lost.push(format!("{}: the image must contain it", own.trim()));
+        lost.push(format!("{}: the image must contain it", step.trim()));
         rest = next;
     }
     if rest.len() == line.len() {
@@ -203,21 +204,21 @@ fn assigns(line: &str, name: &str) -> bool {
 }
 
 fn without_srun(line: &str, lost: &mut Vec<String>) -> String {
-    let Some(found) = SRUN.captures(line) else {
+    let Some(captures) = SRUN.captures(line) else {
         return line.to_owned();
     };
-    let flags = found[2].trim();
+    let flags = captures[2].trim();
     if !flags.is_empty() {
         lost.push(format!("srun {flags}: each pod runs the command once"));
     }
-    format!("{}{}", &found[1], &line[found[0].len()..])
+    format!("{}{}", &captures[1], &line[captures[0].len()..])
 }
 
 fn without_container(line: &str, script: &mut Script) -> String {
-    let Some(found) = CONTAINER.captures(line) else {
+    let Some(captures) = CONTAINER.captures(line) else {
         return line.to_owned();
     };
-    let (flags, image) = (found[1].trim(), &found[2]);
+    let (flags, image) = (captures[1].trim(), &captures[2]);
     match image.strip_prefix("docker://") {
         Some(image) => script.image = Some(image.to_owned()),
         None => script.lost.push(format!(
@@ -248,7 +249,7 @@ fn variable(
             None
         }
     };
-    let ours = match name {
+    let replacement = match name {
         "SLURM_NNODES" | "SLURM_JOB_NUM_NODES" | "SKYPILOT_NUM_NODES" | "DSTACK_NODES_NUM" => {
             Some("$NNODES")
         }
@@ -277,14 +278,14 @@ fn variable(
         },
         _ => None,
     };
-    let Some(ours) = ours else {
+    let Some(replacement) = replacement else {
         lost.push(format!("${name} is not set"));
         return written.to_owned();
     };
     // `${NAME:-1}` keeps the operator, and `${NAME}_x` keeps the braces.
-    match ours.strip_prefix('$') {
+    match replacement.strip_prefix('$') {
         Some(name) if written.starts_with("${") => format!("${{{name}{operator}}}"),
-        _ => ours.to_owned(),
+        _ => replacement.to_owned(),
     }
 }
 

@@ -40,17 +40,20 @@ pub(super) fn job_set(object: &Value) -> Result<Converted, ConvertError> {
         "spec.replicatedJobs[{}].template.spec",
         set["name"].as_str().unwrap_or("0")
     );
-    let mut of = SourceFields::new(&path, &set["template"]["spec"], &mut lost);
+    let mut fields = SourceFields::new(&path, &set["template"]["spec"], &mut lost);
     let (completions, parallelism) = (
-        of.take("completions").as_u64(),
-        of.take("parallelism").as_u64(),
+        fields.take("completions").as_u64(),
+        fields.take("parallelism").as_u64(),
     );
-    let template = of.take("template");
+    let template = fields.take("template");
     for key in ["completionMode", "backoffLimit"] {
-        of.take(key);
+        fields.take(key);
     }
-    job.put("max_runtime", seconds(&of.take("activeDeadlineSeconds")));
-    of.finish();
+    job.put(
+        "max_runtime",
+        seconds(&fields.take("activeDeadlineSeconds")),
+    );
+    fields.finish();
     let replicas = set["replicas"].as_u64().unwrap_or(1);
     let pods = replicas.saturating_mul(completions.or(parallelism).unwrap_or(1));
     of_pods(&template, object, &format!("{path}.template"), &mut lost);

@@ -143,18 +143,18 @@ impl SbatchOptions {
             "ntasks-per-node" => self.asked.tasks_per_node = Some(number()?),
             "cpus-per-task" => self.asked.cpus_per_task = Some(number()?),
             "gres" if value.split(',').any(|part| part.starts_with("gpu")) => {
-                let (own, others): (Vec<&str>, Vec<&str>) =
+                let (gpu_requests, others): (Vec<&str>, Vec<&str>) =
                     value.split(',').partition(|part| part.starts_with("gpu"));
                 self.lost
                     .extend(others.iter().map(|other| format!("--gres={other}")));
-                if own.len() > 1 {
+                if gpu_requests.len() > 1 {
                     self.lost.push(format!(
                         "--gres={}: only {} is requested",
-                        own.join(","),
-                        own[0]
+                        gpu_requests.join(","),
+                        gpu_requests[0]
                     ));
                 }
-                let (kind, count) = gpus(own[0]).ok_or_else(refuse)?;
+                let (kind, count) = gpus(gpu_requests[0]).ok_or_else(refuse)?;
                 self.asked.gpus_per_node = Some(count);
                 self.resources.put("gpu-type", kind.map(Value::from));
             }
@@ -183,7 +183,7 @@ pub(super) fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>,
         options.set(&option, value)?;
     }
     let SbatchOptions {
-        asked,
+        asked: requested,
         mut job,
         mut environment,
         mut resources,
@@ -193,17 +193,17 @@ pub(super) fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>,
         array,
         mut lost,
     } = options;
-    let named = dns_label(&name);
-    if named != name {
-        lost.push(format!("--job-name={name}: renamed to {named}"));
+    let label = dns_label(&name);
+    if label != name {
+        lost.push(format!("--job-name={name}: renamed to {label}"));
     }
-    let tasks = asked.tasks_of_node();
+    let tasks = requested.tasks_of_node();
     let one_task_per_pod = tasks.is_none_or(|tasks| tasks <= 1);
-    let cpus = asked
+    let cpus = requested
         .cpus_per_task
         .map(|cpus| cpus.saturating_mul(tasks.unwrap_or(1)));
     let context = ScriptContext {
-        name: &named,
+        name: &label,
         one_task_per_pod,
         cpus,
     };
@@ -221,9 +221,9 @@ pub(super) fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>,
         ));
     }
     job.put("labels", Some(labels.value()));
-    place(&asked, &mut resources)?;
+    place(&requested, &mut resources)?;
     let shell = text.lines().next().and_then(|line| line.strip_prefix("#!"));
-    lost.extend(differences(&asked, one_task_per_pod, shell));
+    lost.extend(differences(&requested, one_task_per_pod, shell));
     lost.extend(script.lost);
     environment.put("image", Some(image.into()));
     let bash =
@@ -236,7 +236,7 @@ pub(super) fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>,
     environment.put("command", Some(command));
     let script = ConvertedScript {
         name,
-        label: named,
+        label,
         job,
         environment,
         resources,
@@ -286,7 +286,7 @@ impl ConvertedScript {
                 .map(|limit| format!("--array={array}: all are submitted, not {limit} at a time")),
         );
         let (first, last, count) = (indices[0], indices[indices.len() - 1], indices.len());
-        let one = |index: &u64| {
+        let element = |index: &u64| {
             let variables = json!({
                 "SLURM_ARRAY_TASK_ID": index.to_string(), "SLURM_ARRAY_TASK_COUNT": count.to_string(),
                 "SLURM_ARRAY_TASK_MIN": first.to_string(), "SLURM_ARRAY_TASK_MAX": last.to_string(), "SLURM_ARRAY_JOB_ID": self.label,
@@ -303,47 +303,55 @@ impl ConvertedScript {
                 lost,
             }
         };
-        Ok(indices.iter().map(one).collect())
+        Ok(indices.iter().map(element).collect())
     }
 }
 
 /// Lists what runs differently than under Slurm.
-fn differences(asked: &SlurmResources, one_task_per_pod: bool, shell: Option<&str>) -> Vec<String> {
-    let mut found = Vec::new();
+fn differences(
+    requested: &SlurmResources,
+    one_task_per_pod: bool,
+    shell: Option<&str>,
+) -> Vec<String> {
+    let mut differences = Vec::new();
     if !one_task_per_pod {
-        found.push("several tasks per node: the command starts once per node; torchrun starts a process for each GPU".to_owned());
+        differences.push("several tasks per node: the command starts once per node; torchrun starts a process for each GPU".to_owned());
     }
-    if asked.memory == Some(0) {
-        found.push("--mem=0: all memory of a node".to_owned());
+    if requested.memory == Some(0) {
+        differences.push("--mem=0: all memory of a node".to_owned());
     }
     if let Some(interpreter) = shell.filter(|line| !line.trim_end().ends_with("sh")) {
-        found.push(format!("#!{interpreter}: the lines run in sh"));
+        differences.push(format!("#!{interpreter}: the lines run in sh"));
     }
-    found
+    differences
 }
 
 /// Sets the number of pods and the resources of each.
-fn place(asked: &SlurmResources, resources: &mut FieldMap) -> Result<(), ConvertError> {
-    let per_node = asked.tasks_per_node;
-    let nodes = asked
+fn place(requested: &SlurmResources, resources: &mut FieldMap) -> Result<(), ConvertError> {
+    let per_node = requested.tasks_per_node;
+    let nodes = requested
         .nodes
         .or_else(|| {
-            asked
+            requested
                 .tasks
                 .zip(per_node)
-                .map(|(tasks, each)| tasks.div_ceil(each.max(1)))
+                .map(|(tasks, per_unit)| tasks.div_ceil(per_unit.max(1)))
         })
         .unwrap_or(1)
         .max(1);
     let tasks = per_node
-        .or_else(|| asked.tasks.map(|tasks| tasks.div_ceil(nodes)))
+        .or_else(|| requested.tasks.map(|tasks| tasks.div_ceil(nodes)))
         .unwrap_or(1);
-    let gpus = match (asked.gpus_per_node, asked.gpus_per_task, asked.gpus_in_all) {
+    let gpus = match (
+        requested.gpus_per_node,
+        requested.gpus_per_task,
+        requested.gpus_in_all,
+    ) {
         (Some(gpus), ..) => gpus,
         (None, Some(gpus), _) => gpus.saturating_mul(tasks),
-        (None, None, Some(all)) if all % nodes == 0 => all / nodes,
-        (None, None, Some(all)) => {
-            let message = format!("{all} GPUs cannot be divided evenly over {nodes} nodes");
+        (None, None, Some(total)) if total % nodes == 0 => total / nodes,
+        (None, None, Some(total)) => {
+            let message = format!("{total} GPUs cannot be divided evenly over {nodes} nodes");
             return Err(ConvertError::new(
                 message,
                 "all pods of a training have the same number of GPUs; set `--gpus-per-node`",
@@ -353,15 +361,21 @@ fn place(asked: &SlurmResources, resources: &mut FieldMap) -> Result<(), Convert
     };
     resources.put("gpu", Some(gpus.into()));
     resources.put("node_count", Some(json!(nodes)).filter(|_| nodes > 1));
-    let cpus = asked.cpus_per_task.map(|cpus| cpus.saturating_mul(tasks));
+    let cpus = requested
+        .cpus_per_task
+        .map(|cpus| cpus.saturating_mul(tasks));
     resources.put("cpu", cpus.map(Value::from));
-    let memory = asked
+    let memory = requested
         .memory
-        .or_else(|| asked.memory_per_gpu.map(|each| each.saturating_mul(gpus)))
         .or_else(|| {
-            asked
+            requested
+                .memory_per_gpu
+                .map(|per_unit| per_unit.saturating_mul(gpus))
+        })
+        .or_else(|| {
+            requested
                 .memory_per_cpu
-                .map(|each| each.saturating_mul(cpus.unwrap_or(tasks)))
+                .map(|per_unit| per_unit.saturating_mul(cpus.unwrap_or(tasks)))
         });
     resources.put(
         "memory",

@@ -6,19 +6,20 @@ use crate::spec;
 /// Converts a text to a single document, which must be a valid manifest.
 #[track_caller]
 fn one(text: &str) -> Converted {
-    let mut found = convert(text, Some("image:1")).unwrap_or_else(|refused| panic!("{refused:?}"));
-    assert_eq!(found.len(), 1, "{found:#?}");
-    let found = found.remove(0);
-    let yaml = serde_saphyr::to_string(&found.document).unwrap();
+    let mut converted =
+        convert(text, Some("image:1")).unwrap_or_else(|refused| panic!("{refused:?}"));
+    assert_eq!(converted.len(), 1, "{converted:#?}");
+    let converted = converted.remove(0);
+    let yaml = serde_saphyr::to_string(&converted.document).unwrap();
     if let Err(problems) = spec::parse("", &yaml) {
         panic!("{:?}\n{yaml}", problems.list);
     }
-    found
+    converted
 }
 
 #[test]
 fn a_job_with_gpus_is_a_training() {
-    let found = one(r"
+    let converted = one(r"
 apiVersion: batch/v1
 kind: Job
 metadata: {name: bert, namespace: ml, labels: {team: a, app.kubernetes.io/name: bert}}
@@ -56,7 +57,7 @@ spec:
             - {name: out, mountPath: /out, readOnly: true}
             - {name: odd, mountPath: /odd}
 ");
-    let document = &found.document;
+    let document = &converted.document;
     assert_eq!(document["kind"], "training");
     assert_eq!(
         document["job"],
@@ -83,17 +84,17 @@ spec:
         "labels[app.kubernetes.io/name]",
     ] {
         assert!(
-            found.lost.iter().any(|line| line.contains(lost)),
+            converted.lost.iter().any(|line| line.contains(lost)),
             "{lost}: {:#?}",
-            found.lost
+            converted.lost
         );
     }
-    assert_eq!(found.lost.len(), 5, "{:#?}", found.lost);
+    assert_eq!(converted.lost.len(), 5, "{:#?}", converted.lost);
 }
 
 #[test]
 fn a_deployment_with_its_service_serves() {
-    let found = one(r"
+    let converted = one(r"
 apiVersion: v1
 kind: Service
 metadata: {name: llm}
@@ -115,11 +116,11 @@ spec:
           resources: {limits: {nvidia.com/gpu: '2'}}
 ");
     assert_eq!(
-        (&found.document["kind"], &found.lost),
+        (&converted.document["kind"], &converted.lost),
         (&json!("inference"), &Vec::new())
     );
     assert_eq!(
-        found.document["service"],
+        converted.document["service"],
         json!({"replicas": 2, "targetPort": 8000, "port": 80, "type": "LoadBalancer",
             "health_check": {"path": "/health", "port": 8000, "period": "5s"}})
     );
@@ -156,18 +157,18 @@ fn a_pytorch_job_is_as_many_pods_as_it_has_roles() {
             "{{replicas: {count}, template: {{spec: {{containers: [{{image: i, command: [torchrun, t.py], resources: {{limits: {{nvidia.com/gpu: 8}}}}}}]}}}}}}"
         )
     };
-    let found = one(&format!(
+    let converted = one(&format!(
         "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {{name: pt}}\nspec:\n  runPolicy: {{backoffLimit: 1, schedulingPolicy: {{minAvailable: 4, queue: team-a, minResources: {{cpu: 4}}}}}}\n  elasticPolicy: {{minReplicas: 1}}\n  pytorchReplicaSpecs: {{Master: {}, Worker: {}}}\n",
         role(1),
         role(3)
     ));
     assert_eq!(
-        found.document["resources"],
+        converted.document["resources"],
         json!({"gpu": 8, "node_count": 4})
     );
-    assert_eq!(found.document["job"]["queue"], "team-a");
+    assert_eq!(converted.document["job"]["queue"], "team-a");
     assert_eq!(
-        found.lost,
+        converted.lost,
         [
             "spec.elasticPolicy",
             "spec.runPolicy.schedulingPolicy.minResources"
@@ -177,7 +178,7 @@ fn a_pytorch_job_is_as_many_pods_as_it_has_roles() {
 
 #[test]
 fn a_script_of_slurm_is_a_training() {
-    let found = one(r#"#!/bin/bash
+    let converted = one(r#"#!/bin/bash
 #SBATCH --job-name="Llama_SFT"
 #SBATCH -N 4 --ntasks-per-node=1
 #SBATCH --gres=gpu:a100:8   # all of a node
@@ -192,7 +193,7 @@ source venv/bin/activate
 export MASTER=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n1)
 srun --kill-on-bad-exit=1 torchrun --nnodes=$SLURM_NNODES --id $SLURM_SUBMIT_HOST train.py
 "#);
-    let document = &found.document;
+    let document = &converted.document;
     assert_eq!(
         document["job"],
         json!({"max_runtime": "216000s", "name": "llama-sft", "labels": {"account": "research"}})
@@ -217,9 +218,9 @@ srun --kill-on-bad-exit=1 torchrun --nnodes=$SLURM_NNODES --id $SLURM_SUBMIT_HOS
         "train.py: pods do not see the folder",
     ] {
         assert!(
-            found.lost.iter().any(|line| line.contains(lost)),
+            converted.lost.iter().any(|line| line.contains(lost)),
             "{lost}: {:#?}",
-            found.lost
+            converted.lost
         );
     }
     let refused = |text: &str| convert(text, Some("i")).unwrap_err().message;
@@ -235,13 +236,13 @@ srun --kill-on-bad-exit=1 torchrun --nnodes=$SLURM_NNODES --id $SLURM_SUBMIT_HOS
             .message
             .contains("no container image")
     );
-    let odd = one(
+    let uneven = one(
         "#!/usr/bin/env python3\n#SBATCH --gres=gpu:a100:4,lscratch:100 --ntasks-per-node=8 --mem=0 -p a,b\nsrun -n 4 --mpi=pmix python t.py\n",
     );
     assert_eq!(
         (
-            &odd.document["resources"]["gpu"],
-            &odd.document["environment"]["command"]
+            &uneven.document["resources"]["gpu"],
+            &uneven.document["environment"]["command"]
         ),
         (&json!(4), &json!("python t.py"))
     );
@@ -254,9 +255,9 @@ srun --kill-on-bad-exit=1 torchrun --nnodes=$SLURM_NNODES --id $SLURM_SUBMIT_HOS
         "the lines run in sh",
     ] {
         assert!(
-            odd.lost.iter().any(|line| line.contains(lost)),
+            uneven.lost.iter().any(|line| line.contains(lost)),
             "{lost}: {:#?}",
-            odd.lost
+            uneven.lost
         );
     }
     let split = one("#SBATCH --nodes=2 --gpus=8 --mem-per-gpu=10G\npython a.py\n");
@@ -268,41 +269,41 @@ srun --kill-on-bad-exit=1 torchrun --nnodes=$SLURM_NNODES --id $SLURM_SUBMIT_HOS
 
 #[test]
 fn an_array_is_a_document_for_each_index() {
-    let found = convert(
+    let converted = convert(
         "#SBATCH -J sweep --array=1-5:2%2 -G 1\npython -m t --seed $SLURM_ARRAY_TASK_ID\n",
         Some("i"),
     )
     .unwrap();
-    let names: Vec<&str> = found
+    let names: Vec<&str> = converted
         .iter()
-        .map(|one| one.document["job"]["name"].as_str().unwrap())
+        .map(|element| element.document["job"]["name"].as_str().unwrap())
         .collect();
     assert_eq!(names, ["sweep-1", "sweep-3", "sweep-5"]);
-    for (one, index) in found.iter().zip(["1", "3", "5"]) {
+    for (element, index) in converted.iter().zip(["1", "3", "5"]) {
         assert_eq!(
-            one.document["environment"]["env"]["SLURM_ARRAY_TASK_ID"],
+            element.document["environment"]["env"]["SLURM_ARRAY_TASK_ID"],
             index
         );
         assert_eq!(
-            one.document["environment"]["env"]["SLURM_ARRAY_TASK_COUNT"],
+            element.document["environment"]["env"]["SLURM_ARRAY_TASK_COUNT"],
             "3"
         );
-        let yaml = serde_saphyr::to_string(&one.document).unwrap();
+        let yaml = serde_saphyr::to_string(&element.document).unwrap();
         assert!(spec::parse("", &yaml).is_ok(), "{yaml}");
     }
     assert!(
-        found[0]
+        converted[0]
             .lost
             .iter()
             .any(|line| line.contains("not 2 at a time")),
         "{:#?}",
-        found[0].lost
+        converted[0].lost
     );
 }
 
 #[test]
 fn the_script_of_pytorchs_tutorial_meets_here() {
-    let found = convert(
+    let converted = convert(
         r#"#!/bin/bash
 #SBATCH --nodes=4 --gpus-per-node=8
 nodes=( $( scontrol show hostnames $SLURM_JOB_NODELIST ) )
@@ -315,15 +316,17 @@ srun torchrun --nnodes $SLURM_NNODES --nproc_per_node 8 --rdzv_id $RANDOM --rdzv
     )
     .unwrap()
     .remove(0);
-    let command = found.document["environment"]["command"].as_array().unwrap();
+    let command = converted.document["environment"]["command"]
+        .as_array()
+        .unwrap();
     assert_eq!(command[..2], [json!("bash"), json!("-c")]);
     let script = command[2].as_str().unwrap();
     assert!(script.contains("head_node_ip=$MASTER_ADDR\n"), "{script}");
     assert!(script.ends_with("--nnodes $NNODES --nproc_per_node 8 --rdzv_id slurm-job --rdzv_backend c10d --rdzv_endpoint $head_node_ip:29500 /shared/multinode.py 50 10"), "{script}");
     assert!(
-        !script.contains("scontrol") && found.lost.iter().any(|line| line.contains("scontrol")),
+        !script.contains("scontrol") && converted.lost.iter().any(|line| line.contains("scontrol")),
         "{:#?}",
-        found.lost
+        converted.lost
     );
 }
 
@@ -387,19 +390,19 @@ fn sets_of_pods_of_one_kind_are_trainings() {
             "{{name: {name}, replicas: 2, template: {{spec: {{parallelism: 2, completions: 2, template: {template}}}}}}}"
         )
     };
-    let found = one(&format!(
+    let converted = one(&format!(
         "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nmetadata: {{name: s, labels: {{kueue.x-k8s.io/queue-name: q}}}}\nspec: {{failurePolicy: {{maxRestarts: 2}}, replicatedJobs: [{}]}}\n",
         set("w")
     ));
     assert_eq!(
-        found.document["job"],
+        converted.document["job"],
         json!({"name": "s", "queue": "q", "retries": 2})
     );
     assert_eq!(
-        found.document["resources"],
+        converted.document["resources"],
         json!({"gpu": 4, "node_count": 4})
     );
-    let two = convert(
+    let refused = convert(
         &format!(
             "kind: JobSet\nmetadata: {{name: s}}\nspec: {{replicatedJobs: [{}, {}]}}\n",
             set("a"),
@@ -408,7 +411,8 @@ fn sets_of_pods_of_one_kind_are_trainings() {
         None,
     );
     assert!(
-        two.unwrap_err()
+        refused
+            .unwrap_err()
             .message
             .contains("its 2 replicated jobs (a, b) are different pods")
     );

@@ -18,21 +18,21 @@ use gpuctl_core::model::{GpuType, Node};
 /// The label with the node's host name.
 const HOSTNAME: &str = "kubernetes.io/hostname";
 
-fn pool_requirement(wanted: &JobResources) -> Option<NodeSelectorRequirement> {
-    wanted
+fn pool_requirement(requested: &JobResources) -> Option<NodeSelectorRequirement> {
+    requested
         .pool
         .as_ref()
         .map(|pool| is_in(POOL_LABEL, vec![pool.value.clone()]))
 }
 
 /// Requirements of every alternative: the pool, and the excluded nodes.
-pub(super) fn always(wanted: &JobResources) -> Vec<NodeSelectorRequirement> {
-    let excluded = (!wanted.exclude_nodes.is_empty()).then(|| NodeSelectorRequirement {
+pub(super) fn always(requested: &JobResources) -> Vec<NodeSelectorRequirement> {
+    let excluded = (!requested.exclude_nodes.is_empty()).then(|| NodeSelectorRequirement {
         key: HOSTNAME.to_owned(),
         operator: "NotIn".to_owned(),
-        values: Some(wanted.exclude_nodes.clone()),
+        values: Some(requested.exclude_nodes.clone()),
     });
-    pool_requirement(wanted)
+    pool_requirement(requested)
         .into_iter()
         .chain(excluded)
         .collect()
@@ -63,15 +63,15 @@ pub(super) fn type_terms(nodes: &[&Node]) -> Vec<NodeSelectorRequirement> {
 /// nodes have it.
 pub(super) fn cloud_terms(
     kind: &GpuType,
-    there: &[NodeSelectorRequirement],
+    existing: &[NodeSelectorRequirement],
 ) -> Vec<NodeSelectorRequirement> {
-    let of_cloud = |key: &&'static str| {
-        gpu::CLOUD_TYPE_LABELS.contains(key) && there.iter().all(|term| term.key != **key)
+    let is_new_cloud_label = |key: &&'static str| {
+        gpu::CLOUD_TYPE_LABELS.contains(key) && existing.iter().all(|term| term.key != **key)
     };
     let labels = kind
         .known_labels()
         .into_iter()
-        .filter(|(key, _)| of_cloud(key));
+        .filter(|(key, _)| is_new_cloud_label(key));
     labels
         .map(|(key, values)| is_in(key, values.into_iter().collect()))
         .collect()
@@ -91,24 +91,25 @@ pub(super) fn whole_only(
     if resources.len() != 1 || !resources.contains_key(gpu::WHOLE[0]) {
         return Vec::new();
     }
-    let of_nodes = |key: &'static str| nodes.iter().filter_map(move |node| node.labels.get(key));
-    let counts: BTreeSet<u32> = of_nodes(gpu::REPLICAS_LABEL)
+    let label_values =
+        |key: &'static str| nodes.iter().filter_map(move |node| node.labels.get(key));
+    let counts: BTreeSet<u32> = label_values(gpu::REPLICAS_LABEL)
         .filter_map(|text| text.parse().ok())
         .filter(|count| *count > 1)
         .chain(2..=MOST)
         .collect();
-    let parts: BTreeSet<&String> = of_nodes(PRODUCT)
+    let parts: BTreeSet<&String> = label_values(PRODUCT)
         .filter(|name| name.contains("-MIG-") || name.ends_with("-SHARED"))
         .collect();
     // `NotIn` also matches nodes without the label.
-    let except = |key: &str, values: Vec<String>| NodeSelectorRequirement {
+    let not_in = |key: &str, values: Vec<String>| NodeSelectorRequirement {
         key: key.to_owned(),
         operator: "NotIn".to_owned(),
         values: Some(values),
     };
     let products =
-        (!parts.is_empty()).then(|| except(PRODUCT, parts.into_iter().cloned().collect()));
-    [except(
+        (!parts.is_empty()).then(|| not_in(PRODUCT, parts.into_iter().cloned().collect()));
+    [not_in(
         gpu::REPLICAS_LABEL,
         counts.into_iter().map(|count| count.to_string()).collect(),
     )]
@@ -165,24 +166,25 @@ pub(super) fn without_gpus() -> PreferredSchedulingTerm {
 
 /// Prefers nodes outside pools for jobs without a pool.
 pub(super) fn outside_of_pools(
-    wanted: &JobResources,
+    requested: &JobResources,
     nodes: &[Node],
 ) -> Option<PreferredSchedulingTerm> {
-    let of_none = wanted.pool.is_none() && nodes.iter().any(|node| node.pool().is_some());
-    of_none.then(|| PreferredSchedulingTerm {
+    let prefers_no_pool =
+        requested.pool.is_none() && nodes.iter().any(|node| node.pool().is_some());
+    prefers_no_pool.then(|| PreferredSchedulingTerm {
         weight: 50,
         preference: without([POOL_LABEL]),
     })
 }
 
 fn without<const COUNT: usize>(keys: [&str; COUNT]) -> NodeSelectorTerm {
-    let absent = |key: &str| NodeSelectorRequirement {
+    let lacks_label = |key: &str| NodeSelectorRequirement {
         key: key.to_owned(),
         operator: "DoesNotExist".to_owned(),
         values: None,
     };
     NodeSelectorTerm {
-        match_expressions: Some(keys.into_iter().map(absent).collect()),
+        match_expressions: Some(keys.into_iter().map(lacks_label).collect()),
         match_fields: None,
     }
 }

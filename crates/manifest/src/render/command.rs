@@ -38,22 +38,25 @@ pub(super) struct Words {
 /// Builds the command of `job`, with the flags that several nodes need.
 pub(super) fn words(job: &JobDocument) -> Result<Words, Refusal> {
     let (mut command, mut args) = together(&job.command, &job.args)?;
-    let found = programs(command.iter().chain(&args).flatten());
-    let launcher = found
+    let launched = programs(command.iter().chain(&args).flatten());
+    let launcher = launched
         .iter()
         .map(|program| program.launcher)
         .find(|launcher| *launcher != Launcher::None)
         .unwrap_or(Launcher::None);
-    let program = found.iter().find(|program| program.launcher == launcher);
-    let rest: &[String] = program.map_or(&[], |program| &program.rest);
+    let program = launched.iter().find(|program| program.launcher == launcher);
+    let program_args: &[String] = program.map_or(&[], |program| &program.rest);
     let has = |flag: &str| {
-        rest.iter()
+        program_args
+            .iter()
             .any(|word| word == flag || word.starts_with(&format!("{flag}=")))
     };
     let mut warnings = Vec::new();
     if job.kind == JobKind::Training && job.resources.node_count > 1 {
         match launcher {
-            Launcher::DeepSpeed if !has("--hostfile") && !has("-H") => return Err(deepspeed(rest)),
+            Launcher::DeepSpeed if !has("--hostfile") && !has("-H") => {
+                return Err(deepspeed(program_args));
+            }
             Launcher::Torchrun if has("--standalone") => {
                 let message = "`torchrun --standalone` trains on each node separately";
                 let hint = "remove `--standalone`; gpuctl sets the rendezvous of all nodes";
@@ -102,13 +105,13 @@ type OptionalWords = Option<Vec<String>>;
 /// arguments.
 fn together(command: &Command, args: &Command) -> Result<(OptionalWords, OptionalWords), Refusal> {
     Ok(match (command, args) {
-        (Command::Shell(line), Command::Shell(more)) => {
-            (Some(shell(&format!("{line} {more}"))), None)
+        (Command::Shell(line), Command::Shell(appended)) => {
+            (Some(shell(&format!("{line} {appended}"))), None)
         }
-        (Command::Shell(line), Command::Exec(more)) => {
+        (Command::Shell(line), Command::Exec(appended)) => {
             let mut words = shell(&format!("{} \"$@\"", line.trim()));
             words.push("sh".to_owned());
-            (Some(words), Some(more.clone()))
+            (Some(words), Some(appended.clone()))
         }
         // Without `command`, the image's entrypoint would get the line as a single argument.
         (Command::Image, Command::Shell(line)) => (Some(shell(line)), None),
@@ -193,13 +196,13 @@ fn programs<'w>(words: impl Iterator<Item = &'w String>) -> Vec<Program> {
 }
 
 fn program<'w>(words: impl Iterator<Item = &'w str>) -> Option<Program> {
-    let before = |word: &&str| {
+    let is_prefix = |word: &&str| {
         matches!(*word, "exec" | "env" | "nohup" | "time" | "command")
             || word
                 .split_once('=')
                 .is_some_and(|(name, _)| !name.starts_with('-'))
     };
-    let mut words = words.skip_while(before).peekable();
+    let mut words = words.skip_while(is_prefix).peekable();
     let first = base(words.next()?);
     let name = if first.starts_with("python") {
         while words
@@ -231,8 +234,8 @@ fn program<'w>(words: impl Iterator<Item = &'w str>) -> Option<Program> {
     })
 }
 
-fn deepspeed(rest: &[String]) -> Refusal {
-    let script: Vec<&str> = rest
+fn deepspeed(arguments: &[String]) -> Refusal {
+    let script: Vec<&str> = arguments
         .iter()
         .map(String::as_str)
         .skip_while(|word| !word.ends_with(".py"))
@@ -251,7 +254,7 @@ fn deepspeed(rest: &[String]) -> Refusal {
 }
 
 /// The flags that the command does not have yet. accelerate counts processes over all nodes.
-fn accelerate_flags(job: &JobDocument, written: &impl Fn(&str) -> bool) -> Vec<String> {
+fn accelerate_flags(job: &JobDocument, has_flag: &impl Fn(&str) -> bool) -> Vec<String> {
     let nodes = job.resources.node_count;
     let processes = u64::from(job.resources.gpu.max(1)) * u64::from(nodes);
     [
@@ -262,7 +265,7 @@ fn accelerate_flags(job: &JobDocument, written: &impl Fn(&str) -> bool) -> Vec<S
         ("--main_process_port", "$(MASTER_PORT)".to_owned()),
     ]
     .into_iter()
-    .filter(|(flag, _)| !written(flag))
+    .filter(|(flag, _)| !has_flag(flag))
     .map(|(flag, value)| format!("{flag}={value}"))
     .collect()
 }
@@ -280,15 +283,23 @@ pub(super) fn insert_after(
     flags: &[String],
 ) -> bool {
     let Some(words) = words else { return false };
-    let is_it = |text: &str| {
+    let is_match = |text: &str| {
         pattern
             .find(text)
             .is_some_and(|found| found.range() == (0..text.len()))
     };
-    let pair = |pair: &[String]| is_it(&format!("{} {}", base(&pair[0]), pair[1]));
-    let alone = words.iter().position(|word| is_it(word)).map(|at| at + 1);
-    if let Some(at) = words.windows(2).position(pair).map(|at| at + 2).or(alone) {
-        words.splice(at..at, flags.iter().cloned());
+    let pair = |pair: &[String]| is_match(&format!("{} {}", base(&pair[0]), pair[1]));
+    let after_word = words
+        .iter()
+        .position(|word| is_match(word))
+        .map(|index| index + 1);
+    if let Some(index) = words
+        .windows(2)
+        .position(pair)
+        .map(|index| index + 2)
+        .or(after_word)
+    {
+        words.splice(index..index, flags.iter().cloned());
         return true;
     }
     for line in words.iter_mut() {
@@ -325,15 +336,15 @@ mod tests {
 
     #[test]
     fn launchers_are_recognised_where_a_program_stands_and_nowhere_else() {
-        let of = |words: &[&str]| {
+        let launcher_of = |words: &[&str]| {
             let words: Vec<String> = words.iter().map(ToString::to_string).collect();
             programs(words.iter())
                 .iter()
                 .map(|program| program.launcher)
                 .find(|launcher| *launcher != Launcher::None)
         };
-        let line = |line: &str| of(&["bash", "-lc", line]);
-        let plain = |line: &str| of(&line.split_whitespace().collect::<Vec<_>>());
+        let line = |line: &str| launcher_of(&["bash", "-lc", line]);
+        let plain = |line: &str| launcher_of(&line.split_whitespace().collect::<Vec<_>>());
         assert_eq!(
             plain("/opt/conda/bin/torchrun train.py"),
             Some(Launcher::Torchrun)
@@ -354,19 +365,19 @@ mod tests {
             line("pip install x; llama-factory-cli train --deepspeed ds.json"),
             Some(Launcher::LlamaFactory)
         );
-        for other in [
+        for command in [
             "python train.py --deepspeed ds.json",
             "python train.py --backend deepspeed",
             "accelerate config",
         ] {
-            assert_eq!(plain(other), None, "{other}");
+            assert_eq!(plain(command), None, "{command}");
         }
-        for other in [
+        for command in [
             "pip install deepspeed && python t.py",
             "cd /opt/deepspeed && python t.py",
             "python t.py --launcher torchrun",
         ] {
-            assert_eq!(line(other), None, "{other}");
+            assert_eq!(line(command), None, "{command}");
         }
     }
 

@@ -77,16 +77,16 @@ pub(super) fn ingress(
     };
     let mut meta = metadata(job, target, job.id(), labels);
     let mut notes = annotations(job);
-    let mut put = |key: &str, value: String| {
+    let mut annotate = |key: &str, value: String| {
         notes.insert(format!("nginx.ingress.kubernetes.io/{key}"), value)
     };
     if let Some(limit) = service.request_limit {
-        put("limit-rps", limit.to_string());
+        annotate("limit-rps", limit.to_string());
         warnings.push(format!("request_limit: {limit} is enforced by ingress-nginx only, per second and client address"));
     }
     if let Some(timeout) = service.timeout {
-        put("proxy-read-timeout", timeout.as_secs().to_string());
-        put("proxy-send-timeout", timeout.as_secs().to_string());
+        annotate("proxy-read-timeout", timeout.as_secs().to_string());
+        annotate("proxy-send-timeout", timeout.as_secs().to_string());
     }
     let class = class(target, host, warnings);
     meta.annotations = Some(notes).filter(|notes| !notes.is_empty());

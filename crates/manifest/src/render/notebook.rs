@@ -60,13 +60,13 @@ pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Ref
 /// The port on which the command listens. If the file sets a different port, that is the port of
 /// the Service.
 fn listens(job: &JobDocument, service: &Service, warnings: &mut Vec<String>) -> u16 {
-    let of_command = port::of_command(job);
+    let command_port = port::of_command(job);
     let listens = service
         .target_port
-        .or(of_command)
+        .or(command_port)
         .or(service.port)
         .unwrap_or(JUPYTER);
-    if let (Some(port), Some(command)) = (service.port, of_command)
+    if let (Some(port), Some(command)) = (service.port, command_port)
         && port != command
         && service.target_port.is_none()
     {

@@ -92,7 +92,7 @@ pub(super) fn template(
     job: &JobDocument,
     target: &Target,
     pods: u32,
-    more: Value,
+    fields: Value,
 ) -> Result<RenderedTemplate, Refusal> {
     let choice = choose(job, target)?;
     let words = supervisor::wrap(
@@ -108,8 +108,8 @@ pub(super) fn template(
         storage.warnings.clone(),
     ]
     .concat();
-    let (devices, told) = fabric::devices(job, target, &choice);
-    warnings.extend(told);
+    let (devices, warning) = fabric::devices(job, target, &choice);
+    warnings.extend(warning);
     let mut objects: Vec<Object> = job
         .priority
         .iter()
@@ -125,7 +125,7 @@ pub(super) fn template(
     );
     let spec = pod_spec(job, target, &choice, &words, storage, devices);
     let mut spec = serde_json::to_value(spec).expect("a pod spec is JSON");
-    overlay::merge(&mut spec, &more);
+    overlay::merge(&mut spec, &fields);
     warnings.extend(merge_overlay(&mut spec, job));
     if fabric::in_host_network(job) && spec["dnsPolicy"].is_null() {
         // On the host network, the default policy uses the node's resolver, which does not know
@@ -199,12 +199,12 @@ fn pod_spec(
 
 /// Removes the fields of `pod:` that the site enforces, and returns warnings.
 fn fenced(overlay: &mut Value, job: &JobDocument) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut warnings = Vec::new();
     let Some(fields) = overlay.as_object_mut() else {
-        return told;
+        return warnings;
     };
     if job.site.tolerations_enforced && fields.remove("tolerations").is_some() {
-        told.push("ignoring `pod.tolerations`: the site enforces its own".to_owned());
+        warnings.push("ignoring `pod.tolerations`: the site enforces its own".to_owned());
     }
     if let Some(selector) = fields
         .get_mut("nodeSelector")
@@ -214,15 +214,15 @@ fn fenced(overlay: &mut Value, job: &JobDocument) -> Vec<String> {
         for (key, value) in &job.site.node_selector {
             if selector
                 .remove(key)
-                .is_some_and(|own| own != value.as_str())
+                .is_some_and(|current| current != value.as_str())
             {
-                told.push(format!(
+                warnings.push(format!(
                     "ignoring `pod.nodeSelector.{key}`: the site enforces `{value}`"
                 ));
             }
         }
     }
-    told
+    warnings
 }
 
 fn list<T>(items: Vec<T>) -> Option<Vec<T>> {
@@ -248,15 +248,15 @@ fn resources(
         requests.insert("memory".to_owned(), Quantity(memory.clone()));
         limits.insert("memory".to_owned(), Quantity(memory.clone()));
     }
-    let some = |map: BTreeMap<String, Quantity>| Some(map).filter(|map| !map.is_empty());
+    let non_empty = |map: BTreeMap<String, Quantity>| Some(map).filter(|map| !map.is_empty());
     let claims = choice
         .claim
         .as_ref()
         .map(|claim| vec![claim.of_container()]);
     ResourceRequirements {
         claims,
-        requests: some(requests),
-        limits: some(limits),
+        requests: non_empty(requests),
+        limits: non_empty(limits),
     }
 }
 

@@ -64,10 +64,10 @@ pub fn reads_everything(rules: &Value) -> bool {
 /// Builds the namespace of gpuctl and, unless `private`, the right of all users to read its facts
 /// and defaults.
 pub fn home(private: bool) -> Vec<Object> {
-    let ours = json!({MANAGED_BY: MANAGED_BY_US});
+    let labels = json!({MANAGED_BY: MANAGED_BY_US});
     let mut objects = vec![object(
         "namespaces",
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HOME, "labels": ours}}),
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HOME, "labels": labels}}),
     )];
     if private {
         objects[0].body["metadata"]["annotations"] = json!({PRIVATE: "true"});
@@ -77,7 +77,7 @@ pub fn home(private: bool) -> Vec<Object> {
         "roles",
         json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
-            "metadata": {"name": "gpuctl-reader", "namespace": HOME, "labels": ours},
+            "metadata": {"name": "gpuctl-reader", "namespace": HOME, "labels": labels},
             "rules": reader_rules(),
         }),
     ));
@@ -85,7 +85,7 @@ pub fn home(private: bool) -> Vec<Object> {
         "rolebindings",
         json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
-            "metadata": {"name": "gpuctl-reader", "namespace": HOME, "labels": ours},
+            "metadata": {"name": "gpuctl-reader", "namespace": HOME, "labels": labels},
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "gpuctl-reader"},
             "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:authenticated"}],
         }),

@@ -29,14 +29,14 @@ const fn check(
     id: &'static str,
     severity: Severity,
     title: &'static str,
-    why: &'static str,
+    reason: &'static str,
     find: fn(&JobDocument) -> Option<Finding>,
 ) -> Check {
     Check {
         id,
         severity,
         title,
-        why,
+        why: reason,
         find: Some(find),
     }
 }
@@ -45,13 +45,13 @@ const fn elsewhere(
     id: &'static str,
     severity: Severity,
     title: &'static str,
-    why: &'static str,
+    reason: &'static str,
 ) -> Check {
     Check {
         id,
         severity,
         title,
-        why,
+        why: reason,
         find: None,
     }
 }
@@ -203,8 +203,8 @@ pub fn silenced(text: &str) -> Vec<String> {
     static COMMENT: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"(?m)(?:^|\s)#\s*gpuctl:\s*ignore\s+([\w, -]+)").expect("the pattern is tested")
     });
-    let ids = COMMENT.captures_iter(text).flat_map(|found| {
-        found[1]
+    let ids = COMMENT.captures_iter(text).flat_map(|captures| {
+        captures[1]
             .split([',', ' '])
             .filter(|id| !id.is_empty())
             .map(ToOwned::to_owned)
@@ -222,15 +222,15 @@ pub fn can_be_silenced(check: &Check) -> bool {
 /// Runs the checks on the documents of one file and skips silenced checks.
 pub fn found(text: &str, documents: &[Document]) -> Vec<Problem> {
     let trees = tree::read(text, &mut Vec::new());
-    let mut all = Vec::new();
+    let mut problems = Vec::new();
     for (tree, document) in trees.iter().zip(documents) {
         let Document::Job(job) = document else {
             continue;
         };
-        let silent = silenced(&tree.source);
+        let ignored_ids = silenced(&tree.source);
         for check in CHECKS
             .iter()
-            .filter(|check| !silent.iter().any(|id| id == check.id))
+            .filter(|check| !ignored_ids.iter().any(|id| id == check.id))
         {
             let Some(Finding {
                 field,
@@ -240,7 +240,7 @@ pub fn found(text: &str, documents: &[Document]) -> Vec<Problem> {
             else {
                 continue;
             };
-            all.push(Problem {
+            problems.push(Problem {
                 at: place(&tree.root, field),
                 severity: check.severity,
                 message,
@@ -249,7 +249,7 @@ pub fn found(text: &str, documents: &[Document]) -> Vec<Problem> {
             });
         }
     }
-    all
+    problems
 }
 
 /// Selects the warnings about plain-text secrets, which commands that write objects print too.
@@ -269,7 +269,7 @@ pub fn plain_secrets(file: &str, text: &str, documents: &[Document]) -> Option<P
 /// and `_`, because keys may be written as `gpu-type`, `gpu_type` or `gpuType`.
 fn place(root: &YamlNode, field: &str) -> FilePosition {
     let plain = |text: &str| text.to_ascii_lowercase().replace(['-', '_'], "");
-    let mut at = FilePosition {
+    let mut position = FilePosition {
         width: 1,
         ..root.at
     };
@@ -284,10 +284,10 @@ fn place(root: &YamlNode, field: &str) -> FilePosition {
         else {
             break;
         };
-        at = entry.key_at;
+        position = entry.key_at;
         node = &entry.value;
     }
-    at
+    position
 }
 
 #[cfg(test)]

@@ -80,7 +80,7 @@ fn warn_of_withheld(reader: &mut Reader, root: &YamlNode, site: &SiteDefaults) {
     let variables = scopes().flat_map(|set| &set.env).filter_map(|variable| {
         let note = format!("allow_env: [{}]", variable.name);
         site.withholds_variable(&variable.name)
-            .map(|why| (why, note))
+            .map(|reason| (reason, note))
     });
     let labels = scopes()
         .flat_map(|set| &set.labels)
@@ -102,10 +102,10 @@ fn warn_of_withheld(reader: &mut Reader, root: &YamlNode, site: &SiteDefaults) {
             "remove it".to_owned(),
         )
     });
-    let found: std::collections::BTreeSet<(String, String)> =
+    let warnings: std::collections::BTreeSet<(String, String)> =
         variables.chain(labels).chain(annotations).collect();
     reader.problems.extend(
-        found
+        warnings
             .into_iter()
             .map(|(message, note)| Problem::warning(root.at, message, note)),
     );
@@ -117,16 +117,16 @@ fn kinds(reader: &mut Reader, node: &YamlNode) -> Vec<(JobKind, Defaults)> {
     let Some(mut fields) = reader.map(node, "kinds", reference::KIND_SCOPES) else {
         return Vec::new();
     };
-    let mut found = Vec::new();
+    let mut kinds = Vec::new();
     for &kind in JobKind::ALL {
         let node = fields.take(reader, kind.word());
-        found.extend(
+        kinds.extend(
             node.and_then(|node| scope(reader, node, kind.word()))
                 .map(|set| (kind, set)),
         );
     }
     fields.finish(reader);
-    found
+    kinds
 }
 
 fn pools(reader: &mut Reader, node: &YamlNode) -> Vec<(String, Defaults)> {
@@ -134,7 +134,7 @@ fn pools(reader: &mut Reader, node: &YamlNode) -> Vec<(String, Defaults)> {
         reader.map(node, "pools", &[]);
         return Vec::new();
     };
-    let mut found = Vec::new();
+    let mut pools = Vec::new();
     for entry in entries {
         let key = YamlNode {
             at: entry.key_at,
@@ -153,7 +153,7 @@ fn pools(reader: &mut Reader, node: &YamlNode) -> Vec<(String, Defaults)> {
             );
             reader.problems.push(problem);
         }
-        found.extend(name.zip(set).map(|(name, set)| (name.value, set)));
+        pools.extend(name.zip(set).map(|(name, set)| (name.value, set)));
     }
-    found
+    pools
 }

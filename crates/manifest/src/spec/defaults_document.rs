@@ -119,14 +119,17 @@ impl SiteDefaults {
     /// Selects the scopes that apply to a job of this kind in this pool, most specific first, each
     /// with its name.
     pub(super) fn scopes(&self, kind: JobKind, pool: Option<&str>) -> Vec<(String, &Defaults)> {
-        let of_pool = self
+        let pool_scope = self
             .pools
             .iter()
             .filter(|(name, _)| Some(name.as_str()) == pool);
-        let of_kind = self.kinds.iter().filter(|(own, _)| *own == kind);
-        of_pool
+        let kind_scope = self
+            .kinds
+            .iter()
+            .filter(|(scope_kind, _)| *scope_kind == kind);
+        pool_scope
             .map(|(name, set)| (format!("pool {name}"), set))
-            .chain(of_kind.map(|(kind, set)| (format!("kind {kind}"), set)))
+            .chain(kind_scope.map(|(kind, set)| (format!("kind {kind}"), set)))
             .chain([("all".to_owned(), &self.all)])
             .collect()
     }

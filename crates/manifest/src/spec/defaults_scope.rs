@@ -40,7 +40,7 @@ fn tolerations(reader: &mut Reader, node: &YamlNode) -> Vec<SiteToleration> {
 
 pub(super) fn scope(reader: &mut Reader, node: &YamlNode, path: &'static str) -> Option<Defaults> {
     let mut fields = reader.map(node, path, reference::SCOPE)?;
-    let written = written(node);
+    let values = written(node);
     let mut text = |reader: &mut Reader, name| {
         fields
             .take(reader, name)
@@ -78,7 +78,7 @@ pub(super) fn scope(reader: &mut Reader, node: &YamlNode, path: &'static str) ->
         .and_then(|node| limits(reader, node))
         .unwrap_or_default();
     let enforced = all(reader, &mut fields, "enforced", |reader, node| {
-        enforced(reader, node, &written)
+        enforced(reader, node, &values)
     });
     fields.finish(reader);
     let priority = priority.map(|text| Priority::of(&text));
@@ -103,7 +103,7 @@ pub(super) fn scope(reader: &mut Reader, node: &YamlNode, path: &'static str) ->
         node_selector,
         limits,
         enforced,
-        written,
+        written: values,
     })
 }
 
@@ -153,15 +153,15 @@ fn written(node: &YamlNode) -> Vec<(&'static str, serde_json::Value)> {
 fn enforced(
     reader: &mut Reader,
     node: &YamlNode,
-    written: &[(&'static str, serde_json::Value)],
+    values: &[(&'static str, serde_json::Value)],
 ) -> Vec<&'static str> {
-    let mut found = Vec::new();
+    let mut enforced = Vec::new();
     for item in reader.list_or_one(node) {
         let Some(field) = reader.word(item, "enforced", &ENFORCEABLE) else {
             continue;
         };
-        if written.iter().any(|(name, _)| *name == field) {
-            found.push(field);
+        if values.iter().any(|(name, _)| *name == field) {
+            enforced.push(field);
         } else {
             let note = format!("set `{field}` in the same scope, or remove it from `enforced`");
             reader.problems.push(Problem::error(
@@ -171,7 +171,7 @@ fn enforced(
             ));
         }
     }
-    found
+    enforced
 }
 
 fn limits(reader: &mut Reader, node: &YamlNode) -> Option<SiteLimits> {
@@ -266,7 +266,7 @@ pub(super) fn label_key(reader: &mut Reader, node: &YamlNode, name: &str) -> Opt
 }
 
 fn node_labels(reader: &mut Reader, node: &YamlNode) -> Vec<(String, String)> {
-    let mut found = Vec::new();
+    let mut labels = Vec::new();
     for (key, value) in reader.text_map(node, "node_selector") {
         if !job::is_label_key(&key.value) {
             let note = "letters, digits, `-`, `_`, `.`, at most 63, with or without a prefix such as example.com/";
@@ -283,8 +283,8 @@ fn node_labels(reader: &mut Reader, node: &YamlNode) -> Vec<(String, String)> {
                 note,
             ));
         } else {
-            found.push((key.value, value.value));
+            labels.push((key.value, value.value));
         }
     }
-    found
+    labels
 }

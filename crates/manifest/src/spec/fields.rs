@@ -83,15 +83,15 @@ impl<'t> Fields<'t> {
         name: &'static str,
         note: &str,
     ) -> Option<&'t YamlNode> {
-        let found = self.take(reader, name);
-        if found.is_none() {
+        let value = self.take(reader, name);
+        if value.is_none() {
             reader.problems.push(Problem::error(
                 self.at,
                 format!("`{}` is missing", self.full(name)),
                 note,
             ));
         }
-        found
+        value
     }
 
     /// Removes a field that does not apply to this kind, and reports it.
@@ -160,14 +160,14 @@ pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
 }
 
 impl Reader {
-    pub(super) fn wrong(&mut self, node: &YamlNode, name: &str, wanted: &str) {
+    pub(super) fn wrong(&mut self, node: &YamlNode, name: &str, expected: &str) {
         let found = match &node.value {
             YamlValue::Scalar { text, .. } if text.len() <= 40 => format!("`{text}`"),
             _ => node.what().to_owned(),
         };
         self.problems.push(Problem::error(
             node.at,
-            format!("`{name}` must be {wanted}, not {found}"),
+            format!("`{name}` must be {expected}, not {found}"),
             "",
         ));
     }

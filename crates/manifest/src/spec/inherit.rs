@@ -128,24 +128,24 @@ impl<'s> Filling<'s> {
         field: &str,
         path: &str,
         slot: &mut Option<T>,
-        of: impl Fn(&Defaults) -> Option<T>,
+        field_of: impl Fn(&Defaults) -> Option<T>,
     ) {
         let nearest = self
             .scopes
             .iter()
-            .find_map(|(scope, set)| Some((scope.clone(), *set, of(set)?)));
+            .find_map(|(scope, set)| Some((scope.clone(), *set, field_of(set)?)));
         let Some((scope, set, value)) = nearest else {
             return;
         };
-        let replaced = slot.as_ref().is_some_and(|own| *own != value);
+        let replaced = slot.as_ref().is_some_and(|job_value| *job_value != value);
         if slot.is_none() || replaced && self.is_enforced(field) {
-            let written = set
+            let text = set
                 .written
                 .iter()
                 .find(|(name, _)| *name == field)
                 .map(|(_, value)| plain(value));
             *slot = Some(value);
-            self.note(&scope, path, written.unwrap_or_default(), replaced);
+            self.note(&scope, path, text.unwrap_or_default(), replaced);
         }
     }
 
@@ -172,26 +172,28 @@ impl<'s> Filling<'s> {
         &mut self,
         field: &str,
         path: &str,
-        own: &mut Vec<(String, String)>,
-        of: impl Fn(&'s Defaults) -> &'s [(String, String)],
+        pairs: &mut Vec<(String, String)>,
+        field_of: impl Fn(&'s Defaults) -> &'s [(String, String)],
     ) {
         let enforced = self.is_enforced(field);
         let mut seen: Vec<&str> = Vec::new();
         for (scope, set) in self.scopes.clone() {
-            for (key, value) in of(set) {
+            for (key, value) in field_of(set) {
                 if seen.contains(&key.as_str()) {
                     continue;
                 }
                 seen.push(key);
-                if let Some(why) = withholds(field, key) {
-                    self.withheld.push(why);
+                if let Some(reason) = withholds(field, key) {
+                    self.withheld.push(reason);
                     continue;
                 }
-                let there = own.iter_mut().find(|(name, _)| name == key);
-                let replaced = there.as_ref().is_some_and(|(_, own)| own != value);
-                match there {
-                    None => own.push((key.clone(), value.clone())),
-                    Some((_, own)) if replaced && enforced => own.clone_from(value),
+                let existing = pairs.iter_mut().find(|(name, _)| name == key);
+                let replaced = existing
+                    .as_ref()
+                    .is_some_and(|(_, current)| current != value);
+                match existing {
+                    None => pairs.push((key.clone(), value.clone())),
+                    Some((_, current)) if replaced && enforced => current.clone_from(value),
                     Some(_) => continue,
                 }
                 self.note(&scope, format!("{path}.{key}"), value.clone(), replaced);
@@ -224,13 +226,13 @@ impl<'s> Filling<'s> {
         );
         let mut secrets =
             Some(std::mem::take(&mut job.image_pull_secrets)).filter(|list| !list.is_empty());
-        let of_site =
+        let inherited =
             |set: &Defaults| Some(set.image_pull_secrets.clone()).filter(|list| !list.is_empty());
         self.value(
             "imagePullSecret",
             "environment.imagePullSecret",
             &mut secrets,
-            of_site,
+            inherited,
         );
         job.image_pull_secrets = secrets.unwrap_or_default();
     }
@@ -277,17 +279,17 @@ impl<'s> Filling<'s> {
                     continue;
                 }
                 seen.push(&variable.name);
-                if let Some(why) = self.site.withholds_variable(&variable.name) {
-                    self.withheld.push(why);
+                if let Some(reason) = self.site.withholds_variable(&variable.name) {
+                    self.withheld.push(reason);
                     continue;
                 }
-                let there = job.env.iter_mut().find(|own| own.name == variable.name);
-                let replaced = there
+                let existing = job.env.iter_mut().find(|entry| entry.name == variable.name);
+                let replaced = existing
                     .as_ref()
-                    .is_some_and(|own| own.value != variable.value);
-                match there {
+                    .is_some_and(|entry| entry.value != variable.value);
+                match existing {
                     None => job.env.push(variable.clone()),
-                    Some(own) if replaced && enforced => *own = variable.clone(),
+                    Some(entry) if replaced && enforced => *entry = variable.clone(),
                     Some(_) => continue,
                 }
                 let value = match &variable.value {
@@ -303,10 +305,10 @@ impl<'s> Filling<'s> {
                     replaced,
                 );
                 // The mark shows whether the site changed a value, without revealing a secret.
-                if let (EnvValue::Text(text), Some(noted)) =
+                if let (EnvValue::Text(text), Some(inherited)) =
                     (&variable.value, self.found.last_mut())
                 {
-                    noted.mark = if is_secret_name(&variable.name) {
+                    inherited.mark = if is_secret_name(&variable.name) {
                         format!("{:016x}", fnv(text))
                     } else {
                         text.clone()

@@ -282,7 +282,7 @@ fn training(reader: &mut Reader, fields: &mut Fields<'_>) -> Training {
 
 /// Reads the user's labels. Rejects keys that gpuctl and Kubernetes reserve.
 pub(super) fn labels(reader: &mut Reader, node: &YamlNode) -> Vec<(String, String)> {
-    let mut found = Vec::new();
+    let mut labels = Vec::new();
     for (key, value) in reader.text_map(node, "job.labels") {
         let prefix = key.value.split_once('/').map(|(prefix, _)| prefix);
         // Kubernetes reserves `kubernetes.io/` and its subdomains; the other keys are gpuctl's.
@@ -313,10 +313,10 @@ pub(super) fn labels(reader: &mut Reader, node: &YamlNode) -> Vec<(String, Strin
                 note,
             ));
         } else {
-            found.push((key.value, value.value));
+            labels.push((key.value, value.value));
         }
     }
-    found
+    labels
 }
 
 /// Whether Kubernetes accepts `key` as a label key, with or without a prefix.

@@ -101,12 +101,12 @@ fn put<'p>(
     match &mut node.value {
         YamlValue::Map(entries) => {
             let exact = entries.iter().position(|entry| entry.key == *key);
-            let spelled = || {
+            let other_spelling = || {
                 entries
                     .iter()
                     .position(|entry| ours && plain(&entry.key) == plain(key))
             };
-            let index = exact.or_else(spelled).unwrap_or_else(|| {
+            let index = exact.or_else(other_spelling).unwrap_or_else(|| {
                 entries.push(Entry {
                     key: key.clone(),
                     key_at: FilePosition::default(),
@@ -130,8 +130,8 @@ fn put<'p>(
                 return put(item, rest, value, ours);
             }
             // `environment.env.LR=0.1` addresses an item by its `name` if `env` is a list.
-            let named = |item: &YamlNode| matches!(field(item, "name"), Some(YamlValue::Scalar { text, .. }) if text == key);
-            let index = items.iter().position(named).unwrap_or_else(|| {
+            let has_name = |item: &YamlNode| matches!(field(item, "name"), Some(YamlValue::Scalar { text, .. }) if text == key);
+            let index = items.iter().position(has_name).unwrap_or_else(|| {
                 let name = YamlValue::Scalar {
                     text: key.clone(),
                     plain: false,
@@ -230,9 +230,9 @@ fn inline(node: &YamlNode) -> String {
 
 /// Writes text as it was if it needs no quotes, else as a JSON string, which is valid YAML.
 fn quoted(text: &str, plain: bool) -> String {
-    let bare = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/');
-    let word =
-        text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '/') && text.chars().all(bare);
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/');
+    let word = text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '/')
+        && text.chars().all(is_plain);
     if plain && word {
         text.to_owned()
     } else {
@@ -311,8 +311,8 @@ mod tests {
         let text = "a: \"1\"\nb: 1.10\nc: yes please\nd: |\n  two\n  lines\ne: [{f: null}, {}, []]\n\"g h\": 'true'\nt: true\n";
         let mut problems = Vec::new();
         let root = tree::read(text, &mut problems).remove(0).root;
-        let again = tree::read(&write(&root), &mut problems).remove(0).root;
-        assert_eq!(again.to_json(), root.to_json());
+        let reread = tree::read(&write(&root), &mut problems).remove(0).root;
+        assert_eq!(reread.to_json(), root.to_json());
         assert!(write(&root).contains("b: 1.10\n") && problems.is_empty());
     }
 }

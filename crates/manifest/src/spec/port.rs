@@ -40,7 +40,7 @@ fn of_text(words: &str) -> Option<u16> {
     let flag = FLAG
         .captures_iter(words)
         .last()
-        .and_then(|found| found[1].parse().ok())
+        .and_then(|captures| captures[1].parse().ok())
         .filter(|port| *port > 0);
     flag.or_else(|| {
         let positional = words

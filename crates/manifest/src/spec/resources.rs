@@ -100,10 +100,10 @@ fn without_gpus(
     gpu_type: Option<&Located<WrittenGpuType>>,
     gpu_share: Option<&Located<Share>>,
 ) {
-    let wanted = gpu_type
+    let requested = gpu_type
         .map(|text| ("gpu-type", text.at))
         .or(gpu_share.map(|share| ("gpu_share", share.at)));
-    if let Some((name, at)) = wanted {
+    if let Some((name, at)) = requested {
         reader.problems.push(Problem::error(
             at,
             format!("`{name}` without GPUs"),
@@ -183,10 +183,10 @@ fn guarantee(
     cpu: Option<&Located<String>>,
     memory: Option<&Located<String>>,
 ) {
-    let whole = cpu
+    let has_whole_cpus = cpu
         .and_then(|cpu| quantity::milli(&cpu.value))
         .is_some_and(|milli| milli > 0 && milli % 1000 == 0);
-    if !whole || memory.is_none() {
+    if !has_whole_cpus || memory.is_none() {
         let message = "`qos: guaranteed` needs whole CPUs and memory";
         reader.problems.push(Problem::error(
             at,

@@ -15,7 +15,7 @@ pub(super) fn restart(
 ) -> Option<Restart> {
     let node = job.take(reader, "restart")?;
     let restart = Restart::of(reader.word(node, "restart", &Restart::WORDS)?);
-    let hangs = job
+    let hang_timeout = job
         .place_of("hang_timeout")
         .or(job.place_of("hangTimeout"))
         .or(job.place_of("hang-timeout"));
@@ -25,7 +25,7 @@ pub(super) fn restart(
             .problems
             .push(Problem::error(node.at, message, "keep one of them"));
     }
-    if let (Restart::Rank, Some(at)) = (restart, hangs) {
+    if let (Restart::Rank, Some(at)) = (restart, hang_timeout) {
         let message =
             "`hang_timeout` needs `restart: all`: a hang is detected only for all ranks together";
         reader

@@ -86,24 +86,24 @@ fn of(kind: &str) -> Value {
 fn block(fields: &[Field], kind: &str) -> Value {
     let (mut properties, mut required, mut rules) = (Map::new(), Vec::new(), Vec::new());
     for field in fields.iter().filter(|field| field.is_of(kind)) {
-        let needed = field.is_needed(kind);
+        let is_needed = field.is_needed(kind);
         let mut value = shape(&field.shape, field.name(), kind);
         // `version` may be absent, but not empty.
-        if !needed && !matches!((field.name(), &field.shape), ("version", Shape::Word(_))) {
+        if !is_needed && !matches!((field.name(), &field.shape), ("version", Shape::Word(_))) {
             value = nullable(value);
         }
         value["description"] = field.about.into();
         for name in field.names {
             properties.insert((*name).to_owned(), value.clone());
         }
-        if needed {
+        if is_needed {
             required.push(Value::from(field.name()));
         }
-        for (index, one) in field.names.iter().enumerate() {
+        for (index, spelling) in field.names.iter().enumerate() {
             rules.extend(
                 field.names[index + 1..]
                     .iter()
-                    .map(|other| json!({"not": {"required": [one, other]}})),
+                    .map(|other| json!({"not": {"required": [spelling, other]}})),
             );
         }
     }
@@ -131,7 +131,7 @@ fn shape(shape: &Shape, name: &str, kind: &str) -> Value {
         }
         // A notebook has exactly one pod.
         Shape::Whole(_, _) if name == "replicas" && kind == "notebook" => whole(1, 1),
-        Shape::Whole(low, high) => whole(*low, *high),
+        Shape::Whole(min, max) => whole(*min, *max),
         Shape::Boolean => {
             json!({"anyOf": [{"type": "boolean"}, pattern(&format!("^(?:{}|{})$", any_case("true"), any_case("false")))]})
         }
@@ -198,11 +198,11 @@ fn shape(shape: &Shape, name: &str, kind: &str) -> Value {
 fn variables() -> Value {
     let name = format!("^[^={CONTROL}]+$");
     let value = nullable(text());
-    let spelled = VARIABLE
+    let fields = VARIABLE
         .iter()
         .flat_map(|field| field.names)
         .map(|name| ((*name).to_owned(), value.clone()));
-    let mut properties: Map<String, Value> = spelled.collect();
+    let mut properties: Map<String, Value> = fields.collect();
     properties.insert(
         "name".to_owned(),
         json!({"anyOf": [{"type": ["number", "boolean"]}, pattern(&name)]}),
@@ -220,30 +220,32 @@ fn variables() -> Value {
 }
 
 fn one_spelling(names: &[&str]) -> Vec<Value> {
-    let pairs = names
-        .iter()
-        .enumerate()
-        .flat_map(|(index, one)| names[index + 1..].iter().map(move |other| (*one, *other)));
+    let pairs = names.iter().enumerate().flat_map(|(index, first)| {
+        names[index + 1..]
+            .iter()
+            .map(move |second| (*first, *second))
+    });
     pairs
-        .map(|(one, other)| json!({"not": {"required": [one, other]}}))
+        .map(|(first, second)| json!({"not": {"required": [first, second]}}))
         .collect()
 }
 
 /// Requires one of these spellings with a value other than null.
 fn says(names: &[&str]) -> Value {
-    let one =
+    let required =
         |name: &&str| json!({"required": [name], "properties": {*name: {"not": {"type": "null"}}}});
-    json!({"anyOf": names.iter().map(one).collect::<Vec<_>>()})
+    json!({"anyOf": names.iter().map(required).collect::<Vec<_>>()})
 }
 
 /// Allows at most one of these fields.
 fn at_most_one(fields: &[&[&str]]) -> Vec<Value> {
-    let pairs = fields
-        .iter()
-        .enumerate()
-        .flat_map(|(index, one)| fields[index + 1..].iter().map(move |other| (*one, *other)));
+    let pairs = fields.iter().enumerate().flat_map(|(index, first)| {
+        fields[index + 1..]
+            .iter()
+            .map(move |second| (*first, *second))
+    });
     pairs
-        .map(|(one, other)| json!({"not": {"allOf": [says(one), says(other)]}}))
+        .map(|(first, second)| json!({"not": {"allOf": [says(first), says(second)]}}))
         .collect()
 }
 
@@ -255,8 +257,8 @@ fn workdir(fields: &[Field], kind: &str) -> Value {
     let is_empty = {
         let truth =
             json!({"anyOf": [{"const": true}, pattern(&format!("^{}$", any_case("true")))]});
-        let one = |name: &&str| json!({"required": [name], "properties": {*name: truth}});
-        json!({"anyOf": empty.iter().map(one).collect::<Vec<_>>()})
+        let is_true = |name: &&str| json!({"required": [name], "properties": {*name: truth}});
+        json!({"anyOf": empty.iter().map(is_true).collect::<Vec<_>>()})
     };
     let sources = [
         names("host_path"),
@@ -304,8 +306,8 @@ fn item(fields: &[Field], kind: &str) -> Value {
 }
 
 /// Applies `what` to a field of the document, which must be a map.
-fn below(field: &str, what: &Value) -> Value {
-    json!({"required": [field], "properties": {field: {"allOf": [{"type": "object"}, what]}}})
+fn below(field: &str, schema: &Value) -> Value {
+    json!({"required": [field], "properties": {field: {"allOf": [{"type": "object"}, schema]}}})
 }
 
 fn job_rules(kind: &str) -> Vec<Value> {
@@ -327,8 +329,8 @@ fn job_rules(kind: &str) -> Vec<Value> {
         for (nodes, longest) in [(11, 60), (101, 59), (1001, 58)] {
             let many = |name: &&str| json!({"required": [name], "properties": {*name: whole(nodes, 10_000)}});
             let many = json!({"anyOf": spellings(RESOURCES, "node_count").iter().map(many).collect::<Vec<_>>()});
-            let short = json!({"properties": {"name": {"maxLength": longest}}});
-            rules.push(json!({"if": below("resources", &many), "then": below("job", &short)}));
+            let short_name = json!({"properties": {"name": {"maxLength": longest}}});
+            rules.push(json!({"if": below("resources", &many), "then": below("job", &short_name)}));
         }
     }
     if kind == "inference" {
@@ -340,31 +342,37 @@ fn job_rules(kind: &str) -> Vec<Value> {
         );
     }
     if matches!(kind, "inference" | "compute") {
-        let off =
+        let disabled =
             json!({"anyOf": [{"const": false}, pattern(&format!("^{}$", any_case("false")))]});
-        let on = json!({"not": {"required": ["enabled"], "properties": {"enabled": off}}});
+        let enabled =
+            json!({"not": {"required": ["enabled"], "properties": {"enabled": disabled}}});
         let target = |name: &'static str| says(spellings(AUTOSCALING, name));
         let gpu = target("targetGPUUtilization");
         let memory = target("targetMemoryUtilization");
         let cpu = target("targetCPUUtilization");
         let queue = target("targetQueueLength");
         let whole = json!({"allOf": [target("maxReplicas"), {"anyOf": [gpu, memory, cpu, queue]}]});
-        rules.push(json!({"if": below("autoscaling", &on), "then": below("autoscaling", &whole)}));
-        let on_gpus = below(
-            "autoscaling",
-            &json!({"allOf": [on, {"anyOf": [gpu, memory]}]}),
+        rules.push(
+            json!({"if": below("autoscaling", &enabled), "then": below("autoscaling", &whole)}),
         );
-        rules.push(json!({"if": on_gpus, "then": below("resources", &some_gpu)}));
-        let on_cpu = below("autoscaling", &json!({"allOf": [on, cpu]}));
-        rules.push(json!({"if": on_cpu, "then": below("resources", &says(&["cpu"]))}));
+        let scaled_on_gpus = below(
+            "autoscaling",
+            &json!({"allOf": [enabled, {"anyOf": [gpu, memory]}]}),
+        );
+        rules.push(json!({"if": scaled_on_gpus, "then": below("resources", &some_gpu)}));
+        let scaled_on_cpu = below("autoscaling", &json!({"allOf": [enabled, cpu]}));
+        rules.push(json!({"if": scaled_on_cpu, "then": below("resources", &says(&["cpu"]))}));
     }
     rules
 }
 
 fn quota_rules() -> Vec<Value> {
     let spaces = spellings(QUOTA, "namespace");
-    let named = |space: &&str| below(space, &json!({"required": ["default"]}));
-    let named = json!({"anyOf": spaces.iter().map(named).collect::<Vec<_>>()});
-    let some = json!({"anyOf": [says(spaces), says(&["default"])]});
-    vec![some, json!({"not": {"allOf": [named, says(&["default"])]}})]
+    let named_spaces = |space: &&str| below(space, &json!({"required": ["default"]}));
+    let named_spaces = json!({"anyOf": spaces.iter().map(named_spaces).collect::<Vec<_>>()});
+    let has_limits = json!({"anyOf": [says(spaces), says(&["default"])]});
+    vec![
+        has_limits,
+        json!({"not": {"allOf": [named_spaces, says(&["default"])]}}),
+    ]
 }

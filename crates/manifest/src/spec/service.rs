@@ -173,7 +173,7 @@ pub(super) fn autoscaling(reader: &mut Reader, document: &mut Fields<'_>) -> Opt
     let memory = whole(reader, &mut fields, "targetMemoryUtilization", 1..=100);
     let cpu = whole(reader, &mut fields, "targetCPUUtilization", 1..=100);
     let queue = whole(reader, &mut fields, "targetQueueLength", 1..=10_000);
-    let up = delay(reader, &mut fields, "scaleUpDelay");
+    let scale_up_delay = delay(reader, &mut fields, "scaleUpDelay");
     let down = delay(reader, &mut fields, "scaleDownDelay");
     fields.finish(reader);
     if enabled && max.is_none() && max_node.is_none() {
@@ -210,7 +210,7 @@ pub(super) fn autoscaling(reader: &mut Reader, document: &mut Fields<'_>) -> Opt
         memory_utilization: memory,
         cpu_utilization: cpu,
         queue_length: queue,
-        scale_up_delay: up,
+        scale_up_delay,
         scale_down_delay: down,
     })
 }

@@ -79,10 +79,10 @@ pub(super) fn read(text: &str, problems: &mut Vec<Problem>) -> Vec<YamlDocument>
         let inside_text = blocks
             .iter()
             .any(|(first, last)| *first < line && line <= *last);
-        if !inside_text && failed.is_none_or(|place: FilePosition| line <= place.line) {
+        if !inside_text && failed.is_none_or(|position: FilePosition| line <= position.line) {
             // The parser reports a tab as another syntax error in the same place; this message is
             // clearer.
-            problems.retain(|problem| failed.is_none_or(|place| problem.at != place));
+            problems.retain(|problem| failed.is_none_or(|position| problem.at != position));
             problems.push(Problem::error(
                 FilePosition {
                     line,
@@ -140,7 +140,7 @@ impl<'t> Builder<'t, '_> {
             match self.document() {
                 Ok(Some(tree)) => trees.push(tree),
                 Ok(None) => return (trees, None),
-                Err(StopReading(place)) => return (trees, Some(place)),
+                Err(StopReading(position)) => return (trees, Some(position)),
             }
         }
     }
@@ -316,16 +316,16 @@ impl<'t> Builder<'t, '_> {
 
     /// Consumes the next event if it ends the collection.
     fn ends(&mut self, end: &Event<'_>) -> Result<bool, StopReading> {
-        let found = match self.parser.as_mut().and_then(|events| events.peek()) {
+        let is_end = match self.parser.as_mut().and_then(|events| events.peek()) {
             Some(Ok((event, _))) => std::mem::discriminant(event) == std::mem::discriminant(end),
             Some(Err(_)) => false,
             None => true,
         };
-        if found {
+        if is_end {
             self.depth -= 1;
             self.next()?;
         }
-        Ok(found)
+        Ok(is_end)
     }
 
     fn stop(&mut self, at: FilePosition, message: impl Into<String>, note: &str) -> StopReading {
@@ -341,12 +341,12 @@ impl<'t> Builder<'t, '_> {
             width: 1,
         };
         let line = self.text.lines().nth(at.line - 1).unwrap_or_default();
-        let found = line.chars().nth(at.column - 1);
+        let character = line.chars().nth(at.column - 1);
         // People paste YAML from chats with a Markdown back-tick around it.
         let tick = line
             .chars()
             .position(|c| c == '`')
-            .filter(|_| found != Some('\t'));
+            .filter(|_| character != Some('\t'));
         if let Some(tick) = tick {
             let at = FilePosition {
                 column: tick + 1,
