@@ -117,11 +117,11 @@ impl Environment {
         let mut variables = std::env::vars_os().filter_map(|(name, value)| {
             let name = name.into_string().ok()?;
             let upper = name.to_ascii_uppercase();
-            let rest = ["GPUCTL_", "GPU_CTL_", "GPUCTRL_", "GPUCTL"]
+            let suffix = ["GPUCTL_", "GPU_CTL_", "GPUCTRL_", "GPUCTL"]
                 .iter()
                 .find_map(|prefix| upper.strip_prefix(prefix))?;
             let is_right = name == READ_ONLY && value.to_str().is_some();
-            (!is_right && (rest == "RO" || safety::is_near(rest)) && !is_off(&value))
+            (!is_right && (suffix == "RO" || safety::is_near(suffix)) && !is_off(&value))
                 .then_some(name)
         });
         variables.next()

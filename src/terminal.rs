@@ -84,15 +84,15 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
-    pub(crate) fn new(wishes: TerminalOptions) -> Self {
+    pub(crate) fn new(options: TerminalOptions) -> Self {
         // Each text is painted for its own stream, but `colored` would only look at stdout.
         colored::control::set_override(true);
         Self {
-            wishes,
+            wishes: options,
             silent: false,
             paged: RefCell::default(),
             line: ChangingLine::default(),
-            talk: Cell::new(wishes.talk),
+            talk: Cell::new(options.talk),
             format: RefCell::default(),
             task: Cell::default(),
             told: Cell::default(),
@@ -118,20 +118,20 @@ impl Terminal {
     }
 
     /// Sets the verbosity, unless a flag did.
-    pub(crate) fn set_talk(&self, talk: Verbosity) {
+    pub(crate) fn set_talk(&self, verbosity: Verbosity) {
         if self.wishes.talk == Verbosity::default() {
-            self.talk.set(talk);
+            self.talk.set(verbosity);
         }
     }
 
     /// Replaces the verbosity and returns the previous one, for work that is first checked silently
     /// and then done.
-    pub(crate) fn swap_talk(&self, talk: Verbosity) -> Verbosity {
-        self.talk.replace(talk)
+    pub(crate) fn swap_talk(&self, verbosity: Verbosity) -> Verbosity {
+        self.talk.replace(verbosity)
     }
 
-    fn says(&self, talk: Verbosity) -> bool {
-        self.talk.get() >= talk
+    fn says(&self, verbosity: Verbosity) -> bool {
+        self.talk.get() >= verbosity
     }
 
     /// Collects output for a pager from now on, if stdout is a terminal. `command` replaces the
@@ -148,19 +148,19 @@ impl Terminal {
         self.suggest_nothing();
         self.paged
             .take()
-            .map_or(Ok(()), |paged| self.print_raw(&paged.text))
+            .map_or(Ok(()), |output| self.print_raw(&output.text))
     }
 
     /// Shows the collected output in the pager, if one was requested, and waits until the user
     /// leaves it.
     pub(crate) fn show_paged(&self) -> Result<(), Error> {
-        let Some(paged) = self.paged.take().filter(|paged| !paged.text.is_empty()) else {
+        let Some(output) = self.paged.take().filter(|output| !output.text.is_empty()) else {
             return Ok(());
         };
-        if paged.is_shown() {
+        if output.is_shown() {
             Ok(())
         } else {
-            self.print_raw(&paged.text)
+            self.print_raw(&output.text)
         }
     }
 
@@ -239,15 +239,17 @@ impl Terminal {
         if self.silent {
             return Ok(true);
         }
-        if let Some(paged) = self.paged.borrow_mut().as_mut() {
-            paged.text.push_str(text);
+        if let Some(output) = self.paged.borrow_mut().as_mut() {
+            output.text.push_str(text);
             return Ok(true);
         }
-        let written = self.line.above(|| {
-            let mut out = io::stdout().lock();
-            out.write_all(text.as_bytes()).and_then(|()| out.flush())
+        let result = self.line.above(|| {
+            let mut stdout = io::stdout().lock();
+            stdout
+                .write_all(text.as_bytes())
+                .and_then(|()| stdout.flush())
         });
-        is_read(written, "to stdout")
+        is_read(result, "to stdout")
     }
 
     /// Forwards another program's output byte for byte. False if its reader has closed the pipe.
@@ -255,13 +257,13 @@ impl Terminal {
         if self.silent {
             return Ok(true);
         }
-        let written = if to_stderr {
+        let result = if to_stderr {
             io::stderr().lock().write_all(bytes)
         } else {
-            let mut out = io::stdout().lock();
-            out.write_all(bytes).and_then(|()| out.flush())
+            let mut stdout = io::stdout().lock();
+            stdout.write_all(bytes).and_then(|()| stdout.flush())
         };
-        is_read(written, "the output")
+        is_read(result, "the output")
     }
 
     /// Redraws a watched table in place.
@@ -299,9 +301,9 @@ impl Terminal {
     }
 
     /// Creates a progress bar, drawn on a terminal only.
-    pub(crate) fn progress(&self, steps: u64, what: &'static str) -> ProgressBar {
+    pub(crate) fn progress(&self, steps: u64, label: &'static str) -> ProgressBar {
         if self.draws() && steps > 1 {
-            self.line.progress(steps, what)
+            self.line.progress(steps, label)
         } else {
             ProgressBar::hidden()
         }
@@ -334,13 +336,13 @@ impl Terminal {
 }
 
 /// False if the reader has closed the pipe.
-fn is_read(written: io::Result<()>, what: &str) -> Result<bool, Error> {
-    match written {
+fn is_read(result: io::Result<()>, target: &str) -> Result<bool, Error> {
+    match result {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
         Err(error) => Err(Error::new(
             ErrorName::OutputFailed,
-            format!("cannot write {what}: {error}"),
+            format!("cannot write {target}: {error}"),
         )),
     }
 }

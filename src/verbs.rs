@@ -179,13 +179,13 @@ verbs!(define_rows);
 
 /// Lists the commands that support `-o json`, in alphabetical order.
 pub(crate) fn with_answer() -> Vec<String> {
-    let mut all: Vec<String> = ROWS
+    let mut verbs: Vec<String> = ROWS
         .iter()
         .filter(|row| !row.answers.is_empty())
         .map(VerbRow::words)
         .collect();
-    all.sort_unstable();
-    all
+    verbs.sort_unstable();
+    verbs
 }
 
 /// Lists the commands that need rights in the cluster.
@@ -204,9 +204,10 @@ pub(crate) fn tasks() -> impl Iterator<Item = &'static Task> {
 /// Finds the task with this name. Accepts a singular noun and a superfluous noun.
 pub(crate) fn task(words: &str) -> Option<&'static Task> {
     // `get node` is the task `get nodes`.
-    let same = |task: &&Task| task.words == words || task.words.strip_suffix('s') == Some(words);
+    let is_match =
+        |task: &&Task| task.words == words || task.words.strip_suffix('s') == Some(words);
     tasks()
-        .find(same)
+        .find(is_match)
         .or_else(|| alias(words))
         .or_else(|| as_job(words))
         .or_else(|| {
@@ -252,7 +253,7 @@ pub(crate) struct UnknownCommand {
 /// all of its nouns. A writing verb without a noun includes only jobs, services and notebooks; its
 /// other nouns must be explicit.
 pub(crate) fn named_tasks(words: &[String]) -> Result<Vec<&'static Task>, UnknownCommand> {
-    let mut named: Vec<&'static Task> = Vec::new();
+    let mut tasks: Vec<&'static Task> = Vec::new();
     let mut rest = words;
     while let Some(first) = rest.first() {
         // The longest name wins, so that `get nodes` is not read as `get` and another command.
@@ -260,7 +261,7 @@ pub(crate) fn named_tasks(words: &[String]) -> Result<Vec<&'static Task>, Unknow
         let longest = (1..=rest.len().min(3))
             .rev()
             .find_map(|count| Some((task(&rest[..count].join(" "))?, count)));
-        let (found, count) = match longest {
+        let (matches, count) = match longest {
             Some((task, count)) => (vec![task], count),
             None => (of_verb(first), 1),
         };
@@ -269,33 +270,33 @@ pub(crate) fn named_tasks(words: &[String]) -> Result<Vec<&'static Task>, Unknow
         let needs_noun = count == 1 && matches!(first.as_str(), "get" | "describe");
         let is_end =
             |word: &String| !needs_noun && (task(word).is_some() || !of_verb(word).is_empty());
-        if found.is_empty() || !rest.get(count).is_none_or(is_end) {
-            let wrong = rest.len().min(count + usize::from(!found.is_empty()));
+        if matches.is_empty() || !rest.get(count).is_none_or(is_end) {
+            let unknown_count = rest.len().min(count + usize::from(!matches.is_empty()));
             return Err(UnknownCommand {
-                words: rest[..wrong].join(" "),
+                words: rest[..unknown_count].join(" "),
             });
         }
-        named.extend(found);
+        tasks.extend(matches);
         rest = &rest[count..];
     }
-    named.sort_by_key(|task| task.words);
-    named.dedup_by_key(|task| task.words);
-    Ok(named)
+    tasks.sort_by_key(|task| task.words);
+    tasks.dedup_by_key(|task| task.words);
+    Ok(tasks)
 }
 
 /// The tasks of a verb without a noun.
 fn of_verb(verb: &str) -> Vec<&'static Task> {
     const JOBS: [&str; 3] = ["jobs", "services", "notebooks"];
-    let all: Vec<&'static Task> = tasks().filter(|task| task.verb() == verb).collect();
-    let of_jobs: Vec<&'static Task> = all
+    let with_verb: Vec<&'static Task> = tasks().filter(|task| task.verb() == verb).collect();
+    let job_tasks: Vec<&'static Task> = with_verb
         .iter()
         .copied()
         .filter(|task| JOBS.contains(&task.resource()))
         .collect();
-    if matches!(verb, "get" | "describe") || of_jobs.is_empty() {
-        all
+    if matches!(verb, "get" | "describe") || job_tasks.is_empty() {
+        with_verb
     } else {
-        of_jobs
+        job_tasks
     }
 }
 

@@ -27,13 +27,13 @@ pub(crate) fn answer() {
 
 /// Hides aliases of commands: a shell would otherwise complete `jo` instead of `jobs`.
 pub(crate) fn by_full_names(command: Command) -> Command {
-    let others: Vec<String> = command
+    let aliases: Vec<String> = command
         .get_visible_aliases()
         .map(ToOwned::to_owned)
         .collect();
     command
         .visible_alias(None)
-        .aliases(others)
+        .aliases(aliases)
         .mut_subcommands(by_full_names)
 }
 
@@ -84,8 +84,8 @@ impl<S: EnvCompleter> EnvCompleter for NamesFirst<S> {
         if words.len() == index {
             words.push(OsString::new());
         }
-        let found = names_first(offers(command, words, index, folder, shell)?);
-        buf.write_all(written(self.name(), &found, separator.as_deref()).as_bytes())
+        let candidates = names_first(offers(command, words, index, folder, shell)?);
+        buf.write_all(written(self.name(), &candidates, separator.as_deref()).as_bytes())
     }
 }
 
@@ -100,11 +100,11 @@ fn of_script(variable: &str) -> String {
 
 /// Formats candidates for the script of `shell`.
 fn written(shell: &str, offers: &[Offer], separator: Option<&str>) -> String {
-    let help = |before: char, offer: &Offer| {
+    let help = |prefix: char, offer: &Offer| {
         offer
             .help
             .as_ref()
-            .map(|help| format!("{before}{help}"))
+            .map(|help| format!("{prefix}{help}"))
             .unwrap_or_default()
     };
     let line = |offer: &Offer| match shell {
@@ -142,12 +142,12 @@ mod tests {
 
     #[test]
     fn options_are_left_out_where_there_are_names() {
-        let found = names_first(
+        let offers = names_first(
             ["bert", "--output", "gpt", "-o"]
                 .map(|value| offer(value, None))
                 .to_vec(),
         );
-        assert_eq!(written("bash", &found, Some("\u{b}")), "bert\u{b}gpt");
+        assert_eq!(written("bash", &offers, Some("\u{b}")), "bert\u{b}gpt");
         let options = names_first(
             ["--output", "--force"]
                 .map(|value| offer(value, None))
@@ -159,15 +159,15 @@ mod tests {
 
     #[test]
     fn each_shell_gets_its_own_lines() {
-        let found = [offer("bert:/", Some("a job: running")), offer("gpt", None)];
+        let offers = [offer("bert:/", Some("a job: running")), offer("gpt", None)];
         assert_eq!(
-            written("zsh", &found, Some("\n")),
+            written("zsh", &offers, Some("\n")),
             "bert\\:/:a job: running\ngpt"
         );
         assert_eq!(
-            written("powershell", &found, None),
+            written("powershell", &offers, None),
             "bert:/\ta job: running\ngpt\n"
         );
-        assert_eq!(written("elvish", &found, Some("")), "bert:/\ngpt");
+        assert_eq!(written("elvish", &offers, Some("")), "bert:/\ngpt");
     }
 }

@@ -65,10 +65,13 @@ fn grouped(command: &Command) -> String {
 fn names(group: HelpGroup) -> impl Iterator<Item = String> {
     let mut rows: Vec<_> = ROWS
         .iter()
-        .filter_map(|row| row.help.map(|(of, place)| (of, place, row)))
-        .filter(|(of, ..)| *of == group)
+        .filter_map(|row| {
+            row.help
+                .map(|(row_group, position)| (row_group, position, row))
+        })
+        .filter(|(row_group, ..)| *row_group == group)
         .collect();
-    rows.sort_by_key(|(_, place, _)| *place);
+    rows.sort_by_key(|(_, position, _)| *position);
     rows.into_iter().map(|(.., row)| row.words())
 }
 
@@ -100,9 +103,9 @@ mod tests {
         let command = Cli::command();
         let mut listed: Vec<String> = GROUPS.iter().flat_map(|(group, _)| names(*group)).collect();
         listed.sort_unstable();
-        let mut all: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
-        all.sort_unstable();
-        assert_eq!(listed, all);
+        let mut commands: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
+        commands.sort_unstable();
+        assert_eq!(listed, commands);
     }
 
     #[test]

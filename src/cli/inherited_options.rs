@@ -37,10 +37,10 @@ impl CarriedOptions {
         // clap stores a global option in the matches of the innermost command, wherever the user
         // typed it.
         let mut innermost = &matches;
-        while let Some((_, below)) = innermost.subcommand() {
-            innermost = below;
+        while let Some((_, subcommand)) = innermost.subcommand() {
+            innermost = subcommand;
         }
-        let mut carried = Self::default();
+        let mut options = Self::default();
         for option in command
             .get_arguments()
             .filter(|option| option.is_global_set())
@@ -53,22 +53,22 @@ impl CarriedOptions {
             else {
                 continue;
             };
-            let place = if NAMESPACES.contains(&name) {
-                &mut carried.namespace
+            let arguments = if NAMESPACES.contains(&name) {
+                &mut options.namespace
             } else {
-                &mut carried.cluster
+                &mut options.cluster
             };
             if matches!(option.get_action(), ArgAction::SetTrue) {
-                place.push(format!("--{long}").into());
+                arguments.push(format!("--{long}").into());
                 continue;
             }
             for value in innermost.get_raw(name).into_iter().flatten() {
                 let mut word = OsString::from(format!("--{long}="));
                 word.push(value);
-                place.push(word);
+                arguments.push(word);
             }
         }
-        carried
+        options
     }
 }
 
@@ -78,8 +78,8 @@ mod tests {
 
     #[test]
     fn what_says_which_cluster_is_carried_and_nothing_else() {
-        let of = |line: &str| {
-            let carried = CarriedOptions::of(line.split(' ').map(OsString::from).collect());
+        let inherited = |line: &str| {
+            let options = CarriedOptions::of(line.split(' ').map(OsString::from).collect());
             let text = |words: &[OsString]| {
                 words
                     .iter()
@@ -87,7 +87,7 @@ mod tests {
                     .collect::<Vec<_>>()
                     .join(" ")
             };
-            (text(&carried.cluster), text(&carried.namespace))
+            (text(&options.cluster), text(&options.namespace))
         };
         for (line, cluster, namespace) in [
             (
@@ -118,7 +118,7 @@ mod tests {
             ("gpuctl top", "", ""),
         ] {
             assert_eq!(
-                of(line),
+                inherited(line),
                 (cluster.to_owned(), namespace.to_owned()),
                 "{line}"
             );

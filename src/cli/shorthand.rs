@@ -57,11 +57,11 @@ pub(crate) fn spelled_out(command: &Command, words: Vec<OsString>) -> Vec<OsStri
     // `delete qouta team-a` must not delete a job with the name `team-a`.
     let is_kind = |index: &usize| {
         let word = text(*index).to_lowercase();
-        let named = |kind: &&str| {
+        let is_kind_prefix = |kind: &&str| {
             word.strip_prefix(*kind)
                 .is_some_and(|rest| matches!(rest, "" | "s" | "es"))
         };
-        KINDS.iter().any(named) || rest.len() > 1 && nearest(&word, &nouns).is_some()
+        KINDS.iter().any(is_kind_prefix) || rest.len() > 1 && nearest(&word, &nouns).is_some()
     };
     if of_jobs(command).any(|verb| verb.get_name() == typed)
         && rest
@@ -103,7 +103,7 @@ pub(crate) fn topic<'w>(command: &Command, words: &'w [OsString]) -> Option<&'w 
 /// Returns the places of the words that are neither options nor values of options; nothing after
 /// `--`.
 fn positionals(command: &Command, words: &[OsString]) -> Vec<usize> {
-    let mut found = Vec::new();
+    let mut indices = Vec::new();
     let mut index = 1;
     while index < words.len() {
         let word = words[index].to_string_lossy();
@@ -113,11 +113,11 @@ fn positionals(command: &Command, words: &[OsString]) -> Vec<usize> {
         if takes_value(command, &word) {
             index += 1;
         } else if !word.starts_with('-') || word == "-" {
-            found.push(index);
+            indices.push(index);
         }
         index += 1;
     }
-    found
+    indices
 }
 
 /// Verbs that treat a name as a job unless another noun is typed.
@@ -157,14 +157,14 @@ fn names(command: &Command) -> impl Iterator<Item = &str> {
 /// Returns true for an option whose value is the next word. Knows the global options and the
 /// options of the verbs that accept shorthand.
 fn takes_value(command: &Command, word: &str) -> bool {
-    let is_meant = |option: &clap::Arg| {
+    let is_match = |option: &clap::Arg| {
         // Such values follow `=` in the same word.
-        let takes = !option.is_positional()
+        let has_value = !option.is_positional()
             && option.get_action().takes_values()
             && !option.is_require_equals_set();
         let long = word.strip_prefix("--");
         let short = word.strip_prefix('-').filter(|word| word.len() == 1);
-        takes
+        has_value
             && (long.is_some() && option.get_long() == long
                 || short.is_some_and(|short| option.get_short() == short.chars().next()))
     };
@@ -176,7 +176,7 @@ fn takes_value(command: &Command, word: &str) -> bool {
         && std::iter::once(command)
             .chain(files)
             .chain(jobs.flatten())
-            .any(|command| command.get_arguments().any(is_meant))
+            .any(|command| command.get_arguments().any(is_match))
 }
 
 /// Returns true for a word that can only be a file.
@@ -202,10 +202,14 @@ mod tests {
 
     #[test]
     fn the_version_is_told_as_clap_tells_it() {
-        let asks =
+        let asks_version =
             |line: &str| asks_for_version(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
-        assert!(asks("gpuctl --version") && asks("gpuctl -V"));
-        assert!(!asks("gpuctl") && !asks("gpuctl get --version") && !asks("gpuctl --version get"));
+        assert!(asks_version("gpuctl --version") && asks_version("gpuctl -V"));
+        assert!(
+            !asks_version("gpuctl")
+                && !asks_version("gpuctl get --version")
+                && !asks_version("gpuctl --version get")
+        );
         assert_eq!(Cli::command().render_version(), crate::cli::VERSION);
     }
 

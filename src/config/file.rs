@@ -33,8 +33,8 @@ pub(crate) struct KubeContexts {
 
 impl ConfigFile {
     /// Reads the named file, which must exist, or the user's config file, which may be missing.
-    pub(crate) fn read(named: Option<&Path>) -> anyhow::Result<Self> {
-        let Some(path) = named
+    pub(crate) fn read(given: Option<&Path>) -> anyhow::Result<Self> {
+        let Some(path) = given
             .map(Path::to_path_buf)
             .or_else(|| usual().filter(|path| path.exists()))
         else {
@@ -43,7 +43,7 @@ impl ConfigFile {
                 ..Self::default()
             });
         };
-        let content = parsed(&config_text(&path, named.is_some())?, &path)?;
+        let content = parsed(&config_text(&path, given.is_some())?, &path)?;
         let exposure = exposure(&path).map_err(|error| {
             anyhow!("cannot check who can write to {}: {error}", path.display())
         })?;
@@ -69,27 +69,27 @@ impl ConfigFile {
         else {
             return self;
         };
-        for (section, own) in OF_CONTEXTS
+        for (section, keys) in OF_CONTEXTS
             .into_iter()
             .filter_map(|name| Some((name, sections[name].as_object()?.clone())))
         {
-            self.overlay(section, own);
+            self.overlay(section, keys);
         }
         self
     }
 
-    fn overlay(&mut self, section: &str, own: serde_json::Map<String, Value>) {
+    fn overlay(&mut self, section: &str, keys: serde_json::Map<String, Value>) {
         if !self.content[section].is_object() {
             self.content[section] = serde_json::json!({});
         }
         // Do not send the credentials of one address to another.
-        if own.contains_key("url") {
+        if keys.contains_key("url") {
             self.content[section]
                 .as_object_mut()
                 .expect("it was made one")
                 .retain(|key, _| !OF_ADDRESS.contains(&key.as_str()));
         }
-        own.into_iter()
+        keys.into_iter()
             .for_each(|(key, value)| self.content[section][key] = value);
     }
 
@@ -104,14 +104,14 @@ impl ConfigFile {
         match &self.content[section][name] {
             Value::Null => Ok(None),
             value => {
-                let wrong = || {
+                let invalid = || {
                     anyhow!(
                         "`{}` of the config file is not {}",
                         key.name,
                         key.kind.wants()
                     )
                 };
-                key.kind.accept(value).map(Some).ok_or_else(wrong)
+                key.kind.accept(value).map(Some).ok_or_else(invalid)
             }
         }
     }
@@ -203,10 +203,10 @@ fn misnamed() -> Option<PathBuf> {
 pub(super) fn parsed(text: &str, path: &Path) -> anyhow::Result<Value> {
     let content: Option<Value> = serde_saphyr::from_str(text).map_err(|error| {
         // The library's message quotes the file, which may contain a secret.
-        let place = error.location().map_or(String::new(), |at| {
-            format!(":{}:{}", at.line(), at.column())
+        let position = error.location().map_or(String::new(), |location| {
+            format!(":{}:{}", location.line(), location.column())
         });
-        anyhow!("{}{place} is not valid YAML", path.display())
+        anyhow!("{}{position} is not valid YAML", path.display())
     })?;
     let mut content = content.unwrap_or_default();
     // `prometheus: URL` is short for `prometheus: {url: URL}`.

@@ -42,11 +42,11 @@ pub(crate) struct Config {
 impl Config {
     /// Reads the config file with the settings of the current kubeconfig context.
     pub(crate) fn read(
-        named: Option<&Path>,
+        given: Option<&Path>,
         contexts: impl FnOnce() -> KubeContexts,
     ) -> anyhow::Result<Self> {
         Ok(Self {
-            file: ConfigFile::read(named)?.for_context(contexts),
+            file: ConfigFile::read(given)?.for_context(contexts),
         })
     }
 
@@ -61,14 +61,14 @@ impl Config {
             ))
         };
         if let Some((variable, text)) = key.variables.iter().find_map(set) {
-            let shown = if key.secret {
+            let shown_value = if key.secret {
                 String::new()
             } else {
                 format!(" is `{text}`, which")
             };
-            let wrong = || anyhow!("{variable}{shown} is not {}", key.kind.wants());
+            let invalid = || anyhow!("{variable}{shown_value} is not {}", key.kind.wants());
             return Ok((
-                key.kind.parse(&text).ok_or_else(wrong)?,
+                key.kind.parse(&text).ok_or_else(invalid)?,
                 Origin::Environment(variable),
             ));
         }

@@ -165,8 +165,8 @@ impl SettingKey {
     }
 
     /// The help of the key's flag, followed by `more`.
-    pub(crate) fn help_and(name: &str, more: &str) -> String {
-        format!("{}{more}", Self::help(name))
+    pub(crate) fn help_and(name: &str, addition: &str) -> String {
+        format!("{}{addition}", Self::help(name))
     }
 
     /// The help of the key's flag, with the default.
@@ -199,10 +199,12 @@ impl SettingKey {
 
 /// Finds the known word nearest to `word`, within an edit distance of a third of its length.
 pub(crate) fn nearest<'a>(word: &str, among: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let close = |other: &&str| strsim::damerau_levenshtein(word, other) <= (other.len() / 3).max(1);
+    let is_close = |candidate: &&str| {
+        strsim::damerau_levenshtein(word, candidate) <= (candidate.len() / 3).max(1)
+    };
     among
-        .filter(close)
-        .min_by_key(|other| strsim::damerau_levenshtein(word, other))
+        .filter(is_close)
+        .min_by_key(|candidate| strsim::damerau_levenshtein(word, candidate))
 }
 
 impl ValueKind {
@@ -211,11 +213,11 @@ impl ValueKind {
         match self {
             Self::Text => "a text".to_owned(),
             Self::Word(words) => format!("one of {}", words.join(", ")),
-            Self::Number(low, high) if high > 1000.0 => {
-                format!("a number of at least {}", (low * 1000.0).round() / 1000.0)
+            Self::Number(min, max) if max > 1000.0 => {
+                format!("a number of at least {}", (min * 1000.0).round() / 1000.0)
             }
-            Self::Number(low, high) => format!("a number from {low} to {high}"),
-            Self::Whole(low, high) => format!("a whole number from {low} to {high}"),
+            Self::Number(min, max) => format!("a number from {min} to {max}"),
+            Self::Whole(min, max) => format!("a whole number from {min} to {max}"),
             Self::Switch => "true or false".to_owned(),
             Self::Duration => "a duration such as 30s, 5m or 2h, or seconds".to_owned(),
             Self::Map => "a map of names to texts".to_owned(),
@@ -254,15 +256,15 @@ impl ValueKind {
     /// Checks a value from the file and normalizes it. `None` if it is invalid.
     pub fn accept(self, value: &Value) -> Option<Value> {
         match (self, value) {
-            (Self::Number(low, high), Value::Number(found)) => (low..=high)
-                .contains(&found.as_f64()?)
+            (Self::Number(min, max), Value::Number(given)) => (min..=max)
+                .contains(&given.as_f64()?)
                 .then(|| value.clone()),
-            (Self::Whole(low, high), Value::Number(found)) => {
-                let found = found.as_f64()?;
-                ((low..=high).contains(&found) && found.fract() == 0.0).then(|| number(found))
+            (Self::Whole(min, max), Value::Number(given)) => {
+                let given = given.as_f64()?;
+                ((min..=max).contains(&given) && given.fract() == 0.0).then(|| number(given))
             }
-            (Self::Duration, Value::Number(found)) => (0.1..=MANY)
-                .contains(&found.as_f64()?)
+            (Self::Duration, Value::Number(given)) => (0.1..=MANY)
+                .contains(&given.as_f64()?)
                 .then(|| value.clone()),
             (Self::Duration, Value::String(text)) => match text.parse::<f64>() {
                 Ok(seconds) => self.accept(&number(seconds)),

@@ -170,8 +170,8 @@ mod tests {
         let noon = QuietHours::parse("12:00-13:00").unwrap();
         assert!(noon.hold(720) && !noon.hold(780) && !noon.hold(0));
         assert!(QuietHours::parse("00:00-24:00").unwrap().hold(1439));
-        for bad in ["", "22:00", "22-8", "25:00-08:00", "22:60-08:00"] {
-            assert!(QuietHours::parse(bad).is_none(), "{bad}");
+        for invalid in ["", "22:00", "22-8", "25:00-08:00", "22:60-08:00"] {
+            assert!(QuietHours::parse(invalid).is_none(), "{invalid}");
         }
     }
 }

@@ -30,21 +30,21 @@ pub(crate) struct Wants {
 
 pub(crate) async fn within(
     name: &str,
-    place: ContainerChoice<'_>,
+    choice: ContainerChoice<'_>,
     command: Option<&[String]>,
-    wants: Wants,
+    options: Wants,
     context: &Context,
 ) -> Result<ExitCode, Error> {
     let connection = context.connect().await?;
     let job = lookup::job(&connection, name, LookupPurpose::Change).await?;
-    let pod = pod(&job, place)?;
-    let tty = wants.tty && context.terminal.in_is_terminal();
-    if wants.tty && !tty {
+    let pod = pod(&job, choice)?;
+    let tty = options.tty && context.terminal.in_is_terminal();
+    if options.tty && !tty {
         context
             .terminal
             .warn("stdin is not a terminal, so the command runs without one");
     }
-    let container = place
+    let container = choice
         .container
         .unwrap_or_else(|| pod.own_container())
         .to_owned();
@@ -53,7 +53,7 @@ pub(crate) async fn within(
         pod: &pod.name,
         container: &container,
         command,
-        stdin: wants.stdin || tty,
+        stdin: options.stdin || tty,
         tty,
     };
     let session = connection
@@ -104,20 +104,20 @@ fn exit_code(
         // The reader has closed the pipe, so end silently, as filters do.
         SessionEnd::Unread => Ok(ExitCode::SUCCESS),
         SessionEnd::Exit(code) => Ok(ExitCode::from(u8::try_from(code).unwrap_or(1))),
-        SessionEnd::Refused(why)
-            if ContainerComplaint::of_runtime(&why) == Some(ContainerComplaint::NoProgram) =>
+        SessionEnd::Refused(reason)
+            if ContainerComplaint::of_runtime(&reason) == Some(ContainerComplaint::NoProgram) =>
         {
             let program = command
                 .and_then(|command| command.first())
                 .map_or("", String::as_str);
             let message = format!("the image of job `{}` has no `{program}`", job.name);
-            Err(Error::new(ErrorName::CommandNotFound, message).cause(why))
+            Err(Error::new(ErrorName::CommandNotFound, message).cause(reason))
         }
-        SessionEnd::Refused(why) => Err(Error::new(
+        SessionEnd::Refused(reason) => Err(Error::new(
             ErrorName::CommandFailed,
             format!("cannot run the command in {}", pod.name),
         )
-        .cause(why)),
+        .cause(reason)),
         SessionEnd::Broken => Err(Error::new(
             ErrorName::ConnectionLost,
             format!("the connection to {} was lost", pod.name),
@@ -134,7 +134,7 @@ fn refused(failure: Failure, job: &Job, pod: &Pod, container: &str) -> Error {
         .pods
         .iter()
         .flat_map(|pod| &pod.containers)
-        .map(|one| one.name.as_str())
+        .map(|member| member.name.as_str())
         .collect();
     if names_no_container(&failure) {
         let message = format!("job `{}` has no container `{container}`", job.name);

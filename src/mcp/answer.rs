@@ -137,9 +137,9 @@ pub(super) fn structured(output: Output, source: TextSource) -> Result<Value, St
 }
 
 /// Reads the errors that a command printed as JSON, one a line. Warnings are not errors.
-fn errors(said: &str) -> Option<Value> {
+fn errors(stderr: &str) -> Option<Value> {
     let is_error = |object: &Value| object["error"].is_string() && object["kind"] != "warning";
-    let mut errors: Vec<Value> = said
+    let mut errors: Vec<Value> = stderr
         .lines()
         .filter_map(|line| serde_json::from_str(line).ok())
         .filter(is_error)
@@ -155,9 +155,9 @@ fn errors(said: &str) -> Option<Value> {
 mod tests {
     use super::*;
 
-    fn output(out: &str) -> Output {
+    fn output(stdout: &str) -> Output {
         Output {
-            out: out.to_owned(),
+            out: stdout.to_owned(),
             said: String::new(),
             code: Some(0),
             is_cut: false,
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn structured_content_is_an_object_of_bounded_size() {
-        let structure = |out: &str| structured(output(out), TextSource::Cluster);
+        let structure = |stdout: &str| structured(output(stdout), TextSource::Cluster);
         assert_eq!(structure("[1]").unwrap(), json!({"items": [1]}));
         assert_eq!(structure("null").unwrap(), json!({"value": null}));
         assert_eq!(
@@ -206,24 +206,24 @@ mod tests {
         );
         let warning = r#"{"error": "Warning", "kind": "warning", "message": "old"}"#;
         let error = r#"{"error": "NotFound", "kind": "not_found", "message": "no job PASSWORD=x"}"#;
-        let failed = |said: String| {
+        let failed = |stderr: String| {
             structured(
                 Output {
-                    said,
+                    said: stderr,
                     code: Some(4),
                     ..output("")
                 },
                 TextSource::Cluster,
             )
         };
-        let shown = json!({"error": "NotFound", "kind": "not_found", "message": "no job PASSWORD=[redacted]"});
+        let masked_error = json!({"error": "NotFound", "kind": "not_found", "message": "no job PASSWORD=[redacted]"});
         assert_eq!(
             failed(format!("note\n{warning}\n{error}\n")).unwrap(),
-            shown.clone()
+            masked_error.clone()
         );
         assert_eq!(
             failed(format!("{error}\n{error}\n")).unwrap(),
-            json!({"items": [shown, shown]})
+            json!({"items": [masked_error, masked_error]})
         );
         assert!(failed(format!("{warning}\n")).is_err());
     }

@@ -74,9 +74,9 @@ pub(super) enum RunError {
 }
 
 impl Runner {
-    pub(super) fn new(own: Vec<OsString>, namespace: Vec<OsString>) -> Self {
+    pub(super) fn new(own_options: Vec<OsString>, namespace: Vec<OsString>) -> Self {
         Self {
-            own,
+            own: own_options,
             namespace,
             places: Semaphore::new(AT_ONCE),
         }
@@ -87,11 +87,11 @@ impl Runner {
     /// # Errors
     /// Fails if the command does not start or exceeds its time limit.
     pub(super) async fn run(&self, call: &Call, access: CommandAccess) -> Result<Output, RunError> {
-        let place = self.places.acquire().await.map_err(RunError::ServerEnds)?;
+        let permit = self.places.acquire().await.map_err(RunError::ServerEnds)?;
         let mut child = self.start(call, access)?;
-        let ended = tokio::time::timeout(WITHIN, talk(&mut child, &call.input, access)).await;
-        drop(place);
-        match (ended, access) {
+        let outcome = tokio::time::timeout(WITHIN, talk(&mut child, &call.input, access)).await;
+        drop(permit);
+        match (outcome, access) {
             (Ok(output), _) => output.map_err(RunError::Unread),
             (Err(_), CommandAccess::Read) => Err(RunError::TimedOut),
             (Err(_), CommandAccess::Write) => Err(RunError::ChangeTimedOut),
@@ -100,11 +100,15 @@ impl Runner {
 
     fn start(&self, call: &Call, access: CommandAccess) -> Result<Child, RunError> {
         let program = std::env::current_exe().map_err(RunError::NoProgram)?;
-        let names_one = call
+        let names_namespace = call
             .words
             .iter()
             .any(|word| word.starts_with("--namespace="));
-        let namespace = if names_one { &[][..] } else { &self.namespace };
+        let namespace = if names_namespace {
+            &[][..]
+        } else {
+            &self.namespace
+        };
         let mut command = Command::new(program);
         command.args(&self.own).args(namespace).args(&call.words);
         command
@@ -129,13 +133,13 @@ async fn talk(child: &mut Child, input: &str, access: CommandAccess) -> std::io:
             let _ = stdin.write_all(input.as_bytes()).await;
         }
     };
-    let (mut out, mut said) = (Vec::new(), Vec::new());
+    let (mut stdout_bytes, mut stderr_bytes) = (Vec::new(), Vec::new());
     let read = async {
         match tokio::try_join!(
-            keep(stdout, &mut out, access),
-            keep(stderr, &mut said, access)
+            keep(stdout, &mut stdout_bytes, access),
+            keep(stderr, &mut stderr_bytes, access)
         ) {
-            Ok((out_is_cut, said_is_cut)) => Ok(out_is_cut || said_is_cut),
+            Ok((stdout_is_cut, stderr_is_cut)) => Ok(stdout_is_cut || stderr_is_cut),
             Err(Stop::Endless) => child.start_kill().map(|()| true),
             Err(Stop::Failed(error)) => Err(error),
         }
@@ -144,8 +148,8 @@ async fn talk(child: &mut Child, input: &str, access: CommandAccess) -> std::io:
     let is_cut = is_cut?;
     let status: ExitStatus = child.wait().await?;
     Ok(Output {
-        out: text(out),
-        said: text(said),
+        out: text(stdout_bytes),
+        said: text(stderr_bytes),
         code: status.code(),
         is_cut,
     })
@@ -168,7 +172,7 @@ impl From<std::io::Error> for Stop {
 /// stream of a command with endless output.
 async fn keep<S: AsyncRead + Unpin>(
     stream: Option<S>,
-    kept: &mut Vec<u8>,
+    buffer: &mut Vec<u8>,
     access: CommandAccess,
 ) -> Result<bool, Stop> {
     let Some(mut stream) = stream else {
@@ -176,10 +180,10 @@ async fn keep<S: AsyncRead + Unpin>(
     };
     (&mut stream)
         .take(LARGEST as u64 + 1)
-        .read_to_end(kept)
+        .read_to_end(buffer)
         .await?;
-    let is_cut = kept.len() > LARGEST;
-    kept.truncate(LARGEST);
+    let is_cut = buffer.len() > LARGEST;
+    buffer.truncate(LARGEST);
     if is_cut && access == CommandAccess::Read {
         return Err(Stop::Endless);
     }

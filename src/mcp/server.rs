@@ -69,13 +69,13 @@ struct McpServer {
 /// # Errors
 /// Fails if no session starts.
 pub(crate) async fn serve(
-    own: Vec<OsString>,
+    own_options: Vec<OsString>,
     namespace: Vec<OsString>,
     areas: Vec<WriteArea>,
     target: KubeTarget,
 ) -> Result<(), SessionError> {
     let server = McpServer {
-        runner: Runner::new(own, namespace),
+        runner: Runner::new(own_options, namespace),
         areas,
         target,
         confirmations: Mutex::default(),
@@ -359,8 +359,8 @@ mod tests {
 
     #[test]
     fn an_object_that_is_replaced_during_its_preview_is_not_shown() {
-        let shown = |before: &Result<Value, StructureError>,
-                     after: &Result<Value, StructureError>| {
+        let preview_of = |before: &Result<Value, StructureError>,
+                          after: &Result<Value, StructureError>| {
             let output = Output {
                 out: "a".to_owned(),
                 said: String::new(),
@@ -371,15 +371,15 @@ mod tests {
         };
         let job = |uid: &str| Ok(json!({"uid": uid}));
         let absent = || Ok(json!({"error": "NotFound"}));
-        assert_eq!(shown(&job("1"), &job("1")).unwrap(), "a");
-        assert_eq!(shown(&absent(), &absent()).unwrap(), "a");
+        assert_eq!(preview_of(&job("1"), &job("1")).unwrap(), "a");
+        assert_eq!(preview_of(&absent(), &absent()).unwrap(), "a");
         for (before, after) in [
             (job("1"), job("2")),
             (absent(), job("2")),
             (job("1"), absent()),
         ] {
             assert!(
-                shown(&before, &after)
+                preview_of(&before, &after)
                     .unwrap_err()
                     .to_string()
                     .contains("during the preview")

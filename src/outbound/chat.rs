@@ -26,17 +26,19 @@ impl Robot {
     /// Selects the service by its name in the configuration; `auto` selects by the host.
     pub(crate) fn named(name: &str, address: &OutboundUrl) -> Self {
         let host = address.host();
-        let at = |domain: &str| host == domain || host.ends_with(&format!(".{domain}"));
+        let is_at = |domain: &str| host == domain || host.ends_with(&format!(".{domain}"));
         match name {
             "feishu" | "lark" => Self::Feishu,
             "slack" => Self::Slack,
             "dingtalk" => Self::DingTalk,
             "wecom" => Self::Wecom,
             "generic" => Self::Generic,
-            _ if at("feishu.cn") || at("larksuite.com") || at("larkoffice.com") => Self::Feishu,
-            _ if at("slack.com") => Self::Slack,
-            _ if at("dingtalk.com") => Self::DingTalk,
-            _ if at("qyapi.weixin.qq.com") => Self::Wecom,
+            _ if is_at("feishu.cn") || is_at("larksuite.com") || is_at("larkoffice.com") => {
+                Self::Feishu
+            }
+            _ if is_at("slack.com") => Self::Slack,
+            _ if is_at("dingtalk.com") => Self::DingTalk,
+            _ if is_at("qyapi.weixin.qq.com") => Self::Wecom,
             _ => Self::Generic,
         }
     }
@@ -108,9 +110,9 @@ impl Robot {
         address: &OutboundUrl,
         answer: &OutboundResponse,
     ) -> anyhow::Result<()> {
-        let shown = address.shown();
+        let shown_url = address.shown();
         if !(200..300).contains(&answer.code) {
-            return Err(anyhow!("{shown} answers {}", answer.code));
+            return Err(anyhow!("{shown_url} answers {}", answer.code));
         }
         let keys: &[&str] = match self {
             Self::Feishu => &["code", "StatusCode"],
@@ -118,19 +120,23 @@ impl Robot {
             Self::Slack | Self::Generic => return Ok(()),
         };
         let body: Value = serde_json::from_str(&answer.body)
-            .map_err(|_| anyhow!("{shown} does not answer with JSON"))?;
+            .map_err(|_| anyhow!("{shown_url} does not answer with JSON"))?;
         match keys.iter().find_map(|key| body[key].as_i64()) {
             Some(0) => Ok(()),
             Some(code) => {
-                let why = ["msg", "errmsg", "StatusMessage"]
+                let reason = ["msg", "errmsg", "StatusMessage"]
                     .iter()
                     .find_map(|key| body[key].as_str())
                     .unwrap_or_default();
-                let why: String = why.chars().filter(|c| !c.is_control()).take(200).collect();
-                Err(anyhow!("{shown} rejected the message: {code} {why}"))
+                let reason: String = reason
+                    .chars()
+                    .filter(|c| !c.is_control())
+                    .take(200)
+                    .collect();
+                Err(anyhow!("{shown_url} rejected the message: {code} {reason}"))
             }
             None => Err(anyhow!(
-                "{shown} did not confirm that it accepted the message"
+                "{shown_url} did not confirm that it accepted the message"
             )),
         }
     }
@@ -175,25 +181,25 @@ mod tests {
 
     #[test]
     fn a_robot_is_known_by_its_host() {
-        let of = |url: &str| Robot::named("auto", &at(url));
+        let robot_of = |url: &str| Robot::named("auto", &at(url));
         assert_eq!(
-            of("https://open.feishu.cn/open-apis/bot/v2/hook/x"),
+            robot_of("https://open.feishu.cn/open-apis/bot/v2/hook/x"),
             Robot::Feishu
         );
         assert_eq!(
-            of("https://open.larksuite.com/open-apis/bot/v2/hook/x"),
+            robot_of("https://open.larksuite.com/open-apis/bot/v2/hook/x"),
             Robot::Feishu
         );
-        assert_eq!(of("https://hooks.slack.com/services/x"), Robot::Slack);
+        assert_eq!(robot_of("https://hooks.slack.com/services/x"), Robot::Slack);
         assert_eq!(
-            of("https://oapi.dingtalk.com/robot/send?access_token=x"),
+            robot_of("https://oapi.dingtalk.com/robot/send?access_token=x"),
             Robot::DingTalk
         );
         assert_eq!(
-            of("https://qyapi.weixin.qq.com/cgi-bin/webhook/send?key=x"),
+            robot_of("https://qyapi.weixin.qq.com/cgi-bin/webhook/send?key=x"),
             Robot::Wecom
         );
-        assert_eq!(of("https://notslack.com/x"), Robot::Generic);
+        assert_eq!(robot_of("https://notslack.com/x"), Robot::Generic);
         assert_eq!(
             Robot::named("slack", &at("http://127.0.0.1:1/")),
             Robot::Slack

@@ -130,26 +130,26 @@ impl Caller {
         let mut tries = 0;
         loop {
             tries += 1;
-            let tried = tokio::time::timeout(patience.timeout, self.once(call)).await;
-            let late = || AttemptFailure {
+            let attempt = tokio::time::timeout(patience.timeout, self.once(call)).await;
+            let timed_out = || AttemptFailure {
                 message: format!("did not answer within {:?}", patience.timeout),
                 again: Again::IfRepeatable,
                 wait: None,
             };
-            let failure = match tried.unwrap_or_else(|_| Err(late())) {
+            let failure = match attempt.unwrap_or_else(|_| Err(timed_out())) {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => failure,
             };
-            let may = failure.again == Again::Always
+            let may_retry = failure.again == Again::Always
                 || (failure.again == Again::IfRepeatable && patience.repeatable);
-            if !may || tries > patience.retries {
-                let often = if tries > 1 {
+            if !may_retry || tries > patience.retries {
+                let attempts = if tries > 1 {
                     format!(" ({tries} tries)")
                 } else {
                     String::new()
                 };
                 return Err(anyhow!(
-                    "{} {}{often}",
+                    "{} {}{attempts}",
                     call.address.shown(),
                     failure.message
                 ));
@@ -249,7 +249,7 @@ fn refusal(response: &Response, address: &OutboundUrl) -> Option<AttemptFailure>
 async fn read(mut response: Response) -> Result<OutboundResponse, AttemptFailure> {
     let code = response.status().as_u16();
     let mut body = Vec::new();
-    let half = |error: reqwest::Error| AttemptFailure {
+    let incomplete = |error: reqwest::Error| AttemptFailure {
         message: format!(
             "closed the connection during its answer: {}",
             innermost(&error.without_url())
@@ -257,7 +257,7 @@ async fn read(mut response: Response) -> Result<OutboundResponse, AttemptFailure
         again: Again::IfRepeatable,
         wait: None,
     };
-    while let Some(piece) = response.chunk().await.map_err(half)? {
+    while let Some(piece) = response.chunk().await.map_err(incomplete)? {
         body.extend_from_slice(&piece);
         if body.len() > LONGEST_ANSWER {
             return Err(AttemptFailure::fatal(

@@ -42,27 +42,22 @@ impl SentMessages {
 
     /// Whether a message was sent less than `seconds` ago. A time in the future comes from a wrong
     /// clock and is ignored.
-    pub(crate) fn knows(&self, what: &str, now: i64, seconds: i64) -> bool {
+    pub(crate) fn knows(&self, message: &str, now: i64, seconds: i64) -> bool {
         self.told
-            .get(what)
-            .is_some_and(|at| *at <= now && now - at < seconds)
+            .get(message)
+            .is_some_and(|sent_at| *sent_at <= now && now - sent_at < seconds)
     }
 
     /// Records the messages sent now, and keeps recent ones, including those of other runs. After
     /// an error the record lasts only as long as the program.
-    pub(crate) fn keep(
-        &mut self,
-        told_now: &[String],
-        now: i64,
-        seconds: i64,
-    ) -> anyhow::Result<()> {
+    pub(crate) fn keep(&mut self, sent: &[String], now: i64, seconds: i64) -> anyhow::Result<()> {
         // Another run may have sent messages in the meantime.
         self.told
             .extend(self.path.as_deref().and_then(read).unwrap_or_default());
         self.told
-            .extend(told_now.iter().map(|what| (what.clone(), now)));
+            .extend(sent.iter().map(|message| (message.clone(), now)));
         self.told
-            .retain(|_, at| *at <= now && now - *at < seconds.max(KEPT));
+            .retain(|_, sent_at| *sent_at <= now && now - *sent_at < seconds.max(KEPT));
         let Some(path) = &self.path else {
             return Ok(());
         };

@@ -60,9 +60,9 @@ impl Reporter for TerminalReporter<'_> {
                 let line = self.shows_waiting.then(|| terminal.spinner());
                 self.line.replace(line);
             }
-            DeployEvent::Waiting(what) => {
+            DeployEvent::Waiting(condition) => {
                 if let Some(line) = &*self.line.borrow() {
-                    line.set_message(what.to_owned());
+                    line.set_message(condition.to_owned());
                 }
             }
             DeployEvent::WaitEnds => {
@@ -78,7 +78,7 @@ impl Reporter for TerminalReporter<'_> {
             return Ok(true);
         }
         match document {
-            Done::Shared(made) => self.terminal.print(&made_text(made)).map(|()| true),
+            Done::Shared(objects) => self.terminal.print(&made_text(objects)).map(|()| true),
             Done::Foreseen(created) => self.terminal.print(&text(created)).map(|()| true),
             // The remaining documents are written even if the reader has closed the pipe.
             Done::Written(created) => self.terminal.offer(&text(created)),

@@ -34,10 +34,14 @@ const STEP: Duration = Duration::from_millis(200);
 
 impl ChangingLine {
     /// Draws a progress bar.
-    pub(super) fn progress(&self, steps: u64, what: &'static str) -> ProgressBar {
+    pub(super) fn progress(&self, steps: u64, label: &'static str) -> ProgressBar {
         let style = ProgressStyle::with_template("{wide_bar} {pos} of {len} {msg}, {eta} left")
             .expect("the template is valid");
-        self.set(ProgressBar::new(steps).with_style(style).with_message(what))
+        self.set(
+            ProgressBar::new(steps)
+                .with_style(style)
+                .with_message(label),
+        )
     }
 
     /// Draws a spinner.

@@ -78,8 +78,8 @@ mod tests {
         ] {
             let filter = filter(text).unwrap();
             let logs = |target: &str| filter.would_enable(target, &Level::DEBUG);
-            let got = (logs("gpuctl::kubernetes"), logs("gpuctl::prometheus"));
-            assert_eq!(got, (kubernetes, prometheus), "{text}");
+            let enabled = (logs("gpuctl::kubernetes"), logs("gpuctl::prometheus"));
+            assert_eq!(enabled, (kubernetes, prometheus), "{text}");
             assert!(!filter.would_enable("hyper", &Level::ERROR), "{text}");
         }
     }

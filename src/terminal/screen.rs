@@ -50,10 +50,10 @@ impl Screen {
     pub(crate) fn enter() -> Result<Self, Error> {
         // Restore the screen before the panic message is printed, or the message would vanish with
         // it.
-        let usual = std::panic::take_hook();
+        let default_hook = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             give_back();
-            usual(panic);
+            default_hook(panic);
         }));
         take()
             .map(|terminal| Self { terminal })
@@ -99,7 +99,7 @@ impl Drop for Screen {
 /// Creates a new terminal value, which redraws everything on an empty screen. (ratatui's own
 /// `clear` queries the cursor position, which not every terminal reports.)
 fn take() -> io::Result<Terminal<CrosstermBackend<Stdout>>> {
-    let taken = enable_raw_mode()
+    let result = enable_raw_mode()
         .and_then(|()| {
             execute!(
                 io::stdout(),
@@ -110,10 +110,10 @@ fn take() -> io::Result<Terminal<CrosstermBackend<Stdout>>> {
             )
         })
         .and_then(|()| Terminal::new(CrosstermBackend::new(io::stdout())));
-    if taken.is_err() {
+    if result.is_err() {
         give_back();
     }
-    taken
+    result
 }
 
 /// Errors are ignored, because the terminal may be gone.

@@ -44,10 +44,10 @@ impl Terminal {
     }
 
     fn whom_to_ask(&self, flag: &str) -> String {
-        let ask = "ask your cluster's administrator for this right";
+        let advice = "ask your cluster's administrator for this right";
         match self.task.get() {
-            Some(task) => format!("{ask}; `gpuctl auth check {task} {flag}` prints the role"),
-            None => ask.to_owned(),
+            Some(task) => format!("{advice}; `gpuctl auth check {task} {flag}` prints the role"),
+            None => advice.to_owned(),
         }
     }
 
@@ -85,9 +85,11 @@ impl Terminal {
 
     /// Prints the usual next command, unless the command already printed a hint or there is nothing
     /// to do next.
-    pub(crate) fn suggest(&self, next: Option<&str>) {
-        if let Some(next) = next.filter(|_| !self.is_next_told.get() && self.out_is_terminal()) {
-            self.hint(next);
+    pub(crate) fn suggest(&self, command: Option<&str>) {
+        if let Some(command) =
+            command.filter(|_| !self.is_next_told.get() && self.out_is_terminal())
+        {
+            self.hint(command);
         }
     }
 

@@ -51,11 +51,11 @@ pub(crate) const WORKLOADS_PAGE_SIZE: u32 = 10;
 
 impl PageArgs {
     /// The requested page. `usual` is its size if only its number is set.
-    pub(crate) fn page(&self, usual: u32) -> PageOptions {
+    pub(crate) fn page(&self, default: u32) -> PageOptions {
         PageOptions {
             number: self.page,
             size: self.page_size,
-            usual,
+            usual: default,
         }
     }
 }

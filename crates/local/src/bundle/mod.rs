@@ -165,39 +165,39 @@ impl Bundle {
     }
 
     /// Stores a collection, without its secrets.
-    pub fn keep_list(&mut self, path: String, mut kept: Kept) {
+    pub fn keep_list(&mut self, path: String, mut recorded: Kept) {
         // The field shows when labels of nodes were written; in other objects it only takes space.
         if !path.ends_with("/nodes") {
-            let items = kept.body.get_mut("items").and_then(Value::as_array_mut);
+            let items = recorded.body.get_mut("items").and_then(Value::as_array_mut);
             let metadata = items
                 .into_iter()
                 .flatten()
                 .filter_map(|item| item.get_mut("metadata")?.as_object_mut());
             metadata.for_each(|metadata| drop(metadata.shift_remove("managedFields")));
         }
-        redact::redact(&mut kept.body);
-        self.lists.insert(path, kept);
+        redact::redact(&mut recorded.body);
+        self.lists.insert(path, recorded);
     }
 
     /// Stores a single answer, without its secrets.
-    pub fn keep(&self, question: Question, mut kept: Kept) {
+    pub fn keep(&self, question: Question, mut recorded: Kept) {
         // ConfigMaps of other users may contain anything, so keep only the names of their files.
         if matches!(&question, Question::Get(path) if path.contains("/configmaps") && !path.contains("/namespaces/gpuctl-system/"))
         {
-            redact::hide_files(&mut kept.body);
+            redact::hide_files(&mut recorded.body);
         }
-        redact::redact(&mut kept.body);
+        redact::redact(&mut recorded.body);
         self.answers
             .lock()
             .expect(NEVER_POISONED)
-            .insert(question, kept);
+            .insert(question, recorded);
     }
 
     /// Lists the objects of a stored collection.
     pub fn items(&self, path: &str) -> &[Value] {
         self.lists
             .get(path)
-            .and_then(|kept| kept.body["items"].as_array())
+            .and_then(|recorded| recorded.body["items"].as_array())
             .map_or(&[], Vec::as_slice)
     }
 
@@ -208,10 +208,10 @@ impl Bundle {
 
     /// Lists the objects of a kind from all namespaces, or from the bundle's own.
     pub fn of_namespaces(&self, api: &str, plural: &str) -> Vec<&Value> {
-        let own = format!("{api}/namespaces/{}/{plural}", self.namespace);
+        let namespaced = format!("{api}/namespaces/{}/{plural}", self.namespace);
         self.items(&format!("{api}/{plural}"))
             .iter()
-            .chain(self.items(&own))
+            .chain(self.items(&namespaced))
             .collect()
     }
 
@@ -247,7 +247,7 @@ impl Bundle {
     pub fn query(&self, path: &str) -> Result<(u16, String), NotInBundle> {
         let question = Question::Query(path.to_owned());
         match self.answer(&question) {
-            Some(kept) => Ok((kept.code, kept.body.to_string())),
+            Some(recorded) => Ok((recorded.code, recorded.body.to_string())),
             None => {
                 let missing = self.miss(question);
                 if !self.is_being_made() {
@@ -278,14 +278,14 @@ impl Bundle {
 
     /// Writes the file, readable only by its owner.
     pub fn write(&self, path: &Path) -> Result<(), BundleError> {
-        let mut packed = GzEncoder::new(Vec::new(), Compression::default());
-        let told = |source: std::io::Error| FileError::Write {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        let write_error = |source: std::io::Error| FileError::Write {
             path: path.to_path_buf(),
             source,
         };
-        serde_json::to_writer(&mut packed, self).map_err(|error| told(error.into()))?;
-        packed.flush().map_err(told)?;
-        let bytes = packed.finish().map_err(told)?;
+        serde_json::to_writer(&mut encoder, self).map_err(|error| write_error(error.into()))?;
+        encoder.flush().map_err(write_error)?;
+        let bytes = encoder.finish().map_err(write_error)?;
         Ok(files::replace(path, &bytes, files::Purpose::Private)?)
     }
 }

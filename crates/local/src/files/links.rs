@@ -64,9 +64,9 @@ pub(super) fn lead_inside(
         bytes: 0,
     };
     for (index, (path, target)) in links.iter().enumerate() {
-        let place = folder.join(path);
+        let location = folder.join(path);
         let has_place =
-            place.parent().is_some_and(Path::is_dir) && fs::symlink_metadata(&place).is_err();
+            location.parent().is_some_and(Path::is_dir) && fs::symlink_metadata(&location).is_err();
         let is_new =
             has_place && target.is_relative() && !ends.places.contains_key(path.as_os_str());
         ends.known.push((!is_new).then_some(None));

@@ -139,7 +139,7 @@ pub fn replace(path: &Path, bytes: &[u8], purpose: Purpose) -> Result<(), FileEr
     } else {
         PRIVATE_FOLDER
     };
-    let (mode, exactly) = match (purpose, existing) {
+    let (mode, ignores_umask) = match (purpose, existing) {
         (Purpose::Private, _) | (Purpose::Config, None) => (PRIVATE_FILE, true),
         (Purpose::Config, Some(mode)) => (mode & !0o022, true),
         (Purpose::Public, None) => (PUBLIC_FILE, true),
@@ -147,7 +147,7 @@ pub fn replace(path: &Path, bytes: &[u8], purpose: Purpose) -> Result<(), FileEr
         (Purpose::Public | Purpose::Document, Some(mode)) => (mode, true),
     };
     platform::folders_with_mode(folder_of(&target), folder_mode).map_err(write_error)?;
-    let fresh = write_fresh(&target, bytes, mode, exactly).map_err(write_error)?;
+    let fresh = write_fresh(&target, bytes, mode, ignores_umask).map_err(write_error)?;
     put(&fresh, &target).map_err(write_error)
 }
 
@@ -164,7 +164,7 @@ fn existing_mode(path: &Path) -> io::Result<Option<u32>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         data => data?,
     };
-    let refused = |why: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    let refused = |reason: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
     match (data.is_symlink(), data.is_file()) {
         (true, _) => refused(
             "it is a symbolic link, which is not followed; name the file that it leads to, or remove it",
@@ -181,12 +181,12 @@ fn folder_of(path: &Path) -> &Path {
 }
 
 /// Writes a file under a random name in the folder of `path`.
-fn write_fresh(path: &Path, bytes: &[u8], mode: u32, exactly: bool) -> io::Result<PathBuf> {
+fn write_fresh(path: &Path, bytes: &[u8], mode: u32, ignores_umask: bool) -> io::Result<PathBuf> {
     use std::io::Write;
     let mut random = [0; 16];
     rand::fill(&mut random).map_err(io::Error::other)?;
     let fresh = folder_of(path).join(format!(".gpuctl-{:032x}.tmp", u128::from_ne_bytes(random)));
-    let mut file = platform::create_new(&fresh, mode, exactly)?;
+    let mut file = platform::create_new(&fresh, mode, ignores_umask)?;
     file.write_all(bytes)
         .and_then(|()| file.sync_all())
         .inspect_err(|_| {

@@ -99,23 +99,23 @@ pub fn config_text(path: &Path, is_named: bool) -> Result<String, FileError> {
 
 /// Whether a path leads to a pipe that this process inherited.
 fn is_piped(path: &Path) -> io::Result<bool> {
-    let mut place = std::path::absolute(path)?;
+    let mut current = std::path::absolute(path)?;
     for _ in 0..=MOST_LINKS {
-        if is_inherited_pipe(&place) {
+        if is_inherited_pipe(&current) {
             return Ok(true);
         }
-        let Ok(target) = std::fs::read_link(&place) else {
+        let Ok(target) = std::fs::read_link(&current) else {
             return Ok(false);
         };
-        place = place.parent().unwrap_or(Path::new("/")).join(target);
+        current = current.parent().unwrap_or(Path::new("/")).join(target);
     }
     Ok(false)
 }
 
 /// Whether a path names a file descriptor of this process that is a pipe, as the shell passes it
 /// for `<(…)`. Only the process that started gpuctl can have created it.
-fn is_inherited_pipe(place: &Path) -> bool {
-    let Some(folder) = place
+fn is_inherited_pipe(path: &Path) -> bool {
+    let Some(folder) = path
         .parent()
         .and_then(|folder| std::fs::canonicalize(folder).ok())
     else {
@@ -124,10 +124,8 @@ fn is_inherited_pipe(place: &Path) -> bool {
     let is_descriptor = folder == Path::new("/dev/fd")
         || folder == Path::new(&format!("/proc/{}/fd", std::process::id()));
     // Linux shows a pipe without a path as `pipe:[NUMBER]`, and a named pipe with its path.
-    let has_path = std::fs::read_link(place).is_ok_and(|target| target.is_absolute());
-    is_descriptor
-        && !has_path
-        && std::fs::metadata(place).is_ok_and(|data| platform::is_pipe(&data))
+    let has_path = std::fs::read_link(path).is_ok_and(|target| target.is_absolute());
+    is_descriptor && !has_path && std::fs::metadata(path).is_ok_and(|data| platform::is_pipe(&data))
 }
 
 fn chain(path: &Path, links: usize) -> io::Result<Option<Exposure>> {
@@ -137,38 +135,38 @@ fn chain(path: &Path, links: usize) -> io::Result<Option<Exposure>> {
             "too many symbolic links",
         ));
     }
-    let mut place = PathBuf::new();
+    let mut current = PathBuf::new();
     for part in path.components() {
-        place.push(part);
+        current.push(part);
         if matches!(part, Component::Prefix(_)) {
             continue;
         }
-        let data = std::fs::symlink_metadata(&place)?;
-        let is_far = !path.ancestors().take(3).any(|near| near == place);
+        let data = std::fs::symlink_metadata(&current)?;
+        let is_far = !path.ancestors().take(3).any(|near| near == current);
         match platform::others_can(&data) {
             // Distributions whose umask is 002 give each user a group without other members. ssh of
             // Debian accepts those too.
             Some(Others::Write) if platform::has_private_group(&data) => {}
             // The kubelet gives folders of mounted ConfigMaps mode 0777, but mounts them read-only.
-            Some(Others::Write) if platform::is_mounted_read_only(&place) => {}
+            Some(Others::Write) if platform::is_mounted_read_only(&current) => {}
             // Writing to a device does not change its content: `/dev/null` has mode 0666. In a
             // container without root, it belongs to a user of the host.
             Some(Others::Write) if platform::is_device(&data) => {}
             Some(Others::Own) if platform::is_null(&data) => {}
-            Some(by) => {
+            Some(writer) => {
                 return Ok(Some(Exposure {
-                    path: place,
-                    by,
+                    path: current,
+                    by: writer,
                     is_far,
                 }));
             }
             None => {}
         }
-        if data.is_symlink() && !is_inherited_pipe(&place) {
-            let target = place
+        if data.is_symlink() && !is_inherited_pipe(&current) {
+            let target = current
                 .parent()
                 .unwrap_or(Path::new("/"))
-                .join(std::fs::read_link(&place)?);
+                .join(std::fs::read_link(&current)?);
             if let Some(exposure) = chain(&target, links + 1)? {
                 return Ok(Some(exposure));
             }
@@ -189,11 +187,11 @@ pub(super) fn follow(path: &Path) -> io::Result<PathBuf> {
             return Ok(target);
         }
         if !platform::is_own(&data) {
-            let why = format!(
+            let reason = format!(
                 "it is a symbolic link, and {} belongs to another user",
                 target.display()
             );
-            return Err(io::Error::new(ErrorKind::PermissionDenied, why));
+            return Err(io::Error::new(ErrorKind::PermissionDenied, reason));
         }
         if !data.is_symlink() {
             return Ok(target);
@@ -237,16 +235,16 @@ pub fn make_private(folder: &Path) {
 
 /// gpuctl's own folders above a file, the innermost first.
 fn own_folders(path: &Path) -> Vec<&Path> {
-    let all: Vec<&Path> = path.ancestors().skip(1).collect();
-    let outermost = all
+    let folders: Vec<&Path> = path.ancestors().skip(1).collect();
+    let outermost = folders
         .iter()
         .position(|folder| folder.ends_with("gpuctl"))
         .unwrap_or(0);
-    all.into_iter().take(outermost + 1).collect()
+    folders.into_iter().take(outermost + 1).collect()
 }
 
-fn refused(why: &str) -> io::Error {
-    io::Error::new(ErrorKind::PermissionDenied, why)
+fn refused(reason: &str) -> io::Error {
+    io::Error::new(ErrorKind::PermissionDenied, reason)
 }
 
 /// Reads a state file of gpuctl. Fails if others can write or own the file or its folder.

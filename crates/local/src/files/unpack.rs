@@ -128,29 +128,29 @@ impl Staged {
     /// Unpacks one member. Links are created after all members, so no member can go through one.
     fn take(&mut self, member: &Member, data: &mut Members<impl Read>) -> io::Result<()> {
         let unnamed = PathBuf::new();
-        let shown = member.path.as_deref().unwrap_or(&unnamed);
-        let path = match self.place_of(shown) {
+        let archived_path = member.path.as_deref().unwrap_or(&unnamed);
+        let path = match self.place_of(archived_path) {
             Ok(path) => path,
-            Err(why) => {
-                self.copied.skipped.add(shown, why);
+            Err(reason) => {
+                self.copied.skipped.add(archived_path, reason);
                 return Ok(());
             }
         };
-        let place = self.folder.join(&path);
+        let target = self.folder.join(&path);
         let skipped = match (member.kind, &member.link) {
-            (EntryType::Directory, _) => return self.make_folder(&place),
+            (EntryType::Directory, _) => return self.make_folder(&target),
             (EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse, _)
                 if !member.has_pax_holes =>
             {
-                self.write(member, &place, data)?;
+                self.write(member, &target, data)?;
                 None
             }
             (EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse, _) => {
                 Some("it is a sparse file in a PAX format that gpuctl does not read")
             }
-            (EntryType::Link, link) => match self.first_name(link.as_deref(), &place) {
+            (EntryType::Link, link) => match self.first_name(link.as_deref(), &target) {
                 Some(first) => {
-                    self.second_name(&first, &place)?;
+                    self.second_name(&first, &target)?;
                     None
                 }
                 None => Some("it is a hard link to a file outside the folder"),
@@ -166,46 +166,46 @@ impl Staged {
             _ => Some("it is neither a file nor a folder"),
         };
         match skipped {
-            Some(why) => self.copied.skipped.add(shown, why),
+            Some(reason) => self.copied.skipped.add(archived_path, reason),
             None => self.copied.files += 1,
         }
         Ok(())
     }
 
     /// Finds the unpacked file that a hard link refers to.
-    fn first_name(&self, link: Option<&Path>, place: &Path) -> Option<PathBuf> {
+    fn first_name(&self, link: Option<&Path>, target: &Path) -> Option<PathBuf> {
         let first = self.folder.join(inside(link?, &self.name)?);
         let is_file = || fs::symlink_metadata(&first).is_ok_and(|kind| kind.is_file());
-        (first != place && is_file()).then_some(first)
+        (first != target && is_file()).then_some(first)
     }
 
     /// Determines the path of a member below the folder, or the reason to skip it.
-    fn place_of(&self, shown: &Path) -> Result<PathBuf, &'static str> {
-        if shown.as_os_str().is_empty() || shown.as_os_str().len() > LONGEST_PATH {
+    fn place_of(&self, archived_path: &Path) -> Result<PathBuf, &'static str> {
+        if archived_path.as_os_str().is_empty() || archived_path.as_os_str().len() > LONGEST_PATH {
             return Err("its name is empty, too long, or not valid on this system");
         }
-        let path = inside(shown, &self.name).ok_or("its path leads out of the folder")?;
+        let path = inside(archived_path, &self.name).ok_or("its path leads out of the folder")?;
         if path.components().count() > DEEPEST {
             return Err("it is nested in more than 256 folders");
         }
         Ok(path)
     }
 
-    fn make_folder(&mut self, place: &Path) -> io::Result<()> {
-        self.make_parents(place)?;
-        match fs::create_dir(place) {
-            Err(error) if error.kind() == ErrorKind::AlreadyExists && place.is_dir() => {
+    fn make_folder(&mut self, folder: &Path) -> io::Result<()> {
+        self.make_parents(folder)?;
+        match fs::create_dir(folder) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists && folder.is_dir() => {
                 self.repeated += 1;
                 Ok(())
             }
-            made => made.and_then(|()| self.made_without_data()),
+            result => result.and_then(|()| self.made_without_data()),
         }
     }
 
     /// Creates the missing folders above an accepted member. No link exists yet, so no folder is
     /// outside.
-    fn make_parents(&mut self, place: &Path) -> io::Result<()> {
-        let missing: Vec<&Path> = place
+    fn make_parents(&mut self, path: &Path) -> io::Result<()> {
+        let missing: Vec<&Path> = path
             .ancestors()
             .skip(1)
             .take_while(|folder| !folder.is_dir())
@@ -229,8 +229,8 @@ impl Staged {
     }
 
     /// Removes the file or link of an earlier member with the same name.
-    fn make_way(&mut self, place: &Path) -> io::Result<()> {
-        match fs::remove_file(place) {
+    fn make_way(&mut self, path: &Path) -> io::Result<()> {
+        match fs::remove_file(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
             removed => {
                 self.repeated += 1;
@@ -242,29 +242,26 @@ impl Staged {
     fn write(
         &mut self,
         member: &Member,
-        place: &Path,
+        path: &Path,
         data: &mut Members<impl Read>,
     ) -> io::Result<()> {
         self.space.expect(member.size)?;
-        self.make_parents(place)?;
-        self.make_way(place)?;
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .open(place)?;
+        self.make_parents(path)?;
+        self.make_way(path)?;
+        let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
         let size = match &member.sparse {
             None => {
                 self.copy(data, &mut file)?;
                 member.size
             }
-            Some((segments, whole)) => {
+            Some((segments, total)) => {
                 for (offset, length) in segments {
                     file.seek(SeekFrom::Start(*offset))?;
                     self.copy(&mut data.take(*length), &mut file)?;
                 }
                 // The rest remains a hole and uses no disk space.
-                file.set_len(*whole)?;
-                *whole
+                file.set_len(*total)?;
+                *total
             }
         };
         self.copied.bytes = self.copied.bytes.saturating_add(size);
@@ -290,18 +287,15 @@ impl Staged {
 
     /// Hard-links an unpacked file to another name. Copies would let one archive duplicate a file a
     /// thousand times.
-    fn second_name(&mut self, first: &Path, place: &Path) -> io::Result<()> {
+    fn second_name(&mut self, first: &Path, path: &Path) -> io::Result<()> {
         let size = fs::metadata(first)?.len();
         self.made_without_data()?;
-        self.make_parents(place)?;
-        self.make_way(place)?;
-        if fs::hard_link(first, place).is_err() {
+        self.make_parents(path)?;
+        self.make_way(path)?;
+        if fs::hard_link(first, path).is_err() {
             // Some file systems have no hard links.
             self.space.expect(size)?;
-            let mut file = OpenOptions::new()
-                .write(true)
-                .create_new(true)
-                .open(place)?;
+            let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
             self.copy(&mut File::open(first)?, &mut file)?;
         }
         self.copied.bytes = self.copied.bytes.saturating_add(size);
@@ -310,8 +304,8 @@ impl Staged {
 
     /// Creates the links to targets inside the copy.
     fn link(&mut self, links: &[(PathBuf, PathBuf)]) -> io::Result<()> {
-        let are_kept = lead_inside(links, &self.folder, &self.name, &self.stop)?;
-        for ((path, link), is_kept) in links.iter().zip(are_kept) {
+        let verdicts = lead_inside(links, &self.folder, &self.name, &self.stop)?;
+        for ((path, link), is_kept) in links.iter().zip(verdicts) {
             goes_on(&self.stop)?;
             if is_kept {
                 self.made_without_data()?;

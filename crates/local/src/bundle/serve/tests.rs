@@ -100,7 +100,7 @@ fn lists_are_selected_and_paged_as_the_server_does() {
 #[test]
 fn objects_are_found_or_are_not_there() {
     let bundle = bundle();
-    let found: Value = serde_json::from_slice(
+    let object: Value = serde_json::from_slice(
         &bundle
             .reply("GET", "/api/v1/namespaces/b/pods/three", b"")
             .unwrap()
@@ -108,7 +108,7 @@ fn objects_are_found_or_are_not_there() {
     )
     .unwrap();
     assert_eq!(
-        (found["kind"].as_str(), found["status"]["phase"].as_str()),
+        (object["kind"].as_str(), object["status"]["phase"].as_str()),
         (Some("Pod"), Some("Running"))
     );
     let code = |path: &str| bundle.reply("GET", path, b"").unwrap().code;
@@ -186,11 +186,11 @@ fn rights_are_those_of_whoever_made_it() {
 
 #[test]
 fn logs_have_their_last_lines() {
-    let read = |more: &str| {
+    let read = |options: &str| {
         bundle()
             .reply(
                 "GET",
-                &format!("/api/v1/namespaces/a/pods/one/log?container=main{more}"),
+                &format!("/api/v1/namespaces/a/pods/one/log?container=main{options}"),
                 b"",
             )
             .unwrap()
