@@ -27,7 +27,7 @@ impl KeptNames {
         let location = Connection::place(access);
         let cache = location
             .as_ref()
-            .map_or_else(Cache::none, |_| Cache::of_found());
+            .map_or_else(Cache::disabled, |_| Cache::cluster_facts());
         Self {
             cache,
             question: json!(["names", kind, location]).to_string(),

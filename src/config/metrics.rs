@@ -7,7 +7,7 @@ use anyhow::anyhow;
 use super::found::{Config, Origin};
 use super::keys::SettingKey;
 use super::{Environment, KubeContexts};
-use gpuctl_local::files::{bytes_of, text_of};
+use gpuctl_local::files::{bytes_of, read_text};
 use gpuctl_prometheus::{AwsKeys, Credentials, Matchers};
 
 /// The section with settings of metrics.
@@ -138,7 +138,7 @@ fn credentials(
     let flag_token = flags
         .token_file
         .as_ref()
-        .map(|path| text_of(path))
+        .map(|path| read_text(path))
         .transpose()?;
     let given_token = flag_token
         .map(|text| text.trim().to_owned())
@@ -196,7 +196,7 @@ fn file_credentials(config: &Config, is_needed: bool) -> anyhow::Result<Credenti
     }
     let read = |key: &str| {
         file.file(SECTION, key)
-            .map(|path| text_of(&path).map(|text| text.trim().to_owned()))
+            .map(|path| read_text(&path).map(|text| text.trim().to_owned()))
             .transpose()
     };
     let bytes = |key: &str| {

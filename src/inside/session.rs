@@ -79,7 +79,7 @@ pub(crate) async fn within(
     let ending = tokio::select! {
         ending = running => ending,
         // Restore the terminal before a signal ends the process.
-        number = platform::ended_from_outside() => {
+        number = platform::termination_signal() => {
             drop(raw);
             // Shells report a process ended by signal N as 128 + N.
             return Ok(ExitCode::from(128 + number));

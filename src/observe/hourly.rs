@@ -170,9 +170,9 @@ pub(crate) async fn of_cluster(
     let connection = Connection::open(access).await?;
     let past = ClusterHistory::of(cluster, context, &connection, first).await?;
     let cache = if no_cache {
-        Cache::none()
+        Cache::disabled()
     } else {
-        Cache::usual()
+        Cache::hourly_rows()
     };
     let begins = (first.0..last.min(now).0)
         .step_by(HOUR as usize)

@@ -208,7 +208,7 @@ async fn in_cluster<'c>(
              Prometheus found in the cluster",
         );
     }
-    let (cache, now) = (Cache::of_found(), context.now().as_second());
+    let (cache, now) = (Cache::cluster_facts(), context.now().as_second());
     let question = format!(
         "prometheus of {} for {}",
         connection.server(),

@@ -10,12 +10,12 @@ use crate::past::{Written, ask, store};
 const SPACE: &str = "deleted-why";
 
 /// Ten minutes of jobs two hours ago; all of them are gone since.
-struct Kept {
+struct RecordedAnswer {
     begin: i64,
     written: Vec<Written>,
 }
 
-impl Kept {
+impl RecordedAnswer {
     fn put(&mut self, metric: &str, labels: &str, value: i64) {
         for at in [0, 300, 600] {
             let series = format!("{metric}{{namespace=\"{SPACE}\",{labels}}}");
@@ -83,7 +83,7 @@ fn what_is_deleted_is_told_from_what_was_kept() {
     )
     .unwrap();
     let begin = now - 7200;
-    let mut kept = Kept {
+    let mut kept = RecordedAnswer {
         begin,
         written: Vec::new(),
     };

@@ -21,17 +21,17 @@ pub struct Cache(Option<PathBuf>);
 
 impl Cache {
     /// Opens the hourly rows, in the user's cache directory.
-    pub fn usual() -> Self {
+    pub fn hourly_rows() -> Self {
         Self(dirs::cache_dir().map(|folder| folder.join("gpuctl/history")))
     }
 
     /// Facts about clusters, in the user's cache directory.
-    pub fn of_found() -> Self {
+    pub fn cluster_facts() -> Self {
         Self(dirs::cache_dir().map(|folder| folder.join("gpuctl/found")))
     }
 
     /// Builds a disabled cache.
-    pub fn none() -> Self {
+    pub fn disabled() -> Self {
         Self(None)
     }
 
@@ -49,7 +49,7 @@ impl Cache {
     /// Looks up the answer to a question.
     pub fn get(&self, question: &str) -> Option<Value> {
         let path = self.path(question)?;
-        let mut entry: Value = serde_json::from_str(&trust::own_text(&path).ok()?).ok()?;
+        let mut entry: Value = serde_json::from_str(&trust::read_trusted(&path).ok()?).ok()?;
         let is_match = entry["version"] == VERSION && entry["question"] == question;
         is_match
             .then(|| entry["answer"].take())

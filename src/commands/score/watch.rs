@@ -118,7 +118,7 @@ pub(crate) async fn run(
 impl ScoreWatch<'_> {
     /// Analyzes repeatedly until a signal arrives.
     async fn rounds(&self) -> Result<ExitCode, Error> {
-        let mut ended = std::pin::pin!(platform::ended_from_outside());
+        let mut ended = std::pin::pin!(platform::termination_signal());
         let mut memory = None;
         let mut config = WatchedConfig::of(self.context);
         let mut first = true;

@@ -15,7 +15,7 @@ pub enum Namespace {
     /// gpuctl did not create it, or it no longer exists.
     NotOurs,
     /// A kind that still has objects, or that the user cannot list.
-    Kept(String),
+    RecordedAnswer(String),
 }
 
 /// Objects that Kubernetes creates in every namespace.
@@ -72,7 +72,7 @@ impl NamespacesApi<'_> {
             return Ok(Namespace::NotOurs);
         };
         if let Some(held) = self.holds(name).await? {
-            return Ok(Namespace::Kept(held));
+            return Ok(Namespace::RecordedAnswer(held));
         }
         // The UID protects a namespace with this name that was created after the check.
         self.0.writes().delete_at(&path, Deletion::of(&uid)).await?;

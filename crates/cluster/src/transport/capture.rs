@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::http::with_query;
 use crate::{Connection, Failure};
-use gpuctl_local::bundle::{Bundle, Kept, Question};
+use gpuctl_local::bundle::{Bundle, Question, RecordedAnswer};
 
 /// API groups with the collections that commands read; the empty group is the core group.
 const COLLECTIONS: [(&str, &[&str]); 13] = [
@@ -85,11 +85,11 @@ impl Connection {
     /// read, each with the reason.
     pub async fn capture(&self, bundle: &mut Bundle) -> Result<Vec<String>, Failure> {
         let version = self.kept("/version").await?;
-        bundle.keep(Question::Get("/version".to_owned()), version);
+        bundle.record(Question::Get("/version".to_owned()), version);
         let groups = self.kept("/apis").await?;
         let versions = keep_groups(&groups.body, bundle);
-        bundle.keep(Question::Get("/apis".to_owned()), groups);
-        let resources: Vec<(String, Kept)> = stream::iter(versions)
+        bundle.record(Question::Get("/apis".to_owned()), groups);
+        let resources: Vec<(String, RecordedAnswer)> = stream::iter(versions)
             .map(|path| async move { (path.clone(), self.kept(&path).await) })
             .buffered(AT_ONCE)
             .filter_map(async |(path, kept)| Some((path, kept.ok()?)))
@@ -127,7 +127,7 @@ impl Connection {
         wanted.retain(|path, _| bundle.items(path).is_empty());
         unread.extend(self.read_lists(wanted, bundle).await);
         for (path, kept) in resources {
-            bundle.keep(Question::Get(path), kept);
+            bundle.record(Question::Get(path), kept);
         }
         Ok(unread)
     }
@@ -138,7 +138,7 @@ impl Connection {
         let read = stream::iter(wanted).map(|(path, namespaced)| async move {
             let kept = self.whole(&path).await;
             let own = match &kept {
-                Ok(Kept { code: 403, .. }) if namespaced => {
+                Ok(RecordedAnswer { code: 403, .. }) if namespaced => {
                     let (api, plural) =
                         path.rsplit_once('/').expect("a collection is below an API");
                     let own = format!("{api}/namespaces/{}/{plural}", self.namespace);
@@ -160,7 +160,7 @@ impl Connection {
                         if kept.code != 200 {
                             unread.push(format!("{path}: {}", kept.code));
                         }
-                        bundle.keep_list(path, kept);
+                        bundle.record_list(path, kept);
                     }
                 }
             }
@@ -169,7 +169,7 @@ impl Connection {
     }
 
     /// Reads all pages of a collection. An error response of the API server is recorded too.
-    async fn whole(&self, path: &str) -> Result<Kept, Failure> {
+    async fn whole(&self, path: &str) -> Result<RecordedAnswer, Failure> {
         let mut all: Option<Value> = None;
         let read = self.list_whole(path, &[], |page| {
             let mut page: Value = page.decode()?;
@@ -193,12 +193,12 @@ impl Connection {
     }
 
     /// Reads one response. An error response of the API server is recorded too.
-    async fn kept(&self, path: &str) -> Result<Kept, Failure> {
+    async fn kept(&self, path: &str) -> Result<RecordedAnswer, Failure> {
         answered(self.get::<Value>(path).await)
     }
 
     /// Repeats a request that the bundle lacks; `None` if it is not one for the API server.
-    pub async fn captured(&self, question: &Question) -> Result<Option<Kept>, Failure> {
+    pub async fn captured(&self, question: &Question) -> Result<Option<RecordedAnswer>, Failure> {
         match question {
             Question::Get(path) if path.contains("/secrets") => Ok(None),
             Question::Get(path) => self.kept(path).await.map(Some),
@@ -241,9 +241,9 @@ fn keep_groups(list: &Value, bundle: &mut Bundle) -> Vec<String> {
     let mut versions = vec!["/api/v1".to_owned()];
     for group in list["groups"].as_array().into_iter().flatten() {
         let name = group["name"].as_str().unwrap_or_default();
-        bundle.keep(
+        bundle.record(
             Question::Get(format!("/apis/{name}")),
-            Kept {
+            RecordedAnswer {
                 code: 200,
                 body: group.clone(),
             },
@@ -302,9 +302,9 @@ fn owners(pods: &[&Value]) -> BTreeSet<(String, String)> {
 
 /// Converts permanent errors of the API server into recorded responses. Temporary ones, such as
 /// those of an overloaded server, remain failures.
-fn answered(read: Result<Value, Failure>) -> Result<Kept, Failure> {
+fn answered(read: Result<Value, Failure>) -> Result<RecordedAnswer, Failure> {
     match read {
-        Ok(body) => Ok(Kept { code: 200, body }),
+        Ok(body) => Ok(RecordedAnswer { code: 200, body }),
         Err(Failure::Api {
             code,
             reason,
@@ -312,7 +312,7 @@ fn answered(read: Result<Value, Failure>) -> Result<Kept, Failure> {
             ..
         }) if matches!(code, 403 | 404 | 405 | 410) => {
             let body = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": message});
-            Ok(Kept { code, body })
+            Ok(RecordedAnswer { code, body })
         }
         Err(failure) => Err(failure),
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{Bundle, Kept, NotInBundle, Question};
+use super::{Bundle, NotInBundle, Question, RecordedAnswer};
 use gpuctl_core::model::values::selector::Selector;
 
 /// A response with its content type.
@@ -90,11 +90,11 @@ impl Bundle {
             return Ok(raw(&recorded));
         }
         let is_review = matches!(question, Question::Review(..));
-        let missing = self.miss(question);
+        let missing = self.not_recorded(question);
         if is_review && self.is_being_made() {
             // Grant it for now, so that one run reveals all reviews that it needs.
             let granted = json!({"status": {"allowed": true, "userInfo": {"username": ""}}});
-            return Ok(raw(&Kept {
+            return Ok(raw(&RecordedAnswer {
                 code: 201,
                 body: granted,
             }));
@@ -111,7 +111,9 @@ impl Bundle {
         let (Some(group), version) = (parts.next(), parts.next()) else {
             return true;
         };
-        let Some(Kept { code: 200, body }) = self.answer(&Question::Get("/apis".to_owned())) else {
+        let Some(RecordedAnswer { code: 200, body }) =
+            self.answer(&Question::Get("/apis".to_owned()))
+        else {
             return true;
         };
         let groups = body["groups"].as_array().map_or(&[][..], Vec::as_slice);
@@ -133,7 +135,7 @@ impl Bundle {
         };
         let resources = self.answer(&Question::Get(format!("/apis/{group}/{version}")));
         match (plural, resources) {
-            (Some(plural), Some(Kept { code: 200, body })) => {
+            (Some(plural), Some(RecordedAnswer { code: 200, body })) => {
                 body["resources"].as_array().is_some_and(|api_resources| {
                     api_resources.iter().any(|entry| entry["name"] == *plural)
                 })
@@ -156,7 +158,7 @@ impl Bundle {
         };
         let question = Question::Log(format!("{location}?container={container}{previous}"));
         let Some(recorded) = self.answer(&question) else {
-            return Err(self.miss(question));
+            return Err(self.not_recorded(question));
         };
         let Value::String(text) = &recorded.body else {
             return Ok(raw(&recorded));
@@ -198,7 +200,7 @@ fn split_namespace(location: &str) -> Option<(String, String)> {
     (!plural.contains('/')).then(|| (namespace.to_owned(), format!("{api}/{plural}")))
 }
 
-fn raw(recorded: &Kept) -> Reply {
+fn raw(recorded: &RecordedAnswer) -> Reply {
     Reply {
         code: recorded.code,
         media: JSON,
@@ -215,7 +217,7 @@ fn status(code: u16, reason: &str, message: &str) -> Reply {
     }
 }
 
-fn object(recorded: &Kept, namespace: Option<&str>, name: &str) -> Reply {
+fn object(recorded: &RecordedAnswer, namespace: Option<&str>, name: &str) -> Reply {
     let items = recorded.body["items"]
         .as_array()
         .map_or(&[][..], Vec::as_slice);
@@ -243,7 +245,7 @@ fn object(recorded: &Kept, namespace: Option<&str>, name: &str) -> Reply {
 /// Answers with a page of a list, filtered by its selectors. The continue token is the number of
 /// objects before the page.
 fn listed(
-    recorded: &Kept,
+    recorded: &RecordedAnswer,
     namespace: Option<&str>,
     parameters: &BTreeMap<String, String>,
 ) -> Reply {

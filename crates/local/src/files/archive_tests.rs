@@ -79,7 +79,7 @@ fn a_tree_comes_back_as_it_went() {
     );
     let copied = stage(&bytes, "top", &root.join("to"), "1")
         .unwrap()
-        .place(&root.join("to"))
+        .move_into(&root.join("to"))
         .unwrap();
     assert_eq!(
         (copied.files, copied.bytes, copied.skipped.count),
@@ -92,7 +92,7 @@ fn a_tree_comes_back_as_it_went() {
     fs::write(root.join("to/kept"), "").unwrap();
     stage(&bytes, "top", &root.join("to"), "2")
         .unwrap()
-        .place(&root.join("to"))
+        .move_into(&root.join("to"))
         .unwrap();
     assert!(root.join("to/kept").exists());
     assert_eq!(names(&root), ["from", "to"]);
@@ -121,7 +121,7 @@ fn nothing_gets_out_of_the_folder() {
     fs::write(root.join("x"), "mine").unwrap();
     let copied = stage(&bytes, "top", &root.join("to"), "1")
         .unwrap()
-        .place(&root.join("to"))
+        .move_into(&root.join("to"))
         .unwrap();
     assert_eq!(
         names(&root.join("to")),
@@ -158,7 +158,7 @@ fn members_that_are_left_out_create_no_folders() {
     ]);
     let copied = stage(&bytes, "top", &root.join("to"), "1")
         .unwrap()
-        .place(&root.join("to"))
+        .move_into(&root.join("to"))
         .unwrap();
     assert_eq!(
         names(&root.join("to")),
@@ -201,7 +201,7 @@ fn only_a_whole_copy_is_put_into_place() {
         "1",
     )
     .unwrap();
-    assert!(staged.place(&root.join("x")).is_err());
+    assert!(staged.move_into(&root.join("x")).is_err());
     assert_eq!(
         merge(
             &root.join("x/one"),
@@ -229,7 +229,7 @@ fn an_interrupted_copy_moves_nothing_more() {
         super::unpack::stage(bytes.as_slice(), "top", &root.join("staged"), &stop).unwrap();
     stop.store(true, Ordering::Relaxed);
     assert_eq!(
-        staged.place(&root.join("to")).unwrap_err().to_string(),
+        staged.move_into(&root.join("to")).unwrap_err().to_string(),
         "it was interrupted"
     );
     assert_eq!(
@@ -275,7 +275,7 @@ fn sparse_members_become_holes() {
     let bytes = [sparse.as_bytes().as_slice(), &[7; 1], &[0; 511 + 1024]].concat();
     stage(&bytes, "top", &root.join("to"), "1")
         .unwrap()
-        .place(&root.join("to"))
+        .move_into(&root.join("to"))
         .unwrap();
     let data = fs::metadata(root.join("to")).unwrap();
     assert_eq!(data.len(), 1 << 40);
@@ -425,7 +425,7 @@ fn what_is_left_out_is_counted() {
     bytes.resize(bytes.len() + 1024, 0);
     let copied = stage(&bytes, "top", &root.join("to"), "1")
         .unwrap()
-        .place(&root.join("to"))
+        .move_into(&root.join("to"))
         .unwrap();
     assert_eq!(
         (

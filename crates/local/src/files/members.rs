@@ -66,7 +66,7 @@ impl<R: Read> Members<R> {
 
     /// Reads the next member; `None` at the end of the archive.
     pub(super) fn next(&mut self) -> io::Result<Option<Member>> {
-        self.leave_out_rest()?;
+        self.skip_rest()?;
         let mut extensions = Extensions::default();
         loop {
             let mut header = Header::new_old();
@@ -107,7 +107,7 @@ impl<R: Read> Members<R> {
         self.start(size)?;
         let mut bytes = Vec::new();
         self.read_to_end(&mut bytes)?;
-        self.leave_out_rest()?;
+        self.skip_rest()?;
         Ok(bytes)
     }
 
@@ -194,7 +194,7 @@ impl<R: Read> Members<R> {
         Ok(())
     }
 
-    fn leave_out_rest(&mut self) -> io::Result<()> {
+    fn skip_rest(&mut self) -> io::Result<()> {
         self.unwanted = self.unwanted.saturating_add(self.data);
         if self.unwanted > MOST_UNWANTED {
             return Err(invalid("it has more than 1 GiB of skipped members"));

@@ -48,7 +48,7 @@ const LARGEST: u64 = 16 << 20;
 /// Reads a file of at most 16 MiB, or a pipe.
 pub fn bytes_of(path: &Path) -> Result<Vec<u8>, FileError> {
     open(path)
-        .and_then(whole)
+        .and_then(read_limited)
         .map_err(|source| FileError::Read {
             path: path.to_path_buf(),
             source,
@@ -56,7 +56,7 @@ pub fn bytes_of(path: &Path) -> Result<Vec<u8>, FileError> {
 }
 
 /// Reads a file of text of at most 16 MiB, or a pipe.
-pub fn text_of(path: &Path) -> Result<String, FileError> {
+pub fn read_text(path: &Path) -> Result<String, FileError> {
     text(bytes_of(path)?, path)
 }
 
@@ -68,7 +68,7 @@ fn open(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
-fn whole(file: File) -> io::Result<Vec<u8>> {
+fn read_limited(file: File) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(LARGEST + 1).read_to_end(&mut bytes)?;
     match bytes.len() as u64 > LARGEST {
@@ -88,7 +88,7 @@ fn text(bytes: Vec<u8>, path: &Path) -> Result<String, FileError> {
 
 /// Fails after the user interrupted a copy. The error kind is not `ErrorKind::Interrupted`, because
 /// readers retry after it.
-fn goes_on(stop: &AtomicBool) -> io::Result<()> {
+fn check_stop(stop: &AtomicBool) -> io::Result<()> {
     match stop.load(Ordering::Relaxed) {
         true => Err(io::Error::other("it was interrupted")),
         false => Ok(()),
@@ -113,7 +113,9 @@ pub fn create(path: &Path, bytes: &[u8]) -> Result<bool, FileError> {
             let _ = std::fs::remove_file(&fresh);
             Ok(false)
         }
-        Err(_) => put(&fresh, path).map(|()| true).map_err(write_error),
+        Err(_) => rename_over(&fresh, path)
+            .map(|()| true)
+            .map_err(write_error),
         Ok(()) => std::fs::remove_file(&fresh)
             .map(|()| true)
             .map_err(write_error),
@@ -148,7 +150,7 @@ pub fn replace(path: &Path, bytes: &[u8], purpose: Purpose) -> Result<(), FileEr
     };
     platform::folders_with_mode(folder_of(&target), folder_mode).map_err(write_error)?;
     let fresh = write_fresh(&target, bytes, mode, ignores_umask).map_err(write_error)?;
-    put(&fresh, &target).map_err(write_error)
+    rename_over(&fresh, &target).map_err(write_error)
 }
 
 const PRIVATE_FILE: u32 = 0o600;
@@ -196,7 +198,7 @@ fn write_fresh(path: &Path, bytes: &[u8], mode: u32, ignores_umask: bool) -> io:
 }
 
 /// Moves a new file to its final path.
-fn put(fresh: &Path, target: &Path) -> io::Result<()> {
+fn rename_over(fresh: &Path, target: &Path) -> io::Result<()> {
     std::fs::rename(fresh, target).inspect_err(|_| {
         let _ = std::fs::remove_file(fresh);
     })

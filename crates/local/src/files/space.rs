@@ -24,7 +24,7 @@ pub(super) struct Space {
 
 impl Space {
     /// Reads the free space of the disk that holds a folder.
-    pub(super) fn of(folder: &Path) -> io::Result<Self> {
+    pub(super) fn measure(folder: &Path) -> io::Result<Self> {
         let free = platform::free_space(folder)?.unwrap_or(FreeSpace {
             bytes: 0,
             files: None,
@@ -37,7 +37,7 @@ impl Space {
     }
 
     /// Fails if a file of this size does not fit.
-    pub(super) fn expect(&mut self, bytes: u64) -> io::Result<()> {
+    pub(super) fn check(&mut self, bytes: u64) -> io::Result<()> {
         self.unseen = 0;
         let Some(free) = platform::free_space(&self.folder)? else {
             return Ok(());
@@ -46,12 +46,12 @@ impl Space {
     }
 
     /// Counts written bytes, and checks the disk every 16 MiB.
-    pub(super) fn wrote(&mut self, bytes: u64) -> io::Result<()> {
+    pub(super) fn count(&mut self, bytes: u64) -> io::Result<()> {
         self.unseen += bytes;
         if self.unseen < INTERVAL {
             Ok(())
         } else {
-            self.expect(0)
+            self.check(0)
         }
     }
 }

@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, Read};
 use std::path::{Component, Path, PathBuf};
 use std::sync::OnceLock;
 
-use super::{FileError, Purpose, open, text, whole};
+use super::{FileError, Purpose, open, read_limited, text};
 use crate::platform::{self, Others};
 
 /// Limit on symlinks in a path, as in the kernel.
@@ -62,7 +62,7 @@ impl Exposure {
 /// if only the user and root can. Judges every type of file, because a pipe of another user has
 /// content as well.
 pub fn exposure(path: &Path) -> io::Result<Option<Exposure>> {
-    chain(&std::path::absolute(path)?, 0)
+    check_chain(&std::path::absolute(path)?, 0)
 }
 
 /// Reads the config file. At the usual path it must be a regular file, because another user may
@@ -79,7 +79,7 @@ pub fn config_text(path: &Path, is_named: bool) -> Result<String, FileError> {
         }
         let data = std::fs::metadata(path)?;
         let is_device = (is_named && platform::is_device(&data)) || platform::is_null(&data);
-        let bytes = whole(if is_piped || is_device {
+        let bytes = read_limited(if is_piped || is_device {
             open(path)?
         } else {
             platform::open_regular(path)?
@@ -128,7 +128,7 @@ fn is_inherited_pipe(path: &Path) -> bool {
     is_descriptor && !has_path && std::fs::metadata(path).is_ok_and(|data| platform::is_pipe(&data))
 }
 
-fn chain(path: &Path, links: usize) -> io::Result<Option<Exposure>> {
+fn check_chain(path: &Path, links: usize) -> io::Result<Option<Exposure>> {
     if links > MOST_LINKS {
         return Err(io::Error::new(
             ErrorKind::InvalidInput,
@@ -143,7 +143,7 @@ fn chain(path: &Path, links: usize) -> io::Result<Option<Exposure>> {
         }
         let data = std::fs::symlink_metadata(&current)?;
         let is_far = !path.ancestors().take(3).any(|near| near == current);
-        match platform::others_can(&data) {
+        match platform::access_of_others(&data) {
             // Distributions whose umask is 002 give each user a group without other members. ssh of
             // Debian accepts those too.
             Some(Others::Write) if platform::has_private_group(&data) => {}
@@ -167,7 +167,7 @@ fn chain(path: &Path, links: usize) -> io::Result<Option<Exposure>> {
                 .parent()
                 .unwrap_or(Path::new("/"))
                 .join(std::fs::read_link(&current)?);
-            if let Some(exposure) = chain(&target, links + 1)? {
+            if let Some(exposure) = check_chain(&target, links + 1)? {
                 return Ok(Some(exposure));
             }
         }
@@ -213,7 +213,7 @@ pub fn is_closed(folder: &Path) -> bool {
     let Ok(data) = std::fs::symlink_metadata(folder) else {
         return false;
     };
-    if !data.is_dir() || platform::others_can(&data) == Some(Others::Own) {
+    if !data.is_dir() || platform::access_of_others(&data) == Some(Others::Own) {
         return false;
     }
     // With the sticky bit, others can still create files.
@@ -234,7 +234,7 @@ pub fn make_private(folder: &Path) {
 }
 
 /// gpuctl's own folders above a file, the innermost first.
-fn own_folders(path: &Path) -> Vec<&Path> {
+fn state_folders(path: &Path) -> Vec<&Path> {
     let folders: Vec<&Path> = path.ancestors().skip(1).collect();
     let outermost = folders
         .iter()
@@ -243,19 +243,19 @@ fn own_folders(path: &Path) -> Vec<&Path> {
     folders.into_iter().take(outermost + 1).collect()
 }
 
-fn refused(reason: &str) -> io::Error {
+fn permission_denied(reason: &str) -> io::Error {
     io::Error::new(ErrorKind::PermissionDenied, reason)
 }
 
 /// Reads a state file of gpuctl. Fails if others can write or own the file or its folder.
-pub fn own_text(path: &Path) -> Result<String, FileError> {
+pub fn read_trusted(path: &Path) -> Result<String, FileError> {
     let read = || {
-        if !own_folders(path).into_iter().all(is_closed) {
-            return Err(refused("other users can write to its folder"));
+        if !state_folders(path).into_iter().all(is_closed) {
+            return Err(permission_denied("other users can write to its folder"));
         }
         let mut file = platform::open_file(path)?;
-        if platform::others_can(&file.metadata()?).is_some() {
-            return Err(refused("other users can write to it"));
+        if platform::access_of_others(&file.metadata()?).is_some() {
+            return Err(permission_denied("other users can write to it"));
         }
         let mut text = String::new();
         file.read_to_string(&mut text).map(|_| text)
@@ -272,12 +272,14 @@ pub fn write_own(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
         path: path.to_path_buf(),
         source,
     };
-    let folders = own_folders(path);
+    let folders = state_folders(path);
     if let Some(inner) = folders.first() {
         platform::folders_with_mode(inner, super::PRIVATE_FOLDER).map_err(write_error)?;
     }
     if !folders.iter().copied().all(is_closed) {
-        return Err(write_error(refused("other users can write to its folder")));
+        return Err(write_error(permission_denied(
+            "other users can write to its folder",
+        )));
     }
     if folders
         .last()

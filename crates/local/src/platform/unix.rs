@@ -39,7 +39,7 @@ impl Drop for RawMode {
 
 /// Waits for a signal that ends this process, and returns its number. The signals are caught from
 /// the call on, so that the caller can clean up first.
-pub fn ended_from_outside() -> impl Future<Output = u8> {
+pub fn termination_signal() -> impl Future<Output = u8> {
     let signals = [
         SignalKind::hangup(),
         SignalKind::interrupt(),
@@ -163,7 +163,7 @@ pub fn path_of_bytes(bytes: &[u8]) -> Option<PathBuf> {
 }
 
 /// Determines how other users can change a file or folder; `None` if only its owner and root can.
-pub fn others_can(data: &Metadata) -> Option<Others> {
+pub fn access_of_others(data: &Metadata) -> Option<Others> {
     let user = rustix::process::geteuid().as_raw();
     // An owner can always change the mode, and root can do everything anyway.
     if data.uid() != user && data.uid() != 0 {
@@ -220,7 +220,7 @@ pub fn modified_at(data: &Metadata) -> u64 {
 }
 
 /// Makes a file executable for every user that can read it.
-pub fn may_run(file: &File) -> io::Result<()> {
+pub fn make_executable(file: &File) -> io::Result<()> {
     let mode = file.metadata()?.permissions().mode();
     file.set_permissions(Permissions::from_mode(mode | (mode & 0o444) >> 2))
 }

@@ -28,7 +28,7 @@ impl RawMode {
 
 /// Waits for an event that ends this process, and returns the number of the corresponding Unix
 /// signal.
-pub fn ended_from_outside() -> impl Future<Output = u8> {
+pub fn termination_signal() -> impl Future<Output = u8> {
     let (keys, breaks, closes) = (ctrl_c(), ctrl_break(), ctrl_close());
     async move {
         let (Ok(mut keys), Ok(mut breaks), Ok(mut closes)) = (keys, breaks, closes) else {
@@ -138,7 +138,7 @@ pub fn path_of_bytes(bytes: &[u8]) -> Option<PathBuf> {
 }
 
 /// Not implemented: ignores access control lists.
-pub fn others_can(_data: &Metadata) -> Option<Others> {
+pub fn access_of_others(_data: &Metadata) -> Option<Others> {
     None
 }
 
@@ -170,7 +170,7 @@ pub fn modified_at(data: &Metadata) -> u64 {
 }
 
 /// Does nothing, because Windows decides by the name whether a file is executable.
-pub fn may_run(_file: &File) -> io::Result<()> {
+pub fn make_executable(_file: &File) -> io::Result<()> {
     Ok(())
 }
 

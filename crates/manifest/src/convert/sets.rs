@@ -49,10 +49,8 @@ pub(super) fn job_set(object: &Value) -> Result<Converted, ConvertError> {
     for key in ["completionMode", "backoffLimit"] {
         fields.take(key);
     }
-    job.put(
-        "max_runtime",
-        seconds(&fields.take("activeDeadlineSeconds")),
-    );
+    let max_runtime = seconds(&fields.take("activeDeadlineSeconds"));
+    job.put("max_runtime", max_runtime);
     fields.finish();
     let replicas = set["replicas"].as_u64().unwrap_or(1);
     let pods = replicas.saturating_mul(completions.or(parallelism).unwrap_or(1));

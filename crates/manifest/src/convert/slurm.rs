@@ -42,7 +42,7 @@ impl SlurmResources {
 
 /// The options of a script, sorted into the blocks of a job.
 struct SbatchOptions {
-    asked: SlurmResources,
+    slurm: SlurmResources,
     job: FieldMap,
     environment: FieldMap,
     resources: FieldMap,
@@ -64,7 +64,7 @@ fn unread(option: &str, value: &str) -> ConvertError {
 impl SbatchOptions {
     fn new(image: Option<&str>) -> Self {
         Self {
-            asked: SlurmResources::default(),
+            slurm: SlurmResources::default(),
             job: FieldMap::default(),
             environment: FieldMap::default(),
             resources: FieldMap::default(),
@@ -137,11 +137,11 @@ impl SbatchOptions {
                     self.lost
                         .push(format!("--nodes={value}: the lowest number is used"));
                 }
-                self.asked.nodes = Some(number()?);
+                self.slurm.nodes = Some(number()?);
             }
-            "ntasks" => self.asked.tasks = Some(number()?),
-            "ntasks-per-node" => self.asked.tasks_per_node = Some(number()?),
-            "cpus-per-task" => self.asked.cpus_per_task = Some(number()?),
+            "ntasks" => self.slurm.tasks = Some(number()?),
+            "ntasks-per-node" => self.slurm.tasks_per_node = Some(number()?),
+            "cpus-per-task" => self.slurm.cpus_per_task = Some(number()?),
             "gres" if value.split(',').any(|part| part.starts_with("gpu")) => {
                 let (gpu_requests, others): (Vec<&str>, Vec<&str>) =
                     value.split(',').partition(|part| part.starts_with("gpu"));
@@ -155,21 +155,21 @@ impl SbatchOptions {
                     ));
                 }
                 let (kind, count) = gpus(gpu_requests[0]).ok_or_else(refuse)?;
-                self.asked.gpus_per_node = Some(count);
+                self.slurm.gpus_per_node = Some(count);
                 self.resources.put("gpu-type", kind.map(Value::from));
             }
             "gpus" | "gpus-per-node" | "gpus-per-task" => {
                 let (kind, count) = gpus(value).ok_or_else(refuse)?;
                 self.resources.put("gpu-type", kind.map(Value::from));
                 match option {
-                    "gpus" => self.asked.gpus_in_all = Some(count),
-                    "gpus-per-node" => self.asked.gpus_per_node = Some(count),
-                    _ => self.asked.gpus_per_task = Some(count),
+                    "gpus" => self.slurm.gpus_in_all = Some(count),
+                    "gpus-per-node" => self.slurm.gpus_per_node = Some(count),
+                    _ => self.slurm.gpus_per_task = Some(count),
                 }
             }
-            "mem" => self.asked.memory = Some(memory(value).ok_or_else(refuse)?),
-            "mem-per-cpu" => self.asked.memory_per_cpu = Some(memory(value).ok_or_else(refuse)?),
-            "mem-per-gpu" => self.asked.memory_per_gpu = Some(memory(value).ok_or_else(refuse)?),
+            "mem" => self.slurm.memory = Some(memory(value).ok_or_else(refuse)?),
+            "mem-per-cpu" => self.slurm.memory_per_cpu = Some(memory(value).ok_or_else(refuse)?),
+            "mem-per-gpu" => self.slurm.memory_per_gpu = Some(memory(value).ok_or_else(refuse)?),
             _ => return Ok(false),
         }
         Ok(true)
@@ -183,7 +183,7 @@ pub(super) fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>,
         options.set(&option, value)?;
     }
     let SbatchOptions {
-        asked: requested,
+        slurm,
         mut job,
         mut environment,
         mut resources,
@@ -197,9 +197,9 @@ pub(super) fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>,
     if label != name {
         lost.push(format!("--job-name={name}: renamed to {label}"));
     }
-    let tasks = requested.tasks_of_node();
+    let tasks = slurm.tasks_of_node();
     let one_task_per_pod = tasks.is_none_or(|tasks| tasks <= 1);
-    let cpus = requested
+    let cpus = slurm
         .cpus_per_task
         .map(|cpus| cpus.saturating_mul(tasks.unwrap_or(1)));
     let context = ScriptContext {
@@ -221,9 +221,9 @@ pub(super) fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>,
         ));
     }
     job.put("labels", Some(labels.value()));
-    place(&requested, &mut resources)?;
+    place(&slurm, &mut resources)?;
     let shell = text.lines().next().and_then(|line| line.strip_prefix("#!"));
-    lost.extend(differences(&requested, one_task_per_pod, shell));
+    lost.extend(differences(&slurm, one_task_per_pod, shell));
     lost.extend(script.lost);
     environment.put("image", Some(image.into()));
     let bash =
@@ -308,16 +308,12 @@ impl ConvertedScript {
 }
 
 /// Lists what runs differently than under Slurm.
-fn differences(
-    requested: &SlurmResources,
-    one_task_per_pod: bool,
-    shell: Option<&str>,
-) -> Vec<String> {
+fn differences(slurm: &SlurmResources, one_task_per_pod: bool, shell: Option<&str>) -> Vec<String> {
     let mut differences = Vec::new();
     if !one_task_per_pod {
         differences.push("several tasks per node: the command starts once per node; torchrun starts a process for each GPU".to_owned());
     }
-    if requested.memory == Some(0) {
+    if slurm.memory == Some(0) {
         differences.push("--mem=0: all memory of a node".to_owned());
     }
     if let Some(interpreter) = shell.filter(|line| !line.trim_end().ends_with("sh")) {
@@ -327,26 +323,22 @@ fn differences(
 }
 
 /// Sets the number of pods and the resources of each.
-fn place(requested: &SlurmResources, resources: &mut FieldMap) -> Result<(), ConvertError> {
-    let per_node = requested.tasks_per_node;
-    let nodes = requested
+fn place(slurm: &SlurmResources, resources: &mut FieldMap) -> Result<(), ConvertError> {
+    let per_node = slurm.tasks_per_node;
+    let nodes = slurm
         .nodes
         .or_else(|| {
-            requested
+            slurm
                 .tasks
                 .zip(per_node)
-                .map(|(tasks, per_unit)| tasks.div_ceil(per_unit.max(1)))
+                .map(|(tasks, each)| tasks.div_ceil(each.max(1)))
         })
         .unwrap_or(1)
         .max(1);
     let tasks = per_node
-        .or_else(|| requested.tasks.map(|tasks| tasks.div_ceil(nodes)))
+        .or_else(|| slurm.tasks.map(|tasks| tasks.div_ceil(nodes)))
         .unwrap_or(1);
-    let gpus = match (
-        requested.gpus_per_node,
-        requested.gpus_per_task,
-        requested.gpus_in_all,
-    ) {
+    let gpus = match (slurm.gpus_per_node, slurm.gpus_per_task, slurm.gpus_in_all) {
         (Some(gpus), ..) => gpus,
         (None, Some(gpus), _) => gpus.saturating_mul(tasks),
         (None, None, Some(total)) if total % nodes == 0 => total / nodes,
@@ -361,21 +353,15 @@ fn place(requested: &SlurmResources, resources: &mut FieldMap) -> Result<(), Con
     };
     resources.put("gpu", Some(gpus.into()));
     resources.put("node_count", Some(json!(nodes)).filter(|_| nodes > 1));
-    let cpus = requested
-        .cpus_per_task
-        .map(|cpus| cpus.saturating_mul(tasks));
+    let cpus = slurm.cpus_per_task.map(|cpus| cpus.saturating_mul(tasks));
     resources.put("cpu", cpus.map(Value::from));
-    let memory = requested
+    let memory = slurm
         .memory
+        .or_else(|| slurm.memory_per_gpu.map(|each| each.saturating_mul(gpus)))
         .or_else(|| {
-            requested
-                .memory_per_gpu
-                .map(|per_unit| per_unit.saturating_mul(gpus))
-        })
-        .or_else(|| {
-            requested
+            slurm
                 .memory_per_cpu
-                .map(|per_unit| per_unit.saturating_mul(cpus.unwrap_or(tasks)))
+                .map(|each| each.saturating_mul(cpus.unwrap_or(tasks)))
         });
     resources.put(
         "memory",

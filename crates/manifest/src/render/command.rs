@@ -45,17 +45,16 @@ pub(super) fn words(job: &JobDocument) -> Result<Words, Refusal> {
         .find(|launcher| *launcher != Launcher::None)
         .unwrap_or(Launcher::None);
     let program = launched.iter().find(|program| program.launcher == launcher);
-    let program_args: &[String] = program.map_or(&[], |program| &program.rest);
+    let rest: &[String] = program.map_or(&[], |program| &program.rest);
     let has = |flag: &str| {
-        program_args
-            .iter()
+        rest.iter()
             .any(|word| word == flag || word.starts_with(&format!("{flag}=")))
     };
     let mut warnings = Vec::new();
     if job.kind == JobKind::Training && job.resources.node_count > 1 {
         match launcher {
             Launcher::DeepSpeed if !has("--hostfile") && !has("-H") => {
-                return Err(deepspeed(program_args));
+                return Err(deepspeed(rest));
             }
             Launcher::Torchrun if has("--standalone") => {
                 let message = "`torchrun --standalone` trains on each node separately";
@@ -283,23 +282,15 @@ pub(super) fn insert_after(
     flags: &[String],
 ) -> bool {
     let Some(words) = words else { return false };
-    let is_match = |text: &str| {
+    let exact = |text: &str| {
         pattern
             .find(text)
             .is_some_and(|found| found.range() == (0..text.len()))
     };
-    let pair = |pair: &[String]| is_match(&format!("{} {}", base(&pair[0]), pair[1]));
-    let after_word = words
-        .iter()
-        .position(|word| is_match(word))
-        .map(|index| index + 1);
-    if let Some(index) = words
-        .windows(2)
-        .position(pair)
-        .map(|index| index + 2)
-        .or(after_word)
-    {
-        words.splice(index..index, flags.iter().cloned());
+    let pair = |pair: &[String]| exact(&format!("{} {}", base(&pair[0]), pair[1]));
+    let single = words.iter().position(|word| exact(word)).map(|i| i + 1);
+    if let Some(i) = words.windows(2).position(pair).map(|i| i + 2).or(single) {
+        words.splice(i..i, flags.iter().cloned());
         return true;
     }
     for line in words.iter_mut() {

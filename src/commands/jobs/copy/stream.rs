@@ -16,7 +16,7 @@ use gpuctl_cluster::SessionInput;
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_local::files::archive::Copied;
 use gpuctl_local::files::unpack::{Staged, stage, staging_folder};
-use gpuctl_local::platform::ended_from_outside;
+use gpuctl_local::platform::termination_signal;
 
 /// Time limit for the thread to remove a partial copy, because an interrupted command must end
 /// within a second. Very many files, or a slow disk, take longer and leave a folder.
@@ -100,7 +100,7 @@ impl Unpacking {
     ) -> Result<io::Result<Copied>, Error> {
         let (tell, mut placed) = oneshot::channel();
         let target = to.to_owned();
-        std::thread::spawn(move || tell.send(staged.place(&target)));
+        std::thread::spawn(move || tell.send(staged.move_into(&target)));
         tokio::select! {
             placed = &mut placed => return Ok(placed.unwrap_or_else(|_| Err(io::Error::other("moving the copy stopped early")))),
             _ = ended => {}
@@ -142,7 +142,7 @@ async fn removal<T>(
 ) -> Option<T> {
     tokio::select! {
         ended = tokio::time::timeout(REMOVAL, thread) => ended.ok()?.ok(),
-        _ = ended_from_outside() => None,
+        _ = termination_signal() => None,
     }
 }
 

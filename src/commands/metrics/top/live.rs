@@ -87,7 +87,7 @@ async fn watch(
         events: Some(screen.events()),
         screen,
         output: None,
-        ended: Box::pin(platform::ended_from_outside()),
+        ended: Box::pin(platform::termination_signal()),
         cockpit,
         own,
         context,
@@ -242,7 +242,7 @@ async fn or_never<T>(future: Option<impl Future<Output = T>>) -> T {
 async fn asked_to_end(ended: &mut Signal) -> u8 {
     loop {
         match ended.as_mut().await {
-            platform::INTERRUPT => *ended = Box::pin(platform::ended_from_outside()),
+            platform::INTERRUPT => *ended = Box::pin(platform::termination_signal()),
             signal => return signal,
         }
     }

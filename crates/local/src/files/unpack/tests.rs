@@ -16,11 +16,11 @@ fn folders_and_links_are_limited() {
     File::create(&first).unwrap();
     staged.without_data = MOST_WITHOUT_DATA - 3;
     staged.make_parents(&folder.join("a/b/x")).unwrap();
-    staged.second_name(&first, &folder.join("a/b/x")).unwrap();
+    staged.hard_link(&first, &folder.join("a/b/x")).unwrap();
     for refused in [
         staged.make_folder(&folder.join("c")),
         staged.make_parents(&folder.join("d/x")),
-        staged.second_name(&first, &folder.join("y")),
+        staged.hard_link(&first, &folder.join("y")),
         staged.link(&[("top/link".into(), "first".into())]),
     ] {
         assert_eq!(
