@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use gpuctl_manifest::spec::parse;
-use gpuctl_manifest::spec::reference::{KINDS, of_kind};
+use gpuctl_manifest::spec::reference::{KINDS, fields_of_kind};
 use gpuctl_manifest::spec::schema::{BEYOND, schema};
 use gpuctl_manifest::spec::shape::{Field, Shape};
 use jsonschema::Validator;
@@ -358,7 +358,7 @@ fn files_of_the_project_are_judged_alike() {
 fn every_example_of_a_field_is_right() {
     for (kind, _) in KINDS {
         let mut all = Vec::new();
-        samples(of_kind(kind), kind, &[], &mut all);
+        samples(fields_of_kind(kind), kind, &[], &mut all);
         for (path, sample) in all {
             let mut document = base(kind);
             if !["pool", "quota", "defaults"].contains(&kind) {
@@ -398,7 +398,7 @@ fn samples(
     before: &[String],
     found: &mut Vec<(Vec<String>, String)>,
 ) {
-    for field in fields.iter().filter(|field| field.is_of(kind)) {
+    for field in fields.iter().filter(|field| field.applies_to(kind)) {
         let mut path = before.to_vec();
         path.push(field.name().to_owned());
         if let Shape::Block(inner) = field.shape {
@@ -415,7 +415,7 @@ fn every_value_in_every_field_is_judged_alike() {
     for (kind, _) in KINDS {
         let validator = judge(kind);
         let mut all = Vec::new();
-        paths(of_kind(kind), &[], &mut all);
+        paths(fields_of_kind(kind), &[], &mut all);
         for path in &all {
             for value in VALUES.iter().chain(&SHAPED) {
                 let mut document = base(kind);
@@ -463,7 +463,7 @@ proptest! {
     ) {
         let kind = KINDS[kind].0;
         let mut all = vec![vec!["unknown".to_owned()], vec!["kind".to_owned()]];
-        paths(of_kind(kind), &[], &mut all);
+        paths(fields_of_kind(kind), &[], &mut all);
         let mut document = base(kind);
         for (path, value, absent) in changes {
             let values: Vec<&str> = VALUES.iter().chain(&SHAPED).copied().collect();

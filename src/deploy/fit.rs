@@ -68,7 +68,7 @@ pub(crate) async fn fit(
         candidate.foresee_room(&mut answer, connection).await?;
     }
     answer.gpus_per_pod = candidate.gpus_per_pod();
-    answer.not_evaluated.extend(candidate.beyond_nodes());
+    answer.not_evaluated.extend(candidate.unevaluated_rules());
     if !answer.not_evaluated.is_empty() && answer.verdict == FitVerdict::Now {
         answer.verdict = FitVerdict::Unknown;
     }
@@ -117,7 +117,7 @@ impl<'p> Candidate<'p> {
         devices.add_to(&mut wanted, &mut nodes, room.as_mut());
         Ok(Self {
             plan,
-            rules: PodRules::of(spec),
+            rules: PodRules::from_spec(spec),
             wanted,
             pods: job(&plan.input).map_or(1, |job| u64::from(pods_in_all(job))),
             nodes,
@@ -165,7 +165,7 @@ impl<'p> Candidate<'p> {
             .filter(|node| nodes.contains_key(&node.name))
             .collect();
         // A gang, or a condition that is not compared here, makes a forecast unreliable.
-        let beyond = self.plan.target.gang.is_some() || !self.beyond_nodes().is_empty();
+        let beyond = self.plan.target.gang.is_some() || !self.unevaluated_rules().is_empty();
         answer.room_by = if beyond || room.has_rivals("", &open) {
             None
         } else {
@@ -190,7 +190,7 @@ impl<'p> Candidate<'p> {
             plan.target.gang.is_some() || job(&plan.input).is_some_and(|job| job.queue.is_some());
         let never = others
             || spec["preemptionPolicy"] == "Never"
-            || !self.rules.beyond_nodes(&DeviceClaims::None).is_empty();
+            || !self.rules.unevaluated_rules(&DeviceClaims::None).is_empty();
         let Some(class) = spec["priorityClassName"].as_str().filter(|_| !never) else {
             return Ok(None);
         };
@@ -208,8 +208,8 @@ impl<'p> Candidate<'p> {
     fn load(&self, room: &Room) -> BTreeMap<String, NodeLoad> {
         let pod = &self.rules;
         let open = |node: &&Node| {
-            pod.off_selector(node).is_none()
-                && pod.not_tolerated(node).is_none()
+            pod.unmet_label(node).is_none()
+                && pod.untolerated_taint(node).is_none()
                 && node.schedulable
         };
         let load = |node: &Node| {
@@ -227,7 +227,7 @@ impl<'p> Candidate<'p> {
     fn beyond_nodes(&self) -> Vec<String> {
         let queue = job(&self.plan.input).and_then(|job| job.queue.as_ref());
         let queue = queue.map(|queue| format!("queue `{queue}`: gpuctl describe queue {queue}"));
-        let beyond = self.rules.beyond_nodes(&self.devices).into_iter();
+        let beyond = self.rules.unevaluated_rules(&self.devices).into_iter();
         beyond.chain(queue).collect()
     }
 }
@@ -256,7 +256,7 @@ fn judged(pod: &PodRules, wanted: &Amounts, pods: u64, nodes: &[Node], room: Opt
     }
     // An autoscaler that extends a node group adds nodes of the same kind.
     let takes =
-        |node: &&Node| pod.off_selector(node).is_none() && pod.not_tolerated(node).is_none();
+        |node: &&Node| pod.unmet_label(node).is_none() && pod.untolerated_taint(node).is_none();
     let growing = nodes.iter().filter(takes).any(Node::is_autoscaled);
     let (verdict, missing) = match room {
         _ if nodes.is_empty() => (FitVerdict::Unknown, Some("nodes, which you may not list")),
@@ -334,7 +334,7 @@ fn on_node(pod: &PodRules, wanted: &Amounts, node: &Node, free: Option<&Amounts>
         now: 0,
         ever: 0,
     };
-    if let Some(label) = pod.off_selector(node) {
+    if let Some(label) = pod.unmet_label(node) {
         return never("node-selector", Some(label));
     }
     let on = |amounts: &Amounts| {
@@ -344,7 +344,7 @@ fn on_node(pod: &PodRules, wanted: &Amounts, node: &Node, free: Option<&Amounts>
         )
     };
     let ever = on(&node.most());
-    if let Some(taint) = pod.not_tolerated(node) {
+    if let Some(taint) = pod.untolerated_taint(node) {
         // Kubernetes sets and removes these taints with the state of the node, for example
         // `not-ready` or `disk-pressure`.
         let ever = if taint.key.starts_with("node.kubernetes.io/") {

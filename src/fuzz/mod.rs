@@ -44,7 +44,7 @@ fn manifest(bytes: &[u8]) {
         return;
     };
     if let Ok(parsed) = spec::parse("fuzz.yaml", text) {
-        let _ = spec::checks::found(text, &parsed.documents);
+        let _ = spec::checks::run(text, &parsed.documents);
         for document in &parsed.documents {
             assert!(
                 !document.name().contains(char::is_control),

@@ -45,7 +45,7 @@ pub(crate) async fn plan(connection: &Connection, name: &str) -> Result<Vec<Drai
     let mut free = room.map(|room| room.free).unwrap_or_default();
     let mut found = Vec::new();
     for pod in &pods {
-        let rules = PodRules::of(&pod.spec);
+        let rules = PodRules::from_spec(&pod.spec);
         let takes = |node: &&Node| {
             node.name != name
                 && free

@@ -64,7 +64,7 @@ pub fn diagnose(facts: &Facts<'_>) -> Answer {
         answer.situation = Situation::Unknown;
     }
     if let Some(pending) = &facts.pending {
-        answer.not_evaluated = pending.rules.beyond_nodes(&facts.devices);
+        answer.not_evaluated = pending.rules.unevaluated_rules(&facts.devices);
     }
     // One pod of several that finds room is not the job, and what is not evaluated may keep it off.
     let unsure = !answer.not_evaluated.is_empty()

@@ -30,12 +30,12 @@ pub fn keeps_off(
     let mut found = Vec::new();
     found.extend(
         rules
-            .off_selector(node)
+            .unmet_label(node)
             .map(|label| ("node-selector", Some(label))),
     );
     found.extend(
         rules
-            .not_tolerated(node)
+            .untolerated_taint(node)
             .map(|taint| (of_taint(&taint.key), Some(taint.key.clone()))),
     );
     if !node.schedulable {

@@ -298,7 +298,7 @@ fn type_absent(
 
 /// Returns a type of which there is room now.
 fn other_type(facts: &Facts<'_>, pending: &PendingPod, room: &Room) -> Option<(String, String)> {
-    let any = pending.rules.without(is_type_label);
+    let any = pending.rules.without_labels(is_type_label);
     let mut types: BTreeMap<String, (usize, u64)> = BTreeMap::new();
     for node in facts.listed()? {
         let (Some(kind), Some(free)) = (node.gpu_type(), room.free.get(&node.name)) else {

@@ -196,7 +196,7 @@ fn holder(facts: &Facts<'_>, name: String, gpus: u64) -> HolderTime {
 /// Returns another pool that has room for all the pods now.
 fn elsewhere(facts: &Facts<'_>, pending: &PendingPod, room: &Room) -> Option<(String, String)> {
     facts.job.pool.as_ref()?;
-    let anywhere = pending.rules.without(|key| key == POOL_LABEL);
+    let anywhere = pending.rules.without_labels(|key| key == POOL_LABEL);
     let mut pools: BTreeMap<&str, (u64, i128)> = BTreeMap::new();
     for node in facts.listed()? {
         let (Some(pool), Some(free)) = (node.pool(), room.free.get(&node.name)) else {

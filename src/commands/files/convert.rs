@@ -30,7 +30,7 @@ pub(crate) async fn run(args: &Convert, context: &Context) -> Result<ExitCode, E
         .hint(refused.hint)
     })?;
     for one in &found {
-        one.lost.iter().for_each(|lost| {
+        one.omitted.iter().for_each(|lost| {
             context
                 .terminal
                 .warn(&format!("{}: not converted: {lost}", one.from));
@@ -69,7 +69,7 @@ pub(crate) async fn run(args: &Convert, context: &Context) -> Result<ExitCode, E
 fn as_yaml(found: &[Converted]) -> String {
     let one = |one: &Converted| {
         let mut text = format!("# from {}\n", one.from);
-        one.lost.iter().for_each(|lost| {
+        one.omitted.iter().for_each(|lost| {
             text.push_str(&format!(
                 "# not carried over: {}\n",
                 lost.replace('\n', " ")

@@ -201,7 +201,7 @@ fn new(object: &Object, masks: &Masks) -> Difference {
     Difference::new(
         object.namespace().unwrap_or_default(),
         &label(object),
-        &masks.wanted(&object.body),
+        &masks.desired(&object.body),
     )
 }
 
@@ -213,19 +213,19 @@ fn of_effect(object: &Object, effect: &Effect, masks: &Masks) -> Option<Differen
             space,
             &label(object),
             &masks.live(live),
-            &masks.wanted(wanted),
+            &masks.desired(wanted),
         )),
         Effect::Fixed { live, wanted } => Some(Difference::fixed(
             space,
             &label(object),
             &masks.live(live),
-            &masks.wanted(wanted),
+            &masks.desired(wanted),
         )),
         Effect::Repaired(repair) => Some(Difference::changed(
             space,
             &label(object),
             &masks.live(&repair.live),
-            &masks.wanted(&repair.wanted),
+            &masks.desired(&repair.wanted),
         )),
         Effect::Nothing | Effect::Conflict(_) => None,
     }

@@ -19,7 +19,7 @@ use crate::show::reporter::TerminalReporter;
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_core::model::contract::submission::{DocumentName, FailedDocument};
-use gpuctl_manifest::spec::checks::{self, by_id, silenced};
+use gpuctl_manifest::spec::checks::{self, by_id, ignored_ids};
 use gpuctl_manifest::spec::{Document, FilePosition, Problem, Problems, Severity};
 use gpuctl_view::files::validated;
 use gpuctl_view::files::validated::Validated;
@@ -99,9 +99,9 @@ fn look(
         .drain(..)
         .flat_map(|problems| problems.list)
         .collect();
-    let silent = silenced(&text);
+    let silent = ignored_ids(&text);
     list.retain(|problem| !silent.iter().any(|id| id == problem.id));
-    list.extend(checks::found(&text, &documents));
+    list.extend(checks::run(&text, &documents));
     for input in one.documents.iter().filter(|input| job(input).is_some()) {
         // Without a cluster, reject only what no cluster would accept.
         if let Err(error) = crate::deploy::plan::rendered_blindly(input) {
@@ -178,7 +178,7 @@ impl ClusterFindings<'_> {
         let Some(of) = self.files.iter_mut().find(|of| of.problems.file == file) else {
             return;
         };
-        if silenced(&of.problems.text)
+        if ignored_ids(&of.problems.text)
             .iter()
             .any(|id| id == problem.id && problem.severity == Severity::Warning)
         {

@@ -14,7 +14,7 @@ pub struct Masks {
 
 impl Masks {
     /// Finds the secrets in the stored manifest of a job and in its replacement.
-    pub fn of(before: &str, after: &str) -> Self {
+    pub fn for_change(before: &str, after: &str) -> Self {
         Self {
             before: secrets_in(before),
             after: secrets_in(after),
@@ -27,7 +27,7 @@ impl Masks {
     }
 
     /// Masks secrets in a desired object.
-    pub fn wanted(&self, object: &Value) -> Value {
+    pub fn desired(&self, object: &Value) -> Value {
         hidden(object, &self.after, &self.before, "*** (after)")
     }
 }

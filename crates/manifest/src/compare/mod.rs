@@ -16,7 +16,7 @@ pub fn changes(live: &Value, desired: &Value, masks: &Masks) -> Vec<String> {
     compare(
         "",
         Some(&masks.live(live)),
-        Some(&masks.wanted(desired)),
+        Some(&masks.desired(desired)),
         false,
         &mut changes,
     );
@@ -24,12 +24,12 @@ pub fn changes(live: &Value, desired: &Value, masks: &Masks) -> Vec<String> {
 }
 
 /// Like `changes`, but ignores fields that `wanted` does not set.
-pub fn changes_asked_for(live: &Value, desired: &Value, masks: &Masks) -> Vec<String> {
+pub fn requested_changes(live: &Value, desired: &Value, masks: &Masks) -> Vec<String> {
     let mut changes = Vec::new();
     compare(
         "",
         Some(&masks.live(live)),
-        Some(&masks.wanted(desired)),
+        Some(&masks.desired(desired)),
         true,
         &mut changes,
     );
@@ -40,7 +40,7 @@ fn compare(
     path: &str,
     live: Option<&Value>,
     desired: Option<&Value>,
-    asked_only: bool,
+    requested_only: bool,
     changes: &mut Vec<String>,
 ) {
     let child_path = |key: &str| {
@@ -52,20 +52,20 @@ fn compare(
     };
     match (live, desired) {
         (live, desired) if live == desired => {}
-        (Some(_), None) if asked_only => {}
+        (Some(_), None) if requested_only => {}
         (Some(Value::Object(live)), Some(Value::Object(desired))) => {
             for key in keys(live, desired) {
                 compare(
                     &child_path(key),
                     live.get(key),
                     desired.get(key),
-                    asked_only,
+                    requested_only,
                     changes,
                 );
             }
         }
         (Some(Value::Array(live)), Some(Value::Array(desired)))
-            if named(live) && named(desired) =>
+            if have_names(live) && have_names(desired) =>
         {
             let (live, desired) = (by_name(live), by_name(desired));
             for key in keys(&live, &desired) {
@@ -73,14 +73,14 @@ fn compare(
                     &child_path(key),
                     live.get(key),
                     desired.get(key),
-                    asked_only,
+                    requested_only,
                     changes,
                 );
             }
         }
         // The stored manifest is too long for a line.
         (Some(_), Some(_)) if path.ends_with("annotations.gpuctl/source") => {
-            changes.extend((!asked_only).then(|| "the stored manifest".to_owned()));
+            changes.extend((!requested_only).then(|| "the stored manifest".to_owned()));
         }
         (live, desired) => changes.push(format!("{path}: {} → {}", short(live), short(desired))),
     }
@@ -95,7 +95,7 @@ fn keys<'v>(a: &'v Map<String, Value>, b: &'v Map<String, Value>) -> Vec<&'v str
 }
 
 /// Whether list items match by name instead of position, as containers, variables and volumes do.
-fn named(list: &[Value]) -> bool {
+fn have_names(list: &[Value]) -> bool {
     !list.is_empty() && list.iter().all(|item| item["name"].is_string())
 }
 

@@ -21,7 +21,7 @@ fn fields_are_named_and_secrets_are_not_told() {
     let lines = changes(
         &live,
         &desired,
-        &Masks::of(&yaml("hf_old"), &yaml("hf_new")),
+        &Masks::for_change(&yaml("hf_old"), &yaml("hf_new")),
     );
     let secret = "spec.containers.main.env.HF_TOKEN.value: *** (before) → *** (after)";
     assert_eq!(
@@ -37,5 +37,5 @@ fn fields_are_named_and_secrets_are_not_told() {
         changes(&json!({"a": 1}), &json!({}), &no_masks),
         ["a: 1 → -"]
     );
-    assert!(changes_asked_for(&json!({"a": 1}), &json!({}), &no_masks).is_empty());
+    assert!(requested_changes(&json!({"a": 1}), &json!({}), &no_masks).is_empty());
 }

@@ -25,8 +25,8 @@ pub(super) fn is_configuration(object: &Value) -> bool {
 
 /// Converts one configuration.
 pub(super) fn convert(object: &Value, image: Option<&str>) -> Result<Converted, ConvertError> {
-    let kind = kind_that_runs(object)?;
-    let mut lost = Vec::new();
+    let kind = runnable_kind(object)?;
+    let mut omitted = Vec::new();
     let (mut job, mut environment, mut resources, mut service) = (
         FieldMap::default(),
         FieldMap::default(),
@@ -35,7 +35,7 @@ pub(super) fn convert(object: &Value, image: Option<&str>) -> Result<Converted, 
     );
     let name = object["name"].as_str().unwrap_or("dstack-run").to_owned();
     job.put("name", Some(name.clone().into()));
-    let mut fields = SourceFields::new(kind, object, &mut lost);
+    let mut fields = SourceFields::new(kind, object, &mut omitted);
     fields.take("type");
     fields.take("name");
     let own_image = fields.take("image").as_str().map(ToOwned::to_owned);
@@ -63,7 +63,7 @@ pub(super) fn convert(object: &Value, image: Option<&str>) -> Result<Converted, 
         fields.take(key);
     }
     fields.finish();
-    put_resources(kind, &requested, nodes, &mut resources, &mut lost);
+    put_resources(kind, &requested, nodes, &mut resources, &mut omitted);
     let Some(image) = image.map(ToOwned::to_owned).or(own_image) else {
         return Err(ConvertError::new(
             "the configuration names no image",
@@ -71,13 +71,13 @@ pub(super) fn convert(object: &Value, image: Option<&str>) -> Result<Converted, 
         ));
     };
     let script = script_of(&commands, &name);
-    lost.extend(script.lost);
+    omitted.extend(script.omitted);
     environment.put("image", Some(image.into()));
     environment.put(
         "command",
         Some(command(&script.text)).filter(|_| !script.text.is_empty()),
     );
-    environment.put("env", Some(environment_of(&variables, &mut lost)));
+    environment.put("env", Some(environment_of(&variables, &mut omitted)));
     let mut document = FieldMap::default();
     let target = if kind == "task" {
         "training"
@@ -93,12 +93,12 @@ pub(super) fn convert(object: &Value, image: Option<&str>) -> Result<Converted, 
     Ok(Converted {
         document: document.value(),
         from: format!("dstack/{name}"),
-        lost,
+        omitted,
     })
 }
 
 /// Checks that it is a task or a service. Other kinds do not run a program.
-fn kind_that_runs(object: &Value) -> Result<&str, ConvertError> {
+fn runnable_kind(object: &Value) -> Result<&str, ConvertError> {
     let kind = object["type"].as_str().unwrap_or_default();
     match kind {
         "task" | "service" => Ok(kind),
@@ -127,7 +127,7 @@ fn put_service(fields: &mut SourceFields<'_>, service: &mut FieldMap) {
     let replicas = fields.take("replicas");
     service.put("replicas", replicas.as_u64().map(Value::from));
     if replicas.as_u64().is_none() && !replicas.is_null() {
-        fields.lose("replicas: set the range with `autoscaling:`");
+        fields.omit("replicas: set the range with `autoscaling:`");
     }
 }
 
@@ -155,9 +155,9 @@ fn put_resources(
     requested: &Value,
     nodes: u64,
     resources: &mut FieldMap,
-    lost: &mut Vec<String>,
+    omitted: &mut Vec<String>,
 ) {
-    let mut fields = SourceFields::new(&format!("{kind}.resources"), requested, lost);
+    let mut fields = SourceFields::new(&format!("{kind}.resources"), requested, omitted);
     let (gpu, cpu, memory, shm) = (
         fields.take("gpu"),
         fields.take("cpu"),
@@ -166,7 +166,7 @@ fn put_resources(
     );
     fields.take("disk");
     fields.finish();
-    gpus(&gpu, resources, lost);
+    gpus(&gpu, resources, omitted);
     // `8..` and `8..16` request at least 8.
     let minimum = |value: &Value| {
         let text = value
@@ -188,21 +188,21 @@ fn put_resources(
     );
     resources.put("node_count", Some(json!(nodes)).filter(|_| nodes > 1));
     if !shm.is_null() {
-        lost.push(format!(
+        omitted.push(format!(
             "{kind}.resources.shm_size: pods have as much shared memory as memory"
         ));
     }
 }
 
 /// Parses `8`, or the lower bound of `2..8`.
-fn whole(value: &Value) -> Option<u64> {
+fn lower_bound(value: &Value) -> Option<u64> {
     value
         .as_u64()
         .or_else(|| value.as_str()?.split("..").next()?.trim().parse().ok())
 }
 
 /// Parses `A100:8`, `A100:80GB:8` or `{name, count, memory}`.
-fn gpus(value: &Value, resources: &mut FieldMap, lost: &mut Vec<String>) {
+fn gpus(value: &Value, resources: &mut FieldMap, omitted: &mut Vec<String>) {
     let (kind, count) = match value {
         Value::Null => (None, 0),
         Value::Object(map) if map.contains_key("name") || map.contains_key("count") => (
@@ -210,7 +210,7 @@ fn gpus(value: &Value, resources: &mut FieldMap, lost: &mut Vec<String>) {
                 .and_then(Value::as_str)
                 .map(ToOwned::to_owned),
             map.get("count")
-                .map_or(1, |count| whole(count).unwrap_or(1)),
+                .map_or(1, |count| lower_bound(count).unwrap_or(1)),
         ),
         Value::String(text) => {
             let parts: Vec<&str> = text.split(':').collect();
@@ -234,14 +234,16 @@ fn gpus(value: &Value, resources: &mut FieldMap, lost: &mut Vec<String>) {
     resources.put("gpu", Some(count.into()));
     match kind.as_deref().map(|kind| (kind, GpuType::parse(kind))) {
         Some((_, Some(kind))) => resources.put("gpu-type", Some(kind.to_string().into())),
-        Some((kind, None)) => lost.push(format!("resources.gpu: `{kind}` is not a known GPU type")),
+        Some((kind, None)) => {
+            omitted.push(format!("resources.gpu: `{kind}` is not a known GPU type"))
+        }
         None => {}
     }
 }
 
 /// Parses `[K=V, SECRET]` or a map. dstack fills a name without a value from the environment of the
 /// caller.
-fn environment_of(value: &Value, lost: &mut Vec<String>) -> Value {
+fn environment_of(value: &Value, omitted: &mut Vec<String>) -> Value {
     if value.is_object() || value.is_null() {
         return value.clone();
     }
@@ -256,7 +258,7 @@ fn environment_of(value: &Value, lost: &mut Vec<String>) -> Value {
             Some((key, value)) => {
                 map.insert(key.to_owned(), value.into());
             }
-            None => lost.push(format!(
+            None => omitted.push(format!(
                 "env.{entry}: gpuctl create secret NAME --from-env {entry}, and `env: [{{name: {entry}, secret: NAME}}]`"
             )),
         }

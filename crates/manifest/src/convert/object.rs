@@ -15,10 +15,10 @@ pub(super) fn name_of(object: &Value) -> Result<String, ConvertError> {
 }
 
 /// Builds the `job:` block from the metadata.
-pub(super) fn head(object: &Value, lost: &mut Vec<String>) -> Result<FieldMap, ConvertError> {
+pub(super) fn head(object: &Value, omitted: &mut Vec<String>) -> Result<FieldMap, ConvertError> {
     let mut job = FieldMap::default();
     job.put("name", Some(name_of(object)?.into()));
-    let mut metadata = SourceFields::new("metadata", &object["metadata"], lost);
+    let mut metadata = SourceFields::new("metadata", &object["metadata"], omitted);
     for key in [
         "name",
         "generateName",
@@ -50,7 +50,7 @@ pub(super) fn head(object: &Value, lost: &mut Vec<String>) -> Result<FieldMap, C
                 continue;
             }
             match key.contains("kubernetes.io/") || key.starts_with("gpuctl/") {
-                true => lost.push(format!("metadata.{name}[{key}]: the key is reserved")),
+                true => omitted.push(format!("metadata.{name}[{key}]: the key is reserved")),
                 false => kept.put(key, value.clone()),
             }
         }
@@ -61,7 +61,12 @@ pub(super) fn head(object: &Value, lost: &mut Vec<String>) -> Result<FieldMap, C
 
 /// Records labels and annotations of pods that the job's metadata does not have, because gpuctl
 /// gives pods those of the job.
-pub(super) fn of_pods(template: &Value, object: &Value, path: &str, lost: &mut Vec<String>) {
+pub(super) fn check_pod_metadata(
+    template: &Value,
+    object: &Value,
+    path: &str,
+    omitted: &mut Vec<String>,
+) {
     for name in ["labels", "annotations"] {
         let selected = &object["spec"]["selector"]["matchLabels"];
         for (key, value) in template["metadata"][name].as_object().into_iter().flatten() {
@@ -70,7 +75,7 @@ pub(super) fn of_pods(template: &Value, object: &Value, path: &str, lost: &mut V
                 && !key.contains("batch.kubernetes.io/")
                 && !matches!(key.as_str(), "controller-uid" | "job-name")
             {
-                lost.push(format!(
+                omitted.push(format!(
                     "{path}.metadata.{name}[{key}]: pods get those of the job"
                 ));
             }

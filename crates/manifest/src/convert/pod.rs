@@ -51,10 +51,10 @@ pub(super) struct PodFields {
 }
 
 /// Reads a template's pod spec.
-pub(super) fn read(spec: &Value, path: &str, lost: &mut Vec<String>) -> PodFields {
+pub(super) fn read(spec: &Value, path: &str, omitted: &mut Vec<String>) -> PodFields {
     let mut pod = PodFields::default();
     let mut overlay = FieldMap::default();
-    let mut source = SourceFields::new(path, spec, lost);
+    let mut source = SourceFields::new(path, spec, omitted);
     let containers = source.take("containers");
     let containers = containers.as_array().cloned().unwrap_or_default();
     let volumes = source.take("volumes");
@@ -77,10 +77,10 @@ pub(super) fn read(spec: &Value, path: &str, lost: &mut Vec<String>) -> PodField
         .as_array()
         .is_some_and(|first| first.iter().any(|member| member["volumeMounts"].is_array()))
     {
-        source.lose("initContainers: the volumes that they mount have different names here; correct them in `pod:`");
+        source.omit("initContainers: the volumes that they mount have different names here; correct them in `pod:`");
     }
     for container in containers.iter().skip(1) {
-        source.lose(&format!(
+        source.omit(&format!(
             "containers[{}]: a job has one container; `pod:` may add others",
             container["name"].as_str().unwrap_or("?")
         ));
@@ -99,7 +99,7 @@ pub(super) fn read(spec: &Value, path: &str, lost: &mut Vec<String>) -> PodField
         &volumes,
         secrets,
         &format!("{path}.containers[0]"),
-        lost,
+        omitted,
     );
     pod.overlay = overlay.value();
     pod
@@ -111,10 +111,10 @@ fn container(
     volumes: &Value,
     secrets: Vec<Value>,
     path: &str,
-    lost: &mut Vec<String>,
+    omitted: &mut Vec<String>,
 ) {
     let mut environment = FieldMap::default();
-    let mut source = SourceFields::new(path, container, lost);
+    let mut source = SourceFields::new(path, container, omitted);
     source.take("name");
     environment.put("image", source.take("image"));
     environment.put("imagePullPolicy", source.take("imagePullPolicy"));
@@ -135,17 +135,17 @@ fn container(
         .zip(&probes)
     {
         if !probe.is_null() && health(probe).is_none() {
-            source.lose(&format!("{key}: only HTTP checks are supported"));
+            source.omit(&format!("{key}: only HTTP checks are supported"));
         }
     }
     source.finish();
-    environment.put("env", env(&variables, path, lost));
+    environment.put("env", env(&variables, path, omitted));
     pod.environment = environment.value();
     if !resources["claims"].is_null() {
-        lost.push(format!("{path}.resources.claims"));
+        omitted.push(format!("{path}.resources.claims"));
     }
-    pod.resources(&resources, path, lost);
-    pod.volumes(&mounts, volumes, path, lost);
+    pod.resources(&resources, path, omitted);
+    pod.volumes(&mounts, volumes, path, omitted);
 }
 
 fn health(probe: &Value) -> Option<Value> {
@@ -168,7 +168,7 @@ fn health(probe: &Value) -> Option<Value> {
     Some(check.value())
 }
 
-fn env(variables: &Value, path: &str, lost: &mut Vec<String>) -> Value {
+fn env(variables: &Value, path: &str, omitted: &mut Vec<String>) -> Value {
     let mut entries = Vec::new();
     for variable in variables.as_array().into_iter().flatten() {
         let name = &variable["name"];
@@ -183,7 +183,7 @@ fn env(variables: &Value, path: &str, lost: &mut Vec<String>) -> Value {
             entries
                 .push(json!({"name": name, "configmap": source["configMapKeyRef"]["name"], "key": source["configMapKeyRef"]["key"]}));
         } else {
-            lost.push(format!(
+            omitted.push(format!(
                 "{path}.env[{}]: the value comes from a field of the pod",
                 name.as_str().unwrap_or("?")
             ));
@@ -193,7 +193,7 @@ fn env(variables: &Value, path: &str, lost: &mut Vec<String>) -> Value {
 }
 
 impl PodFields {
-    fn resources(&mut self, resources: &Value, path: &str, lost: &mut Vec<String>) {
+    fn resources(&mut self, resources: &Value, path: &str, omitted: &mut Vec<String>) {
         let (limits, requests) = (&resources["limits"], &resources["requests"]);
         let amount = |key: &str| {
             if limits[key].is_null() {
@@ -228,7 +228,7 @@ impl PodFields {
                         && !requests[&key].is_null()
                         && limits[&key] != requests[&key]
                     {
-                        lost.push(format!(
+                        omitted.push(format!(
                             "{path}.resources: request and limit of {key} differ; using {value}"
                         ));
                     }
@@ -237,7 +237,7 @@ impl PodFields {
                     self.gpus = number(amount(resource)).unwrap_or(0);
                     self.resources.put("gpu", Some(self.gpus.into()));
                 }
-                other => lost.push(format!("{path}.resources.{other}")),
+                other => omitted.push(format!("{path}.resources.{other}")),
             }
         }
     }
@@ -265,7 +265,7 @@ impl PodFields {
         other_labels
     }
 
-    fn volumes(&mut self, mounts: &Value, volumes: &Value, path: &str, lost: &mut Vec<String>) {
+    fn volumes(&mut self, mounts: &Value, volumes: &Value, path: &str, omitted: &mut Vec<String>) {
         let mut workdirs = Vec::new();
         for mount in mounts.as_array().into_iter().flatten() {
             let name = mount["name"].as_str().unwrap_or_default();
@@ -285,10 +285,10 @@ impl PodFields {
             let claim = volume["persistentVolumeClaim"].is_object();
             for key in ["subPath", "subPathExpr", "mountPropagation"] {
                 if !(mount[key].is_null() || key == "subPath" && claim) {
-                    lost.push(format!("{path}.volumeMounts[{name}].{key}"));
+                    omitted.push(format!("{path}.volumeMounts[{name}].{key}"));
                 }
             }
-            lost.extend(unread_sources(name, &volume, path));
+            omitted.extend(unread_sources(name, &volume, path));
             let shared_memory = mount["mountPath"] == "/dev/shm";
             if let Some(host) = volume["hostPath"]["path"].as_str() {
                 workdir.put(
@@ -314,7 +314,7 @@ impl PodFields {
             } else if volume["secret"].is_object() {
                 workdir.put("secret", volume["secret"]["secretName"].clone());
             } else {
-                lost.push(format!(
+                omitted.push(format!(
                     "{path}.volumeMounts[{name}]: add this volume with `pod:`"
                 ));
                 continue;

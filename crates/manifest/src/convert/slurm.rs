@@ -33,7 +33,7 @@ struct SlurmResources {
 
 impl SlurmResources {
     /// Tasks per node; `None` if no option sets them.
-    fn tasks_of_node(&self) -> Option<u64> {
+    fn tasks_on_node(&self) -> Option<u64> {
         self.tasks_per_node.or(self
             .tasks
             .map(|tasks| tasks.div_ceil(self.nodes.unwrap_or(1).max(1))))
@@ -51,10 +51,10 @@ struct SbatchOptions {
     image: Option<String>,
     array: Option<String>,
     /// Options without an equivalent.
-    lost: Vec<String>,
+    omitted: Vec<String>,
 }
 
-fn unread(option: &str, value: &str) -> ConvertError {
+fn invalid_option(option: &str, value: &str) -> ConvertError {
     ConvertError::new(
         format!("`--{option}={value}` cannot be read"),
         "use the syntax of sbatch",
@@ -72,7 +72,7 @@ impl SbatchOptions {
             name: "slurm-job".to_owned(),
             image: image.map(ToOwned::to_owned),
             array: None,
-            lost: Vec::new(),
+            omitted: Vec::new(),
         }
     }
 
@@ -84,7 +84,7 @@ impl SbatchOptions {
             "array" => self.array = Some(value),
             "job-name" => self.name.clone_from(&value),
             "time" => {
-                let seconds = time(&value).ok_or_else(|| unread(option, &value))?;
+                let seconds = time(&value).ok_or_else(|| invalid_option(option, &value))?;
                 self.job.put(
                     "max_runtime",
                     Some(format!("{seconds}s").into()).filter(|_| seconds > 0),
@@ -93,7 +93,7 @@ impl SbatchOptions {
             "partition" => {
                 let (first, others) = value.split_once(',').unwrap_or((&value, ""));
                 if !others.is_empty() {
-                    self.lost
+                    self.omitted
                         .push(format!("--partition={others}: only one pool is used"));
                 }
                 self.resources.put("pool", Some(first.into()));
@@ -107,10 +107,10 @@ impl SbatchOptions {
                 "retries",
                 Some(json!(if option == "requeue" { 3 } else { 0 })),
             ),
-            "output" | "error" => self.lost.push(format!(
+            "output" | "error" => self.omitted.push(format!(
                 "--{option}={value}: `gpuctl logs` shows the output"
             )),
-            _ => self.lost.push(if value.is_empty() {
+            _ => self.omitted.push(if value.is_empty() {
                 format!("--{option}")
             } else {
                 format!("--{option}={value}")
@@ -121,7 +121,7 @@ impl SbatchOptions {
 
     /// Sets an option about nodes, tasks, CPUs, GPUs or memory. Returns false for any other option.
     fn set_size(&mut self, option: &str, value: &str) -> Result<bool, ConvertError> {
-        let refuse = || unread(option, value);
+        let refuse = || invalid_option(option, value);
         let number = || {
             value
                 // `--nodes=2-4` is a range; take its lower bound.
@@ -134,7 +134,7 @@ impl SbatchOptions {
         match option {
             "nodes" => {
                 if value.contains('-') {
-                    self.lost
+                    self.omitted
                         .push(format!("--nodes={value}: the lowest number is used"));
                 }
                 self.slurm.nodes = Some(number()?);
@@ -145,10 +145,10 @@ impl SbatchOptions {
             "gres" if value.split(',').any(|part| part.starts_with("gpu")) => {
                 let (gpu_requests, others): (Vec<&str>, Vec<&str>) =
                     value.split(',').partition(|part| part.starts_with("gpu"));
-                self.lost
+                self.omitted
                     .extend(others.iter().map(|other| format!("--gres={other}")));
                 if gpu_requests.len() > 1 {
-                    self.lost.push(format!(
+                    self.omitted.push(format!(
                         "--gres={}: only {} is requested",
                         gpu_requests.join(","),
                         gpu_requests[0]
@@ -191,13 +191,13 @@ pub(super) fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>,
         name,
         image,
         array,
-        mut lost,
+        mut omitted,
     } = options;
     let label = dns_label(&name);
     if label != name {
-        lost.push(format!("--job-name={name}: renamed to {label}"));
+        omitted.push(format!("--job-name={name}: renamed to {label}"));
     }
-    let tasks = slurm.tasks_of_node();
+    let tasks = slurm.tasks_on_node();
     let one_task_per_pod = tasks.is_none_or(|tasks| tasks <= 1);
     let cpus = slurm
         .cpus_per_task
@@ -221,10 +221,10 @@ pub(super) fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>,
         ));
     }
     job.put("labels", Some(labels.value()));
-    place(&slurm, &mut resources)?;
+    put_resources(&slurm, &mut resources)?;
     let shell = text.lines().next().and_then(|line| line.strip_prefix("#!"));
-    lost.extend(differences(&slurm, one_task_per_pod, shell));
-    lost.extend(script.lost);
+    omitted.extend(differences(&slurm, one_task_per_pod, shell));
+    omitted.extend(script.omitted);
     environment.put("image", Some(image.into()));
     let bash =
         needs_bash(&script.text) && shell.is_none_or(|shell| shell.trim_end().ends_with("bash"));
@@ -240,7 +240,7 @@ pub(super) fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>,
         job,
         environment,
         resources,
-        lost,
+        omitted,
     };
     match array {
         Some(array) => script.array(&array),
@@ -257,7 +257,7 @@ struct ConvertedScript {
     job: FieldMap,
     environment: FieldMap,
     resources: FieldMap,
-    lost: Vec<String>,
+    omitted: Vec<String>,
 }
 
 impl ConvertedScript {
@@ -274,14 +274,14 @@ impl ConvertedScript {
         Converted {
             document: self.document(&self.label, Value::Null),
             from: format!("sbatch/{}", self.name),
-            lost: self.lost,
+            omitted: self.omitted,
         }
     }
 
     /// Builds one document per index of an array.
     fn array(mut self, array: &str) -> Result<Vec<Converted>, ConvertError> {
         let (indices, at_once) = indices(array)?;
-        self.lost.extend(
+        self.omitted.extend(
             at_once
                 .map(|limit| format!("--array={array}: all are submitted, not {limit} at a time")),
         );
@@ -292,15 +292,15 @@ impl ConvertedScript {
                 "SLURM_ARRAY_TASK_MIN": first.to_string(), "SLURM_ARRAY_TASK_MAX": last.to_string(), "SLURM_ARRAY_JOB_ID": self.label,
             });
             // Every document of the array lacks the same parts, so list them once.
-            let lost = if *index == first {
-                self.lost.clone()
+            let omitted = if *index == first {
+                self.omitted.clone()
             } else {
                 Vec::new()
             };
             Converted {
                 document: self.document(&format!("{}-{index}", self.label), variables),
                 from: format!("sbatch/{}[{index}]", self.name),
-                lost,
+                omitted,
             }
         };
         Ok(indices.iter().map(element).collect())
@@ -323,7 +323,7 @@ fn differences(slurm: &SlurmResources, one_task_per_pod: bool, shell: Option<&st
 }
 
 /// Sets the number of pods and the resources of each.
-fn place(slurm: &SlurmResources, resources: &mut FieldMap) -> Result<(), ConvertError> {
+fn put_resources(slurm: &SlurmResources, resources: &mut FieldMap) -> Result<(), ConvertError> {
     let per_node = slurm.tasks_per_node;
     let nodes = slurm
         .nodes

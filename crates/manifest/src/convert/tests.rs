@@ -1,4 +1,4 @@
-//! Converts job files of other tools, field by field, and checks which fields are reported as lost.
+//! Converts job files of other tools, field by field, and checks which fields are reported as omission.
 
 use super::*;
 use crate::spec;
@@ -76,7 +76,7 @@ spec:
         json!([{"path": "/data", "pvc": "datasets", "sub_path": "x"}, {"path": "/out", "read_only": true, "host_path": "/mnt/out"}])
     );
     assert_eq!(document["pod"]["nodeSelector"], json!({"disk": "ssd"}));
-    for lost in [
+    for omission in [
         "podFailurePolicy",
         "env[NODE]",
         "rdma/hca",
@@ -84,12 +84,12 @@ spec:
         "labels[app.kubernetes.io/name]",
     ] {
         assert!(
-            converted.lost.iter().any(|line| line.contains(lost)),
-            "{lost}: {:#?}",
-            converted.lost
+            converted.omitted.iter().any(|line| line.contains(omission)),
+            "{omission}: {:#?}",
+            converted.omitted
         );
     }
-    assert_eq!(converted.lost.len(), 5, "{:#?}", converted.lost);
+    assert_eq!(converted.omitted.len(), 5, "{:#?}", converted.omitted);
 }
 
 #[test]
@@ -116,7 +116,7 @@ spec:
           resources: {limits: {nvidia.com/gpu: '2'}}
 ");
     assert_eq!(
-        (&converted.document["kind"], &converted.lost),
+        (&converted.document["kind"], &converted.omitted),
         (&json!("inference"), &Vec::new())
     );
     assert_eq!(
@@ -131,16 +131,16 @@ spec:
         by_name.document["service"],
         json!({"targetPort": 8080, "port": 80})
     );
-    for lost in [
+    for omission in [
         "sessionAffinity",
         "annotations[x]",
         "ports[9090]",
         "labels[team]",
     ] {
         assert!(
-            by_name.lost.iter().any(|line| line.contains(lost)),
-            "{lost}: {:#?}",
-            by_name.lost
+            by_name.omitted.iter().any(|line| line.contains(omission)),
+            "{omission}: {:#?}",
+            by_name.omitted
         );
     }
     let refused = convert(
@@ -168,7 +168,7 @@ fn a_pytorch_job_is_as_many_pods_as_it_has_roles() {
     );
     assert_eq!(converted.document["job"]["queue"], "team-a");
     assert_eq!(
-        converted.lost,
+        converted.omitted,
         [
             "spec.elasticPolicy",
             "spec.runPolicy.schedulingPolicy.minResources"
@@ -207,7 +207,7 @@ srun --kill-on-bad-exit=1 torchrun --nnodes=$SLURM_NNODES --id $SLURM_SUBMIT_HOS
         command,
         "export MASTER=$MASTER_ADDR\ntorchrun --nnodes=$NNODES --id $SLURM_SUBMIT_HOST train.py"
     );
-    for lost in [
+    for omission in [
         "--job-name",
         "--output",
         "--mail-type=END",
@@ -218,9 +218,9 @@ srun --kill-on-bad-exit=1 torchrun --nnodes=$SLURM_NNODES --id $SLURM_SUBMIT_HOS
         "train.py: pods do not see the folder",
     ] {
         assert!(
-            converted.lost.iter().any(|line| line.contains(lost)),
-            "{lost}: {:#?}",
-            converted.lost
+            converted.omitted.iter().any(|line| line.contains(omission)),
+            "{omission}: {:#?}",
+            converted.omitted
         );
     }
     let refused = |text: &str| convert(text, Some("i")).unwrap_err().message;
@@ -246,7 +246,7 @@ srun --kill-on-bad-exit=1 torchrun --nnodes=$SLURM_NNODES --id $SLURM_SUBMIT_HOS
         ),
         (&json!(4), &json!("python t.py"))
     );
-    for lost in [
+    for omission in [
         "lscratch:100",
         "several tasks per node",
         "--mem=0",
@@ -255,9 +255,9 @@ srun --kill-on-bad-exit=1 torchrun --nnodes=$SLURM_NNODES --id $SLURM_SUBMIT_HOS
         "the lines run in sh",
     ] {
         assert!(
-            uneven.lost.iter().any(|line| line.contains(lost)),
-            "{lost}: {:#?}",
-            uneven.lost
+            uneven.omitted.iter().any(|line| line.contains(omission)),
+            "{omission}: {:#?}",
+            uneven.omitted
         );
     }
     let split = one("#SBATCH --nodes=2 --gpus=8 --mem-per-gpu=10G\npython a.py\n");
@@ -293,11 +293,11 @@ fn an_array_is_a_document_for_each_index() {
     }
     assert!(
         converted[0]
-            .lost
+            .omitted
             .iter()
             .any(|line| line.contains("not 2 at a time")),
         "{:#?}",
-        converted[0].lost
+        converted[0].omitted
     );
 }
 
@@ -324,9 +324,13 @@ srun torchrun --nnodes $SLURM_NNODES --nproc_per_node 8 --rdzv_id $RANDOM --rdzv
     assert!(script.contains("head_node_ip=$MASTER_ADDR\n"), "{script}");
     assert!(script.ends_with("--nnodes $NNODES --nproc_per_node 8 --rdzv_id slurm-job --rdzv_backend c10d --rdzv_endpoint $head_node_ip:29500 /shared/multinode.py 50 10"), "{script}");
     assert!(
-        !script.contains("scontrol") && converted.lost.iter().any(|line| line.contains("scontrol")),
+        !script.contains("scontrol")
+            && converted
+                .omitted
+                .iter()
+                .any(|line| line.contains("scontrol")),
         "{:#?}",
-        converted.lost
+        converted.omitted
     );
 }
 
@@ -353,9 +357,11 @@ run: |
         "pip install -r requirements.txt\nMASTER=$MASTER_ADDR\ntorchrun --nnodes=$NNODES --node_rank=$NODE_RANK train.py"
     );
     assert!(
-        sky.lost.iter().any(|line| line.starts_with("task.workdir")),
+        sky.omitted
+            .iter()
+            .any(|line| line.starts_with("task.workdir")),
         "{:#?}",
-        sky.lost
+        sky.omitted
     );
     let dstack = one(r"
 type: service
@@ -376,9 +382,12 @@ resources: {gpu: H100:80GB:2, memory: 64GB.., shm_size: 16GB}
         json!({"gpu": 2, "gpu-type": "h100", "memory": "64Gi"})
     );
     assert!(
-        dstack.lost.iter().any(|line| line.contains("env.HF_TOKEN")),
+        dstack
+            .omitted
+            .iter()
+            .any(|line| line.contains("env.HF_TOKEN")),
         "{:#?}",
-        dstack.lost
+        dstack.omitted
     );
 }
 
@@ -428,11 +437,11 @@ fn sets_of_pods_of_one_kind_are_trainings() {
         json!(["mpirun", "-n", "8", "python", "t"])
     );
     assert!(
-        mpi.lost
+        mpi.omitted
             .iter()
             .any(|line| line.contains("mpirun starts its processes by ssh")),
         "{:#?}",
-        mpi.lost
+        mpi.omitted
     );
 }
 

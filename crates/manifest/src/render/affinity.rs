@@ -22,11 +22,11 @@ fn pool_requirement(requested: &JobResources) -> Option<NodeSelectorRequirement>
     requested
         .pool
         .as_ref()
-        .map(|pool| is_in(POOL_LABEL, vec![pool.value.clone()]))
+        .map(|pool| in_values(POOL_LABEL, vec![pool.value.clone()]))
 }
 
 /// Requirements of every alternative: the pool, and the excluded nodes.
-pub(super) fn always(requested: &JobResources) -> Vec<NodeSelectorRequirement> {
+pub(super) fn base_requirements(requested: &JobResources) -> Vec<NodeSelectorRequirement> {
     let excluded = (!requested.exclude_nodes.is_empty()).then(|| NodeSelectorRequirement {
         key: HOSTNAME.to_owned(),
         operator: "NotIn".to_owned(),
@@ -38,7 +38,7 @@ pub(super) fn always(requested: &JobResources) -> Vec<NodeSelectorRequirement> {
         .collect()
 }
 
-pub(super) fn is_in(key: &str, values: Vec<String>) -> NodeSelectorRequirement {
+pub(super) fn in_values(key: &str, values: Vec<String>) -> NodeSelectorRequirement {
     NodeSelectorRequirement {
         key: key.to_owned(),
         operator: "In".to_owned(),
@@ -54,7 +54,7 @@ pub(super) fn type_terms(nodes: &[&Node]) -> Vec<NodeSelectorRequirement> {
     }
     values
         .into_iter()
-        .map(|(key, values)| is_in(key, values.into_iter().collect()))
+        .map(|(key, values)| in_values(key, values.into_iter().collect()))
         .collect()
 }
 
@@ -73,14 +73,14 @@ pub(super) fn cloud_terms(
         .into_iter()
         .filter(|(key, _)| is_new_cloud_label(key));
     labels
-        .map(|(key, values)| is_in(key, values.into_iter().collect()))
+        .map(|(key, values)| in_values(key, values.into_iter().collect()))
         .collect()
 }
 
 /// Keeps jobs that request whole GPUs off nodes that offer fractions under the same resource name.
 /// The label `nvidia.com/gpu.replicas` counts time-sliced or MPS shares. Slices of MIG's single
 /// strategy show only in the product name.
-pub(super) fn whole_only(
+pub(super) fn avoid_shared_gpus(
     resources: &BTreeMap<String, Quantity>,
     nodes: &[Node],
 ) -> Vec<NodeSelectorRequirement> {
@@ -121,12 +121,12 @@ pub(super) fn whole_only(
 /// Builds the affinity. Alternatives become separate terms, each with all requirements, because
 /// Kubernetes ORs terms and ANDs the expressions of a term.
 pub(super) fn affinity(
-    always: Vec<NodeSelectorRequirement>,
+    base: Vec<NodeSelectorRequirement>,
     alternatives: Vec<NodeSelectorRequirement>,
     preferred: Vec<PreferredSchedulingTerm>,
 ) -> Option<Affinity> {
     let with_all = |other: Option<NodeSelectorRequirement>| {
-        let requirements: Vec<_> = always.iter().cloned().chain(other).collect();
+        let requirements: Vec<_> = base.iter().cloned().chain(other).collect();
         (!requirements.is_empty()).then_some(NodeSelectorTerm {
             match_expressions: Some(requirements),
             match_fields: None,
@@ -160,12 +160,12 @@ pub(super) fn affinity(
 pub(super) fn without_gpus() -> PreferredSchedulingTerm {
     PreferredSchedulingTerm {
         weight: 100,
-        preference: without(TYPE_LABELS),
+        preference: lacks_labels(TYPE_LABELS),
     }
 }
 
 /// Prefers nodes outside pools for jobs without a pool.
-pub(super) fn outside_of_pools(
+pub(super) fn prefer_no_pool(
     requested: &JobResources,
     nodes: &[Node],
 ) -> Option<PreferredSchedulingTerm> {
@@ -173,11 +173,11 @@ pub(super) fn outside_of_pools(
         requested.pool.is_none() && nodes.iter().any(|node| node.pool().is_some());
     prefers_no_pool.then(|| PreferredSchedulingTerm {
         weight: 50,
-        preference: without([POOL_LABEL]),
+        preference: lacks_labels([POOL_LABEL]),
     })
 }
 
-fn without<const COUNT: usize>(keys: [&str; COUNT]) -> NodeSelectorTerm {
+fn lacks_labels<const COUNT: usize>(keys: [&str; COUNT]) -> NodeSelectorTerm {
     let lacks_label = |key: &str| NodeSelectorRequirement {
         key: key.to_owned(),
         operator: "DoesNotExist".to_owned(),

@@ -68,13 +68,13 @@ fn metrics(
             .as_ref()
             .map_or(Ok(names[0]), |served| served_name(names, served));
         missing.extend(name.err());
-        metrics.push(of_pods(name.unwrap_or(names[0]), target_value));
+        metrics.push(pods_metric(name.unwrap_or(names[0]), target_value));
     }
     if let Some(served) = target.served.as_ref().filter(|_| !missing.is_empty()) {
-        warnings.push(unserved(&missing, served));
+        warnings.push(unserved_warning(&missing, served));
     }
     if let Some(percent) = autoscaling.cpu_utilization {
-        metrics.push(of_cpu(percent));
+        metrics.push(cpu_metric(percent));
         if target
             .served
             .as_ref()
@@ -153,7 +153,7 @@ fn served_name<'n>(names: &[&'n str], served: &Served) -> Result<&'n str, &'n st
 }
 
 /// Explains that the autoscaler will not scale until its metrics are served.
-fn unserved(missing: &[&str], served: &Served) -> String {
+fn unserved_warning(missing: &[&str], served: &Served) -> String {
     let names = missing.join(" and ");
     if served.custom_metrics.is_some() {
         return format!(
@@ -166,7 +166,7 @@ fn unserved(missing: &[&str], served: &Served) -> String {
     )
 }
 
-fn of_pods(name: &str, target: u32) -> MetricSpec {
+fn pods_metric(name: &str, target: u32) -> MetricSpec {
     MetricSpec {
         type_: "Pods".to_owned(),
         pods: Some(PodsMetricSource {
@@ -184,7 +184,7 @@ fn of_pods(name: &str, target: u32) -> MetricSpec {
     }
 }
 
-fn of_cpu(percent: u32) -> MetricSpec {
+fn cpu_metric(percent: u32) -> MetricSpec {
     MetricSpec {
         type_: "Resource".to_owned(),
         resource: Some(ResourceMetricSource {
@@ -225,7 +225,7 @@ mod tests {
         // Memory bandwidth is not memory utilization.
         let copy = served(&["DCGM_FI_DEV_MEM_COPY_UTIL"]);
         assert_eq!(served_name(&MEMORY, &copy), Err("gpu_memory_utilization"));
-        assert!(unserved(&["a", "b"], &copy).contains("does not serve pods/a and b"));
-        assert!(unserved(&["a"], &Served::default()).contains("no custom.metrics.k8s.io"));
+        assert!(unserved_warning(&["a", "b"], &copy).contains("does not serve pods/a and b"));
+        assert!(unserved_warning(&["a"], &Served::default()).contains("no custom.metrics.k8s.io"));
     }
 }

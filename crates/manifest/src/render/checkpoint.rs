@@ -4,7 +4,7 @@
 
 use super::Refusal;
 use super::command::Words;
-use super::storage::is_on_workdir;
+use super::storage::is_in_workdir;
 use crate::spec::{Checkpoint, Command, JobDocument};
 
 /// Placeholder in a user's shell line, for arguments that do not belong at its end.
@@ -15,7 +15,7 @@ pub(super) fn resume(job: &JobDocument, mut words: Words) -> Result<Words, Refus
     let Some(checkpoint) = &job.training.checkpoint else {
         return Ok(words);
     };
-    if !is_on_workdir(job, &checkpoint.path.value) {
+    if !is_in_workdir(job, &checkpoint.path.value) {
         words.warnings.push(format!(
             "checkpoints in {} are lost with their pod: mount a workdir there",
             checkpoint.path.value
@@ -25,7 +25,7 @@ pub(super) fn resume(job: &JobDocument, mut words: Words) -> Result<Words, Refus
         return Ok(words);
     }
     let refuse = |message: &str, hint: &str| {
-        Refusal::new("CheckpointConflict", message, hint).at(Some(checkpoint.path.at))
+        Refusal::new("CheckpointConflict", message, hint).with_position(Some(checkpoint.path.at))
     };
     let Some(command) = words.command.take() else {
         return Err(refuse(
@@ -36,7 +36,7 @@ pub(super) fn resume(job: &JobDocument, mut words: Words) -> Result<Words, Refus
     let in_shell =
         matches!(job.command, Command::Shell(_)) || matches!(job.args, Command::Shell(_));
     let line = in_shell.then(|| command.get(2).cloned()).flatten();
-    let (find_newest, start) = (look(checkpoint), "exec \"$@\"");
+    let (find_newest, start) = (set_latest(checkpoint), "exec \"$@\"");
     words.command = Some(match line {
         Some(line) if line.contains(ARGUMENTS) => shell(
             format!("{find_newest}CHECKPOINT_ARGS=\"$*\"\n{line}"),
@@ -79,7 +79,7 @@ fn shell(line: String, arguments: &[String]) -> Vec<String> {
 }
 
 /// Builds shell code that sets `CHECKPOINT_LATEST`, and `"$@"` to just the arguments.
-fn look(checkpoint: &Checkpoint) -> String {
+fn set_latest(checkpoint: &Checkpoint) -> String {
     format!("set --\n{}", appended(checkpoint))
 }
 

@@ -29,7 +29,7 @@ pub struct DeviceClaim {
 
 /// Builds a claim for nodes without a device plugin, and lists those nodes. If there are several
 /// drivers, chooses the one with the most nodes.
-pub(super) fn of_nodes<'n>(
+pub(super) fn claim_from_nodes<'n>(
     requested: &JobResources,
     nodes: &[&'n Node],
 ) -> Option<(DeviceClaim, Vec<&'n Node>)> {
@@ -137,7 +137,7 @@ impl DeviceClaim {
     }
 
     /// The pod's reference to the template.
-    pub(super) fn of_pod(&self, job: &JobDocument) -> PodResourceClaim {
+    pub(super) fn pod_claim(&self, job: &JobDocument) -> PodResourceClaim {
         let template = Some(self.template_name(job));
         PodResourceClaim {
             name: self.name(),
@@ -147,7 +147,7 @@ impl DeviceClaim {
     }
 
     /// The container's reference to the claim.
-    pub(super) fn of_container(&self) -> ResourceClaim {
+    pub(super) fn container_claim(&self) -> ResourceClaim {
         ResourceClaim {
             name: self.name(),
             request: None,

@@ -37,7 +37,7 @@ pub(super) struct Words {
 
 /// Builds the command of `job`, with the flags that several nodes need.
 pub(super) fn words(job: &JobDocument) -> Result<Words, Refusal> {
-    let (mut command, mut args) = together(&job.command, &job.args)?;
+    let (mut command, mut args) = combine(&job.command, &job.args)?;
     let launched = programs(command.iter().chain(&args).flatten());
     let launcher = launched
         .iter()
@@ -102,7 +102,7 @@ type OptionalWords = Option<Vec<String>>;
 
 /// Combines `command` and `args`. A string is a shell line, and the following words are its
 /// arguments.
-fn together(command: &Command, args: &Command) -> Result<(OptionalWords, OptionalWords), Refusal> {
+fn combine(command: &Command, args: &Command) -> Result<(OptionalWords, OptionalWords), Refusal> {
     Ok(match (command, args) {
         (Command::Shell(line), Command::Shell(appended)) => {
             (Some(shell(&format!("{line} {appended}"))), None)
@@ -122,11 +122,11 @@ fn together(command: &Command, args: &Command) -> Result<(OptionalWords, Optiona
                 "write both as lists, or both as one string",
             ));
         }
-        (command, args) => (plain(command), plain(args)),
+        (command, args) => (to_words(command), to_words(args)),
     })
 }
 
-fn plain(command: &Command) -> Option<Vec<String>> {
+fn to_words(command: &Command) -> Option<Vec<String>> {
     match command {
         Command::Image => None,
         Command::Shell(line) => Some(shell(line)),
@@ -376,18 +376,18 @@ mod tests {
     fn strings_and_lists_join_as_a_shell_would() {
         let exec = |words: &[&str]| Command::Exec(words.iter().map(ToString::to_string).collect());
         let line = |text: &str| Command::Shell(text.to_owned());
-        let (command, args) = together(&line("python a.py"), &exec(&["--x", "1 2"])).unwrap();
+        let (command, args) = combine(&line("python a.py"), &exec(&["--x", "1 2"])).unwrap();
         assert_eq!(
             (command.unwrap()[2].as_str(), args.unwrap().len()),
             ("exec python a.py \"$@\"", 2)
         );
         assert_eq!(
-            together(&line("python a.py"), &line("--x 1"))
+            combine(&line("python a.py"), &line("--x 1"))
                 .unwrap()
                 .0
                 .unwrap()[2],
             "exec python a.py --x 1"
         );
-        assert!(together(&exec(&["python"]), &line("--x 1")).is_err());
+        assert!(combine(&exec(&["python"]), &line("--x 1")).is_err());
     }
 }

@@ -29,7 +29,7 @@ pub const CACHES: [(&str, &str); 5] = [
 pub(super) fn variables(job: &JobDocument, target: &Target, launcher: Launcher) -> Vec<EnvVar> {
     let mut variables = Variables::default();
     if job.kind == JobKind::Training {
-        figures(&mut variables, job);
+        training_parameters(&mut variables, job);
         rendezvous(&mut variables, job, target, launcher);
         // Python buffers its output if stdout is not a terminal, and logs would arrive late.
         variables.set("PYTHONUNBUFFERED", "1");
@@ -107,7 +107,7 @@ impl Variables {
 
 /// Sets the training's parameters. `batch_size` is per GPU; the global batch size is the sum over
 /// all GPUs.
-fn figures(variables: &mut Variables, job: &JobDocument) {
+fn training_parameters(variables: &mut Variables, job: &JobDocument) {
     let training = &job.training;
     if let Some(epochs) = training.epochs {
         variables.set("EPOCHS", &epochs.to_string());

@@ -20,13 +20,13 @@ pub(super) const PORT: &str = "main";
 
 type ObjectLabels = BTreeMap<String, String>;
 
-/// Builds the Service. `listens` is the container's port.
+/// Builds the Service. `container_port` is the container's port.
 pub(super) fn service(
     job: &JobDocument,
     target: &Target,
     labels: &ObjectLabels,
     service: &Service,
-    listens: u16,
+    container_port: u16,
 ) -> Object {
     let body = KubernetesService {
         metadata: metadata(job, target, job.id(), labels),
@@ -35,8 +35,8 @@ pub(super) fn service(
             selector: Some(answering(job)),
             ports: Some(vec![ServicePort {
                 name: Some(PORT.to_owned()),
-                port: service.port.unwrap_or(listens).into(),
-                target_port: Some(IntOrString::Int(listens.into())),
+                port: service.port.unwrap_or(container_port).into(),
+                target_port: Some(IntOrString::Int(container_port.into())),
                 protocol: Some(service.protocol.unwrap_or("TCP").to_owned()),
                 ..ServicePort::default()
             }]),

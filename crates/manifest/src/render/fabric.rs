@@ -35,7 +35,7 @@ pub(super) fn devices(
                 let warning = "rdma: auto finds no devices, because you may not list nodes; name them with `rdma: NAME:COUNT`";
                 return (BTreeMap::new(), Some(warning.to_owned()));
             };
-            found(
+            common_devices(
                 nodes
                     .iter()
                     .filter(|node| choice.candidates.contains(&node.name)),
@@ -57,7 +57,7 @@ pub(super) fn devices(
 
 /// Finds the devices that all nodes with RDMA have. The job's part of them equals its part of the
 /// node's GPUs.
-fn found<'n>(nodes: impl Iterator<Item = &'n Node>, gpus: u32) -> BTreeMap<String, u64> {
+fn common_devices<'n>(nodes: impl Iterator<Item = &'n Node>, gpus: u32) -> BTreeMap<String, u64> {
     let equipped: Vec<(&Node, BTreeSet<&str>)> = nodes
         .map(|node| {
             let names = node.allocatable.keys().map(String::as_str);
@@ -138,7 +138,7 @@ pub(super) struct Ports {
 /// Uses torch's default ports. On the host network, where jobs share a node's ports, derives two
 /// ports from the job's name.
 pub(super) fn ports(job: &JobDocument, target: &Target) -> Ports {
-    if !in_host_network(job) {
+    if !uses_host_network(job) {
         return Ports {
             master: MASTER_PORT,
             supervisor: SUPERVISOR_PORT,
@@ -155,7 +155,7 @@ pub(super) fn ports(job: &JobDocument, target: &Target) -> Ports {
 }
 
 /// Whether `pod:` puts the pods on the host network.
-pub(super) fn in_host_network(job: &JobDocument) -> bool {
+pub(super) fn uses_host_network(job: &JobDocument) -> bool {
     job.pod
         .as_ref()
         .is_some_and(|pod| pod["hostNetwork"] == true)
@@ -182,7 +182,7 @@ mod tests {
         let gpus = ("nvidia.com/gpu", "8");
         let counted = |devices: &[(&str, &str)], requested| {
             let node = node("a", &[&[gpus], devices].concat());
-            found([&node].into_iter(), requested)
+            common_devices([&node].into_iter(), requested)
                 .into_iter()
                 .map(|(name, count)| format!("{name}:{count}"))
                 .collect::<Vec<_>>()
@@ -221,7 +221,7 @@ mod tests {
             node("c", &[("nvidia.com/gpu", "8")]),
         ];
         assert_eq!(
-            found(nodes.iter(), 8),
+            common_devices(nodes.iter(), 8),
             BTreeMap::from([("rdma/a".to_owned(), 4)])
         );
     }

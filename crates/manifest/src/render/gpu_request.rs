@@ -6,8 +6,8 @@ use k8s_openapi::api::core::v1::NodeSelectorRequirement;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use super::Refusal;
-use super::affinity::whole_only;
-use super::claim::{DeviceClaim, of_nodes};
+use super::affinity::avoid_shared_gpus;
+use super::claim::{DeviceClaim, claim_from_nodes};
 use crate::spec::{JobResources, Share};
 use gpuctl_core::model::Node;
 use gpuctl_core::model::facts::gpu;
@@ -34,7 +34,7 @@ pub(super) fn resources<'n>(
     warnings: &mut Vec<String>,
 ) -> Result<PodRequest<'n>, Refusal> {
     if let Some(share) = &requested.gpu_share {
-        if let Some((resources, serving)) = share_of(requested, &share.value, nodes) {
+        if let Some((resources, serving)) = request_share(requested, &share.value, nodes) {
             return Ok(PodRequest {
                 resources,
                 serving,
@@ -58,7 +58,7 @@ pub(super) fn resources<'n>(
         });
     let claim = claimed(requested, nodes).filter(|_| by_resource.is_empty());
     if claim.is_none() && by_resource.is_empty() && !nodes.is_empty() {
-        return Err(only_parts(requested, nodes));
+        return Err(no_whole_gpus(requested, nodes));
     }
     if let Some(share) = requested
         .gpu_share
@@ -81,7 +81,7 @@ pub(super) fn resources<'n>(
     warnings.extend(other_resources(&by_resource, chosen));
     let serving = by_resource.get(chosen).cloned().unwrap_or_default();
     let resources = count(chosen, requested.gpu.into());
-    let requirements = whole_only(&resources, all_nodes);
+    let requirements = avoid_shared_gpus(&resources, all_nodes);
     Ok(PodRequest {
         resources,
         serving,
@@ -91,7 +91,7 @@ pub(super) fn resources<'n>(
 }
 
 /// Refuses a request for whole GPUs if the nodes offer only parts.
-fn only_parts(requested: &JobResources, nodes: &[&Node]) -> Refusal {
+fn no_whole_gpus(requested: &JobResources, nodes: &[&Node]) -> Refusal {
     let sizes: BTreeSet<&str> = nodes
         .iter()
         .flat_map(|node| node.allocatable.keys())
@@ -107,7 +107,7 @@ fn only_parts(requested: &JobResources, nodes: &[&Node]) -> Refusal {
         format!("the nodes that qualify have only parts of GPUs: {sizes}"),
         "if a part is enough, request it by memory: `gpu_share: 10Gi`",
     );
-    refusal.at(requested.gpu_at)
+    refusal.with_position(requested.gpu_at)
 }
 
 /// Warns if nodes offer GPUs under several resource names, because only one is requested.
@@ -128,7 +128,7 @@ fn other_resources(by_resource: &BTreeMap<&str, Vec<&Node>>, chosen: &str) -> Op
 
 /// Requests devices on nodes that offer them through dynamic resource allocation only.
 fn claimed<'n>(requested: &JobResources, nodes: &[&'n Node]) -> Option<PodRequest<'n>> {
-    let (claim, serving) = of_nodes(requested, nodes)?;
+    let (claim, serving) = claim_from_nodes(requested, nodes)?;
     Some(PodRequest {
         resources: BTreeMap::new(),
         serving,
@@ -196,7 +196,7 @@ pub(super) fn count(resource: &str, amount: u64) -> BTreeMap<String, Quantity> {
 }
 
 /// Requests a share through the mechanism of the nodes: HAMi, Aliyun's gpushare, or MIG.
-fn share_of<'n>(
+fn request_share<'n>(
     requested: &JobResources,
     share: &Share,
     nodes: &[&'n Node],

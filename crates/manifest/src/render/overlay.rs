@@ -43,11 +43,13 @@ fn merge_lists(base: &mut Vec<Value>, overlay: &[Value], path: &str, replaced: &
         }
         // Kubernetes ORs node selector terms. Appending the user's terms would bypass the pool and
         // the GPU type, so combine each pair of terms.
-        "nodeSelectorTerms" => *base = both(base, overlay),
+        "nodeSelectorTerms" => *base = combine_terms(base, overlay),
         // A merged item could have both `value` and `valueFrom`, or two volume sources, so replace
         // whole items.
-        "env" | "volumes" => by(base, overlay, path, replaced, |item| item.get("name"), true),
-        "volumeMounts" => by(
+        "env" | "volumes" => {
+            merge_items(base, overlay, path, replaced, |item| item.get("name"), true)
+        }
+        "volumeMounts" => merge_items(
             base,
             overlay,
             path,
@@ -55,7 +57,7 @@ fn merge_lists(base: &mut Vec<Value>, overlay: &[Value], path: &str, replaced: &
             |item| item.get("mountPath"),
             true,
         ),
-        _ => by(
+        _ => merge_items(
             base,
             overlay,
             path,
@@ -67,7 +69,7 @@ fn merge_lists(base: &mut Vec<Value>, overlay: &[Value], path: &str, replaced: &
 }
 
 /// Merges items with equal `identity`, whole or field by field, and appends the other items.
-fn by(
+fn merge_items(
     base: &mut Vec<Value>,
     overlay: &[Value],
     path: &str,
@@ -107,7 +109,7 @@ fn by(
 }
 
 /// Combines every pair of terms into one term with the requirements of both.
-fn both(base_terms: &[Value], added_terms: &[Value]) -> Vec<Value> {
+fn combine_terms(base_terms: &[Value], added_terms: &[Value]) -> Vec<Value> {
     let pair = |base: &Value, added: &Value| {
         let mut term = base.clone();
         for key in ["matchExpressions", "matchFields"] {

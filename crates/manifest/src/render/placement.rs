@@ -8,11 +8,12 @@ use k8s_openapi::api::core::v1::{Affinity, NodeSelectorRequirement, Toleration};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use super::affinity::{
-    affinity, always, cloud_terms, is_in, outside_of_pools, type_terms, whole_only, without_gpus,
+    affinity, avoid_shared_gpus, base_requirements, cloud_terms, in_values, prefer_no_pool,
+    type_terms, without_gpus,
 };
 use super::claim::DeviceClaim;
 use super::gpu_request::{PodRequest, count, resources};
-use super::tolerations::{of_driver, of_pool, tolerations, welcome};
+use super::tolerations::{driver_toleration, pool_tolerations, tolerated_nodes, tolerations};
 use super::{Refusal, Target};
 use crate::spec::{JobDocument, JobResources, Located, WrittenGpuType, nearest};
 use gpuctl_core::model::facts::gpu;
@@ -46,7 +47,7 @@ pub fn choose(job: &JobDocument, target: &Target) -> Result<NodeChoice, Refusal>
     match &target.nodes {
         Nodes::Listed(nodes) => match without_nodes(requested, nodes, target) {
             Some(pool) => {
-                let choice = blind(requested);
+                let choice = without_node_list(requested);
                 let assumed: Vec<&str> = choice.resources.keys().map(String::as_str).collect();
                 let assumed = if assumed.is_empty() {
                     String::new()
@@ -64,7 +65,7 @@ pub fn choose(job: &JobDocument, target: &Target) -> Result<NodeChoice, Refusal>
         },
         // Published nodes may be outdated, so a mismatch must not refuse the job.
         Nodes::Published(nodes) => from_nodes(job, nodes).or_else(|refusal| {
-            let choice = blind(requested);
+            let choice = without_node_list(requested);
             let warning = format!(
                 "{} in the published list of nodes, which may be outdated; you may not list nodes",
                 refusal.message
@@ -74,7 +75,7 @@ pub fn choose(job: &JobDocument, target: &Target) -> Result<NodeChoice, Refusal>
                 ..choice
             })
         }),
-        Nodes::Hidden => Ok(blind(requested)),
+        Nodes::Hidden => Ok(without_node_list(requested)),
     }
 }
 
@@ -93,7 +94,7 @@ fn from_nodes(job: &JobDocument, nodes: &[Node]) -> Result<NodeChoice, Refusal> 
     let requested = &job.resources;
     let mut in_pool: Vec<&Node> = match &requested.pool {
         None => nodes.iter().collect(),
-        Some(pool) => in_pool(pool, nodes)?,
+        Some(pool) => pool_members(pool, nodes)?,
     };
     in_pool.retain(|node| !requested.exclude_nodes.contains(&node.name));
     let unknown = requested
@@ -114,7 +115,7 @@ fn from_nodes(job: &JobDocument, nodes: &[Node]) -> Result<NodeChoice, Refusal> 
     let is_autoscaled = in_pool.iter().any(|node| node.is_autoscaled());
     let typed = match requested.gpu_type.as_ref() {
         None => with_gpus.clone(),
-        Some(requested_type) => of_type(requested_type, &with_gpus),
+        Some(requested_type) => nodes_of_type(requested_type, &with_gpus),
     };
     if let Some(requested_type) = requested.gpu_type.as_ref().filter(|_| typed.is_empty()) {
         if !is_autoscaled {
@@ -124,7 +125,7 @@ fn from_nodes(job: &JobDocument, nodes: &[Node]) -> Result<NodeChoice, Refusal> 
         warnings.push(format!(
             "no node has {kind} now; the job waits until an autoscaler adds one"
         ));
-        let choice = blind(requested);
+        let choice = without_node_list(requested);
         return Ok(NodeChoice { warnings, ..choice });
     }
     if typed.is_empty() && !is_autoscaled {
@@ -146,18 +147,21 @@ fn from_nodes(job: &JobDocument, nodes: &[Node]) -> Result<NodeChoice, Refusal> 
     tolerations.extend(
         claim
             .iter()
-            .filter_map(|claim| of_driver(&claim.class))
+            .filter_map(|claim| driver_toleration(&claim.class))
             .filter(|toleration| !tolerations.contains(toleration))
             .collect::<Vec<_>>(),
     );
     let qualified = serving.iter().map(|node| node.name.clone()).collect();
-    let serving = welcome(serving, job, &tolerations, &mut warnings);
-    let always = always(requested).into_iter().chain(requirements).collect();
+    let serving = tolerated_nodes(serving, job, &tolerations, &mut warnings);
+    let required = base_requirements(requested)
+        .into_iter()
+        .chain(requirements)
+        .collect();
     Ok(NodeChoice {
         affinity: affinity(
-            always,
+            required,
             alternatives,
-            outside_of_pools(requested, nodes).into_iter().collect(),
+            prefer_no_pool(requested, nodes).into_iter().collect(),
         ),
         tolerations,
         gpu_type: types.first().filter(|_| types.len() == 1).cloned(),
@@ -178,12 +182,12 @@ fn without_devices(
 ) -> NodeChoice {
     let preferred = [without_gpus()]
         .into_iter()
-        .chain(outside_of_pools(requested, nodes))
+        .chain(prefer_no_pool(requested, nodes))
         .collect();
-    let affinity = affinity(always(requested), Vec::new(), preferred);
+    let affinity = affinity(base_requirements(requested), Vec::new(), preferred);
     let candidates: Vec<String> = in_pool.iter().map(|node| node.name.clone()).collect();
     let qualified = candidates.clone();
-    let (tolerations, warnings) = (of_pool(requested), unknown.into_iter().collect());
+    let (tolerations, warnings) = (pool_tolerations(requested), unknown.into_iter().collect());
     NodeChoice {
         affinity,
         tolerations,
@@ -195,7 +199,7 @@ fn without_devices(
 }
 
 /// Selects the nodes with GPUs of the requested type.
-fn of_type<'n>(requested: &Located<WrittenGpuType>, nodes: &[&'n Node]) -> Vec<&'n Node> {
+fn nodes_of_type<'n>(requested: &Located<WrittenGpuType>, nodes: &[&'n Node]) -> Vec<&'n Node> {
     let kind = &requested.value.kind;
     nodes
         .iter()
@@ -225,7 +229,7 @@ fn no_gpu_nodes(requested: &JobResources) -> Refusal {
         format!("no node of {place}{exclusion} has GPUs"),
         "set `resources.gpu: 0` or another `resources.pool`",
     );
-    refusal.at(requested.gpu_at)
+    refusal.with_position(requested.gpu_at)
 }
 
 /// Builds alternative node labels for the requested GPU type; a node needs one of them.
@@ -244,7 +248,7 @@ fn labels_of_type(
     alternatives
 }
 
-fn in_pool<'n>(pool: &Located<String>, nodes: &'n [Node]) -> Result<Vec<&'n Node>, Refusal> {
+fn pool_members<'n>(pool: &Located<String>, nodes: &'n [Node]) -> Result<Vec<&'n Node>, Refusal> {
     let members: Vec<&Node> = nodes
         .iter()
         .filter(|node| node.pool() == Some(&pool.value))
@@ -264,7 +268,7 @@ fn in_pool<'n>(pool: &Located<String>, nodes: &'n [Node]) -> Result<Vec<&'n Node
         format!("there is no pool `{}`", pool.value),
         hint,
     )
-    .at(Some(pool.at)))
+    .with_position(Some(pool.at)))
 }
 
 fn no_such_type(
@@ -306,18 +310,22 @@ fn no_such_type(
         ),
         hint,
     )
-    .at(Some(requested_type.at))
+    .with_position(Some(requested_type.at))
 }
 
 /// Chooses without knowing the nodes, because the user cannot list them or none exist yet. Uses the
 /// vendor's resource name and all known spellings of the GPU type. For a node that an autoscaler
 /// would add, only the autoscaler's own labels are known.
-fn blind(requested: &JobResources) -> NodeChoice {
+fn without_node_list(requested: &JobResources) -> NodeChoice {
     if requested.gpu == 0 {
-        let affinity = affinity(always(requested), Vec::new(), vec![without_gpus()]);
+        let affinity = affinity(
+            base_requirements(requested),
+            Vec::new(),
+            vec![without_gpus()],
+        );
         return NodeChoice {
             affinity,
-            tolerations: of_pool(requested),
+            tolerations: pool_tolerations(requested),
             ..NodeChoice::default()
         };
     }
@@ -338,7 +346,7 @@ fn blind(requested: &JobResources) -> NodeChoice {
             .extend(spellings);
         labels
             .into_iter()
-            .map(|(key, values)| is_in(key, values.into_iter().collect()))
+            .map(|(key, values)| in_values(key, values.into_iter().collect()))
             .collect()
     });
     let resource = requested_type.map_or(gpu::WHOLE[0], |requested_type| {
@@ -348,9 +356,9 @@ fn blind(requested: &JobResources) -> NodeChoice {
     NodeChoice {
         tolerations: tolerations(requested, &[], &resources),
         affinity: affinity(
-            always(requested)
+            base_requirements(requested)
                 .into_iter()
-                .chain(whole_only(&resources, &[]))
+                .chain(avoid_shared_gpus(&resources, &[]))
                 .collect(),
             alternatives,
             Vec::new(),

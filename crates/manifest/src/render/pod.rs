@@ -54,7 +54,7 @@ fn merge_overlay(spec: &mut Value, job: &JobDocument) -> Vec<String> {
         return Vec::new();
     };
     let mut overlay = overlay.clone();
-    let mut warnings: Vec<String> = fenced(&mut overlay, job).into_iter().collect();
+    let mut warnings: Vec<String> = remove_enforced(&mut overlay, job).into_iter().collect();
     let replaced = overlay::merge(spec, &overlay);
     if !replaced.is_empty() {
         warnings.push(format!(
@@ -127,7 +127,7 @@ pub(super) fn template(
     let mut spec = serde_json::to_value(spec).expect("a pod spec is JSON");
     overlay::merge(&mut spec, &fields);
     warnings.extend(merge_overlay(&mut spec, job));
-    if fabric::in_host_network(job) && spec["dnsPolicy"].is_null() {
+    if fabric::uses_host_network(job) && spec["dnsPolicy"].is_null() {
         // On the host network, the default policy uses the node's resolver, which does not know
         // Services.
         spec["dnsPolicy"] = "ClusterFirstWithHostNet".into();
@@ -177,8 +177,11 @@ fn pod_spec(
         image_pull_secrets: list(job.image_pull_secrets.iter().map(secret).collect()),
         priority_class_name: priority.map(|priority| priority_class_name(priority).to_owned()),
         termination_grace_period_seconds: grace,
-        security_context: security::of_pod(job),
-        resource_claims: choice.claim.as_ref().map(|claim| vec![claim.of_pod(job)]),
+        security_context: security::pod_context(job),
+        resource_claims: choice
+            .claim
+            .as_ref()
+            .map(|claim| vec![claim.pod_claim(job)]),
         volumes: list(storage.volumes),
         containers: vec![Container {
             name: OWN_CONTAINER.to_owned(),
@@ -190,7 +193,7 @@ fn pod_spec(
             working_dir: job.working_dir.clone(),
             resources: Some(resources(job, choice, devices)),
             volume_mounts: list(storage.mounts),
-            security_context: fabric::security(job, security::of_container(job)),
+            security_context: fabric::security(job, security::container_context(job)),
             ..Container::default()
         }],
         ..PodSpec::default()
@@ -198,7 +201,7 @@ fn pod_spec(
 }
 
 /// Removes the fields of `pod:` that the site enforces, and returns warnings.
-fn fenced(overlay: &mut Value, job: &JobDocument) -> Vec<String> {
+fn remove_enforced(overlay: &mut Value, job: &JobDocument) -> Vec<String> {
     let mut warnings = Vec::new();
     let Some(fields) = overlay.as_object_mut() else {
         return warnings;
@@ -252,7 +255,7 @@ fn resources(
     let claims = choice
         .claim
         .as_ref()
-        .map(|claim| vec![claim.of_container()]);
+        .map(|claim| vec![claim.container_claim()]);
     ResourceRequirements {
         claims,
         requests: non_empty(requests),

@@ -74,14 +74,14 @@ struct MountedClaim {
 
 impl PodRules {
     /// Reads a pod spec. An invalid spec has no requirements.
-    pub fn of(spec: &Value) -> Self {
+    pub fn from_spec(spec: &Value) -> Self {
         Self {
             spec: PodPlacement::deserialize(spec).unwrap_or_default(),
         }
     }
 
     /// The first label requirement that the node does not meet.
-    pub fn off_selector(&self, node: &Node) -> Option<String> {
+    pub fn unmet_label(&self, node: &Node) -> Option<String> {
         let mismatch = |(key, value): (&String, &String)| {
             (node.labels.get(key) != Some(value)).then(|| format!("{key}={value}"))
         };
@@ -93,7 +93,10 @@ impl PodRules {
             .required_during_scheduling_ignored_during_execution
             .as_ref()?
             .node_selector_terms;
-        let unmet: Vec<Option<String>> = terms.iter().map(|term| unmet(term, node)).collect();
+        let unmet: Vec<Option<String>> = terms
+            .iter()
+            .map(|term| unmet_expression(term, node))
+            .collect();
         // Terms are alternatives, so one is enough. If none matches, report the first.
         if unmet.iter().any(Option::is_none) {
             None
@@ -103,7 +106,7 @@ impl PodRules {
     }
 
     /// The first taint that keeps the pod off the node, except cordons.
-    pub fn not_tolerated<'n>(&self, node: &'n Node) -> Option<&'n Taint> {
+    pub fn untolerated_taint<'n>(&self, node: &'n Node) -> Option<&'n Taint> {
         let keeps_off = |taint: &&Taint| {
             let tolerated = self
                 .spec
@@ -120,7 +123,7 @@ impl PodRules {
 
     /// A copy of the pod's rules without requirements for node labels with these keys.
     #[must_use]
-    pub fn without(&self, is_dropped: impl Fn(&str) -> bool) -> Self {
+    pub fn without_labels(&self, is_dropped: impl Fn(&str) -> bool) -> Self {
         let mut spec = self.spec.clone();
         if let Some(selector) = &mut spec.node_selector {
             selector.retain(|key, _| !is_dropped(key));
@@ -217,7 +220,7 @@ impl PodRules {
     }
 
     /// Lists rules that depend on more than nodes and the compared devices.
-    pub fn beyond_nodes(&self, devices: &DeviceClaims) -> Vec<String> {
+    pub fn unevaluated_rules(&self, devices: &DeviceClaims) -> Vec<String> {
         let spec = &self.spec;
         let mut unchecked = Vec::new();
         if let DeviceClaims::NotEvaluated(reason) = devices {
@@ -263,19 +266,21 @@ impl PodRules {
 
 /// The first requirement of a term that the node does not meet. As in Kubernetes, an empty term
 /// matches nothing.
-fn unmet(term: &NodeSelectorTerm, node: &Node) -> Option<String> {
+fn unmet_expression(term: &NodeSelectorTerm, node: &Node) -> Option<String> {
     let fields = term.match_fields.iter().flatten();
     let (mut any, mut missing) = (false, None);
     for expression in term.match_expressions.iter().flatten() {
         any = true;
         missing = missing.or_else(|| {
-            (!holds(expression, node.labels.get(&expression.key))).then(|| expression.key.clone())
+            (!is_satisfied(expression, node.labels.get(&expression.key)))
+                .then(|| expression.key.clone())
         });
     }
     for expression in fields {
         any = true;
-        missing = missing
-            .or_else(|| (!holds(expression, Some(&node.name))).then(|| expression.key.clone()));
+        missing = missing.or_else(|| {
+            (!is_satisfied(expression, Some(&node.name))).then(|| expression.key.clone())
+        });
     }
     if any {
         missing
@@ -286,7 +291,7 @@ fn unmet(term: &NodeSelectorTerm, node: &Node) -> Option<String> {
 
 /// Evaluates a requirement like the scheduler. Source: k8s.io/apimachinery/pkg/labels
 /// (Requirement.Matches).
-fn holds(requirement: &NodeSelectorRequirement, value: Option<&String>) -> bool {
+fn is_satisfied(requirement: &NodeSelectorRequirement, value: Option<&String>) -> bool {
     let values = requirement.values.as_deref().unwrap_or_default();
     let number = |text: &String| text.parse::<i64>().ok();
     match requirement.operator.as_str() {
@@ -324,7 +329,9 @@ mod tests {
         let meets = |expression: serde_json::Value| {
             let term = json!({"nodeSelectorTerms": [{"matchExpressions": [expression]}]});
             let spec = json!({"containers": [], "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": term}}});
-            PodRules::of(&spec).off_selector(&labelled_node).is_none()
+            PodRules::from_spec(&spec)
+                .unmet_label(&labelled_node)
+                .is_none()
         };
         let expression_of = |key: &str, operator: &str, values: &[&str]| json!({"key": key, "operator": operator, "values": values});
         for (expression, expected) in [
@@ -341,8 +348,8 @@ mod tests {
             assert_eq!(meets(expression.clone()), expected, "{expression}");
         }
         assert_eq!(
-            PodRules::of(&json!({"containers": [], "nodeSelector": {"zone": "z2"}}))
-                .off_selector(&labelled_node)
+            PodRules::from_spec(&json!({"containers": [], "nodeSelector": {"zone": "z2"}}))
+                .unmet_label(&labelled_node)
                 .unwrap(),
             "zone=z2"
         );

@@ -60,7 +60,7 @@ impl BindingSubject {
     }
 
     /// Whether the subject includes all users, all service accounts, or anonymous users.
-    pub fn is_everybody(&self) -> bool {
+    pub fn includes_everyone(&self) -> bool {
         let names = [
             "system:authenticated",
             "system:unauthenticated",
@@ -100,11 +100,16 @@ pub fn roles(set: &RoleSet<'_>) -> Vec<Value> {
         } else {
             ""
         };
-        objects.extend(bound(set, &format!("{name}{suffix}"), space, joined(rules)));
+        objects.extend(role_with_binding(
+            set,
+            &format!("{name}{suffix}"),
+            space,
+            joined(rules),
+        ));
     }
     if let Some(ProxyGrant { namespace, names }) = proxy {
         let rule = json!({"apiGroups": [""], "resources": ["services/proxy"], "resourceNames": names, "verbs": ["get"]});
-        objects.extend(bound(
+        objects.extend(role_with_binding(
             set,
             &dns_name(&format!("{name}-prometheus")),
             Some(namespace),
@@ -115,7 +120,12 @@ pub fn roles(set: &RoleSet<'_>) -> Vec<Value> {
 }
 
 /// Builds one role and its binding.
-fn bound(set: &RoleSet<'_>, name: &str, namespace: Option<&str>, rules: Vec<Value>) -> Vec<Value> {
+fn role_with_binding(
+    set: &RoleSet<'_>,
+    name: &str,
+    namespace: Option<&str>,
+    rules: Vec<Value>,
+) -> Vec<Value> {
     let metadata = |name: &str| match namespace {
         Some(namespace) => json!({"name": name, "namespace": namespace}),
         None => json!({"name": name}),

@@ -65,7 +65,7 @@ pub(super) fn connect(job: &JobDocument, mut words: Words) -> Words {
 
 /// Converts the container of a first pod into that of the other pods, which do not serve requests,
 /// so they have no ports and probes.
-pub(super) fn behind(container: &mut Value) {
+pub(super) fn to_worker(container: &mut Value) {
     let Some(fields) = container.as_object_mut() else {
         return;
     };
@@ -136,7 +136,7 @@ mod tests {
         );
         assert_eq!(list.last().unwrap(), "16");
         let mut container = json!({"command": list, "ports": [], "readinessProbe": {}});
-        behind(&mut container);
+        to_worker(&mut container);
         assert_eq!(container["command"][2], "--headless");
         assert!(container.get("ports").is_none() && container.get("readinessProbe").is_none());
         let line = connected("\"python -m sglang.launch_server --model-path x | tee log\"")
@@ -150,13 +150,13 @@ mod tests {
             line[2]
         );
         let mut container = json!({"command": line});
-        behind(&mut container);
+        to_worker(&mut container);
         assert!(
             !container.to_string().contains(HEADLESS),
             "only vLLM knows it"
         );
         let mut container = json!({"command": connected("\"exec vllm serve m\"").command});
-        behind(&mut container);
+        to_worker(&mut container);
         assert!(
             container["command"][2]
                 .as_str()

@@ -32,7 +32,7 @@ pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Ref
         .as_ref()
         .expect("the reader demands a service of this kind");
     let mut warnings = Vec::new();
-    let listens = listens(job, service, &mut warnings);
+    let container_port = container_port(job, service, &mut warnings);
     let autoscaling = job
         .autoscaling
         .as_ref()
@@ -40,7 +40,7 @@ pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Ref
     let max_replicas = autoscaling
         .map_or(service.replicas, |autoscaling| autoscaling.max_replicas)
         .max(1);
-    let fields = json!({"containers": [container(job, service, listens)], "terminationGracePeriodSeconds": grace(job, service)});
+    let fields = json!({"containers": [container(job, service, container_port)], "terminationGracePeriodSeconds": grace_seconds(job, service)});
     if replicas(job) != service.replicas {
         warnings.push(format!(
             "replicas: {} is outside the range of autoscaling; starting with {}",
@@ -59,7 +59,13 @@ pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Ref
         choice,
         ..
     } = template;
-    objects.push(exposure::service(job, target, &labels, service, listens));
+    objects.push(exposure::service(
+        job,
+        target,
+        &labels,
+        service,
+        container_port,
+    ));
     objects.extend(exposure::ingress(
         job,
         target,
@@ -138,12 +144,12 @@ fn exclusive(job: &JobDocument, pods: u32) -> bool {
 
 /// The container's port. The file takes precedence, because a program may get its port in ways that
 /// gpuctl does not recognize.
-fn listens(job: &JobDocument, service: &Service, warnings: &mut Vec<String>) -> u16 {
+fn container_port(job: &JobDocument, service: &Service, warnings: &mut Vec<String>) -> u16 {
     let service_port = service
         .target_port
         .or(service.port)
         .expect("the reader demands a port");
-    if let Some(command_port) = port::of_command(job)
+    if let Some(command_port) = port::from_command(job)
         .filter(|command_port| *command_port != service_port && service.target_port.is_none())
     {
         warnings.push(format!(
@@ -155,7 +161,7 @@ fn listens(job: &JobDocument, service: &Service, warnings: &mut Vec<String>) -> 
 
 /// Seconds for a request in progress to finish: the service's timeout, but at least the default of
 /// Kubernetes.
-fn grace(job: &JobDocument, service: &Service) -> u64 {
+fn grace_seconds(job: &JobDocument, service: &Service) -> u64 {
     let timeout = service
         // The default of `terminationGracePeriodSeconds` is 30.
         .timeout
@@ -173,16 +179,16 @@ fn start_budget(job: &JobDocument) -> u64 {
 
 /// Builds ports and probes. Without a health check, the only sign of readiness is an open port,
 /// which is not enough to restart a container.
-fn container(job: &JobDocument, service: &Service, listens: u16) -> Value {
+fn container(job: &JobDocument, service: &Service, container_port: u16) -> Value {
     let protocol = service.protocol.unwrap_or("TCP");
-    let mut container = json!({"name": "main", "ports": [{"name": exposure::PORT, "containerPort": listens, "protocol": protocol}]});
+    let mut container = json!({"name": "main", "ports": [{"name": exposure::PORT, "containerPort": container_port, "protocol": protocol}]});
     let Some(check) = &service.health_check else {
         if protocol == "TCP" {
-            container["readinessProbe"] = json!({"tcpSocket": {"port": listens}, "periodSeconds": PERIOD, "timeoutSeconds": 5});
+            container["readinessProbe"] = json!({"tcpSocket": {"port": container_port}, "periodSeconds": PERIOD, "timeoutSeconds": 5});
         }
         return container;
     };
-    let get = json!({"path": check.path, "port": check.port.unwrap_or(listens)});
+    let get = json!({"path": check.path, "port": check.port.unwrap_or(container_port)});
     let period = check
         .period
         .map_or(PERIOD, |period| period.as_secs().max(1));

@@ -214,7 +214,7 @@ impl PodStorage {
     /// needed.
     fn model(&mut self, job: &JobDocument) {
         let Some(model) = &job.model else { return };
-        let mounted = |path: &str| is_on_workdir(job, path);
+        let mounted = |path: &str| is_in_workdir(job, path);
         if let Some(path) = model
             .path
             .as_deref()
@@ -340,7 +340,7 @@ fn host_folder(path: &str, workdir: &Workdir) -> HostPathVolumeSource {
 }
 
 /// Whether a path is in or below a workdir.
-pub(super) fn is_on_workdir(job: &JobDocument, path: &str) -> bool {
+pub(super) fn is_in_workdir(job: &JobDocument, path: &str) -> bool {
     job.workdirs
         .iter()
         .any(|workdir| path == workdir.path || path.starts_with(&format!("{}/", workdir.path)))

@@ -22,7 +22,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::command::Words;
-use super::fabric::{in_host_network, ports};
+use super::fabric::{ports, uses_host_network};
 use super::labels::metadata;
 use super::{Object, OtherPolicies, Refusal, Target};
 use crate::spec::{Command, JobDocument, Restart};
@@ -64,10 +64,10 @@ exec \"$@\"";
 /// Whether the ranks of `job` start, stop and restart together.
 pub(super) fn supervises(job: &JobDocument) -> bool {
     let in_image = job.command == Command::Image && !matches!(job.args, Command::Shell(_));
-    wanted(job) && !in_image
+    is_requested(job) && !in_image
 }
 
-fn wanted(job: &JobDocument) -> bool {
+fn is_requested(job: &JobDocument) -> bool {
     let training = &job.training;
     if job.kind != JobKind::Training {
         return false;
@@ -83,7 +83,7 @@ fn wanted(job: &JobDocument) -> bool {
 
 /// Wraps the command in the supervisor. Refuses or warns if the command is unknown.
 pub(super) fn wrap(job: &JobDocument, mut words: Words, target: &Target) -> Result<Words, Refusal> {
-    if !wanted(job) {
+    if !is_requested(job) {
         return Ok(words);
     }
     let training = &job.training;
@@ -221,7 +221,7 @@ pub(super) fn secret(
 /// The name of the job's NetworkPolicy. There is none if no other pod can reach the port of rank 0,
 /// or if policies do not apply.
 pub fn policy_name(job: &JobDocument) -> Option<String> {
-    (supervises(job) && job.resources.node_count > 1 && !in_host_network(job))
+    (supervises(job) && job.resources.node_count > 1 && !uses_host_network(job))
         .then(|| object_name(job))
 }
 
@@ -326,7 +326,11 @@ pub(super) fn failure_policy(supervised: bool) -> PodFailurePolicy {
 }
 
 /// Explains in the dry run how the limits are enforced, if at all.
-pub(super) fn told(job: &JobDocument, supervised: bool, placed_together: bool) -> Vec<String> {
+pub(super) fn limit_notes(
+    job: &JobDocument,
+    supervised: bool,
+    placed_together: bool,
+) -> Vec<String> {
     let mut warnings = Vec::new();
     let training = &job.training;
     let limited = |limit: Option<Duration>| limit.is_some();

@@ -29,13 +29,13 @@ pub(super) fn tolerations(
         .into_iter()
         .map(|(key, value)| tolerate(&key, value))
         .collect();
-    tolerations.extend(of_pool(requested));
+    tolerations.extend(pool_tolerations(requested));
     tolerations
 }
 
 /// The toleration for nodes dedicated to the devices of a driver: `nvidia.com/gpu` for
 /// `gpu.nvidia.com`.
-pub(super) fn of_driver(driver: &str) -> Option<Toleration> {
+pub(super) fn driver_toleration(driver: &str) -> Option<Toleration> {
     driver
         .strip_prefix("gpu.")
         .map(|vendor| tolerate(&format!("{vendor}/gpu"), None))
@@ -52,7 +52,7 @@ fn vendor_key(resource: &str) -> String {
 
 /// Tolerates the taint of the job's pool even if it does not exist yet: the pool may become
 /// exclusive later.
-pub(super) fn of_pool(requested: &JobResources) -> Vec<Toleration> {
+pub(super) fn pool_tolerations(requested: &JobResources) -> Vec<Toleration> {
     requested
         .pool
         .iter()
@@ -78,7 +78,7 @@ fn is_dedicated(taint: &Taint, (key, value): (&str, Option<&str>)) -> bool {
 
 /// Selects the nodes whose taints the job tolerates. If there are none, warns and keeps all nodes,
 /// because the cluster may have changed.
-pub(super) fn welcome<'n>(
+pub(super) fn tolerated_nodes<'n>(
     nodes: Vec<&'n Node>,
     job: &JobDocument,
     computed: &[Toleration],
@@ -92,11 +92,11 @@ pub(super) fn welcome<'n>(
     let mut user_tolerations: Vec<Toleration> = overlay
         .and_then(|list| serde_json::from_value(list.clone()).ok())
         .unwrap_or_default();
-    user_tolerations.extend(of_site(job));
-    let nodes = selected(nodes, job, warnings);
+    user_tolerations.extend(site_tolerations(job));
+    let nodes = selected_nodes(nodes, job, warnings);
     let hostile = |node: &'n Node| {
         node.taints.iter().find(|taint| {
-            keeps_off(taint)
+            excludes_pods(taint)
                 && !computed
                     .iter()
                     .chain(&user_tolerations)
@@ -144,7 +144,7 @@ pub(super) fn welcome<'n>(
 
 /// Selects the nodes that match the site's selector. If there are none, warns and keeps all nodes,
 /// because a matching node may be added.
-fn selected<'n>(
+fn selected_nodes<'n>(
     nodes: Vec<&'n Node>,
     job: &JobDocument,
     warnings: &mut Vec<String>,
@@ -171,7 +171,7 @@ fn selected<'n>(
 }
 
 /// Whether a taint excludes pods permanently. Taints for the state of a node come and go.
-fn keeps_off(taint: &Taint) -> bool {
+fn excludes_pods(taint: &Taint) -> bool {
     let transient = ["node.kubernetes.io/", "node.cloudprovider.kubernetes.io/"]
         .iter()
         .any(|prefix| taint.key.starts_with(prefix));
@@ -180,7 +180,7 @@ fn keeps_off(taint: &Taint) -> bool {
 
 /// Adds the site's tolerations.
 pub(super) fn with_site(mut tolerations: Vec<Toleration>, job: &JobDocument) -> Vec<Toleration> {
-    for toleration in of_site(job) {
+    for toleration in site_tolerations(job) {
         if !tolerations.contains(&toleration) {
             tolerations.push(toleration);
         }
@@ -188,7 +188,7 @@ pub(super) fn with_site(mut tolerations: Vec<Toleration>, job: &JobDocument) -> 
     tolerations
 }
 
-fn of_site(job: &JobDocument) -> impl Iterator<Item = Toleration> {
+fn site_tolerations(job: &JobDocument) -> impl Iterator<Item = Toleration> {
     job.site.tolerations.iter().map(|toleration| Toleration {
         effect: Some(toleration.effect.to_owned()),
         ..tolerate(&toleration.key, toleration.value.as_deref())
@@ -304,12 +304,12 @@ mod tests {
         );
         let mut warnings = Vec::new();
         assert_eq!(
-            welcome(vec![&plain, &reserved], &job(""), &[], &mut warnings),
+            tolerated_nodes(vec![&plain, &reserved], &job(""), &[], &mut warnings),
             [&plain]
         );
         assert_eq!(warnings, [""; 0]);
         assert_eq!(
-            welcome(vec![&reserved], &job(""), &[], &mut warnings),
+            tolerated_nodes(vec![&reserved], &job(""), &[], &mut warnings),
             [&reserved]
         );
         assert!(
@@ -320,7 +320,7 @@ mod tests {
         let tolerant_job =
             job("pod: {tolerations: [{key: gpu-reserved, operator: Equal, value: team-b}]}\n");
         assert_eq!(
-            welcome(vec![&reserved], &tolerant_job, &[], &mut warnings),
+            tolerated_nodes(vec![&reserved], &tolerant_job, &[], &mut warnings),
             [&reserved]
         );
         assert_eq!(warnings, [""; 0]);

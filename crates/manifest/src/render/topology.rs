@@ -41,12 +41,10 @@ pub(super) fn label(job: &JobDocument, target: &Target) -> Result<Option<String>
         return Ok(None);
     };
     let key = match requested.value.as_str() {
-        "rack" => {
-            known(&RACKS, "rack", target).map_err(|refusal| refusal.at(Some(requested.at)))?
-        }
-        "block" => {
-            known(&BLOCKS, "block", target).map_err(|refusal| refusal.at(Some(requested.at)))?
-        }
+        "rack" => existing_key(&RACKS, "rack", target)
+            .map_err(|refusal| refusal.with_position(Some(requested.at)))?,
+        "block" => existing_key(&BLOCKS, "block", target)
+            .map_err(|refusal| refusal.with_position(Some(requested.at)))?,
         label => label.to_owned(),
     };
     Ok(Some(key))
@@ -78,7 +76,7 @@ pub(super) fn pod_fields(job: &JobDocument, key: Option<&str>) -> Value {
     json!({"affinity": {"podAffinity": pod_affinity}})
 }
 
-fn known(keys: &[&str], word: &str, target: &Target) -> Result<String, Refusal> {
+fn existing_key(keys: &[&str], word: &str, target: &Target) -> Result<String, Refusal> {
     if let Some(level) = keys.iter().find(|key| is_kueues(key, target)) {
         return Ok((*level).to_owned());
     }

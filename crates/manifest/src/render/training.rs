@@ -40,7 +40,7 @@ pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Ref
         .gang
         .as_ref()
         .is_some_and(|gang| *gang != Gang::Kueue);
-    warnings.extend(supervisor::told(job, supervised, placed_together));
+    warnings.extend(supervisor::limit_notes(job, supervised, placed_together));
     let probe = probe(job, target, &template);
     let mut objects = template.objects;
     objects.extend(queue::pod_group(job, target, &template.labels));

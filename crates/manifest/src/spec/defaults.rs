@@ -3,7 +3,7 @@
 use super::defaults_document::{Defaults, SiteDefaults};
 use super::defaults_scope::{label_key, scope};
 use super::fields::Reader;
-use super::loader_variables::{is_selector, weakens};
+use super::loader_variables::{is_selector, weakens_pods};
 use super::reference;
 use super::tree::{YamlNode, YamlValue};
 use gpuctl_core::error::Problem;
@@ -54,7 +54,7 @@ pub(super) fn defaults(
         allow_env,
         source,
     };
-    warn_of_withheld(reader, root, &site);
+    warn_about_withheld(reader, root, &site);
     Some(site)
 }
 
@@ -75,8 +75,8 @@ fn pattern(reader: &mut Reader, node: &YamlNode) -> Option<String> {
 }
 
 /// Warns the administrator about values that jobs will not inherit.
-fn warn_of_withheld(reader: &mut Reader, root: &YamlNode, site: &SiteDefaults) {
-    let scopes = || site.scopes_of_all();
+fn warn_about_withheld(reader: &mut Reader, root: &YamlNode, site: &SiteDefaults) {
+    let scopes = || site.all_scopes();
     let variables = scopes().flat_map(|set| &set.env).filter_map(|variable| {
         let note = format!("allow_env: [{}]", variable.name);
         site.withholds_variable(&variable.name)
@@ -93,7 +93,7 @@ fn warn_of_withheld(reader: &mut Reader, root: &YamlNode, site: &SiteDefaults) {
     });
     let annotations = scopes()
         .flat_map(|set| &set.annotations)
-        .filter(|(key, _)| weakens(key));
+        .filter(|(key, _)| weakens_pods(key));
     let annotations = annotations.map(|(key, _)| {
         (
             format!(

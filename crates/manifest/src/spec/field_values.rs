@@ -19,7 +19,7 @@ fn scalar(node: &YamlNode) -> Option<Located<String>> {
 }
 
 /// Explains why `text` is not a DNS label that starts with a letter, and suggests a valid one.
-fn not_a_label(text: &str, longest: usize) -> Option<(String, Option<String>)> {
+fn label_problem(text: &str, longest: usize) -> Option<(String, Option<String>)> {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let message = if text.is_empty() {
         "a name may not be empty".to_owned()
@@ -80,7 +80,7 @@ impl Reader {
     pub(super) fn text(&mut self, node: &YamlNode, name: &str) -> Option<Located<String>> {
         let text = scalar(node);
         if text.is_none() {
-            self.wrong(node, name, "text");
+            self.wrong_type(node, name, "text");
         }
         text
     }
@@ -91,13 +91,13 @@ impl Reader {
             _ => None,
         };
         if value.is_none() {
-            self.wrong(node, name, "true or false");
+            self.wrong_type(node, name, "true or false");
         }
         value
     }
 
     /// Parses a whole number in `range`.
-    pub(super) fn whole(
+    pub(super) fn whole_number(
         &mut self,
         node: &YamlNode,
         name: &str,
@@ -115,7 +115,7 @@ impl Reader {
                 (min, u32::MAX) => format!("a whole number from {min}"),
                 (min, max) => format!("a whole number from {min} to {max}"),
             };
-            self.wrong(node, name, &expected);
+            self.wrong_type(node, name, &expected);
         }
         parsed
     }
@@ -141,7 +141,7 @@ impl Reader {
             } else {
                 format!("one of {}", words.join(", "))
             };
-            self.wrong(node, name, &expected);
+            self.wrong_type(node, name, &expected);
         }
         value
     }
@@ -156,7 +156,7 @@ impl Reader {
         let text =
             scalar(node).filter(|text| cpus(&text.value) && quantity::milli(&text.value).is_some());
         if text.is_none() {
-            self.wrong(node, name, "a number of CPUs such as 32, 0.5 or 500m");
+            self.wrong_type(node, name, "a number of CPUs such as 32, 0.5 or 500m");
         }
         text
     }
@@ -164,7 +164,7 @@ impl Reader {
     /// Checks an amount of bytes with its unit and keeps its spelling.
     pub(super) fn bytes(&mut self, node: &YamlNode, name: &str) -> Option<Located<String>> {
         let Some(text) = scalar(node) else {
-            self.wrong(node, name, "an amount such as 128Gi");
+            self.wrong_type(node, name, "an amount such as 128Gi");
             return None;
         };
         if quantity::milli(&text.value).is_none() {
@@ -208,7 +208,7 @@ impl Reader {
     pub(super) fn duration(&mut self, node: &YamlNode, name: &str) -> Option<Duration> {
         let duration = scalar(node).and_then(|text| quantity::duration(&text.value));
         if duration.is_none() {
-            self.wrong(node, name, "a duration such as 30s, 5m, 12h or 2d");
+            self.wrong_type(node, name, "a duration such as 30s, 5m, 12h or 2d");
         }
         duration
     }
@@ -265,7 +265,7 @@ impl Reader {
         longest: usize,
     ) -> Option<Located<String>> {
         let text = self.name(node, name)?;
-        if let Some((message, suggestion)) = not_a_label(&text.value, longest) {
+        if let Some((message, suggestion)) = label_problem(&text.value, longest) {
             let note = suggestion.map_or_else(String::new, |word| format!("{word} would do"));
             self.problems.push(Problem::error(node.at, message, note));
             return None;

@@ -161,7 +161,7 @@ mod tests {
     use super::super::{Document, parse};
     use super::*;
 
-    fn told(job: &str, site: &str) -> Vec<String> {
+    fn problems_of(job: &str, site: &str) -> Vec<String> {
         let read = |text: &str| {
             parse("", &format!("version: v1\n{text}"))
                 .unwrap_or_else(|problems| panic!("{:?}", problems.list))
@@ -189,7 +189,7 @@ mod tests {
             )
         };
         assert_eq!(
-            told(&job(""), site),
+            problems_of(&job(""), site),
             [
                 "6: 8 GPUs × 3 pods are 24 GPUs; the site allows 8 GPUs a job (defaults, all)",
                 "4: 3 nodes; the site allows 2 (defaults, all)",
@@ -199,7 +199,7 @@ mod tests {
             ]
         );
         assert!(
-            told(&job("  pool: big\n"), site)
+            problems_of(&job("  pool: big\n"), site)
                 .iter()
                 .all(|line| !line.contains("GPUs"))
         );
@@ -213,9 +213,9 @@ mod tests {
                 "kind: inference\njob: {{name: s}}\nresources: {{gpu: 2, cpu: 4}}\nservice: {{port: 80, replicas: 2}}\nautoscaling: {{maxReplicas: {max_replicas}, targetCPUUtilization: 60}}\n"
             )
         };
-        assert_eq!(told(&job(4), site), [""; 0]);
+        assert_eq!(problems_of(&job(4), site), [""; 0]);
         assert_eq!(
-            told(&job(5), site),
+            problems_of(&job(5), site),
             [
                 "5: 2 GPUs × 5 pods are 10 GPUs; the site allows 8 GPUs a job (defaults, kind inference)",
                 "4: 5 replicas; the site allows 4 (defaults, kind inference)",

@@ -40,7 +40,7 @@ pub(super) fn pool(reader: &mut Reader, root: &YamlNode) -> Option<Pool> {
             let mut number = |reader: &mut Reader, name: &'static str| {
                 quota
                     .take(reader, name)
-                    .and_then(|node| reader.whole(node, name, 0..=u32::MAX))
+                    .and_then(|node| reader.whole_number(node, name, 0..=u32::MAX))
             };
             let max_jobs = number(reader, "maxJobs");
             let max_gpu_per_job = number(reader, "maxGpuPerJob");
@@ -230,7 +230,7 @@ fn limits(reader: &mut Reader, node: &YamlNode, path: &'static str) -> Option<Qu
     let mut number = |reader: &mut Reader, name| {
         fields
             .take(reader, name)
-            .and_then(|node| reader.whole(node, name, 0..=u32::MAX))
+            .and_then(|node| reader.whole_number(node, name, 0..=u32::MAX))
     };
     let (gpu, pods) = (number(reader, "gpu"), number(reader, "pods"));
     fields.finish(reader);

@@ -14,11 +14,11 @@ pub(super) fn restart(
     retries: Option<u32>,
 ) -> Option<Restart> {
     let node = job.take(reader, "restart")?;
-    let restart = Restart::of(reader.word(node, "restart", &Restart::WORDS)?);
+    let restart = Restart::parse(reader.word(node, "restart", &Restart::WORDS)?);
     let hang_timeout = job
-        .place_of("hang_timeout")
-        .or(job.place_of("hangTimeout"))
-        .or(job.place_of("hang-timeout"));
+        .position_of("hang_timeout")
+        .or(job.position_of("hangTimeout"))
+        .or(job.position_of("hang-timeout"));
     if restart == Restart::Never && retries.is_some_and(|retries| retries > 0) {
         let message = "`restart: never` and `retries` contradict each other";
         reader

@@ -17,7 +17,7 @@ pub(super) fn pattern(pattern: &str) -> Value {
 }
 
 /// A schema for text that matches a pattern, or for a number of at least zero.
-pub(super) fn also_number(pattern: &str) -> Value {
+pub(super) fn number_or_pattern(pattern: &str) -> Value {
     json!({"anyOf": [{"type": "string", "pattern": pattern}, {"type": "number", "minimum": 0}]})
 }
 
@@ -36,7 +36,7 @@ const LABEL_VALUE: &str = "[A-Za-z0-9](?:[-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?";
 pub(super) const RDMA: &str = "^(?:auto|[a-z0-9](?:[a-z0-9.-]{0,200}[a-z0-9])?/[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?(?::[1-9][0-9]{0,3})?)$";
 
 /// A pattern for a word in upper or lower case. JSON Schema patterns have no flag for that.
-pub(super) fn any_case(word: &str) -> String {
+pub(super) fn ignore_case(word: &str) -> String {
     let class = |c: char| match c {
         '.' => r"\.".to_owned(),
         c if c.is_ascii_alphabetic() => {
@@ -48,7 +48,7 @@ pub(super) fn any_case(word: &str) -> String {
 }
 
 /// A schema for an integer, as a number or as digits in quotes.
-pub(super) fn whole(min: u32, max: u32) -> Value {
+pub(super) fn whole_number(min: u32, max: u32) -> Value {
     let too_small = if min == 0 {
         String::new()
     } else {
@@ -81,7 +81,7 @@ pub(super) fn up_to(max: u32) -> String {
 }
 
 /// A pattern for an absolute path without `..`.
-pub(super) fn absolute() -> String {
+pub(super) fn absolute_path() -> String {
     format!(r"^(?!(?:.*/)?\.\.(?:/|$))/[^:{CONTROL}]*$")
 }
 
@@ -97,13 +97,13 @@ pub(super) fn host_path() -> String {
     );
     format!(
         r"^(?!{forbidden})(?!.*\.sock(?:/(?:\.?/)*)?\.?$){}",
-        absolute().trim_start_matches('^')
+        absolute_path().trim_start_matches('^')
     )
 }
 
 /// A GPU type needs at least one word other than vendor names and filler words.
 pub(super) fn gpu_type() -> Value {
-    let noise_words: Vec<String> = gpu::NOISE.iter().map(|word| any_case(word)).collect();
+    let noise_words: Vec<String> = gpu::NOISE.iter().map(|word| ignore_case(word)).collect();
     let noise_words = noise_words.join("|");
     let only_noise = format!("(?:[^A-Za-z0-9/]*(?:{noise_words})(?![A-Za-z0-9]))*[^A-Za-z0-9/]*$");
     json!({"anyOf": [{"type": "number"}, {"type": "boolean"}, pattern(&format!("^(?:.*/)?(?!{only_noise})[^/]*$"))]})

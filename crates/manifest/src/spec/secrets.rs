@@ -31,7 +31,7 @@ pub(super) fn secrets(job: &JobDocument) -> Vec<String> {
 pub(super) fn secret_fields(job: &JobDocument) -> Vec<(&'static str, String)> {
     let mut secrets: Vec<(&'static str, String)> = Vec::new();
     secrets.extend(
-        named_secrets(&job.env)
+        env_secrets(&job.env)
             .into_iter()
             .map(|value| ("environment.env", value)),
     );
@@ -43,13 +43,17 @@ pub(super) fn secret_fields(job: &JobDocument) -> Vec<(&'static str, String)> {
         if is_secret_value(strength_of(name), value) {
             secrets.push((field, value.clone()));
         }
-        secrets.extend(in_text(value).map(|value| (field, value)));
+        secrets.extend(text_secrets(value).map(|value| (field, value)));
     }
     for (field, command) in [
         ("environment.command", &job.command),
         ("environment.args", &job.args),
     ] {
-        secrets.extend(of_command(command).into_iter().map(|value| (field, value)));
+        secrets.extend(
+            command_secrets(command)
+                .into_iter()
+                .map(|value| (field, value)),
+        );
     }
     // Masking shorter values would hide large parts of the file.
     secrets.retain(|(_, value)| value.len() > 3 && !value.starts_with(['$', '-']));
@@ -64,24 +68,24 @@ fn longest_first(mut values: Vec<String>) -> Vec<String> {
     values
 }
 
-fn of_command(command: &Command) -> Vec<String> {
+fn command_secrets(command: &Command) -> Vec<String> {
     match command {
         Command::Image => Vec::new(),
-        Command::Shell(line) => in_text(line).collect(),
+        Command::Shell(line) => text_secrets(line).collect(),
         Command::Exec(words) => {
             let texts: Vec<&str> = words.iter().map(String::as_str).collect();
             let secrets = argument_secrets(&texts)
                 .into_iter()
                 .map(|index| words[index].clone());
             secrets
-                .chain(words.iter().flat_map(|word| in_text(word)))
+                .chain(words.iter().flat_map(|word| text_secrets(word)))
                 .collect()
         }
     }
 }
 
 /// Finds `--token=x`, `--token x`, credentials in URLs, and text that looks like a credential.
-fn in_text(text: &str) -> impl Iterator<Item = String> {
+fn text_secrets(text: &str) -> impl Iterator<Item = String> {
     secret_spans(text)
         .into_iter()
         .map(|span| text[span].to_owned())
@@ -102,21 +106,21 @@ pub(super) fn has_mask(command: &Command) -> bool {
         Command::Shell(line) => Command::Shell(filled(line)),
         Command::Exec(words) => Command::Exec(words.iter().map(filled).collect()),
     };
-    of_command(&filled)
+    command_secrets(&filled)
         .iter()
         .any(|value| value.contains(STAND_IN))
 }
 
 /// Finds the secrets of all documents in a file; empty if the text is not a valid manifest.
-pub fn of_source(source: &str) -> Vec<String> {
+pub fn source_secrets(source: &str) -> Vec<String> {
     let documents = super::parse("", source)
         .map(|parsed| parsed.documents)
         .unwrap_or_default();
     let find = |document: &Document| match document {
         Document::Job(job) => secrets(job),
         Document::Defaults(site) => site
-            .scopes_of_all()
-            .flat_map(|set| named_secrets(&set.env))
+            .all_scopes()
+            .flat_map(|set| env_secrets(&set.env))
             .collect(),
         Document::Pool(_) | Document::Quota(_) => Vec::new(),
     };
@@ -125,7 +129,7 @@ pub fn of_source(source: &str) -> Vec<String> {
 
 /// Finds secrets in the values of variables: whole values under a secret-looking name, and
 /// passwords in URLs.
-fn named_secrets(env: &[EnvVariable]) -> Vec<String> {
+fn env_secrets(env: &[EnvVariable]) -> Vec<String> {
     let mut secrets = Vec::new();
     for variable in env {
         let EnvValue::Text(text) = &variable.value else {
@@ -134,14 +138,14 @@ fn named_secrets(env: &[EnvVariable]) -> Vec<String> {
         if is_secret_name(&variable.name) && is_secret_value(strength_of(&variable.name), text) {
             secrets.push(text.clone());
         }
-        secrets.extend(in_text(text));
+        secrets.extend(text_secrets(text));
     }
     secrets
 }
 
 /// Masks the secrets in a manifest. Text that is not a valid manifest stays unchanged.
 pub fn masked(source: &str) -> String {
-    let secrets = of_source(source);
+    let secrets = source_secrets(source);
     let hide = |text: &str| {
         secrets
             .iter()

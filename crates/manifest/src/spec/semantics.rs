@@ -25,7 +25,7 @@ fn finding(field: &'static str, message: String, note: impl Into<String>) -> Fin
 }
 
 /// The field that defines the program to run.
-fn words_at(job: &JobDocument) -> &'static str {
+fn command_field(job: &JobDocument) -> &'static str {
     if job.command == Command::Image {
         "environment.args"
     } else {
@@ -33,7 +33,7 @@ fn words_at(job: &JobDocument) -> &'static str {
     }
 }
 
-fn gpus_of(count: u64) -> String {
+fn gpu_count(count: u64) -> String {
     if count == 1 {
         "1 GPU".to_owned()
     } else {
@@ -54,10 +54,10 @@ pub(super) fn nproc(job: &JobDocument) -> Option<Finding> {
     (gpus > 0 && processes != gpus).then(|| {
         let message = format!(
             "the command starts {processes} processes per node, but a pod has {}",
-            gpus_of(gpus)
+            gpu_count(gpus)
         );
         finding(
-            words_at(job),
+            command_field(job),
             message,
             format!("write `--nproc_per_node={gpus}`, or leave it out"),
         )
@@ -71,10 +71,10 @@ pub(super) fn num_processes(job: &JobDocument) -> Option<Finding> {
     (gpus > 0 && processes != gpus).then(|| {
         let message = format!(
             "the command starts {processes} processes in total, but the job has {}",
-            gpus_of(gpus)
+            gpu_count(gpus)
         );
         finding(
-            words_at(job),
+            command_field(job),
             message,
             format!("write `--num_processes={gpus}`, or leave it out"),
         )
@@ -95,10 +95,10 @@ pub(super) fn tensor_parallel(job: &JobDocument) -> Option<Finding> {
     (gpus > 0 && needed != gpus && job.resources.node_count == 1).then(|| {
         let message = format!(
             "the command splits the model over {}, but a pod has {gpus}",
-            gpus_of(needed)
+            gpu_count(needed)
         );
         finding(
-            words_at(job),
+            command_field(job),
             message,
             format!("write `gpu: {needed}`, or a tensor-parallel size of {gpus}"),
         )
@@ -110,7 +110,7 @@ pub(super) fn port(job: &JobDocument) -> Option<Finding> {
         .service
         .as_ref()
         .filter(|service| service.target_port.is_none())?;
-    let (service_port, command_port) = (service.port?, super::port::of_command(job)?);
+    let (service_port, command_port) = (service.port?, super::port::from_command(job)?);
     (service_port != command_port).then(|| {
         let message =
             format!("the command uses port {command_port}, but `service.port` is {service_port}");
@@ -183,7 +183,7 @@ pub(super) fn deprecated_launcher(job: &JobDocument) -> Option<Finding> {
     let line = job.line();
     line.contains("torch.distributed.launch").then(|| {
         finding(
-            words_at(job),
+            command_field(job),
             "`torch.distributed.launch` is no longer developed".to_owned(),
             "write `torchrun`",
         )

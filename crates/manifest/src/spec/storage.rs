@@ -81,7 +81,7 @@ pub(super) fn workdirs(reader: &mut Reader, document: &mut Fields<'_>) -> Vec<Wo
 }
 
 /// Reads a workdir in its short form: a path on the node.
-fn folder_of_node(reader: &mut Reader, text: &str, at: FilePosition) -> Option<Workdir> {
+fn host_workdir(reader: &mut Reader, text: &str, at: FilePosition) -> Option<Workdir> {
     let path = absolute(reader, text, at)?;
     host_path(reader, &path, at)?;
     Some(Workdir {
@@ -92,7 +92,7 @@ fn folder_of_node(reader: &mut Reader, text: &str, at: FilePosition) -> Option<W
     })
 }
 
-fn several_sources(path: &str, at: FilePosition) -> Problem {
+fn multiple_sources(path: &str, at: FilePosition) -> Problem {
     let message = format!(
         "`{path}` has more than one of host_path, pvc, size, emptyDir, configmap and secret"
     );
@@ -101,7 +101,7 @@ fn several_sources(path: &str, at: FilePosition) -> Problem {
 
 fn workdir(reader: &mut Reader, node: &YamlNode) -> Option<Workdir> {
     if let YamlValue::Scalar { text, .. } = &node.value {
-        return folder_of_node(reader, text, node.at);
+        return host_workdir(reader, text, node.at);
     }
     let mut fields = reader.map(node, "storage.workdirs", reference::WORKDIR)?;
     let at = fields.at;
@@ -150,7 +150,7 @@ fn workdir(reader: &mut Reader, node: &YamlNode) -> Option<Workdir> {
     sources.extend(empty.then_some(WorkdirSource::Empty));
     sources.extend(host.map(WorkdirSource::Host));
     if sources.len() > 1 {
-        reader.problems.push(several_sources(&path, at));
+        reader.problems.push(multiple_sources(&path, at));
         return None;
     }
     let mut source = sources

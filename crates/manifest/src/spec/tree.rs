@@ -52,7 +52,7 @@ pub(super) struct YamlDocument {
 
 impl YamlNode {
     /// Describes the type of the value in messages.
-    pub(super) fn what(&self) -> &'static str {
+    pub(super) fn description(&self) -> &'static str {
         match self.value {
             YamlValue::Null => "nothing",
             YamlValue::Scalar { .. } => "a single value",
@@ -206,7 +206,7 @@ impl<'t> Builder<'t, '_> {
                 value: YamlValue::Null,
             });
         };
-        let at = place(&span);
+        let at = position(&span);
         self.nodes += 1;
         if self.nodes > NODES {
             return Err(self.stop(
@@ -232,15 +232,15 @@ impl<'t> Builder<'t, '_> {
                 }
             }
             Event::SequenceStart(..) => {
-                self.deeper(at)?;
+                self.enter(at)?;
                 let mut items = Vec::new();
-                while !self.ends(&Event::SequenceEnd)? {
+                while !self.is_at_end(&Event::SequenceEnd)? {
                     items.push(self.node()?);
                 }
                 YamlValue::List(items)
             }
             Event::MappingStart(..) => {
-                self.deeper(at)?;
+                self.enter(at)?;
                 YamlValue::Map(self.entries()?)
             }
             // Output masks secrets as `***`, which YAML parses as an alias. The field's parser
@@ -264,7 +264,7 @@ impl<'t> Builder<'t, '_> {
     /// Reads the entries of a map up to its end. Reports keys that occur twice.
     fn entries(&mut self) -> Result<Vec<Entry>, StopReading> {
         let mut entries: Vec<Entry> = Vec::new();
-        while !self.ends(&Event::MappingEnd)? {
+        while !self.is_at_end(&Event::MappingEnd)? {
             let entry = self.entry()?;
             if let Some(first) = entries.iter().find(|other| other.key == entry.key) {
                 self.problems.push(Problem::error(
@@ -298,7 +298,7 @@ impl<'t> Builder<'t, '_> {
         })
     }
 
-    fn deeper(&mut self, at: FilePosition) -> Result<(), StopReading> {
+    fn enter(&mut self, at: FilePosition) -> Result<(), StopReading> {
         self.depth += 1;
         if self.depth > DEPTH {
             return Err(self.too_deep(at));
@@ -315,7 +315,7 @@ impl<'t> Builder<'t, '_> {
     }
 
     /// Consumes the next event if it ends the collection.
-    fn ends(&mut self, end: &Event<'_>) -> Result<bool, StopReading> {
+    fn is_at_end(&mut self, end: &Event<'_>) -> Result<bool, StopReading> {
         let is_end = match self.parser.as_mut().and_then(|events| events.peek()) {
             Some(Ok((event, _))) => std::mem::discriminant(event) == std::mem::discriminant(end),
             Some(Err(_)) => false,
@@ -375,7 +375,7 @@ fn byte(offset: Option<usize>) -> usize {
     offset.expect("events of a string have byte offsets")
 }
 
-fn place(span: &RawSpan) -> FilePosition {
+fn position(span: &RawSpan) -> FilePosition {
     let width = if span.end.line() == span.start.line() {
         span.end.col().saturating_sub(span.start.col())
     } else {

@@ -53,7 +53,7 @@ fn hide(node: &mut YamlNode, mask: &dyn Fn(&str) -> String) {
                 .filter(|(_, is_secret)| *is_secret);
             hidden
                 .filter(|(item, _)| !is_flag(item))
-                .for_each(|(item, _)| blank(item));
+                .for_each(|(item, _)| clear(item));
         }
         YamlValue::Map(entries) => {
             for entry in entries {
@@ -64,7 +64,7 @@ fn hide(node: &mut YamlNode, mask: &dyn Fn(&str) -> String) {
                         if !NAMES.contains(&name.as_str())
                             && is_secret_name(&entry.key.replace('-', "_")) =>
                     {
-                        blank(&mut entry.value);
+                        clear(&mut entry.value);
                     }
                     _ => hide(&mut entry.value, mask),
                 }
@@ -91,7 +91,7 @@ fn variables(node: &mut YamlNode, mask: &dyn Fn(&str) -> String) {
                 }
             }
         }
-        YamlValue::Scalar { .. } => blank(node),
+        YamlValue::Scalar { .. } => clear(node),
         YamlValue::Null => {}
     }
 }
@@ -113,17 +113,17 @@ fn variable(node: &mut YamlNode, mask: &dyn Fn(&str) -> String) {
         YamlValue::Map(entries) => {
             for entry in entries {
                 match plain_name(&entry.key).as_str() {
-                    "value" => blank(&mut entry.value),
+                    "value" => clear(&mut entry.value),
                     _ => hide(&mut entry.value, mask),
                 }
             }
         }
         YamlValue::Null => {}
-        YamlValue::Scalar { .. } | YamlValue::List(_) => blank(node),
+        YamlValue::Scalar { .. } | YamlValue::List(_) => clear(node),
     }
 }
 
-fn blank(node: &mut YamlNode) {
+fn clear(node: &mut YamlNode) {
     node.value = YamlValue::Scalar {
         text: HIDDEN.to_owned(),
         plain: false,

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 use similar::TextDiff;
 
-use gpuctl_manifest::compare::{Masks, changes, changes_asked_for};
+use gpuctl_manifest::compare::{Masks, changes, requested_changes};
 
 use crate::format::text::{clean, paint};
 use crate::{TextStyle, yaml};
@@ -92,7 +92,7 @@ impl Difference {
     /// An object with immutable fields that change, so it must be replaced. `wanted` contains only
     /// the fields of the file.
     pub fn fixed(namespace: &str, object: &str, live: &Value, wanted: &Value) -> Self {
-        let fields = changes_asked_for(live, wanted, &Masks::default());
+        let fields = requested_changes(live, wanted, &Masks::default());
         Self::between(
             namespace,
             object,

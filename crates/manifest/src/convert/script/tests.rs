@@ -10,7 +10,7 @@ const CONTEXT: ScriptContext<'_> = ScriptContext {
 
 fn lines(text: &str) -> (String, Vec<String>) {
     let script = translate(text, &CONTEXT);
-    (script.text, script.lost)
+    (script.text, script.omitted)
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn containers_of_the_script_become_the_image() {
     );
     assert!(
         script
-            .lost
+            .omitted
             .iter()
             .any(|line| line.contains("-B /data:/data")),
         "{script:#?}"
@@ -155,7 +155,7 @@ fn containers_of_the_script_become_the_image() {
     let file = translate("apptainer exec img.sif python -V", &CONTEXT);
     assert!(
         file.image.is_none()
-            && file.lost[0].starts_with("img.sif: pods run images from a registry"),
+            && file.omitted[0].starts_with("img.sif: pods run images from a registry"),
         "{file:#?}"
     );
 }

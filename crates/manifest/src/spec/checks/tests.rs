@@ -89,7 +89,7 @@ fn ids(text: &str) -> Vec<&'static str> {
     let documents = super::super::parse("", text)
         .unwrap_or_else(|problems| panic!("{text}{:?}", problems.list))
         .documents;
-    found(text, &documents)
+    run(text, &documents)
         .iter()
         .map(|problem| problem.id)
         .collect()
@@ -120,6 +120,6 @@ fn a_comment_silences_and_places_are_those_of_the_field() {
         ["nproc-per-node"]
     );
     let documents = super::super::parse("", &failing).unwrap().documents;
-    let at = found(&failing, &documents)[0].at;
+    let at = run(&failing, &documents)[0].at;
     assert_eq!((at.line, at.column, at.width), (6, 3, 7));
 }

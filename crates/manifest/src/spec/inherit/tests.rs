@@ -27,7 +27,7 @@ fn site(text: &str) -> SiteDefaults {
     }
 }
 
-fn told(job: &JobDocument) -> Vec<String> {
+fn inherited(job: &JobDocument) -> Vec<String> {
     let mark = |inherited: &Inherited| if inherited.replaced { " instead" } else { "" };
     job.site
         .inherited
@@ -57,7 +57,7 @@ fn the_nearest_scope_wins_and_what_the_file_says_stays() {
     );
     inherit(&mut training, &site(SITE));
     assert_eq!(
-        told(&training),
+        inherited(&training),
         [
             "job.queue=common (all)",
             "job.keep_for=7d (kind training)",
@@ -95,7 +95,7 @@ fn a_job_that_wants_no_pool_gets_none_and_shared_memory_stays_within_the_memory(
     assert!(
         pool_less.resources.pool.is_none() && pool_less.resources.shm.is_none(),
         "{:?}",
-        told(&pool_less)
+        inherited(&pool_less)
     );
     let mut memory_less = job("kind: compute\njob: {name: c}\nservice: {port: 80}\n");
     inherit(&mut memory_less, &site(SITE));
@@ -116,7 +116,7 @@ fn what_is_enforced_replaces_what_the_file_says_and_is_told() {
     });
     inherit(&mut enforced_job, &rules);
     assert_eq!(
-        told(&enforced_job),
+        inherited(&enforced_job),
         [
             "job.queue=large (pool big) instead",
             "job.labels.site=b (all) instead",
@@ -139,7 +139,7 @@ fn what_changes_programs_needs_the_site_s_explicit_word() {
     let mut denied = job("kind: training\njob: {name: t}\n");
     inherit(&mut denied, &site(text));
     assert_eq!(
-        told(&denied),
+        inherited(&denied),
         ["job.labels.site=b (all)", "environment.env.TZ=UTC (all)"]
     );
     assert_eq!(denied.site.withheld.len(), 4, "{:?}", denied.site.withheld);
@@ -155,13 +155,18 @@ fn what_changes_programs_needs_the_site_s_explicit_word() {
         &mut allowed,
         &site(&format!("allow_env: [LD_PRELOAD, 'PYTHON*']\n{text}")),
     );
-    assert_eq!(allowed.env.len(), 3, "{:?}", told(&allowed));
+    assert_eq!(allowed.env.len(), 3, "{:?}", inherited(&allowed));
     let mut partly_allowed = job("kind: training\njob: {name: t}\n");
     inherit(
         &mut partly_allowed,
         &site(&format!("allow_env: ['*', '']\n{text}")),
     );
-    assert_eq!(partly_allowed.env.len(), 1, "{:?}", told(&partly_allowed));
+    assert_eq!(
+        partly_allowed.env.len(),
+        1,
+        "{:?}",
+        inherited(&partly_allowed)
+    );
 }
 
 #[test]
@@ -174,7 +179,7 @@ fn a_training_without_an_end_gets_the_longest_that_is_allowed() {
         Some(Duration::from_secs(172_800))
     );
     assert_eq!(
-        told(&unlimited),
+        inherited(&unlimited),
         ["job.max_runtime=2d, the site's limit (all)"]
     );
     let mut limited = job("kind: training\njob: {name: t, max_runtime: 1h}\n");

@@ -40,7 +40,7 @@ const KINDS: [(&str, &str, &str); 6] = [
 ];
 
 /// Explains why a well-known kind cannot be converted.
-pub(super) fn known(object: &Value) -> Option<ConvertError> {
+pub(super) fn refuse_known_kind(object: &Value) -> Option<ConvertError> {
     let kind = object["kind"].as_str()?;
     let (_, reason, template) = KINDS.iter().find(|(name, ..)| *name == kind)?;
     Some(refusal(
