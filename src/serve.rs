@@ -116,7 +116,7 @@ impl PageServer {
 struct ConnectionSlot {
     number: u64,
     is_spare: bool,
-    within: Duration,
+    time_limit: Duration,
 }
 
 /// An open connection.
@@ -145,14 +145,14 @@ impl Connections {
             .count();
         if self.regular.len() >= MOST && peer_count < MOST_PER_PEER {
             // A peer with one connection takes precedence over a peer with many.
-            let (largest, oldest) = most(&self.regular);
+            let (largest, oldest) = busiest_peer(&self.regular);
             if peer_count + 1 < largest {
                 self.regular.remove(&oldest);
             }
         }
         let is_spare = self.regular.len() >= MOST || peer_count >= MOST_PER_PEER;
         if is_spare && self.spare.len() >= SPARE {
-            let (_, oldest) = most(&self.spare);
+            let (_, oldest) = busiest_peer(&self.spare);
             self.spare.remove(&oldest);
         }
         self.count += 1;
@@ -172,7 +172,7 @@ impl Connections {
             ConnectionSlot {
                 number: self.count,
                 is_spare,
-                within: time_limit,
+                time_limit,
             },
             replaced,
         )
@@ -189,7 +189,7 @@ impl Connections {
 }
 
 /// Finds the peer with the most connections. Returns their number and the oldest of them.
-fn most(connections: &BTreeMap<u64, OpenConnection>) -> (usize, u64) {
+fn busiest_peer(connections: &BTreeMap<u64, OpenConnection>) -> (usize, u64) {
     let mut by_peer: BTreeMap<IpAddr, (usize, u64)> = BTreeMap::new();
     for (number, connection) in connections {
         by_peer.entry(connection.peer).or_insert((0, *number)).0 += 1;
@@ -217,7 +217,7 @@ async fn serve(stream: TcpStream, slot: ConnectionSlot, pages: &Pages, hosts: &[
     connection.keep_alive(!slot.is_spare);
     let serving = connection.serve_connection(TokioIo::new(stream), answer);
     // Ignore errors of clients that have disconnected.
-    let _ = tokio::time::timeout(slot.within, serving).await;
+    let _ = tokio::time::timeout(slot.time_limit, serving).await;
 }
 
 fn answer(

@@ -209,7 +209,7 @@ pub(crate) fn task(words: &str) -> Option<&'static Task> {
     tasks()
         .find(is_match)
         .or_else(|| alias(words))
-        .or_else(|| as_job(words))
+        .or_else(|| job_task(words))
         .or_else(|| {
             // `logs jobs` means `logs`, but `logs why` are two commands.
             let (verb, rest) = words.split_once(' ')?;
@@ -236,7 +236,7 @@ fn alias(words: &str) -> Option<&'static Task> {
 
 /// Finds the task of a noun that is a kind of job: `delete services` needs the rights of `delete
 /// jobs`.
-fn as_job(words: &str) -> Option<&'static Task> {
+fn job_task(words: &str) -> Option<&'static Task> {
     let (verb, noun) = words.rsplit_once(' ')?;
     let is_kind = ["training", "inference", "service", "notebook", "compute"]
         .contains(&noun.strip_suffix('s').unwrap_or(noun));
@@ -252,7 +252,7 @@ pub(crate) struct UnknownCommand {
 /// Splits words into commands: `create logs get nodes` names three. A verb without a noun includes
 /// all of its nouns. A writing verb without a noun includes only jobs, services and notebooks; its
 /// other nouns must be explicit.
-pub(crate) fn named_tasks(words: &[String]) -> Result<Vec<&'static Task>, UnknownCommand> {
+pub(crate) fn parse_tasks(words: &[String]) -> Result<Vec<&'static Task>, UnknownCommand> {
     let mut tasks: Vec<&'static Task> = Vec::new();
     let mut rest = words;
     while let Some(first) = rest.first() {
@@ -263,13 +263,14 @@ pub(crate) fn named_tasks(words: &[String]) -> Result<Vec<&'static Task>, Unknow
             .find_map(|count| Some((task(&rest[..count].join(" "))?, count)));
         let (matches, count) = match longest {
             Some((task, count)) => (vec![task], count),
-            None => (of_verb(first), 1),
+            None => (tasks_of_verb(first), 1),
         };
         // `create nodes` has a wrong noun. It does not mean `create` followed by another command,
         // and neither does `get events`.
         let needs_noun = count == 1 && matches!(first.as_str(), "get" | "describe");
-        let is_end =
-            |word: &String| !needs_noun && (task(word).is_some() || !of_verb(word).is_empty());
+        let is_end = |word: &String| {
+            !needs_noun && (task(word).is_some() || !tasks_of_verb(word).is_empty())
+        };
         if matches.is_empty() || !rest.get(count).is_none_or(is_end) {
             let unknown_count = rest.len().min(count + usize::from(!matches.is_empty()));
             return Err(UnknownCommand {
@@ -285,7 +286,7 @@ pub(crate) fn named_tasks(words: &[String]) -> Result<Vec<&'static Task>, Unknow
 }
 
 /// The tasks of a verb without a noun.
-fn of_verb(verb: &str) -> Vec<&'static Task> {
+fn tasks_of_verb(verb: &str) -> Vec<&'static Task> {
     const JOBS: [&str; 3] = ["jobs", "services", "notebooks"];
     let with_verb: Vec<&'static Task> = tasks().filter(|task| task.verb() == verb).collect();
     let job_tasks: Vec<&'static Task> = with_verb

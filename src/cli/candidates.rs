@@ -14,7 +14,7 @@ use gpuctl_cluster::{Access, Connection, OtherPods, Wanted};
 use gpuctl_core::model::{Inventory, Job, Node, Workload};
 use gpuctl_view::files::reference;
 
-use super::completion_cache::KeptNames;
+use super::completion_cache::CachedNames;
 
 /// Time limit for one press of Tab.
 pub(crate) const WITHIN: Duration = Duration::from_millis(300);
@@ -33,14 +33,14 @@ pub(crate) fn job_names() -> Vec<CompletionCandidate> {
             .jobs;
         Some(
             jobs.into_iter()
-                .map(|job| spoken(&job, &connection.namespace))
+                .map(|job| display_name(&job, &connection.namespace))
                 .collect(),
         )
     })
 }
 
 /// Names a job: without its namespace if it is in `home`, the current namespace.
-fn spoken(job: &Job, home: &str) -> String {
+fn display_name(job: &Job, home: &str) -> String {
     if job.namespace == home {
         job.name.clone()
     } else {
@@ -157,7 +157,7 @@ pub(crate) fn copy_places() -> Vec<CompletionCandidate> {
             .jobs;
         Some(
             jobs.into_iter()
-                .map(|job| format!("{}:/", spoken(&job, &connection.namespace)))
+                .map(|job| format!("{}:/", display_name(&job, &connection.namespace)))
                 .collect(),
         )
     })
@@ -232,11 +232,11 @@ fn access() -> Access {
     let words: Vec<String> = std::env::args_os()
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
-    let file = typed(&words, "--kubeconfig", None).map(|file| vec![file.into()]);
+    let file = typed_option(&words, "--kubeconfig", None).map(|file| vec![file.into()]);
     Access {
         kubeconfig: file.unwrap_or_else(|| Environment::read().kubeconfig),
-        context: typed(&words, "--context", None),
-        namespace: typed(&words, "--namespace", Some("-n")),
+        context: typed_option(&words, "--context", None),
+        namespace: typed_option(&words, "--namespace", Some("-n")),
         request_timeout: WITHIN,
         ..Access::default()
     }
@@ -244,7 +244,7 @@ fn access() -> Access {
 
 /// Returns the value of an option on an unfinished command line. Ignores the last word, because the
 /// user is still typing it.
-fn typed(words: &[String], long: &str, short: Option<&str>) -> Option<String> {
+fn typed_option(words: &[String], long: &str, short: Option<&str>) -> Option<String> {
     let words = words.split_last().map_or(&[][..], |(_, before)| before);
     let value = |(index, word): (usize, &String)| {
         if word == long || short.is_some_and(|short| word == short) {
@@ -316,7 +316,7 @@ fn answered(
         clippy::disallowed_methods,
         reason = "a shell asks for names, and no context is made for it"
     )]
-    let cached = KeptNames::of(kind, &access, jiff::Timestamp::now());
+    let cached = CachedNames::open(kind, &access, jiff::Timestamp::now());
     let names = cached.fresh().unwrap_or_else(|| {
         let Ok(runtime) = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -327,7 +327,7 @@ fn answered(
         let request = async { list(Connection::open(&access).await.ok()?).await };
         match runtime.block_on(async { tokio::time::timeout(WITHIN, request).await }) {
             Ok(Some((names, true))) => {
-                cached.keep(&names);
+                cached.store(&names);
                 names
             }
             Ok(Some((names, false))) => names
@@ -352,7 +352,7 @@ mod tests {
     fn options_count_once_they_are_typed() {
         let namespace_of = |line: &str| {
             let words: Vec<String> = line.split(' ').map(ToOwned::to_owned).collect();
-            typed(&words, "--namespace", Some("-n"))
+            typed_option(&words, "--namespace", Some("-n"))
         };
         for line in [
             "gpuctl logs -n ml ",

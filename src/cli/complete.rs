@@ -20,13 +20,13 @@ pub(crate) fn answer() {
         &NamesFirst(Powershell),
         &NamesFirst(Zsh),
     ];
-    CompleteEnv::with_factory(|| by_full_names(super::Cli::command()))
+    CompleteEnv::with_factory(|| with_full_names(super::Cli::command()))
         .shells(Shells(&shells))
         .complete();
 }
 
 /// Hides aliases of commands: a shell would otherwise complete `jo` instead of `jobs`.
-pub(crate) fn by_full_names(command: Command) -> Command {
+pub(crate) fn with_full_names(command: Command) -> Command {
     let aliases: Vec<String> = command
         .get_visible_aliases()
         .map(ToOwned::to_owned)
@@ -34,7 +34,7 @@ pub(crate) fn by_full_names(command: Command) -> Command {
     command
         .visible_alias(None)
         .aliases(aliases)
-        .mut_subcommands(by_full_names)
+        .mut_subcommands(with_full_names)
 }
 
 /// Wraps a shell of clap: filters candidates, and omits options if there are names.
@@ -76,8 +76,8 @@ impl<S: EnvCompleter> EnvCompleter for NamesFirst<S> {
             "powershell" => (Inserter::PowerShell, last, None),
             _ => (
                 Inserter::Unix,
-                of_script("_CLAP_COMPLETE_INDEX").parse().unwrap_or(0),
-                Some(of_script("_CLAP_IFS")),
+                script_setup("_CLAP_COMPLETE_INDEX").parse().unwrap_or(0),
+                Some(script_setup("_CLAP_IFS")),
             ),
         };
         // The shell passes no word if the cursor follows a space.
@@ -85,7 +85,7 @@ impl<S: EnvCompleter> EnvCompleter for NamesFirst<S> {
             words.push(OsString::new());
         }
         let candidates = names_first(offers(command, words, index, folder, shell)?);
-        buf.write_all(written(self.name(), &candidates, separator.as_deref()).as_bytes())
+        buf.write_all(formatted(self.name(), &candidates, separator.as_deref()).as_bytes())
     }
 }
 
@@ -94,12 +94,12 @@ impl<S: EnvCompleter> EnvCompleter for NamesFirst<S> {
     clippy::disallowed_methods,
     reason = "only the script of a shell sets these"
 )]
-fn of_script(variable: &str) -> String {
+fn script_setup(variable: &str) -> String {
     std::env::var(variable).unwrap_or_default()
 }
 
 /// Formats candidates for the script of `shell`.
-fn written(shell: &str, offers: &[Offer], separator: Option<&str>) -> String {
+fn formatted(shell: &str, offers: &[Offer], separator: Option<&str>) -> String {
     let help = |prefix: char, offer: &Offer| {
         offer
             .help
@@ -147,13 +147,13 @@ mod tests {
                 .map(|value| offer(value, None))
                 .to_vec(),
         );
-        assert_eq!(written("bash", &offers, Some("\u{b}")), "bert\u{b}gpt");
+        assert_eq!(formatted("bash", &offers, Some("\u{b}")), "bert\u{b}gpt");
         let options = names_first(
             ["--output", "--force"]
                 .map(|value| offer(value, None))
                 .to_vec(),
         );
-        assert_eq!(written("fish", &options, None), "--output\n--force\n");
+        assert_eq!(formatted("fish", &options, None), "--output\n--force\n");
         assert_eq!(names_first(Vec::new()), Vec::new());
     }
 
@@ -161,13 +161,13 @@ mod tests {
     fn each_shell_gets_its_own_lines() {
         let offers = [offer("bert:/", Some("a job: running")), offer("gpt", None)];
         assert_eq!(
-            written("zsh", &offers, Some("\n")),
+            formatted("zsh", &offers, Some("\n")),
             "bert\\:/:a job: running\ngpt"
         );
         assert_eq!(
-            written("powershell", &offers, None),
+            formatted("powershell", &offers, None),
             "bert:/\ta job: running\ngpt\n"
         );
-        assert_eq!(written("elvish", &offers, Some("")), "bert:/\ngpt");
+        assert_eq!(formatted("elvish", &offers, Some("")), "bert:/\ngpt");
     }
 }

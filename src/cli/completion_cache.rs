@@ -14,16 +14,16 @@ const FRESH: i64 = 10;
 const USABLE: i64 = 600;
 
 /// The cached names of one kind.
-pub(super) struct KeptNames {
+pub(super) struct CachedNames {
     cache: Cache,
     question: String,
     now: i64,
 }
 
-impl KeptNames {
+impl CachedNames {
     /// Opens the cache of `kind` for a server, a user and a namespace. Caches nothing if the
     /// kubeconfig does not name them.
-    pub(super) fn of(kind: &str, access: &Access, now: Timestamp) -> Self {
+    pub(super) fn open(kind: &str, access: &Access, now: Timestamp) -> Self {
         let location = Connection::place(access);
         let cache = location
             .as_ref()
@@ -55,7 +55,7 @@ impl KeptNames {
         self.younger_than(USABLE)
     }
 
-    pub(super) fn keep(&self, names: &[String]) {
+    pub(super) fn store(&self, names: &[String]) {
         self.cache
             .put(&self.question, &json!({"at": self.now, "names": names}));
     }

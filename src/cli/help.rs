@@ -27,7 +27,7 @@ const MORE: &str = "`gpuctl COMMAND --help` has options and examples; `gpuctl op
 `gpuctl help TOPIC` explains a topic: environment, output, manifest, metrics, exit-codes.";
 
 /// Returns the command line with its help arranged.
-pub(crate) fn arranged(command: Command) -> Command {
+pub(crate) fn with_groups(command: Command) -> Command {
     let listing = grouped(&command);
     command
         .mut_args(|arg| {
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn examples_stand_right_below_the_options_of_a_command() {
-        let mut command = arranged(Cli::command());
+        let mut command = with_groups(Cli::command());
         command.build();
         let help = command
             .find_subcommand_mut("logs")

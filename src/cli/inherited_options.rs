@@ -7,7 +7,7 @@ use clap::parser::ValueSource;
 use clap::{ArgAction, CommandFactory};
 
 use super::Cli;
-use super::shorthand::spelled_out;
+use super::shorthand::expand;
 
 /// Options that each run sets itself.
 const NOT_CARRIED: [&str; 5] = ["color", "pager", "plain", "quiet", "verbose"];
@@ -16,21 +16,21 @@ const NAMESPACES: [&str; 2] = ["namespace", "all_namespaces"];
 
 /// Global options as the user typed them, each as `--name=value`.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct CarriedOptions {
+pub(crate) struct InheritedOptions {
     /// Options for the cluster, Prometheus, the user, and what is allowed.
     pub cluster: Vec<OsString>,
     /// Options for namespaces; a query about one job has its own namespace.
     pub namespace: Vec<OsString>,
 }
 
-impl CarriedOptions {
+impl InheritedOptions {
     /// Reads them from the words of a command line, program first. Omits options about the output.
-    pub(crate) fn of(words: Vec<OsString>) -> Self {
+    pub(crate) fn from_words(words: Vec<OsString>) -> Self {
         let command = Cli::command();
         // clap accepts only the expanded form of shorthand.
         let Ok(matches) = command
             .clone()
-            .try_get_matches_from(spelled_out(&command, words))
+            .try_get_matches_from(expand(&command, words))
         else {
             return Self::default();
         };
@@ -79,7 +79,8 @@ mod tests {
     #[test]
     fn what_says_which_cluster_is_carried_and_nothing_else() {
         let inherited = |line: &str| {
-            let options = CarriedOptions::of(line.split(' ').map(OsString::from).collect());
+            let options =
+                InheritedOptions::from_words(line.split(' ').map(OsString::from).collect());
             let text = |words: &[OsString]| {
                 words
                     .iter()

@@ -59,7 +59,7 @@ const NOUNS: [&str; 9] = [
 ];
 
 /// Converts clap's error into ours. `words` is the command line.
-pub(crate) fn explained(error: &clap::Error, words: &[String]) -> Error {
+pub(crate) fn explain(error: &clap::Error, words: &[String]) -> Error {
     let path = command_path(words);
     let misuse = Misuse {
         error,

@@ -6,7 +6,7 @@ use clap::ArgMatches;
 use crate::verbs::ROWS;
 
 /// Returns the command that usually follows a parsed command.
-pub(crate) fn after(matches: &ArgMatches) -> Option<&'static str> {
+pub(crate) fn next_command(matches: &ArgMatches) -> Option<&'static str> {
     let (mut name, mut level) = (String::new(), matches);
     while let Some((word, inner)) = level.subcommand() {
         name = if name.is_empty() {
@@ -30,7 +30,7 @@ mod tests {
 
     use super::*;
     use crate::cli::Cli;
-    use crate::cli::shorthand::spelled_out;
+    use crate::cli::shorthand::expand;
     use crate::verbs::VerbRow;
 
     fn leaves(command: &Command, name: &str, names: &mut BTreeSet<String>) {
@@ -59,7 +59,7 @@ mod tests {
             let words = next.to_lowercase().split(' ').map(Into::into).collect();
             let parsed = command
                 .clone()
-                .try_get_matches_from(spelled_out(&command, words));
+                .try_get_matches_from(expand(&command, words));
             assert!(
                 next.is_empty() || parsed.is_ok(),
                 "{next}: {}",

@@ -22,7 +22,7 @@ pub(crate) enum CalledAs {
 
 impl CalledAs {
     /// Determines the name from the first word of the command line.
-    pub(crate) fn by(first: Option<&OsString>) -> Self {
+    pub(crate) fn from_program(first: Option<&OsString>) -> Self {
         match first
             .and_then(|first| Path::new(first).file_stem())
             .and_then(OsStr::to_str)
@@ -35,7 +35,7 @@ impl CalledAs {
 }
 
 /// Adapts the help of a command line to users of kubectl, who type `kubectl gpuctl`.
-pub(crate) fn called_by_kubectl(command: Command) -> Command {
+pub(crate) fn as_kubectl_plugin(command: Command) -> Command {
     fn argument(argument: Arg) -> Arg {
         let rewritten = argument.get_help().map(|text| as_plugin(&text.to_string()));
         let long = argument
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn the_name_of_the_file_tells() {
-        let called_as = |name: &str| CalledAs::by(Some(&OsString::from(name)));
+        let called_as = |name: &str| CalledAs::from_program(Some(&OsString::from(name)));
         assert_eq!(called_as("/usr/local/bin/kubectl-gpuctl"), CalledAs::Plugin);
         assert_eq!(called_as("kubectl-gpuctl.exe"), CalledAs::Plugin);
         assert_eq!(
@@ -118,14 +118,14 @@ mod tests {
             CalledAs::Completion
         );
         assert_eq!(
-            (called_as("gpuctl"), CalledAs::by(None)),
+            (called_as("gpuctl"), CalledAs::from_program(None)),
             (CalledAs::Program, CalledAs::Program)
         );
     }
 
     #[test]
     fn help_has_commands_as_they_are_typed() {
-        let mut command = called_by_kubectl(help::arranged(Cli::command()));
+        let mut command = as_kubectl_plugin(help::with_groups(Cli::command()));
         command.build();
         let page = command.render_long_help().to_string();
         assert!(

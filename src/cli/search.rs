@@ -59,7 +59,7 @@ const TERMS: [(&[&str], &[&str]); 26] = [
 
 /// Lists the commands that match a word, one per line. `None` if the word is a command, or if
 /// nothing matches.
-pub(crate) fn found(command: &Command, word: &str) -> Option<String> {
+pub(crate) fn unknown_command(command: &Command, word: &str) -> Option<String> {
     let lowercase = word.to_lowercase();
     let is_command = command
         .get_subcommands()
@@ -143,23 +143,27 @@ mod tests {
     #[test]
     fn words_find_commands_in_two_languages() {
         let command = Cli::command();
-        let lines = |word: &str| found(&command, word).unwrap_or_default();
+        let lines = |word: &str| unknown_command(&command, word).unwrap_or_default();
         assert!(lines("排队").contains("gpuctl why "));
         assert!(
             lines("任务排队").contains("gpuctl get queues "),
             "a word within another"
         );
         assert!(lines("sacct").contains("gpuctl report "));
-        assert_eq!(found(&command, "a"), None, "two letters say nothing");
+        assert_eq!(
+            unknown_command(&command, "a"),
+            None,
+            "two letters say nothing"
+        );
         assert!(
             lines("utilization")
                 .starts_with("unknown command `utilization`; related commands:\n\n  gpuctl top ")
         );
         assert_eq!(
             (
-                found(&command, "logs"),
-                found(&command, "xyzzy"),
-                found(&command, "help")
+                unknown_command(&command, "logs"),
+                unknown_command(&command, "xyzzy"),
+                unknown_command(&command, "help")
             ),
             (None, None, None)
         );

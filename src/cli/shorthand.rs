@@ -45,7 +45,7 @@ const KINDS: [&str; 24] = [
 ];
 
 /// Expands the words of a command line for clap; the first is the program.
-pub(crate) fn spelled_out(command: &Command, words: Vec<OsString>) -> Vec<OsString> {
+pub(crate) fn expand(command: &Command, words: Vec<OsString>) -> Vec<OsString> {
     let positions = positionals(command, &words);
     let Some((verb, rest)) = positions.split_first() else {
         return words;
@@ -63,7 +63,7 @@ pub(crate) fn spelled_out(command: &Command, words: Vec<OsString>) -> Vec<OsStri
         };
         KINDS.iter().any(is_kind_prefix) || rest.len() > 1 && nearest(&word, &nouns).is_some()
     };
-    if of_jobs(command).any(|verb| verb.get_name() == typed)
+    if job_commands(command).any(|verb| verb.get_name() == typed)
         && rest
             .first()
             .is_some_and(|first| !is_noun(first) && !is_kind(first))
@@ -121,7 +121,7 @@ fn positionals(command: &Command, words: &[OsString]) -> Vec<usize> {
 }
 
 /// Verbs that treat a name as a job unless another noun is typed.
-fn of_jobs(command: &Command) -> impl Iterator<Item = &Command> {
+fn job_commands(command: &Command) -> impl Iterator<Item = &Command> {
     command
         .get_subcommands()
         .filter(|verb| job_noun(verb).is_some())
@@ -135,7 +135,7 @@ fn job_noun(verb: &Command) -> Option<&Command> {
 /// the name of a job.
 fn nouns(command: &Command) -> Vec<&str> {
     let mut nouns = OTHER_NOUNS.to_vec();
-    for noun in of_jobs(command).flat_map(Command::get_subcommands) {
+    for noun in job_commands(command).flat_map(Command::get_subcommands) {
         nouns.extend(names(noun));
     }
     let lists = command
@@ -171,7 +171,7 @@ fn takes_value(command: &Command, word: &str) -> bool {
     let files = OF_FILES
         .iter()
         .filter_map(|verb| command.find_subcommand(verb));
-    let jobs = of_jobs(command).flat_map(|verb| [Some(verb), job_noun(verb)]);
+    let jobs = job_commands(command).flat_map(|verb| [Some(verb), job_noun(verb)]);
     word.starts_with('-')
         && std::iter::once(command)
             .chain(files)
@@ -191,9 +191,9 @@ mod tests {
     use super::*;
     use crate::cli::Cli;
 
-    fn spelled(line: &str) -> String {
+    fn expanded(line: &str) -> String {
         let words = line.split(' ').map(OsString::from).collect();
-        let words: Vec<String> = spelled_out(&Cli::command(), words)
+        let words: Vec<String> = expand(&Cli::command(), words)
             .into_iter()
             .map(|word| word.into_string().unwrap())
             .collect();
@@ -258,7 +258,7 @@ mod tests {
             ("gpuctl pause", "gpuctl pause"),
             ("gpuctl", "gpuctl"),
         ] {
-            assert_eq!(spelled(typed), parsed);
+            assert_eq!(expanded(typed), parsed);
         }
     }
 }

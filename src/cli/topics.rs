@@ -122,7 +122,7 @@ fn environment() -> String {
     let own_variables = own_variables.map(|key| {
         (
             key.variables.join(", "),
-            format!("{}: {}", key.name, key.meaning),
+            format!("{}: {}", key.name, key.description),
         )
     });
     let all =

@@ -8,7 +8,7 @@ use serde_json::Value;
 use yaml_edit::YamlFile;
 use yaml_edit::path::YamlPath;
 
-use super::file::{parsed, usual};
+use super::file::{default_path, parsed};
 use super::keys::SettingKey;
 use gpuctl_local::files::trust::{config_text, exposure, is_closed, make_private};
 use gpuctl_local::files::{Purpose, replace};
@@ -22,7 +22,7 @@ pub(crate) fn set(
 ) -> anyhow::Result<PathBuf> {
     let path = given
         .map(Path::to_path_buf)
-        .or_else(usual)
+        .or_else(default_path)
         .ok_or_else(|| anyhow!("there is no config folder; name a file with --config"))?;
     must_be_closed(&path, given.is_none())?;
     let old_text = if path.exists() {
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     fn after(old: &str, name: &str, value: &Value) -> String {
-        changed(old, SettingKey::named(name), value).unwrap()
+        changed(old, SettingKey::by_name(name), value).unwrap()
     }
 
     #[test]

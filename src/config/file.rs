@@ -36,10 +36,10 @@ impl ConfigFile {
     pub(crate) fn read(given: Option<&Path>) -> anyhow::Result<Self> {
         let Some(path) = given
             .map(Path::to_path_buf)
-            .or_else(|| usual().filter(|path| path.exists()))
+            .or_else(|| default_path().filter(|path| path.exists()))
         else {
             return Ok(Self {
-                misnamed: misnamed(),
+                misnamed: misnamed_file(),
                 ..Self::default()
             });
         };
@@ -108,7 +108,7 @@ impl ConfigFile {
                     anyhow!(
                         "`{}` of the config file is not {}",
                         key.name,
-                        key.kind.wants()
+                        key.kind.description()
                     )
                 };
                 key.kind.accept(value).map(Some).ok_or_else(invalid)
@@ -131,7 +131,7 @@ impl ConfigFile {
     /// Fails if the file's read-only setting is ambiguous.
     pub(super) fn check_safety(&self) -> anyhow::Result<()> {
         if let Some(path) = &self.misnamed {
-            return Err(anyhow!("{}", ignored(path)));
+            return Err(anyhow!("{}", ignored_message(path)));
         }
         safety::check(&self.content)?;
         safety::check_contexts(&self.content, &self.contexts)?;
@@ -179,11 +179,11 @@ const OF_ADDRESS: [&str; 11] = [
 ];
 
 /// The path of the user's config file.
-pub(crate) fn usual() -> Option<PathBuf> {
+pub(crate) fn default_path() -> Option<PathBuf> {
     Some(dirs::config_dir()?.join("gpuctl/config.yaml"))
 }
 
-fn ignored(path: &Path) -> String {
+fn ignored_message(path: &Path) -> String {
     format!(
         "gpuctl does not read {}; rename it to config.yaml",
         path.display()
@@ -191,9 +191,9 @@ fn ignored(path: &Path) -> String {
 }
 
 /// Finds a file in the config folder under a name that gpuctl does not read.
-fn misnamed() -> Option<PathBuf> {
+fn misnamed_file() -> Option<PathBuf> {
     const NAMES: [&str; 4] = ["config.yml", "config.json", "config", "gpuctl.yaml"];
-    let folder = usual()?.parent()?.to_path_buf();
+    let folder = default_path()?.parent()?.to_path_buf();
     NAMES
         .iter()
         .map(|name| folder.join(name))

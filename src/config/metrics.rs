@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use anyhow::anyhow;
 
-use super::found::{Config, Origin};
 use super::keys::SettingKey;
+use super::resolve::{Config, Origin};
 use super::{Environment, KubeContexts};
 use gpuctl_local::files::{bytes_of, read_text};
 use gpuctl_prometheus::{AwsKeys, Credentials, Matchers};
@@ -93,7 +93,7 @@ impl MetricsSource {
         contexts: impl FnOnce() -> KubeContexts,
     ) -> anyhow::Result<Self> {
         let config = Config::read(flags.config.as_deref(), contexts)?;
-        let (address, origin) = config.find(SettingKey::named("prometheus.url"))?;
+        let (address, origin) = config.find(SettingKey::by_name("prometheus.url"))?;
         let url = flags
             .url
             .clone()
@@ -114,7 +114,10 @@ impl MetricsSource {
                 .map(|text| text.parse())
                 .collect::<Result<Matchers, _>>()?,
         };
-        let exact_names = config.find(SettingKey::named("prometheus.exact_names"))?.0 == true;
+        let exact_names = config
+            .find(SettingKey::by_name("prometheus.exact_names"))?
+            .0
+            == true;
         Ok(Self {
             url,
             credentials,

@@ -23,7 +23,9 @@ pub(super) fn check(content: &Value) -> anyhow::Result<()> {
         match name.as_str() {
             SECTION => section(value, SECTION)?,
             CONTEXTS => contexts(value)?,
-            _ if SettingKey::sections().contains(&name.as_str()) => others(name, name, value)?,
+            _ if SettingKey::sections().contains(&name.as_str()) => {
+                refuse_misplaced(name, name, value)?
+            }
             _ => unknown(name, value)?,
         }
     }
@@ -32,7 +34,7 @@ pub(super) fn check(content: &Value) -> anyhow::Result<()> {
 
 /// Whether a name resembles a `safety` key in another spelling or wording, such as `readonly`,
 /// `saftey`, `Read-Only` or `no_writes`. `write_timeout` and `overwrite` do not.
-pub(super) fn is_near(name: &str) -> bool {
+pub(super) fn is_like_read_only(name: &str) -> bool {
     const ALONE: [&str; 10] = [
         "immutable",
         "mutable",
@@ -91,7 +93,7 @@ fn words_of(name: &str) -> Vec<String> {
 
 /// Whether a name is a misspelling of the current context, as `prd` is of `prod`. Names that differ
 /// in a number or in their last letter, such as `gpu-1` and `gpu-2`, are different clusters.
-fn resembles(name: &str, context: &str) -> bool {
+fn is_misspelled(name: &str, context: &str) -> bool {
     let [name, context] = [name, context].map(|text| text.trim().to_lowercase());
     let series = |text: &str| {
         let text = text.trim_end_matches(|c: char| c.is_ascii_digit());
@@ -118,7 +120,7 @@ pub(super) fn check_contexts(content: &Value, kubeconfig: &KubeContexts) -> anyh
     let entries = content[CONTEXTS].as_object().into_iter().flatten();
     let mut missing = entries
         .filter(|(name, sections)| sections[SECTION].is_object() && !kubeconfig.all.contains(name));
-    match missing.find(|(name, _)| resembles(name, current)) {
+    match missing.find(|(name, _)| is_misspelled(name, current)) {
         Some((name, _)) => bail!(
             "the kubeconfig has no context `{name}`; did you mean `{CONTEXTS}.{current}.{SECTION}`?"
         ),
@@ -126,7 +128,7 @@ pub(super) fn check_contexts(content: &Value, kubeconfig: &KubeContexts) -> anyh
     }
 }
 
-fn is_near_contexts(name: &str) -> bool {
+fn is_like_contexts(name: &str) -> bool {
     let letters = name.to_lowercase();
     strsim::damerau_levenshtein(&letters, CONTEXTS) <= 2 || letters.starts_with("context")
 }
@@ -146,7 +148,7 @@ fn section(value: &Value, path: &str) -> anyhow::Result<()> {
         if ValueKind::Switch.accept(value).is_none() {
             bail!(
                 "`{path}.{KEY}` of the config file is not {}",
-                ValueKind::Switch.wants()
+                ValueKind::Switch.description()
             );
         }
     }
@@ -176,8 +178,8 @@ fn contexts(value: &Value) -> anyhow::Result<()> {
             match name.as_str() {
                 SECTION => section(value, &inner)?,
                 _ => {
-                    near(name, &inner)?;
-                    others(name, &inner, value)?;
+                    refuse_misspelled(name, &inner)?;
+                    refuse_misplaced(name, &inner, value)?;
                 }
             }
         }
@@ -187,15 +189,15 @@ fn contexts(value: &Value) -> anyhow::Result<()> {
 
 /// Checks whether the name of an unknown section is a misspelling.
 fn unknown(name: &str, value: &Value) -> anyhow::Result<()> {
-    near(name, name)?;
-    if is_near_contexts(name) {
+    refuse_misspelled(name, name)?;
+    if is_like_contexts(name) {
         bail!("unknown key `{name}` in the config file; did you mean `{CONTEXTS}`?");
     }
-    others(name, name, value)
+    refuse_misplaced(name, name, value)
 }
 
 /// Finds `safety` keys at a level without effect. `key` is the place without a context.
-fn others(key: &str, path: &str, value: &Value) -> anyhow::Result<()> {
+fn refuse_misplaced(key: &str, path: &str, value: &Value) -> anyhow::Result<()> {
     match value {
         // The user chooses the names here, such as names of headers.
         Value::Object(_)
@@ -208,17 +210,19 @@ fn others(key: &str, path: &str, value: &Value) -> anyhow::Result<()> {
         Value::Object(keys) => keys.iter().try_for_each(|(name, value)| {
             let (key, inner) = (format!("{key}.{name}"), format!("{path}.{name}"));
             if KEYS.iter().all(|setting| setting.name != key) {
-                near(name, &inner)?;
+                refuse_misspelled(name, &inner)?;
             }
-            others(&key, &inner, value)
+            refuse_misplaced(&key, &inner, value)
         }),
-        Value::Array(items) => items.iter().try_for_each(|item| others(key, path, item)),
+        Value::Array(items) => items
+            .iter()
+            .try_for_each(|item| refuse_misplaced(key, path, item)),
         _ => Ok(()),
     }
 }
 
-fn near(name: &str, path: &str) -> anyhow::Result<()> {
-    match is_near(name) {
+fn refuse_misspelled(name: &str, path: &str) -> anyhow::Result<()> {
+    match is_like_read_only(name) {
         true => Err(anyhow!(
             "unknown key `{path}` in the config file; did you mean `{SECTION}: {{{KEY}: true}}`?"
         )),
@@ -363,7 +367,7 @@ mod tests {
         // The table has no key that resembles a misspelling.
         for key in &KEYS {
             assert!(
-                key.name == "safety.read_only" || !is_near(key.path().1),
+                key.name == "safety.read_only" || !is_like_read_only(key.path().1),
                 "{}",
                 key.name
             );
@@ -371,7 +375,7 @@ mod tests {
         assert!(
             SettingKey::sections()
                 .iter()
-                .all(|name| *name == SECTION || !is_near(name) && !is_near_contexts(name))
+                .all(|name| *name == SECTION || !is_like_read_only(name) && !is_like_contexts(name))
         );
     }
 }

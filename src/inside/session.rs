@@ -23,22 +23,22 @@ pub(crate) const SHELL: [&str; 3] = [
     "command -v bash >/dev/null 2>&1 && exec bash || exec sh",
 ];
 
-pub(crate) struct Wants {
+pub(crate) struct SessionOptions {
     pub stdin: bool,
     pub tty: bool,
 }
 
-pub(crate) async fn within(
+pub(crate) async fn run_session(
     name: &str,
     choice: ContainerChoice<'_>,
     command: Option<&[String]>,
-    options: Wants,
+    options: SessionOptions,
     context: &Context,
 ) -> Result<ExitCode, Error> {
     let connection = context.connect().await?;
     let job = lookup::job(&connection, name, LookupPurpose::Change).await?;
     let pod = pod(&job, choice)?;
-    let tty = options.tty && context.terminal.in_is_terminal();
+    let tty = options.tty && context.terminal.stdin_is_terminal();
     if options.tty && !tty {
         context
             .terminal
@@ -68,7 +68,10 @@ pub(crate) async fn within(
     let input = input(call.stdin, tty);
     let mut failed = None;
     let running = session.run(input, |stream, bytes| {
-        match context.terminal.pass(stream == SessionStream::Err, bytes) {
+        match context
+            .terminal
+            .forward(stream == SessionStream::Err, bytes)
+        {
             Ok(read) => read,
             Err(error) => {
                 failed = Some(error);

@@ -21,18 +21,18 @@ const AT_ONCE: usize = 4;
 #[derive(Debug)]
 pub(super) struct Runner {
     /// The global options that the server was started with.
-    own: Vec<OsString>,
+    global_options: Vec<OsString>,
     /// The options among them that select a namespace; a call can override them.
     namespace: Vec<OsString>,
-    places: Semaphore,
+    permits: Semaphore,
 }
 
 /// The output of a command.
 #[derive(Debug)]
 pub(super) struct Output {
-    pub out: String,
+    pub stdout: String,
     /// Warnings, hints and errors.
-    pub said: String,
+    pub stderr: String,
     /// `None` if a signal ended it.
     pub code: Option<i32>,
     /// The output exceeded the limit.
@@ -76,9 +76,9 @@ pub(super) enum RunError {
 impl Runner {
     pub(super) fn new(own_options: Vec<OsString>, namespace: Vec<OsString>) -> Self {
         Self {
-            own: own_options,
+            global_options: own_options,
             namespace,
-            places: Semaphore::new(AT_ONCE),
+            permits: Semaphore::new(AT_ONCE),
         }
     }
 
@@ -87,9 +87,9 @@ impl Runner {
     /// # Errors
     /// Fails if the command does not start or exceeds its time limit.
     pub(super) async fn run(&self, call: &Call, access: CommandAccess) -> Result<Output, RunError> {
-        let permit = self.places.acquire().await.map_err(RunError::ServerEnds)?;
+        let permit = self.permits.acquire().await.map_err(RunError::ServerEnds)?;
         let mut child = self.start(call, access)?;
-        let outcome = tokio::time::timeout(WITHIN, talk(&mut child, &call.input, access)).await;
+        let outcome = tokio::time::timeout(WITHIN, exchange(&mut child, &call.input, access)).await;
         drop(permit);
         match (outcome, access) {
             (Ok(output), _) => output.map_err(RunError::Unread),
@@ -110,7 +110,10 @@ impl Runner {
             &self.namespace
         };
         let mut command = Command::new(program);
-        command.args(&self.own).args(namespace).args(&call.words);
+        command
+            .args(&self.global_options)
+            .args(namespace)
+            .args(&call.words);
         command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -125,7 +128,11 @@ impl Runner {
 }
 
 /// Feeds the command and reads both of its streams.
-async fn talk(child: &mut Child, input: &str, access: CommandAccess) -> std::io::Result<Output> {
+async fn exchange(
+    child: &mut Child,
+    input: &str,
+    access: CommandAccess,
+) -> std::io::Result<Output> {
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let feed = async move {
         if let Some(mut stdin) = stdin {
@@ -136,8 +143,8 @@ async fn talk(child: &mut Child, input: &str, access: CommandAccess) -> std::io:
     let (mut stdout_bytes, mut stderr_bytes) = (Vec::new(), Vec::new());
     let read = async {
         match tokio::try_join!(
-            keep(stdout, &mut stdout_bytes, access),
-            keep(stderr, &mut stderr_bytes, access)
+            read_limited(stdout, &mut stdout_bytes, access),
+            read_limited(stderr, &mut stderr_bytes, access)
         ) {
             Ok((stdout_is_cut, stderr_is_cut)) => Ok(stdout_is_cut || stderr_is_cut),
             Err(Stop::Endless) => child.start_kill().map(|()| true),
@@ -148,8 +155,8 @@ async fn talk(child: &mut Child, input: &str, access: CommandAccess) -> std::io:
     let is_cut = is_cut?;
     let status: ExitStatus = child.wait().await?;
     Ok(Output {
-        out: text(stdout_bytes),
-        said: text(stderr_bytes),
+        stdout: text(stdout_bytes),
+        stderr: text(stderr_bytes),
         code: status.code(),
         is_cut,
     })
@@ -170,7 +177,7 @@ impl From<std::io::Error> for Stop {
 /// Reads the output up to the limit; returns true if a writing command exceeded it. Reads such a
 /// command to its end, because a closed pipe would interrupt a change. Does not wait for the other
 /// stream of a command with endless output.
-async fn keep<S: AsyncRead + Unpin>(
+async fn read_limited<S: AsyncRead + Unpin>(
     stream: Option<S>,
     buffer: &mut Vec<u8>,
     access: CommandAccess,
@@ -209,7 +216,7 @@ mod tests {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        talk(&mut command.spawn().unwrap(), input, access)
+        exchange(&mut command.spawn().unwrap(), input, access)
             .await
             .unwrap()
     }
@@ -220,7 +227,7 @@ mod tests {
             let output = shell(script, "", CommandAccess::Read).await;
             assert!(output.is_cut && output.code != Some(0), "{script}");
             assert!(
-                output.out.len() + output.said.len() <= 2 * LARGEST,
+                output.stdout.len() + output.stderr.len() <= 2 * LARGEST,
                 "{script}"
             );
         }
@@ -238,8 +245,8 @@ mod tests {
             (
                 output.is_cut,
                 output.code,
-                output.out.len(),
-                output.said.as_str()
+                output.stdout.len(),
+                output.stderr.as_str()
             ),
             (true, Some(3), LARGEST, "done")
         );

@@ -18,7 +18,7 @@ const MOST: usize = 64;
 pub(super) struct Confirmations {
     /// Keyed by word. The words are unguessable, so the timing of a lookup reveals nothing useful.
     waiting: HashMap<String, PendingChange>,
-    given: u64,
+    issued: u64,
 }
 
 #[derive(Debug)]
@@ -56,12 +56,12 @@ impl Confirmations {
             oldest.and_then(|word| self.waiting.remove(&word));
         }
         let word = random_word(16)?;
-        self.given += 1;
+        self.issued += 1;
         let waiting = PendingChange {
             change: change.to_owned(),
             uid,
             until: now + VALID,
-            order: self.given,
+            order: self.issued,
         };
         self.waiting.insert(word.clone(), waiting);
         Some(word)

@@ -151,7 +151,7 @@ where
                 self.answering = None;
             }
             let line = match self.next_line().await? {
-                true => understood(&std::mem::take(&mut self.line)),
+                true => parse_line(&std::mem::take(&mut self.line)),
                 false => {
                     let message = format!("a line has at most {} MiB", LONGEST >> 20);
                     IncomingLine::Answer(refusal(
@@ -207,7 +207,7 @@ fn refusal(id: &Value, code: ErrorCode, message: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "error": {"code": code.0, "message": message}})
 }
 
-fn understood(line: &[u8]) -> IncomingLine {
+fn parse_line(line: &[u8]) -> IncomingLine {
     let line = line
         .strip_prefix(b"\xEF\xBB\xBF")
         .unwrap_or(line)

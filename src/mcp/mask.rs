@@ -32,7 +32,7 @@ pub(super) enum TextSource {
 impl TextSource {
     /// Determines the source of such a command's warnings and errors, which contain no YAML
     /// document.
-    pub(super) fn of_lines(self) -> Self {
+    pub(super) fn for_lines(self) -> Self {
         match self {
             Self::Description | Self::Labels | Self::Yaml => Self::Cluster,
             // A warning or an error can contain other text than that of the program.
@@ -42,7 +42,7 @@ impl TextSource {
     }
 
     /// Determines the source of a text in a field of JSON.
-    fn of_field(self) -> Self {
+    fn for_field(self) -> Self {
         match self {
             Self::Labels | Self::Manifest => self,
             _ => Self::Cluster,
@@ -200,7 +200,7 @@ pub(super) fn json(answer: &mut Value, source: TextSource) {
 /// plain text.
 fn prepare(value: &mut Value, source: TextSource, documents: &mut Vec<String>) {
     match value {
-        Value::String(line) => *line = text(line, source.of_field()),
+        Value::String(line) => *line = text(line, source.for_field()),
         Value::Array(items) => items
             .iter_mut()
             .for_each(|item| prepare(item, source, documents)),

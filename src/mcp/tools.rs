@@ -118,7 +118,7 @@ impl Call {
     }
 }
 
-pub(super) const fn may(
+pub(super) const fn optional(
     name: &'static str,
     place: ArgumentPlace,
     about: &'static str,
@@ -131,14 +131,14 @@ pub(super) const fn may(
     }
 }
 
-pub(super) const fn must(
+pub(super) const fn required(
     name: &'static str,
     place: ArgumentPlace,
     about: &'static str,
 ) -> Parameter {
     Parameter {
         is_required: true,
-        ..may(name, place, about)
+        ..optional(name, place, about)
     }
 }
 

@@ -63,7 +63,7 @@ pub(crate) async fn nodes(
     list::run(options, context, async |_: Round<'_>| {
         let rows = options.page.of(found.clone());
         let names = rows.iter().map(|one| one.node.clone()).collect();
-        let table = |format, headers| view::table(&rows, format, headers, context.terminal.look());
+        let table = |format, headers| view::table(&rows, format, headers, context.terminal.style());
         let answer = view::BlameList {
             total: found.len(),
             items: view::items(&rows),

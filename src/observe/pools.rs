@@ -42,12 +42,12 @@ impl PoolsFound {
 pub(crate) fn warn_of(seen: &PoolsFound, context: &Context) {
     nodes::warn_of(&seen.stock, context);
     if !seen.definitions {
-        context
-            .terminal
-            .lack("you may not read the definitions of pools: descriptions and quotas are unknown");
+        context.terminal.warn_missing_permission(
+            "you may not read the definitions of pools: descriptions and quotas are unknown",
+        );
     }
     if let Some(missing) = &seen.unseen_jobs {
-        context.terminal.lack(&format!(
+        context.terminal.warn_missing_permission(&format!(
             "{missing}: the number of jobs in a pool is unknown"
         ));
     }

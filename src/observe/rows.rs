@@ -71,7 +71,7 @@ pub(crate) async fn of_namespaces<T>(
         Err(failure) if failure.is_forbidden() && named.is_none() => {
             let found = round.ask(|| read(Some(home))).await?;
             if round.first {
-                context.terminal.lack(&format!(
+                context.terminal.warn_missing_permission(&format!(
                     "you may not list {what} of all namespaces; only `{home}` is shown"
                 ));
             }

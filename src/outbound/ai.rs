@@ -77,8 +77,8 @@ impl Ai {
     }
 
     /// Extracts the answer's text. An error describes the response without quoting the request.
-    pub(crate) fn said(&self, answer: &OutboundResponse) -> anyhow::Result<String> {
-        let shown_url = self.address.shown();
+    pub(crate) fn message(&self, answer: &OutboundResponse) -> anyhow::Result<String> {
+        let shown_url = self.address.origin();
         if answer.code != 200 {
             return Err(match answer.code {
                 code @ (401 | 403) => KeyRefused {
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn its_words_are_where_its_format_has_them() {
         let message_of = |address: &str, code, body: &str| {
-            ai(address).said(&OutboundResponse {
+            ai(address).message(&OutboundResponse {
                 code,
                 body: body.to_owned(),
             })

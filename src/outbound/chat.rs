@@ -24,7 +24,7 @@ pub(crate) enum Robot {
 
 impl Robot {
     /// Selects the service by its name in the configuration; `auto` selects by the host.
-    pub(crate) fn named(name: &str, address: &OutboundUrl) -> Self {
+    pub(crate) fn from_setting(name: &str, address: &OutboundUrl) -> Self {
         let host = address.host();
         let is_at = |domain: &str| host == domain || host.ends_with(&format!(".{domain}"));
         match name {
@@ -44,7 +44,7 @@ impl Robot {
     }
 
     /// Limits the text, in bytes.
-    pub(crate) fn longest(self) -> usize {
+    pub(crate) fn max_length(self) -> usize {
         match self {
             Self::Wecom => 2048,
             Self::Feishu | Self::DingTalk => 18_000,
@@ -87,7 +87,7 @@ impl Robot {
                 if let Some(secret) = secret {
                     let now = now.to_string();
                     let sign = signature(secret, &format!("{now}\n{secret}"));
-                    address = address.with(&[("timestamp", &now), ("sign", &sign)]);
+                    address = address.with_query(&[("timestamp", &now), ("sign", &sign)]);
                 }
                 json!({"msgtype": "text", "text": {"content": text}})
             }
@@ -105,12 +105,12 @@ impl Robot {
     }
 
     /// Checks that the service accepted the message. An error contains its response.
-    pub(crate) fn took(
+    pub(crate) fn check_accepted(
         self,
         address: &OutboundUrl,
         answer: &OutboundResponse,
     ) -> anyhow::Result<()> {
-        let shown_url = address.shown();
+        let shown_url = address.origin();
         if !(200..300).contains(&answer.code) {
             return Err(anyhow!("{shown_url} answers {}", answer.code));
         }
@@ -173,7 +173,7 @@ mod tests {
             json!({}),
         );
         assert_eq!(
-            call.address.whole(),
+            call.address.as_str(),
             "http://h/x?access_token=1&timestamp=1599360473123&sign=tncF%2ByZDoVSGohY%2F0S9s%2B2OsFI3mrG8axyNtxv%2FjLwo%3D"
         );
         assert_eq!(call.body, r#"{"msgtype":"text","text":{"content":"t"}}"#);
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn a_robot_is_known_by_its_host() {
-        let robot_of = |url: &str| Robot::named("auto", &at(url));
+        let robot_of = |url: &str| Robot::from_setting("auto", &at(url));
         assert_eq!(
             robot_of("https://open.feishu.cn/open-apis/bot/v2/hook/x"),
             Robot::Feishu
@@ -201,7 +201,7 @@ mod tests {
         );
         assert_eq!(robot_of("https://notslack.com/x"), Robot::Generic);
         assert_eq!(
-            Robot::named("slack", &at("http://127.0.0.1:1/")),
+            Robot::from_setting("slack", &at("http://127.0.0.1:1/")),
             Robot::Slack
         );
     }
@@ -214,7 +214,7 @@ mod tests {
                 body: body.to_owned(),
             };
             robot
-                .took(&at("http://h/secret"), &answer)
+                .check_accepted(&at("http://h/secret"), &answer)
                 .map_err(|error| error.to_string())
         };
         assert_eq!(

@@ -43,8 +43,8 @@ fn a_peer_with_many_connections_gives_way_to_others() {
     }
     assert!(
         admitted.iter().all(|(slot, _)| !slot.is_spare)
-            && admitted[0].0.within == OPEN_WITHIN
-            && admitted[63].0.within == BRIEF
+            && admitted[0].0.time_limit == OPEN_WITHIN
+            && admitted[63].0.time_limit == BRIEF
     );
     assert!(connections.admit(peer(1)).0.is_spare, "the share of a peer");
     assert!(

@@ -18,7 +18,7 @@ pub(crate) struct TerminalReporter<'t> {
     shows_waiting: bool,
     line: RefCell<Option<ProgressBar>>,
     /// The verbosity before the workflow's silent check began.
-    talk: Cell<Verbosity>,
+    verbosity: Cell<Verbosity>,
 }
 
 impl<'t> TerminalReporter<'t> {
@@ -28,7 +28,7 @@ impl<'t> TerminalReporter<'t> {
             format,
             shows_waiting: true,
             line: RefCell::default(),
-            talk: Cell::default(),
+            verbosity: Cell::default(),
         }
     }
 
@@ -46,10 +46,12 @@ impl Reporter for TerminalReporter<'_> {
         let terminal = self.terminal;
         match event {
             DeployEvent::Task(task) => terminal.set_task(task),
-            DeployEvent::LookingBegins => self.talk.set(terminal.swap_talk(Verbosity::Errors)),
-            DeployEvent::LookingEnds => drop(terminal.swap_talk(self.talk.get())),
+            DeployEvent::LookingBegins => self
+                .verbosity
+                .set(terminal.swap_verbosity(Verbosity::Errors)),
+            DeployEvent::LookingEnds => drop(terminal.swap_verbosity(self.verbosity.get())),
             DeployEvent::Warning(message) => terminal.warn(message),
-            DeployEvent::Lack(message) => terminal.lack(message),
+            DeployEvent::Lack(message) => terminal.warn_missing_permission(message),
             DeployEvent::Note(message) => terminal.note(message),
             DeployEvent::Report(message) => terminal.report(message),
             DeployEvent::Announcement(message) => terminal.announce(message),
@@ -81,7 +83,7 @@ impl Reporter for TerminalReporter<'_> {
             Done::Shared(objects) => self.terminal.print(&made_text(objects)).map(|()| true),
             Done::Foreseen(created) => self.terminal.print(&text(created)).map(|()| true),
             // The remaining documents are written even if the reader has closed the pipe.
-            Done::Written(created) => self.terminal.offer(&text(created)),
+            Done::Written(created) => self.terminal.try_print(&text(created)),
         }
     }
 

@@ -140,7 +140,7 @@ async fn follow(run: &WrittenRun, created: &Created, context: &Context) -> Resul
         rank: log.job.pods_wanted > 1,
         timestamps: false,
     };
-    let style = terminal.look();
+    let style = terminal.style();
     let mut failed = None;
     let sink = RefCell::new(|event: LogEvent| match event {
         LogEvent::Line { pod, rank, line } => {

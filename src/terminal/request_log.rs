@@ -52,13 +52,13 @@ pub(crate) fn filter(text: &str) -> Result<Targets, Error> {
         ))),
         // A level among the targets would hold for libraries too.
         (None, Some(level)) if level != LevelFilter::OFF => {
-            Ok(own(&parsed).with_target(OWN, level))
+            Ok(own_targets(&parsed).with_target(OWN, level))
         }
-        (None, _) => Ok(own(&parsed)),
+        (None, _) => Ok(own_targets(&parsed)),
     }
 }
 
-fn own(parsed: &Targets) -> Targets {
+fn own_targets(parsed: &Targets) -> Targets {
     Targets::new().with_targets(parsed.iter())
 }
 

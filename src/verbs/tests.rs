@@ -68,7 +68,7 @@ fn words_of_every_task_are_a_command() {
 fn words_are_split_into_commands() {
     let split = |line: &str| {
         let words: Vec<String> = line.split_whitespace().map(ToOwned::to_owned).collect();
-        named_tasks(&words)
+        parse_tasks(&words)
             .map(|all| all.iter().map(|task| task.words).collect::<Vec<_>>())
             .map_err(|unknown| unknown.words)
     };

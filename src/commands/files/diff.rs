@@ -81,7 +81,7 @@ pub(crate) async fn run(args: &Diff, context: &Context) -> Result<ExitCode, Erro
     );
     context
         .terminal
-        .print(&answer.unwrap_or_else(|| text(&found, context.terminal.look())))?;
+        .print(&answer.unwrap_or_else(|| text(&found, context.terminal.style())))?;
     Ok(if found.is_empty() {
         ExitCode::SUCCESS
     } else {

@@ -50,7 +50,7 @@ pub(crate) async fn run(args: &Validate, context: &Context) -> Result<ExitCode, 
     let answer = document(format, &validated::document(&files, args.strict));
     context
         .terminal
-        .print(&answer.unwrap_or_else(|| validated::text(&files, context.terminal.look())))?;
+        .print(&answer.unwrap_or_else(|| validated::text(&files, context.terminal.style())))?;
     let bad = errors > 0 || (args.strict && warnings > 0);
     Ok(if bad {
         ExitCode::from(ErrorKind::Specification.exit_code())

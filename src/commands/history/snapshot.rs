@@ -64,7 +64,7 @@ pub(crate) async fn latest(args: &Latest, context: &Context) -> Result<ExitCode,
         return Err(silent(&past));
     };
     context.terminal.print(
-        &document(format, &found).unwrap_or_else(|| view::text(&found, context.terminal.look())),
+        &document(format, &found).unwrap_or_else(|| view::text(&found, context.terminal.style())),
     )?;
     Ok(ExitCode::SUCCESS)
 }
@@ -96,7 +96,7 @@ pub(crate) async fn list(args: &SnapshotList, context: &Context) -> Result<ExitC
         }
         let rows = options.page.of(rows);
         let names = rows.iter().map(view::Snapshot::name).collect();
-        let table = |format, headers| view::table(&rows, format, headers, context.terminal.look());
+        let table = |format, headers| view::table(&rows, format, headers, context.terminal.style());
         Ok(Listing::new(&options, &rows, "", names, table))
     })
     .await

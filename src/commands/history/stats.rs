@@ -176,7 +176,7 @@ fn listing(
     options: &ListOptions,
     context: &Context,
 ) -> Listing {
-    let look = context.terminal.look();
+    let look = context.terminal.style();
     let curve = if kind == RowKind::Cluster && options.format == Format::Table {
         view::curve(&rows, bounds.first, bounds.last.min(bounds.now), look)
     } else {
@@ -201,7 +201,7 @@ fn page(rows: Vec<HourlyRow>, options: &ListOptions, context: &Context) -> Listi
     // Output into a pipe or file is complete unless the user selects a page.
     let whole = options.page.number.is_none()
         && options.page.size.is_none()
-        && !context.terminal.out_is_terminal();
+        && !context.terminal.stdout_is_terminal();
     let usual = if whole {
         u32::try_from(total).unwrap_or(u32::MAX).max(PAGE_SIZE)
     } else {
@@ -242,7 +242,7 @@ fn page(rows: Vec<HourlyRow>, options: &ListOptions, context: &Context) -> Listi
                 &page.data,
                 format,
                 headers,
-                context.terminal.look(),
+                context.terminal.style(),
             )
         },
     )

@@ -87,9 +87,9 @@ async fn list(
             .iter()
             .map(|event| format!("{} {}", event.object, event.reason))
             .collect();
-        let (look, now) = (context.terminal.look(), context.now());
+        let (look, now) = (context.terminal.style(), context.now());
         let table = |format, headers| match format {
-            Format::Table if context.terminal.out_is_terminal() => {
+            Format::Table if context.terminal.stdout_is_terminal() => {
                 events::listing(found, &job.name, look, now)
             }
             _ => events::table(found, format, headers, look, now),
@@ -110,7 +110,7 @@ fn print(found: &[Event], format: Format, context: &Context) -> Result<(), Error
     for event in found {
         let line = match format.is_document() {
             true => format!("{}\n", json_line(&events::event_document(event))),
-            false => events::line(event, context.terminal.look()),
+            false => events::line(event, context.terminal.style()),
         };
         context.terminal.print(&line)?;
     }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use crate::cli::jobs::exec::Exec;
 use crate::context::Context;
-use crate::inside::session::{SHELL, Wants, within};
+use crate::inside::session::{SHELL, SessionOptions, run_session};
 use gpuctl_core::error::Error;
 
 pub(crate) async fn run(args: &Exec, context: &Context) -> Result<ExitCode, Error> {
@@ -15,12 +15,12 @@ pub(crate) async fn run(args: &Exec, context: &Context) -> Result<ExitCode, Erro
     } else {
         args.command.clone()
     };
-    let person = context.terminal.in_is_terminal();
-    let wants = Wants {
+    let person = context.terminal.stdin_is_terminal();
+    let wants = SessionOptions {
         stdin: args.stdin || shell,
         tty: args.tty || (shell && person),
     };
-    within(
+    run_session(
         &args.target.name,
         args.target.choice(),
         Some(&command),

@@ -44,7 +44,8 @@ pub(crate) async fn run(args: &GetHealth, context: &Context) -> Result<ExitCode,
             .warn("Prometheus has no samples of GPUs; is a GPU exporter running and scraped?");
     }
     list::run(&options, context, async |_: Round<'_>| {
-        let table = |format, headers| view::table(&found, format, headers, context.terminal.look());
+        let table =
+            |format, headers| view::table(&found, format, headers, context.terminal.style());
         let answer = view::list(&found, Coverage::from(&readings));
         Ok(
             Listing::new(&options, &answer, "items", view::names(&found), table)

@@ -80,7 +80,7 @@ pub(crate) async fn run(args: &JobMetricsArgs, context: &Context) -> Result<Exit
     };
     let only: Vec<JobMetric> = args.metric.iter().map(|shown| (*shown).into()).collect();
     let text = document(args.output.into(), &view::job(&curves, &only))
-        .unwrap_or_else(|| view::job_text(&curves, &only, args.per_gpu, context.terminal.look()));
+        .unwrap_or_else(|| view::job_text(&curves, &only, args.per_gpu, context.terminal.style()));
     context.terminal.print(&text)?;
     Ok(ExitCode::SUCCESS)
 }

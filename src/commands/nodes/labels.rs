@@ -64,7 +64,7 @@ async fn every_node(
         if stock.unreadable.contains(&"nodes") && round.first {
             context
                 .terminal
-                .lack("you may not list nodes: only published labels are shown");
+                .warn_missing_permission("you may not list nodes: only published labels are shown");
         }
         let hosts = stock.inventory.hosts.iter();
         let hosts: Vec<&NodeDetails> = hosts.map(|host| &host.details).collect();
@@ -89,7 +89,7 @@ async fn types(
         if stock.unreadable.contains(&"nodes") && round.first {
             context
                 .terminal
-                .lack("you may not list nodes: only published ones are counted");
+                .warn_missing_permission("you may not list nodes: only published ones are counted");
         }
         let items = gpu_types::items(&stock.inventory.hosts);
         Ok(listing(items, None, (), options, context))
@@ -123,7 +123,7 @@ impl ListRow for &NodeDetails {
     }
 
     fn table(page: &[Self], format: Format, headers: bool, context: &Context) -> String {
-        labels::of_gpus_table(page, format, headers, context.terminal.look())
+        labels::of_gpus_table(page, format, headers, context.terminal.style())
     }
 }
 
@@ -144,6 +144,6 @@ impl ListRow for GpuTypeItem {
     }
 
     fn table(page: &[Self], format: Format, headers: bool, context: &Context) -> String {
-        gpu_types::table(page, format, headers, context.terminal.look())
+        gpu_types::table(page, format, headers, context.terminal.style())
     }
 }

@@ -47,7 +47,7 @@ pub(crate) async fn run(args: &GetQueues, context: &Context) -> Result<ExitCode,
         for system in unseen.iter().filter(|_| round.first) {
             context
                 .terminal
-                .lack(&format!("you may not list queues of {}", system.name()));
+                .warn_missing_permission(&format!("you may not list queues of {}", system.name()));
         }
         let rows = rows(&connection, named, found, moment?.as_ref()).await?;
         Ok(listing(rows, args.list.sort_by, (), &options, context))
@@ -69,7 +69,7 @@ async fn preempted(args: &GetQueues, context: &Context) -> Result<ExitCode, Erro
         let selection = round.ask(|| connection.jobs().list(&wanted)).await?;
         let namespace = named.as_deref().or(selection.narrowed_to.as_deref());
         if let Some(home) = selection.narrowed_to.as_ref().filter(|_| round.first) {
-            context.terminal.lack(&format!(
+            context.terminal.warn_missing_permission(&format!(
                 "you may not list jobs of all namespaces; only `{home}` is shown"
             ));
         }
@@ -78,7 +78,7 @@ async fn preempted(args: &GetQueues, context: &Context) -> Result<ExitCode, Erro
             .preemptions(namespace, &selection.jobs)
             .await?;
         for what in found.unreadable.iter().filter(|_| round.first) {
-            context.terminal.lack(&format!(
+            context.terminal.warn_missing_permission(&format!(
                 "you may not list {what}: preemptions recorded there are missing"
             ));
         }
@@ -127,7 +127,7 @@ impl ListRow for QueueRow {
     }
 
     fn table(page: &[Self], format: Format, headers: bool, context: &Context) -> String {
-        queues::table(page, format, headers, context.terminal.look())
+        queues::table(page, format, headers, context.terminal.style())
     }
 
     fn hint(page: &[Self], _total: usize) -> Option<String> {
@@ -155,7 +155,7 @@ impl ListRow for Preemption {
     }
 
     fn table(page: &[Self], format: Format, headers: bool, context: &Context) -> String {
-        let (look, now) = (context.terminal.look(), context.now());
+        let (look, now) = (context.terminal.style(), context.now());
         preemptions::table(page, format, headers, look, now)
     }
 }

@@ -26,7 +26,7 @@ pub(crate) async fn run(args: &DescribeQuota, context: &Context) -> Result<ExitC
     let text = document(args.output.into(), &quotas::list(&found, found.len()));
     let of_namespaces = || -> String {
         let each = found.chunk_by(|a, b| a.namespace == b.namespace);
-        each.map(|quotas| quotas::text(&quotas[0].namespace, quotas, context.terminal.look()))
+        each.map(|quotas| quotas::text(&quotas[0].namespace, quotas, context.terminal.style()))
             .collect()
     };
     context

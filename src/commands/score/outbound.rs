@@ -80,7 +80,7 @@ pub(crate) async fn ask(
         let late = (done.get()..total).map(|_| {
             format!(
                 "{} did not answer within {within:?}",
-                plan.ai.address.shown()
+                plan.ai.address.origin()
             )
         });
         failed.borrow_mut().extend(late);
@@ -123,11 +123,11 @@ async fn ask_for_opinion(
         // A question has no effects, so it may be sent twice.
         repeatable: true,
     };
-    let text = plan.ai.said(&caller.post(&call, patience).await?)?;
+    let text = plan.ai.message(&caller.post(&call, patience).await?)?;
     opinion::read(&text).map_err(|error| {
         anyhow!(
             "unexpected response from the AI at {}: {error}",
-            plan.ai.address.shown()
+            plan.ai.address.origin()
         )
     })
 }
@@ -158,17 +158,17 @@ pub(crate) async fn notify(
         i64::try_from(plan.repeat.as_secs()).unwrap_or(i64::MAX),
     );
     let memory =
-        memory.get_or_insert_with(|| SentMessages::of(&plan.address, state_folder().as_deref()));
+        memory.get_or_insert_with(|| SentMessages::open(&plan.address, state_folder().as_deref()));
     let new: Vec<&Scored> = low
         .iter()
         .copied()
-        .filter(|device| !memory.knows(&about(device), now, repeat))
+        .filter(|device| !memory.was_sent(&about(device), now, repeat))
         .collect();
     let local = analysis.at.to_zoned(TimeZone::system());
     let minute =
         u16::try_from(i32::from(local.hour()) * 60 + i32::from(local.minute())).unwrap_or(0);
     // Nothing is recorded as sent during quiet hours, so these devices are reported afterwards.
-    let told: Vec<String> = if plan.quiet_hours.is_some_and(|hours| hours.hold(minute)) {
+    let told: Vec<String> = if plan.quiet_hours.is_some_and(|hours| hours.contains(minute)) {
         context
             .terminal
             .detail("nothing is sent during quiet hours");
@@ -186,7 +186,7 @@ pub(crate) async fn notify(
     if told.is_empty() {
         return Ok(());
     }
-    if let Err(told) = memory.keep(&told, now, repeat) {
+    if let Err(told) = memory.record(&told, now, repeat) {
         context.terminal.warn(&format!(
             "cannot remember the message, the next run will send it again: {told}"
         ));
@@ -200,9 +200,9 @@ async fn send(
     analysis: &Analysis,
     context: &Context,
 ) -> anyhow::Result<usize> {
-    let robot = Robot::named(&plan.format, &plan.address);
+    let robot = Robot::from_setting(&plan.format, &plan.address);
     let threshold = analysis.rules.thresholds.low;
-    let (text, named) = message(low, threshold, robot.longest());
+    let (text, named) = message(low, threshold, robot.max_length());
     let gpus: Vec<_> = low.iter().map(|device| item(device, analysis.at)).collect();
     let payload = json!({"text": "", "timestamp": analysis.at, "threshold": threshold, "count": gpus.len(), "gpus": gpus});
     let call = robot.call(
@@ -218,10 +218,10 @@ async fn send(
         repeatable: false,
     };
     let answer = Caller::new()?.post(&call, patience).await?;
-    robot.took(&plan.address, &answer)?;
+    robot.check_accepted(&plan.address, &answer)?;
     context.terminal.detail(&format!(
         "reported to {}: {} low GPUs",
-        plan.address.shown(),
+        plan.address.origin(),
         low.len()
     ));
     Ok(named)
@@ -239,7 +239,7 @@ pub(crate) async fn control(
     context: &Context,
 ) -> Result<(), Error> {
     let (certain, doubtful) = low_devices(plan, analysis);
-    let shown = plan.address.shown();
+    let shown = plan.address.origin();
     if !doubtful.is_empty() {
         context.terminal.warn(&format!(
             "{} low GPUs are skipped: their data are incomplete or shorter than the window",
@@ -336,7 +336,7 @@ async fn post(
         if (200..300).contains(&answer.code) {
             Ok(())
         } else {
-            Err(anyhow!("{} answers {}", plan.address.shown(), answer.code))
+            Err(anyhow!("{} answers {}", plan.address.origin(), answer.code))
         }
     });
     Ok(posted

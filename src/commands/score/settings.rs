@@ -83,7 +83,7 @@ impl Settings {
         watch: Option<Duration>,
         config: &Config,
     ) -> Result<Self, Error> {
-        let set = ScoreSettings::of(config).map_err(Error::usage)?;
+        let set = ScoreSettings::read(config).map_err(Error::usage)?;
         let (window, step) = span(scoring, &set)?;
         let (weights, thresholds) = (weights(scoring, &set)?, thresholds(scoring, &set)?);
         let interval = watch.unwrap_or(set.interval).max(SHORTEST_INTERVAL);
@@ -169,7 +169,7 @@ fn address(url: &str, key: &str) -> Result<OutboundUrl, Error> {
 
 impl OutboundArgs {
     fn ai(&self, config: &Config) -> Result<Option<AiPlan>, Error> {
-        let set = AiSettings::of(config).map_err(Error::usage)?;
+        let set = AiSettings::read(config).map_err(Error::usage)?;
         if !self.ai.unwrap_or(set.enabled) {
             return Ok(None);
         }
@@ -180,7 +180,7 @@ impl OutboundArgs {
             );
         };
         // Send the key from the config file only to the address from the config file.
-        let foreign = set.key_of_file && set.url.as_ref().is_some_and(|own| *own != url);
+        let foreign = set.key_from_file && set.url.as_ref().is_some_and(|own| *own != url);
         let (address, model) = (
             address(&url, "ai.api_url")?,
             self.ai_model.clone().unwrap_or(set.model),
@@ -193,7 +193,7 @@ impl OutboundArgs {
             },
             threshold: set.threshold,
             language: self.ai_language.clone().unwrap_or(set.language),
-            most: self.ai_max.unwrap_or(set.most),
+            most: self.ai_max.unwrap_or(set.max_devices),
             timeout: set.timeout,
             retries: set.retries,
             redact: self.ai_redact || set.redact,
@@ -201,7 +201,7 @@ impl OutboundArgs {
     }
 
     fn notify(&self, config: &Config) -> Result<Option<NotifyPlan>, Error> {
-        let set = NotifySettings::of(config).map_err(Error::usage)?;
+        let set = NotifySettings::read(config).map_err(Error::usage)?;
         if self.notify.is_none() && !set.enabled {
             return Ok(None);
         }
@@ -223,7 +223,7 @@ impl OutboundArgs {
     }
 
     fn control(&self, config: &Config) -> Result<Option<ControlPlan>, Error> {
-        let set = ControlSettings::of(config).map_err(Error::usage)?;
+        let set = ControlSettings::read(config).map_err(Error::usage)?;
         let wanted = self.control_api.is_some() || set.enabled;
         let url = self.control_api.clone().or(set.url);
         let Some(url) = url.filter(|_| wanted) else {

@@ -215,7 +215,7 @@ impl ScoreWatch<'_> {
             text
         };
         self.textfile();
-        if self.context.terminal.out_is_terminal() && self.args.output == ScoreFormat::Table {
+        if self.context.terminal.stdout_is_terminal() && self.args.output == ScoreFormat::Table {
             self.context.terminal.redraw(&text, true)?;
         } else {
             self.context.terminal.print(&text)?;

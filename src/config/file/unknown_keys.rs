@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{ConfigFile, OF_CONTEXTS, ignored};
+use super::{ConfigFile, OF_CONTEXTS, ignored_message};
 use crate::config::keys::{CONTEXTS, KEYS, SettingKey, nearest};
 use gpuctl_local::files::trust::Exposure;
 
@@ -21,7 +21,7 @@ impl ConfigFile {
             )
         };
         let mut unknown: Vec<String> = self.exposure.iter().map(exposed).collect();
-        unknown.extend(self.misnamed.as_deref().map(ignored));
+        unknown.extend(self.misnamed.as_deref().map(ignored_message));
         match &self.content {
             Value::Null => {}
             Value::Object(sections) => {

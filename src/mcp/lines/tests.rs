@@ -5,7 +5,7 @@ use super::*;
 /// Extracts the code and the id of the answer; code 0 for a forwarded message, 1 for an ignored
 /// one.
 fn code(line: &str) -> (i64, Value) {
-    match understood(line.as_bytes()) {
+    match parse_line(line.as_bytes()) {
         IncomingLine::Message(_) => (0, Value::Null),
         IncomingLine::Ignored => (1, Value::Null),
         IncomingLine::Answer(answer) => (
@@ -164,7 +164,7 @@ fn each_fault_has_its_code_and_id() {
         0
     );
     assert!(
-        matches!(understood(b"\xff\xfe"), IncomingLine::Answer(answer) if answer["error"]["code"] == -32700)
+        matches!(parse_line(b"\xff\xfe"), IncomingLine::Answer(answer) if answer["error"]["code"] == -32700)
     );
 }
 

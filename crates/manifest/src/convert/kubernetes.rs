@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::object::{check_pod_metadata, document, head, name_of, seconds};
 use super::pod;
-use super::refused::refuse_known_kind;
 use super::sets::{job_set, mpi_job};
+use super::unsupported::refuse_known_kind;
 use super::{ConvertError, Converted, FieldMap, SourceFields};
 
 /// The supported formats, for hints about unsupported files.
@@ -32,8 +32,8 @@ pub(super) fn convert(objects: &[Value]) -> Result<Vec<Converted>, ConvertError>
             "Service" => {}
             "" => return Err(ConvertError::new("it has no `kind`", TAKEN)),
             other => {
-                if let Some(refused) = refuse_known_kind(object) {
-                    return Err(refused);
+                if let Some(error) = refuse_known_kind(object) {
+                    return Err(error);
                 }
                 let message = format!("`{other}` cannot be converted");
                 return Err(ConvertError::new(message, TAKEN));

@@ -32,7 +32,7 @@ pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Ref
         .as_ref()
         .expect("the reader demands a service of this kind");
     let mut warnings = Vec::new();
-    let container_port = container_port(job, service, &mut warnings);
+    let port = container_port(job, service, &mut warnings);
     let autoscaling = job
         .autoscaling
         .as_ref()
@@ -40,7 +40,7 @@ pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Ref
     let max_replicas = autoscaling
         .map_or(service.replicas, |autoscaling| autoscaling.max_replicas)
         .max(1);
-    let fields = json!({"containers": [container(job, service, container_port)], "terminationGracePeriodSeconds": grace_seconds(job, service)});
+    let fields = json!({"containers": [container(job, service, port)], "terminationGracePeriodSeconds": grace_seconds(job, service)});
     if replicas(job) != service.replicas {
         warnings.push(format!(
             "replicas: {} is outside the range of autoscaling; starting with {}",
@@ -59,13 +59,7 @@ pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Ref
         choice,
         ..
     } = template;
-    objects.push(exposure::service(
-        job,
-        target,
-        &labels,
-        service,
-        container_port,
-    ));
+    objects.push(exposure::service(job, target, &labels, service, port));
     objects.extend(exposure::ingress(
         job,
         target,

@@ -27,7 +27,7 @@ pub(crate) async fn run(args: &AuthCheck, context: &Context) -> Result<ExitCode,
     let options = args.print.options();
     context.terminal.set_format(options.format);
     let tasks =
-        verbs::named_tasks(&without_aliases(&args.words)).map_err(|error| unknown(&error.words))?;
+        verbs::parse_tasks(&without_aliases(&args.words)).map_err(|error| unknown(&error.words))?;
     let tasks = Some(tasks).filter(|tasks| !tasks.is_empty());
     if let Some(extent) = args.emit_role {
         return emit_role::print(args, tasks, extent, context).await;
@@ -140,7 +140,7 @@ async fn several(
             .filter(|item| item.allowed || format != Format::Name);
         let names = allowed.map(|item| item.command.clone()).collect();
         let table =
-            |format, headers| rights::table(&items, format, headers, context.terminal.look());
+            |format, headers| rights::table(&items, format, headers, context.terminal.style());
         Ok(Listing::new(
             &options,
             &rights::list(user.as_deref(), home, &items),
@@ -246,7 +246,7 @@ async fn one(
     let verdict = Verdict::new(&checked, namespace.map(ToOwned::to_owned), room);
     let format = args.print.options().format;
     let text = document(format, &verdict)
-        .unwrap_or_else(|| rights::text(&verdict, context.terminal.look()));
+        .unwrap_or_else(|| rights::text(&verdict, context.terminal.style()));
     context.terminal.print(&text)?;
     if !checked.allowed {
         let place =

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::own_program::{CommandEnd, CommandOutput, OwnProgram};
 use super::read::SnapshotReader;
-use crate::cli::inherited_options::CarriedOptions;
+use crate::cli::inherited_options::InheritedOptions;
 use crate::cli::metrics::top::{Top, TopView};
 use crate::context::Context;
 use crate::terminal::Verbosity;
@@ -49,18 +49,18 @@ pub(super) async fn live(
     };
     let mut cockpit = Cockpit::new(
         title,
-        context.terminal.look(),
+        context.terminal.style(),
         (tab, args.sort_by.into()),
         context.read_only().is_some(),
         snapshot,
     );
     // Messages on stderr would garble the screen.
-    let talk = context.terminal.swap_talk(Verbosity::Errors);
+    let talk = context.terminal.swap_verbosity(Verbosity::Errors);
     // Tasks that read the output of commands are not `Send`.
     let ended = tokio::task::LocalSet::new()
         .run_until(watch(args, &mut cockpit, connection, &reader, context))
         .await;
-    context.terminal.swap_talk(talk);
+    context.terminal.swap_verbosity(talk);
     ended
 }
 
@@ -72,14 +72,13 @@ async fn watch(
     reader: &SnapshotReader<'_>,
     context: &Context,
 ) -> Result<ExitCode, Error> {
-    let own = OwnProgram::find(CarriedOptions::of(std::env::args_os().collect()).cluster).map_err(
-        |error| {
+    let own = OwnProgram::find(InheritedOptions::from_words(std::env::args_os().collect()).cluster)
+        .map_err(|error| {
             Error::new(
                 ErrorName::SessionFailed,
                 format!("cannot find the gpuctl executable: {error}"),
             )
-        },
-    )?;
+        })?;
     let first = cockpit.snapshot.clone();
     context.terminal.stream()?;
     let screen = Screen::enter()?;
@@ -216,8 +215,8 @@ impl CockpitSession<'_> {
         if let Some(trouble) = trouble {
             self.context
                 .terminal
-                .tell(&format!("{trouble}; press Enter to go back"));
-            let mut keys = self.screen.keys_alone()?;
+                .print_message(&format!("{trouble}; press Enter to go back"));
+            let mut keys = self.screen.events_without_screen()?;
             tokio::select! {
                 () = keys.key() => {}
                 signal = asked_to_end(&mut self.ended) => return Ok(Some(ExitCode::from(128 + signal))),

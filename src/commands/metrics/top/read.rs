@@ -87,7 +87,7 @@ impl<'c> SnapshotReader<'c> {
         if !self.told.replace(true) {
             lacks
                 .iter()
-                .for_each(|lack| self.context.terminal.lack(lack));
+                .for_each(|lack| self.context.terminal.warn_missing_permission(lack));
         }
         let readings = stock
             .as_mut()
