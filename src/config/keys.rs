@@ -164,7 +164,7 @@ impl SettingKey {
         Self::by_name(name).description
     }
 
-    /// The help of the key's flag, followed by `more`.
+    /// The help of the key's flag, followed by `addition`.
     pub(crate) fn help_with(name: &str, addition: &str) -> String {
         format!("{}{addition}", Self::help(name))
     }

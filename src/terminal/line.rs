@@ -14,7 +14,7 @@ use tokio::time::sleep;
 #[derive(Default)]
 pub(super) struct ChangingLine {
     bar: RefCell<WeakProgressBar>,
-    /// Whether [`Self::waiting`] may draw.
+    /// Whether [`Self::show_waiting`] may draw.
     waiting_state: Cell<WaitingState>,
 }
 
@@ -76,14 +76,14 @@ impl ChangingLine {
         pending().await
     }
 
-    /// Allows [`Self::waiting`] to draw from now on.
+    /// Allows [`Self::show_waiting`] to draw from now on.
     pub(super) fn allow_waiting(&self) {
         if self.waiting_state.get() == WaitingState::NotYet {
             self.waiting_state.set(WaitingState::Allowed);
         }
     }
 
-    /// Prevents [`Self::waiting`] from drawing permanently.
+    /// Prevents [`Self::show_waiting`] from drawing permanently.
     pub(super) fn disable_waiting(&self) {
         if self.waiting_state.replace(WaitingState::Disabled) != WaitingState::Disabled {
             self.clear();

@@ -7,7 +7,7 @@ use std::process::{Output, Stdio};
 use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 
-/// Runs a program until it exits. Kills it and returns `None` if it prints more than `most` bytes.
+/// Runs a program until it exits. Kills it and returns `None` if it prints more than `limit` bytes.
 pub async fn output_within(command: &mut Command, limit: usize) -> io::Result<Option<Output>> {
     let mut child = command.stdout(Stdio::piped()).kill_on_drop(true).spawn()?;
     let mut stdout = Vec::new();

@@ -240,7 +240,7 @@ pub fn close_folder(path: &Path) -> io::Result<()> {
     std::fs::set_permissions(path, Permissions::from_mode(0o700))
 }
 
-/// Creates a link at `place` that leads to `target`.
+/// Creates a link at `link` that leads to `target`.
 pub fn symlink(target: &Path, link: &Path) -> io::Result<()> {
     std::os::unix::fs::symlink(target, link)
 }

@@ -189,7 +189,7 @@ pub fn close_folder(_path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Creates a link at `place` that leads to `target`.
+/// Creates a link at `link` that leads to `target`.
 pub fn symlink(target: &Path, link: &Path) -> io::Result<()> {
     if link
         .parent()

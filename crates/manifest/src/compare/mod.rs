@@ -23,7 +23,7 @@ pub fn changes(live: &Value, desired: &Value, masks: &Masks) -> Vec<String> {
     changes
 }
 
-/// Like `changes`, but ignores fields that `wanted` does not set.
+/// Like `changes`, but ignores fields that `desired` does not set.
 pub fn requested_changes(live: &Value, desired: &Value, masks: &Masks) -> Vec<String> {
     let mut changes = Vec::new();
     compare(

@@ -86,7 +86,7 @@ fn template_annotations(job: &JobDocument) -> BTreeMap<String, String> {
     annotations
 }
 
-/// Builds the template of `job` for the given number of pods. `more` are pod spec fields of the
+/// Builds the template of `job` for the given number of pods. `fields` are pod spec fields of the
 /// job's kind; the user's overlay is merged after them.
 pub(super) fn template(
     job: &JobDocument,

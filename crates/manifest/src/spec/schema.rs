@@ -307,7 +307,7 @@ fn item(fields: &[Field], kind: &str) -> Value {
     schema
 }
 
-/// Applies `what` to a field of the document, which must be a map.
+/// Applies `schema` to a field of the document, which must be a map.
 fn in_block(field: &str, schema: &Value) -> Value {
     json!({"required": [field], "properties": {field: {"allOf": [{"type": "object"}, schema]}}})
 }

@@ -57,7 +57,7 @@ pub(super) fn whole_number(min: u32, max: u32) -> Value {
     json!({"anyOf": [{"type": "integer", "minimum": min, "maximum": max}, pattern(&format!(r"^\+?{too_small}0*{}$", up_to(max)))]})
 }
 
-/// A pattern for the integers from 0 to `most` without leading zeros. Draft 2020-12 can limit
+/// A pattern for the integers from 0 to `max` without leading zeros. Draft 2020-12 can limit
 /// numbers, but not numbers written as text.
 pub(super) fn up_to(max: u32) -> String {
     let digits = max.to_string();
