@@ -50,7 +50,7 @@ pub(crate) const PAGE_SIZE: u32 = 20;
 pub(crate) const WORKLOADS_PAGE_SIZE: u32 = 10;
 
 impl PageArgs {
-    /// The requested page. `usual` is its size if only its number is set.
+    /// The requested page. `default` is its size if only its number is set.
     pub(crate) fn page(&self, default: u32) -> PageOptions {
         PageOptions {
             number: self.page,
