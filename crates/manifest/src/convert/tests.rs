@@ -1,4 +1,5 @@
-//! Converts job files of other tools, field by field, and checks which fields are reported as omission.
+//! Converts job files of other tools, field by field, and checks which fields are reported as
+//! omitted.
 
 use super::*;
 use crate::spec;

@@ -25,8 +25,8 @@ pub(super) struct PodRequest<'n> {
     pub(super) claim: Option<DeviceClaim>,
 }
 
-/// Chooses the request of one pod. `nodes` are the nodes that qualify, `all_nodes` are all nodes of the
-/// cluster.
+/// Chooses the request of one pod. `nodes` are the nodes that qualify, `all_nodes` are all nodes of
+/// the cluster.
 pub(super) fn resources<'n>(
     requested: &JobResources,
     nodes: &[&'n Node],
