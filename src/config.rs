@@ -4,11 +4,11 @@
 mod edit;
 mod file;
 mod folders;
-mod found;
 mod keys;
 mod metrics;
 mod outbound;
 pub(crate) mod reference;
+mod resolve;
 mod safety;
 mod score;
 
@@ -18,13 +18,13 @@ use std::path::PathBuf;
 use crate::terminal::TerminalOptions;
 
 pub(crate) use edit::set;
-pub(crate) use file::{KubeContexts, usual};
+pub(crate) use file::{KubeContexts, default_path};
 pub(crate) use folders::folder_warnings;
-pub(crate) use found::{Config, Origin};
 pub(crate) use keys::nearest;
 pub use keys::{KEYS, SettingKey, ValueKind};
 pub(crate) use metrics::{MetricsFlags, MetricsSource};
 pub(crate) use outbound::{AiSettings, ControlSettings, NotifySettings, QuietHours, state_folder};
+pub(crate) use resolve::{Config, Origin};
 pub(crate) use score::ScoreSettings;
 
 const READ_ONLY: &str = "GPUCTL_READ_ONLY";
@@ -107,7 +107,7 @@ impl Environment {
 
     /// The name of a misspelled variable that was meant to forbid writing, such as
     /// `GPUCTL_READONLY`. Includes the correct name if its value is not UTF-8.
-    pub(crate) fn near_read_only() -> Option<String> {
+    pub(crate) fn misspelled_read_only() -> Option<String> {
         let is_off = |value: &OsStr| {
             let text = value.to_str().map(str::trim);
             text.is_some_and(|text| {
@@ -117,18 +117,18 @@ impl Environment {
         let mut variables = std::env::vars_os().filter_map(|(name, value)| {
             let name = name.into_string().ok()?;
             let upper = name.to_ascii_uppercase();
-            let rest = ["GPUCTL_", "GPU_CTL_", "GPUCTRL_", "GPUCTL"]
+            let suffix = ["GPUCTL_", "GPU_CTL_", "GPUCTRL_", "GPUCTL"]
                 .iter()
                 .find_map(|prefix| upper.strip_prefix(prefix))?;
             let is_right = name == READ_ONLY && value.to_str().is_some();
-            (!is_right && (rest == "RO" || safety::is_near(rest)) && !is_off(&value))
+            (!is_right && (suffix == "RO" || safety::is_like_read_only(suffix)) && !is_off(&value))
                 .then_some(name)
         });
         variables.next()
     }
 
     /// The terminal options from the environment, before flags.
-    pub(crate) fn wishes(&self) -> TerminalOptions {
+    pub(crate) fn terminal_options(&self) -> TerminalOptions {
         TerminalOptions {
             environment: self.color,
             plain: self.plain,

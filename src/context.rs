@@ -86,7 +86,7 @@ impl Context {
             connection.namespace
         ));
         // Until now, a login program may have used the terminal.
-        self.terminal.may_show_waiting();
+        self.terminal.allow_waiting_line();
         Ok(connection)
     }
 

@@ -63,7 +63,7 @@ pub fn commands_with_rights() -> Vec<String> {
 }
 
 /// Expands shorthand to the words that clap parses: `pause x` to `pause job x`.
-pub fn spelled_out(words: &[&str]) -> Vec<std::ffi::OsString> {
+pub fn expand(words: &[&str]) -> Vec<std::ffi::OsString> {
     let words = words.iter().map(std::ffi::OsString::from).collect();
-    crate::cli::shorthand::spelled_out(&command(), words)
+    crate::cli::shorthand::expand(&command(), words)
 }

@@ -39,7 +39,7 @@ use clap::{Command, CommandFactory, FromArgMatches};
 use tracing_subscriber::filter::Targets;
 
 use crate::cli::plugin::{self, CalledAs};
-use crate::cli::shorthand::{self, spelled_out};
+use crate::cli::shorthand::{self, expand};
 use crate::cli::{Cli, When, complete, help, misuse, next, search, topics};
 use crate::config::Environment;
 use crate::context::Context;
@@ -62,7 +62,7 @@ pub fn run() -> ExitCode {
     // candidates.
     complete::answer();
     let words: Vec<OsString> = std::env::args_os().collect();
-    let called_as = CalledAs::by(words.first());
+    let called_as = CalledAs::from_program(words.first());
     if called_as == CalledAs::Completion {
         return print_candidates(words);
     }
@@ -75,15 +75,15 @@ pub fn run() -> ExitCode {
     if let Some(page) = requested_page(&command, called_as, &words) {
         return print_page(&page, &words);
     }
-    let words = spelled_out(&command, words);
-    let command = help::arranged(command);
+    let words = expand(&command, words);
+    let command = help::with_groups(command);
     let command = if called_as == CalledAs::Plugin {
-        plugin::called_by_kubectl(command)
+        plugin::as_kubectl_plugin(command)
     } else {
         command
     };
     let parsed = command.try_get_matches_from(&words);
-    let next = parsed.as_ref().ok().and_then(next::after);
+    let next = parsed.as_ref().ok().and_then(next::next_command);
     let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => return report_parse_error(&error, &words),
@@ -113,8 +113,8 @@ pub fn run() -> ExitCode {
 
 /// Prints the completion candidates that kubectl asks its plugin for.
 fn print_candidates(words: Vec<OsString>) -> ExitCode {
-    let terminal = Terminal::new(Environment::read().wishes());
-    let command = complete::by_full_names(Cli::command());
+    let terminal = Terminal::new(Environment::read().terminal_options());
+    let command = complete::with_full_names(Cli::command());
     match terminal.print(&plugin::candidates(command, words)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
@@ -123,7 +123,7 @@ fn print_candidates(words: Vec<OsString>) -> ExitCode {
 
 /// Prints a page, such as the version or a help topic, instead of running a command.
 fn print_page(page: &str, words: &[OsString]) -> ExitCode {
-    match Terminal::new(Environment::read().wishes()).print(page) {
+    match Terminal::new(Environment::read().terminal_options()).print(page) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => report_usage_error(&error, words),
     }
@@ -132,7 +132,7 @@ fn print_page(page: &str, words: &[OsString]) -> ExitCode {
 /// Finds the help page to print when the arguments name only a help topic.
 fn requested_page(command: &Command, called_as: CalledAs, words: &[OsString]) -> Option<String> {
     let word = shorthand::topic(command, words)?;
-    let page = topics::text(word).or_else(|| search::found(command, &clean(word)))?;
+    let page = topics::text(word).or_else(|| search::unknown_command(command, &clean(word)))?;
     Some(if called_as == CalledAs::Plugin {
         as_plugin(&page)
     } else {
@@ -193,7 +193,7 @@ fn execute(cli: &Cli, context: &Context) -> Result<ExitCode, Error> {
         }
     });
     let _signals = runtime.enter();
-    context.terminal.show_paged().and(result)
+    context.terminal.show_in_pager().and(result)
 }
 
 /// Finds a flag that conflicts with `--replay` because it selects a cluster or a Prometheus.
@@ -235,7 +235,7 @@ fn report_parse_error(error: &clap::Error, words: &[OsString]) -> ExitCode {
         .iter()
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
-    report_usage_error(&misuse::explained(error, &arguments), words)
+    report_usage_error(&misuse::explain(error, &arguments), words)
 }
 
 /// Reports a usage error in the requested output format. Parsing has failed, so the format is
@@ -257,7 +257,7 @@ fn report_usage_error(error: &Error, words: &[OsString]) -> ExitCode {
     };
     let terminal = Terminal::new(TerminalOptions {
         is_plugin: is_plugin(),
-        ..Environment::read().wishes()
+        ..Environment::read().terminal_options()
     });
     if words.windows(2).any(asks_for_document) || words.iter().any(is_joined_option) {
         terminal.set_format(Format::Json);
@@ -268,7 +268,7 @@ fn report_usage_error(error: &Error, words: &[OsString]) -> ExitCode {
 
 /// Whether kubectl runs the program as its plugin.
 fn is_plugin() -> bool {
-    CalledAs::by(std::env::args_os().next().as_ref()) == CalledAs::Plugin
+    CalledAs::from_program(std::env::args_os().next().as_ref()) == CalledAs::Plugin
 }
 
 /// The filter of the request log, which `GPUCTL_LOG` sets and `-vv` turns on.
@@ -283,7 +283,7 @@ fn request_log(verbose: u8) -> Result<Option<Targets>, Error> {
 fn context(cli: &Cli, bundle: Option<Arc<Bundle>>) -> Context {
     let global = &cli.global;
     let environment = Environment::read();
-    let mut options = environment.wishes();
+    let mut options = environment.terminal_options();
     options.color = match global.color {
         When::Auto => ColorChoice::Auto,
         When::Always => ColorChoice::Always,
@@ -291,7 +291,7 @@ fn context(cli: &Cli, bundle: Option<Arc<Bundle>>) -> Context {
     };
     options.plain |= global.plain;
     options.is_plugin = is_plugin();
-    options.talk = match (global.quiet, global.verbose) {
+    options.verbosity = match (global.quiet, global.verbose) {
         (true, _) => Verbosity::Errors,
         (_, 1..) => Verbosity::Details,
         _ => Verbosity::default(),

@@ -83,8 +83,8 @@ impl PageServer {
 
     /// Answers until it is dropped.
     pub(crate) async fn run(self) {
-        let open = Rc::new(RefCell::new(Connections::default()));
-        let here = LocalSet::new();
+        let connections = Rc::new(RefCell::new(Connections::default()));
+        let local_set = LocalSet::new();
         let accept = async {
             loop {
                 let Ok((stream, peer)) = self.listener.accept().await else {
@@ -92,22 +92,22 @@ impl PageServer {
                     tokio::time::sleep(Duration::from_millis(200)).await;
                     continue;
                 };
-                let (place, replaced) = open.borrow_mut().admit(peer.ip().to_canonical());
-                let (pages, hosts, open) = (
+                let (slot, replaced) = connections.borrow_mut().admit(peer.ip().to_canonical());
+                let (pages, hosts, connections) = (
                     Rc::clone(&self.pages),
                     Rc::clone(&self.hosts),
-                    Rc::clone(&open),
+                    Rc::clone(&connections),
                 );
                 tokio::task::spawn_local(async move {
                     tokio::select! {
-                        () = serve(stream, place, &pages, &hosts) => {}
+                        () = serve(stream, slot, &pages, &hosts) => {}
                         _ = replaced => {}
                     }
-                    open.borrow_mut().leave(place);
+                    connections.borrow_mut().leave(slot);
                 });
             }
         };
-        here.run_until(accept).await;
+        local_set.run_until(accept).await;
     }
 }
 
@@ -116,7 +116,7 @@ impl PageServer {
 struct ConnectionSlot {
     number: u64,
     is_spare: bool,
-    within: Duration,
+    time_limit: Duration,
 }
 
 /// An open connection.
@@ -138,32 +138,32 @@ impl Connections {
     /// Admits a new connection. The receiver resolves when another connection replaces it.
     fn admit(&mut self, peer: IpAddr) -> (ConnectionSlot, oneshot::Receiver<Infallible>) {
         let (end, replaced) = oneshot::channel();
-        let own = self
+        let peer_count = self
             .regular
             .values()
-            .filter(|open| open.peer == peer)
+            .filter(|connection| connection.peer == peer)
             .count();
-        if self.regular.len() >= MOST && own < MOST_PER_PEER {
+        if self.regular.len() >= MOST && peer_count < MOST_PER_PEER {
             // A peer with one connection takes precedence over a peer with many.
-            let (largest, oldest) = most(&self.regular);
-            if own + 1 < largest {
+            let (largest, oldest) = busiest_peer(&self.regular);
+            if peer_count + 1 < largest {
                 self.regular.remove(&oldest);
             }
         }
-        let is_spare = self.regular.len() >= MOST || own >= MOST_PER_PEER;
+        let is_spare = self.regular.len() >= MOST || peer_count >= MOST_PER_PEER;
         if is_spare && self.spare.len() >= SPARE {
-            let (_, oldest) = most(&self.spare);
+            let (_, oldest) = busiest_peer(&self.spare);
             self.spare.remove(&oldest);
         }
         self.count += 1;
-        let open = OpenConnection { peer, _end: end };
+        let connection = OpenConnection { peer, _end: end };
         let places = if is_spare {
             &mut self.spare
         } else {
             &mut self.regular
         };
-        places.insert(self.count, open);
-        let within = match (is_spare, self.regular.len() > MOST / 4 * 3) {
+        places.insert(self.count, connection);
+        let time_limit = match (is_spare, self.regular.len() > MOST / 4 * 3) {
             (true, _) => SPARE_WITHIN,
             (false, true) => BRIEF,
             (false, false) => OPEN_WITHIN,
@@ -172,27 +172,27 @@ impl Connections {
             ConnectionSlot {
                 number: self.count,
                 is_spare,
-                within,
+                time_limit,
             },
             replaced,
         )
     }
 
-    fn leave(&mut self, place: ConnectionSlot) {
-        let places = if place.is_spare {
+    fn leave(&mut self, slot: ConnectionSlot) {
+        let places = if slot.is_spare {
             &mut self.spare
         } else {
             &mut self.regular
         };
-        places.remove(&place.number);
+        places.remove(&slot.number);
     }
 }
 
 /// Finds the peer with the most connections. Returns their number and the oldest of them.
-fn most(open: &BTreeMap<u64, OpenConnection>) -> (usize, u64) {
+fn busiest_peer(connections: &BTreeMap<u64, OpenConnection>) -> (usize, u64) {
     let mut by_peer: BTreeMap<IpAddr, (usize, u64)> = BTreeMap::new();
-    for (number, one) in open {
-        by_peer.entry(one.peer).or_insert((0, *number)).0 += 1;
+    for (number, connection) in connections {
+        by_peer.entry(connection.peer).or_insert((0, *number)).0 += 1;
     }
     by_peer
         .into_values()
@@ -200,13 +200,13 @@ fn most(open: &BTreeMap<u64, OpenConnection>) -> (usize, u64) {
         .unwrap_or_default()
 }
 
-async fn serve(stream: TcpStream, place: ConnectionSlot, pages: &Pages, hosts: &[String]) {
+async fn serve(stream: TcpStream, slot: ConnectionSlot, pages: &Pages, hosts: &[String]) {
     let answer = service_fn(|request: Request<Incoming>| {
         std::future::ready(Ok::<_, Infallible>(answer(
             &request,
             pages,
             hosts,
-            place.is_spare,
+            slot.is_spare,
         )))
     });
     let mut connection = http1::Builder::new();
@@ -214,10 +214,10 @@ async fn serve(stream: TcpStream, place: ConnectionSlot, pages: &Pages, hosts: &
         .timer(TokioTimer::new())
         .header_read_timeout(HEADERS_WITHIN)
         .max_buf_size(HEADER_BYTES);
-    connection.keep_alive(!place.is_spare);
-    let served = connection.serve_connection(TokioIo::new(stream), answer);
+    connection.keep_alive(!slot.is_spare);
+    let serving = connection.serve_connection(TokioIo::new(stream), answer);
     // Ignore errors of clients that have disconnected.
-    let _ = tokio::time::timeout(place.within, served).await;
+    let _ = tokio::time::timeout(slot.time_limit, serving).await;
 }
 
 fn answer(
@@ -242,10 +242,10 @@ fn answer(
         (&Method::GET | &Method::HEAD, Some(page)) => page.clone(),
         (_, Some(_)) => plain(405, "only GET\n".to_owned()),
         (_, None) => {
-            let known: Vec<&str> = pages.keys().copied().collect();
+            let paths: Vec<&str> = pages.keys().copied().collect();
             plain(
                 404,
-                format!("nothing at this path; available: {}\n", known.join(", ")),
+                format!("nothing at this path; available: {}\n", paths.join(", ")),
             )
         }
     };
@@ -268,11 +268,11 @@ fn answer(
 /// send requests here under a name of the attacker's domain (DNS rebinding). The browser then sends
 /// that name as `Host`.
 fn is_host_allowed(uri: &http::Uri, headers: &HeaderMap, allowed: &[String]) -> bool {
-    let mut named = headers
+    let mut hosts = headers
         .get_all(header::HOST)
         .iter()
         .map(|host| host.to_str().unwrap_or("/"));
-    named.all(|host| is_name_allowed(host, allowed))
+    hosts.all(|host| is_name_allowed(host, allowed))
         && uri
             .authority()
             .is_none_or(|authority| is_name_allowed(authority.as_str(), allowed))
@@ -291,9 +291,11 @@ fn is_name_allowed(host: &str, allowed: &[String]) -> bool {
         || [".localhost", ".svc", ".cluster.local"]
             .iter()
             .any(|end| name.ends_with(end))
-        || allowed
-            .iter()
-            .any(|other| other.trim_end_matches('.').eq_ignore_ascii_case(&name))
+        || allowed.iter().any(|allowed_name| {
+            allowed_name
+                .trim_end_matches('.')
+                .eq_ignore_ascii_case(&name)
+        })
 }
 
 fn plain(code: u16, text: String) -> HttpPage {

@@ -7,11 +7,11 @@
 
 mod frame;
 mod line;
+mod messages;
 mod pager;
 pub(crate) mod raw;
 pub(crate) mod request_log;
 pub(crate) mod screen;
-mod talk;
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
@@ -26,7 +26,7 @@ use gpuctl_view::{Format, TextStyle};
 
 use frame::frame;
 use line::ChangingLine;
-use pager::Paged;
+use pager::PagerOutput;
 
 /// When to use colors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,7 +54,7 @@ pub(crate) struct TerminalOptions {
     /// From `NO_COLOR`, `CLICOLOR_FORCE`, `CLICOLOR` and `TERM`, if the flag leaves it open.
     pub environment: Option<bool>,
     pub plain: bool,
-    pub talk: Verbosity,
+    pub verbosity: Verbosity,
     /// The width set in the environment.
     pub columns: Option<usize>,
     /// True if kubectl runs the program as a plugin, so that suggested commands begin differently.
@@ -64,39 +64,39 @@ pub(crate) struct TerminalOptions {
 /// The streams of this process.
 #[derive(Debug)]
 pub(crate) struct Terminal {
-    wishes: TerminalOptions,
+    options: TerminalOptions,
     /// True if nothing is printed, because a command runs only for its requests.
     silent: bool,
     /// Output so far, if it goes to a pager.
-    paged: RefCell<Option<Paged>>,
+    pager_output: RefCell<Option<PagerOutput>>,
     /// The changing line; data and messages go above it.
     line: ChangingLine,
-    talk: Cell<Verbosity>,
+    verbosity: Cell<Verbosity>,
     format: RefCell<Format>,
     /// The command in the form of `auth check`: `get nodes`.
     task: Cell<Option<&'static str>>,
     /// True after the hint about how to get a permission was shown.
-    told: Cell<bool>,
+    shows_permission_hint: Cell<bool>,
     /// True after a hint about the next command, or if such a hint is disabled.
-    is_next_told: Cell<bool>,
+    has_next_hint: Cell<bool>,
     /// True if the command line names a namespace, so that a hint at `-n` would be wrong.
     namespace_given: Cell<bool>,
 }
 
 impl Terminal {
-    pub(crate) fn new(wishes: TerminalOptions) -> Self {
+    pub(crate) fn new(options: TerminalOptions) -> Self {
         // Each text is painted for its own stream, but `colored` would only look at stdout.
         colored::control::set_override(true);
         Self {
-            wishes,
+            options,
             silent: false,
-            paged: RefCell::default(),
+            pager_output: RefCell::default(),
             line: ChangingLine::default(),
-            talk: Cell::new(wishes.talk),
+            verbosity: Cell::new(options.verbosity),
             format: RefCell::default(),
             task: Cell::default(),
-            told: Cell::default(),
-            is_next_told: Cell::default(),
+            shows_permission_hint: Cell::default(),
+            has_next_hint: Cell::default(),
             namespace_given: Cell::default(),
         }
     }
@@ -106,7 +106,7 @@ impl Terminal {
         Self {
             silent: true,
             ..Self::new(TerminalOptions {
-                talk: Verbosity::Errors,
+                verbosity: Verbosity::Errors,
                 ..TerminalOptions::default()
             })
         }
@@ -118,49 +118,53 @@ impl Terminal {
     }
 
     /// Sets the verbosity, unless a flag did.
-    pub(crate) fn set_talk(&self, talk: Verbosity) {
-        if self.wishes.talk == Verbosity::default() {
-            self.talk.set(talk);
+    pub(crate) fn set_verbosity(&self, verbosity: Verbosity) {
+        if self.options.verbosity == Verbosity::default() {
+            self.verbosity.set(verbosity);
         }
     }
 
     /// Replaces the verbosity and returns the previous one, for work that is first checked silently
     /// and then done.
-    pub(crate) fn swap_talk(&self, talk: Verbosity) -> Verbosity {
-        self.talk.replace(talk)
+    pub(crate) fn swap_verbosity(&self, verbosity: Verbosity) -> Verbosity {
+        self.verbosity.replace(verbosity)
     }
 
-    fn says(&self, talk: Verbosity) -> bool {
-        self.talk.get() >= talk
+    fn shows(&self, verbosity: Verbosity) -> bool {
+        self.verbosity.get() >= verbosity
     }
 
     /// Collects output for a pager from now on, if stdout is a terminal. `command` replaces the
     /// default pager.
     pub(crate) fn page_with(&self, command: Option<String>) {
-        if self.out_is_terminal() {
-            self.paged.replace(Some(Paged::with(command)));
+        if self.stdout_is_terminal() {
+            self.pager_output.replace(Some(PagerOutput::new(command)));
         }
     }
 
     /// Stops paging, because a stream without an end cannot be paged. Prints the output so far.
     pub(crate) fn stream(&self) -> Result<(), Error> {
-        self.line.never_wait();
-        self.suggest_nothing();
-        self.paged
+        self.line.disable_waiting();
+        self.disable_suggestion();
+        self.pager_output
             .take()
-            .map_or(Ok(()), |paged| self.print_raw(&paged.text))
+            .map_or(Ok(()), |output| self.print_raw(&output.text))
     }
 
     /// Shows the collected output in the pager, if one was requested, and waits until the user
     /// leaves it.
-    pub(crate) fn show_paged(&self) -> Result<(), Error> {
-        let Some(paged) = self.paged.take().filter(|paged| !paged.text.is_empty()) else {
+    pub(crate) fn show_in_pager(&self) -> Result<(), Error> {
+        let Some(output) = self
+            .pager_output
+            .take()
+            .filter(|output| !output.text.is_empty())
+        else {
             return Ok(());
         };
-        if paged.is_shown() {
+        if output.show() {
             Ok(())
         } else {
-            self.print_raw(&paged.text)
+            self.print_raw(&output.text)
         }
     }
 
@@ -174,7 +178,7 @@ impl Terminal {
         self.task.set(task);
     }
 
-    pub(crate) fn out_is_terminal(&self) -> bool {
+    pub(crate) fn stdout_is_terminal(&self) -> bool {
         !self.silent && io::stdout().is_terminal()
     }
 
@@ -183,40 +187,40 @@ impl Terminal {
         !self.silent && io::stdin().is_terminal() && io::stderr().is_terminal()
     }
 
-    pub(crate) fn in_is_terminal(&self) -> bool {
+    pub(crate) fn stdin_is_terminal(&self) -> bool {
         io::stdin().is_terminal()
     }
 
     /// Determines the style of text on stdout.
-    pub(crate) fn look(&self) -> TextStyle {
-        self.look_of(self.out_is_terminal())
+    pub(crate) fn style(&self) -> TextStyle {
+        self.style_for(self.stdout_is_terminal())
     }
 
-    fn error_look(&self) -> TextStyle {
-        self.look_of(io::stderr().is_terminal())
+    fn error_style(&self) -> TextStyle {
+        self.style_for(io::stderr().is_terminal())
     }
 
-    fn look_of(&self, terminal: bool) -> TextStyle {
-        let color = match self.wishes.color {
+    fn style_for(&self, terminal: bool) -> TextStyle {
+        let color = match self.options.color {
             ColorChoice::Always => true,
             ColorChoice::Never => false,
             ColorChoice::Auto => {
-                self.wishes.environment.unwrap_or(terminal)
-                    && (terminal || self.wishes.environment == Some(true))
+                self.options.environment.unwrap_or(terminal)
+                    && (terminal || self.options.environment == Some(true))
             }
         };
-        let width = terminal.then(|| self.wishes.columns.or_else(terminal_width).unwrap_or(80));
+        let width = terminal.then(|| self.options.columns.or_else(terminal_width).unwrap_or(80));
         TextStyle {
             width,
             color,
-            plain: self.wishes.plain,
+            plain: self.options.plain,
         }
     }
 
     /// Writes data to stdout. Escapes control sequences other than enabled colors, so that the
     /// terminal does not execute them.
     pub(crate) fn print(&self, text: &str) -> Result<(), Error> {
-        self.print_raw(&sanitized(text, self.look().color))
+        self.print_raw(&sanitized(text, self.style().color))
     }
 
     /// Writes text unchanged. If the reader has closed the pipe, the program exits silently, as
@@ -231,77 +235,79 @@ impl Terminal {
 
     /// Prints like `print`, for a program that must continue. False if the reader has closed the
     /// pipe.
-    pub(crate) fn offer(&self, text: &str) -> Result<bool, Error> {
-        self.write_out(&sanitized(text, self.look().color))
+    pub(crate) fn try_print(&self, text: &str) -> Result<bool, Error> {
+        self.write_out(&sanitized(text, self.style().color))
     }
 
     fn write_out(&self, text: &str) -> Result<bool, Error> {
         if self.silent {
             return Ok(true);
         }
-        if let Some(paged) = self.paged.borrow_mut().as_mut() {
-            paged.text.push_str(text);
+        if let Some(output) = self.pager_output.borrow_mut().as_mut() {
+            output.text.push_str(text);
             return Ok(true);
         }
-        let written = self.line.above(|| {
-            let mut out = io::stdout().lock();
-            out.write_all(text.as_bytes()).and_then(|()| out.flush())
+        let result = self.line.with_line_hidden(|| {
+            let mut stdout = io::stdout().lock();
+            stdout
+                .write_all(text.as_bytes())
+                .and_then(|()| stdout.flush())
         });
-        is_read(written, "to stdout")
+        pipe_is_open(result, "to stdout")
     }
 
     /// Forwards another program's output byte for byte. False if its reader has closed the pipe.
-    pub(crate) fn pass(&self, to_stderr: bool, bytes: &[u8]) -> Result<bool, Error> {
+    pub(crate) fn forward(&self, to_stderr: bool, bytes: &[u8]) -> Result<bool, Error> {
         if self.silent {
             return Ok(true);
         }
-        let written = if to_stderr {
+        let result = if to_stderr {
             io::stderr().lock().write_all(bytes)
         } else {
-            let mut out = io::stdout().lock();
-            out.write_all(bytes).and_then(|()| out.flush())
+            let mut stdout = io::stdout().lock();
+            stdout.write_all(bytes).and_then(|()| stdout.flush())
         };
-        is_read(written, "the output")
+        pipe_is_open(result, "the output")
     }
 
     /// Redraws a watched table in place.
     pub(crate) fn redraw(&self, text: &str, first: bool) -> Result<(), Error> {
         let rows = raw::window().map_or(usize::MAX, |(_, rows)| usize::from(rows));
-        self.print_raw(&frame(&sanitized(text, self.look().color), rows, first))
+        self.print_raw(&frame(&sanitized(text, self.style().color), rows, first))
     }
 
-    fn say(&self, text: &str) {
+    fn write_stderr(&self, text: &str) {
         if self.silent {
             return;
         }
-        let text = if self.wishes.is_plugin {
+        let text = if self.options.is_plugin {
             Cow::Owned(as_plugin(text))
         } else {
             Cow::Borrowed(text)
         };
-        let text = sanitized(&text, self.error_look().color);
+        let text = sanitized(&text, self.error_style().color);
         // No stream is left to report a failure of stderr.
         let _ = self
             .line
-            .above(|| io::stderr().lock().write_all(text.as_bytes()));
+            .with_line_hidden(|| io::stderr().lock().write_all(text.as_bytes()));
     }
 
-    fn err_is_terminal(&self) -> bool {
+    fn stderr_is_terminal(&self) -> bool {
         !self.silent && io::stderr().is_terminal()
     }
 
     /// Whether changing lines are drawn.
-    fn draws(&self) -> bool {
-        self.says(Verbosity::Notes)
-            && !self.wishes.plain
+    fn draws_progress(&self) -> bool {
+        self.shows(Verbosity::Notes)
+            && !self.options.plain
             && !self.is_document()
-            && self.err_is_terminal()
+            && self.stderr_is_terminal()
     }
 
     /// Creates a progress bar, drawn on a terminal only.
-    pub(crate) fn progress(&self, steps: u64, what: &'static str) -> ProgressBar {
-        if self.draws() && steps > 1 {
-            self.line.progress(steps, what)
+    pub(crate) fn progress(&self, steps: u64, label: &'static str) -> ProgressBar {
+        if self.draws_progress() && steps > 1 {
+            self.line.progress(steps, label)
         } else {
             ProgressBar::hidden()
         }
@@ -309,7 +315,7 @@ impl Terminal {
 
     /// Creates a spinner, drawn on a terminal only.
     pub(crate) fn spinner(&self) -> ProgressBar {
-        if self.draws() {
+        if self.draws_progress() {
             self.line.spinner()
         } else {
             ProgressBar::hidden()
@@ -317,14 +323,14 @@ impl Terminal {
     }
 
     /// Allows [`Self::show_waiting`] to draw, after any login prompt.
-    pub(crate) fn may_show_waiting(&self) {
-        self.line.may_wait();
+    pub(crate) fn allow_waiting_line(&self) {
+        self.line.allow_waiting();
     }
 
     /// Draws a spinner if a command takes longer than a second and draws no other line. The future
     /// never resolves.
     pub(crate) async fn show_waiting(&self) -> Infallible {
-        self.line.waiting(|| self.draws()).await
+        self.line.show_waiting(|| self.draws_progress()).await
     }
 
     /// Removes the progress bar or spinner.
@@ -334,13 +340,13 @@ impl Terminal {
 }
 
 /// False if the reader has closed the pipe.
-fn is_read(written: io::Result<()>, what: &str) -> Result<bool, Error> {
-    match written {
+fn pipe_is_open(result: io::Result<()>, target: &str) -> Result<bool, Error> {
+    match result {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
         Err(error) => Err(Error::new(
             ErrorName::OutputFailed,
-            format!("cannot write {what}: {error}"),
+            format!("cannot write {target}: {error}"),
         )),
     }
 }

@@ -208,7 +208,7 @@ pub(crate) fn task(words: &str) -> Option<&'static Task> {
     tasks()
         .find(matches)
         .or_else(|| alias(words))
-        .or_else(|| as_job(words))
+        .or_else(|| job_task(words))
         .or_else(|| {
             // `logs jobs` means `logs`, but `logs why` are two commands.
             let (verb, rest) = words.split_once(' ')?;
@@ -237,7 +237,7 @@ fn alias(words: &str) -> Option<&'static Task> {
 
 /// Finds the task of a noun that is a kind of job: `delete services` needs the rights of `delete
 /// jobs`.
-fn as_job(words: &str) -> Option<&'static Task> {
+fn job_task(words: &str) -> Option<&'static Task> {
     let (verb, noun) = words.rsplit_once(' ')?;
     let is_kind = ["training", "inference", "service", "notebook", "compute"]
         .contains(&noun.strip_suffix('s').unwrap_or(noun));
@@ -253,7 +253,7 @@ pub(crate) struct UnknownCommand {
 /// Splits words into commands: `create logs get nodes` names three. A verb without a noun includes
 /// all of its nouns. A writing verb without a noun includes only jobs, services and notebooks; its
 /// other nouns must be explicit.
-pub(crate) fn named_tasks(words: &[String]) -> Result<Vec<&'static Task>, UnknownCommand> {
+pub(crate) fn parse_tasks(words: &[String]) -> Result<Vec<&'static Task>, UnknownCommand> {
     let mut tasks: Vec<&'static Task> = Vec::new();
     let mut remaining = words;
     while let Some(first) = remaining.first() {

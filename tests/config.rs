@@ -97,7 +97,7 @@ fn view_shows_the_origin_of_every_value() {
         assert_eq!(all[section][name]["origin"], "default", "{}", key.name);
         assert_eq!(
             all[section][name]["value"],
-            SettingKey::usual(key),
+            SettingKey::default_value(key),
             "{}",
             key.name
         );
@@ -370,7 +370,7 @@ fn set_changes_one_value_and_preserves_the_rest_of_the_file() {
             "{}",
             key.name
         );
-        assert_eq!(setting["value"], SettingKey::usual(key), "{}", key.name);
+        assert_eq!(setting["value"], SettingKey::default_value(key), "{}", key.name);
     }
     assert!(
         home.text()

@@ -59,8 +59,7 @@ fn commands_in_the_documents_parse() {
                 .split_whitespace()
                 .take_while(|word| !matches!(*word, ">" | "#" | "|"));
             let words: Vec<&str> = ["gpuctl"].into_iter().chain(words).collect();
-            if let Err(error) =
-                generated::command().try_get_matches_from(generated::spelled_out(&words))
+            if let Err(error) = generated::command().try_get_matches_from(generated::expand(&words))
             {
                 panic!("{line}: {error}");
             }

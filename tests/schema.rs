@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use gpuctl_manifest::spec::parse;
-use gpuctl_manifest::spec::reference::{KINDS, of_kind};
+use gpuctl_manifest::spec::reference::{KINDS, fields_of_kind};
 use gpuctl_manifest::spec::schema::{BEYOND, schema};
 use gpuctl_manifest::spec::shape::{Field, Shape};
 use jsonschema::Validator;
@@ -358,7 +358,7 @@ fn schema_and_parser_agree_about_the_files_of_the_project() {
 fn samples_of_every_field_are_valid() {
     for (kind, _) in KINDS {
         let mut all = Vec::new();
-        samples(of_kind(kind), kind, &[], &mut all);
+        samples(fields_of_kind(kind), kind, &[], &mut all);
         for (path, sample) in all {
             let mut document = base(kind);
             if !["pool", "quota", "defaults"].contains(&kind) {
@@ -398,7 +398,7 @@ fn samples(
     before: &[String],
     collected: &mut Vec<(Vec<String>, String)>,
 ) {
-    for field in fields.iter().filter(|field| field.is_of(kind)) {
+    for field in fields.iter().filter(|field| field.applies_to(kind)) {
         let mut path = before.to_vec();
         path.push(field.name().to_owned());
         if let Shape::Block(inner) = field.shape {
@@ -415,7 +415,7 @@ fn schema_and_parser_agree_about_every_value_in_every_field() {
     for (kind, _) in KINDS {
         let validator = validator_of(kind);
         let mut all = Vec::new();
-        paths(of_kind(kind), &[], &mut all);
+        paths(fields_of_kind(kind), &[], &mut all);
         for path in &all {
             for value in VALUES.iter().chain(&COLLECTIONS) {
                 let mut document = base(kind);
@@ -463,7 +463,7 @@ proptest! {
     ) {
         let kind = KINDS[kind].0;
         let mut all = vec![vec!["unknown".to_owned()], vec!["kind".to_owned()]];
-        paths(of_kind(kind), &[], &mut all);
+        paths(fields_of_kind(kind), &[], &mut all);
         let mut document = base(kind);
         for (path, value, absent) in changes {
             let values: Vec<&str> = VALUES.iter().chain(&COLLECTIONS).copied().collect();

@@ -14,7 +14,7 @@ use gpuctl_cluster::{Access, Connection, JobFilter, OtherPods};
 use gpuctl_core::model::{Inventory, Job, Node, Workload};
 use gpuctl_view::files::reference;
 
-use super::completion_cache::KeptNames;
+use super::completion_cache::CachedNames;
 
 /// Time limit for one press of Tab.
 pub(crate) const WITHIN: Duration = Duration::from_millis(300);
@@ -33,14 +33,14 @@ pub(crate) fn job_names() -> Vec<CompletionCandidate> {
             .jobs;
         Some(
             jobs.into_iter()
-                .map(|job| spoken(&job, &connection.namespace))
+                .map(|job| display_name(&job, &connection.namespace))
                 .collect(),
         )
     })
 }
 
 /// Names a job: without its namespace if it is in `home`, the current namespace.
-fn spoken(job: &Job, home: &str) -> String {
+fn display_name(job: &Job, home: &str) -> String {
     if job.namespace == home {
         job.name.clone()
     } else {
@@ -56,10 +56,14 @@ pub(crate) fn workload_names() -> Vec<CompletionCandidate> {
             .owners(namespace.as_deref(), OtherPods::Summed)
             .await
             .ok()?;
-        let found = owners.forest.workloads(&Inventory::default());
-        let name =
-            |one: Workload| format!("{}/{}/{}", one.top.namespace, one.top.kind, one.top.name);
-        Some(found.into_iter().map(name).collect())
+        let workloads = owners.forest.workloads(&Inventory::default());
+        let name = |workload: Workload| {
+            format!(
+                "{}/{}/{}",
+                workload.top.namespace, workload.top.kind, workload.top.name
+            )
+        };
+        Some(workloads.into_iter().map(name).collect())
     })
 }
 
@@ -158,7 +162,7 @@ pub(crate) fn copy_places() -> Vec<CompletionCandidate> {
             .jobs;
         Some(
             jobs.into_iter()
-                .map(|job| format!("{}:/", spoken(&job, &connection.namespace)))
+                .map(|job| format!("{}:/", display_name(&job, &connection.namespace)))
                 .collect(),
         )
     })
@@ -204,8 +208,8 @@ pub(crate) fn pool_names() -> Vec<CompletionCandidate> {
 /// Completes names of gpuctl's quotas.
 pub(crate) fn quota_names() -> Vec<CompletionCandidate> {
     candidates("quotas", async |connection| {
-        let found = connection.quotas().list(None).await.ok()?;
-        let names: BTreeSet<String> = found.into_iter().filter_map(|quota| quota.quota).collect();
+        let quotas = connection.quotas().list(None).await.ok()?;
+        let names: BTreeSet<String> = quotas.into_iter().filter_map(|quota| quota.quota).collect();
         Some(names.into_iter().collect())
     })
 }
@@ -213,8 +217,8 @@ pub(crate) fn quota_names() -> Vec<CompletionCandidate> {
 /// Completes namespaces that have a quota.
 pub(crate) fn quota_namespaces() -> Vec<CompletionCandidate> {
     candidates("namespaces with quotas", async |connection| {
-        let found = connection.quotas().list(None).await.ok()?;
-        let names: BTreeSet<String> = found.into_iter().map(|quota| quota.namespace).collect();
+        let quotas = connection.quotas().list(None).await.ok()?;
+        let names: BTreeSet<String> = quotas.into_iter().map(|quota| quota.namespace).collect();
         Some(names.into_iter().collect())
     })
 }
@@ -223,8 +227,8 @@ pub(crate) fn quota_namespaces() -> Vec<CompletionCandidate> {
 pub(crate) fn queues() -> Vec<CompletionCandidate> {
     candidates("queues", async |connection| {
         let served = connection.queues().served().await.ok()?;
-        let (found, _) = connection.queues().list(&served, None).await.ok()?;
-        Some(found.iter().map(gpuctl_view::queues::list::name).collect())
+        let (queues, _) = connection.queues().list(&served, None).await.ok()?;
+        Some(queues.iter().map(gpuctl_view::queues::list::name).collect())
     })
 }
 
@@ -233,11 +237,11 @@ fn access() -> Access {
     let words: Vec<String> = std::env::args_os()
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
-    let file = typed(&words, "--kubeconfig", None).map(|file| vec![file.into()]);
+    let file = typed_option(&words, "--kubeconfig", None).map(|file| vec![file.into()]);
     Access {
         kubeconfig: file.unwrap_or_else(|| Environment::read().kubeconfig),
-        context: typed(&words, "--context", None),
-        namespace: typed(&words, "--namespace", Some("-n")),
+        context: typed_option(&words, "--context", None),
+        namespace: typed_option(&words, "--namespace", Some("-n")),
         request_timeout: WITHIN,
         ..Access::default()
     }
@@ -245,15 +249,15 @@ fn access() -> Access {
 
 /// Returns the value of an option on an unfinished command line. Ignores the last word, because the
 /// user is still typing it.
-fn typed(words: &[String], long: &str, short: Option<&str>) -> Option<String> {
+fn typed_option(words: &[String], long: &str, short: Option<&str>) -> Option<String> {
     let words = words.split_last().map_or(&[][..], |(_, before)| before);
-    let value = |(place, word): (usize, &String)| {
+    let value = |(index, word): (usize, &String)| {
         if word == long || short.is_some_and(|short| word == short) {
-            return words.get(place + 1).cloned();
+            return words.get(index + 1).cloned();
         }
         let joined = word
             .strip_prefix(long)
-            .and_then(|rest| rest.strip_prefix('='));
+            .and_then(|value_part| value_part.strip_prefix('='));
         joined
             .or_else(|| {
                 word.strip_prefix(short?)
@@ -277,17 +281,17 @@ type Names = (Vec<String>, bool);
 /// the current namespace and the cached ones.
 fn candidates_near(
     kind: &str,
-    ask: impl AsyncFn(&Connection, Option<String>) -> Option<Vec<String>>,
+    list: impl AsyncFn(&Connection, Option<String>) -> Option<Vec<String>>,
 ) -> Vec<CompletionCandidate> {
     // Leaves some of the time limit for the answer itself.
     let end = Instant::now() + WITHIN.mul_f64(0.95);
     answered(kind, async |connection| {
-        let home = timeout_at(end, ask(&connection, Some(connection.namespace.clone())));
-        let all = timeout_at(end, ask(&connection, None));
-        let (home, all) = join(home, all).await;
-        match all.ok().flatten() {
+        let home_names = timeout_at(end, list(&connection, Some(connection.namespace.clone())));
+        let all_names = timeout_at(end, list(&connection, None));
+        let (home_names, all_names) = join(home_names, all_names).await;
+        match all_names.ok().flatten() {
             Some(names) => Some((names, true)),
-            None => Some((home.ok().flatten()?, false)),
+            None => Some((home_names.ok().flatten()?, false)),
         }
     })
 }
@@ -295,10 +299,10 @@ fn candidates_near(
 /// Completes names of the whole cluster.
 pub(crate) fn candidates(
     kind: &str,
-    ask: impl AsyncFnOnce(Connection) -> Option<Vec<String>>,
+    list: impl AsyncFnOnce(Connection) -> Option<Vec<String>>,
 ) -> Vec<CompletionCandidate> {
     answered(kind, async |connection| {
-        Some((ask(connection).await?, true))
+        Some((list(connection).await?, true))
     })
 }
 
@@ -306,7 +310,7 @@ pub(crate) fn candidates(
 /// to older ones if the cluster is slow.
 fn answered(
     kind: &str,
-    ask: impl AsyncFnOnce(Connection) -> Option<Names>,
+    list: impl AsyncFnOnce(Connection) -> Option<Names>,
 ) -> Vec<CompletionCandidate> {
     // A bundle was recorded earlier, possibly in another cluster.
     if std::env::args_os().any(|word| word.to_string_lossy().starts_with("--replay")) {
@@ -317,29 +321,29 @@ fn answered(
         clippy::disallowed_methods,
         reason = "a shell asks for names, and no context is made for it"
     )]
-    let kept = KeptNames::of(kind, &access, jiff::Timestamp::now());
-    let names = kept.fresh().unwrap_or_else(|| {
+    let cached = CachedNames::open(kind, &access, jiff::Timestamp::now());
+    let names = cached.fresh().unwrap_or_else(|| {
         let Ok(runtime) = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
         else {
             return Vec::new();
         };
-        let asked = async { ask(Connection::open(&access).await.ok()?).await };
-        match runtime.block_on(async { tokio::time::timeout(WITHIN, asked).await }) {
+        let request = async { list(Connection::open(&access).await.ok()?).await };
+        match runtime.block_on(async { tokio::time::timeout(WITHIN, request).await }) {
             Ok(Some((names, true))) => {
-                kept.keep(&names);
+                cached.store(&names);
                 names
             }
             Ok(Some((names, false))) => names
                 .into_iter()
-                .chain(kept.usable().unwrap_or_default())
+                .chain(cached.usable().unwrap_or_default())
                 .collect::<BTreeSet<_>>()
                 .into_iter()
                 .collect(),
             // The cluster answered in time, but without names.
             Ok(None) => Vec::new(),
-            Err(_) => kept.usable().unwrap_or_default(),
+            Err(_) => cached.usable().unwrap_or_default(),
         }
     });
     names.into_iter().map(CompletionCandidate::new).collect()
@@ -351,9 +355,9 @@ mod tests {
 
     #[test]
     fn options_count_once_they_are_typed() {
-        let of = |line: &str| {
+        let namespace_of = |line: &str| {
             let words: Vec<String> = line.split(' ').map(ToOwned::to_owned).collect();
-            typed(&words, "--namespace", Some("-n"))
+            typed_option(&words, "--namespace", Some("-n"))
         };
         for line in [
             "gpuctl logs -n ml ",
@@ -362,7 +366,7 @@ mod tests {
             "gpuctl --namespace=ml logs ",
             "a -n x -n ml ",
         ] {
-            assert_eq!(of(line).as_deref(), Some("ml"), "{line}");
+            assert_eq!(namespace_of(line).as_deref(), Some("ml"), "{line}");
         }
         for line in [
             "gpuctl logs ",
@@ -370,7 +374,7 @@ mod tests {
             "gpuctl -n ",
             "gpuctl --name ml ",
         ] {
-            assert_eq!(of(line), None, "{line}");
+            assert_eq!(namespace_of(line), None, "{line}");
         }
     }
 }

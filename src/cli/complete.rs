@@ -20,21 +20,21 @@ pub(crate) fn answer() {
         &NamesFirst(Powershell),
         &NamesFirst(Zsh),
     ];
-    CompleteEnv::with_factory(|| by_full_names(super::Cli::command()))
+    CompleteEnv::with_factory(|| with_full_names(super::Cli::command()))
         .shells(Shells(&shells))
         .complete();
 }
 
 /// Hides aliases of commands: a shell would otherwise complete `jo` instead of `jobs`.
-pub(crate) fn by_full_names(command: Command) -> Command {
-    let others: Vec<String> = command
+pub(crate) fn with_full_names(command: Command) -> Command {
+    let aliases: Vec<String> = command
         .get_visible_aliases()
         .map(ToOwned::to_owned)
         .collect();
     command
         .visible_alias(None)
-        .aliases(others)
-        .mut_subcommands(by_full_names)
+        .aliases(aliases)
+        .mut_subcommands(with_full_names)
 }
 
 /// Wraps a shell of clap: filters candidates, and omits options if there are names.
@@ -76,16 +76,16 @@ impl<S: EnvCompleter> EnvCompleter for NamesFirst<S> {
             "powershell" => (Inserter::PowerShell, last, None),
             _ => (
                 Inserter::Unix,
-                of_script("_CLAP_COMPLETE_INDEX").parse().unwrap_or(0),
-                Some(of_script("_CLAP_IFS")),
+                script_setup("_CLAP_COMPLETE_INDEX").parse().unwrap_or(0),
+                Some(script_setup("_CLAP_IFS")),
             ),
         };
         // The shell passes no word if the cursor follows a space.
         if words.len() == index {
             words.push(OsString::new());
         }
-        let found = names_first(offers(command, words, index, folder, shell)?);
-        buf.write_all(written(self.name(), &found, separator.as_deref()).as_bytes())
+        let candidates = names_first(offers(command, words, index, folder, shell)?);
+        buf.write_all(formatted(self.name(), &candidates, separator.as_deref()).as_bytes())
     }
 }
 
@@ -94,17 +94,17 @@ impl<S: EnvCompleter> EnvCompleter for NamesFirst<S> {
     clippy::disallowed_methods,
     reason = "only the script of a shell sets these"
 )]
-fn of_script(variable: &str) -> String {
+fn script_setup(variable: &str) -> String {
     std::env::var(variable).unwrap_or_default()
 }
 
 /// Formats candidates for the script of `shell`.
-fn written(shell: &str, offers: &[Offer], separator: Option<&str>) -> String {
-    let help = |before: char, offer: &Offer| {
+fn formatted(shell: &str, offers: &[Offer], separator: Option<&str>) -> String {
+    let help = |prefix: char, offer: &Offer| {
         offer
             .help
             .as_ref()
-            .map(|help| format!("{before}{help}"))
+            .map(|help| format!("{prefix}{help}"))
             .unwrap_or_default()
     };
     let line = |offer: &Offer| match shell {
@@ -142,32 +142,32 @@ mod tests {
 
     #[test]
     fn options_are_left_out_where_there_are_names() {
-        let found = names_first(
+        let offers = names_first(
             ["bert", "--output", "gpt", "-o"]
                 .map(|value| offer(value, None))
                 .to_vec(),
         );
-        assert_eq!(written("bash", &found, Some("\u{b}")), "bert\u{b}gpt");
+        assert_eq!(formatted("bash", &offers, Some("\u{b}")), "bert\u{b}gpt");
         let options = names_first(
             ["--output", "--force"]
                 .map(|value| offer(value, None))
                 .to_vec(),
         );
-        assert_eq!(written("fish", &options, None), "--output\n--force\n");
+        assert_eq!(formatted("fish", &options, None), "--output\n--force\n");
         assert_eq!(names_first(Vec::new()), Vec::new());
     }
 
     #[test]
     fn each_shell_gets_its_own_lines() {
-        let found = [offer("bert:/", Some("a job: running")), offer("gpt", None)];
+        let offers = [offer("bert:/", Some("a job: running")), offer("gpt", None)];
         assert_eq!(
-            written("zsh", &found, Some("\n")),
+            formatted("zsh", &offers, Some("\n")),
             "bert\\:/:a job: running\ngpt"
         );
         assert_eq!(
-            written("powershell", &found, None),
+            formatted("powershell", &offers, None),
             "bert:/\ta job: running\ngpt\n"
         );
-        assert_eq!(written("elvish", &found, Some("")), "bert:/\ngpt");
+        assert_eq!(formatted("elvish", &offers, Some("")), "bert:/\ngpt");
     }
 }

@@ -14,34 +14,34 @@ const FRESH: i64 = 10;
 const USABLE: i64 = 600;
 
 /// The cached names of one kind.
-pub(super) struct KeptNames {
+pub(super) struct CachedNames {
     cache: Cache,
     question: String,
     now: i64,
 }
 
-impl KeptNames {
+impl CachedNames {
     /// Opens the cache of `kind` for a server, a user and a namespace. Caches nothing if the
     /// kubeconfig does not name them.
-    pub(super) fn of(kind: &str, access: &Access, now: Timestamp) -> Self {
-        let place = Connection::place(access);
-        let cache = place
+    pub(super) fn open(kind: &str, access: &Access, now: Timestamp) -> Self {
+        let location = Connection::place(access);
+        let cache = location
             .as_ref()
-            .map_or_else(Cache::none, |_| Cache::of_found());
+            .map_or_else(Cache::disabled, |_| Cache::cluster_facts());
         Self {
             cache,
-            question: json!(["names", kind, place]).to_string(),
+            question: json!(["names", kind, location]).to_string(),
             now: now.as_second(),
         }
     }
 
     fn younger_than(&self, seconds: i64) -> Option<Vec<String>> {
-        let mut kept = self.cache.get(&self.question)?;
-        let at = kept["at"].as_i64()?;
+        let mut entry = self.cache.get(&self.question)?;
+        let stored_at = entry["at"].as_i64()?;
         // A clock that was set back gives a negative age, which is not young.
-        let is_young = (0..seconds).contains(&(self.now - at));
+        let is_young = (0..seconds).contains(&(self.now - stored_at));
         is_young
-            .then(|| serde_json::from_value(Value::take(&mut kept["names"])).ok())
+            .then(|| serde_json::from_value(Value::take(&mut entry["names"])).ok())
             .flatten()
     }
 
@@ -55,7 +55,7 @@ impl KeptNames {
         self.younger_than(USABLE)
     }
 
-    pub(super) fn keep(&self, names: &[String]) {
+    pub(super) fn store(&self, names: &[String]) {
         self.cache
             .put(&self.question, &json!({"at": self.now, "names": names}));
     }

@@ -30,7 +30,7 @@ const MORE: &str = "`gpuctl COMMAND --help` has options and examples; `gpuctl op
 `gpuctl help TOPIC` explains a topic: environment, output, manifest, metrics, exit-codes.";
 
 /// Returns the command line with its help arranged.
-pub(crate) fn arranged(command: Command) -> Command {
+pub(crate) fn with_groups(command: Command) -> Command {
     let listing = grouped(&command);
     command
         .mut_args(|arg| {
@@ -79,10 +79,13 @@ fn line(name: &str, about: &str) -> String {
 fn names(group: HelpGroup) -> impl Iterator<Item = String> {
     let mut rows: Vec<_> = ROWS
         .iter()
-        .filter_map(|row| row.help.map(|(of, place)| (of, place, row)))
-        .filter(|(of, ..)| *of == group)
+        .filter_map(|row| {
+            row.help
+                .map(|(row_group, position)| (row_group, position, row))
+        })
+        .filter(|(row_group, ..)| *row_group == group)
         .collect();
-    rows.sort_by_key(|(_, place, _)| *place);
+    rows.sort_by_key(|(_, position, _)| *position);
     rows.into_iter().map(|(.., row)| row.words())
 }
 
@@ -114,9 +117,9 @@ mod tests {
         let command = Cli::command();
         let mut listed: Vec<String> = GROUPS.iter().flat_map(|(group, _)| names(*group)).collect();
         listed.sort_unstable();
-        let mut all: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
-        all.sort_unstable();
-        assert_eq!(listed, all);
+        let mut commands: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
+        commands.sort_unstable();
+        assert_eq!(listed, commands);
     }
 
     #[test]
@@ -137,7 +140,7 @@ mod tests {
 
     #[test]
     fn examples_stand_right_below_the_options_of_a_command() {
-        let mut command = arranged(Cli::command());
+        let mut command = with_groups(Cli::command());
         command.build();
         let help = command
             .find_subcommand_mut("logs")

@@ -7,7 +7,7 @@ use clap::parser::ValueSource;
 use clap::{ArgAction, CommandFactory};
 
 use super::Cli;
-use super::shorthand::spelled_out;
+use super::shorthand::expand;
 
 /// Options that each run sets itself.
 const NOT_CARRIED: [&str; 5] = ["color", "pager", "plain", "quiet", "verbose"];
@@ -16,31 +16,31 @@ const NAMESPACES: [&str; 2] = ["namespace", "all_namespaces"];
 
 /// Global options as the user typed them, each as `--name=value`.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct CarriedOptions {
+pub(crate) struct InheritedOptions {
     /// Options for the cluster, Prometheus, the user, and what is allowed.
     pub cluster: Vec<OsString>,
     /// Options for namespaces; a query about one job has its own namespace.
     pub namespace: Vec<OsString>,
 }
 
-impl CarriedOptions {
+impl InheritedOptions {
     /// Reads them from the words of a command line, program first. Omits options about the output.
-    pub(crate) fn of(words: Vec<OsString>) -> Self {
+    pub(crate) fn from_words(words: Vec<OsString>) -> Self {
         let command = Cli::command();
         // clap accepts only the expanded form of shorthand.
         let Ok(matches) = command
             .clone()
-            .try_get_matches_from(spelled_out(&command, words))
+            .try_get_matches_from(expand(&command, words))
         else {
             return Self::default();
         };
         // clap stores a global option in the matches of the innermost command, wherever the user
         // typed it.
         let mut innermost = &matches;
-        while let Some((_, below)) = innermost.subcommand() {
-            innermost = below;
+        while let Some((_, subcommand)) = innermost.subcommand() {
+            innermost = subcommand;
         }
-        let mut carried = Self::default();
+        let mut options = Self::default();
         for option in command
             .get_arguments()
             .filter(|option| option.is_global_set())
@@ -53,22 +53,22 @@ impl CarriedOptions {
             else {
                 continue;
             };
-            let place = if NAMESPACES.contains(&name) {
-                &mut carried.namespace
+            let arguments = if NAMESPACES.contains(&name) {
+                &mut options.namespace
             } else {
-                &mut carried.cluster
+                &mut options.cluster
             };
             if matches!(option.get_action(), ArgAction::SetTrue) {
-                place.push(format!("--{long}").into());
+                arguments.push(format!("--{long}").into());
                 continue;
             }
             for value in innermost.get_raw(name).into_iter().flatten() {
                 let mut word = OsString::from(format!("--{long}="));
                 word.push(value);
-                place.push(word);
+                arguments.push(word);
             }
         }
-        carried
+        options
     }
 }
 
@@ -78,8 +78,9 @@ mod tests {
 
     #[test]
     fn what_says_which_cluster_is_carried_and_nothing_else() {
-        let of = |line: &str| {
-            let carried = CarriedOptions::of(line.split(' ').map(OsString::from).collect());
+        let inherited = |line: &str| {
+            let options =
+                InheritedOptions::from_words(line.split(' ').map(OsString::from).collect());
             let text = |words: &[OsString]| {
                 words
                     .iter()
@@ -87,7 +88,7 @@ mod tests {
                     .collect::<Vec<_>>()
                     .join(" ")
             };
-            (text(&carried.cluster), text(&carried.namespace))
+            (text(&options.cluster), text(&options.namespace))
         };
         for (line, cluster, namespace) in [
             (
@@ -118,7 +119,7 @@ mod tests {
             ("gpuctl top", "", ""),
         ] {
             assert_eq!(
-                of(line),
+                inherited(line),
                 (cluster.to_owned(), namespace.to_owned()),
                 "{line}"
             );

@@ -59,7 +59,7 @@ const NOUNS: [&str; 9] = [
 ];
 
 /// Converts clap's error into ours. `words` is the command line.
-pub(crate) fn explained(error: &clap::Error, words: &[String]) -> Error {
+pub(crate) fn explain(error: &clap::Error, words: &[String]) -> Error {
     let path = command_path(words);
     let misuse = Misuse {
         error,
@@ -130,7 +130,7 @@ impl Misuse<'_> {
             .last()
             .map_or_else(
                 || self.help.clone(),
-                |near| format!("did you mean `gpuctl {}{near}`?", self.path),
+                |similar| format!("did you mean `gpuctl {}{similar}`?", self.path),
             );
         let singular = |noun: &&str| noun.strip_suffix('s').unwrap_or(noun) == word;
         if self.path.is_empty() {
@@ -169,14 +169,14 @@ impl Misuse<'_> {
 
     fn unknown_argument(self) -> Error {
         let unknown = self.text(ContextKind::InvalidArg);
-        let what = if unknown.starts_with('-') {
+        let problem = if unknown.starts_with('-') {
             "has no option"
         } else {
             "does not take"
         };
-        let error = Error::usage(format!("`gpuctl {}` {what} `{unknown}`", self.command()));
+        let error = Error::usage(format!("`gpuctl {}` {problem} `{unknown}`", self.command()));
         match self.list(ContextKind::SuggestedArg).first() {
-            Some(near) => error.hint(format!("did you mean `{near}`?")),
+            Some(similar) => error.hint(format!("did you mean `{similar}`?")),
             None => error.hint(self.help),
         }
     }
@@ -193,7 +193,7 @@ impl Misuse<'_> {
         };
         let error = Error::usage(message);
         let error = match self.list(ContextKind::SuggestedValue).first() {
-            Some(near) => error.hint(format!("did you mean `{near}`?")),
+            Some(similar) => error.hint(format!("did you mean `{similar}`?")),
             None => error,
         };
         match self.list(ContextKind::ValidValue) {
@@ -203,13 +203,13 @@ impl Misuse<'_> {
     }
 
     fn conflict(self) -> Error {
-        let (one, other) = (
+        let (first, second) = (
             self.text(ContextKind::InvalidArg),
             self.text(ContextKind::PriorArg),
         );
-        let message = match one == other || other.is_empty() {
-            true => format!("`{one}` is not allowed here, or is repeated"),
-            false => format!("`{one}` and `{other}` cannot be used together"),
+        let message = match first == second || second.is_empty() {
+            true => format!("`{first}` is not allowed here, or is repeated"),
+            false => format!("`{first}` and `{second}` cannot be used together"),
         };
         Error::usage(message).hint(self.help)
     }
@@ -220,7 +220,7 @@ impl Misuse<'_> {
             self.text(ContextKind::InvalidArg),
             self.text(ContextKind::InvalidValue),
         );
-        let why = std::error::Error::source(self.error)
+        let reason = std::error::Error::source(self.error)
             .map_or(String::new(), |source| format!(": {source}"));
         // The path of a webhook's URL is its password, and CI systems store what commands print.
         let value = if value.contains("://") {
@@ -228,7 +228,7 @@ impl Misuse<'_> {
         } else {
             scrubbed(&value).unwrap_or(value)
         };
-        Error::usage(format!("`{option}` cannot be `{value}`{why}")).hint(self.help)
+        Error::usage(format!("`{option}` cannot be `{value}`{reason}")).hint(self.help)
     }
 }
 

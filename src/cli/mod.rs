@@ -103,7 +103,7 @@ pub(crate) struct Global {
         long,
         global = true,
         help_heading = "Global options",
-        help = SettingKey::help_and("safety.read_only", "; GPUCTL_READ_ONLY=1 does the same")
+        help = SettingKey::help_with("safety.read_only", "; GPUCTL_READ_ONLY=1 does the same")
     )]
     pub read_only: bool,
     /// User to impersonate

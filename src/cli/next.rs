@@ -6,15 +6,15 @@ use clap::ArgMatches;
 use crate::verbs::ROWS;
 
 /// Returns the command that usually follows a parsed command.
-pub(crate) fn after(matches: &ArgMatches) -> Option<&'static str> {
-    let (mut name, mut within) = (String::new(), matches);
-    while let Some((word, inner)) = within.subcommand() {
+pub(crate) fn next_command(matches: &ArgMatches) -> Option<&'static str> {
+    let (mut name, mut level) = (String::new(), matches);
+    while let Some((word, inner)) = level.subcommand() {
         name = if name.is_empty() {
             word.to_owned()
         } else {
             format!("{name} {word}")
         };
-        within = inner;
+        level = inner;
     }
     ROWS.iter()
         .find(|row| row.words() == name)
@@ -30,10 +30,10 @@ mod tests {
 
     use super::*;
     use crate::cli::Cli;
-    use crate::cli::shorthand::spelled_out;
+    use crate::cli::shorthand::expand;
     use crate::verbs::VerbRow;
 
-    fn leaves(command: &Command, name: &str, found: &mut BTreeSet<String>) {
+    fn leaves(command: &Command, name: &str, names: &mut BTreeSet<String>) {
         for inner in command
             .get_subcommands()
             .filter(|inner| inner.get_name() != "help")
@@ -42,24 +42,24 @@ mod tests {
                 .trim_start()
                 .to_owned();
             if !inner.is_subcommand_required_set() {
-                found.insert(name.clone());
+                names.insert(name.clone());
             }
-            leaves(inner, &name, found);
+            leaves(inner, &name, names);
         }
     }
 
     #[test]
     fn every_command_says_what_follows_and_what_follows_is_one() {
         let command = Cli::command();
-        let mut all = BTreeSet::new();
-        leaves(&command, "", &mut all);
+        let mut leaf_names = BTreeSet::new();
+        leaves(&command, "", &mut leaf_names);
         let rows = ROWS.iter().filter(|row| row.next.is_some());
-        assert_eq!(all, rows.map(VerbRow::words).collect());
+        assert_eq!(leaf_names, rows.map(VerbRow::words).collect());
         for next in ROWS.iter().filter_map(|row| row.next) {
             let words = next.to_lowercase().split(' ').map(Into::into).collect();
             let parsed = command
                 .clone()
-                .try_get_matches_from(spelled_out(&command, words));
+                .try_get_matches_from(expand(&command, words));
             assert!(
                 next.is_empty() || parsed.is_ok(),
                 "{next}: {}",

@@ -50,9 +50,9 @@ pub(crate) fn offers(
     folder: Option<&Path>,
     shell: Inserter,
 ) -> Result<Vec<Offer>, Error> {
-    let word = |place: usize| {
+    let word = |position: usize| {
         words
-            .get(place)
+            .get(position)
             .map(|word| word.to_string_lossy().into_owned())
             .unwrap_or_default()
     };
@@ -87,8 +87,8 @@ fn offer(candidate: &CompletionCandidate, line: &TypedLine, shell: Inserter) -> 
     let safe = if value.starts_with('-') {
         // Only the program's own options have such an ID. Any other text with a leading dash is a
         // name, which the program would read as an option.
-        let own = candidate.get_id().is_some_and(|id| id.starts_with("arg::"));
-        (own || extends_option(candidate, value, line))
+        let is_positional = candidate.get_id().is_some_and(|id| id.starts_with("arg::"));
+        (is_positional || extends_option(candidate, value, line))
             && is_plain(value.trim_start_matches('-'), shell)
     } else if let Some(path) = value.strip_prefix("~/") {
         // The home folder, as the user typed it; a candidate that brings its own `~` is not
@@ -111,7 +111,7 @@ fn offer(candidate: &CompletionCandidate, line: &TypedLine, shell: Inserter) -> 
 /// `-ojson`. The engine tags values with the argument they belong to. After an option that waits
 /// for its value, the whole word is the value.
 fn extends_option(candidate: &CompletionCandidate, value: &str, line: &TypedLine) -> bool {
-    let of_option = candidate
+    let takes_value = candidate
         .get_tag()
         .is_some_and(|tag| tag.to_string().starts_with('-'));
     let option = match line.typed.split_once('=') {
@@ -119,7 +119,7 @@ fn extends_option(candidate: &CompletionCandidate, value: &str, line: &TypedLine
         _ if line.typed.starts_with("--") || line.typed.len() < 2 => return false,
         _ => line.typed.clone(),
     };
-    of_option
+    takes_value
         && !line.before.starts_with('-')
         && option.starts_with('-')
         && value.starts_with(&option)
@@ -132,17 +132,17 @@ fn is_plain(text: &str, shell: Inserter) -> bool {
     let is_inner = |c: char| {
         let ascii =
             c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '/' | ':' | '=' | '@' | '+' | '-');
-        let own = match shell {
+        let is_special = match shell {
             Inserter::Unix => c == ',',
             Inserter::PowerShell => c == '\\',
             Inserter::Any => false,
         };
-        ascii || own || is_letter(c)
+        ascii || is_special || is_letter(c)
     };
-    let mut before = None;
+    let mut previous = None;
     let is_equal_sign_safe = text.chars().all(|c| {
-        let safe = c != '=' || before.is_some_and(char::is_alphanumeric);
-        before = Some(c);
+        let safe = c != '=' || previous.is_some_and(char::is_alphanumeric);
+        previous = Some(c);
         safe
     });
     let first = text.chars().next();
@@ -233,7 +233,7 @@ mod tests {
 
     /// A command whose positional argument and option offer `names`.
     fn command(names: &'static [&'static str]) -> Command {
-        let all = move || {
+        let all_names = move || {
             names
                 .iter()
                 .map(|name| CompletionCandidate::new(*name))
@@ -246,10 +246,10 @@ mod tests {
         let option = Arg::new("pool")
             .long("pool")
             .short('p')
-            .add(ArgValueCandidates::new(all));
+            .add(ArgValueCandidates::new(all_names));
         let positional = Arg::new("name")
             .num_args(1..)
-            .add(ArgValueCandidates::new(all));
+            .add(ArgValueCandidates::new(all_names));
         Command::new("x")
             .disable_help_flag(true)
             .arg(flag)
@@ -260,8 +260,8 @@ mod tests {
     fn values(names: &'static [&'static str], words: &[&str], shell: Inserter) -> Vec<String> {
         let words: Vec<OsString> = ["x"].iter().chain(words).map(OsString::from).collect();
         let last = words.len() - 1;
-        let found = offers(&mut command(names), words, last, None, shell).unwrap();
-        names_first(found)
+        let values = offers(&mut command(names), words, last, None, shell).unwrap();
+        names_first(values)
             .into_iter()
             .map(|offer| offer.value)
             .collect()
@@ -277,11 +277,11 @@ mod tests {
                         .find(|value| !value.starts_with('-')),
                     None
                 );
-                let mut found = values(&HARMLESS, words, shell);
-                found.sort_unstable();
-                let mut wanted = HARMLESS.map(ToOwned::to_owned);
-                wanted.sort_unstable();
-                assert_eq!(found, wanted);
+                let mut offered = values(&HARMLESS, words, shell);
+                offered.sort_unstable();
+                let mut expected = HARMLESS.map(ToOwned::to_owned);
+                expected.sort_unstable();
+                assert_eq!(offered, expected);
             }
         }
     }
@@ -305,9 +305,9 @@ mod tests {
                 &["-p", word],
                 &["name", word],
             ] {
-                let found = values(&NAMES, words, Inserter::Unix);
+                let offered = values(&NAMES, words, Inserter::Unix);
                 assert_eq!(
-                    found.iter().find(|value| NAMES.contains(&value.as_str())),
+                    offered.iter().find(|value| NAMES.contains(&value.as_str())),
                     None,
                     "{words:?}"
                 );
@@ -362,7 +362,7 @@ mod tests {
             .value_hint(ValueHint::FilePath);
         let mut command = Command::new("x").disable_help_flag(true).arg(file);
         for words in [["x", "-f", ""], ["x", "--file", ""], ["x", "-f", "-"]] {
-            let found = offers(
+            let offered = offers(
                 &mut command,
                 words.map(OsString::from).to_vec(),
                 2,
@@ -371,10 +371,10 @@ mod tests {
             )
             .unwrap();
             assert!(
-                found.iter().all(|offer| offer.value == "job.yaml"),
-                "{found:?}"
+                offered.iter().all(|offer| offer.value == "job.yaml"),
+                "{offered:?}"
             );
-            assert_eq!(found.is_empty(), words[2] == "-", "{found:?}");
+            assert_eq!(offered.is_empty(), words[2] == "-", "{offered:?}");
         }
         std::fs::remove_dir_all(&folder).unwrap();
     }

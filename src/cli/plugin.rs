@@ -22,7 +22,7 @@ pub(crate) enum CalledAs {
 
 impl CalledAs {
     /// Determines the name from the first word of the command line.
-    pub(crate) fn by(first: Option<&OsString>) -> Self {
+    pub(crate) fn from_program(first: Option<&OsString>) -> Self {
         match first
             .and_then(|first| Path::new(first).file_stem())
             .and_then(OsStr::to_str)
@@ -35,22 +35,25 @@ impl CalledAs {
 }
 
 /// Adapts the help of a command line to users of kubectl, who type `kubectl gpuctl`.
-pub(crate) fn called_by_kubectl(command: Command) -> Command {
+pub(crate) fn as_kubectl_plugin(command: Command) -> Command {
     fn argument(argument: Arg) -> Arg {
-        let told = argument.get_help().map(|text| as_plugin(&text.to_string()));
+        let rewritten = argument.get_help().map(|text| as_plugin(&text.to_string()));
         let long = argument
             .get_long_help()
             .map(|text| as_plugin(&text.to_string()));
-        let argument = told.map_or(argument.clone(), |text| argument.help(text));
+        let argument = rewritten.map_or(argument.clone(), |text| argument.help(text));
         long.map_or(argument.clone(), |text| argument.long_help(text))
     }
     fn each(mut command: Command) -> Command {
-        let told =
+        let rewritten =
             |text: Option<&clap::builder::StyledStr>| text.map(|text| as_plugin(&text.to_string()));
-        let (about, long) = (told(command.get_about()), told(command.get_long_about()));
+        let (about, long) = (
+            rewritten(command.get_about()),
+            rewritten(command.get_long_about()),
+        );
         let (after, after_long) = (
-            told(command.get_after_help()),
-            told(command.get_after_long_help()),
+            rewritten(command.get_after_help()),
+            rewritten(command.get_after_long_help()),
         );
         if let Some(about) = about {
             command = command.about(about);
@@ -80,22 +83,22 @@ pub(crate) fn candidates(mut command: Command, words: Vec<OsString>) -> String {
     let typed = words
         .last()
         .is_some_and(|word| word.to_string_lossy().starts_with('-'));
-    let found = offers(&mut command, words, last, None, Inserter::Any).unwrap_or_default();
-    let line = |one: &Offer| {
-        let about = one
+    let offered = offers(&mut command, words, last, None, Inserter::Any).unwrap_or_default();
+    let line = |offer: &Offer| {
+        let about = offer
             .help
             .as_ref()
             .map_or_else(String::new, |about| format!("\t{about}"));
-        format!("{}{about}\n", one.value)
+        format!("{}{about}\n", offer.value)
     };
-    let shown: String = found
+    let lines: String = offered
         .iter()
-        .filter(|one| !one.hidden && (typed || !one.is_option()))
+        .filter(|offer| !offer.hidden && (typed || !offer.is_option()))
         .map(line)
         .collect();
     // Without candidates, the shell completes file names.
-    let directive = if shown.is_empty() { ANYTHING } else { NO_FILES };
-    shown + directive
+    let directive = if lines.is_empty() { ANYTHING } else { NO_FILES };
+    lines + directive
 }
 
 #[cfg(test)]
@@ -107,19 +110,22 @@ mod tests {
 
     #[test]
     fn the_name_of_the_file_tells() {
-        let by = |name: &str| CalledAs::by(Some(&OsString::from(name)));
-        assert_eq!(by("/usr/local/bin/kubectl-gpuctl"), CalledAs::Plugin);
-        assert_eq!(by("kubectl-gpuctl.exe"), CalledAs::Plugin);
-        assert_eq!(by("/x/kubectl_complete-gpuctl"), CalledAs::Completion);
+        let called_as = |name: &str| CalledAs::from_program(Some(&OsString::from(name)));
+        assert_eq!(called_as("/usr/local/bin/kubectl-gpuctl"), CalledAs::Plugin);
+        assert_eq!(called_as("kubectl-gpuctl.exe"), CalledAs::Plugin);
         assert_eq!(
-            (by("gpuctl"), CalledAs::by(None)),
+            called_as("/x/kubectl_complete-gpuctl"),
+            CalledAs::Completion
+        );
+        assert_eq!(
+            (called_as("gpuctl"), CalledAs::from_program(None)),
             (CalledAs::Program, CalledAs::Program)
         );
     }
 
     #[test]
     fn help_has_commands_as_they_are_typed() {
-        let mut command = called_by_kubectl(help::arranged(Cli::command()));
+        let mut command = as_kubectl_plugin(help::with_groups(Cli::command()));
         command.build();
         let page = command.render_long_help().to_string();
         assert!(
@@ -140,23 +146,23 @@ mod tests {
 
     #[test]
     fn kubectl_gets_names_and_a_directive() {
-        let of = |words: &[&str]| {
+        let answer = |words: &[&str]| {
             let words = std::iter::once("gpuctl")
                 .chain(words.iter().copied())
                 .map(OsString::from)
                 .collect();
             candidates(Cli::command(), words)
         };
-        let verbs = of(&["de"]);
+        let verbs = answer(&["de"]);
         assert!(
             verbs.contains("delete\t") && verbs.contains("describe\t") && verbs.ends_with("\n:4\n"),
             "{verbs}"
         );
         assert!(
-            of(&["get", "jobs", "--out"]).starts_with("--output"),
+            answer(&["get", "jobs", "--out"]).starts_with("--output"),
             "{}",
-            of(&["get", "jobs", "--out"])
+            answer(&["get", "jobs", "--out"])
         );
-        assert_eq!(of(&["explain", "no-such-field"]), ":0\n");
+        assert_eq!(answer(&["explain", "no-such-field"]), ":0\n");
     }
 }

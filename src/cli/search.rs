@@ -59,33 +59,34 @@ const TERMS: [(&[&str], &[&str]); 26] = [
 
 /// Lists the commands that match a word, one per line. `None` if the word is a command, or if
 /// nothing matches.
-pub(crate) fn found(command: &Command, word: &str) -> Option<String> {
-    let wanted = word.to_lowercase();
+pub(crate) fn unknown_command(command: &Command, word: &str) -> Option<String> {
+    let lowercase = word.to_lowercase();
     let is_command = command
         .get_subcommands()
         .any(|one| one.get_name() == word || one.get_all_aliases().any(|name| name == word));
     // `len` counts bytes: one Chinese character has three, so it is long enough.
-    if is_command || word == "help" || wanted.len() < 3 {
+    if is_command || word == "help" || lowercase.len() < 3 {
         return None;
     }
     // A part of an English word does not match, but Chinese text has no spaces between words.
-    let is_meant = |one: &str| {
-        wanted == one || !one.is_ascii() && one.chars().nth(1).is_some() && wanted.contains(one)
+    let is_match = |one: &str| {
+        lowercase == one
+            || !one.is_ascii() && one.chars().nth(1).is_some() && lowercase.contains(one)
     };
-    let meant = TERMS
+    let matches = TERMS
         .iter()
-        .filter(|(words, _)| words.iter().any(|one| is_meant(one)));
-    let mut paths: Vec<String> = meant
+        .filter(|(words, _)| words.iter().any(|one| is_match(one)));
+    let mut paths: Vec<String> = matches
         .flat_map(|(_, paths)| paths.iter().map(ToString::to_string))
         .collect();
-    let mut seen = std::collections::HashSet::new();
-    paths.retain(|path| seen.insert(path.clone()));
+    let mut unique = std::collections::HashSet::new();
+    paths.retain(|path| unique.insert(path.clone()));
     // Only whole words of the help count.
-    let says = |about: &str| {
+    let mentions = |about: &str| {
         about
             .to_lowercase()
             .split(|c: char| !c.is_alphanumeric())
-            .any(|one| one == wanted || one.trim_end_matches('s') == wanted)
+            .any(|one| one == lowercase || one.trim_end_matches('s') == lowercase)
     };
     for verb in command.get_subcommands() {
         let nouns = verb
@@ -93,7 +94,7 @@ pub(crate) fn found(command: &Command, word: &str) -> Option<String> {
             .map(|noun| (format!("{} {}", verb.get_name(), noun.get_name()), noun));
         for (path, one) in std::iter::once((verb.get_name().to_owned(), verb)).chain(nouns) {
             let about = one.get_about().map(ToString::to_string).unwrap_or_default();
-            if says(&about) && !paths.contains(&path) {
+            if mentions(&about) && !paths.contains(&path) {
                 paths.push(path);
             }
         }
@@ -104,7 +105,7 @@ pub(crate) fn found(command: &Command, word: &str) -> Option<String> {
     let about = |path: &str| {
         let one = path
             .split(' ')
-            .try_fold(command, |above, name| above.find_subcommand(name));
+            .try_fold(command, |parent, name| parent.find_subcommand(name));
         one.and_then(Command::get_about)
             .map(ToString::to_string)
             .unwrap_or_default()
@@ -129,33 +130,40 @@ mod tests {
     fn every_term_leads_to_commands_that_there_are() {
         let command = Cli::command();
         for path in TERMS.iter().flat_map(|(_, paths)| *paths) {
-            let one = path
+            let found = path
                 .split(' ')
-                .try_fold(&command, |above, name| above.find_subcommand(name));
-            assert!(one.is_some_and(|one| one.get_about().is_some()), "{path}");
+                .try_fold(&command, |parent, name| parent.find_subcommand(name));
+            assert!(
+                found.is_some_and(|found| found.get_about().is_some()),
+                "{path}"
+            );
         }
     }
 
     #[test]
     fn words_find_commands_in_two_languages() {
         let command = Cli::command();
-        let lines = |word: &str| found(&command, word).unwrap_or_default();
+        let lines = |word: &str| unknown_command(&command, word).unwrap_or_default();
         assert!(lines("排队").contains("gpuctl why "));
         assert!(
             lines("任务排队").contains("gpuctl get queues "),
             "a word within another"
         );
         assert!(lines("sacct").contains("gpuctl report "));
-        assert_eq!(found(&command, "a"), None, "two letters say nothing");
+        assert_eq!(
+            unknown_command(&command, "a"),
+            None,
+            "two letters say nothing"
+        );
         assert!(
             lines("utilization")
                 .starts_with("unknown command `utilization`; related commands:\n\n  gpuctl top ")
         );
         assert_eq!(
             (
-                found(&command, "logs"),
-                found(&command, "xyzzy"),
-                found(&command, "help")
+                unknown_command(&command, "logs"),
+                unknown_command(&command, "xyzzy"),
+                unknown_command(&command, "help")
             ),
             (None, None, None)
         );

@@ -45,7 +45,7 @@ const KINDS: [&str; 24] = [
 ];
 
 /// Expands the words of a command line for clap; the first is the program.
-pub(crate) fn spelled_out(command: &Command, words: Vec<OsString>) -> Vec<OsString> {
+pub(crate) fn expand(command: &Command, words: Vec<OsString>) -> Vec<OsString> {
     let positions = positionals(command, &words);
     let Some((verb, rest)) = positions.split_first() else {
         return words;
@@ -57,13 +57,13 @@ pub(crate) fn spelled_out(command: &Command, words: Vec<OsString>) -> Vec<OsStri
     // `delete qouta team-a` must not delete a job with the name `team-a`.
     let is_kind = |index: &usize| {
         let word = text(*index).to_lowercase();
-        let named = |kind: &&str| {
+        let is_kind_prefix = |kind: &&str| {
             word.strip_prefix(*kind)
                 .is_some_and(|rest| matches!(rest, "" | "s" | "es"))
         };
-        KINDS.iter().any(named) || rest.len() > 1 && nearest(&word, &nouns).is_some()
+        KINDS.iter().any(is_kind_prefix) || rest.len() > 1 && nearest(&word, &nouns).is_some()
     };
-    if of_jobs(command).any(|verb| verb.get_name() == typed)
+    if job_commands(command).any(|verb| verb.get_name() == typed)
         && rest
             .first()
             .is_some_and(|first| !is_noun(first) && !is_kind(first))
@@ -103,7 +103,7 @@ pub(crate) fn topic<'w>(command: &Command, words: &'w [OsString]) -> Option<&'w 
 /// Returns the places of the words that are neither options nor values of options; nothing after
 /// `--`.
 fn positionals(command: &Command, words: &[OsString]) -> Vec<usize> {
-    let mut found = Vec::new();
+    let mut indices = Vec::new();
     let mut index = 1;
     while index < words.len() {
         let word = words[index].to_string_lossy();
@@ -113,15 +113,15 @@ fn positionals(command: &Command, words: &[OsString]) -> Vec<usize> {
         if takes_value(command, &word) {
             index += 1;
         } else if !word.starts_with('-') || word == "-" {
-            found.push(index);
+            indices.push(index);
         }
         index += 1;
     }
-    found
+    indices
 }
 
 /// Verbs that treat a name as a job unless another noun is typed.
-fn of_jobs(command: &Command) -> impl Iterator<Item = &Command> {
+fn job_commands(command: &Command) -> impl Iterator<Item = &Command> {
     command
         .get_subcommands()
         .filter(|verb| job_noun(verb).is_some())
@@ -135,7 +135,7 @@ fn job_noun(verb: &Command) -> Option<&Command> {
 /// the name of a job.
 fn nouns(command: &Command) -> Vec<&str> {
     let mut nouns = OTHER_NOUNS.to_vec();
-    for noun in of_jobs(command).flat_map(Command::get_subcommands) {
+    for noun in job_commands(command).flat_map(Command::get_subcommands) {
         nouns.extend(names(noun));
     }
     let lists = command
@@ -157,26 +157,26 @@ fn names(command: &Command) -> impl Iterator<Item = &str> {
 /// Returns true for an option whose value is the next word. Knows the global options and the
 /// options of the verbs that accept shorthand.
 fn takes_value(command: &Command, word: &str) -> bool {
-    let is_meant = |option: &clap::Arg| {
+    let is_match = |option: &clap::Arg| {
         // Such values follow `=` in the same word.
-        let takes = !option.is_positional()
+        let has_value = !option.is_positional()
             && option.get_action().takes_values()
             && !option.is_require_equals_set();
         let long = word.strip_prefix("--");
         let short = word.strip_prefix('-').filter(|word| word.len() == 1);
-        takes
+        has_value
             && (long.is_some() && option.get_long() == long
                 || short.is_some_and(|short| option.get_short() == short.chars().next()))
     };
     let files = OF_FILES
         .iter()
         .filter_map(|verb| command.find_subcommand(verb));
-    let jobs = of_jobs(command).flat_map(|verb| [Some(verb), job_noun(verb)]);
+    let jobs = job_commands(command).flat_map(|verb| [Some(verb), job_noun(verb)]);
     word.starts_with('-')
         && std::iter::once(command)
             .chain(files)
             .chain(jobs.flatten())
-            .any(|command| command.get_arguments().any(is_meant))
+            .any(|command| command.get_arguments().any(is_match))
 }
 
 /// Returns true for a word that can only be a file.
@@ -191,9 +191,9 @@ mod tests {
     use super::*;
     use crate::cli::Cli;
 
-    fn spelled(line: &str) -> String {
+    fn expanded(line: &str) -> String {
         let words = line.split(' ').map(OsString::from).collect();
-        let words: Vec<String> = spelled_out(&Cli::command(), words)
+        let words: Vec<String> = expand(&Cli::command(), words)
             .into_iter()
             .map(|word| word.into_string().unwrap())
             .collect();
@@ -202,10 +202,14 @@ mod tests {
 
     #[test]
     fn the_version_is_told_as_clap_tells_it() {
-        let asks =
+        let asks_version =
             |line: &str| asks_for_version(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
-        assert!(asks("gpuctl --version") && asks("gpuctl -V"));
-        assert!(!asks("gpuctl") && !asks("gpuctl get --version") && !asks("gpuctl --version get"));
+        assert!(asks_version("gpuctl --version") && asks_version("gpuctl -V"));
+        assert!(
+            !asks_version("gpuctl")
+                && !asks_version("gpuctl get --version")
+                && !asks_version("gpuctl --version get")
+        );
         assert_eq!(Cli::command().render_version(), crate::cli::VERSION);
     }
 
@@ -254,7 +258,7 @@ mod tests {
             ("gpuctl pause", "gpuctl pause"),
             ("gpuctl", "gpuctl"),
         ] {
-            assert_eq!(spelled(typed), parsed);
+            assert_eq!(expanded(typed), parsed);
         }
     }
 }

@@ -118,14 +118,15 @@ fn environment() -> String {
         ),
         ("TZ", "time zone of times on input and output"),
     ];
-    let own = KEYS.iter().filter(|key| !key.variables.is_empty());
-    let own = own.map(|key| {
+    let own_variables = KEYS.iter().filter(|key| !key.variables.is_empty());
+    let own_variables = own_variables.map(|key| {
         (
             key.variables.join(", "),
-            format!("{}: {}", key.name, key.meaning),
+            format!("{}: {}", key.name, key.description),
         )
     });
-    let all = own.chain(OTHERS.map(|(name, meaning)| (name.to_owned(), meaning.to_owned())));
+    let all =
+        own_variables.chain(OTHERS.map(|(name, meaning)| (name.to_owned(), meaning.to_owned())));
     let lines: String = all
         .map(|(name, meaning)| format!("  {name}\n      {meaning}\n"))
         .collect();

@@ -8,7 +8,7 @@ use serde_json::Value;
 use yaml_edit::YamlFile;
 use yaml_edit::path::YamlPath;
 
-use super::file::{parsed, usual};
+use super::file::{default_path, parsed};
 use super::keys::SettingKey;
 use gpuctl_local::files::trust::{config_text, exposure, is_closed, make_private};
 use gpuctl_local::files::{Purpose, replace};
@@ -16,40 +16,40 @@ use gpuctl_local::files::{Purpose, replace};
 /// Writes a value to the named file, or to the user's config file, which is created if missing.
 /// Preserves comments. Returns the file's path.
 pub(crate) fn set(
-    named: Option<&Path>,
+    given: Option<&Path>,
     key: &SettingKey,
     value: &Value,
 ) -> anyhow::Result<PathBuf> {
-    let path = named
+    let path = given
         .map(Path::to_path_buf)
-        .or_else(usual)
+        .or_else(default_path)
         .ok_or_else(|| anyhow!("there is no config folder; name a file with --config"))?;
-    must_be_closed(&path, named.is_none())?;
-    let old = if path.exists() {
-        config_text(&path, named.is_some())?
+    must_be_closed(&path, given.is_none())?;
+    let old_text = if path.exists() {
+        config_text(&path, given.is_some())?
     } else {
         String::new()
     };
-    let before = parsed(&old, &path)?;
-    let new = changed(&old, key, value).ok_or_else(|| {
+    let old_value = parsed(&old_text, &path)?;
+    let new = changed(&old_text, key, value).ok_or_else(|| {
         anyhow!(
             "{} cannot be edited automatically; write it by hand",
             path.display()
         )
     })?;
-    let mut wanted = if before.is_object() {
-        before
+    let mut expected = if old_value.is_object() {
+        old_value
     } else {
         serde_json::json!({})
     };
     let (section, name) = key.path();
-    if !wanted[section].is_object() {
-        wanted[section] = serde_json::json!({});
+    if !expected[section].is_object() {
+        expected[section] = serde_json::json!({});
     }
-    wanted[section][name] = value.clone();
+    expected[section][name] = value.clone();
     // The edited text must parse to the old settings with this one changed, or comments or anchors
     // were misread.
-    if parsed(&new, &path).ok().as_ref() != Some(&wanted) {
+    if parsed(&new, &path).ok().as_ref() != Some(&expected) {
         return Err(anyhow!(
             "{} cannot be edited automatically; write `{}` by hand",
             path.display(),
@@ -66,13 +66,13 @@ fn must_be_closed(path: &Path, is_usual: bool) -> anyhow::Result<()> {
     let folder = path.parent().filter(|folder| is_usual && folder.exists());
     if let Some(folder) = folder {
         if !is_closed(folder) {
-            let why = if folder.is_symlink() {
+            let problem = if folder.is_symlink() {
                 "is a symbolic link"
             } else {
                 "belongs to another user"
             };
             return Err(anyhow!(
-                "{} {why}; remove it, or name the file with --config",
+                "{} {problem}; remove it, or name the file with --config",
                 folder.display()
             ));
         }
@@ -87,24 +87,24 @@ fn must_be_closed(path: &Path, is_usual: bool) -> anyhow::Result<()> {
     }
 }
 
-fn changed(old: &str, key: &SettingKey, value: &Value) -> Option<String> {
-    if old.trim().is_empty() {
+fn changed(old_text: &str, key: &SettingKey, value: &Value) -> Option<String> {
+    if old_text.trim().is_empty() {
         let (section, name) = key.path();
-        return Some(format!("{old}{section}:\n  {name}: {value}\n"));
+        return Some(format!("{old_text}{section}:\n  {name}: {value}\n"));
     }
-    let file = YamlFile::from_str(old).ok()?;
+    let file = YamlFile::from_str(old_text).ok()?;
     let Some(document) = file.document() else {
         // The file contains only comments.
         let (section, name) = key.path();
         return Some(format!(
             "{}\n{section}:\n  {name}: {value}\n",
-            old.trim_end()
+            old_text.trim_end()
         ));
     };
     match value {
         Value::Bool(switch) => document.try_set_path(key.name, *switch),
         Value::Number(number) => match number.as_i64() {
-            Some(whole) => document.try_set_path(key.name, whole),
+            Some(integer) => document.try_set_path(key.name, integer),
             None => document.try_set_path(key.name, number.as_f64()?),
         },
         Value::String(text) => document.try_set_path(key.name, text.as_str()),
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     fn after(old: &str, name: &str, value: &Value) -> String {
-        changed(old, SettingKey::named(name), value).unwrap()
+        changed(old, SettingKey::by_name(name), value).unwrap()
     }
 
     #[test]

@@ -33,17 +33,17 @@ pub(crate) struct KubeContexts {
 
 impl ConfigFile {
     /// Reads the named file, which must exist, or the user's config file, which may be missing.
-    pub(crate) fn read(named: Option<&Path>) -> anyhow::Result<Self> {
-        let Some(path) = named
+    pub(crate) fn read(given: Option<&Path>) -> anyhow::Result<Self> {
+        let Some(path) = given
             .map(Path::to_path_buf)
-            .or_else(|| usual().filter(|path| path.exists()))
+            .or_else(|| default_path().filter(|path| path.exists()))
         else {
             return Ok(Self {
-                misnamed: misnamed(),
+                misnamed: misnamed_file(),
                 ..Self::default()
             });
         };
-        let content = parsed(&config_text(&path, named.is_some())?, &path)?;
+        let content = parsed(&config_text(&path, given.is_some())?, &path)?;
         let exposure = exposure(&path).map_err(|error| {
             anyhow!("cannot check who can write to {}: {error}", path.display())
         })?;
@@ -69,27 +69,27 @@ impl ConfigFile {
         else {
             return self;
         };
-        for (section, own) in OF_CONTEXTS
+        for (section, keys) in OF_CONTEXTS
             .into_iter()
             .filter_map(|name| Some((name, sections[name].as_object()?.clone())))
         {
-            self.overlay(section, own);
+            self.overlay(section, keys);
         }
         self
     }
 
-    fn overlay(&mut self, section: &str, own: serde_json::Map<String, Value>) {
+    fn overlay(&mut self, section: &str, keys: serde_json::Map<String, Value>) {
         if !self.content[section].is_object() {
             self.content[section] = serde_json::json!({});
         }
         // Do not send the credentials of one address to another.
-        if own.contains_key("url") {
+        if keys.contains_key("url") {
             self.content[section]
                 .as_object_mut()
                 .expect("it was made one")
                 .retain(|key, _| !OF_ADDRESS.contains(&key.as_str()));
         }
-        own.into_iter()
+        keys.into_iter()
             .for_each(|(key, value)| self.content[section][key] = value);
     }
 
@@ -104,14 +104,14 @@ impl ConfigFile {
         match &self.content[section][name] {
             Value::Null => Ok(None),
             value => {
-                let wrong = || {
+                let invalid = || {
                     anyhow!(
                         "`{}` of the config file is not {}",
                         key.name,
-                        key.kind.wants()
+                        key.kind.description()
                     )
                 };
-                key.kind.accept(value).map(Some).ok_or_else(wrong)
+                key.kind.accept(value).map(Some).ok_or_else(invalid)
             }
         }
     }
@@ -131,7 +131,7 @@ impl ConfigFile {
     /// Fails if the file's read-only setting is ambiguous.
     pub(super) fn check_safety(&self) -> anyhow::Result<()> {
         if let Some(path) = &self.misnamed {
-            return Err(anyhow!("{}", ignored(path)));
+            return Err(anyhow!("{}", ignored_message(path)));
         }
         safety::check(&self.content)?;
         safety::check_contexts(&self.content, &self.contexts)?;
@@ -179,11 +179,11 @@ const OF_ADDRESS: [&str; 11] = [
 ];
 
 /// The path of the user's config file.
-pub(crate) fn usual() -> Option<PathBuf> {
+pub(crate) fn default_path() -> Option<PathBuf> {
     Some(dirs::config_dir()?.join("gpuctl/config.yaml"))
 }
 
-fn ignored(path: &Path) -> String {
+fn ignored_message(path: &Path) -> String {
     format!(
         "gpuctl does not read {}; rename it to config.yaml",
         path.display()
@@ -191,9 +191,9 @@ fn ignored(path: &Path) -> String {
 }
 
 /// Finds a file in the config folder under a name that gpuctl does not read.
-fn misnamed() -> Option<PathBuf> {
+fn misnamed_file() -> Option<PathBuf> {
     const NAMES: [&str; 4] = ["config.yml", "config.json", "config", "gpuctl.yaml"];
-    let folder = usual()?.parent()?.to_path_buf();
+    let folder = default_path()?.parent()?.to_path_buf();
     NAMES
         .iter()
         .map(|name| folder.join(name))
@@ -203,10 +203,10 @@ fn misnamed() -> Option<PathBuf> {
 pub(super) fn parsed(text: &str, path: &Path) -> anyhow::Result<Value> {
     let content: Option<Value> = serde_saphyr::from_str(text).map_err(|error| {
         // The library's message quotes the file, which may contain a secret.
-        let place = error.location().map_or(String::new(), |at| {
-            format!(":{}:{}", at.line(), at.column())
+        let position = error.location().map_or(String::new(), |location| {
+            format!(":{}:{}", location.line(), location.column())
         });
-        anyhow!("{}{place} is not valid YAML", path.display())
+        anyhow!("{}{position} is not valid YAML", path.display())
     })?;
     let mut content = content.unwrap_or_default();
     // `prometheus: URL` is short for `prometheus: {url: URL}`.

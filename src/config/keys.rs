@@ -41,7 +41,7 @@ pub struct SettingKey {
     /// The flag that overrides everything else.
     pub flag: &'static str,
     /// One sentence: the help of the flag, and the description in the reference.
-    pub meaning: &'static str,
+    pub description: &'static str,
     /// An addition for the reference, where the flag works differently.
     pub remark: &'static str,
     /// Whether the value is never displayed.
@@ -68,18 +68,18 @@ const fn key(
         default,
         variables: NONE,
         flag,
-        meaning,
+        description: meaning,
         remark: "",
         secret: false,
     }
 }
 
 impl SettingKey {
-    const fn before(self, variables: &'static [&'static str]) -> Self {
+    const fn with_variables(self, variables: &'static [&'static str]) -> Self {
         Self { variables, ..self }
     }
 
-    const fn remark(self, remark: &'static str) -> Self {
+    const fn with_remark(self, remark: &'static str) -> Self {
         Self { remark, ..self }
     }
 
@@ -94,32 +94,32 @@ impl SettingKey {
 /// All keys, grouped by section.
 #[rustfmt::skip]
 pub const KEYS: [SettingKey; 49] = [
-    key("prometheus.url", ValueKind::Text, "", "--prometheus", "URL of Prometheus, instead of the one found in the cluster; `none` disables metrics").before(&["GPUCTL_PROMETHEUS", "PROM_URL"]),
-    key("prometheus.user", ValueKind::Text, "", "", "User name for the Prometheus server").before(&["GPUCTL_PROMETHEUS_USER"]),
-    key("prometheus.password_file", ValueKind::Text, "", "", "File with the user's password; the variable contains the password itself").before(&["GPUCTL_PROMETHEUS_PASSWORD"]),
-    key("prometheus.token_file", ValueKind::Text, "", "--prometheus-token-file", "File with a bearer token for the Prometheus server").remark("the variable contains the token itself").before(&["GPUCTL_PROMETHEUS_TOKEN"]),
+    key("prometheus.url", ValueKind::Text, "", "--prometheus", "URL of Prometheus, instead of the one found in the cluster; `none` disables metrics").with_variables(&["GPUCTL_PROMETHEUS", "PROM_URL"]),
+    key("prometheus.user", ValueKind::Text, "", "", "User name for the Prometheus server").with_variables(&["GPUCTL_PROMETHEUS_USER"]),
+    key("prometheus.password_file", ValueKind::Text, "", "", "File with the user's password; the variable contains the password itself").with_variables(&["GPUCTL_PROMETHEUS_PASSWORD"]),
+    key("prometheus.token_file", ValueKind::Text, "", "--prometheus-token-file", "File with a bearer token for the Prometheus server").with_remark("the variable contains the token itself").with_variables(&["GPUCTL_PROMETHEUS_TOKEN"]),
     key("prometheus.token_command", ValueKind::Text, "", "", "Command that prints a token, such as the CLI of a cloud; runs once per gpuctl command without another token"),
     key("prometheus.aws_region", ValueKind::Text, "", "", "Region for signing requests (SigV4) with keys from `AWS_ACCESS_KEY_ID` or the command `aws`; optional if the address is one of Amazon's service, which contains it"),
     key("prometheus.cert_file", ValueKind::Text, "", "", "PEM file with the client certificate for the Prometheus server"),
     key("prometheus.key_file", ValueKind::Text, "", "", "PEM file with the key of that certificate"),
     key("prometheus.ca_file", ValueKind::Text, "", "--prometheus-ca-file", "PEM file of CA certificates that verify the Prometheus server"),
     key("prometheus.headers", ValueKind::Map, "", "--prometheus-header", "Headers to send to the Prometheus server").hidden(),
-    key("prometheus.matchers", ValueKind::Map, "", "--match", "Labels that every series must have, where a store has several clusters").remark("such as `{cluster: prod}`"),
+    key("prometheus.matchers", ValueKind::Map, "", "--match", "Labels that every series must have, where a store has several clusters").with_remark("such as `{cluster: prod}`"),
     key("prometheus.exact_names", ValueKind::Switch, "false", "", "Query each metric by its exact name, for stores without `__name__` patterns (always on for Google Cloud)"),
-    key("prometheus.time_window_min", ValueKind::Number(1.0 / 60.0, MANY / 60.0), "10", "--start", "Time that scores cover, up to now").remark("in minutes"),
+    key("prometheus.time_window_min", ValueKind::Number(1.0 / 60.0, MANY / 60.0), "10", "--start", "Time that scores cover, up to now").with_remark("in minutes"),
     key("prometheus.step", ValueKind::Duration, "30s", "--step", "Time between two samples"),
     key("scoring.gpu_util_weight", ValueKind::Number(0.0, 1e6), "0.5", "--weights", "Weight of the utilization; more than 0"),
     key("scoring.mem_copy_weight", ValueKind::Number(0.0, 1e6), "0.2", "--weights", "Weight of the memory copy utilization"),
     key("scoring.mem_used_weight", ValueKind::Number(0.0, 1e6), "0.2", "--weights", "Weight of the share of memory that is used"),
     key("scoring.power_weight", ValueKind::Number(0.0, 1e6), "0.1", "--weights", "Weight of the share of power that is drawn"),
-    key("thresholds.low_utilization", ValueKind::Number(0.0, 100.0), "20", "--threshold", "GPUs scoring below this are `low`").before(&["THRESHOLD"]),
+    key("thresholds.low_utilization", ValueKind::Number(0.0, 100.0), "20", "--threshold", "GPUs scoring below this are `low`").with_variables(&["THRESHOLD"]),
     key("thresholds.idle", ValueKind::Number(0.0, 100.0), "10", "--idle", "GPUs scoring below this are `idle`"),
     key("thresholds.high", ValueKind::Number(0.0, 100.0), "70", "--high", "GPUs scoring above this are `high`"),
-    key("scheduler.interval", ValueKind::Duration, "300", "--watch=", "Time from one analysis of `--watch` to the next").before(&["INTERVAL"]),
+    key("scheduler.interval", ValueKind::Duration, "300", "--watch=", "Time from one analysis of `--watch` to the next").with_variables(&["INTERVAL"]),
     key("scheduler.max_workers", ValueKind::Whole(1.0, 64.0), "8", "", "Maximum number of concurrent calls to an AI or a control system"),
-    key("ai.enabled", ValueKind::Switch, "false", "--ai", "Ask an AI about the lowest scores; the key comes from AI_API_KEY or the config file").before(&["AI_ENABLED"]),
+    key("ai.enabled", ValueKind::Switch, "false", "--ai", "Ask an AI about the lowest scores; the key comes from AI_API_KEY or the config file").with_variables(&["AI_ENABLED"]),
     key("ai.api_url", ValueKind::Text, "", "--ai-url", "URL of a chat completions API, or of Anthropic's messages API"),
-    key("ai.api_key", ValueKind::Text, "", "", "Key for the API; better in the environment").before(&["AI_API_KEY"]).hidden(),
+    key("ai.api_key", ValueKind::Text, "", "", "Key for the API; better in the environment").with_variables(&["AI_API_KEY"]).hidden(),
     key("ai.model", ValueKind::Text, "gpt-4", "--ai-model", "Model to ask"),
     key("ai.threshold", ValueKind::Number(0.0, 1.0), "0.7", "", "Confidence below which a verdict is shown and changes nothing"),
     key("ai.language", ValueKind::Text, "zh", "--ai-language", "Language of the reasons"),
@@ -135,14 +135,14 @@ pub const KEYS: [SettingKey; 49] = [
     key("notify.enabled", ValueKind::Switch, "false", "--notify", "Send a message about low GPUs"),
     key("notify.url", ValueKind::Text, "", "--notify", "Webhook that gets a message about low GPUs").hidden(),
     key("notify.format", ValueKind::Word(&["auto", "feishu", "lark", "slack", "dingtalk", "wecom", "generic"]), "auto", "--notify-format", "Format of the message; auto derives it from the host"),
-    key("notify.secret", ValueKind::Text, "", "", "Secret that signs messages to Feishu, Lark and DingTalk").before(&["GPUCTL_NOTIFY_SECRET"]).hidden(),
+    key("notify.secret", ValueKind::Text, "", "", "Secret that signs messages to Feishu, Lark and DingTalk").with_variables(&["GPUCTL_NOTIFY_SECRET"]).hidden(),
     key("notify.quiet_hours", ValueKind::Text, "", "--notify-quiet-hours", "Local hours in which nothing is sent, such as 22:00-08:00"),
     key("notify.repeat", ValueKind::Duration, "24h", "--notify-repeat", "Time after which a GPU that is still low is reported again"),
     key("notify.timeout", ValueKind::Duration, "5s", "", "Timeout of one message"),
     key("server.listen", ValueKind::Text, "", "--listen", "Serve /metrics, /health, /results, /results/low and /results/stats at this address"),
-    key("server.allow_hosts", ValueKind::Text, "", "--allow-host", "Answer requests whose `Host` is this name; addresses, names without a dot and names of Services always work").remark("several are separated by commas"),
-    key("safety.read_only", ValueKind::Switch, "false", "--read-only", "Refuse everything that would change the cluster").remark("also for single contexts, by name").before(&["GPUCTL_READ_ONLY"]),
-    key("log.level", ValueKind::Word(&["debug", "info", "warning", "error", "critical"]), "info", "-v, -q", "How much `score` writes to stderr").before(&["LOG_LEVEL"]),
+    key("server.allow_hosts", ValueKind::Text, "", "--allow-host", "Answer requests whose `Host` is this name; addresses, names without a dot and names of Services always work").with_remark("several are separated by commas"),
+    key("safety.read_only", ValueKind::Switch, "false", "--read-only", "Refuse everything that would change the cluster").with_remark("also for single contexts, by name").with_variables(&["GPUCTL_READ_ONLY"]),
+    key("log.level", ValueKind::Word(&["debug", "info", "warning", "error", "critical"]), "info", "-v, -q", "How much `score` writes to stderr").with_variables(&["LOG_LEVEL"]),
 ];
 
 impl SettingKey {
@@ -150,7 +150,7 @@ impl SettingKey {
     ///
     /// # Panics
     /// If the table lacks it: names in the program come from the table.
-    pub fn named(name: &str) -> &'static Self {
+    pub fn by_name(name: &str) -> &'static Self {
         Self::find(name).unwrap_or_else(|| panic!("the table of keys has `{name}`"))
     }
 
@@ -161,18 +161,18 @@ impl SettingKey {
 
     /// The help of the key's flag.
     pub(crate) fn help(name: &str) -> &'static str {
-        Self::named(name).meaning
+        Self::by_name(name).description
     }
 
-    /// The help of the key's flag, followed by `more`.
-    pub(crate) fn help_and(name: &str, more: &str) -> String {
-        format!("{}{more}", Self::help(name))
+    /// The help of the key's flag, followed by `addition`.
+    pub(crate) fn help_with(name: &str, addition: &str) -> String {
+        format!("{}{addition}", Self::help(name))
     }
 
     /// The help of the key's flag, with the default.
     pub(crate) fn with_default(name: &str) -> String {
-        let key = Self::named(name);
-        format!("{} [default: {}]", key.meaning, key.default)
+        let key = Self::by_name(name);
+        format!("{} [default: {}]", key.description, key.default)
     }
 
     /// Splits the key into its section and the name within it.
@@ -188,7 +188,7 @@ impl SettingKey {
     }
 
     /// The default value; null if there is none.
-    pub fn usual(&self) -> Value {
+    pub fn default_value(&self) -> Value {
         if self.default.is_empty() {
             Value::Null
         } else {
@@ -199,23 +199,25 @@ impl SettingKey {
 
 /// Finds the known word nearest to `word`, within an edit distance of a third of its length.
 pub(crate) fn nearest<'a>(word: &str, among: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let close = |other: &&str| strsim::damerau_levenshtein(word, other) <= (other.len() / 3).max(1);
+    let is_close = |candidate: &&str| {
+        strsim::damerau_levenshtein(word, candidate) <= (candidate.len() / 3).max(1)
+    };
     among
-        .filter(close)
-        .min_by_key(|other| strsim::damerau_levenshtein(word, other))
+        .filter(is_close)
+        .min_by_key(|candidate| strsim::damerau_levenshtein(word, candidate))
 }
 
 impl ValueKind {
     /// Describes valid values in messages.
-    pub fn wants(self) -> String {
+    pub fn description(self) -> String {
         match self {
             Self::Text => "a text".to_owned(),
             Self::Word(words) => format!("one of {}", words.join(", ")),
-            Self::Number(low, high) if high > 1000.0 => {
-                format!("a number of at least {}", (low * 1000.0).round() / 1000.0)
+            Self::Number(min, max) if max > 1000.0 => {
+                format!("a number of at least {}", (min * 1000.0).round() / 1000.0)
             }
-            Self::Number(low, high) => format!("a number from {low} to {high}"),
-            Self::Whole(low, high) => format!("a whole number from {low} to {high}"),
+            Self::Number(min, max) => format!("a number from {min} to {max}"),
+            Self::Whole(min, max) => format!("a whole number from {min} to {max}"),
             Self::Switch => "true or false".to_owned(),
             Self::Duration => "a duration such as 30s, 5m or 2h, or seconds".to_owned(),
             Self::Map => "a map of names to texts".to_owned(),
@@ -254,15 +256,15 @@ impl ValueKind {
     /// Checks a value from the file and normalizes it. `None` if it is invalid.
     pub fn accept(self, value: &Value) -> Option<Value> {
         match (self, value) {
-            (Self::Number(low, high), Value::Number(found)) => (low..=high)
-                .contains(&found.as_f64()?)
+            (Self::Number(min, max), Value::Number(given)) => (min..=max)
+                .contains(&given.as_f64()?)
                 .then(|| value.clone()),
-            (Self::Whole(low, high), Value::Number(found)) => {
-                let found = found.as_f64()?;
-                ((low..=high).contains(&found) && found.fract() == 0.0).then(|| number(found))
+            (Self::Whole(min, max), Value::Number(given)) => {
+                let given = given.as_f64()?;
+                ((min..=max).contains(&given) && given.fract() == 0.0).then(|| number(given))
             }
-            (Self::Duration, Value::Number(found)) => (0.1..=MANY)
-                .contains(&found.as_f64()?)
+            (Self::Duration, Value::Number(given)) => (0.1..=MANY)
+                .contains(&given.as_f64()?)
                 .then(|| value.clone()),
             (Self::Duration, Value::String(text)) => match text.parse::<f64>() {
                 Ok(seconds) => self.accept(&number(seconds)),
@@ -319,7 +321,7 @@ mod tests {
                 key.name
             );
             assert!(
-                key.default.is_empty() || !key.usual().is_null(),
+                key.default.is_empty() || !key.default_value().is_null(),
                 "{}",
                 key.name
             );
@@ -343,7 +345,7 @@ mod tests {
 
     #[test]
     fn values_are_what_their_key_wants() {
-        let parse = |name: &str, text: &str| SettingKey::named(name).kind.parse(text);
+        let parse = |name: &str, text: &str| SettingKey::by_name(name).kind.parse(text);
         assert_eq!(parse("thresholds.idle", "12.5"), Some(json!(12.5)));
         assert_eq!(parse("thresholds.idle", "112"), None);
         assert_eq!(parse("thresholds.idle", "NaN"), None);
@@ -355,22 +357,25 @@ mod tests {
         assert_eq!(parse("ai.enabled", "True"), Some(json!(true)));
         assert_eq!(parse("log.level", "WARN"), Some(json!("warning")));
         assert_eq!(
-            SettingKey::named("ai.model").kind.accept(&json!(4)),
+            SettingKey::by_name("ai.model").kind.accept(&json!(4)),
             Some(json!("4"))
         );
         assert_eq!(
-            SettingKey::named("ai.enabled").kind.accept(&json!("yes")),
+            SettingKey::by_name("ai.enabled").kind.accept(&json!("yes")),
             Some(json!(true))
         );
-        assert_eq!(SettingKey::named("ai.enabled").kind.accept(&json!(3)), None);
         assert_eq!(
-            SettingKey::named("prometheus.headers")
+            SettingKey::by_name("ai.enabled").kind.accept(&json!(3)),
+            None
+        );
+        assert_eq!(
+            SettingKey::by_name("prometheus.headers")
                 .kind
                 .accept(&json!({"a": 1})),
             Some(json!({"a": "1"}))
         );
         assert_eq!(
-            SettingKey::named("prometheus.headers")
+            SettingKey::by_name("prometheus.headers")
                 .kind
                 .accept(&json!({"a": [1]})),
             None

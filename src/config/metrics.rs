@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use anyhow::anyhow;
 
-use super::found::{Config, Origin};
 use super::keys::SettingKey;
+use super::resolve::{Config, Origin};
 use super::{Environment, KubeContexts};
-use gpuctl_local::files::{bytes_of, text_of};
+use gpuctl_local::files::{bytes_of, read_text};
 use gpuctl_prometheus::{AwsKeys, Credentials, Matchers};
 
 /// The section with settings of metrics.
@@ -93,12 +93,12 @@ impl MetricsSource {
         contexts: impl FnOnce() -> KubeContexts,
     ) -> anyhow::Result<Self> {
         let config = Config::read(flags.config.as_deref(), contexts)?;
-        let (named, origin) = config.find(SettingKey::named("prometheus.url"))?;
+        let (address, origin) = config.find(SettingKey::by_name("prometheus.url"))?;
         let url = flags
             .url
             .clone()
             .map(|url| (url, Origin::Flag))
-            .or_else(|| Some((named.as_str()?.to_owned(), origin)));
+            .or_else(|| Some((address.as_str()?.to_owned(), origin)));
         let credentials = credentials(flags, &config, url.as_ref().map(|(_, origin)| *origin))?;
         let matchers = match flags.matchers.is_empty() {
             true => {
@@ -114,7 +114,10 @@ impl MetricsSource {
                 .map(|text| text.parse())
                 .collect::<Result<Matchers, _>>()?,
         };
-        let exact_names = config.find(SettingKey::named("prometheus.exact_names"))?.0 == true;
+        let exact_names = config
+            .find(SettingKey::by_name("prometheus.exact_names"))?
+            .0
+            == true;
         Ok(Self {
             url,
             credentials,
@@ -133,38 +136,38 @@ fn credentials(
 ) -> anyhow::Result<Credentials> {
     let variable = |name: &str| Environment::variable(name).filter(|value| !value.is_empty());
     let is_of_file = origin == Some(Origin::File);
-    let of_file = file_credentials(config, is_of_file)?;
-    let named = origin.is_some();
+    let file = file_credentials(config, is_of_file)?;
+    let is_configured = origin.is_some();
     let flag_token = flags
         .token_file
         .as_ref()
-        .map(|path| text_of(path))
+        .map(|path| read_text(path))
         .transpose()?;
-    let own_token = flag_token
+    let given_token = flag_token
         .map(|text| text.trim().to_owned())
-        .or_else(|| variable("GPUCTL_PROMETHEUS_TOKEN").filter(|_| named));
-    let own_user = variable("GPUCTL_PROMETHEUS_USER")
+        .or_else(|| variable("GPUCTL_PROMETHEUS_TOKEN").filter(|_| is_configured));
+    let given_user = variable("GPUCTL_PROMETHEUS_USER")
         .zip(variable("GPUCTL_PROMETHEUS_PASSWORD"))
-        .filter(|_| named);
-    if is_of_file && (own_token.is_some() || own_user.is_some() || !flags.headers.is_empty()) {
+        .filter(|_| is_configured);
+    if is_of_file && (given_token.is_some() || given_user.is_some() || !flags.headers.is_empty()) {
         // Do not send the user's credentials to an address that another user wrote.
         config.file.must_be_own("prometheus.url")?;
     }
-    let own_authority = flags
+    let flag_authority = flags
         .authority_file
         .as_ref()
         .map(|path| bytes_of(path))
         .transpose()?;
-    let mut headers = of_file.headers;
+    let mut headers = file.headers;
     for header in &flags.headers {
         let (name, value) = header
             .split_once(':')
             .ok_or_else(|| anyhow!("a header is NAME: VALUE"))?;
         headers.push((name.trim().to_owned(), value.trim().to_owned()));
     }
-    let (user, token) = match (own_user, own_token) {
-        (None, None) => (of_file.user, of_file.token),
-        own => own,
+    let (user, token) = match (given_user, given_token) {
+        (None, None) => (file.user, file.token),
+        given => given,
     };
     let aws_keys = variable("AWS_ACCESS_KEY_ID")
         .zip(variable("AWS_SECRET_ACCESS_KEY"))
@@ -176,17 +179,17 @@ fn credentials(
     Ok(Credentials {
         user,
         token,
-        authority: own_authority.or(of_file.authority),
+        authority: flag_authority.or(file.authority),
         headers,
         aws_keys,
-        ..of_file
+        ..file
     })
 }
 
 /// Reads the file's credentials if the address comes from the file as well.
-fn file_credentials(config: &Config, asked: bool) -> anyhow::Result<Credentials> {
+fn file_credentials(config: &Config, is_needed: bool) -> anyhow::Result<Credentials> {
     let file = &config.file;
-    if !asked {
+    if !is_needed {
         return Ok(Credentials::default());
     }
     for key in OF_OTHERS {
@@ -196,7 +199,7 @@ fn file_credentials(config: &Config, asked: bool) -> anyhow::Result<Credentials>
     }
     let read = |key: &str| {
         file.file(SECTION, key)
-            .map(|path| text_of(&path).map(|text| text.trim().to_owned()))
+            .map(|path| read_text(&path).map(|text| text.trim().to_owned()))
             .transpose()
     };
     let bytes = |key: &str| {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 
-use super::found::{Config, Origin};
 use super::keys::SettingKey;
+use super::resolve::{Config, Origin};
 
 /// Settings of the AI that judges scores.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,13 +16,13 @@ pub(crate) struct AiSettings {
     pub url: Option<String>,
     pub key: Option<String>,
     /// Whether the key comes from the file, so that it is sent only to the file's address.
-    pub key_of_file: bool,
+    pub key_from_file: bool,
     pub model: String,
     /// The lowest confidence, from 0 to 1, of verdicts that count.
     pub threshold: f64,
     pub language: String,
     /// Maximum number of devices per analysis.
-    pub most: usize,
+    pub max_devices: usize,
     pub timeout: Duration,
     pub retries: usize,
     pub redact: bool,
@@ -76,7 +76,7 @@ impl QuietHours {
     }
 
     /// Whether a minute of the day is in the range.
-    pub(crate) fn hold(self, minute: u16) -> bool {
+    pub(crate) fn contains(self, minute: u16) -> bool {
         match self.from <= self.to {
             true => (self.from..self.to).contains(&minute),
             false => minute >= self.from || minute < self.to,
@@ -85,8 +85,8 @@ impl QuietHours {
 }
 
 impl AiSettings {
-    pub(crate) fn of(config: &Config) -> anyhow::Result<Self> {
-        let origin = |name: &str| anyhow::Ok(config.find(SettingKey::named(name))?.1);
+    pub(crate) fn read(config: &Config) -> anyhow::Result<Self> {
+        let origin = |name: &str| anyhow::Ok(config.find(SettingKey::by_name(name))?.1);
         if origin("ai.api_url")? == Origin::File
             && matches!(origin("ai.api_key")?, Origin::Environment(_))
         {
@@ -97,20 +97,20 @@ impl AiSettings {
             enabled: config.switch("ai.enabled")?,
             url: config.text("ai.api_url")?,
             key: config.text("ai.api_key")?,
-            key_of_file: config.find(SettingKey::named("ai.api_key"))?.1 == Origin::File,
+            key_from_file: config.find(SettingKey::by_name("ai.api_key"))?.1 == Origin::File,
             model: config.text("ai.model")?.unwrap_or_default(),
             threshold: config.number("ai.threshold")?,
             language: config.text("ai.language")?.unwrap_or_default(),
-            most: config.whole("ai.max")?,
+            max_devices: config.integer("ai.max")?,
             timeout: config.duration("ai.timeout")?,
-            retries: config.whole("ai.retries")?,
+            retries: config.integer("ai.retries")?,
             redact: config.switch("ai.redact")?,
         })
     }
 }
 
 impl ControlSettings {
-    pub(crate) fn of(config: &Config) -> anyhow::Result<Self> {
+    pub(crate) fn read(config: &Config) -> anyhow::Result<Self> {
         Ok(Self {
             enabled: config.switch("control.enabled")?,
             url: config.text("control.api_url")?,
@@ -122,7 +122,7 @@ impl ControlSettings {
 }
 
 impl NotifySettings {
-    pub(crate) fn of(config: &Config) -> anyhow::Result<Self> {
+    pub(crate) fn read(config: &Config) -> anyhow::Result<Self> {
         let quiet_hours = match config.text("notify.quiet_hours")? {
             None => None,
             Some(text) => Some(QuietHours::parse(&text).ok_or_else(|| {
@@ -157,21 +157,21 @@ mod tests {
     #[test]
     fn quiet_hours_go_over_midnight() {
         let night = QuietHours::parse("22:00-08:30").unwrap();
-        let quiet: Vec<u16> = (0..1440).filter(|minute| night.hold(*minute)).collect();
+        let quiet: Vec<u16> = (0..1440).filter(|minute| night.contains(*minute)).collect();
         assert_eq!(
             (
                 quiet.len(),
-                night.hold(22 * 60),
-                night.hold(8 * 60 + 30),
-                night.hold(12 * 60)
+                night.contains(22 * 60),
+                night.contains(8 * 60 + 30),
+                night.contains(12 * 60)
             ),
             (630, true, false, false)
         );
         let noon = QuietHours::parse("12:00-13:00").unwrap();
-        assert!(noon.hold(720) && !noon.hold(780) && !noon.hold(0));
-        assert!(QuietHours::parse("00:00-24:00").unwrap().hold(1439));
-        for bad in ["", "22:00", "22-8", "25:00-08:00", "22:60-08:00"] {
-            assert!(QuietHours::parse(bad).is_none(), "{bad}");
+        assert!(noon.contains(720) && !noon.contains(780) && !noon.contains(0));
+        assert!(QuietHours::parse("00:00-24:00").unwrap().contains(1439));
+        for invalid in ["", "22:00", "22-8", "25:00-08:00", "22:60-08:00"] {
+            assert!(QuietHours::parse(invalid).is_none(), "{invalid}");
         }
     }
 }

@@ -61,8 +61,8 @@ pub(crate) fn text() -> String {
             variables.join(", "),
             flags.join(", "),
             match key.remark {
-                "" => key.meaning.to_owned(),
-                remark => format!("{}; {remark}", key.meaning),
+                "" => key.description.to_owned(),
+                remark => format!("{}; {remark}", key.description),
             },
         ];
         text.push_str(&format!("| {} |\n", cells.join(" | ")));

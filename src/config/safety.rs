@@ -23,7 +23,9 @@ pub(super) fn check(content: &Value) -> anyhow::Result<()> {
         match name.as_str() {
             SECTION => section(value, SECTION)?,
             CONTEXTS => contexts(value)?,
-            _ if SettingKey::sections().contains(&name.as_str()) => others(name, name, value)?,
+            _ if SettingKey::sections().contains(&name.as_str()) => {
+                refuse_misplaced(name, name, value)?
+            }
             _ => unknown(name, value)?,
         }
     }
@@ -32,7 +34,7 @@ pub(super) fn check(content: &Value) -> anyhow::Result<()> {
 
 /// Whether a name resembles a `safety` key in another spelling or wording, such as `readonly`,
 /// `saftey`, `Read-Only` or `no_writes`. `write_timeout` and `overwrite` do not.
-pub(super) fn is_near(name: &str) -> bool {
+pub(super) fn is_like_read_only(name: &str) -> bool {
     const ALONE: [&str; 10] = [
         "immutable",
         "mutable",
@@ -54,19 +56,19 @@ pub(super) fn is_near(name: &str) -> bool {
         .filter(char::is_ascii_alphanumeric)
         .collect::<String>()
         .to_ascii_lowercase();
-    let close = |word: &str| strsim::damerau_levenshtein(&letters, word) <= 2;
+    let is_close = |word: &str| strsim::damerau_levenshtein(&letters, word) <= 2;
     let words = words_of(name);
     let has = |list: &[&str]| words.iter().any(|word| list.contains(&word.as_str()));
     let is_guard = has(&ALONE) && (words.len() == 1 || has(&TOGETHER));
     let is_glued = TOGETHER.iter().any(|first| {
         letters
             .strip_prefix(first)
-            .is_some_and(|rest| ALONE.contains(&rest))
+            .is_some_and(|suffix| ALONE.contains(&suffix))
     });
     letters.contains("safet")
         || letters.contains("readonly")
-        || close("safety")
-        || close("readonly")
+        || is_close("safety")
+        || is_close("readonly")
         || is_guard
         || is_glued
 }
@@ -91,7 +93,7 @@ fn words_of(name: &str) -> Vec<String> {
 
 /// Whether a name is a misspelling of the current context, as `prd` is of `prod`. Names that differ
 /// in a number or in their last letter, such as `gpu-1` and `gpu-2`, are different clusters.
-fn resembles(name: &str, context: &str) -> bool {
+fn is_misspelled(name: &str, context: &str) -> bool {
     let [name, context] = [name, context].map(|text| text.trim().to_lowercase());
     let series = |text: &str| {
         let text = text.trim_end_matches(|c: char| c.is_ascii_digit());
@@ -107,8 +109,8 @@ fn resembles(name: &str, context: &str) -> bool {
 
 /// Fails if `safety` settings are probably meant for the current context, but name a context that
 /// the kubeconfig does not have.
-pub(super) fn check_contexts(content: &Value, known: &KubeContexts) -> anyhow::Result<()> {
-    let Some(current) = &known.current else {
+pub(super) fn check_contexts(content: &Value, kubeconfig: &KubeContexts) -> anyhow::Result<()> {
+    let Some(current) = &kubeconfig.current else {
         return Ok(());
     };
     // If the file has the current name, a similar name is a different cluster.
@@ -117,8 +119,8 @@ pub(super) fn check_contexts(content: &Value, known: &KubeContexts) -> anyhow::R
     }
     let entries = content[CONTEXTS].as_object().into_iter().flatten();
     let mut missing = entries
-        .filter(|(name, sections)| sections[SECTION].is_object() && !known.all.contains(name));
-    match missing.find(|(name, _)| resembles(name, current)) {
+        .filter(|(name, sections)| sections[SECTION].is_object() && !kubeconfig.all.contains(name));
+    match missing.find(|(name, _)| is_misspelled(name, current)) {
         Some((name, _)) => bail!(
             "the kubeconfig has no context `{name}`; did you mean `{CONTEXTS}.{current}.{SECTION}`?"
         ),
@@ -126,27 +128,27 @@ pub(super) fn check_contexts(content: &Value, known: &KubeContexts) -> anyhow::R
     }
 }
 
-fn is_near_contexts(name: &str) -> bool {
+fn is_like_contexts(name: &str) -> bool {
     let letters = name.to_lowercase();
     strsim::damerau_levenshtein(&letters, CONTEXTS) <= 2 || letters.starts_with("context")
 }
 
 /// Checks `safety` at the top level or in a context.
-fn section(value: &Value, place: &str) -> anyhow::Result<()> {
+fn section(value: &Value, path: &str) -> anyhow::Result<()> {
     let keys = match value {
         // The section contains only comments.
         Value::Null => return Ok(()),
         Value::Object(keys) => keys,
-        _ => bail!("`{place}` of the config file has to be a section with the key `{KEY}`"),
+        _ => bail!("`{path}` of the config file has to be a section with the key `{KEY}`"),
     };
     for (name, value) in keys {
         if name != KEY {
-            bail!("unknown key `{place}.{name}` in the config file; did you mean `{place}.{KEY}`?");
+            bail!("unknown key `{path}.{name}` in the config file; did you mean `{path}.{KEY}`?");
         }
         if ValueKind::Switch.accept(value).is_none() {
             bail!(
-                "`{place}.{KEY}` of the config file is not {}",
-                ValueKind::Switch.wants()
+                "`{path}.{KEY}` of the config file is not {}",
+                ValueKind::Switch.description()
             );
         }
     }
@@ -159,25 +161,25 @@ fn contexts(value: &Value) -> anyhow::Result<()> {
             "`{CONTEXTS}` of the config file needs the form `{CONTEXTS}: {{NAME: {{{SECTION}: {{{KEY}: true}}}}}}`"
         )
     };
-    let all = match value {
+    let contexts = match value {
         Value::Null => return Ok(()),
-        Value::Object(all) => all,
+        Value::Object(contexts) => contexts,
         _ => return Err(form()),
     };
-    for (context, sections) in all {
-        let place = format!("{CONTEXTS}.{context}");
+    for (context, sections) in contexts {
+        let path = format!("{CONTEXTS}.{context}");
         let sections = match sections {
             Value::Null => &Map::new(),
             Value::Object(sections) => sections,
             _ => return Err(form()),
         };
         for (name, value) in sections {
-            let inner = format!("{place}.{name}");
+            let inner = format!("{path}.{name}");
             match name.as_str() {
                 SECTION => section(value, &inner)?,
                 _ => {
-                    near(name, &inner)?;
-                    others(name, &inner, value)?;
+                    refuse_misspelled(name, &inner)?;
+                    refuse_misplaced(name, &inner, value)?;
                 }
             }
         }
@@ -187,40 +189,42 @@ fn contexts(value: &Value) -> anyhow::Result<()> {
 
 /// Checks whether the name of an unknown section is a misspelling.
 fn unknown(name: &str, value: &Value) -> anyhow::Result<()> {
-    near(name, name)?;
-    if is_near_contexts(name) {
+    refuse_misspelled(name, name)?;
+    if is_like_contexts(name) {
         bail!("unknown key `{name}` in the config file; did you mean `{CONTEXTS}`?");
     }
-    others(name, name, value)
+    refuse_misplaced(name, name, value)
 }
 
 /// Finds `safety` keys at a level without effect. `key` is the place without a context.
-fn others(key: &str, place: &str, value: &Value) -> anyhow::Result<()> {
+fn refuse_misplaced(key: &str, path: &str, value: &Value) -> anyhow::Result<()> {
     match value {
         // The user chooses the names here, such as names of headers.
         Value::Object(_)
             if KEYS
                 .iter()
-                .any(|one| one.name == key && one.kind == ValueKind::Map) =>
+                .any(|setting| setting.name == key && setting.kind == ValueKind::Map) =>
         {
             Ok(())
         }
         Value::Object(keys) => keys.iter().try_for_each(|(name, value)| {
-            let (key, inner) = (format!("{key}.{name}"), format!("{place}.{name}"));
-            if KEYS.iter().all(|one| one.name != key) {
-                near(name, &inner)?;
+            let (key, inner) = (format!("{key}.{name}"), format!("{path}.{name}"));
+            if KEYS.iter().all(|setting| setting.name != key) {
+                refuse_misspelled(name, &inner)?;
             }
-            others(&key, &inner, value)
+            refuse_misplaced(&key, &inner, value)
         }),
-        Value::Array(items) => items.iter().try_for_each(|item| others(key, place, item)),
+        Value::Array(items) => items
+            .iter()
+            .try_for_each(|item| refuse_misplaced(key, path, item)),
         _ => Ok(()),
     }
 }
 
-fn near(name: &str, place: &str) -> anyhow::Result<()> {
-    match is_near(name) {
+fn refuse_misspelled(name: &str, path: &str) -> anyhow::Result<()> {
+    match is_like_read_only(name) {
         true => Err(anyhow!(
-            "unknown key `{place}` in the config file; did you mean `{SECTION}: {{{KEY}: true}}`?"
+            "unknown key `{path}` in the config file; did you mean `{SECTION}: {{{KEY}: true}}`?"
         )),
         false => Ok(()),
     }
@@ -283,19 +287,20 @@ mod tests {
 
     #[test]
     fn safety_of_a_misspelled_context_forbids_writing() {
-        let check = |text: &str, current: &str, all: &[&str]| {
+        let check = |text: &str, current: &str, contexts: &[&str]| {
             let content: Value = serde_saphyr::from_str(text).unwrap();
-            let all = all.iter().map(|name| (*name).to_owned()).collect();
+            let contexts = contexts.iter().map(|name| (*name).to_owned()).collect();
             check_contexts(
                 &content,
                 &KubeContexts {
                     current: Some(current.to_owned()),
-                    all,
+                    all: contexts,
                 },
             )
         };
-        let of = |name: &str| format!("contexts: {{'{name}': {{safety: {{read_only: true}}}}}}");
-        for (written, current) in [
+        let read_only_context =
+            |name: &str| format!("contexts: {{'{name}': {{safety: {{read_only: true}}}}}}");
+        for (misspelled, current) in [
             ("prd", "prod"),
             ("C", "c"),
             ("c ", "c"),
@@ -303,11 +308,11 @@ mod tests {
             ("gke-prdo", "gke-prod"),
         ] {
             assert!(
-                check(&of(written), current, &[current]).is_err(),
-                "{written} {current}"
+                check(&read_only_context(misspelled), current, &[current]).is_err(),
+                "{misspelled} {current}"
             );
         }
-        let others = [
+        let unrelated = [
             ("prod", "prod"),
             ("staging", "prod"),
             ("d", "c"),
@@ -315,16 +320,23 @@ mod tests {
             ("gke-a", "gke-b"),
             ("eu1", "eu12"),
         ];
-        for (written, current) in others {
+        for (misspelled, current) in unrelated {
             assert!(
-                check(&of(written), current, &[current]).is_ok(),
-                "{written} {current}"
+                check(&read_only_context(misspelled), current, &[current]).is_ok(),
+                "{misspelled} {current}"
             );
         }
-        assert!(check(&of("prod-a"), "prod-b", &["prod-a", "prod-b"]).is_ok());
-        let both =
+        assert!(
+            check(
+                &read_only_context("prod-a"),
+                "prod-b",
+                &["prod-a", "prod-b"]
+            )
+            .is_ok()
+        );
+        let two_contexts =
             "contexts: {prd: {safety: {read_only: true}}, prod: {safety: {read_only: false}}}";
-        assert!(check(both, "prod", &["prod"]).is_ok());
+        assert!(check(two_contexts, "prod", &["prod"]).is_ok());
     }
 
     #[test]
@@ -355,7 +367,7 @@ mod tests {
         // The table has no key that resembles a misspelling.
         for key in &KEYS {
             assert!(
-                key.name == "safety.read_only" || !is_near(key.path().1),
+                key.name == "safety.read_only" || !is_like_read_only(key.path().1),
                 "{}",
                 key.name
             );
@@ -363,7 +375,7 @@ mod tests {
         assert!(
             SettingKey::sections()
                 .iter()
-                .all(|name| *name == SECTION || !is_near(name) && !is_near_contexts(name))
+                .all(|name| *name == SECTION || !is_like_read_only(name) && !is_like_contexts(name))
         );
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::found::Config;
+use super::resolve::Config;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ScoreSettings {
@@ -35,7 +35,7 @@ const WEIGHTS: [&str; 4] = [
 
 impl ScoreSettings {
     /// Reads the settings. An error names the key or variable.
-    pub(crate) fn of(config: &Config) -> anyhow::Result<Self> {
+    pub(crate) fn read(config: &Config) -> anyhow::Result<Self> {
         let mut weights = [0.0; 4];
         for (weight, key) in weights.iter_mut().zip(WEIGHTS) {
             *weight = config.number(key)?;
@@ -48,7 +48,7 @@ impl ScoreSettings {
             low: config.number("thresholds.low_utilization")?,
             high: config.number("thresholds.high")?,
             interval: config.duration("scheduler.interval")?,
-            workers: config.whole("scheduler.max_workers")?,
+            workers: config.integer("scheduler.max_workers")?,
             listen: config.text("server.listen")?,
             hosts: hosts(&config.text("server.allow_hosts")?.unwrap_or_default()),
             level: config.text("log.level")?.unwrap_or_default(),

@@ -131,7 +131,7 @@ impl Site {
             )),
             Self::Hidden => {
                 // Once per cluster: most clusters whose users may not read defaults have none.
-                let cache = Cache::usual();
+                let cache = Cache::hourly_rows();
                 let key = connection.map(|c| format!("hidden defaults of {}", c.server()));
                 let message = "you may not read the site's defaults in gpuctl-system, \
                                so none are applied";

@@ -119,7 +119,7 @@ impl<'p> Candidate<'p> {
         devices.add_to(&mut requests, &mut nodes, usage.as_mut());
         Ok(Self {
             plan,
-            rules: PodRules::of(spec),
+            rules: PodRules::from_spec(spec),
             requests,
             pods: job(&plan.input).map_or(1, |job| u64::from(pods_in_all(job))),
             nodes,
@@ -192,7 +192,7 @@ impl<'p> Candidate<'p> {
             plan.target.gang.is_some() || job(&plan.input).is_some_and(|job| job.queue.is_some());
         let never = custom_scheduler
             || spec["preemptionPolicy"] == "Never"
-            || !self.rules.beyond_nodes(&DeviceClaims::None).is_empty();
+            || !self.rules.unevaluated_rules(&DeviceClaims::None).is_empty();
         let Some(class) = spec["priorityClassName"].as_str().filter(|_| !never) else {
             return Ok(None);
         };
@@ -210,8 +210,8 @@ impl<'p> Candidate<'p> {
     fn load(&self, usage: &ClusterCapacity) -> BTreeMap<String, NodeLoad> {
         let pod = &self.rules;
         let is_eligible = |node: &&Node| {
-            pod.off_selector(node).is_none()
-                && pod.not_tolerated(node).is_none()
+            pod.unmet_label(node).is_none()
+                && pod.untolerated_taint(node).is_none()
                 && node.schedulable
         };
         let load = |node: &Node| {
@@ -229,7 +229,7 @@ impl<'p> Candidate<'p> {
     fn unchecked_conditions(&self) -> Vec<String> {
         let queue = job(&self.plan.input).and_then(|job| job.queue.as_ref());
         let queue = queue.map(|queue| format!("queue `{queue}`: gpuctl describe queue {queue}"));
-        let conditions = self.rules.beyond_nodes(&self.devices).into_iter();
+        let conditions = self.rules.unevaluated_rules(&self.devices).into_iter();
         conditions.chain(queue).collect()
     }
 }
@@ -264,7 +264,7 @@ fn compare_nodes(
     }
     // An autoscaler that extends a node group adds nodes of the same kind.
     let accepts =
-        |node: &&Node| pod.off_selector(node).is_none() && pod.not_tolerated(node).is_none();
+        |node: &&Node| pod.unmet_label(node).is_none() && pod.untolerated_taint(node).is_none();
     let may_autoscale = nodes.iter().filter(accepts).any(Node::is_autoscaled);
     let (verdict, not_evaluated) = match usage {
         _ if nodes.is_empty() => (FitVerdict::Unknown, Some("nodes, which you may not list")),
@@ -347,7 +347,7 @@ fn fit_node(
         pods_now: 0,
         pods_when_empty: 0,
     };
-    if let Some(label) = pod.off_selector(node) {
+    if let Some(label) = pod.unmet_label(node) {
         return never("node-selector", Some(label));
     }
     let fitting = |amounts: &Amounts| {
@@ -357,7 +357,7 @@ fn fit_node(
         )
     };
     let pods_when_empty = fitting(&node.most());
-    if let Some(taint) = pod.not_tolerated(node) {
+    if let Some(taint) = pod.untolerated_taint(node) {
         // Kubernetes sets and removes these taints with the state of the node, for example
         // `not-ready` or `disk-pressure`.
         let pods_when_empty = if taint.key.starts_with("node.kubernetes.io/") {

@@ -78,7 +78,9 @@ pub(crate) async fn delete(
                 .await?
             {
                 Namespace::Deleted => deleted.push(quota.namespace.clone()),
-                Namespace::Kept(held) => kept.push(format!("{} has {held}", quota.namespace)),
+                Namespace::RecordedAnswer(held) => {
+                    kept.push(format!("{} has {held}", quota.namespace))
+                }
                 Namespace::NotOurs => kept.push(format!("{} belongs to others", quota.namespace)),
             }
         }

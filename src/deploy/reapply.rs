@@ -10,7 +10,7 @@ use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::contract::labels::{SOURCE, USER};
 use gpuctl_core::model::values::text::count;
 use gpuctl_core::model::{GpuCount, Job, JobKind, State};
-use gpuctl_manifest::compare::{Masks, changes_asked_for};
+use gpuctl_manifest::compare::{Masks, requested_changes};
 use gpuctl_manifest::render::{Object, Refusal, Rendered, render};
 
 /// The action for a document.
@@ -191,7 +191,7 @@ fn claim_conflict(claim: &FixedFields<'_>, job: &Job, masks: &Masks) -> Error {
         claim.object.name()
     );
     Error::new(ErrorName::ClaimConflict, message)
-        .cause(changes_asked_for(claim.live, claim.desired, masks).join("; "))
+        .cause(requested_changes(claim.live, claim.desired, masks).join("; "))
         .hint(format!(
             "keep its current value, or run `gpuctl delete job {}/{} --purge` to delete it with its files",
             job.namespace, job.name
@@ -202,7 +202,7 @@ fn claim_conflict(claim: &FixedFields<'_>, job: &Job, masks: &Masks) -> Error {
 fn immutable_error(job: &Job, fixed_fields: &[FixedFields<'_>], masks: &Masks) -> Error {
     let differences = fixed_fields
         .iter()
-        .flat_map(|field| changes_asked_for(field.live, field.desired, masks));
+        .flat_map(|field| requested_changes(field.live, field.desired, masks));
     let state = if State::from_job(job).status.is_final() {
         "has ended"
     } else {
@@ -295,7 +295,7 @@ pub(crate) fn render_again(plan: &mut Plan) -> Result<(), Error> {
 /// Collects the secrets of the existing job and of the new one.
 pub(crate) fn masks(rendered: &Rendered, live: &Value) -> Masks {
     let (before, after) = sources(rendered, live);
-    Masks::of(&before, &after)
+    Masks::for_change(&before, &after)
 }
 
 /// Returns the YAML of the existing job and of the new one. Each is empty if no YAML is stored.

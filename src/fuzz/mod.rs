@@ -44,7 +44,7 @@ fn manifest(bytes: &[u8]) {
         return;
     };
     if let Ok(parsed) = spec::parse("fuzz.yaml", text) {
-        let _ = spec::checks::found(text, &parsed.documents);
+        let _ = spec::checks::run(text, &parsed.documents);
         for document in &parsed.documents {
             assert!(
                 !document.name().contains(char::is_control),
@@ -86,17 +86,17 @@ fn training(bytes: &[u8]) {
 /// matcher.
 fn query(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
-    let half = (0..=text.len() / 2)
+    let middle = (0..=text.len() / 2)
         .rev()
         .find(|at| text.is_char_boundary(*at))
         .unwrap_or_default();
-    let (value, of_matcher) = text.split_at(half);
-    let (inner, outer) = (quoted(value), quoted(of_matcher));
+    let (value, matcher_value) = text.split_at(middle);
+    let (inner, outer) = (quoted(value), quoted(matcher_value));
     assert_eq!(
         (unquoted(&inner).as_deref(), unquoted(&outer).as_deref()),
-        (Some(value), Some(of_matcher))
+        (Some(value), Some(matcher_value))
     );
-    let matchers = Matchers::new(vec![("cluster".to_owned(), of_matcher.to_owned())]);
+    let matchers = Matchers::new(vec![("cluster".to_owned(), matcher_value.to_owned())]);
     let query = format!("sum by (pod) (rate(metric{{pod={inner}}}[5m])) / on (pod) other");
     let expected = format!(
         "sum by (pod) (rate(metric{{pod={inner},cluster={outer}}}[5m])) / on (pod) other{{cluster={outer}}}"
@@ -135,16 +135,16 @@ fn amount(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
     };
-    if let (Some(milli), Some(whole)) = (quantity::milli(text), quantity::whole(text)) {
-        let whole = i128::from(whole) * 1000;
+    if let (Some(milli), Some(rounded)) = (quantity::milli(text), quantity::whole(text)) {
+        let rounded = i128::from(rounded) * 1000;
         assert!(
-            whole >= milli && whole - milli < 1000,
+            rounded >= milli && rounded - milli < 1000,
             "{text:?} is rounded up to the next unit"
         );
-        let written = quantity::binary(u64::try_from(whole / 1000).expect("it was one"));
+        let formatted = quantity::binary(u64::try_from(rounded / 1000).expect("it was one"));
         assert_eq!(
-            quantity::milli(&written),
-            Some(whole),
+            quantity::milli(&formatted),
+            Some(rounded),
             "formatting and parsing must round-trip"
         );
     }

@@ -100,25 +100,25 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
 /// Edits one seed or two at random.
 fn changed(seeds: Vec<Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
     let count = seeds.len();
-    let one = prop_oneof![3 => any::<u8>(), 1 => prop::sample::select(b"\0\n\"{}[],:-=.\xff0e9\x1b".to_vec())];
-    let edits = prop::collection::vec((any::<prop::sample::Index>(), 0_u8..5, one), 0..8);
+    let byte_strategy = prop_oneof![3 => any::<u8>(), 1 => prop::sample::select(b"\0\n\"{}[],:-=.\xff0e9\x1b".to_vec())];
+    let edits = prop::collection::vec((any::<prop::sample::Index>(), 0_u8..5, byte_strategy), 0..8);
     (0..count, 0..count, edits, any::<prop::sample::Index>()).prop_map(
         move |(first, second, edits, cut)| {
             let mut bytes = seeds[first].clone();
-            for (at, how, byte) in edits {
+            for (at, kind, byte) in edits {
                 if bytes.is_empty() {
                     bytes.push(byte);
                 }
                 let at = at.index(bytes.len());
-                match how {
+                match kind {
                     0 => bytes[at] = byte,
                     1 => bytes.insert(at, byte),
                     2 => drop(bytes.drain(at..(at + usize::from(byte)).min(bytes.len()))),
                     3 => bytes.extend_from_within(at..(at + usize::from(byte)).min(bytes.len())),
                     _ => {
-                        let other = &seeds[second];
-                        let from = usize::from(byte) * other.len() / 256;
-                        bytes.splice(at..at, other[from..].iter().take(64).copied());
+                        let donor = &seeds[second];
+                        let from = usize::from(byte) * donor.len() / 256;
+                        bytes.splice(at..at, donor[from..].iter().take(64).copied());
                     }
                 }
             }
@@ -141,7 +141,7 @@ fn runs() -> u32 {
 #[test]
 fn no_bytes_break_what_reads_them() {
     let runs = runs();
-    let try_all = |name: &str, target: FuzzTarget| {
+    let run_target = |name: &str, target: FuzzTarget| {
         let seeds = seeds(name);
         assert!(!seeds.is_empty(), "{name}");
         seeds.iter().for_each(|seed| target(seed));
@@ -154,16 +154,16 @@ fn no_bytes_break_what_reads_them() {
         };
         let mut runner =
             TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
-        let found = runner.run(&changed(seeds), |bytes| {
+        let outcome = runner.run(&changed(seeds), |bytes| {
             target(&bytes);
             Ok(())
         });
-        found.unwrap_or_else(|error| panic!("{name}: {error}"));
+        outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
     };
     std::thread::scope(|scope| {
         TARGETS
             .iter()
-            .for_each(|(name, target)| drop(scope.spawn(move || try_all(name, *target))));
+            .for_each(|(name, target)| drop(scope.spawn(move || run_target(name, *target))));
     });
 }
 

@@ -16,10 +16,10 @@ pub(crate) struct ContainerChoice<'a> {
 /// Converts the failure of a request that the API server forwards to the pod's node. If the node
 /// did not respond, the error names it, because the server's message has only an address.
 pub(crate) fn from_node(failure: Failure, pod: &Pod) -> Error {
-    let silent = matches!(failure, Failure::TimedOut { .. })
+    let is_silent = matches!(failure, Failure::TimedOut { .. })
         || failure.code().is_some_and(|code| code >= 500);
     match &pod.node {
-        Some(node) if silent => {
+        Some(node) if is_silent => {
             let message = format!(
                 "node `{node}` does not respond to requests for pod {}",
                 pod.name
@@ -33,7 +33,7 @@ pub(crate) fn from_node(failure: Failure, pod: &Pod) -> Error {
 }
 
 /// Finds the pod by name or by rank, or else the first running one.
-pub(crate) fn pod<'j>(job: &'j Job, place: ContainerChoice<'_>) -> Result<&'j Pod, Error> {
+pub(crate) fn pod<'j>(job: &'j Job, choice: ContainerChoice<'_>) -> Result<&'j Pod, Error> {
     let mut pods = job.current_pods();
     if job.kind.serves() {
         // Pods of a service have no rank, so number them by name.
@@ -41,27 +41,27 @@ pub(crate) fn pod<'j>(job: &'j Job, place: ContainerChoice<'_>) -> Result<&'j Po
         pods.sort_by(|a, b| a.name.cmp(&b.name));
     }
     let runs = |pod: &&&Pod| pod.phase == PodPhase::Running;
-    let found = match (place.pod, place.rank) {
+    let matched = match (choice.pod, choice.rank) {
         (Some(name), _) => pods.iter().find(|pod| pod.name == name),
         (None, Some(rank)) if job.kind.serves() => pods.get(rank as usize),
         (None, Some(rank)) => pods.iter().find(|pod| pod.rank == Some(rank)),
         (None, None) => pods.iter().find(runs).or_else(|| pods.first()),
     };
     let state = State::from_job(job);
-    let full = format!("{}/{}", job.namespace, job.name);
-    let Some(pod) = found else {
+    let full_name = format!("{}/{}", job.namespace, job.name);
+    let Some(pod) = matched else {
         if pods.is_empty() {
             let error = Error::new(
                 ErrorName::NotRunning,
                 format!("job `{}` has no pod and has status {state}", job.name),
             );
-            return Err(error.hint(format!("gpuctl describe job {full}")));
+            return Err(error.hint(format!("gpuctl describe job {full_name}")));
         }
-        let what = place.rank.map_or_else(
-            || format!("pod `{}`", place.pod.unwrap_or("")),
+        let description = choice.rank.map_or_else(
+            || format!("pod `{}`", choice.pod.unwrap_or("")),
             |rank| format!("rank {rank}"),
         );
-        let name = |(index, pod): (usize, &&Pod)| match (place.rank, pod.rank) {
+        let name = |(index, pod): (usize, &&Pod)| match (choice.rank, pod.rank) {
             (Some(_), Some(rank)) => rank.to_string(),
             (Some(_), None) => index.to_string(),
             (None, _) => pod.name.clone(),
@@ -69,7 +69,7 @@ pub(crate) fn pod<'j>(job: &'j Job, place: ContainerChoice<'_>) -> Result<&'j Po
         let names: Vec<String> = pods.iter().enumerate().map(name).collect();
         let error = Error::new(
             ErrorName::PodNotFound,
-            format!("job `{}` has no {what}", job.name),
+            format!("job `{}` has no {description}", job.name),
         );
         return Err(error.hint(format!("available: {}", names.join(", "))));
     };
@@ -81,7 +81,7 @@ pub(crate) fn pod<'j>(job: &'j Job, place: ContainerChoice<'_>) -> Result<&'j Po
                 pod.name, job.name
             ),
         );
-        return Err(error.hint(format!("gpuctl logs {full}")));
+        return Err(error.hint(format!("gpuctl logs {full_name}")));
     }
     Ok(*pod)
 }

@@ -23,28 +23,28 @@ pub(crate) const SHELL: [&str; 3] = [
     "command -v bash >/dev/null 2>&1 && exec bash || exec sh",
 ];
 
-pub(crate) struct Wants {
+pub(crate) struct SessionOptions {
     pub stdin: bool,
     pub tty: bool,
 }
 
-pub(crate) async fn within(
+pub(crate) async fn run_session(
     name: &str,
-    place: ContainerChoice<'_>,
+    choice: ContainerChoice<'_>,
     command: Option<&[String]>,
-    wants: Wants,
+    options: SessionOptions,
     context: &Context,
 ) -> Result<ExitCode, Error> {
     let connection = context.connect().await?;
     let job = lookup::job(&connection, name, LookupPurpose::Change).await?;
-    let pod = pod(&job, place)?;
-    let tty = wants.tty && context.terminal.in_is_terminal();
-    if wants.tty && !tty {
+    let pod = pod(&job, choice)?;
+    let tty = options.tty && context.terminal.stdin_is_terminal();
+    if options.tty && !tty {
         context
             .terminal
             .warn("stdin is not a terminal, so the command runs without one");
     }
-    let container = place
+    let container = choice
         .container
         .unwrap_or_else(|| pod.own_container())
         .to_owned();
@@ -53,7 +53,7 @@ pub(crate) async fn within(
         pod: &pod.name,
         container: &container,
         command,
-        stdin: wants.stdin || tty,
+        stdin: options.stdin || tty,
         tty,
     };
     let session = connection
@@ -68,7 +68,10 @@ pub(crate) async fn within(
     let input = input(call.stdin, tty);
     let mut failed = None;
     let running = session.run(input, |stream, bytes| {
-        match context.terminal.pass(stream == SessionStream::Err, bytes) {
+        match context
+            .terminal
+            .forward(stream == SessionStream::Err, bytes)
+        {
             Ok(read) => read,
             Err(error) => {
                 failed = Some(error);
@@ -79,7 +82,7 @@ pub(crate) async fn within(
     let ending = tokio::select! {
         ending = running => ending,
         // Restore the terminal before a signal ends the process.
-        number = platform::ended_from_outside() => {
+        number = platform::termination_signal() => {
             drop(raw);
             // Shells report a process ended by signal N as 128 + N.
             return Ok(ExitCode::from(128 + number));
@@ -104,21 +107,21 @@ fn exit_code(
         // The reader has closed the pipe, so end silently, as filters do.
         SessionEnd::Unread => Ok(ExitCode::SUCCESS),
         SessionEnd::Exit(code) => Ok(ExitCode::from(u8::try_from(code).unwrap_or(1))),
-        SessionEnd::Refused(why)
-            if ContainerComplaint::from_runtime_message(&why)
+        SessionEnd::Refused(reason)
+            if ContainerComplaint::from_runtime_message(&reason)
                 == Some(ContainerComplaint::NoProgram) =>
         {
             let program = command
                 .and_then(|command| command.first())
                 .map_or("", String::as_str);
             let message = format!("the image of job `{}` has no `{program}`", job.name);
-            Err(Error::new(ErrorName::CommandNotFound, message).cause(why))
+            Err(Error::new(ErrorName::CommandNotFound, message).cause(reason))
         }
-        SessionEnd::Refused(why) => Err(Error::new(
+        SessionEnd::Refused(reason) => Err(Error::new(
             ErrorName::CommandFailed,
             format!("cannot run the command in {}", pod.name),
         )
-        .cause(why)),
+        .cause(reason)),
         SessionEnd::Broken => Err(Error::new(
             ErrorName::ConnectionLost,
             format!("the connection to {} was lost", pod.name),
@@ -135,7 +138,7 @@ fn refused(failure: Failure, job: &Job, pod: &Pod, container: &str) -> Error {
         .pods
         .iter()
         .flat_map(|pod| &pod.containers)
-        .map(|one| one.name.as_str())
+        .map(|member| member.name.as_str())
         .collect();
     if names_no_container(&failure) {
         let message = format!("job `{}` has no container `{container}`", job.name);

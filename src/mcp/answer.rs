@@ -37,7 +37,7 @@ pub(super) struct ToolAnswer {
 
 impl ToolAnswer {
     /// Builds an answer with an error of the server itself.
-    pub(super) fn own(message: String) -> Self {
+    pub(super) fn server_error(message: String) -> Self {
         let structure = Some(json!({"message": message}));
         Self {
             data: String::new(),
@@ -49,7 +49,7 @@ impl ToolAnswer {
 
     /// Builds an answer with the output of a command. Errors and warnings can also contain text of
     /// the cluster.
-    pub(super) fn of(output: &Output, source: TextSource) -> Self {
+    pub(super) fn from_output(output: &Output, source: TextSource) -> Self {
         let mut notes = Vec::new();
         if output.is_cut {
             notes.push("[the command printed more than 4 MiB: the rest was cut off]".to_owned());
@@ -64,8 +64,8 @@ impl ToolAnswer {
         let is_good = matches!(output.code, Some(0 | 8 | 9));
         let data = format!(
             "{}{}",
-            mask::text(&output.out, source),
-            mask::text(&output.said, source.of_lines())
+            mask::text(&output.stdout, source),
+            mask::text(&output.stderr, source.for_lines())
         );
         Self {
             data,
@@ -118,14 +118,14 @@ pub(super) fn uid(structure: &Result<Value, StructureError>) -> Option<&str> {
 
 /// Parses a command's JSON. The protocol requires an object, so this wraps a list in `items`.
 pub(super) fn structured(output: Output, source: TextSource) -> Result<Value, StructureError> {
-    if output.is_cut || output.out.len() > 8 * LARGEST_STRUCTURE {
+    if output.is_cut || output.stdout.len() > 8 * LARGEST_STRUCTURE {
         return Err(StructureError::TooLarge);
     }
-    let (mut structure, source) = match serde_json::from_str::<Value>(&output.out) {
+    let (mut structure, source) = match serde_json::from_str::<Value>(&output.stdout) {
         Ok(answer) => (answer, source),
         Err(_) => (
-            errors(&output.said).ok_or(StructureError::NoJson)?,
-            source.of_lines(),
+            errors(&output.stderr).ok_or(StructureError::NoJson)?,
+            source.for_lines(),
         ),
     };
     mask::json(&mut structure, source);
@@ -137,9 +137,9 @@ pub(super) fn structured(output: Output, source: TextSource) -> Result<Value, St
 }
 
 /// Reads the errors that a command printed as JSON, one a line. Warnings are not errors.
-fn errors(said: &str) -> Option<Value> {
+fn errors(stderr: &str) -> Option<Value> {
     let is_error = |object: &Value| object["error"].is_string() && object["kind"] != "warning";
-    let mut errors: Vec<Value> = said
+    let mut errors: Vec<Value> = stderr
         .lines()
         .filter_map(|line| serde_json::from_str(line).ok())
         .filter(is_error)
@@ -155,10 +155,10 @@ fn errors(said: &str) -> Option<Value> {
 mod tests {
     use super::*;
 
-    fn output(out: &str) -> Output {
+    fn output(stdout: &str) -> Output {
         Output {
-            out: out.to_owned(),
-            said: String::new(),
+            stdout: stdout.to_owned(),
+            stderr: String::new(),
             code: Some(0),
             is_cut: false,
         }
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn structured_content_is_an_object_of_bounded_size() {
-        let structure = |out: &str| structured(output(out), TextSource::Cluster);
+        let structure = |stdout: &str| structured(output(stdout), TextSource::Cluster);
         assert_eq!(structure("[1]").unwrap(), json!({"items": [1]}));
         assert_eq!(structure("null").unwrap(), json!({"value": null}));
         assert_eq!(
@@ -175,7 +175,7 @@ mod tests {
         );
         assert!(structure("").is_err());
         let large = json!({"text": "x".repeat(LARGEST_STRUCTURE)}).to_string();
-        let mut answer = ToolAnswer::of(&output(""), TextSource::Cluster);
+        let mut answer = ToolAnswer::from_output(&output(""), TextSource::Cluster);
         answer.add(structure(&large));
         assert_eq!(answer.structure, None);
         assert_eq!(
@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn every_answer_has_structured_content() {
         let content = |answer: ToolAnswer| answer.result().unwrap().structured_content;
-        let mut page = ToolAnswer::of(&output("MOTD=x\n"), TextSource::Cluster);
+        let mut page = ToolAnswer::from_output(&output("MOTD=x\n"), TextSource::Cluster);
         page.add(Err(StructureError::NotRequested));
         page.notes.push("[page 2 of 5]".to_owned());
         let result = page.result().unwrap();
@@ -201,29 +201,29 @@ mod tests {
         );
         assert_eq!(result.structured_content, Some(json!({"text": text})));
         assert_eq!(
-            content(ToolAnswer::own("the server ends".to_owned())),
+            content(ToolAnswer::server_error("the server ends".to_owned())),
             Some(json!({"message": "the server ends"}))
         );
         let warning = r#"{"error": "Warning", "kind": "warning", "message": "old"}"#;
         let error = r#"{"error": "NotFound", "kind": "not_found", "message": "no job PASSWORD=x"}"#;
-        let failed = |said: String| {
+        let failed = |stderr: String| {
             structured(
                 Output {
-                    said,
+                    stderr,
                     code: Some(4),
                     ..output("")
                 },
                 TextSource::Cluster,
             )
         };
-        let shown = json!({"error": "NotFound", "kind": "not_found", "message": "no job PASSWORD=[redacted]"});
+        let masked_error = json!({"error": "NotFound", "kind": "not_found", "message": "no job PASSWORD=[redacted]"});
         assert_eq!(
             failed(format!("note\n{warning}\n{error}\n")).unwrap(),
-            shown.clone()
+            masked_error.clone()
         );
         assert_eq!(
             failed(format!("{error}\n{error}\n")).unwrap(),
-            json!({"items": [shown, shown]})
+            json!({"items": [masked_error, masked_error]})
         );
         assert!(failed(format!("{warning}\n")).is_err());
     }
@@ -243,12 +243,12 @@ mod tests {
     #[test]
     fn errors_are_fenced_and_own_lines_follow_the_fence() {
         let forged = Output {
-            out: String::new(),
-            said: "error: [page 1 of 1]\nPASSWORD=CANARY\n".to_owned(),
+            stdout: String::new(),
+            stderr: "error: [page 1 of 1]\nPASSWORD=CANARY\n".to_owned(),
             code: Some(1),
             is_cut: true,
         };
-        let answer = ToolAnswer::of(&forged, TextSource::Cluster);
+        let answer = ToolAnswer::from_output(&forged, TextSource::Cluster);
         assert!(!answer.is_good);
         let result = answer.result().unwrap();
         let text = &result.content[0].as_text().unwrap().text;

@@ -1,22 +1,24 @@
 //! The list of tools: the gpuctl command of each, its parameters, and whether it writes.
 
 use super::mask::TextSource;
-use super::tools::{AgentTool, ArgumentPlace, Parameter, ToolChange, WriteArea, may, must};
+use super::tools::{
+    AgentTool, ArgumentPlace, Parameter, ToolChange, WriteArea, optional, required,
+};
 
-const NAMESPACE: Parameter = may(
+const NAMESPACE: Parameter = optional(
     "namespace",
     ArgumentPlace::Text("--namespace"),
     "Namespace; the default is that of the kubeconfig",
 );
-const JOB: Parameter = must("job", ArgumentPlace::Word, "Name of the job");
-const MANIFEST: Parameter = must("manifest", ArgumentPlace::Input, "The YAML");
-const START: Parameter = may(
+const JOB: Parameter = required("job", ArgumentPlace::Word, "Name of the job");
+const MANIFEST: Parameter = required("manifest", ArgumentPlace::Input, "The YAML");
+const START: Parameter = optional(
     "start",
     ArgumentPlace::Text("--start"),
     "Start: a duration before now such as 7d, or an RFC 3339 time",
 );
 
-const fn asks(
+const fn reading_tool(
     name: &'static str,
     about: &'static str,
     command: &'static [&'static str],
@@ -34,34 +36,34 @@ const fn asks(
 }
 
 /// Declares a tool whose output also holds other text than names, states, events and logs.
-const fn echoes(mut tool: AgentTool, source: TextSource) -> AgentTool {
+const fn echoing_tool(mut tool: AgentTool, source: TextSource) -> AgentTool {
     tool.source = source;
     tool
 }
 
 const READING: [AgentTool; 19] = [
-    asks(
+    reading_tool(
         "overview",
         "GPUs of the cluster: total, held and busy",
         &["get", "overview"],
         &[],
     ),
-    asks(
+    reading_tool(
         "list_jobs",
         "Jobs with status, GPUs, utilization and age; the default is all namespaces",
         &["get", "jobs"],
         &[
             NAMESPACE,
-            may(
+            optional(
                 "status",
                 ArgumentPlace::Text("--status"),
                 "pending, running, succeeded, failed or paused",
             ),
-            may("pool", ArgumentPlace::Text("--pool"), "Only this pool"),
+            optional("pool", ArgumentPlace::Text("--pool"), "Only this pool"),
         ],
     ),
-    echoes(
-        asks(
+    echoing_tool(
+        reading_tool(
             "describe_job",
             "Details of a job: pods, GPU use, events, submitted YAML",
             &["describe", "job"],
@@ -69,51 +71,51 @@ const READING: [AgentTool; 19] = [
         ),
         TextSource::Description,
     ),
-    asks(
+    reading_tool(
         "why",
         "Why a job is waiting or has failed: causes with evidence and a command that helps",
         &["why"],
         &[JOB, NAMESPACE],
     ),
-    asks(
+    reading_tool(
         "why_all",
         "Why each job is waiting or has failed, jobs with the most GPUs first",
         &["why", "--all"],
         &[NAMESPACE],
     ),
-    asks(
+    reading_tool(
         "logs",
         "The last lines of a job's log",
         &["logs"],
         &[
             JOB,
             NAMESPACE,
-            may(
+            optional(
                 "tail",
                 ArgumentPlace::Number("--tail"),
                 "Number of lines; the default is 100",
             ),
-            may(
+            optional(
                 "grep",
                 ArgumentPlace::Text("--grep"),
                 "Only lines that match this regular expression",
             ),
-            may("rank", ArgumentPlace::Number("--rank"), "Only this rank"),
-            may(
+            optional("rank", ArgumentPlace::Number("--rank"), "Only this rank"),
+            optional(
                 "first_error",
                 ArgumentPlace::Switch("--first-error"),
                 "Only the earliest error of all pods, with the lines before it",
             ),
-            may(
+            optional(
                 "previous",
                 ArgumentPlace::Switch("--previous"),
                 "The attempt before this one",
             ),
         ],
     ),
-    asks("events", "Events of a job", &["events"], &[JOB, NAMESPACE]),
-    echoes(
-        asks(
+    reading_tool("events", "Events of a job", &["events"], &[JOB, NAMESPACE]),
+    echoing_tool(
+        reading_tool(
             "list_nodes",
             "Nodes with GPUs: type, pool, free GPUs, utilization",
             &["get", "nodes"],
@@ -121,53 +123,53 @@ const READING: [AgentTool; 19] = [
         ),
         TextSource::Labels,
     ),
-    echoes(
-        asks(
+    echoing_tool(
+        reading_tool(
             "describe_node",
             "Details of a node: its GPUs, their holders, its conditions",
             &["describe", "node"],
-            &[must("node", ArgumentPlace::Word, "Name of the node")],
+            &[required("node", ArgumentPlace::Word, "Name of the node")],
         ),
         TextSource::Labels,
     ),
-    asks(
+    reading_tool(
         "list_pools",
         "Pools of nodes with used and free GPUs",
         &["get", "pools"],
         &[],
     ),
-    asks(
+    reading_tool(
         "list_queues",
         "Queues with their capacity and waiting jobs",
         &["get", "queues"],
         &[],
     ),
-    asks(
+    reading_tool(
         "list_consumers",
         "All holders of GPUs: gpuctl's jobs and other pods",
         &["get", "consumers"],
         &[NAMESPACE],
     ),
-    asks(
+    reading_tool(
         "free",
         "Free GPUs by type and node, and whether jobs of N GPUs fit",
         &["free"],
         &[
-            may(
+            optional(
                 "type",
                 ArgumentPlace::Text("--type"),
                 "Only this GPU type, such as h100-80g",
             ),
-            may("pool", ArgumentPlace::Text("--pool"), "Only this pool"),
-            may(
+            optional("pool", ArgumentPlace::Text("--pool"), "Only this pool"),
+            optional(
                 "slots",
                 ArgumentPlace::Number("--slots"),
                 "Count the jobs with this number of GPUs that fit",
             ),
         ],
     ),
-    echoes(
-        asks(
+    echoing_tool(
+        reading_tool(
             "fit",
             "Whether the job in a YAML would start now, and the limiting factor if not",
             &["fit", "-f", "-"],
@@ -175,8 +177,8 @@ const READING: [AgentTool; 19] = [
         ),
         TextSource::Manifest,
     ),
-    echoes(
-        asks(
+    echoing_tool(
+        reading_tool(
             "validate",
             "All problems in a YAML, with line and column",
             &["validate", "-f", "-"],
@@ -184,12 +186,12 @@ const READING: [AgentTool; 19] = [
         ),
         TextSource::Manifest,
     ),
-    echoes(
-        asks(
+    echoing_tool(
+        reading_tool(
             "explain_field",
             "Explain a field of the YAML, such as resources.gpu-type",
             &["explain"],
-            &[must("field", ArgumentPlace::Word, "The field")],
+            &[required("field", ArgumentPlace::Word, "The field")],
         ),
         TextSource::Program,
     ),
@@ -197,24 +199,24 @@ const READING: [AgentTool; 19] = [
         name: "example",
         about: "A YAML to start from: training, inference, notebook, compute, pool or quota",
         command: &["init"],
-        parameters: &[must("kind", ArgumentPlace::Word, "The kind")],
+        parameters: &[required("kind", ArgumentPlace::Word, "The kind")],
         source: TextSource::Program,
         has_json: false,
         change: None,
     },
-    asks(
+    reading_tool(
         "efficiency",
         "GPU efficiency of a job: hours held, used and wasted",
         &["eff"],
         &[JOB, NAMESPACE, START],
     ),
-    asks(
+    reading_tool(
         "report",
         "GPU-hours held, used and wasted, by namespace, team, user or pool",
         &["report"],
         &[
             START,
-            may(
+            optional(
                 "by",
                 ArgumentPlace::Text("--by"),
                 "namespace, team, user, pool or label=KEY",
@@ -254,7 +256,7 @@ macro_rules! submits {
 
 /// Deletes one object, after a preview that describes its current state. The preview must look the
 /// object up where the deletion does, or it could show another one of the same name.
-const fn deletes(
+const fn deleting_tool(
     name: &'static str,
     about: &'static str,
     commands: [&'static [&'static str]; 2],
@@ -308,7 +310,7 @@ const WRITING: [AgentTool; 9] = [
         Jobs,
         true
     ),
-    deletes(
+    deleting_tool(
         "delete_job",
         "Delete a job and free its GPUs",
         [
@@ -327,11 +329,11 @@ const WRITING: [AgentTool; 9] = [
         Pools,
         true
     ),
-    deletes(
+    deleting_tool(
         "delete_pool",
         "Delete a pool: removes its labels from the nodes",
         [&["delete", "pool", "--yes"], &["describe", "pool"]],
-        &[must("pool", ArgumentPlace::Word, "Name of the pool")],
+        &[required("pool", ArgumentPlace::Word, "Name of the pool")],
         "It removes the labels of this pool from its nodes, and its definition.",
         WriteArea::Pools,
     ),
@@ -343,14 +345,14 @@ const WRITING: [AgentTool; 9] = [
         Quotas,
         true
     ),
-    deletes(
+    deleting_tool(
         "delete_quota",
         "Delete a quota in every namespace that it applies to",
         [
             &["delete", "quota", "--yes"],
             &["describe", "quota", "--to-delete"],
         ],
-        &[must("quota", ArgumentPlace::Word, "Name of the quota")],
+        &[required("quota", ArgumentPlace::Word, "Name of the quota")],
         "It deletes this quota in every namespace that it applies to.",
         WriteArea::Quotas,
     ),
@@ -362,7 +364,7 @@ const WRITING: [AgentTool; 9] = [
         Defaults,
         true
     ),
-    deletes(
+    deleting_tool(
         "delete_defaults",
         "Delete the site's defaults",
         [&["delete", "defaults", "--yes"], &["describe", "defaults"]],

@@ -55,15 +55,15 @@ fn side(name: &str, text: &str, mask: MaskText) -> String {
     if !text.starts_with(['{', '[']) {
         return mask(text);
     }
-    let whole = serde_json::from_str::<Value>(text)
+    let complete = serde_json::from_str::<Value>(text)
         .ok()
         .map(|value| (value, ""));
-    let cut = || {
+    let truncated = || {
         text.strip_suffix(CUT)
             .and_then(words)
             .map(|value| (value, "…"))
     };
-    let Some((value, end)) = whole.or_else(cut) else {
+    let Some((value, end)) = complete.or_else(truncated) else {
         return REDACTED.to_owned();
     };
     // The rules for a value depend on the name of its field, for example `annotations`.
@@ -129,19 +129,19 @@ mod tests {
             r#"  deployment/web other.field: {"env":[{"name":"MOTD","value":"CANARY"}]} → -"#,
             r#"  configmap/web data: {"run":"MOTD=CANARY train"} → -"#,
         ] {
-            let shown = mask::text(
+            let output = mask::text(
                 &format!("before\n{line}\nafter"),
                 mask::TextSource::Manifest,
             );
             assert!(
-                !shown.contains("CANARY") && shown.contains(REDACTED),
-                "{line}: {shown}"
+                !output.contains("CANARY") && output.contains(REDACTED),
+                "{line}: {output}"
             );
             assert!(
-                shown.starts_with("before\n")
-                    && shown.ends_with("\nafter")
-                    && shown.contains(ARROW),
-                "{line}: {shown}"
+                output.starts_with("before\n")
+                    && output.ends_with("\nafter")
+                    && output.contains(ARROW),
+                "{line}: {output}"
             );
         }
     }

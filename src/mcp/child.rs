@@ -21,18 +21,18 @@ const AT_ONCE: usize = 4;
 #[derive(Debug)]
 pub(super) struct Runner {
     /// The global options that the server was started with.
-    own: Vec<OsString>,
+    global_options: Vec<OsString>,
     /// The options among them that select a namespace; a call can override them.
     namespace: Vec<OsString>,
-    places: Semaphore,
+    permits: Semaphore,
 }
 
 /// The output of a command.
 #[derive(Debug)]
 pub(super) struct Output {
-    pub out: String,
+    pub stdout: String,
     /// Warnings, hints and errors.
-    pub said: String,
+    pub stderr: String,
     /// `None` if a signal ended it.
     pub code: Option<i32>,
     /// The output exceeded the limit.
@@ -74,11 +74,11 @@ pub(super) enum RunError {
 }
 
 impl Runner {
-    pub(super) fn new(own: Vec<OsString>, namespace: Vec<OsString>) -> Self {
+    pub(super) fn new(own_options: Vec<OsString>, namespace: Vec<OsString>) -> Self {
         Self {
-            own,
+            global_options: own_options,
             namespace,
-            places: Semaphore::new(AT_ONCE),
+            permits: Semaphore::new(AT_ONCE),
         }
     }
 
@@ -87,11 +87,11 @@ impl Runner {
     /// # Errors
     /// Fails if the command does not start or exceeds its time limit.
     pub(super) async fn run(&self, call: &Call, access: CommandAccess) -> Result<Output, RunError> {
-        let place = self.places.acquire().await.map_err(RunError::ServerEnds)?;
+        let permit = self.permits.acquire().await.map_err(RunError::ServerEnds)?;
         let mut child = self.start(call, access)?;
-        let ended = tokio::time::timeout(WITHIN, talk(&mut child, &call.input, access)).await;
-        drop(place);
-        match (ended, access) {
+        let outcome = tokio::time::timeout(WITHIN, exchange(&mut child, &call.input, access)).await;
+        drop(permit);
+        match (outcome, access) {
             (Ok(output), _) => output.map_err(RunError::Unread),
             (Err(_), CommandAccess::Read) => Err(RunError::TimedOut),
             (Err(_), CommandAccess::Write) => Err(RunError::ChangeTimedOut),
@@ -100,13 +100,20 @@ impl Runner {
 
     fn start(&self, call: &Call, access: CommandAccess) -> Result<Child, RunError> {
         let program = std::env::current_exe().map_err(RunError::NoProgram)?;
-        let names_one = call
+        let names_namespace = call
             .words
             .iter()
             .any(|word| word.starts_with("--namespace="));
-        let namespace = if names_one { &[][..] } else { &self.namespace };
+        let namespace = if names_namespace {
+            &[][..]
+        } else {
+            &self.namespace
+        };
         let mut command = Command::new(program);
-        command.args(&self.own).args(namespace).args(&call.words);
+        command
+            .args(&self.global_options)
+            .args(namespace)
+            .args(&call.words);
         command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -121,7 +128,11 @@ impl Runner {
 }
 
 /// Feeds the command and reads both of its streams.
-async fn talk(child: &mut Child, input: &str, access: CommandAccess) -> std::io::Result<Output> {
+async fn exchange(
+    child: &mut Child,
+    input: &str,
+    access: CommandAccess,
+) -> std::io::Result<Output> {
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let feed = async move {
         if let Some(mut stdin) = stdin {
@@ -129,13 +140,13 @@ async fn talk(child: &mut Child, input: &str, access: CommandAccess) -> std::io:
             let _ = stdin.write_all(input.as_bytes()).await;
         }
     };
-    let (mut out, mut said) = (Vec::new(), Vec::new());
+    let (mut stdout_bytes, mut stderr_bytes) = (Vec::new(), Vec::new());
     let read = async {
         match tokio::try_join!(
-            keep(stdout, &mut out, access),
-            keep(stderr, &mut said, access)
+            read_limited(stdout, &mut stdout_bytes, access),
+            read_limited(stderr, &mut stderr_bytes, access)
         ) {
-            Ok((out_is_cut, said_is_cut)) => Ok(out_is_cut || said_is_cut),
+            Ok((stdout_is_cut, stderr_is_cut)) => Ok(stdout_is_cut || stderr_is_cut),
             Err(Stop::Endless) => child.start_kill().map(|()| true),
             Err(Stop::Failed(error)) => Err(error),
         }
@@ -144,8 +155,8 @@ async fn talk(child: &mut Child, input: &str, access: CommandAccess) -> std::io:
     let is_cut = is_cut?;
     let status: ExitStatus = child.wait().await?;
     Ok(Output {
-        out: text(out),
-        said: text(said),
+        stdout: text(stdout_bytes),
+        stderr: text(stderr_bytes),
         code: status.code(),
         is_cut,
     })
@@ -166,9 +177,9 @@ impl From<std::io::Error> for Stop {
 /// Reads the output up to the limit; returns true if a writing command exceeded it. Reads such a
 /// command to its end, because a closed pipe would interrupt a change. Does not wait for the other
 /// stream of a command with endless output.
-async fn keep<S: AsyncRead + Unpin>(
+async fn read_limited<S: AsyncRead + Unpin>(
     stream: Option<S>,
-    kept: &mut Vec<u8>,
+    buffer: &mut Vec<u8>,
     access: CommandAccess,
 ) -> Result<bool, Stop> {
     let Some(mut stream) = stream else {
@@ -176,10 +187,10 @@ async fn keep<S: AsyncRead + Unpin>(
     };
     (&mut stream)
         .take(LARGEST as u64 + 1)
-        .read_to_end(kept)
+        .read_to_end(buffer)
         .await?;
-    let is_cut = kept.len() > LARGEST;
-    kept.truncate(LARGEST);
+    let is_cut = buffer.len() > LARGEST;
+    buffer.truncate(LARGEST);
     if is_cut && access == CommandAccess::Read {
         return Err(Stop::Endless);
     }
@@ -205,7 +216,7 @@ mod tests {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        talk(&mut command.spawn().unwrap(), input, access)
+        exchange(&mut command.spawn().unwrap(), input, access)
             .await
             .unwrap()
     }
@@ -216,7 +227,7 @@ mod tests {
             let output = shell(script, "", CommandAccess::Read).await;
             assert!(output.is_cut && output.code != Some(0), "{script}");
             assert!(
-                output.out.len() + output.said.len() <= 2 * LARGEST,
+                output.stdout.len() + output.stderr.len() <= 2 * LARGEST,
                 "{script}"
             );
         }
@@ -234,8 +245,8 @@ mod tests {
             (
                 output.is_cut,
                 output.code,
-                output.out.len(),
-                output.said.as_str()
+                output.stdout.len(),
+                output.stderr.as_str()
             ),
             (true, Some(3), LARGEST, "done")
         );

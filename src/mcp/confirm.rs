@@ -18,7 +18,7 @@ const MOST: usize = 64;
 pub(super) struct Confirmations {
     /// Keyed by word. The words are unguessable, so the timing of a lookup reveals nothing useful.
     waiting: HashMap<String, PendingChange>,
-    given: u64,
+    issued: u64,
 }
 
 #[derive(Debug)]
@@ -56,12 +56,12 @@ impl Confirmations {
             oldest.and_then(|word| self.waiting.remove(&word));
         }
         let word = random_word(16)?;
-        self.given += 1;
+        self.issued += 1;
         let waiting = PendingChange {
             change: change.to_owned(),
             uid,
             until: now + VALID,
-            order: self.given,
+            order: self.issued,
         };
         self.waiting.insert(word.clone(), waiting);
         Some(word)
@@ -109,12 +109,12 @@ impl ConfirmRefusal {
 /// Identifies a change by its tool, its arguments, sorted and without null values, and by the
 /// server, user and namespace of the kubeconfig.
 pub(super) fn change(tool: &str, arguments: &Map<String, Value>, target: Option<&str>) -> String {
-    let mut given: Vec<(&String, &Value)> = arguments
+    let mut sorted: Vec<(&String, &Value)> = arguments
         .iter()
         .filter(|(name, value)| *name != "confirm" && !value.is_null())
         .collect();
-    given.sort_by_key(|(name, _)| *name);
-    serde_json::json!([tool, given, target]).to_string()
+    sorted.sort_by_key(|(name, _)| *name);
+    serde_json::json!([tool, sorted, target]).to_string()
 }
 
 /// Returns `bytes` random bytes in hexadecimal.
@@ -147,20 +147,20 @@ mod tests {
             .unwrap();
         assert_eq!(word.len(), 32);
         // Neither the order of the arguments nor null values make a difference.
-        let same = of(
+        let same_change = of(
             "delete_job",
             json!({"namespace": "ml", "confirm": word, "job": "a"}),
         );
         assert_eq!(
-            confirmations.redeem(&word, &same, now),
+            confirmations.redeem(&word, &same_change, now),
             Ok(Some("uid".to_owned()))
         );
         assert_eq!(
-            confirmations.redeem(&word, &same, now),
+            confirmations.redeem(&word, &same_change, now),
             Err(ConfirmRefusal::Unknown)
         );
         assert_eq!(
-            confirmations.redeem("", &same, now),
+            confirmations.redeem("", &same_change, now),
             Err(ConfirmRefusal::Unknown)
         );
     }
@@ -169,7 +169,7 @@ mod tests {
     fn a_word_is_for_its_tool_and_arguments() {
         let (mut confirmations, now) = (Confirmations::default(), Instant::now());
         let delete = of("delete_job", json!({"job": "a"}));
-        for other in [
+        for other_change in [
             of("delete_job", json!({"job": "b"})),
             of("delete_pool", json!({"job": "a"})),
             of("delete_job", json!({"job": "a", "namespace": "x"})),
@@ -183,7 +183,7 @@ mod tests {
         ] {
             let word = confirmations.issue(&delete, None, now).unwrap();
             assert_eq!(
-                confirmations.redeem(&word, &other, now),
+                confirmations.redeem(&word, &other_change, now),
                 Err(ConfirmRefusal::OtherArguments)
             );
             assert_eq!(

@@ -128,15 +128,15 @@ pub(super) fn masked(text: &str, names: VariableNames) -> String {
     let assigned = |line: &Captures<'_>| {
         let (name, value) = (&line[3], &line[4]);
         let keyword = line.get(2).map_or("", |keyword| keyword.as_str());
-        let kept = match is_conventional(name) {
+        let visible = match is_conventional(name) {
             _ if !keyword.is_empty() => "",
             true => measured_part(name, value),
             false if names == VariableNames::Any && is_lone_assignment(value) => "",
             false => value,
         };
-        match kept.len() == value.len() {
+        match visible.len() == value.len() {
             true => line[0].to_owned(),
-            false => format!("{}{keyword}{name}={kept}{REDACTED}", &line[1]),
+            false => format!("{}{keyword}{name}={visible}{REDACTED}", &line[1]),
         }
     };
     ASSIGNED.replace_all(&text, assigned).into_owned()
@@ -172,7 +172,7 @@ fn measured_part<'v>(name: &str, value: &'v str) -> &'v str {
         true => "",
         false => MEASURED_IN_CAPITALS
             .find(value)
-            .map_or("", |found| found.as_str()),
+            .map_or("", |matched| matched.as_str()),
     }
 }
 
@@ -241,21 +241,21 @@ mod tests {
             "{\"MOTD\": \"5 CANARY\"}",
             "  MOTD: '5 CANARY',",
         ] {
-            let shown = masked(&format!("before\n{line}\nafter"), VariableNames::Any);
+            let output = masked(&format!("before\n{line}\nafter"), VariableNames::Any);
             assert!(
-                !shown.contains("CANARY") && shown.contains(REDACTED),
-                "{line}: {shown}"
+                !output.contains("CANARY") && output.contains(REDACTED),
+                "{line}: {output}"
             );
             assert!(
-                shown.starts_with("before\n") && shown.ends_with("\nafter"),
-                "{line}: {shown}"
+                output.starts_with("before\n") && output.ends_with("\nafter"),
+                "{line}: {output}"
             );
         }
     }
 
     #[test]
     fn measured_values_of_an_environment_are_masked() {
-        for (line, shown) in [
+        for (line, expected) in [
             ("export RANK=5", "export RANK=[redacted]"),
             ("declare -x step=\"5\"", "declare -x step=[redacted]"),
             (
@@ -269,7 +269,7 @@ mod tests {
                 "MFU=0.41 loss=2.3 [redacted]",
             ),
         ] {
-            assert_eq!(masked(line, VariableNames::Any), shown);
+            assert_eq!(masked(line, VariableNames::Any), expected);
         }
     }
 

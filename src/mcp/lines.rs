@@ -88,11 +88,11 @@ where
                 return None;
             }
             let end = available.iter().position(|byte| *byte == b'\n');
-            let taken = end.map_or(available.len(), |end| end + 1);
+            let length = end.map_or(available.len(), |end| end + 1);
             if !self.is_skipping {
-                self.line.extend_from_slice(&available[..taken]);
+                self.line.extend_from_slice(&available[..length]);
             }
-            self.input.consume(taken);
+            self.input.consume(length);
             if self.line.len() > LONGEST {
                 self.line = Vec::new();
                 self.is_skipping = true;
@@ -151,7 +151,7 @@ where
                 self.answering = None;
             }
             let line = match self.next_line().await? {
-                true => understood(&std::mem::take(&mut self.line)),
+                true => parse_line(&std::mem::take(&mut self.line)),
                 false => {
                     let message = format!("a line has at most {} MiB", LONGEST >> 20);
                     IncomingLine::Answer(refusal(
@@ -207,7 +207,7 @@ fn refusal(id: &Value, code: ErrorCode, message: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "error": {"code": code.0, "message": message}})
 }
 
-fn understood(line: &[u8]) -> IncomingLine {
+fn parse_line(line: &[u8]) -> IncomingLine {
     let line = line
         .strip_prefix(b"\xEF\xBB\xBF")
         .unwrap_or(line)
@@ -233,16 +233,16 @@ fn understood(line: &[u8]) -> IncomingLine {
         };
         return invalid(&Value::Null, &format!("a message is a JSON object{hint}"));
     };
-    let given = message.get("id");
+    let given_id = message.get("id");
     let is_usable = |id: &Value| id.is_string() || id.is_i64();
-    let id = given
+    let id = given_id
         .filter(|id| is_usable(id))
         .cloned()
         .unwrap_or(Value::Null);
     if message.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
         return invalid(&id, "`jsonrpc` must be \"2.0\"");
     }
-    if given.is_some() && id.is_null() {
+    if given_id.is_some() && id.is_null() {
         return invalid(&id, "`id` must be a string or an integer");
     }
     let Some(method) = message.get("method") else {
@@ -257,7 +257,7 @@ fn understood(line: &[u8]) -> IncomingLine {
     let Some(method) = method.as_str().map(ToOwned::to_owned) else {
         return invalid(&id, "`method` must be a string");
     };
-    if given.is_some() {
+    if given_id.is_some() {
         return request(value, &id, &method);
     }
     let has_object = message.get("params").is_none_or(Value::is_object);
@@ -271,27 +271,27 @@ fn understood(line: &[u8]) -> IncomingLine {
 
 /// Handles a request whose envelope is valid.
 fn request(value: Value, id: &Value, method: &str) -> IncomingLine {
-    let wrong =
+    let invalid =
         |message: &str| IncomingLine::Answer(refusal(id, ErrorCode::INVALID_PARAMS, message));
     let params = value.get("params");
     let is_typed = TYPED.contains(&method);
     if is_typed && !params.is_none_or(Value::is_object) {
-        return wrong("`params` must be an object");
+        return invalid("`params` must be an object");
     }
     // Clients send null or an empty cursor for the first page.
     let is_later = |params: &Value| !params["cursor"].is_null() && params["cursor"] != "";
     if is_typed && method.ends_with("/list") && params.is_some_and(is_later) {
-        return wrong("`cursor` is invalid, because every list has one page");
+        return invalid("`cursor` is invalid, because every list has one page");
     }
     match serde_json::from_value::<ClientJsonRpcMessage>(value) {
         Ok(JsonRpcMessage::Request(request)) => match request.request {
             ClientRequest::CustomRequest(_) if is_typed => {
-                wrong(&format!("the parameters of `{method}` have wrong types"))
+                invalid(&format!("the parameters of `{method}` have wrong types"))
             }
             _ => IncomingLine::Message(Box::new(JsonRpcMessage::Request(request))),
         },
         // Everything but the parameters was checked above, such as `_meta`, which is an object.
-        _ if is_typed => wrong(&format!("the parameters of `{method}` have wrong types")),
+        _ if is_typed => invalid(&format!("the parameters of `{method}` have wrong types")),
         _ => IncomingLine::Answer(refusal(id, ErrorCode::METHOD_NOT_FOUND, UNKNOWN_METHOD)),
     }
 }

@@ -32,7 +32,7 @@ pub(super) enum TextSource {
 impl TextSource {
     /// Determines the source of such a command's warnings and errors, which contain no YAML
     /// document.
-    pub(super) fn of_lines(self) -> Self {
+    pub(super) fn for_lines(self) -> Self {
         match self {
             Self::Description | Self::Labels | Self::Yaml => Self::Cluster,
             // A warning or an error can contain other text than that of the program.
@@ -42,7 +42,7 @@ impl TextSource {
     }
 
     /// Determines the source of a text in a field of JSON.
-    fn of_field(self) -> Self {
+    fn for_field(self) -> Self {
         match self {
             Self::Labels | Self::Manifest => self,
             _ => Self::Cluster,
@@ -99,11 +99,12 @@ pub(super) fn text(answer: &str, source: TextSource) -> String {
         TextSource::Cluster => lines(answer, VariableNames::Any),
         TextSource::Labels => lines(answer, VariableNames::Capitals),
         TextSource::Manifest => {
-            let kept = SECRET_FIELD.replace_all(answer, |found: &Captures<'_>| {
-                format!("{}{NAMED_SECRET}", &found[1])
-            });
+            let with_secrets_hidden = SECRET_FIELD
+                .replace_all(answer, |captures: &Captures<'_>| {
+                    format!("{}{NAMED_SECRET}", &captures[1])
+                });
             lines(
-                &changed_fields::masked(&kept, value),
+                &changed_fields::masked(&with_secrets_hidden, value),
                 VariableNames::Capitals,
             )
             .replace(NAMED_SECRET, "secret: ")
@@ -131,9 +132,9 @@ fn lines(text: &str, names: VariableNames) -> String {
 
 fn credentials(text: &str) -> String {
     let mut text = scrubbed(text).unwrap_or_else(|| text.to_owned());
-    for (pattern, with) in VALUES.iter() {
+    for (pattern, replacement) in VALUES.iter() {
         if pattern.is_match(&text) {
-            text = pattern.replace_all(&text, *with).into_owned();
+            text = pattern.replace_all(&text, *replacement).into_owned();
         }
     }
     text
@@ -174,11 +175,11 @@ fn yaml(text: &str) -> String {
 
 /// Masks a value in a document. The value can be the text of a command that sets variables.
 pub(super) fn value(text: &str) -> String {
-    let hidden = |found: &Captures<'_>| {
+    let hidden = |captures: &Captures<'_>| {
         // `--flag=value` and `lr=0.1` are arguments of the program; variables have capital letters.
-        match found[2].chars().any(|c| c.is_ascii_lowercase()) {
-            true => found[0].to_owned(),
-            false => format!("{}{}{REDACTED}", &found[1], &found[2]),
+        match captures[2].chars().any(|c| c.is_ascii_lowercase()) {
+            true => captures[0].to_owned(),
+            false => format!("{}{}{REDACTED}", &captures[1], &captures[2]),
         }
     };
     credentials(&ASSIGNMENT.replace_all(text, hidden))
@@ -199,7 +200,7 @@ pub(super) fn json(answer: &mut Value, source: TextSource) {
 /// plain text.
 fn prepare(value: &mut Value, source: TextSource, documents: &mut Vec<String>) {
     match value {
-        Value::String(line) => *line = text(line, source.of_field()),
+        Value::String(line) => *line = text(line, source.for_field()),
         Value::Array(items) => items
             .iter_mut()
             .for_each(|item| prepare(item, source, documents)),
@@ -379,8 +380,8 @@ environment:
             masked,
             "  environment.env.MOTD: [redacted] (the site's defaults, all, instead of the file's)\n  Job/a\n"
         );
-        let own = "7 | env: [{name: A, secret: hub}]\n";
-        assert_eq!(text(own, TextSource::Manifest), own);
+        let manifest_line = "7 | env: [{name: A, secret: hub}]\n";
+        assert_eq!(text(manifest_line, TextSource::Manifest), manifest_line);
         assert_eq!(
             text("  secret: hub\n", TextSource::Program),
             "  secret: hub\n"

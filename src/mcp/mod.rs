@@ -29,7 +29,7 @@ mod tests {
 
     use super::SKILL;
     use crate::cli::Cli;
-    use crate::cli::shorthand::spelled_out;
+    use crate::cli::shorthand::expand;
 
     #[test]
     fn the_skill_has_commands_that_there_are() {
@@ -46,7 +46,7 @@ mod tests {
                 .split_whitespace()
                 .map(Into::into)
                 .collect();
-            let parsed = Cli::command().try_get_matches_from(spelled_out(&Cli::command(), words));
+            let parsed = Cli::command().try_get_matches_from(expand(&Cli::command(), words));
             assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());
         }
     }

@@ -49,19 +49,20 @@ pub(super) fn page(text: &str, number: usize) -> Result<AnswerPage, PageOutOfRan
     } else {
         cut(text)
     };
-    let Some(found) = number.checked_sub(1).and_then(|index| pages.get(index)) else {
+    let Some(content) = number.checked_sub(1).and_then(|index| pages.get(index)) else {
         return Err(PageOutOfRange {
             number,
             last: pages.len(),
         });
     };
-    let more = match number < pages.len() {
+    let next_hint = match number < pages.len() {
         true => format!("; `page: {}` continues", number + 1),
         false => String::new(),
     };
-    let trailer = (pages.len() > 1).then(|| format!("[page {number} of {}{more}]", pages.len()));
+    let trailer =
+        (pages.len() > 1).then(|| format!("[page {number} of {}{next_hint}]", pages.len()));
     Ok(AnswerPage {
-        text: found.clone(),
+        text: content.clone(),
         trailer,
     })
 }
@@ -76,25 +77,25 @@ fn cut(text: &str) -> Vec<String> {
     let mut pages = vec![String::new()];
     let body = text.strip_prefix(header.as_str()).unwrap_or(text);
     for line in body.split_inclusive('\n') {
-        let mut rest = line;
-        while !rest.is_empty() {
+        let mut unplaced = line;
+        while !unplaced.is_empty() {
             let page = pages.last_mut().expect("there is a page");
-            let room = PAGE.saturating_sub(header.len() + page.len());
-            if rest.len() <= room {
-                page.push_str(rest);
+            let free = PAGE.saturating_sub(header.len() + page.len());
+            if unplaced.len() <= free {
+                page.push_str(unplaced);
                 break;
             }
             // Split a line that is longer than a page; any other line starts the next page.
             if page.is_empty() {
-                let end = (0..=room.max(4))
+                let end = (0..=free.max(4))
                     .rev()
-                    .find(|end| rest.is_char_boundary(*end))
-                    .unwrap_or(rest.len());
-                let (part, behind) = rest.split_at(end);
+                    .find(|end| unplaced.is_char_boundary(*end))
+                    .unwrap_or(unplaced.len());
+                let (part, remainder) = unplaced.split_at(end);
                 page.push_str(part);
-                rest = behind;
+                unplaced = remainder;
             }
-            if !rest.is_empty() {
+            if !unplaced.is_empty() {
                 pages.push(String::new());
             }
         }

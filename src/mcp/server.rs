@@ -69,13 +69,13 @@ struct McpServer {
 /// # Errors
 /// Fails if no session starts.
 pub(crate) async fn serve(
-    own: Vec<OsString>,
+    own_options: Vec<OsString>,
     namespace: Vec<OsString>,
     areas: Vec<WriteArea>,
     target: KubeTarget,
 ) -> Result<(), SessionError> {
     let server = McpServer {
-        runner: Runner::new(own, namespace),
+        runner: Runner::new(own_options, namespace),
         areas,
         target,
         confirmations: Mutex::default(),
@@ -161,8 +161,8 @@ impl McpServer {
     ) -> Result<ToolAnswer, PageOutOfRange> {
         let (output, structure) = self.both_forms(tool, call, tool.source, number == 1).await;
         let mut answer = match output {
-            Ok(output) => ToolAnswer::of(&output, tool.source),
-            Err(error) => return Ok(ToolAnswer::own(error.to_string())),
+            Ok(output) => ToolAnswer::from_output(&output, tool.source),
+            Err(error) => return Ok(ToolAnswer::server_error(error.to_string())),
         };
         answer.add(structure);
         let page = page(&answer.data, number)?;
@@ -192,9 +192,9 @@ impl McpServer {
         };
         let output = match output {
             Ok(output) => output,
-            Err(error) => return ToolAnswer::own(error.to_string()),
+            Err(error) => return ToolAnswer::server_error(error.to_string()),
         };
-        let mut answer = ToolAnswer::of(&output, change.preview_source);
+        let mut answer = ToolAnswer::from_output(&output, change.preview_source);
         if output.code != Some(0) {
             answer.is_good = false;
             answer.add(structure);
@@ -206,14 +206,14 @@ impl McpServer {
         }
         if output.is_cut || answer.data.len() > LARGEST_PREVIEW {
             let limit = LARGEST_PREVIEW >> 10;
-            return ToolAnswer::own(format!(
+            return ToolAnswer::server_error(format!(
                 "nothing was changed: the preview is longer than {limit} KiB, so it cannot be shown whole\nhint: submit fewer \
                  documents in a call, or let a person use the command line"
             ));
         }
         let uid = uid(&structure).map(ToOwned::to_owned);
         if change.uid_option.is_some() && uid.is_none() {
-            return ToolAnswer::own(
+            return ToolAnswer::server_error(
                 "nothing was changed: the UID of the object is unknown\nhint: call the tool \
                  again"
                     .to_owned(),
@@ -223,7 +223,7 @@ impl McpServer {
             .confirmations()
             .issue(&change_name, uid, Instant::now());
         let Some(word) = word else {
-            return ToolAnswer::own(
+            return ToolAnswer::server_error(
                 "nothing was changed: the system has no random numbers".to_owned(),
             );
         };
@@ -249,7 +249,7 @@ impl McpServer {
                 .redeem(word, &self.change_name(tool, arguments), Instant::now());
         let uid = match redeemed {
             Ok(uid) => uid,
-            Err(refusal) => return ToolAnswer::own(refusal.message(tool.name)),
+            Err(refusal) => return ToolAnswer::server_error(refusal.message(tool.name)),
         };
         let option = tool
             .change
@@ -262,14 +262,14 @@ impl McpServer {
         );
         match self.runner.run(&call, CommandAccess::Write).await {
             Ok(output) => {
-                let mut answer = ToolAnswer::of(&output, tool.source);
+                let mut answer = ToolAnswer::from_output(&output, tool.source);
                 // A second run for the JSON form would repeat the change.
                 answer.structure = Some(
                     json!({"tool": tool.name, "done": output.code == Some(0), "exitCode": output.code}),
                 );
                 answer
             }
-            Err(error) => ToolAnswer::own(error.to_string()),
+            Err(error) => ToolAnswer::server_error(error.to_string()),
         }
     }
 
@@ -359,27 +359,27 @@ mod tests {
 
     #[test]
     fn an_object_that_is_replaced_during_its_preview_is_not_shown() {
-        let shown = |before: &Result<Value, StructureError>,
-                     after: &Result<Value, StructureError>| {
+        let preview_of = |before: &Result<Value, StructureError>,
+                          after: &Result<Value, StructureError>| {
             let output = Output {
-                out: "a".to_owned(),
-                said: String::new(),
+                stdout: "a".to_owned(),
+                stderr: String::new(),
                 code: Some(0),
                 is_cut: false,
             };
-            of_one_object(output, before, after).map(|output| output.out)
+            of_one_object(output, before, after).map(|output| output.stdout)
         };
         let job = |uid: &str| Ok(json!({"uid": uid}));
         let absent = || Ok(json!({"error": "NotFound"}));
-        assert_eq!(shown(&job("1"), &job("1")).unwrap(), "a");
-        assert_eq!(shown(&absent(), &absent()).unwrap(), "a");
+        assert_eq!(preview_of(&job("1"), &job("1")).unwrap(), "a");
+        assert_eq!(preview_of(&absent(), &absent()).unwrap(), "a");
         for (before, after) in [
             (job("1"), job("2")),
             (absent(), job("2")),
             (job("1"), absent()),
         ] {
             assert!(
-                shown(&before, &after)
+                preview_of(&before, &after)
                     .unwrap_err()
                     .to_string()
                     .contains("during the preview")

@@ -118,7 +118,7 @@ impl Call {
     }
 }
 
-pub(super) const fn may(
+pub(super) const fn optional(
     name: &'static str,
     place: ArgumentPlace,
     about: &'static str,
@@ -131,14 +131,14 @@ pub(super) const fn may(
     }
 }
 
-pub(super) const fn must(
+pub(super) const fn required(
     name: &'static str,
     place: ArgumentPlace,
     about: &'static str,
 ) -> Parameter {
     Parameter {
         is_required: true,
-        ..may(name, place, about)
+        ..optional(name, place, about)
     }
 }
 
@@ -148,15 +148,17 @@ what would be done; the word is valid once, for these arguments, for five minute
 impl AgentTool {
     /// Returns the JSON Schema of the arguments.
     pub(super) fn schema(&self) -> Map<String, Value> {
-        let property = |one: &Parameter| {
-            let kind = match one.place {
+        let property = |parameter: &Parameter| {
+            let kind = match parameter.place {
                 ArgumentPlace::Number(_) => {
-                    json!({"type": "integer", "minimum": 0, "description": one.about})
+                    json!({"type": "integer", "minimum": 0, "description": parameter.about})
                 }
-                ArgumentPlace::Switch(_) => json!({"type": "boolean", "description": one.about}),
-                _ => json!({"type": "string", "description": one.about}),
+                ArgumentPlace::Switch(_) => {
+                    json!({"type": "boolean", "description": parameter.about})
+                }
+                _ => json!({"type": "string", "description": parameter.about}),
             };
-            (one.name.to_owned(), kind)
+            (parameter.name.to_owned(), kind)
         };
         let mut properties: Map<String, Value> = self.parameters.iter().map(property).collect();
         match self.change {
@@ -169,8 +171,8 @@ impl AgentTool {
         let required: Vec<&str> = self
             .parameters
             .iter()
-            .filter(|one| one.is_required)
-            .map(|one| one.name)
+            .filter(|parameter| parameter.is_required)
+            .map(|parameter| parameter.name)
             .collect();
         let schema = json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
         schema.as_object().cloned().unwrap_or_default()
@@ -191,66 +193,69 @@ impl AgentTool {
             words,
             input: String::new(),
         };
-        let mut bare = Vec::new();
-        for one in self.parameters {
-            let value = match arguments.get(one.name).filter(|value| !value.is_null()) {
+        let mut positionals = Vec::new();
+        for parameter in self.parameters {
+            let value = match arguments
+                .get(parameter.name)
+                .filter(|value| !value.is_null())
+            {
                 Some(value) => value,
-                None if one.is_required => {
+                None if parameter.is_required => {
                     return Err(ArgumentError::Missing {
                         tool: self.name,
-                        name: one.name,
-                        about: one.about,
+                        name: parameter.name,
+                        about: parameter.about,
                     });
                 }
                 None => continue,
             };
-            self.add(one, value, &mut call, &mut bare)?;
+            self.add(parameter, value, &mut call, &mut positionals)?;
         }
         // An argument of a process ends at a NUL byte, so a word with one would be truncated or
         // fail to run.
         if call
             .words
             .iter()
-            .chain(&bare)
+            .chain(&positionals)
             .any(|word| word.contains('\0'))
         {
             return Err(ArgumentError::Nul { tool: self.name });
         }
-        if !bare.is_empty() {
+        if !positionals.is_empty() {
             // After `--`, a name that resembles an option is still a name.
             call.words.push("--".to_owned());
-            call.words.extend(bare);
+            call.words.extend(positionals);
         }
         Ok(call)
     }
 
-    /// Adds the value of a parameter at its position. Words go to `bare`.
+    /// Adds the value of a parameter at its position. Words go to `positionals`.
     fn add(
         &self,
-        one: &Parameter,
+        parameter: &Parameter,
         value: &Value,
         call: &mut Call,
-        bare: &mut Vec<String>,
+        positionals: &mut Vec<String>,
     ) -> Result<(), ArgumentError> {
-        let wrong = |wanted| self.wrong_type(one.name, wanted, value);
+        let wrong_type = |expected| self.wrong_type(parameter.name, expected, value);
         let text = || {
             value
                 .as_str()
                 .map(ToOwned::to_owned)
-                .ok_or_else(|| wrong("a string"))
+                .ok_or_else(|| wrong_type("a string"))
         };
-        match one.place {
-            ArgumentPlace::Word => bare.push(text()?),
+        match parameter.place {
+            ArgumentPlace::Word => positionals.push(text()?),
             // In one word with its option, so that it cannot become another option.
             ArgumentPlace::Text(flag) => call.words.push(format!("{flag}={}", text()?)),
             ArgumentPlace::Number(flag) => {
                 let number = value
                     .as_u64()
-                    .ok_or_else(|| wrong("an integer from 0 on"))?;
+                    .ok_or_else(|| wrong_type("an integer from 0 on"))?;
                 call.words.push(format!("{flag}={number}"));
             }
             ArgumentPlace::Switch(flag) => {
-                let is_on = value.as_bool().ok_or_else(|| wrong("true or false"))?;
+                let is_on = value.as_bool().ok_or_else(|| wrong_type("true or false"))?;
                 call.words.extend(is_on.then(|| flag.to_owned()));
             }
             ArgumentPlace::Input => call.input = text()?,
@@ -264,17 +269,26 @@ impl AgentTool {
         } else {
             "page"
         };
-        let is_known =
-            |name: &str| name == special || self.parameters.iter().any(|one| one.name == name);
+        let is_known = |name: &str| {
+            name == special
+                || self
+                    .parameters
+                    .iter()
+                    .any(|parameter| parameter.name == name)
+        };
         let Some(unknown) = arguments.keys().find(|name| !is_known(name)) else {
             return Ok(());
         };
-        let shown: String = unknown.chars().take(80).collect();
-        let mut names: Vec<&str> = self.parameters.iter().map(|one| one.name).collect();
+        let name_start: String = unknown.chars().take(80).collect();
+        let mut names: Vec<&str> = self
+            .parameters
+            .iter()
+            .map(|parameter| parameter.name)
+            .collect();
         names.push(special);
         Err(ArgumentError::Unknown {
             tool: self.name,
-            shown,
+            shown: name_start,
             known: names.join(", "),
         })
     }
@@ -295,11 +309,16 @@ impl AgentTool {
         number.ok_or_else(|| self.wrong_type("page", "an integer from 1 on", value))
     }
 
-    fn wrong_type(&self, name: &'static str, wanted: &'static str, value: &Value) -> ArgumentError {
+    fn wrong_type(
+        &self,
+        name: &'static str,
+        expected: &'static str,
+        value: &Value,
+    ) -> ArgumentError {
         ArgumentError::WrongType {
             tool: self.name,
             name,
-            wanted,
+            wanted: expected,
             shown: value.to_string().chars().take(80).collect(),
         }
     }

@@ -82,7 +82,7 @@ pub(crate) async fn nodes(
             .map(|item| item.node_name.clone())
             .collect();
         let table = |format, headers| {
-            view::node_table(&answer.items, format, headers, context.terminal.look())
+            view::node_table(&answer.items, format, headers, context.terminal.style())
         };
         Ok(Listing::new(options, &answer, "items", names, table)
             .none("no node had GPUs at that time"))
@@ -108,7 +108,7 @@ pub(crate) async fn jobs(
             .map(|item| format!("{}/{}", item.namespace, item.job_id))
             .collect();
         let table = |format, headers| {
-            view::job_table(&answer.items, format, headers, context.terminal.look())
+            view::job_table(&answer.items, format, headers, context.terminal.style())
         };
         Ok(Listing::new(options, &answer, "items", names, table)
             .none("no GPU was requested at that time"))

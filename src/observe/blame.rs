@@ -63,7 +63,7 @@ pub(crate) async fn nodes(
     list::run(options, context, async |_: Refresh<'_>| {
         let rows = options.page.select(nodes.clone());
         let names = rows.iter().map(|row| row.node.clone()).collect();
-        let table = |format, headers| view::table(&rows, format, headers, context.terminal.look());
+        let table = |format, headers| view::table(&rows, format, headers, context.terminal.style());
         let answer = view::BlameList {
             total: nodes.len(),
             items: view::items(&rows),

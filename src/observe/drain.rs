@@ -45,7 +45,7 @@ pub(crate) async fn plan(connection: &Connection, name: &str) -> Result<Vec<Drai
     let mut free = capacity.map(|capacity| capacity.free).unwrap_or_default();
     let mut drained = Vec::new();
     for pod in &pods {
-        let rules = PodRules::of(&pod.spec);
+        let rules = PodRules::from_spec(&pod.spec);
         let accepts = |node: &&Node| {
             node.name != name
                 && free.get(&node.name).is_some_and(|free| {

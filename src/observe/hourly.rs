@@ -177,9 +177,9 @@ pub(crate) async fn read_cluster(
     let connection = Connection::open(access).await?;
     let history = ClusterHistory::open(cluster, context, &connection, first).await?;
     let cache = if no_cache {
-        Cache::none()
+        Cache::disabled()
     } else {
-        Cache::usual()
+        Cache::hourly_rows()
     };
     let starts = (first.0..last.min(now).0)
         .step_by(HOUR as usize)

@@ -140,7 +140,7 @@ impl Listing {
                 self.rows(),
                 columns,
                 options.headers,
-                context.terminal.look(),
+                context.terminal.style(),
             ));
         }
         if options.format == Format::Name {
@@ -235,7 +235,7 @@ pub(crate) async fn run_after(
     context.terminal.print(&listing.text(options, context)?)?;
     if listing.names.is_empty() && !listing.none.is_empty() {
         context.terminal.note(listing.none);
-        context.terminal.suggest_nothing();
+        context.terminal.disable_suggestion();
     }
     listing
         .hints

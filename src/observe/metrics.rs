@@ -211,7 +211,7 @@ async fn find_in_cluster<'c>(
              Prometheus found in the cluster",
         );
     }
-    let (cache, now) = (Cache::of_found(), context.now().as_second());
+    let (cache, now) = (Cache::cluster_facts(), context.now().as_second());
     let key = format!(
         "prometheus of {} for {}",
         connection.server(),

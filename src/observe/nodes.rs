@@ -6,14 +6,14 @@ use gpuctl_cluster::InventorySnapshot;
 /// Warns about each resource that could not be listed.
 pub(crate) fn warn_of_missing_rights(snapshot: &InventorySnapshot, context: &Context) {
     if snapshot.unreadable.contains(&"pods") {
-        context.terminal.lack(
+        context.terminal.warn_missing_permission(
             "you may not list the pods of all namespaces: the number of held GPUs is unknown",
         );
     }
     if snapshot.unreadable.contains(&"nodes") {
-        context
-            .terminal
-            .lack("you may not list nodes: they are shown as published, without their status");
+        context.terminal.warn_missing_permission(
+            "you may not list nodes: they are shown as published, without their status",
+        );
     }
     let claims: Vec<&str> = snapshot
         .unreadable
@@ -22,7 +22,7 @@ pub(crate) fn warn_of_missing_rights(snapshot: &InventorySnapshot, context: &Con
         .filter(|resource| resource.starts_with("resource"))
         .collect();
     if !claims.is_empty() {
-        context.terminal.lack(&format!(
+        context.terminal.warn_missing_permission(&format!(
             "you may not list {}: devices of dynamic resource allocation are not counted",
             claims.join(" and ")
         ));

@@ -42,12 +42,12 @@ impl PoolSnapshot {
 pub(crate) fn warn_of_missing_rights(pools: &PoolSnapshot, context: &Context) {
     nodes::warn_of_missing_rights(&pools.snapshot, context);
     if !pools.definitions {
-        context
-            .terminal
-            .lack("you may not read the definitions of pools: descriptions and quotas are unknown");
+        context.terminal.warn_missing_permission(
+            "you may not read the definitions of pools: descriptions and quotas are unknown",
+        );
     }
     if let Some(unseen) = &pools.unseen_jobs {
-        context.terminal.lack(&format!(
+        context.terminal.warn_missing_permission(&format!(
             "{unseen}: the number of jobs in a pool is unknown"
         ));
     }

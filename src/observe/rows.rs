@@ -73,7 +73,7 @@ pub(crate) async fn read_namespaces<T>(
         Err(failure) if failure.is_forbidden() && explicit_namespace.is_none() => {
             let result = refresh.ask(|| read(Some(default_namespace))).await?;
             if refresh.first {
-                context.terminal.lack(&format!(
+                context.terminal.warn_missing_permission(&format!(
                     "you may not list {resource} of all namespaces; only `{default_namespace}` is shown"
                 ));
             }

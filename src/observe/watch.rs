@@ -46,7 +46,7 @@ pub(crate) async fn watch(
 ) -> Result<ExitCode, Error> {
     context.must_change("omit `--watch`")?;
     context.terminal.stream()?;
-    let redraws = context.terminal.out_is_terminal() && !format.is_document();
+    let redraws = context.terminal.stdout_is_terminal() && !format.is_document();
     let mut previous = BTreeMap::new();
     let (mut first, mut fresh) = (true, true);
     loop {

@@ -165,7 +165,7 @@ async fn forecast_start(
     is_unconstrained: bool,
 ) -> Result<Option<StartForecast>, Error> {
     let may_run = |node: &&Node| {
-        pod.rules.off_selector(node).is_none() && pod.rules.not_tolerated(node).is_none()
+        pod.rules.unmet_label(node).is_none() && pod.rules.untolerated_taint(node).is_none()
     };
     let nodes: Vec<&Node> = capacity.nodes.all().iter().filter(may_run).collect();
     let names: BTreeSet<String> = nodes.iter().map(|node| node.name.clone()).collect();

@@ -117,7 +117,7 @@ pub(crate) fn pending_pod(pod: UnplacedPod, job: &Job) -> PendingPod {
     let members = pod.group.as_ref().and_then(|group| group.members);
     PendingPod {
         created_at: pod.created_at,
-        rules: PodRules::of(&spec),
+        rules: PodRules::from_spec(&spec),
         requests: requests(&pod_manifest),
         nominated: pod.nominated,
         unscheduled: model_pod.and_then(|model_pod| model_pod.unscheduled.clone()),

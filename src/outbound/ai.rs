@@ -31,8 +31,8 @@ impl Ai {
     fn is_anthropic(&self) -> bool {
         let (host, path) = (self.address.host(), self.address.path());
         // Anthropic also offers OpenAI's API, at OpenAI's path.
-        let own = host == "anthropic.com" || host.ends_with(".anthropic.com");
-        path.ends_with("/v1/messages") || (own && !path.ends_with("/chat/completions"))
+        let is_own_host = host == "anthropic.com" || host.ends_with(".anthropic.com");
+        path.ends_with("/v1/messages") || (is_own_host && !path.ends_with("/chat/completions"))
     }
 
     fn is_azure(&self) -> bool {
@@ -77,21 +77,21 @@ impl Ai {
     }
 
     /// Extracts the answer's text. An error describes the response without quoting the request.
-    pub(crate) fn said(&self, answer: &OutboundResponse) -> anyhow::Result<String> {
-        let shown = self.address.shown();
+    pub(crate) fn message(&self, answer: &OutboundResponse) -> anyhow::Result<String> {
+        let shown_url = self.address.origin();
         if answer.code != 200 {
             return Err(match answer.code {
                 code @ (401 | 403) => KeyRefused {
-                    shown: shown.clone(),
+                    shown: shown_url.clone(),
                     code,
                 }
                 .into(),
-                404 => anyhow!("{shown} answers 404: no such address or model"),
-                code => anyhow!("{shown} answers {code}"),
+                404 => anyhow!("{shown_url} answers 404: no such address or model"),
+                code => anyhow!("{shown_url} answers {code}"),
             });
         }
         let body: Value = serde_json::from_str(&answer.body)
-            .map_err(|_| anyhow!("{shown} does not answer with JSON"))?;
+            .map_err(|_| anyhow!("{shown_url} does not answer with JSON"))?;
         let text = if self.is_anthropic() {
             let parts = body["content"].as_array().into_iter().flatten();
             parts
@@ -101,7 +101,7 @@ impl Ai {
             body["choices"][0]["message"]["content"].as_str()
         };
         text.map(ToOwned::to_owned)
-            .ok_or_else(|| anyhow!("{shown} answers without a message"))
+            .ok_or_else(|| anyhow!("{shown_url} answers without a message"))
     }
 }
 
@@ -165,20 +165,20 @@ mod tests {
 
     #[test]
     fn its_words_are_where_its_format_has_them() {
-        let said = |address: &str, code, body: &str| {
-            ai(address).said(&OutboundResponse {
+        let message_of = |address: &str, code, body: &str| {
+            ai(address).message(&OutboundResponse {
                 code,
                 body: body.to_owned(),
             })
         };
-        let (open, messages) = ("http://h/v1/chat/completions", "http://h/v1/messages");
+        let (openai, anthropic) = ("http://h/v1/chat/completions", "http://h/v1/messages");
         assert_eq!(
-            said(open, 200, r#"{"choices":[{"message":{"content":"a"}}]}"#).unwrap(),
+            message_of(openai, 200, r#"{"choices":[{"message":{"content":"a"}}]}"#).unwrap(),
             "a"
         );
         assert_eq!(
-            said(
-                messages,
+            message_of(
+                anthropic,
                 200,
                 r#"{"content":[{"type":"thinking"},{"type":"text","text":"a"}]}"#
             )
@@ -186,17 +186,17 @@ mod tests {
             "a"
         );
         assert_eq!(
-            said(open, 200, r#"{"choices":[]}"#)
+            message_of(openai, 200, r#"{"choices":[]}"#)
                 .unwrap_err()
                 .to_string(),
             "http://h answers without a message"
         );
         assert_eq!(
-            said(open, 200, "<html>").unwrap_err().to_string(),
+            message_of(openai, 200, "<html>").unwrap_err().to_string(),
             "http://h does not answer with JSON"
         );
         assert_eq!(
-            said(open, 401, "sk-x").unwrap_err().to_string(),
+            message_of(openai, 401, "sk-x").unwrap_err().to_string(),
             "http://h answers 401: the key is missing or was rejected"
         );
     }

@@ -24,25 +24,27 @@ pub(crate) enum Robot {
 
 impl Robot {
     /// Selects the service by its name in the configuration; `auto` selects by the host.
-    pub(crate) fn named(name: &str, address: &OutboundUrl) -> Self {
+    pub(crate) fn from_setting(name: &str, address: &OutboundUrl) -> Self {
         let host = address.host();
-        let at = |domain: &str| host == domain || host.ends_with(&format!(".{domain}"));
+        let is_at = |domain: &str| host == domain || host.ends_with(&format!(".{domain}"));
         match name {
             "feishu" | "lark" => Self::Feishu,
             "slack" => Self::Slack,
             "dingtalk" => Self::DingTalk,
             "wecom" => Self::Wecom,
             "generic" => Self::Generic,
-            _ if at("feishu.cn") || at("larksuite.com") || at("larkoffice.com") => Self::Feishu,
-            _ if at("slack.com") => Self::Slack,
-            _ if at("dingtalk.com") => Self::DingTalk,
-            _ if at("qyapi.weixin.qq.com") => Self::Wecom,
+            _ if is_at("feishu.cn") || is_at("larksuite.com") || is_at("larkoffice.com") => {
+                Self::Feishu
+            }
+            _ if is_at("slack.com") => Self::Slack,
+            _ if is_at("dingtalk.com") => Self::DingTalk,
+            _ if is_at("qyapi.weixin.qq.com") => Self::Wecom,
             _ => Self::Generic,
         }
     }
 
     /// Limits the text, in bytes.
-    pub(crate) fn longest(self) -> usize {
+    pub(crate) fn max_length(self) -> usize {
         match self {
             Self::Wecom => 2048,
             Self::Feishu | Self::DingTalk => 18_000,
@@ -85,7 +87,7 @@ impl Robot {
                 if let Some(secret) = secret {
                     let now = now.to_string();
                     let sign = signature(secret, &format!("{now}\n{secret}"));
-                    address = address.with(&[("timestamp", &now), ("sign", &sign)]);
+                    address = address.with_query(&[("timestamp", &now), ("sign", &sign)]);
                 }
                 json!({"msgtype": "text", "text": {"content": text}})
             }
@@ -103,14 +105,14 @@ impl Robot {
     }
 
     /// Checks that the service accepted the message. An error contains its response.
-    pub(crate) fn took(
+    pub(crate) fn check_accepted(
         self,
         address: &OutboundUrl,
         answer: &OutboundResponse,
     ) -> anyhow::Result<()> {
-        let shown = address.shown();
+        let shown_url = address.origin();
         if !(200..300).contains(&answer.code) {
-            return Err(anyhow!("{shown} answers {}", answer.code));
+            return Err(anyhow!("{shown_url} answers {}", answer.code));
         }
         let keys: &[&str] = match self {
             Self::Feishu => &["code", "StatusCode"],
@@ -118,19 +120,23 @@ impl Robot {
             Self::Slack | Self::Generic => return Ok(()),
         };
         let body: Value = serde_json::from_str(&answer.body)
-            .map_err(|_| anyhow!("{shown} does not answer with JSON"))?;
+            .map_err(|_| anyhow!("{shown_url} does not answer with JSON"))?;
         match keys.iter().find_map(|key| body[key].as_i64()) {
             Some(0) => Ok(()),
             Some(code) => {
-                let why = ["msg", "errmsg", "StatusMessage"]
+                let reason = ["msg", "errmsg", "StatusMessage"]
                     .iter()
                     .find_map(|key| body[key].as_str())
                     .unwrap_or_default();
-                let why: String = why.chars().filter(|c| !c.is_control()).take(200).collect();
-                Err(anyhow!("{shown} rejected the message: {code} {why}"))
+                let reason: String = reason
+                    .chars()
+                    .filter(|c| !c.is_control())
+                    .take(200)
+                    .collect();
+                Err(anyhow!("{shown_url} rejected the message: {code} {reason}"))
             }
             None => Err(anyhow!(
-                "{shown} did not confirm that it accepted the message"
+                "{shown_url} did not confirm that it accepted the message"
             )),
         }
     }
@@ -167,7 +173,7 @@ mod tests {
             json!({}),
         );
         assert_eq!(
-            call.address.whole(),
+            call.address.as_str(),
             "http://h/x?access_token=1&timestamp=1599360473123&sign=tncF%2ByZDoVSGohY%2F0S9s%2B2OsFI3mrG8axyNtxv%2FjLwo%3D"
         );
         assert_eq!(call.body, r#"{"msgtype":"text","text":{"content":"t"}}"#);
@@ -175,27 +181,27 @@ mod tests {
 
     #[test]
     fn a_robot_is_known_by_its_host() {
-        let of = |url: &str| Robot::named("auto", &at(url));
+        let robot_of = |url: &str| Robot::from_setting("auto", &at(url));
         assert_eq!(
-            of("https://open.feishu.cn/open-apis/bot/v2/hook/x"),
+            robot_of("https://open.feishu.cn/open-apis/bot/v2/hook/x"),
             Robot::Feishu
         );
         assert_eq!(
-            of("https://open.larksuite.com/open-apis/bot/v2/hook/x"),
+            robot_of("https://open.larksuite.com/open-apis/bot/v2/hook/x"),
             Robot::Feishu
         );
-        assert_eq!(of("https://hooks.slack.com/services/x"), Robot::Slack);
+        assert_eq!(robot_of("https://hooks.slack.com/services/x"), Robot::Slack);
         assert_eq!(
-            of("https://oapi.dingtalk.com/robot/send?access_token=x"),
+            robot_of("https://oapi.dingtalk.com/robot/send?access_token=x"),
             Robot::DingTalk
         );
         assert_eq!(
-            of("https://qyapi.weixin.qq.com/cgi-bin/webhook/send?key=x"),
+            robot_of("https://qyapi.weixin.qq.com/cgi-bin/webhook/send?key=x"),
             Robot::Wecom
         );
-        assert_eq!(of("https://notslack.com/x"), Robot::Generic);
+        assert_eq!(robot_of("https://notslack.com/x"), Robot::Generic);
         assert_eq!(
-            Robot::named("slack", &at("http://127.0.0.1:1/")),
+            Robot::from_setting("slack", &at("http://127.0.0.1:1/")),
             Robot::Slack
         );
     }
@@ -208,7 +214,7 @@ mod tests {
                 body: body.to_owned(),
             };
             robot
-                .took(&at("http://h/secret"), &answer)
+                .check_accepted(&at("http://h/secret"), &answer)
                 .map_err(|error| error.to_string())
         };
         assert_eq!(

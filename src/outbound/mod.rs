@@ -30,7 +30,7 @@ impl OutboundUrl {
     }
 
     /// Formats the origin, without parts that may be secret: `https://hooks.example.com`.
-    pub(crate) fn shown(&self) -> String {
+    pub(crate) fn origin(&self) -> String {
         self.0.origin().ascii_serialization()
     }
 
@@ -43,12 +43,12 @@ impl OutboundUrl {
     }
 
     /// Exposes the whole URL, as an identity. It may be secret, so never show it.
-    pub(crate) fn whole(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         self.0.as_str()
     }
 
     /// Adds query parameters.
-    fn with(&self, parameters: &[(&str, &str)]) -> Self {
+    fn with_query(&self, parameters: &[(&str, &str)]) -> Self {
         let mut url = self.0.clone();
         url.query_pairs_mut().extend_pairs(parameters);
         Self(url)
@@ -94,12 +94,12 @@ const LONGEST_ANSWER: usize = 1 << 20;
 struct AttemptFailure {
     message: String,
     /// When a retry is safe.
-    again: Again,
+    retry: RetryRule,
     wait: Option<Duration>,
 }
 
 #[derive(PartialEq)]
-enum Again {
+enum RetryRule {
     Never,
     IfRepeatable,
     Always,
@@ -130,27 +130,27 @@ impl Caller {
         let mut tries = 0;
         loop {
             tries += 1;
-            let tried = tokio::time::timeout(patience.timeout, self.once(call)).await;
-            let late = || AttemptFailure {
+            let attempt = tokio::time::timeout(patience.timeout, self.attempt(call)).await;
+            let timed_out = || AttemptFailure {
                 message: format!("did not answer within {:?}", patience.timeout),
-                again: Again::IfRepeatable,
+                retry: RetryRule::IfRepeatable,
                 wait: None,
             };
-            let failure = match tried.unwrap_or_else(|_| Err(late())) {
+            let failure = match attempt.unwrap_or_else(|_| Err(timed_out())) {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => failure,
             };
-            let may = failure.again == Again::Always
-                || (failure.again == Again::IfRepeatable && patience.repeatable);
-            if !may || tries > patience.retries {
-                let often = if tries > 1 {
+            let may_retry = failure.retry == RetryRule::Always
+                || (failure.retry == RetryRule::IfRepeatable && patience.repeatable);
+            if !may_retry || tries > patience.retries {
+                let attempts = if tries > 1 {
                     format!(" ({tries} tries)")
                 } else {
                     String::new()
                 };
                 return Err(anyhow!(
-                    "{} {}{often}",
-                    call.address.shown(),
+                    "{} {}{attempts}",
+                    call.address.origin(),
                     failure.message
                 ));
             }
@@ -159,7 +159,7 @@ impl Caller {
         }
     }
 
-    async fn once(&self, call: &OutboundCall) -> Result<OutboundResponse, AttemptFailure> {
+    async fn attempt(&self, call: &OutboundCall) -> Result<OutboundResponse, AttemptFailure> {
         let sent = self
             .0
             .post(call.address.0.clone())
@@ -169,14 +169,14 @@ impl Caller {
             .await;
         let response = sent.map_err(|error| {
             // Without a connection, the server cannot have received the call.
-            let again = if error.is_connect() {
-                Again::Always
+            let retry = if error.is_connect() {
+                RetryRule::Always
             } else {
-                Again::IfRepeatable
+                RetryRule::IfRepeatable
             };
             AttemptFailure {
                 message: format!("cannot be reached: {}", innermost(&error.without_url())),
-                again,
+                retry,
                 wait: None,
             }
         })?;
@@ -191,7 +191,7 @@ impl AttemptFailure {
     fn fatal(message: String) -> Self {
         Self {
             message,
-            again: Again::Never,
+            retry: RetryRule::Never,
             wait: None,
         }
     }
@@ -221,27 +221,27 @@ fn headers(call: &OutboundCall) -> Result<HeaderMap, AttemptFailure> {
 /// Explains why a response with this status is a failure; `None` if it is not one.
 fn refusal(response: &Response, address: &OutboundUrl) -> Option<AttemptFailure> {
     let code = response.status().as_u16();
-    let (message, again) = match code {
+    let (message, retry) = match code {
         300..400 => {
             let to = response
                 .headers()
                 .get("location")
                 .and_then(|to| to.to_str().ok())
                 .and_then(|to| address.0.join(to).ok())
-                .map(|to| OutboundUrl(to).shown());
+                .map(|to| OutboundUrl(to).origin());
             let to = to.as_deref().unwrap_or("elsewhere");
             let message = format!("redirects to {to}, which is not followed");
-            (message, Again::Never)
+            (message, RetryRule::Never)
         }
         // The server did not handle the call (RFC 6585, RFC 9110).
-        429 | 503 => (format!("answers {code}"), Again::Always),
-        500..600 => (format!("answers {code}"), Again::IfRepeatable),
+        429 | 503 => (format!("answers {code}"), RetryRule::Always),
+        500..600 => (format!("answers {code}"), RetryRule::IfRepeatable),
         _ => return None,
     };
     Some(AttemptFailure {
         message,
-        again,
-        wait: asked_wait(response),
+        retry,
+        wait: retry_after(response),
     })
 }
 
@@ -249,15 +249,15 @@ fn refusal(response: &Response, address: &OutboundUrl) -> Option<AttemptFailure>
 async fn read(mut response: Response) -> Result<OutboundResponse, AttemptFailure> {
     let code = response.status().as_u16();
     let mut body = Vec::new();
-    let half = |error: reqwest::Error| AttemptFailure {
+    let incomplete = |error: reqwest::Error| AttemptFailure {
         message: format!(
             "closed the connection during its answer: {}",
             innermost(&error.without_url())
         ),
-        again: Again::IfRepeatable,
+        retry: RetryRule::IfRepeatable,
         wait: None,
     };
-    while let Some(piece) = response.chunk().await.map_err(half)? {
+    while let Some(piece) = response.chunk().await.map_err(incomplete)? {
         body.extend_from_slice(&piece);
         if body.len() > LONGEST_ANSWER {
             return Err(AttemptFailure::fatal(
@@ -271,7 +271,7 @@ async fn read(mut response: Response) -> Result<OutboundResponse, AttemptFailure
     })
 }
 
-fn asked_wait(response: &Response) -> Option<Duration> {
+fn retry_after(response: &Response) -> Option<Duration> {
     // Only the form in seconds is supported; a date is ignored.
     let seconds = response
         .headers()

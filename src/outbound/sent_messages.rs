@@ -15,7 +15,7 @@ use super::OutboundUrl;
 #[derive(Debug)]
 pub(crate) struct SentMessages {
     path: Option<PathBuf>,
-    told: BTreeMap<String, i64>,
+    sent: BTreeMap<String, i64>,
 }
 
 /// Shortest time in seconds for which a message is remembered, because the next run may use a
@@ -27,8 +27,8 @@ const VERSION: u64 = 1;
 impl SentMessages {
     /// Opens the record of a URL in a directory. Without a directory it lasts only as long as the
     /// program.
-    pub(crate) fn of(address: &OutboundUrl, folder: Option<&Path>) -> Self {
-        let hash = digest(&SHA256, address.whole().as_bytes());
+    pub(crate) fn open(address: &OutboundUrl, folder: Option<&Path>) -> Self {
+        let hash = digest(&SHA256, address.as_str().as_bytes());
         let name: String = hash
             .as_ref()
             .iter()
@@ -36,43 +36,38 @@ impl SentMessages {
             .map(|byte| format!("{byte:02x}"))
             .collect();
         let path = folder.map(|folder| folder.join(format!("told-{name}.json")));
-        let told = path.as_deref().and_then(read).unwrap_or_default();
-        Self { path, told }
+        let sent = path.as_deref().and_then(read).unwrap_or_default();
+        Self { path, sent }
     }
 
     /// Whether a message was sent less than `seconds` ago. A time in the future comes from a wrong
     /// clock and is ignored.
-    pub(crate) fn knows(&self, what: &str, now: i64, seconds: i64) -> bool {
-        self.told
-            .get(what)
-            .is_some_and(|at| *at <= now && now - at < seconds)
+    pub(crate) fn was_sent(&self, message: &str, now: i64, seconds: i64) -> bool {
+        self.sent
+            .get(message)
+            .is_some_and(|sent_at| *sent_at <= now && now - sent_at < seconds)
     }
 
     /// Records the messages sent now, and keeps recent ones, including those of other runs. After
     /// an error the record lasts only as long as the program.
-    pub(crate) fn keep(
-        &mut self,
-        told_now: &[String],
-        now: i64,
-        seconds: i64,
-    ) -> anyhow::Result<()> {
+    pub(crate) fn record(&mut self, sent: &[String], now: i64, seconds: i64) -> anyhow::Result<()> {
         // Another run may have sent messages in the meantime.
-        self.told
+        self.sent
             .extend(self.path.as_deref().and_then(read).unwrap_or_default());
-        self.told
-            .extend(told_now.iter().map(|what| (what.clone(), now)));
-        self.told
-            .retain(|_, at| *at <= now && now - *at < seconds.max(KEPT));
+        self.sent
+            .extend(sent.iter().map(|message| (message.clone(), now)));
+        self.sent
+            .retain(|_, sent_at| *sent_at <= now && now - *sent_at < seconds.max(KEPT));
         let Some(path) = &self.path else {
             return Ok(());
         };
-        let text = json!({"version": VERSION, "told": self.told}).to_string();
+        let text = json!({"version": VERSION, "told": self.sent}).to_string();
         Ok(trust::write_own(path, text.as_bytes())?)
     }
 }
 
 fn read(path: &Path) -> Option<BTreeMap<String, i64>> {
-    let value: Value = serde_json::from_str(&trust::own_text(path).ok()?).ok()?;
+    let value: Value = serde_json::from_str(&trust::read_trusted(path).ok()?).ok()?;
     if value["version"] != VERSION {
         return None;
     }

@@ -36,44 +36,44 @@ fn only_names_that_nobody_can_register_are_allowed() {
 #[test]
 fn a_peer_with_many_connections_gives_way_to_others() {
     let peer = |last: u8| IpAddr::from([10, 0, 0, last]);
-    let mut open = Connections::default();
-    let mut held = Vec::new();
+    let mut connections = Connections::default();
+    let mut admitted = Vec::new();
     for last in [1, 2, 3, 4] {
-        held.extend((0..MOST_PER_PEER).map(|_| open.admit(peer(last))));
+        admitted.extend((0..MOST_PER_PEER).map(|_| connections.admit(peer(last))));
     }
     assert!(
-        held.iter().all(|(place, _)| !place.is_spare)
-            && held[0].0.within == OPEN_WITHIN
-            && held[63].0.within == BRIEF
+        admitted.iter().all(|(slot, _)| !slot.is_spare)
+            && admitted[0].0.time_limit == OPEN_WITHIN
+            && admitted[63].0.time_limit == BRIEF
     );
-    assert!(open.admit(peer(1)).0.is_spare, "the share of a peer");
+    assert!(connections.admit(peer(1)).0.is_spare, "the share of a peer");
     assert!(
-        !open.admit(peer(5)).0.is_spare,
+        !connections.admit(peer(5)).0.is_spare,
         "a new peer replaces the oldest connection of a large one"
     );
     assert!(
-        held[0]
+        admitted[0]
             .1
             .try_recv()
             .is_err_and(|error| error == oneshot::error::TryRecvError::Closed)
     );
-    assert_eq!(open.regular.len(), MOST);
+    assert_eq!(connections.regular.len(), MOST);
 }
 
 #[test]
 fn the_newest_connection_beyond_the_limits_has_a_place() {
-    let mut open = Connections::default();
-    let many: Vec<_> = (0..1000)
-        .map(|_| open.admit(IpAddr::from([10, 0, 0, 1])))
+    let mut connections = Connections::default();
+    let admitted: Vec<_> = (0..1000)
+        .map(|_| connections.admit(IpAddr::from([10, 0, 0, 1])))
         .collect();
     assert_eq!(
-        (open.regular.len(), open.spare.len()),
+        (connections.regular.len(), connections.spare.len()),
         (MOST_PER_PEER, SPARE)
     );
-    let last = many.last().unwrap().0;
-    assert!(last.is_spare && open.spare.contains_key(&last.number));
-    open.leave(last);
-    assert_eq!(open.spare.len(), SPARE - 1);
+    let last = admitted.last().unwrap().0;
+    assert!(last.is_spare && connections.spare.contains_key(&last.number));
+    connections.leave(last);
+    assert_eq!(connections.spare.len(), SPARE - 1);
 }
 
 async fn get(address: SocketAddr, path: &str, host: &str) -> String {

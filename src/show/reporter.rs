@@ -18,7 +18,7 @@ pub(crate) struct TerminalReporter<'t> {
     shows_waiting: bool,
     line: RefCell<Option<ProgressBar>>,
     /// The verbosity before the workflow's silent check began.
-    talk: Cell<Verbosity>,
+    verbosity: Cell<Verbosity>,
 }
 
 impl<'t> TerminalReporter<'t> {
@@ -28,7 +28,7 @@ impl<'t> TerminalReporter<'t> {
             format,
             shows_waiting: true,
             line: RefCell::default(),
-            talk: Cell::default(),
+            verbosity: Cell::default(),
         }
     }
 
@@ -46,10 +46,12 @@ impl Reporter for TerminalReporter<'_> {
         let terminal = self.terminal;
         match event {
             DeployEvent::Task(task) => terminal.set_task(task),
-            DeployEvent::ReadingBegins => self.talk.set(terminal.swap_talk(Verbosity::Errors)),
-            DeployEvent::ReadingEnds => drop(terminal.swap_talk(self.talk.get())),
+            DeployEvent::ReadingBegins => self
+                .verbosity
+                .set(terminal.swap_verbosity(Verbosity::Errors)),
+            DeployEvent::ReadingEnds => drop(terminal.swap_verbosity(self.verbosity.get())),
             DeployEvent::Warning(message) => terminal.warn(message),
-            DeployEvent::MissingRight(message) => terminal.lack(message),
+            DeployEvent::MissingRight(message) => terminal.warn_missing_permission(message),
             DeployEvent::Note(message) => terminal.note(message),
             DeployEvent::Report(message) => terminal.report(message),
             DeployEvent::Announcement(message) => terminal.announce(message),
@@ -60,9 +62,9 @@ impl Reporter for TerminalReporter<'_> {
                 let line = self.shows_waiting.then(|| terminal.spinner());
                 self.line.replace(line);
             }
-            DeployEvent::Waiting(what) => {
+            DeployEvent::Waiting(condition) => {
                 if let Some(line) = &*self.line.borrow() {
-                    line.set_message(what.to_owned());
+                    line.set_message(condition.to_owned());
                 }
             }
             DeployEvent::WaitEnds => {
@@ -78,10 +80,10 @@ impl Reporter for TerminalReporter<'_> {
             return Ok(true);
         }
         match document {
-            Done::Shared(made) => self.terminal.print(&made_text(made)).map(|()| true),
+            Done::Shared(objects) => self.terminal.print(&made_text(objects)).map(|()| true),
             Done::DryRun(created) => self.terminal.print(&text(created)).map(|()| true),
             // The remaining documents are written even if the reader has closed the pipe.
-            Done::Written(created) => self.terminal.offer(&text(created)),
+            Done::Written(created) => self.terminal.try_print(&text(created)),
         }
     }
 

@@ -31,23 +31,23 @@ use gpuctl_view::{Format, document, json, yaml};
 /// Submits the documents, or shows what would be submitted.
 pub(crate) async fn submit(
     inputs: Vec<InputDocument>,
-    how: &SubmitOptions,
+    options: &SubmitOptions,
     format: Format,
     context: &Context,
 ) -> Result<ExitCode, Error> {
-    check(&inputs, how)?;
-    if how.follow && format.is_document() {
+    check(&inputs, options)?;
+    if options.follow && format.is_document() {
         return Err(no_log_beside_a_document(&inputs));
     }
     let reporter = TerminalReporter::new(&context.terminal, format);
-    match submit::submit(inputs, how, context, &reporter).await? {
+    match submit::submit(inputs, options, context, &reporter).await? {
         Submission::Rendered { plans, shared } => {
             show_rendered(&plans, format, context, &reporter)?;
             Ok(code_of_shared(&shared))
         }
         Submission::Shared(outcome) => {
             let answer = match (outcome.is_single, outcome.made.first()) {
-                (true, Some(made)) => document(format, made),
+                (true, Some(result)) => document(format, result),
                 _ => {
                     let created = outcome.created();
                     document(
@@ -59,7 +59,7 @@ pub(crate) async fn submit(
             context.terminal.print(&answer.unwrap_or_default())?;
             Ok(code_of_shared(&outcome))
         }
-        Submission::Written(run) => finish(*run, how, format, context).await,
+        Submission::Written(run) => finish(*run, options, format, context).await,
     }
 }
 
@@ -86,7 +86,7 @@ fn code(failure: Option<ErrorKind>) -> ExitCode {
 /// Prints the answer. Then follows the log, or hints at the next command.
 async fn finish(
     run: WrittenRun,
-    how: &SubmitOptions,
+    options: &SubmitOptions,
     format: Format,
     context: &Context,
 ) -> Result<ExitCode, Error> {
@@ -112,9 +112,9 @@ async fn finish(
     let first = jobs.done.first().cloned();
     run.waited.clone()?;
     match first {
-        Some(created) if how.follow => follow(&run, &created, context).await,
-        Some(created) if how.dry_run.is_none() => {
-            context.terminal.hint(&next_command(&created, how.wait));
+        Some(created) if options.follow => follow(&run, &created, context).await,
+        Some(created) if options.dry_run.is_none() => {
+            context.terminal.hint(&next_command(&created, options.wait));
             Ok(code)
         }
         _ => Ok(code),
@@ -122,12 +122,12 @@ async fn finish(
 }
 
 /// Suggests the command that people usually type next.
-fn next_command(created: &Created, waited: Option<WaitGoal>) -> String {
-    let full = format!("{}/{}", created.namespace, created.job_id);
+fn next_command(created: &Created, goal: Option<WaitGoal>) -> String {
+    let full_name = format!("{}/{}", created.namespace, created.job_id);
     match created.kind {
-        "notebook" => format!("gpuctl open {full}"),
-        _ if waited == Some(WaitGoal::Complete) => format!("gpuctl logs {full}"),
-        _ => format!("gpuctl logs {full} -f"),
+        "notebook" => format!("gpuctl open {full_name}"),
+        _ if goal == Some(WaitGoal::Complete) => format!("gpuctl logs {full_name}"),
+        _ => format!("gpuctl logs {full_name} -f"),
     }
 }
 
@@ -140,7 +140,7 @@ async fn follow(run: &WrittenRun, created: &Created, context: &Context) -> Resul
         rank: log.job.pods_wanted > 1,
         timestamps: false,
     };
-    let look = terminal.look();
+    let style = terminal.style();
     let mut failed = None;
     let sink = RefCell::new(|event: LogEvent| match event {
         LogEvent::Line { pod, rank, line } => {
@@ -153,7 +153,7 @@ async fn follow(run: &WrittenRun, created: &Created, context: &Context) -> Resul
             };
             failed = failed.take().or_else(|| {
                 terminal
-                    .print(&logs::text(&line, prefix, look, false))
+                    .print(&logs::text(&line, prefix, style, false))
                     .err()
             });
         }

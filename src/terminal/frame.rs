@@ -4,8 +4,8 @@
 /// Lines that do not fit are counted.
 pub(super) fn frame(text: &str, rows: usize, first: bool) -> String {
     let lines: Vec<&str> = text.lines().collect();
-    let fits = lines.len() < rows;
-    let shown = if fits {
+    let is_complete = lines.len() < rows;
+    let shown_lines = if is_complete {
         lines.len()
     } else {
         rows.saturating_sub(2)
@@ -17,11 +17,14 @@ pub(super) fn frame(text: &str, rows: usize, first: bool) -> String {
     } else {
         "\u{1b}[H"
     });
-    for line in &lines[..shown] {
+    for line in &lines[..shown_lines] {
         result.push_str(&format!("{line}\u{1b}[K\n"));
     }
-    if !fits {
-        result.push_str(&format!("… {} more lines\u{1b}[K\n", lines.len() - shown));
+    if !is_complete {
+        result.push_str(&format!(
+            "… {} more lines\u{1b}[K\n",
+            lines.len() - shown_lines
+        ));
     }
     result.push_str("\u{1b}[J");
     result
@@ -38,10 +41,10 @@ mod tests {
             "\u{1b}[Ha\u{1b}[K\nb\u{1b}[K\n\u{1b}[J"
         );
         assert!(frame("a\n", 10, true).starts_with("\u{1b}[2J"));
-        let cut = frame("1\n2\n3\n4\n5\n", 4, false);
+        let truncated = frame("1\n2\n3\n4\n5\n", 4, false);
         assert!(
-            cut.contains("2\u{1b}[K\n… 3 more lines") && cut.matches('\n').count() == 3,
-            "{cut:?}"
+            truncated.contains("2\u{1b}[K\n… 3 more lines") && truncated.matches('\n').count() == 3,
+            "{truncated:?}"
         );
     }
 }

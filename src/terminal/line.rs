@@ -14,18 +14,18 @@ use tokio::time::sleep;
 #[derive(Default)]
 pub(super) struct ChangingLine {
     bar: RefCell<WeakProgressBar>,
-    /// Whether [`Self::waiting`] may draw.
-    may_wait: Cell<MayWait>,
+    /// Whether [`Self::show_waiting`] may draw.
+    waiting_state: Cell<WaitingState>,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum MayWait {
+enum WaitingState {
     /// A login may still prompt the user.
     #[default]
     NotYet,
-    Now,
+    Allowed,
     /// The terminal is used for something else.
-    NoMore,
+    Disabled,
 }
 
 /// Wait before the spinner appears: shorter waits need no feedback.
@@ -34,10 +34,14 @@ const STEP: Duration = Duration::from_millis(200);
 
 impl ChangingLine {
     /// Draws a progress bar.
-    pub(super) fn progress(&self, steps: u64, what: &'static str) -> ProgressBar {
+    pub(super) fn progress(&self, steps: u64, label: &'static str) -> ProgressBar {
         let style = ProgressStyle::with_template("{wide_bar} {pos} of {len} {msg}, {eta} left")
             .expect("the template is valid");
-        self.set(ProgressBar::new(steps).with_style(style).with_message(what))
+        self.set(
+            ProgressBar::new(steps)
+                .with_style(style)
+                .with_message(label),
+        )
     }
 
     /// Draws a spinner.
@@ -58,34 +62,37 @@ impl ChangingLine {
     }
 
     /// Draws a spinner after a second, unless another line is shown. The future never resolves.
-    pub(super) async fn waiting(&self, is_wanted: impl Fn() -> bool) -> Infallible {
+    pub(super) async fn show_waiting(&self, is_wanted: impl Fn() -> bool) -> Infallible {
         sleep(SOON).await;
-        while self.may_wait.get() == MayWait::NotYet || self.bar.borrow().upgrade().is_some() {
+        while self.waiting_state.get() == WaitingState::NotYet
+            || self.bar.borrow().upgrade().is_some()
+        {
             sleep(STEP).await;
         }
-        let line = (self.may_wait.get() == MayWait::Now && is_wanted()).then(|| self.spinner());
+        let line = (self.waiting_state.get() == WaitingState::Allowed && is_wanted())
+            .then(|| self.spinner());
         line.iter()
             .for_each(|line| line.set_message("waiting for answers"));
         pending().await
     }
 
-    /// Allows [`Self::waiting`] to draw from now on.
-    pub(super) fn may_wait(&self) {
-        if self.may_wait.get() == MayWait::NotYet {
-            self.may_wait.set(MayWait::Now);
+    /// Allows [`Self::show_waiting`] to draw from now on.
+    pub(super) fn allow_waiting(&self) {
+        if self.waiting_state.get() == WaitingState::NotYet {
+            self.waiting_state.set(WaitingState::Allowed);
         }
     }
 
-    /// Prevents [`Self::waiting`] from drawing permanently.
-    pub(super) fn never_wait(&self) {
-        if self.may_wait.replace(MayWait::NoMore) != MayWait::NoMore {
+    /// Prevents [`Self::show_waiting`] from drawing permanently.
+    pub(super) fn disable_waiting(&self) {
+        if self.waiting_state.replace(WaitingState::Disabled) != WaitingState::Disabled {
             self.clear();
         }
     }
 
     /// Hides the line while something is printed. A failure to redraw it is ignored, because the
     /// terminal may be gone.
-    pub(super) fn above<T>(&self, print: impl FnOnce() -> T) -> T {
+    pub(super) fn with_line_hidden<T>(&self, print: impl FnOnce() -> T) -> T {
         let bar = self.bar.borrow().upgrade();
         match bar {
             Some(bar) => bar.suspend(print),

@@ -7,18 +7,18 @@ use std::process::{Command, Stdio};
 use gpuctl_local::platform::Endings;
 
 /// The default pager.
-const USUAL: &str = "less";
+const DEFAULT_PAGER: &str = "less";
 
 /// Output that is collected until the command ends.
 #[derive(Debug)]
-pub(super) struct Paged {
+pub(super) struct PagerOutput {
     /// A command line for the user's shell; `None` for the default pager.
     command: Option<String>,
     pub(super) text: String,
 }
 
-impl Paged {
-    pub(super) fn with(command: Option<String>) -> Self {
+impl PagerOutput {
+    pub(super) fn new(command: Option<String>) -> Self {
         Self {
             command,
             text: String::new(),
@@ -28,10 +28,10 @@ impl Paged {
     /// Shows the output and waits until the user leaves the pager. False if the pager cannot run,
     /// so that nothing was shown. With the default `LESS`, as in git, `less` keeps colors, leaves
     /// the text on the screen and exits if it fits the screen.
-    pub(super) fn is_shown(&self) -> bool {
+    pub(super) fn show(&self) -> bool {
         let line = format!(
             "export LESS=\"${{LESS-FRX}}\"; {}",
-            self.command.as_deref().unwrap_or(USUAL)
+            self.command.as_deref().unwrap_or(DEFAULT_PAGER)
         );
         // Ctrl-C belongs to the pager and must not end this program.
         let _held = Endings::interrupt();

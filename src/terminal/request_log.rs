@@ -52,13 +52,13 @@ pub(crate) fn filter(text: &str) -> Result<Targets, Error> {
         ))),
         // A level among the targets would hold for libraries too.
         (None, Some(level)) if level != LevelFilter::OFF => {
-            Ok(own(&parsed).with_target(OWN, level))
+            Ok(own_targets(&parsed).with_target(OWN, level))
         }
-        (None, _) => Ok(own(&parsed)),
+        (None, _) => Ok(own_targets(&parsed)),
     }
 }
 
-fn own(parsed: &Targets) -> Targets {
+fn own_targets(parsed: &Targets) -> Targets {
     Targets::new().with_targets(parsed.iter())
 }
 
@@ -78,8 +78,8 @@ mod tests {
         ] {
             let filter = filter(text).unwrap();
             let logs = |target: &str| filter.would_enable(target, &Level::DEBUG);
-            let got = (logs("gpuctl::kubernetes"), logs("gpuctl::prometheus"));
-            assert_eq!(got, (kubernetes, prometheus), "{text}");
+            let enabled = (logs("gpuctl::kubernetes"), logs("gpuctl::prometheus"));
+            assert_eq!(enabled, (kubernetes, prometheus), "{text}");
             assert!(!filter.would_enable("hyper", &Level::ERROR), "{text}");
         }
     }

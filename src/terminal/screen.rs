@@ -50,12 +50,12 @@ impl Screen {
     pub(crate) fn enter() -> Result<Self, Error> {
         // Restore the screen before the panic message is printed, or the message would vanish with
         // it.
-        let usual = std::panic::take_hook();
+        let default_hook = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
-            give_back();
-            usual(panic);
+            restore_terminal();
+            default_hook(panic);
         }));
-        take()
+        set_up()
             .map(|terminal| Self { terminal })
             .map_err(|error| failed(&error))
     }
@@ -74,32 +74,32 @@ impl Screen {
 
     /// Restores the normal screen for another program.
     pub(crate) fn leave(&self) {
-        give_back();
+        restore_terminal();
     }
 
     /// Reads keys while the output of another program is still shown.
-    pub(crate) fn keys_alone(&self) -> Result<InputEvents, Error> {
+    pub(crate) fn events_without_screen(&self) -> Result<InputEvents, Error> {
         enable_raw_mode().map_err(|error| failed(&error))?;
         Ok(self.events())
     }
 
     /// Enters the full screen again and redraws everything.
     pub(crate) fn return_to(&mut self) -> Result<(), Error> {
-        self.terminal = take().map_err(|error| failed(&error))?;
+        self.terminal = set_up().map_err(|error| failed(&error))?;
         Ok(())
     }
 }
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        give_back();
+        restore_terminal();
     }
 }
 
 /// Creates a new terminal value, which redraws everything on an empty screen. (ratatui's own
 /// `clear` queries the cursor position, which not every terminal reports.)
-fn take() -> io::Result<Terminal<CrosstermBackend<Stdout>>> {
-    let taken = enable_raw_mode()
+fn set_up() -> io::Result<Terminal<CrosstermBackend<Stdout>>> {
+    let result = enable_raw_mode()
         .and_then(|()| {
             execute!(
                 io::stdout(),
@@ -110,14 +110,14 @@ fn take() -> io::Result<Terminal<CrosstermBackend<Stdout>>> {
             )
         })
         .and_then(|()| Terminal::new(CrosstermBackend::new(io::stdout())));
-    if taken.is_err() {
-        give_back();
+    if result.is_err() {
+        restore_terminal();
     }
-    taken
+    result
 }
 
 /// Errors are ignored, because the terminal may be gone.
-fn give_back() {
+fn restore_terminal() {
     let _ = execute!(io::stdout(), Print(NO_CLICKS), LeaveAlternateScreen, Show);
     let _ = disable_raw_mode();
 }

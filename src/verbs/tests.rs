@@ -30,8 +30,8 @@ fn arguments_decide_which_task_a_command_line_is() {
         let cli = Cli::try_parse_from(["gpuctl"].into_iter().chain(line.split(' '))).unwrap();
         assert_eq!(cli.command.task(), Some(words), "{line}");
     }
-    let of_file = Cli::try_parse_from(["gpuctl", "delete", "-f", "a"]).unwrap();
-    assert_eq!(of_file.command.task(), None);
+    let delete_file = Cli::try_parse_from(["gpuctl", "delete", "-f", "a"]).unwrap();
+    assert_eq!(delete_file.command.task(), None);
 }
 
 #[test]
@@ -40,12 +40,12 @@ fn words_of_every_task_are_a_command() {
         let mut command = Cli::command();
         // The noun of these tasks is the kind of a document, not a word of the command line.
         let words: Vec<&str> = task.words.split(' ').collect();
-        let spoken = if matches!(words[0], "create" | "apply") {
+        let command_words = if matches!(words[0], "create" | "apply") {
             &words[..1]
         } else {
             &words[..]
         };
-        for word in spoken {
+        for word in command_words {
             let singular = word.strip_suffix('s').unwrap_or(word);
             let next = command
                 .find_subcommand(word)
@@ -68,7 +68,7 @@ fn words_of_every_task_are_a_command() {
 fn words_are_split_into_commands() {
     let split = |line: &str| {
         let words: Vec<String> = line.split_whitespace().map(ToOwned::to_owned).collect();
-        named_tasks(&words)
+        parse_tasks(&words)
             .map(|all| all.iter().map(|task| task.words).collect::<Vec<_>>())
             .map_err(|unknown| unknown.words)
     };

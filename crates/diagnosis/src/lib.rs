@@ -64,7 +64,7 @@ pub fn diagnose(facts: &Facts<'_>) -> Answer {
         answer.situation = Situation::Unknown;
     }
     if let Some(pending) = &facts.pending {
-        answer.not_evaluated = pending.rules.beyond_nodes(&facts.devices);
+        answer.not_evaluated = pending.rules.unevaluated_rules(&facts.devices);
     }
     // One pod with enough capacity does not start the whole job, and unevaluated constraints may
     // still exclude the pod.

@@ -30,12 +30,12 @@ pub fn node_obstacles(
     let mut obstacles = Vec::new();
     obstacles.extend(
         rules
-            .off_selector(node)
+            .unmet_label(node)
             .map(|label| ("node-selector", Some(label))),
     );
     obstacles.extend(
         rules
-            .not_tolerated(node)
+            .untolerated_taint(node)
             .map(|taint| (taint_word(&taint.key), Some(taint.key.clone()))),
     );
     if !node.schedulable {

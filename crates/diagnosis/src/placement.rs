@@ -308,7 +308,7 @@ fn other_type(
     pending: &PendingPod,
     capacity: &ClusterCapacity,
 ) -> Option<(String, String)> {
-    let any = pending.rules.without(is_type_label);
+    let any = pending.rules.without_labels(is_type_label);
     let mut types: BTreeMap<String, (usize, u64)> = BTreeMap::new();
     for node in facts.listed()? {
         let (Some(kind), Some(free)) = (node.gpu_type(), capacity.free.get(&node.name)) else {

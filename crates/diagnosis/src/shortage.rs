@@ -212,7 +212,7 @@ fn elsewhere(
     capacity: &ClusterCapacity,
 ) -> Option<(String, String)> {
     facts.job.pool.as_ref()?;
-    let anywhere = pending.rules.without(|key| key == POOL_LABEL);
+    let anywhere = pending.rules.without_labels(|key| key == POOL_LABEL);
     let mut pools: BTreeMap<&str, (u64, i128)> = BTreeMap::new();
     for node in facts.listed()? {
         let (Some(pool), Some(free)) = (node.pool(), capacity.free.get(&node.name)) else {

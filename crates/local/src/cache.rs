@@ -21,17 +21,17 @@ pub struct Cache(Option<PathBuf>);
 
 impl Cache {
     /// Opens the hourly rows, in the user's cache directory.
-    pub fn usual() -> Self {
+    pub fn hourly_rows() -> Self {
         Self(dirs::cache_dir().map(|folder| folder.join("gpuctl/history")))
     }
 
     /// Facts about clusters, in the user's cache directory.
-    pub fn of_found() -> Self {
+    pub fn cluster_facts() -> Self {
         Self(dirs::cache_dir().map(|folder| folder.join("gpuctl/found")))
     }
 
     /// Builds a disabled cache.
-    pub fn none() -> Self {
+    pub fn disabled() -> Self {
         Self(None)
     }
 
@@ -49,9 +49,10 @@ impl Cache {
     /// Looks up the answer to a question.
     pub fn get(&self, question: &str) -> Option<Value> {
         let path = self.path(question)?;
-        let mut kept: Value = serde_json::from_str(&trust::own_text(&path).ok()?).ok()?;
-        let same = kept["version"] == VERSION && kept["question"] == question;
-        same.then(|| kept["answer"].take())
+        let mut entry: Value = serde_json::from_str(&trust::read_trusted(&path).ok()?).ok()?;
+        let is_match = entry["version"] == VERSION && entry["question"] == question;
+        is_match
+            .then(|| entry["answer"].take())
             .filter(|answer| !answer.is_null())
     }
 
@@ -60,7 +61,7 @@ impl Cache {
         let Some(path) = self.path(question) else {
             return;
         };
-        let kept = json!({"version": VERSION, "question": question, "answer": answer}).to_string();
-        let _ = trust::write_own(&path, kept.as_bytes());
+        let entry = json!({"version": VERSION, "question": question, "answer": answer}).to_string();
+        let _ = trust::write_own(&path, entry.as_bytes());
     }
 }

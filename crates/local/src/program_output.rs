@@ -7,15 +7,15 @@ use std::process::{Output, Stdio};
 use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 
-/// Runs a program until it exits. Kills it and returns `None` if it prints more than `most` bytes.
-pub async fn output_within(command: &mut Command, most: usize) -> io::Result<Option<Output>> {
+/// Runs a program until it exits. Kills it and returns `None` if it prints more than `limit` bytes.
+pub async fn output_within(command: &mut Command, limit: usize) -> io::Result<Option<Output>> {
     let mut child = command.stdout(Stdio::piped()).kill_on_drop(true).spawn()?;
     let mut stdout = Vec::new();
     if let Some(pipe) = child.stdout.take() {
         // Closing the pipe ends the program's own children, which `kill` does not reach.
-        pipe.take(most as u64 + 1).read_to_end(&mut stdout).await?;
+        pipe.take(limit as u64 + 1).read_to_end(&mut stdout).await?;
     }
-    if stdout.len() > most {
+    if stdout.len() > limit {
         child.kill().await?;
         return Ok(None);
     }
@@ -39,8 +39,11 @@ mod tests {
 
     #[tokio::test]
     async fn output_has_a_limit() {
-        let whole = shell("yes | head -c 1000; exit 3").await.unwrap();
-        assert_eq!((whole.stdout.len(), whole.status.code()), (1000, Some(3)));
+        let complete = shell("yes | head -c 1000; exit 3").await.unwrap();
+        assert_eq!(
+            (complete.stdout.len(), complete.status.code()),
+            (1000, Some(3))
+        );
         for script in [
             "yes | head -c 1001",
             "yes",

@@ -26,11 +26,11 @@ pub struct SentRequest<'r> {
 impl<'r> SentRequest<'r> {
     /// Starts the clock. `path` may be a whole URL: its host and query string are left out.
     #[must_use]
-    pub fn now(api: Api, method: &'r str, path: &'r str) -> Self {
+    pub fn start(api: Api, method: &'r str, path: &'r str) -> Self {
         Self {
             api,
             method,
-            path: only_path(path),
+            path: path_only(path),
             start: Instant::now(),
         }
     }
@@ -75,7 +75,7 @@ impl<'r> SentRequest<'r> {
     }
 }
 
-fn only_path(url: &str) -> &str {
+fn path_only(url: &str) -> &str {
     let path = match url.split_once("://") {
         Some((_, rest)) => rest.find('/').map_or("/", |slash| &rest[slash..]),
         None => url,
@@ -98,7 +98,7 @@ mod tests {
             ("https://token@host", "/"),
             ("/apis", "/apis"),
         ] {
-            assert_eq!(only_path(url), path);
+            assert_eq!(path_only(url), path);
         }
     }
 }

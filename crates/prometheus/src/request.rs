@@ -46,7 +46,7 @@ pub(super) async fn exchange<E: std::error::Error>(
     url: &str,
     sent: impl Future<Output = Result<Response, E>>,
 ) -> Result<HttpReply, QueryError> {
-    let log = SentRequest::now(Api::Prometheus, method, url);
+    let log = SentRequest::start(Api::Prometheus, method, url);
     let reply = match sent.await {
         Ok(response) => received(server, response).await,
         Err(error) => Err(unreachable(server, &error)),

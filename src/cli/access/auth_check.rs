@@ -81,8 +81,8 @@ pub(crate) struct NamedService {
 /// Accepts any name that identity providers use. The API server has no rule for them, but a control
 /// character could hide a part of the role from its reader.
 fn subject_name(text: &str) -> Result<String, Expected> {
-    let good = !text.trim().is_empty() && !text.chars().any(char::is_control);
-    if good {
+    let is_valid = !text.trim().is_empty() && !text.chars().any(char::is_control);
+    if is_valid {
         Ok(text.to_owned())
     } else {
         Err(Expected("a name without control characters"))

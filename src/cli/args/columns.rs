@@ -48,7 +48,7 @@ impl TypedValueParser for OutputParser {
         value: &std::ffi::OsStr,
     ) -> Result<ListOutput, clap::Error> {
         let text = value.to_string_lossy();
-        let usual = ListFormat::from_str(&text, true)
+        let list_format = ListFormat::from_str(&text, true)
             .ok()
             .map(ListOutput::Usual);
         let columns = || {
@@ -56,7 +56,7 @@ impl TypedValueParser for OutputParser {
                 .and_then(columns)
                 .map(ListOutput::Columns)
         };
-        usual.or_else(columns).ok_or_else(|| {
+        list_format.or_else(columns).ok_or_else(|| {
             let mut error = clap::Error::new(ErrorKind::InvalidValue).with_cmd(command);
             if let Some(arg) = arg {
                 error.insert(
@@ -68,12 +68,13 @@ impl TypedValueParser for OutputParser {
                 ContextKind::InvalidValue,
                 ContextValue::String(text.into_owned()),
             );
-            let known = ListFormat::value_variants()
+            let formats = ListFormat::value_variants()
                 .iter()
                 .filter_map(ValueEnum::to_possible_value);
-            let mut known: Vec<String> = known.map(|value| value.get_name().to_owned()).collect();
-            known.push(format!("{CUSTOM}TITLE:.field,…"));
-            error.insert(ContextKind::ValidValue, ContextValue::Strings(known));
+            let mut formats: Vec<String> =
+                formats.map(|value| value.get_name().to_owned()).collect();
+            formats.push(format!("{CUSTOM}TITLE:.field,…"));
+            error.insert(ContextKind::ValidValue, ContextValue::Strings(formats));
             error
         })
     }
@@ -97,8 +98,8 @@ pub(crate) fn columns(text: &str) -> Option<Vec<CustomColumn>> {
             .split('.')
             .map(ToOwned::to_owned)
             .collect();
-        let whole = !title.is_empty() && path.iter().all(|key| !key.is_empty());
-        whole.then(|| CustomColumn {
+        let is_complete = !title.is_empty() && path.iter().all(|key| !key.is_empty());
+        is_complete.then(|| CustomColumn {
             title: title.to_owned(),
             path,
         })
@@ -112,16 +113,16 @@ mod tests {
 
     #[test]
     fn columns_are_titles_and_ways() {
-        let found = columns("NAME:.jobId,ON:.a.b").unwrap();
+        let parsed = columns("NAME:.jobId,ON:.a.b").unwrap();
         assert_eq!(
-            found[1],
+            parsed[1],
             CustomColumn {
                 title: "ON".into(),
                 path: vec!["a".into(), "b".into()]
             }
         );
-        for bad in ["", "NAME", "NAME:", ":.a", "A:.a,,B:.b", "A:.a..b"] {
-            assert_eq!(columns(bad), None, "{bad}");
+        for invalid in ["", "NAME", "NAME:", ":.a", "A:.a,,B:.b", "A:.a..b"] {
+            assert_eq!(columns(invalid), None, "{invalid}");
         }
     }
 }

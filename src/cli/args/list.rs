@@ -50,12 +50,12 @@ pub(crate) const PAGE_SIZE: u32 = 20;
 pub(crate) const WORKLOADS_PAGE_SIZE: u32 = 10;
 
 impl PageArgs {
-    /// The requested page. `usual` is its size if only its number is set.
-    pub(crate) fn page(&self, usual: u32) -> PageOptions {
+    /// The requested page. `default` is its size if only its number is set.
+    pub(crate) fn page(&self, default: u32) -> PageOptions {
         PageOptions {
             number: self.page,
             size: self.page_size,
-            default_size: usual,
+            default_size: default,
         }
     }
 }

@@ -20,7 +20,7 @@ pub(crate) struct MetricsArgs {
         global = true,
         value_name = "HEADER",
         help_heading = "Metrics options",
-        help = SettingKey::help_and("prometheus.headers", ", as NAME: VALUE; may be repeated")
+        help = SettingKey::help_with("prometheus.headers", ", as NAME: VALUE; may be repeated")
     )]
     pub prometheus_header: Vec<String>,
     #[arg(
@@ -44,7 +44,7 @@ pub(crate) struct MetricsArgs {
         global = true,
         value_name = "LABEL=VALUE",
         help_heading = "Metrics options",
-        help = SettingKey::help_and("prometheus.matchers", ", as cluster=prod; may be repeated")
+        help = SettingKey::help_with("prometheus.matchers", ", as cluster=prod; may be repeated")
     )]
     pub matchers: Vec<String>,
     /// Fail when metrics are unavailable, instead of leaving their cells empty

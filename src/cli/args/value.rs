@@ -18,12 +18,12 @@ pub(crate) fn object_name(text: &str) -> Result<String, Expected> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
     let edge = |c: char| c.is_ascii_alphanumeric();
     // Names of objects have at most 253 characters, like DNS subdomains.
-    let good = text.len() <= 253
+    let is_valid = text.len() <= 253
         && text.bytes().all(plain)
         && text.starts_with(edge)
         && text.ends_with(edge)
         && !text.contains("..");
-    if good {
+    if is_valid {
         Ok(text.to_owned())
     } else {
         Err(Expected("a name of letters, digits, `-` and `.`"))

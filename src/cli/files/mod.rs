@@ -18,6 +18,6 @@ pub(crate) fn kinds() -> clap::builder::PossibleValuesParser {
     clap::builder::PossibleValuesParser::new(
         KINDS
             .iter()
-            .map(|(kind, about)| clap::builder::PossibleValue::new(*kind).help(*about)),
+            .map(|(kind, help)| clap::builder::PossibleValue::new(*kind).help(*help)),
     )
 }

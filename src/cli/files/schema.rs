@@ -41,8 +41,11 @@ pub(crate) struct Schema {
 
 /// Names of all outputs that have a schema.
 pub(crate) fn names() -> Vec<String> {
-    let of_verbs = verbs::commands_with_answer();
-    let mut names: Vec<String> = of_verbs.iter().map(|words| answers::name(words)).collect();
+    let verb_words = verbs::commands_with_answer();
+    let mut names: Vec<String> = verb_words
+        .iter()
+        .map(|words| answers::name(words))
+        .collect();
     names.push(answers::ERROR.to_owned());
     names.sort_unstable();
     names

@@ -41,7 +41,7 @@ budget.yaml, for the time of the report:
   total: {cost: 20000}")]
 pub(crate) struct Report {
     /// Group by namespace, team, user, pool, label=KEY or annotation=KEY; several with commas
-    #[arg(long, visible_alias = "group", value_name = "WHAT", default_value = "namespace", value_delimiter = ',', value_parser = by)]
+    #[arg(long, visible_alias = "group", value_name = "WHAT", default_value = "namespace", value_delimiter = ',', value_parser = group_by)]
     pub by: Vec<GroupBy>,
     /// Start time: RFC 3339, Unix seconds, a span before now such as 7d, or yesterday
     #[arg(long, alias = "from", value_name = "TIME", default_value = "7d")]
@@ -108,7 +108,7 @@ pub(crate) enum GroupBy {
     Annotation(String, String),
 }
 
-pub(crate) fn by(text: &str) -> Result<GroupBy, Expected> {
+pub(crate) fn group_by(text: &str) -> Result<GroupBy, Expected> {
     let label = |key: &str| GroupBy::Label(text.to_owned(), key.to_owned());
     match text.split_once('=') {
         Some(("label", key)) if !key.is_empty() => Ok(label(key)),

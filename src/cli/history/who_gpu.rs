@@ -15,7 +15,7 @@ use gpuctl_core::model::DeviceId;
   gpuctl who gpu gpu-a-01/3 --at 2026-01-31T03:00:00Z -o json")]
 pub(crate) struct WhoGpu {
     /// Node and index of the GPU
-    #[arg(value_name = "NODE/INDEX", value_parser = place, add = ArgValueCandidates::new(candidates::device_names))]
+    #[arg(value_name = "NODE/INDEX", value_parser = gpu_location, add = ArgValueCandidates::new(candidates::device_names))]
     pub gpu: (String, DeviceId),
     /// Time: RFC 3339, Unix seconds, a span before now such as 2h, or yesterday [default: now]
     #[arg(long, value_name = "TIME")]
@@ -25,7 +25,7 @@ pub(crate) struct WhoGpu {
     pub output: OneFormat,
 }
 
-pub(crate) fn place(text: &str) -> Result<(String, DeviceId), Expected> {
+pub(crate) fn gpu_location(text: &str) -> Result<(String, DeviceId), Expected> {
     let parts = text.rsplit_once('/').filter(|(node, _)| !node.is_empty());
     parts
         .and_then(|(node, device)| Some((node.to_owned(), device.parse().ok()?)))

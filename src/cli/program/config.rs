@@ -42,6 +42,6 @@ pub(crate) struct Set {
 
 pub(crate) fn keys() -> Vec<CompletionCandidate> {
     KEYS.iter()
-        .map(|key| CompletionCandidate::new(key.name).help(Some(key.meaning.into())))
+        .map(|key| CompletionCandidate::new(key.name).help(Some(key.description.into())))
         .collect()
 }

@@ -58,7 +58,7 @@ pub(crate) struct ScoreArgs {
         long,
         value_name = "NAME",
         requires = "watch",
-        help = SettingKey::help_and("server.allow_hosts", "; may be repeated")
+        help = SettingKey::help_with("server.allow_hosts", "; may be repeated")
     )]
     pub allow_host: Vec<String>,
     /// Write the output of `-o prometheus` to a file atomically, for node-exporter's textfile

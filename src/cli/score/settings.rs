@@ -16,7 +16,7 @@ pub(crate) struct ScoringArgs {
         alias = "window",
         value_name = "TIME",
         value_parser = duration,
-        help = SettingKey::help_and("prometheus.time_window_min", " [default: 10m]")
+        help = SettingKey::help_with("prometheus.time_window_min", " [default: 10m]")
     )]
     pub window: Option<Duration>,
     #[arg(
@@ -29,26 +29,26 @@ pub(crate) struct ScoringArgs {
     #[arg(
         long,
         value_name = "SCORE",
-        value_parser = points,
+        value_parser = threshold,
         help = SettingKey::with_default("thresholds.low_utilization")
     )]
     pub threshold: Option<f64>,
     #[arg(
         long,
         value_name = "SCORE",
-        value_parser = points,
+        value_parser = threshold,
         help = SettingKey::with_default("thresholds.idle")
     )]
     pub idle: Option<f64>,
     #[arg(
         long,
         value_name = "SCORE",
-        value_parser = points,
+        value_parser = threshold,
         help = SettingKey::with_default("thresholds.high")
     )]
     pub high: Option<f64>,
     /// Weights of utilization, memory copy, memory used and power
-    #[arg(long, value_name = "N,N,N,N", value_parser = four)]
+    #[arg(long, value_name = "N,N,N,N", value_parser = weights)]
     pub weights: Option<[f64; 4]>,
 }
 
@@ -97,7 +97,7 @@ pub(crate) struct OutboundArgs {
         value_name = "URL",
         value_parser = url,
         help_heading = "Message options",
-        help = SettingKey::help_and("notify.url", "; without a URL, that of the config file")
+        help = SettingKey::help_with("notify.url", "; without a URL, that of the config file")
     )]
     pub notify: Option<Option<String>>,
     #[arg(
@@ -166,7 +166,7 @@ pub(crate) enum ControlStatus {
     Idle,
 }
 
-pub(crate) fn points(text: &str) -> Result<f64, Expected> {
+pub(crate) fn threshold(text: &str) -> Result<f64, Expected> {
     let number: f64 = text
         .parse()
         .map_err(|_| Expected("a number from 0 to 100"))?;
@@ -177,7 +177,7 @@ pub(crate) fn points(text: &str) -> Result<f64, Expected> {
     }
 }
 
-pub(crate) fn four(text: &str) -> Result<[f64; 4], Expected> {
+pub(crate) fn weights(text: &str) -> Result<[f64; 4], Expected> {
     let numbers: Result<Vec<f64>, _> = text.split(',').map(|part| part.trim().parse()).collect();
     numbers
         .ok()

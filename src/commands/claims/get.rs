@@ -55,7 +55,7 @@ impl ListRow for Claim {
     }
 
     fn table(page: &[Self], format: Format, headers: bool, context: &Context) -> String {
-        let (look, now) = (context.terminal.look(), context.now());
+        let (look, now) = (context.terminal.style(), context.now());
         claims::table(page, format, headers, look, now)
     }
 

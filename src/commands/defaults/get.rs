@@ -48,6 +48,6 @@ impl ListRow for DefaultRow {
     }
 
     fn table(page: &[Self], format: Format, headers: bool, context: &Context) -> String {
-        defaults::table(page, format, headers, context.terminal.look())
+        defaults::table(page, format, headers, context.terminal.style())
     }
 }

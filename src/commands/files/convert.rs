@@ -30,7 +30,7 @@ pub(crate) async fn run(args: &Convert, context: &Context) -> Result<ExitCode, E
         .hint(refusal.hint)
     })?;
     for item in &converted {
-        item.lost.iter().for_each(|lost| {
+        item.omitted.iter().for_each(|lost| {
             context
                 .terminal
                 .warn(&format!("{}: not converted: {lost}", item.from));
@@ -52,11 +52,11 @@ pub(crate) async fn run(args: &Convert, context: &Context) -> Result<ExitCode, E
             |Converted {
                  from,
                  document,
-                 lost,
+                 omitted,
              }| ConvertedItem {
                 from,
                 document,
-                not_carried_over: lost,
+                not_carried_over: omitted,
             },
         )
         .collect();
@@ -69,7 +69,7 @@ pub(crate) async fn run(args: &Convert, context: &Context) -> Result<ExitCode, E
 fn as_yaml(converted: &[Converted]) -> String {
     let to_yaml = |item: &Converted| {
         let mut text = format!("# from {}\n", item.from);
-        item.lost.iter().for_each(|lost| {
+        item.omitted.iter().for_each(|lost| {
             text.push_str(&format!(
                 "# not carried over: {}\n",
                 lost.replace('\n', " ")

@@ -81,7 +81,7 @@ pub(crate) async fn run(args: &Diff, context: &Context) -> Result<ExitCode, Erro
     );
     context
         .terminal
-        .print(&answer.unwrap_or_else(|| text(&differences, context.terminal.look())))?;
+        .print(&answer.unwrap_or_else(|| text(&differences, context.terminal.style())))?;
     Ok(if differences.is_empty() {
         ExitCode::SUCCESS
     } else {
@@ -209,7 +209,7 @@ fn new_object(object: &Object, masks: &Masks) -> Difference {
     Difference::new(
         object.namespace().unwrap_or_default(),
         &label(object),
-        &masks.wanted(&object.body),
+        &masks.desired(&object.body),
     )
 }
 
@@ -221,19 +221,19 @@ fn effect_difference(object: &Object, effect: &Effect, masks: &Masks) -> Option<
             namespace,
             &label(object),
             &masks.live(live),
-            &masks.wanted(desired),
+            &masks.desired(desired),
         )),
         Effect::Immutable { live, desired } => Some(Difference::fixed(
             namespace,
             &label(object),
             &masks.live(live),
-            &masks.wanted(desired),
+            &masks.desired(desired),
         )),
         Effect::Repaired(repair) => Some(Difference::changed(
             namespace,
             &label(object),
             &masks.live(&repair.live),
-            &masks.wanted(&repair.desired),
+            &masks.desired(&repair.desired),
         )),
         Effect::Unchanged | Effect::Conflict(_) => None,
     }

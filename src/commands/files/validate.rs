@@ -19,7 +19,7 @@ use crate::show::reporter::TerminalReporter;
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_core::model::contract::submission::{DocumentName, FailedDocument};
-use gpuctl_manifest::spec::checks::{self, by_id, silenced};
+use gpuctl_manifest::spec::checks::{self, by_id, ignored_ids};
 use gpuctl_manifest::spec::{Document, FilePosition, Problem, Problems, Severity};
 use gpuctl_view::files::validated;
 use gpuctl_view::files::validated::Validated;
@@ -50,7 +50,7 @@ pub(crate) async fn run(args: &Validate, context: &Context) -> Result<ExitCode, 
     let answer = document(format, &validated::document(&files, args.strict));
     context
         .terminal
-        .print(&answer.unwrap_or_else(|| validated::text(&files, context.terminal.look())))?;
+        .print(&answer.unwrap_or_else(|| validated::text(&files, context.terminal.style())))?;
     let has_failed = errors > 0 || (args.strict && warnings > 0);
     Ok(if has_failed {
         ExitCode::from(ErrorKind::Specification.exit_code())
@@ -99,9 +99,9 @@ fn validate_file(
         .drain(..)
         .flat_map(|problems| problems.list)
         .collect();
-    let silenced_ids = silenced(&text);
+    let silenced_ids = ignored_ids(&text);
     list.retain(|problem| !silenced_ids.iter().any(|id| id == problem.id));
-    list.extend(checks::found(&text, &documents));
+    list.extend(checks::run(&text, &documents));
     for input in inputs.documents.iter().filter(|input| job(input).is_some()) {
         // Without a cluster, reject only what no cluster would accept.
         if let Err(error) = crate::deploy::plan::render_without_cluster(input) {
@@ -182,7 +182,7 @@ impl ClusterFindings<'_> {
         else {
             return;
         };
-        if silenced(&file_result.problems.text)
+        if ignored_ids(&file_result.problems.text)
             .iter()
             .any(|id| id == problem.id && problem.severity == Severity::Warning)
         {

@@ -68,7 +68,7 @@ pub(crate) async fn run(args: &Eff, context: &Context) -> Result<ExitCode, Error
     let answer = sums.efficiency(top);
     context.terminal.print(
         &document(format, &view::document(&answer))
-            .unwrap_or_else(|| view::text(&answer, context.terminal.look())),
+            .unwrap_or_else(|| view::text(&answer, context.terminal.style())),
     )?;
     Ok(ExitCode::SUCCESS)
 }

@@ -185,7 +185,7 @@ fn print(
         document(format, &ReportDocument::from(report)).unwrap_or_else(|| match args.output {
             ReportFormat::Markdown => view::markdown(report),
             ReportFormat::Html => report_html::page(report),
-            _ => view::table(report, format, !args.no_headers, context.terminal.look()),
+            _ => view::table(report, format, !args.no_headers, context.terminal.style()),
         });
     context.terminal.print(&text)?;
     if report.groups.is_empty() {

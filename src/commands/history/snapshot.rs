@@ -65,7 +65,7 @@ pub(crate) async fn latest(args: &Latest, context: &Context) -> Result<ExitCode,
     };
     context.terminal.print(
         &document(format, &snapshot)
-            .unwrap_or_else(|| view::text(&snapshot, context.terminal.look())),
+            .unwrap_or_else(|| view::text(&snapshot, context.terminal.style())),
     )?;
     Ok(ExitCode::SUCCESS)
 }
@@ -97,7 +97,7 @@ pub(crate) async fn list(args: &SnapshotList, context: &Context) -> Result<ExitC
         }
         let rows = options.page.select(rows);
         let names = rows.iter().map(view::Snapshot::name).collect();
-        let table = |format, headers| view::table(&rows, format, headers, context.terminal.look());
+        let table = |format, headers| view::table(&rows, format, headers, context.terminal.style());
         Ok(Listing::new(&options, &rows, "", names, table))
     })
     .await

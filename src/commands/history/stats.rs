@@ -177,7 +177,7 @@ fn listing(
     options: &ListOptions,
     context: &Context,
 ) -> Listing {
-    let look = context.terminal.look();
+    let look = context.terminal.style();
     let curve = if kind == RowKind::Cluster && options.format == Format::Table {
         view::curve(&rows, bounds.first, bounds.last.min(bounds.now), look)
     } else {
@@ -202,7 +202,7 @@ fn page(rows: Vec<HourlyRow>, options: &ListOptions, context: &Context) -> Listi
     // Output into a pipe or file is complete unless the user selects a page.
     let is_complete = options.page.number.is_none()
         && options.page.size.is_none()
-        && !context.terminal.out_is_terminal();
+        && !context.terminal.stdout_is_terminal();
     let default_size = if is_complete {
         u32::try_from(total).unwrap_or(u32::MAX).max(PAGE_SIZE)
     } else {
@@ -243,7 +243,7 @@ fn page(rows: Vec<HourlyRow>, options: &ListOptions, context: &Context) -> Listi
                 &page.data,
                 format,
                 headers,
-                context.terminal.look(),
+                context.terminal.style(),
             )
         },
     )

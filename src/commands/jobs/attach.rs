@@ -4,18 +4,18 @@ use std::process::ExitCode;
 
 use crate::cli::jobs::attach::Attach;
 use crate::context::Context;
-use crate::inside::session::{Wants, within};
+use crate::inside::session::{SessionOptions, run_session};
 use gpuctl_core::error::Error;
 
 pub(crate) async fn run(args: &Attach, context: &Context) -> Result<ExitCode, Error> {
     context.must_change("omit `--replay` to reach the cluster")?;
     context.terminal.note("Ctrl-C detaches; the job continues");
     // Containers of jobs have no TTY and no stdin, so only their output can be attached.
-    within(
+    run_session(
         &args.target.name,
         args.target.choice(),
         None,
-        Wants {
+        SessionOptions {
             stdin: false,
             tty: false,
         },

@@ -68,7 +68,7 @@ pub(crate) async fn run(args: &DescribeJob, context: &Context) -> Result<ExitCod
         Err(failure) if failure.is_forbidden() => {
             context
                 .terminal
-                .lack("you may not list events: none are shown");
+                .warn_missing_permission("you may not list events: none are shown");
             Vec::new()
         }
         events => events?,
@@ -87,7 +87,7 @@ pub(crate) async fn run(args: &DescribeJob, context: &Context) -> Result<ExitCod
         last_lines,
     };
     let text = document(args.output.into(), &description::document(&description))
-        .unwrap_or_else(|| describe::text(&description, context.terminal.look(), context.now()));
+        .unwrap_or_else(|| describe::text(&description, context.terminal.style(), context.now()));
     context.terminal.print(&text)?;
     suggest_next(&description.job, &description.state, context);
     Ok(ExitCode::SUCCESS)

@@ -86,9 +86,9 @@ async fn list(
             .iter()
             .map(|event| format!("{} {}", event.object, event.reason))
             .collect();
-        let (look, now) = (context.terminal.look(), context.now());
+        let (look, now) = (context.terminal.style(), context.now());
         let table = |format, headers| match format {
-            Format::Table if context.terminal.out_is_terminal() => {
+            Format::Table if context.terminal.stdout_is_terminal() => {
                 events::listing(events, &job.name, look, now)
             }
             _ => events::table(events, format, headers, look, now),
@@ -109,7 +109,7 @@ fn print(events: &[Event], format: Format, context: &Context) -> Result<(), Erro
     for event in events {
         let line = match format.is_document() {
             true => format!("{}\n", json_line(&events::event_document(event))),
-            false => events::line(event, context.terminal.look()),
+            false => events::line(event, context.terminal.style()),
         };
         context.terminal.print(&line)?;
     }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use crate::cli::jobs::exec::Exec;
 use crate::context::Context;
-use crate::inside::session::{SHELL, Wants, within};
+use crate::inside::session::{SHELL, SessionOptions, run_session};
 use gpuctl_core::error::Error;
 
 pub(crate) async fn run(args: &Exec, context: &Context) -> Result<ExitCode, Error> {
@@ -15,12 +15,12 @@ pub(crate) async fn run(args: &Exec, context: &Context) -> Result<ExitCode, Erro
     } else {
         args.command.clone()
     };
-    let is_interactive = context.terminal.in_is_terminal();
-    let wants = Wants {
+    let is_interactive = context.terminal.stdin_is_terminal();
+    let wants = SessionOptions {
         stdin: args.stdin || opens_shell,
         tty: args.tty || (opens_shell && is_interactive),
     };
-    within(
+    run_session(
         &args.target.name,
         args.target.choice(),
         Some(&command),

@@ -165,7 +165,7 @@ impl JobListing<'_> {
                 rows,
                 format,
                 headers,
-                context.terminal.look(),
+                context.terminal.style(),
                 context.now(),
             )
         };
@@ -194,13 +194,13 @@ impl JobListing<'_> {
 /// Warns about the jobs that the user may not list.
 fn warn_of(selection: &Selection, context: &Context) {
     if let Some(namespace) = &selection.narrowed_to {
-        context.terminal.lack(&format!(
+        context.terminal.warn_missing_permission(&format!(
             "you may not list jobs of all namespaces; only `{namespace}` is shown"
         ));
     }
     if !selection.unreadable.is_empty() {
         let kinds = selection.unreadable.join("s and ");
-        context.terminal.lack(&format!(
+        context.terminal.warn_missing_permission(&format!(
             "you may not list every kind of job: {kinds}s are not shown"
         ));
     }

@@ -161,7 +161,7 @@ async fn print_first_error(
         ));
     }
     let text = line.as_ref().map_or(String::new(), |line| {
-        view::jobs::first_error::text(line, context.terminal.look())
+        view::jobs::first_error::text(line, context.terminal.style())
     });
     let answer = document(
         format,
@@ -232,7 +232,7 @@ fn print(
     };
     let text: String = lines
         .iter()
-        .map(|line| logs::text(line, prefix, context.terminal.look(), args.raw))
+        .map(|line| logs::text(line, prefix, context.terminal.style(), args.raw))
         .collect();
     print_lines(args, &text, context)
 }

@@ -52,7 +52,7 @@ pub(crate) async fn run(args: &Open, context: &Context) -> Result<ExitCode, Erro
     );
     // Listen for signals first: a script may interrupt the command as soon as it has read the
     // address.
-    let ended_from_outside = platform::ended_from_outside();
+    let ended_from_outside = platform::termination_signal();
     announce(args, &job, &opened, token.is_some(), context)?;
     let sink = RefCell::new(|event: RouteEvent| match event {
         RouteEvent::Pod(pod) => context

@@ -45,11 +45,11 @@ pub(crate) async fn run(args: &WhyArgs, context: &Context) -> Result<ExitCode, E
     let answer = document(format, &item(&row));
     context
         .terminal
-        .print(&answer.unwrap_or_else(|| text(&row, context.terminal.look(), context.now())))?;
+        .print(&answer.unwrap_or_else(|| text(&row, context.terminal.style(), context.now())))?;
     if diagnosed.answer.coverage.events == "forbidden" {
-        context
-            .terminal
-            .lack("you may not list events: facts that only events show are missing");
+        context.terminal.warn_missing_permission(
+            "you may not list events: facts that only events show are missing",
+        );
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -70,7 +70,7 @@ async fn diagnose_all_jobs(
         })
         .await?;
     if let Some(unseen) = selection.unseen() {
-        context.terminal.lack(&unseen);
+        context.terminal.warn_missing_permission(&unseen);
     }
     let mut jobs: Vec<Job> = selection
         .jobs
@@ -99,7 +99,7 @@ async fn diagnose_all_jobs(
     );
     context
         .terminal
-        .print(&answer.unwrap_or_else(|| lines(&rows, context.terminal.look())))?;
+        .print(&answer.unwrap_or_else(|| lines(&rows, context.terminal.style())))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -49,7 +49,7 @@ pub(crate) async fn run(args: &GetHealth, context: &Context) -> Result<ExitCode,
     }
     list::run(&options, context, async |_: Refresh<'_>| {
         let table =
-            |format, headers| view::table(&findings, format, headers, context.terminal.look());
+            |format, headers| view::table(&findings, format, headers, context.terminal.style());
         let answer = view::list(&findings, Coverage::from(&readings));
         Ok(
             Listing::new(&options, &answer, "items", view::names(&findings), table)

@@ -28,7 +28,7 @@ pub(crate) async fn run(args: &GetHeatmap, context: &Context) -> Result<ExitCode
             &data.readings.devices,
             &data.inventory.hosts,
             args.metric.into(),
-            context.terminal.look(),
+            context.terminal.style(),
         )
     };
     let value = |data: &HeatmapData| {

@@ -80,7 +80,7 @@ pub(crate) async fn run(args: &JobMetricsArgs, context: &Context) -> Result<Exit
     };
     let selected: Vec<JobMetric> = args.metric.iter().map(|metric| (*metric).into()).collect();
     let text = document(args.output.into(), &view::job(&curves, &selected)).unwrap_or_else(|| {
-        view::job_text(&curves, &selected, args.per_gpu, context.terminal.look())
+        view::job_text(&curves, &selected, args.per_gpu, context.terminal.style())
     });
     context.terminal.print(&text)?;
     Ok(ExitCode::SUCCESS)

@@ -26,7 +26,7 @@ pub(crate) async fn run(args: &GetOverview, context: &Context) -> Result<ExitCod
     if !args.watch {
         let overview = read_overview(&connection, &metrics, true, context).await?;
         let text = document(format, &overview)
-            .unwrap_or_else(|| overview::text(&overview, context.terminal.look()));
+            .unwrap_or_else(|| overview::text(&overview, context.terminal.style()));
         context.terminal.print(&text)?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -34,7 +34,7 @@ pub(crate) async fn run(args: &GetOverview, context: &Context) -> Result<ExitCod
     let pause = async || notifications.changed(None).await;
     watch(format, pause, context, async |first, _| {
         let overview = read_overview(&connection, &metrics, first, context).await?;
-        let text = overview::text(&overview, context.terminal.look());
+        let text = overview::text(&overview, context.terminal.style());
         Ok(WatchFrame::new(
             text,
             std::iter::once(("overview".to_owned(), overview)),

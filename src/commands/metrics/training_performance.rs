@@ -58,7 +58,7 @@ pub(crate) async fn run(args: &TrainingPerformance, context: &Context) -> Result
             &curves,
             window.start.millis(),
             window.end.millis(),
-            context.terminal.look(),
+            context.terminal.style(),
         )
     });
     context.terminal.print(&text)?;

@@ -72,7 +72,7 @@ pub(crate) async fn run(args: &WorkloadMetrics, context: &Context) -> Result<Exi
             &history,
             window.start.millis(),
             window.end.millis(),
-            context.terminal.look(),
+            context.terminal.style(),
         )
     });
     context.terminal.print(&text)?;

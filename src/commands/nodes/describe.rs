@@ -22,7 +22,7 @@ pub(crate) async fn run(args: &DescribeNode, context: &Context) -> Result<ExitCo
     let host = lookup::node(&snapshot, &args.name)?;
     let text = document(args.output.into(), &node_description::document(host));
     context.terminal.print(
-        &text.unwrap_or_else(|| describe::text(host, context.terminal.look(), context.now())),
+        &text.unwrap_or_else(|| describe::text(host, context.terminal.style(), context.now())),
     )?;
     Ok(ExitCode::SUCCESS)
 }

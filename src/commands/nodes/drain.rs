@@ -24,7 +24,7 @@ pub(crate) async fn run(args: &Drain, context: &Context) -> Result<ExitCode, Err
                 &pods,
                 format,
                 headers,
-                context.terminal.look(),
+                context.terminal.style(),
                 context.now(),
             )
         };

@@ -58,9 +58,9 @@ pub(crate) async fn run(args: &Free, context: &Context) -> Result<ExitCode, Erro
         Format::Table => None,
         format => document(format, &free::answer(&groups, args.slots)),
     };
-    context
-        .terminal
-        .print(&text.unwrap_or_else(|| free::text(&groups, args.slots, context.terminal.look())))?;
+    context.terminal.print(
+        &text.unwrap_or_else(|| free::text(&groups, args.slots, context.terminal.style())),
+    )?;
     Ok(ExitCode::SUCCESS)
 }
 

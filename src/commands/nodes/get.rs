@@ -118,7 +118,7 @@ fn labels_listing(
     context: &Context,
 ) -> Listing {
     let hosts: Vec<&NodeDetails> = selected.iter().map(|host| &host.details).collect();
-    let look = context.terminal.look();
+    let look = context.terminal.style();
     let table = |format, headers| labels::of_nodes_table(&hosts, key, format, headers, look);
     Listing::new(
         options,
@@ -137,14 +137,14 @@ fn nodes_listing(
     options: &ListOptions,
     context: &Context,
 ) -> Listing {
-    let (names, look) = (nodes::names(selected), context.terminal.look());
+    let (names, look) = (nodes::names(selected), context.terminal.style());
     if args.gpu_detail {
         let table = |format, headers| node_table::detail_table(selected, format, headers, look);
         let document = nodes::details(selected, total, coverage);
         return Listing::new(options, &document, "items", names, table);
     }
     let table = |format, headers| {
-        let footer = if context.terminal.out_is_terminal() && format != Format::Csv {
+        let footer = if context.terminal.stdout_is_terminal() && format != Format::Csv {
             node_table::footer(selected)
         } else {
             String::new()

@@ -67,7 +67,7 @@ async fn list_all_nodes(
         if snapshot.unreadable.contains(&"nodes") && refresh.first {
             context
                 .terminal
-                .lack("you may not list nodes: only published labels are shown");
+                .warn_missing_permission("you may not list nodes: only published labels are shown");
         }
         let hosts = snapshot.inventory.hosts.iter();
         let hosts: Vec<&NodeDetails> = hosts.map(|host| &host.details).collect();
@@ -95,7 +95,7 @@ async fn list_types(
         if snapshot.unreadable.contains(&"nodes") && refresh.first {
             context
                 .terminal
-                .lack("you may not list nodes: only published ones are counted");
+                .warn_missing_permission("you may not list nodes: only published ones are counted");
         }
         let items = gpu_types::items(&snapshot.inventory.hosts);
         Ok(listing(items, None, (), options, context))
@@ -129,7 +129,7 @@ impl ListRow for &NodeDetails {
     }
 
     fn table(page: &[Self], format: Format, headers: bool, context: &Context) -> String {
-        labels::of_gpus_table(page, format, headers, context.terminal.look())
+        labels::of_gpus_table(page, format, headers, context.terminal.style())
     }
 }
 
@@ -150,6 +150,6 @@ impl ListRow for GpuTypeItem {
     }
 
     fn table(page: &[Self], format: Format, headers: bool, context: &Context) -> String {
-        gpu_types::table(page, format, headers, context.terminal.look())
+        gpu_types::table(page, format, headers, context.terminal.style())
     }
 }

@@ -32,6 +32,6 @@ pub(crate) async fn run(args: &DescribePool, context: &Context) -> Result<ExitCo
     let text = document(args.output.into(), &pool_description::document(&pool));
     context
         .terminal
-        .print(&text.unwrap_or_else(|| pool_description::text(&pool, context.terminal.look())))?;
+        .print(&text.unwrap_or_else(|| pool_description::text(&pool, context.terminal.style())))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -80,7 +80,7 @@ impl ListRow for PoolUse {
     }
 
     fn table(page: &[Self], format: Format, headers: bool, context: &Context) -> String {
-        pools::table(page, format, headers, context.terminal.look())
+        pools::table(page, format, headers, context.terminal.style())
     }
 
     fn hint(_page: &[Self], total: usize) -> Option<String> {

@@ -7,7 +7,9 @@ use std::process::ExitCode;
 use serde_json::Value;
 
 use crate::cli::program::config::{Set, View};
-use crate::config::{KEYS, Origin, SettingKey, ValueKind as Wants, nearest, set, usual};
+use crate::config::{
+    KEYS, Origin, SettingKey, ValueKind as SessionOptions, default_path, nearest, set,
+};
 use crate::context::Context;
 use crate::deploy::inputs;
 use gpuctl_core::error::{Error, ErrorKind};
@@ -56,12 +58,12 @@ pub(crate) async fn view(args: &View, context: &Context) -> Result<ExitCode, Err
     let settings: Vec<Setting> = KEYS.iter().map(to_setting).collect();
     let document = document(format, &view::nested(&settings, args.show_origin));
     let text = document.unwrap_or_else(|| match args.show_origin {
-        true => view::table(&settings, format, context.terminal.look()),
+        true => view::table(&settings, format, context.terminal.style()),
         false => view::yaml(&settings),
     });
     context.terminal.print(&text)?;
     if file.is_none() {
-        let location = usual().map_or_else(
+        let location = default_path().map_or_else(
             || "(no config folder found)".to_owned(),
             |path| format!("at {}", path.display()),
         );
@@ -85,7 +87,7 @@ pub(crate) async fn write(args: &Set, context: &Context) -> Result<ExitCode, Err
             None => error.hint("gpuctl config view lists them"),
         });
     };
-    if key.kind == Wants::Map {
+    if key.kind == SessionOptions::Map {
         return Err(Error::usage(format!(
             "`{}` holds several names; edit the file by hand",
             key.name
@@ -146,7 +148,7 @@ fn parse_value(key: &SettingKey, value: &str) -> Result<Value, Error> {
         Error::usage(format!(
             "{shown_value}is not valid for `{}`: expected {}",
             key.name,
-            key.kind.wants()
+            key.kind.description()
         ))
     })
 }

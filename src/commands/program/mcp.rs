@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use crate::cli::inherited_options::CarriedOptions;
+use crate::cli::inherited_options::InheritedOptions;
 use crate::cli::program::mcp::{Mcp, Skill, WriteScope};
 use crate::context::Context;
 use crate::mcp::{KubeTarget, SKILL, WriteArea, serve};
@@ -17,16 +17,16 @@ pub(crate) async fn run(args: &Mcp, context: &Context) -> Result<ExitCode, Error
         return Err(contradiction_error(read_only));
     }
     // Without this note, someone who starts the command by hand would see nothing happen.
-    if context.terminal.in_is_terminal() {
+    if context.terminal.stdin_is_terminal() {
         context
             .terminal
             .note("waiting for an agent on stdin; `gpuctl mcp --help` shows how to register it");
     }
     context.terminal.stream()?;
-    let CarriedOptions {
+    let InheritedOptions {
         mut cluster,
         namespace,
-    } = CarriedOptions::of(std::env::args_os().collect());
+    } = InheritedOptions::from_words(std::env::args_os().collect());
     let mut access = context.access.clone();
     if let Some(current) = context
         .current_context()

@@ -17,7 +17,7 @@ pub(crate) async fn run(args: &VersionArgs, context: &Context) -> Result<ExitCod
     let config = context.config().unwrap_or_default();
     let value = |key: &str| {
         config
-            .find(SettingKey::named(key))
+            .find(SettingKey::by_name(key))
             .map(|(value, _)| value)
             .unwrap_or_default()
     };

@@ -27,7 +27,7 @@ pub(crate) async fn run(args: &DescribeQueue, context: &Context) -> Result<ExitC
     for system in unseen {
         context
             .terminal
-            .lack(&format!("you may not list queues of {}", system.name()));
+            .warn_missing_permission(&format!("you may not list queues of {}", system.name()));
     }
     let queue = find_queue(&queues, given_namespace, name, namespace)?;
     let selector = JobFilter {
@@ -36,7 +36,7 @@ pub(crate) async fn run(args: &DescribeQueue, context: &Context) -> Result<ExitC
     };
     let selection = connection.jobs().list(&selector).await?;
     if let Some(unseen) = selection.unseen() {
-        context.terminal.lack(&unseen);
+        context.terminal.warn_missing_permission(&unseen);
     }
     let jobs = selection
         .jobs
@@ -57,7 +57,7 @@ pub(crate) async fn run(args: &DescribeQueue, context: &Context) -> Result<ExitC
         args.output.into(),
         &queues::description(queue, figures, &jobs),
     );
-    let look = context.terminal.look();
+    let look = context.terminal.style();
     context
         .terminal
         .print(&text.unwrap_or_else(|| queues::text(queue, figures, &jobs, look, context.now())))?;

@@ -47,7 +47,7 @@ pub(crate) async fn run(args: &GetQueues, context: &Context) -> Result<ExitCode,
         for system in unseen.iter().filter(|_| refresh.first) {
             context
                 .terminal
-                .lack(&format!("you may not list queues of {}", system.name()));
+                .warn_missing_permission(&format!("you may not list queues of {}", system.name()));
         }
         let rows = rows(&connection, explicit_namespace, queues, reading?.as_ref()).await?;
         Ok(listing(rows, args.list.sort_by, (), &options, context))
@@ -71,7 +71,7 @@ async fn list_preemptions(args: &GetQueues, context: &Context) -> Result<ExitCod
             .as_deref()
             .or(selection.narrowed_to.as_deref());
         if let Some(shown_namespace) = selection.narrowed_to.as_ref().filter(|_| refresh.first) {
-            context.terminal.lack(&format!(
+            context.terminal.warn_missing_permission(&format!(
                 "you may not list jobs of all namespaces; only `{shown_namespace}` is shown"
             ));
         }
@@ -80,7 +80,7 @@ async fn list_preemptions(args: &GetQueues, context: &Context) -> Result<ExitCod
             .preemptions(namespace, &selection.jobs)
             .await?;
         for resource in preemptions.unreadable.iter().filter(|_| refresh.first) {
-            context.terminal.lack(&format!(
+            context.terminal.warn_missing_permission(&format!(
                 "you may not list {resource}: preemptions recorded there are missing"
             ));
         }
@@ -135,7 +135,7 @@ impl ListRow for QueueRow {
     }
 
     fn table(page: &[Self], format: Format, headers: bool, context: &Context) -> String {
-        queues::table(page, format, headers, context.terminal.look())
+        queues::table(page, format, headers, context.terminal.style())
     }
 
     fn hint(page: &[Self], _total: usize) -> Option<String> {
@@ -163,7 +163,7 @@ impl ListRow for Preemption {
     }
 
     fn table(page: &[Self], format: Format, headers: bool, context: &Context) -> String {
-        let (look, now) = (context.terminal.look(), context.now());
+        let (look, now) = (context.terminal.style(), context.now());
         preemptions::table(page, format, headers, look, now)
     }
 }

@@ -27,7 +27,7 @@ pub(crate) async fn run(args: &DescribeQuota, context: &Context) -> Result<ExitC
     let namespaces_text = || -> String {
         let by_namespace = quotas.chunk_by(|a, b| a.namespace == b.namespace);
         by_namespace
-            .map(|quotas| quotas::text(&quotas[0].namespace, quotas, context.terminal.look()))
+            .map(|quotas| quotas::text(&quotas[0].namespace, quotas, context.terminal.style()))
             .collect()
     };
     context

@@ -49,6 +49,6 @@ impl ListRow for QuotaUse {
     }
 
     fn table(page: &[Self], format: Format, headers: bool, context: &Context) -> String {
-        quotas::table(page, format, headers, context.terminal.look())
+        quotas::table(page, format, headers, context.terminal.style())
     }
 }

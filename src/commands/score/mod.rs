@@ -34,7 +34,7 @@ impl ScoreArgs {
             self.watch.flatten(),
             &context.config()?,
         )?;
-        context.terminal.set_talk(settings.verbosity);
+        context.terminal.set_verbosity(settings.verbosity);
         if context.access.bundle.is_some() {
             // A bundle has past data. Do not send it to others, least of all to a system that acts
             // on it.
@@ -72,7 +72,7 @@ impl ScoreArgs {
         headers: bool,
         context: &Context,
     ) -> String {
-        let (format, look) = (self.output.into(), context.terminal.look());
+        let (format, look) = (self.output.into(), context.terminal.style());
         let rows = &analysis.devices;
         let page = self.page.page(PAGE_SIZE);
         let list = |rows: &[Scored]| {

@@ -80,7 +80,7 @@ pub(crate) async fn add_opinions(
         let unanswered = (done.get()..total).map(|_| {
             format!(
                 "{} did not answer within {timeout:?}",
-                plan.ai.address.shown()
+                plan.ai.address.origin()
             )
         });
         failures.borrow_mut().extend(unanswered);
@@ -119,11 +119,13 @@ async fn ask_for_opinion(plan: &AiPlan, caller: &Caller, prompt: &str) -> anyhow
         // A question has no effects, so it may be sent twice.
         repeatable: true,
     };
-    let text = plan.ai.said(&caller.post(&request, retry_policy).await?)?;
+    let text = plan
+        .ai
+        .message(&caller.post(&request, retry_policy).await?)?;
     opinion::read(&text).map_err(|error| {
         anyhow!(
             "unexpected response from the AI at {}: {error}",
-            plan.ai.address.shown()
+            plan.ai.address.origin()
         )
     })
 }
@@ -154,17 +156,17 @@ pub(crate) async fn notify(
         i64::try_from(plan.repeat.as_secs()).unwrap_or(i64::MAX),
     );
     let memory =
-        memory.get_or_insert_with(|| SentMessages::of(&plan.address, state_folder().as_deref()));
+        memory.get_or_insert_with(|| SentMessages::open(&plan.address, state_folder().as_deref()));
     let unreported: Vec<&Scored> = low
         .iter()
         .copied()
-        .filter(|device| !memory.knows(&key(device), now, repeat))
+        .filter(|device| !memory.was_sent(&key(device), now, repeat))
         .collect();
     let local_time = analysis.at.to_zoned(TimeZone::system());
     let minute = u16::try_from(i32::from(local_time.hour()) * 60 + i32::from(local_time.minute()))
         .unwrap_or(0);
     // Nothing is recorded as sent during quiet hours, so these devices are reported afterwards.
-    let sent_keys: Vec<String> = if plan.quiet_hours.is_some_and(|hours| hours.hold(minute)) {
+    let sent_keys: Vec<String> = if plan.quiet_hours.is_some_and(|hours| hours.contains(minute)) {
         context
             .terminal
             .detail("nothing is sent during quiet hours");
@@ -186,7 +188,7 @@ pub(crate) async fn notify(
     if sent_keys.is_empty() {
         return Ok(());
     }
-    if let Err(error) = memory.keep(&sent_keys, now, repeat) {
+    if let Err(error) = memory.record(&sent_keys, now, repeat) {
         context.terminal.warn(&format!(
             "cannot remember the message, the next run will send it again: {error}"
         ));
@@ -200,9 +202,9 @@ async fn send(
     analysis: &Analysis,
     context: &Context,
 ) -> anyhow::Result<usize> {
-    let robot = Robot::named(&plan.format, &plan.address);
+    let robot = Robot::from_setting(&plan.format, &plan.address);
     let threshold = analysis.rules.thresholds.low;
-    let (text, named_count) = message(low, threshold, robot.longest());
+    let (text, named_count) = message(low, threshold, robot.max_length());
     let gpus: Vec<_> = low.iter().map(|device| item(device, analysis.at)).collect();
     let payload = json!({"text": "", "timestamp": analysis.at, "threshold": threshold, "count": gpus.len(), "gpus": gpus});
     let request = robot.call(
@@ -218,10 +220,10 @@ async fn send(
         repeatable: false,
     };
     let response = Caller::new()?.post(&request, retry_policy).await?;
-    robot.took(&plan.address, &response)?;
+    robot.check_accepted(&plan.address, &response)?;
     context.terminal.detail(&format!(
         "reported to {}: {} low GPUs",
-        plan.address.shown(),
+        plan.address.origin(),
         low.len()
     ));
     Ok(named_count)
@@ -239,7 +241,7 @@ pub(crate) async fn control(
     context: &Context,
 ) -> Result<(), Error> {
     let (complete, incomplete) = low_devices(plan, analysis);
-    let shown_address = plan.address.shown();
+    let shown_address = plan.address.origin();
     if !incomplete.is_empty() {
         context.terminal.warn(&format!(
             "{} low GPUs are skipped: their data are incomplete or shorter than the window",
@@ -340,7 +342,7 @@ async fn post(
         } else {
             Err(anyhow!(
                 "{} answers {}",
-                plan.address.shown(),
+                plan.address.origin(),
                 response.code
             ))
         }

@@ -83,7 +83,7 @@ impl Settings {
         watch: Option<Duration>,
         config: &Config,
     ) -> Result<Self, Error> {
-        let defaults = ScoreSettings::of(config).map_err(Error::usage)?;
+        let defaults = ScoreSettings::read(config).map_err(Error::usage)?;
         let (window, step) = window_and_step(scoring, &defaults)?;
         let (weights, thresholds) = (
             weights(scoring, &defaults)?,
@@ -172,7 +172,7 @@ fn address(url: &str, key: &str) -> Result<OutboundUrl, Error> {
 
 impl OutboundArgs {
     fn ai(&self, config: &Config) -> Result<Option<AiPlan>, Error> {
-        let configured = AiSettings::of(config).map_err(Error::usage)?;
+        let configured = AiSettings::read(config).map_err(Error::usage)?;
         if !self.ai.unwrap_or(configured.enabled) {
             return Ok(None);
         }
@@ -183,7 +183,7 @@ impl OutboundArgs {
             );
         };
         // Send the key from the config file only to the address from the config file.
-        let is_foreign = configured.key_of_file
+        let is_foreign = configured.key_from_file
             && configured
                 .url
                 .as_ref()
@@ -200,7 +200,7 @@ impl OutboundArgs {
             },
             threshold: configured.threshold,
             language: self.ai_language.clone().unwrap_or(configured.language),
-            max_devices: self.ai_max.unwrap_or(configured.most),
+            max_devices: self.ai_max.unwrap_or(configured.max_devices),
             timeout: configured.timeout,
             retries: configured.retries,
             redact: self.ai_redact || configured.redact,
@@ -208,7 +208,7 @@ impl OutboundArgs {
     }
 
     fn notify(&self, config: &Config) -> Result<Option<NotifyPlan>, Error> {
-        let configured = NotifySettings::of(config).map_err(Error::usage)?;
+        let configured = NotifySettings::read(config).map_err(Error::usage)?;
         if self.notify.is_none() && !configured.enabled {
             return Ok(None);
         }
@@ -230,7 +230,7 @@ impl OutboundArgs {
     }
 
     fn control(&self, config: &Config) -> Result<Option<ControlPlan>, Error> {
-        let configured = ControlSettings::of(config).map_err(Error::usage)?;
+        let configured = ControlSettings::read(config).map_err(Error::usage)?;
         let is_enabled = self.control_api.is_some() || configured.enabled;
         let url = self.control_api.clone().or(configured.url);
         let Some(url) = url.filter(|_| is_enabled) else {

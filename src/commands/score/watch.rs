@@ -118,7 +118,7 @@ pub(crate) async fn run(
 impl ScoreWatch<'_> {
     /// Analyzes repeatedly until a signal arrives.
     async fn run_rounds(&self) -> Result<ExitCode, Error> {
-        let mut end_signal = std::pin::pin!(platform::ended_from_outside());
+        let mut end_signal = std::pin::pin!(platform::termination_signal());
         let mut memory = None;
         let mut config = WatchedConfig::new(self.context);
         let mut first = true;
@@ -215,7 +215,7 @@ impl ScoreWatch<'_> {
             text
         };
         self.textfile();
-        if self.context.terminal.out_is_terminal() && self.args.output == ScoreFormat::Table {
+        if self.context.terminal.stdout_is_terminal() && self.args.output == ScoreFormat::Table {
             self.context.terminal.redraw(&text, true)?;
         } else {
             self.context.terminal.print(&text)?;

@@ -106,6 +106,6 @@ impl ListRow for ConsumerRow<'_> {
     }
 
     fn table(page: &[Self], format: Format, headers: bool, context: &Context) -> String {
-        consumer_table(page, format, headers, context.terminal.look())
+        consumer_table(page, format, headers, context.terminal.style())
     }
 }

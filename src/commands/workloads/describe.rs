@@ -21,8 +21,8 @@ pub(crate) async fn run(args: &DescribeWorkload, context: &Context) -> Result<Ex
         figures: snapshot.figures(workload),
     };
     let text = document(args.output.into(), &view::document(&row));
-    context
-        .terminal
-        .print(&text.unwrap_or_else(|| view::text(&row, context.terminal.look(), context.now())))?;
+    context.terminal.print(
+        &text.unwrap_or_else(|| view::text(&row, context.terminal.style(), context.now())),
+    )?;
     Ok(ExitCode::SUCCESS)
 }

@@ -90,7 +90,7 @@ impl ListRow for &Workload {
     }
 
     fn table(page: &[Self], format: Format, headers: bool, context: &Context) -> String {
-        let (look, now) = (context.terminal.look(), context.now());
+        let (look, now) = (context.terminal.style(), context.now());
         view::table(page, format, headers, look, now)
     }
 }

@@ -18,6 +18,6 @@ pub(crate) async fn run(args: &Tree, context: &Context) -> Result<ExitCode, Erro
     let text = document(args.output.into(), &tree::document(&branch));
     context
         .terminal
-        .print(&text.unwrap_or_else(|| tree::text(&branch, context.terminal.look())))?;
+        .print(&text.unwrap_or_else(|| tree::text(&branch, context.terminal.style())))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -2,14 +2,14 @@
 
 use serde_json::Value;
 
-use super::{ConfigFile, OF_CONTEXTS, ignored};
+use super::{ConfigFile, OF_CONTEXTS, ignored_message};
 use crate::config::keys::{CONTEXTS, KEYS, SettingKey, nearest};
 use gpuctl_local::files::trust::Exposure;
 
 impl ConfigFile {
     /// Lists unknown keys and other problems, with the nearest key where there is one.
     pub(crate) fn unknown(&self) -> Vec<String> {
-        let place = self
+        let file = self
             .path
             .as_deref()
             .map(|path| path.display().to_string())
@@ -21,19 +21,19 @@ impl ConfigFile {
             )
         };
         let mut unknown: Vec<String> = self.exposure.iter().map(exposed).collect();
-        unknown.extend(self.misnamed.as_deref().map(ignored));
+        unknown.extend(self.misnamed.as_deref().map(ignored_message));
         match &self.content {
             Value::Null => {}
             Value::Object(sections) => {
                 let sections = sections.iter().filter(|(section, _)| *section != CONTEXTS);
-                let found = sections.flat_map(|(section, keys)| in_section(section, keys));
-                unknown.extend(found.map(|message| format!("{place}: {message}")));
+                let messages = sections.flat_map(|(section, keys)| in_section(section, keys));
+                unknown.extend(messages.map(|message| format!("{file}: {message}")));
             }
-            _ => unknown.push(format!("{place} has no keys and is not read")),
+            _ => unknown.push(format!("{file} has no keys and is not read")),
         }
         let contexts = self.content[CONTEXTS].as_object().into_iter().flatten();
-        let found = contexts.flat_map(|(context, sections)| in_context(context, sections));
-        unknown.extend(found.map(|message| format!("{place}: {message}")));
+        let messages = contexts.flat_map(|(context, sections)| in_context(context, sections));
+        unknown.extend(messages.map(|message| format!("{file}: {message}")));
         unknown
     }
 }
@@ -47,8 +47,8 @@ fn in_section(section: &str, keys: &Value) -> Vec<String> {
         .map(|(_, name)| name)
         .collect();
     if known.is_empty() {
-        let near = nearest(section, SettingKey::sections().into_iter());
-        return vec![unknown_key(section, near)];
+        let similar = nearest(section, SettingKey::sections().into_iter());
+        return vec![unknown_key(section, similar)];
     }
     let keys = match keys {
         Value::Object(keys) => keys,
@@ -58,21 +58,23 @@ fn in_section(section: &str, keys: &Value) -> Vec<String> {
     let unread = keys.keys().filter(|name| !known.contains(&name.as_str()));
     let message = |name: &String| {
         // The key may exist in a different section.
-        let elsewhere = KEYS
+        let other_section = KEYS
             .iter()
             .find(|key| key.path().1 == name)
             .map(|key| key.name.to_owned());
-        let near = elsewhere.or_else(|| {
-            nearest(name, known.iter().copied()).map(|near| format!("{section}.{near}"))
+        let similar = other_section.or_else(|| {
+            nearest(name, known.iter().copied()).map(|similar| format!("{section}.{similar}"))
         });
-        unknown_key(&format!("{section}.{name}"), near.as_deref())
+        unknown_key(&format!("{section}.{name}"), similar.as_deref())
     };
     unread.map(message).collect()
 }
 
-fn unknown_key(name: &str, near: Option<&str>) -> String {
-    let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
-    format!("unknown key `{name}`{near}")
+fn unknown_key(name: &str, similar: Option<&str>) -> String {
+    let similar = similar.map_or(String::new(), |similar| {
+        format!("; did you mean `{similar}`?")
+    });
+    format!("unknown key `{name}`{similar}")
 }
 
 /// Lists unknown keys of a context.
@@ -83,7 +85,10 @@ fn in_context(context: &str, sections: &Value) -> Vec<String> {
         keys.map(move |key| (section.as_str(), key.as_str()))
     });
     let is_read = |(section, key): &(&str, &str)| {
-        OF_CONTEXTS.contains(section) && KEYS.iter().any(|one| one.path() == (*section, *key))
+        OF_CONTEXTS.contains(section)
+            && KEYS
+                .iter()
+                .any(|setting| setting.path() == (*section, *key))
     };
     keys.filter(|key| !is_read(key))
         .map(|(section, key)| {

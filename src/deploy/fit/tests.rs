@@ -36,7 +36,7 @@ fn now_later_and_never() {
         ..ClusterCapacity::default()
     };
     let requests = |gpus: i128| Amounts::from([("nvidia.com/gpu".to_owned(), gpus * 1000)]);
-    let pod = PodRules::of(&json!({"containers": []}));
+    let pod = PodRules::from_spec(&json!({"containers": []}));
     let verdict =
         |gpus, pods| compare_nodes(&pod, &requests(gpus), pods, &nodes, Some(&free_resources));
     let verdicts = [(5, 1), (2, 2), (2, 3), (8, 3), (8, 4), (9, 1)]

@@ -16,8 +16,8 @@ fn every_tool_is_a_command_line() {
     use clap::CommandFactory;
 
     for tool in tools(&ALL) {
-        let sample = |one: &Parameter| {
-            let value = match (one.place, one.name) {
+        let sample = |parameter: &Parameter| {
+            let value = match (parameter.place, parameter.name) {
                 (ArgumentPlace::Number(_), _) => json!(2),
                 (ArgumentPlace::Switch(_), _) => json!(true),
                 (_, "status") => json!("running"),
@@ -26,15 +26,16 @@ fn every_tool_is_a_command_line() {
                 (_, "by") => json!("team"),
                 _ => json!("x"),
             };
-            (one.name.to_owned(), value)
+            (parameter.name.to_owned(), value)
         };
         // Omit options that conflict with other options.
-        let alone =
-            |one: &Parameter| one.is_required || !matches!(one.name, "first_error" | "previous");
+        let is_independent = |parameter: &Parameter| {
+            parameter.is_required || !matches!(parameter.name, "first_error" | "previous")
+        };
         let arguments: Map<String, Value> = tool
             .parameters
             .iter()
-            .filter(|one| alone(one))
+            .filter(|parameter| is_independent(parameter))
             .map(sample)
             .collect();
         for command in [
@@ -81,9 +82,9 @@ fn each_area_adds_its_own_tools_only() {
     assert_eq!(tools(&[]).count(), READING.len());
     assert!(tools(&[]).all(|tool| tool.change.is_none()));
     let names = |area| {
-        let written = |tool: &&AgentTool| tool.change.is_some();
+        let is_write = |tool: &&AgentTool| tool.change.is_some();
         tools(&[area])
-            .filter(written)
+            .filter(is_write)
             .map(|tool| tool.name)
             .collect::<Vec<_>>()
     };

@@ -5,7 +5,7 @@ use super::*;
 /// Extracts the code and the id of the answer; code 0 for a forwarded message, 1 for an ignored
 /// one.
 fn code(line: &str) -> (i64, Value) {
-    match understood(line.as_bytes()) {
+    match parse_line(line.as_bytes()) {
         IncomingLine::Message(_) => (0, Value::Null),
         IncomingLine::Ignored => (1, Value::Null),
         IncomingLine::Answer(answer) => (
@@ -17,11 +17,11 @@ fn code(line: &str) -> (i64, Value) {
 
 #[test]
 fn each_fault_has_its_code_and_id() {
-    let deep = format!("{}{}", "[".repeat(5000), "]".repeat(5000));
+    let nested = format!("{}{}", "[".repeat(5000), "]".repeat(5000));
     let cases = [
         ("{", -32700, Value::Null),
         ("nonsense", -32700, Value::Null),
-        (deep.as_str(), -32700, Value::Null),
+        (nested.as_str(), -32700, Value::Null),
         ("[]", -32600, Value::Null),
         (
             r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#,
@@ -164,7 +164,7 @@ fn each_fault_has_its_code_and_id() {
         0
     );
     assert!(
-        matches!(understood(b"\xff\xfe"), IncomingLine::Answer(answer) if answer["error"]["code"] == -32700)
+        matches!(parse_line(b"\xff\xfe"), IncomingLine::Answer(answer) if answer["error"]["code"] == -32700)
     );
 }
 
@@ -188,9 +188,9 @@ async fn an_unknown_method_is_unknown_before_the_session_begins() {
 
 #[tokio::test]
 async fn a_line_without_end_is_not_kept() {
-    let long = tokio::io::AsyncReadExt::take(tokio::io::repeat(b'x'), 3 * LONGEST as u64);
+    let long_line = tokio::io::AsyncReadExt::take(tokio::io::repeat(b'x'), 3 * LONGEST as u64);
     let input = tokio::io::AsyncReadExt::chain(
-        long,
+        long_line,
         &b"\n{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"ping\"}\n"[..],
     );
     let (client, server) = tokio::io::duplex(1 << 16);

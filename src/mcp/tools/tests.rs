@@ -5,7 +5,7 @@ use super::*;
 
 fn tool(name: &str) -> &'static AgentTool {
     tools(&[WriteArea::Jobs])
-        .find(|one| one.name == name)
+        .find(|tool| tool.name == name)
         .unwrap()
 }
 
@@ -90,7 +90,7 @@ fn wrong_arguments_are_refused() {
 fn a_page_is_a_positive_integer() {
     let page = |value: Value| tool("list_jobs").page(json!({"page": value}).as_object().unwrap());
     assert_eq!((page(json!(3)), page(Value::Null)), (Ok(3), Ok(1)));
-    for wrong in [
+    for invalid in [
         json!(0),
         json!(-1),
         json!("2"),
@@ -99,6 +99,6 @@ fn a_page_is_a_positive_integer() {
         json!([1]),
         json!(1e30),
     ] {
-        assert!(page(wrong.clone()).is_err(), "{wrong}");
+        assert!(page(invalid.clone()).is_err(), "{invalid}");
     }
 }

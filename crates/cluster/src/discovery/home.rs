@@ -64,7 +64,7 @@ impl SiteApi<'_> {
             return Ok(false);
         };
         let uid = home["metadata"]["uid"].as_str().unwrap_or_default();
-        for object in render::home_mark(uid, private) {
+        for object in render::home_role(uid, private) {
             if unless_forbidden(self.0.writes().apply_with(&object, false, true).await)?.is_none() {
                 return Ok(false);
             }
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn the_mark_lets_users_read_the_mark_and_nothing_else() {
-        let objects = render::home_mark("u-1", false);
+        let objects = render::home_role("u-1", false);
         assert_eq!(
             objects[0].body["metadata"]["annotations"],
             json!({HOME_UID: "u-1"})
@@ -94,7 +94,7 @@ mod tests {
             ])
         );
         assert_eq!(
-            (objects.len(), render::home_mark("u-1", true).len()),
+            (objects.len(), render::home_role("u-1", true).len()),
             (2, 1)
         );
     }

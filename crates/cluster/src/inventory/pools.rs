@@ -12,7 +12,8 @@ use crate::{Failure, handles::PoolsApi};
 use gpuctl_core::model::PoolDefinition;
 use gpuctl_core::model::contract::labels::{HOME, KIND, MANAGED_BY, MANAGED_BY_US, PRIVATE};
 use gpuctl_manifest::render::{
-    FACTS_POOLS, Object, POOL_KIND, definition, facts, home, reader_rules, reads_everything,
+    FACTS_POOLS, Object, POOL_KIND, definition, facts, home_namespace, reader_rules,
+    reads_all_configmaps,
 };
 
 /// A definition and the `resourceVersion` of its ConfigMap.
@@ -136,7 +137,7 @@ impl PoolsApi<'_> {
     /// private namespace stays private. An existing namespace that lacks only the role for readers
     /// gets it.
     pub async fn ensure_home(self, private: bool) -> Result<PoolNamespace, Failure> {
-        let objects = home(private);
+        let objects = home_namespace(private);
         let Some((namespace, readers)) = objects.split_first() else {
             return Ok(PoolNamespace::Older);
         };
@@ -180,7 +181,7 @@ impl PoolsApi<'_> {
             // A role of an earlier version exposes every ConfigMap of the namespace to all users.
             // Users read the pools from the published facts afterwards, so those must exist first.
             if object.plural == "roles"
-                && reads_everything(&live["rules"])
+                && reads_all_configmaps(&live["rules"])
                 && self.publishes_pools().await
             {
                 self.0

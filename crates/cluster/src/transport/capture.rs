@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::http::with_query;
 use crate::{Connection, Failure};
-use gpuctl_local::bundle::{Bundle, Kept, Question};
+use gpuctl_local::bundle::{Bundle, Question, RecordedAnswer};
 
 /// API groups with the collections that commands read; the empty group is the core group.
 const COLLECTIONS: [(&str, &[&str]); 13] = [
@@ -85,11 +85,11 @@ impl Connection {
     /// read, each with the reason.
     pub async fn capture(&self, bundle: &mut Bundle) -> Result<Vec<String>, Failure> {
         let version = self.kept("/version").await?;
-        bundle.keep(Question::Get("/version".to_owned()), version);
+        bundle.record(Question::Get("/version".to_owned()), version);
         let groups = self.kept("/apis").await?;
         let versions = keep_groups(&groups.body, bundle);
-        bundle.keep(Question::Get("/apis".to_owned()), groups);
-        let resources: Vec<(String, Kept)> = stream::iter(versions)
+        bundle.record(Question::Get("/apis".to_owned()), groups);
+        let resources: Vec<(String, RecordedAnswer)> = stream::iter(versions)
             .map(|path| async move { (path.clone(), self.kept(&path).await) })
             .buffered(AT_ONCE)
             .filter_map(async |(path, answer)| Some((path, answer.ok()?)))
@@ -127,7 +127,7 @@ impl Connection {
         owner_lists.retain(|path, _| bundle.items(path).is_empty());
         unread.extend(self.read_lists(owner_lists, bundle).await);
         for (path, answer) in resources {
-            bundle.keep(Question::Get(path), answer);
+            bundle.record(Question::Get(path), answer);
         }
         Ok(unread)
     }
@@ -138,7 +138,7 @@ impl Connection {
         let answers = stream::iter(lists).map(|(path, namespaced)| async move {
             let answer = self.read_list(&path).await;
             let own_namespace = match &answer {
-                Ok(Kept { code: 403, .. }) if namespaced => {
+                Ok(RecordedAnswer { code: 403, .. }) if namespaced => {
                     let (api, plural) =
                         path.rsplit_once('/').expect("a collection is below an API");
                     let own_path = format!("{api}/namespaces/{}/{plural}", self.namespace);
@@ -162,7 +162,7 @@ impl Connection {
                         if answer.code != 200 {
                             unread.push(format!("{path}: {}", answer.code));
                         }
-                        bundle.keep_list(path, answer);
+                        bundle.record_list(path, answer);
                     }
                 }
             }
@@ -171,7 +171,7 @@ impl Connection {
     }
 
     /// Reads all pages of a collection. An error response of the API server is recorded too.
-    async fn read_list(&self, path: &str) -> Result<Kept, Failure> {
+    async fn read_list(&self, path: &str) -> Result<RecordedAnswer, Failure> {
         let mut list: Option<Value> = None;
         let listing = self.list_whole(path, &[], |page| {
             let mut page: Value = page.decode()?;
@@ -195,12 +195,12 @@ impl Connection {
     }
 
     /// Reads one response. An error response of the API server is recorded too.
-    async fn kept(&self, path: &str) -> Result<Kept, Failure> {
+    async fn kept(&self, path: &str) -> Result<RecordedAnswer, Failure> {
         answered(self.get::<Value>(path).await)
     }
 
     /// Repeats a request that the bundle lacks; `None` if it is not one for the API server.
-    pub async fn captured(&self, question: &Question) -> Result<Option<Kept>, Failure> {
+    pub async fn captured(&self, question: &Question) -> Result<Option<RecordedAnswer>, Failure> {
         match question {
             Question::Get(path) if path.contains("/secrets") => Ok(None),
             Question::Get(path) => self.kept(path).await.map(Some),
@@ -243,9 +243,9 @@ fn keep_groups(list: &Value, bundle: &mut Bundle) -> Vec<String> {
     let mut versions = vec!["/api/v1".to_owned()];
     for group in list["groups"].as_array().into_iter().flatten() {
         let name = group["name"].as_str().unwrap_or_default();
-        bundle.keep(
+        bundle.record(
             Question::Get(format!("/apis/{name}")),
-            Kept {
+            RecordedAnswer {
                 code: 200,
                 body: group.clone(),
             },
@@ -306,9 +306,9 @@ fn owners(pods: &[&Value]) -> BTreeSet<(String, String)> {
 
 /// Converts permanent errors of the API server into recorded responses. Temporary ones, such as
 /// those of an overloaded server, remain failures.
-fn answered(result: Result<Value, Failure>) -> Result<Kept, Failure> {
+fn answered(result: Result<Value, Failure>) -> Result<RecordedAnswer, Failure> {
     match result {
-        Ok(body) => Ok(Kept { code: 200, body }),
+        Ok(body) => Ok(RecordedAnswer { code: 200, body }),
         Err(Failure::Api {
             code,
             reason,
@@ -316,7 +316,7 @@ fn answered(result: Result<Value, Failure>) -> Result<Kept, Failure> {
             ..
         }) if matches!(code, 403 | 404 | 405 | 410) => {
             let body = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": message});
-            Ok(Kept { code, body })
+            Ok(RecordedAnswer { code, body })
         }
         Err(failure) => Err(failure),
     }

@@ -259,7 +259,7 @@ impl Connection {
     }
 
     async fn exchange(&self, request: ApiRequest<'_>) -> Result<ApiReply, (TryOutcome, Failure)> {
-        let sent = SentRequest::now(Api::Kubernetes, request.method.as_str(), request.path);
+        let sent = SentRequest::start(Api::Kubernetes, request.method.as_str(), request.path);
         let reply = self.exchange_unlogged(request).await;
         match &reply {
             Ok(reply) => sent.answered(reply.code, reply.body.len()),

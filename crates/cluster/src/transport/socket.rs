@@ -50,7 +50,7 @@ impl Connection {
                 .uri(path)
                 .body(Vec::new())
                 .map_err(|_| Failure::no_path(path))?;
-            let sent = SentRequest::now(Api::Kubernetes, Method::GET.as_str(), path);
+            let sent = SentRequest::start(Api::Kubernetes, Method::GET.as_str(), path);
             let result =
                 match tokio::time::timeout(self.request_timeout, client.connect(request)).await {
                     Ok(upgraded) => upgraded.map_err(|error| self.upgrade_failure(error)),

@@ -57,7 +57,7 @@ impl Connection {
         } else {
             self.clients.borrow().streams.clone()
         };
-        let sent = SentRequest::now(Api::Kubernetes, Method::GET.as_str(), path);
+        let sent = SentRequest::start(Api::Kubernetes, Method::GET.as_str(), path);
         let response = match client.send(request).await {
             Ok(response) => response,
             Err(error) => {

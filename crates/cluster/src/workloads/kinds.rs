@@ -38,9 +38,9 @@ impl WorkloadsApi<'_> {
         // The cache is keyed by server, but a bundle describes a different cluster than the one at
         // its address.
         let cache = if self.0.access.bundle.is_some() {
-            Cache::none()
+            Cache::disabled()
         } else {
-            Cache::of_found()
+            Cache::cluster_facts()
         };
         let cache_key = json!(["owner kinds", self.0.server, version]).to_string();
         let now = self.0.server_time().map(Timestamp::as_second);

@@ -54,10 +54,10 @@ pub struct Bundle {
     #[serde(default)]
     pub unclear: Option<(String, Vec<String>)>,
     /// Collections, by path without parameters.
-    lists: BTreeMap<String, Kept>,
+    lists: BTreeMap<String, RecordedAnswer>,
     /// Single answers. Requests that commands missed are added later, while clients already hold
     /// the bundle.
-    answers: Mutex<BTreeMap<Question, Kept>>,
+    answers: Mutex<BTreeMap<Question, RecordedAnswer>>,
     /// True during the capture. A missed query then returns no series instead of an error, so that
     /// one run of a command reveals most of its queries.
     #[serde(skip)]
@@ -69,7 +69,7 @@ pub struct Bundle {
 
 /// One response of the API server or of Prometheus.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-pub struct Kept {
+pub struct RecordedAnswer {
     pub code: u16,
     pub body: Value,
 }
@@ -165,58 +165,58 @@ impl Bundle {
     }
 
     /// Stores a collection, without its secrets.
-    pub fn keep_list(&mut self, path: String, mut kept: Kept) {
+    pub fn record_list(&mut self, path: String, mut recorded: RecordedAnswer) {
         // The field shows when labels of nodes were written; in other objects it only takes space.
         if !path.ends_with("/nodes") {
-            let items = kept.body.get_mut("items").and_then(Value::as_array_mut);
+            let items = recorded.body.get_mut("items").and_then(Value::as_array_mut);
             let metadata = items
                 .into_iter()
                 .flatten()
                 .filter_map(|item| item.get_mut("metadata")?.as_object_mut());
             metadata.for_each(|metadata| drop(metadata.shift_remove("managedFields")));
         }
-        redact::redact(&mut kept.body);
-        self.lists.insert(path, kept);
+        redact::redact(&mut recorded.body);
+        self.lists.insert(path, recorded);
     }
 
     /// Stores a single answer, without its secrets.
-    pub fn keep(&self, question: Question, mut kept: Kept) {
+    pub fn record(&self, question: Question, mut recorded: RecordedAnswer) {
         // ConfigMaps of other users may contain anything, so keep only the names of their files.
         if matches!(&question, Question::Get(path) if path.contains("/configmaps") && !path.contains("/namespaces/gpuctl-system/"))
         {
-            redact::hide_files(&mut kept.body);
+            redact::hide_files(&mut recorded.body);
         }
-        redact::redact(&mut kept.body);
+        redact::redact(&mut recorded.body);
         self.answers
             .lock()
             .expect(NEVER_POISONED)
-            .insert(question, kept);
+            .insert(question, recorded);
     }
 
     /// Lists the objects of a stored collection.
     pub fn items(&self, path: &str) -> &[Value] {
         self.lists
             .get(path)
-            .and_then(|kept| kept.body["items"].as_array())
+            .and_then(|recorded| recorded.body["items"].as_array())
             .map_or(&[], Vec::as_slice)
     }
 
     /// Lists the pods of all namespaces, or of the bundle's namespace if only that may be read.
     pub fn pods(&self) -> Vec<&Value> {
-        self.of_namespaces("/api/v1", "pods")
+        self.namespaced_items("/api/v1", "pods")
     }
 
     /// Lists the objects of a kind from all namespaces, or from the bundle's own.
-    pub fn of_namespaces(&self, api: &str, plural: &str) -> Vec<&Value> {
-        let own = format!("{api}/namespaces/{}/{plural}", self.namespace);
+    pub fn namespaced_items(&self, api: &str, plural: &str) -> Vec<&Value> {
+        let namespaced = format!("{api}/namespaces/{}/{plural}", self.namespace);
         self.items(&format!("{api}/{plural}"))
             .iter()
-            .chain(self.items(&own))
+            .chain(self.items(&namespaced))
             .collect()
     }
 
     /// Looks up a single answer.
-    pub fn answer(&self, question: &Question) -> Option<Kept> {
+    pub fn answer(&self, question: &Question) -> Option<RecordedAnswer> {
         self.answers
             .lock()
             .expect(NEVER_POISONED)
@@ -225,11 +225,11 @@ impl Bundle {
     }
 
     /// Takes the requests that it could not answer since the last call.
-    pub fn take_missed(&self) -> BTreeSet<Question> {
+    pub fn take_missing(&self) -> BTreeSet<Question> {
         std::mem::take(&mut *self.missed.lock().expect(NEVER_POISONED))
     }
 
-    fn miss(&self, question: Question) -> NotInBundle {
+    fn not_recorded(&self, question: Question) -> NotInBundle {
         let what = match &question {
             Question::Get(path) | Question::Log(path) | Question::Review(path, _) => path.clone(),
             Question::Query(path) => {
@@ -247,9 +247,9 @@ impl Bundle {
     pub fn query(&self, path: &str) -> Result<(u16, String), NotInBundle> {
         let question = Question::Query(path.to_owned());
         match self.answer(&question) {
-            Some(kept) => Ok((kept.code, kept.body.to_string())),
+            Some(recorded) => Ok((recorded.code, recorded.body.to_string())),
             None => {
-                let missing = self.miss(question);
+                let missing = self.not_recorded(question);
                 if !self.is_being_made() {
                     return Err(missing);
                 }
@@ -278,14 +278,14 @@ impl Bundle {
 
     /// Writes the file, readable only by its owner.
     pub fn write(&self, path: &Path) -> Result<(), BundleError> {
-        let mut packed = GzEncoder::new(Vec::new(), Compression::default());
-        let told = |source: std::io::Error| FileError::Write {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        let write_error = |source: std::io::Error| FileError::Write {
             path: path.to_path_buf(),
             source,
         };
-        serde_json::to_writer(&mut packed, self).map_err(|error| told(error.into()))?;
-        packed.flush().map_err(told)?;
-        let bytes = packed.finish().map_err(told)?;
+        serde_json::to_writer(&mut encoder, self).map_err(|error| write_error(error.into()))?;
+        encoder.flush().map_err(write_error)?;
+        let bytes = encoder.finish().map_err(write_error)?;
         Ok(files::replace(path, &bytes, files::Purpose::Private)?)
     }
 }

@@ -26,10 +26,10 @@ impl Bundle {
     pub fn read(path: &Path) -> Result<Self, BundleError> {
         Self::check_size(path)?;
         let file = open(path)?;
-        let not = |cause: NotDecoded| not_bundle(path, &cause);
-        let BundleHead { format } = decode(&file, PhantomData).map_err(not)?;
+        let not_decoded = |cause: NotDecoded| not_bundle(path, &cause);
+        let BundleHead { format } = decode(&file, PhantomData).map_err(not_decoded)?;
         match format {
-            Some(FORMAT) => decode(&file, PhantomData).map_err(not),
+            Some(FORMAT) => decode(&file, PhantomData).map_err(not_decoded),
             Some(other) => Err(not_bundle(
                 path,
                 &format!("its format is {other}, but this version of gpuctl reads format {FORMAT}"),
@@ -78,17 +78,17 @@ fn open(path: &Path) -> Result<File, BundleError> {
             source,
         })
     };
-    let not = |cause: &str| not_bundle(path, &cause);
+    let unsuitable = |cause: &str| not_bundle(path, &cause);
     if !std::fs::metadata(path).map_err(failed)?.is_file() {
-        return Err(not("it is not a regular file"));
+        return Err(unsuitable("it is not a regular file"));
     }
     let file = File::open(path).map_err(failed)?;
     let data = file.metadata().map_err(failed)?;
     if !data.is_file() {
-        return Err(not("it is not a regular file"));
+        return Err(unsuitable("it is not a regular file"));
     }
     if data.len() > PACKED {
-        return Err(not("it is larger than 64 MiB"));
+        return Err(unsuitable("it is larger than 64 MiB"));
     }
     Ok(file)
 }
@@ -101,9 +101,9 @@ fn decode<T, S: for<'de> DeserializeSeed<'de, Value = T>>(
     use std::io::Seek;
     file.rewind().map_err(NotDecoded::Rewind)?;
     // A file in /proc reports no length and can be endless.
-    let packed = GzDecoder::new(BufReader::new(file.take(PACKED)));
+    let decoder = GzDecoder::new(BufReader::new(file.take(PACKED)));
     let reader = BufReader::new(Limited {
-        inner: packed,
+        inner: decoder,
         left: UNPACKED,
     });
     let mut json = serde_json::Deserializer::from_reader(reader);

@@ -175,8 +175,8 @@ fn hide_variables(variables: &mut Value) {
     match variables {
         Value::Object(map) => map.values_mut().for_each(hide_variable),
         Value::Array(list) => {
-            for one in list {
-                match one {
+            for variable in list {
+                match variable {
                     Value::String(text) => {
                         let name = text.split('=').next().unwrap_or_default();
                         *text = format!("{name}={REDACTED}");
@@ -216,30 +216,30 @@ fn redact_written(text: &mut String, is_file: bool) {
     let read = json
         .clone()
         .or_else(|| serde_saphyr::from_str::<Value>(text).ok());
-    let Some(before) = read.filter(|written| written.is_object() || written.is_array()) else {
+    let Some(original) = read.filter(|value| value.is_object() || value.is_array()) else {
         if is_file {
             REDACTED.clone_into(text);
         }
         return;
     };
-    let mut written = before.clone();
-    redact(&mut written);
+    let mut value = original.clone();
+    redact(&mut value);
     // Keep the original formatting of a text without secrets.
-    if written != before {
-        let again = if json.is_some() {
-            Some(written.to_string())
+    if value != original {
+        let rewritten = if json.is_some() {
+            Some(value.to_string())
         } else {
-            serde_saphyr::to_string(&written).ok()
+            serde_saphyr::to_string(&value).ok()
         };
-        *text = again.unwrap_or_else(|| REDACTED.to_owned());
+        *text = rewritten.unwrap_or_else(|| REDACTED.to_owned());
     }
 }
 
 /// Hides the contents of ConfigMap files, in a list or a single object; the file names remain.
 pub(super) fn hide_files(body: &mut Value) {
-    let hide = |one: &mut Value| {
+    let hide = |container: &mut Value| {
         for field in ["data", "binaryData"] {
-            if let Some(Value::Object(files)) = one.get_mut(field) {
+            if let Some(Value::Object(files)) = container.get_mut(field) {
                 files.values_mut().for_each(|file| *file = REDACTED.into());
             }
         }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{Bundle, Kept, NotInBundle, Question};
+use super::{Bundle, NotInBundle, Question, RecordedAnswer};
 use gpuctl_core::model::values::selector::Selector;
 
 /// A response with its content type.
@@ -22,13 +22,13 @@ const JSON: &str = "application/json";
 impl Bundle {
     /// Answers one request. `path` includes the parameters.
     pub fn reply(&self, method: &str, path: &str, body: &[u8]) -> Result<Reply, NotInBundle> {
-        let (place, query) = path.split_once('?').unwrap_or((path, ""));
+        let (location, query) = path.split_once('?').unwrap_or((path, ""));
         let parameters: BTreeMap<String, String> = form_urlencoded::parse(query.as_bytes())
             .into_owned()
             .collect();
-        if method == "POST" && place.ends_with("reviews") {
+        if method == "POST" && location.ends_with("reviews") {
             return self.exact(Question::Review(
-                place.to_owned(),
+                location.to_owned(),
                 String::from_utf8_lossy(body).into_owned(),
             ));
         }
@@ -45,34 +45,37 @@ impl Bundle {
                 .is_some_and(|follow| follow == "true")
         {
             return Err(NotInBundle {
-                what: format!("{place}: it is a watch, and a bundle does not change"),
+                what: format!("{location}: it is a watch, and a bundle does not change"),
             });
         }
-        if place.ends_with("/log") {
-            return self.log(place, &parameters);
+        if location.ends_with("/log") {
+            return self.log(location, &parameters);
         }
-        if let Some(kept) = self.lists.get(place) {
-            return Ok(listed(kept, None, &parameters));
+        if let Some(recorded) = self.lists.get(location) {
+            return Ok(listed(recorded, None, &parameters));
         }
-        let (above, last) = place.rsplit_once('/').unwrap_or(("", place));
-        let wide = split_namespace(place);
-        if let Some((namespace, all)) = &wide
-            && let Some(kept) = self.lists.get(all).filter(|kept| kept.code == 200)
+        let (parent, last) = location.rsplit_once('/').unwrap_or(("", location));
+        let split = split_namespace(location);
+        if let Some((namespace, cluster_wide)) = &split
+            && let Some(recorded) = self
+                .lists
+                .get(cluster_wide)
+                .filter(|recorded| recorded.code == 200)
         {
-            return Ok(listed(kept, Some(namespace), &parameters));
+            return Ok(listed(recorded, Some(namespace), &parameters));
         }
         // Without `list`, a user may still `get` single objects, so a denied list proves nothing
         // about its objects.
-        let readable = |path: &str| self.lists.get(path).filter(|kept| kept.code == 200);
-        let collection = readable(above).map(|kept| (kept, None));
+        let readable = |path: &str| self.lists.get(path).filter(|recorded| recorded.code == 200);
+        let collection = readable(parent).map(|recorded| (recorded, None));
         let collection = collection.or_else(|| {
-            let (namespace, all) = split_namespace(above)?;
-            readable(&all).map(|kept| (kept, Some(namespace)))
+            let (namespace, cluster_wide) = split_namespace(parent)?;
+            readable(&cluster_wide).map(|recorded| (recorded, Some(namespace)))
         });
-        if let Some((kept, namespace)) = collection {
-            return Ok(object(kept, namespace.as_deref(), last));
+        if let Some((recorded, namespace)) = collection {
+            return Ok(object(recorded, namespace.as_deref(), last));
         }
-        if !self.serves(place) {
+        if !self.serves(location) {
             return Ok(status(
                 404,
                 "NotFound",
@@ -83,15 +86,15 @@ impl Bundle {
     }
 
     fn exact(&self, question: Question) -> Result<Reply, NotInBundle> {
-        if let Some(kept) = self.answer(&question) {
-            return Ok(raw(&kept));
+        if let Some(recorded) = self.answer(&question) {
+            return Ok(raw(&recorded));
         }
         let is_review = matches!(question, Question::Review(..));
-        let missing = self.miss(question);
+        let missing = self.not_recorded(question);
         if is_review && self.is_being_made() {
             // Grant it for now, so that one run reveals all reviews that it needs.
             let granted = json!({"status": {"allowed": true, "userInfo": {"username": ""}}});
-            return Ok(raw(&Kept {
+            return Ok(raw(&RecordedAnswer {
                 code: 201,
                 body: granted,
             }));
@@ -100,24 +103,28 @@ impl Bundle {
     }
 
     /// False if the cluster had no such group, version or resource.
-    fn serves(&self, place: &str) -> bool {
-        let mut parts = place.trim_start_matches('/').split('/');
+    fn serves(&self, location: &str) -> bool {
+        let mut parts = location.trim_start_matches('/').split('/');
         if parts.next() != Some("apis") {
             return true;
         }
         let (Some(group), version) = (parts.next(), parts.next()) else {
             return true;
         };
-        let Some(Kept { code: 200, body }) = self.answer(&Question::Get("/apis".to_owned())) else {
+        let Some(RecordedAnswer { code: 200, body }) =
+            self.answer(&Question::Get("/apis".to_owned()))
+        else {
             return true;
         };
         let groups = body["groups"].as_array().map_or(&[][..], Vec::as_slice);
-        let Some(found) = groups.iter().find(|one| one["name"] == group) else {
+        let Some(group_entry) = groups.iter().find(|entry| entry["name"] == group) else {
             return false;
         };
-        let versions = found["versions"].as_array().map_or(&[][..], Vec::as_slice);
+        let versions = group_entry["versions"]
+            .as_array()
+            .map_or(&[][..], Vec::as_slice);
         let Some(version) = version else { return true };
-        if !versions.iter().any(|one| one["version"] == version) {
+        if !versions.iter().any(|entry| entry["version"] == version) {
             return false;
         }
         let rest: Vec<&str> = parts.collect();
@@ -128,9 +135,11 @@ impl Bundle {
         };
         let resources = self.answer(&Question::Get(format!("/apis/{group}/{version}")));
         match (plural, resources) {
-            (Some(plural), Some(Kept { code: 200, body })) => body["resources"]
-                .as_array()
-                .is_some_and(|all| all.iter().any(|one| one["name"] == *plural)),
+            (Some(plural), Some(RecordedAnswer { code: 200, body })) => {
+                body["resources"].as_array().is_some_and(|api_resources| {
+                    api_resources.iter().any(|entry| entry["name"] == *plural)
+                })
+            }
             _ => true,
         }
     }
@@ -138,7 +147,7 @@ impl Bundle {
     /// Answers with the last lines of a container: all stored ones, or as many as requested.
     fn log(
         &self,
-        place: &str,
+        location: &str,
         parameters: &BTreeMap<String, String>,
     ) -> Result<Reply, NotInBundle> {
         let container = parameters.get("container").map_or("", String::as_str);
@@ -147,24 +156,25 @@ impl Bundle {
         } else {
             ""
         };
-        let question = Question::Log(format!("{place}?container={container}{previous}"));
-        let Some(kept) = self.answer(&question) else {
-            return Err(self.miss(question));
+        let question = Question::Log(format!("{location}?container={container}{previous}"));
+        let Some(recorded) = self.answer(&question) else {
+            return Err(self.not_recorded(question));
         };
-        let Value::String(text) = &kept.body else {
-            return Ok(raw(&kept));
+        let Value::String(text) = &recorded.body else {
+            return Ok(raw(&recorded));
         };
-        let from = parameters
+        let since = parameters
             .get("sinceSeconds")
             .and_then(|seconds| seconds.parse::<i64>().ok());
-        let oldest = from.map(|seconds| self.at.as_second() - seconds);
-        let written = |line: &str| {
+        let oldest = since.map(|seconds| self.at.as_second() - seconds);
+        let timestamp = |line: &str| {
             line.split(' ')
                 .next()
                 .and_then(|time| time.parse::<jiff::Timestamp>().ok())
         };
         let is_new = |line: &&str| {
-            oldest.is_none_or(|oldest| written(line).is_some_and(|time| time.as_second() >= oldest))
+            oldest
+                .is_none_or(|oldest| timestamp(line).is_some_and(|time| time.as_second() >= oldest))
         };
         let lines: Vec<&str> = text.lines().filter(is_new).collect();
         let tail = parameters
@@ -176,7 +186,7 @@ impl Bundle {
             .map(|line| format!("{line}\n"))
             .collect();
         Ok(Reply {
-            code: kept.code,
+            code: recorded.code,
             media: "text/plain",
             body: body.into_bytes(),
         })
@@ -184,17 +194,17 @@ impl Bundle {
 }
 
 /// Splits `/api/v1/namespaces/x/pods` into `x` and `/api/v1/pods`.
-fn split_namespace(place: &str) -> Option<(String, String)> {
-    let (api, rest) = place.split_once("/namespaces/")?;
+fn split_namespace(location: &str) -> Option<(String, String)> {
+    let (api, rest) = location.split_once("/namespaces/")?;
     let (namespace, plural) = rest.split_once('/')?;
     (!plural.contains('/')).then(|| (namespace.to_owned(), format!("{api}/{plural}")))
 }
 
-fn raw(kept: &Kept) -> Reply {
+fn raw(recorded: &RecordedAnswer) -> Reply {
     Reply {
-        code: kept.code,
+        code: recorded.code,
         media: JSON,
-        body: kept.body.to_string().into_bytes(),
+        body: recorded.body.to_string().into_bytes(),
     }
 }
 
@@ -207,18 +217,20 @@ fn status(code: u16, reason: &str, message: &str) -> Reply {
     }
 }
 
-fn object(kept: &Kept, namespace: Option<&str>, name: &str) -> Reply {
-    let items = kept.body["items"].as_array().map_or(&[][..], Vec::as_slice);
-    let is_it = |item: &&Value| {
+fn object(recorded: &RecordedAnswer, namespace: Option<&str>, name: &str) -> Reply {
+    let items = recorded.body["items"]
+        .as_array()
+        .map_or(&[][..], Vec::as_slice);
+    let is_match = |item: &&Value| {
         item["metadata"]["name"] == name
             && namespace.is_none_or(|namespace| item["metadata"]["namespace"] == namespace)
     };
-    let Some(found) = items.iter().find(is_it) else {
+    let Some(listed_item) = items.iter().find(is_match) else {
         return status(404, "NotFound", &format!("\"{name}\" not found"));
     };
-    let mut whole = found.clone();
-    whole["apiVersion"] = kept.body["apiVersion"].clone();
-    whole["kind"] = kept.body["kind"]
+    let mut object = listed_item.clone();
+    object["apiVersion"] = recorded.body["apiVersion"].clone();
+    object["kind"] = recorded.body["kind"]
         .as_str()
         .unwrap_or_default()
         .trim_end_matches("List")
@@ -226,15 +238,19 @@ fn object(kept: &Kept, namespace: Option<&str>, name: &str) -> Reply {
     Reply {
         code: 200,
         media: JSON,
-        body: whole.to_string().into_bytes(),
+        body: object.to_string().into_bytes(),
     }
 }
 
 /// Answers with a page of a list, filtered by its selectors. The continue token is the number of
 /// objects before the page.
-fn listed(kept: &Kept, namespace: Option<&str>, parameters: &BTreeMap<String, String>) -> Reply {
-    if kept.code != 200 {
-        return raw(kept);
+fn listed(
+    recorded: &RecordedAnswer,
+    namespace: Option<&str>,
+    parameters: &BTreeMap<String, String>,
+) -> Reply {
+    if recorded.code != 200 {
+        return raw(recorded);
     }
     let labels = match parameters
         .get("labelSelector")
@@ -246,7 +262,9 @@ fn listed(kept: &Kept, namespace: Option<&str>, parameters: &BTreeMap<String, St
         None => None,
     };
     let fields = parameters.get("fieldSelector").map_or("", String::as_str);
-    let items = kept.body["items"].as_array().map_or(&[][..], Vec::as_slice);
+    let items = recorded.body["items"]
+        .as_array()
+        .map_or(&[][..], Vec::as_slice);
     let is_wanted = |item: &&Value| {
         namespace.is_none_or(|namespace| item["metadata"]["namespace"] == namespace)
             && labels
@@ -263,21 +281,21 @@ fn listed(kept: &Kept, namespace: Option<&str>, parameters: &BTreeMap<String, St
         number("continue").unwrap_or(0),
         number("limit").unwrap_or(usize::MAX),
     );
-    let wanted: Vec<&Value> = items
+    let matches: Vec<&Value> = items
         .iter()
         .filter(is_wanted)
         .skip(start)
         .take(limit.saturating_add(1))
         .collect();
-    let more = wanted.len() > limit;
-    let mut metadata = kept.body["metadata"].clone();
-    metadata["continue"] = if more {
+    let is_truncated = matches.len() > limit;
+    let mut metadata = recorded.body["metadata"].clone();
+    metadata["continue"] = if is_truncated {
         (start + limit).to_string().into()
     } else {
         "".into()
     };
-    let page = &wanted[..wanted.len().min(limit)];
-    let body = json!({"kind": kept.body["kind"], "apiVersion": kept.body["apiVersion"], "metadata": metadata, "items": page});
+    let page = &matches[..matches.len().min(limit)];
+    let body = json!({"kind": recorded.body["kind"], "apiVersion": recorded.body["apiVersion"], "metadata": metadata, "items": page});
     Reply {
         code: 200,
         media: JSON,
@@ -308,11 +326,11 @@ fn has_fields(item: &Value, selector: &str) -> bool {
                     .or_else(|| rule.split_once('='))
                     .map_or((rule, "", true), |(path, value)| (path, value, true)),
             };
-            let found = item
+            let actual = item
                 .pointer(&format!("/{}", path.replace('.', "/")))
                 .and_then(Value::as_str)
                 .unwrap_or_default();
-            (found == value) == equal
+            (actual == value) == equal
         })
 }
 

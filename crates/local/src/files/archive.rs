@@ -33,16 +33,17 @@ impl Skipped {
     const NAMED: usize = 20;
     const LETTERS: usize = 256;
 
-    pub(super) fn add(&mut self, path: &Path, why: &str) {
+    pub(super) fn add(&mut self, path: &Path, reason: &str) {
         self.count += 1;
         if self.first.len() < Self::NAMED {
             let shown = path.to_string_lossy();
-            let cut = shown
+            let end = shown
                 .char_indices()
                 .nth(Self::LETTERS)
                 .map_or(shown.len(), |(index, _)| index);
-            let dots = if cut < shown.len() { "…" } else { "" };
-            self.first.push(format!("{}{dots}: {why}", &shown[..cut]));
+            let dots = if end < shown.len() { "…" } else { "" };
+            self.first
+                .push(format!("{}{dots}: {reason}", &shown[..end]));
         }
     }
 }
@@ -86,18 +87,18 @@ impl<W: Write> Write for CountingWriter<W> {
 pub fn pack(path: &Path, name: &str, sink: impl Write) -> io::Result<Copied> {
     let mut archive = Builder::new(CountingWriter { sink, bytes: 0 });
     let mut copied = Copied::default();
-    let packed = fs::canonicalize(path)
+    let result = fs::canonicalize(path)
         .and_then(|path| add(&mut archive, &path, Path::new(name), &mut copied));
-    if let Err(error) = packed {
+    if let Err(error) = result {
         // Dropping the builder would write the end of the archive, and a truncated one would look
         // complete.
         std::mem::forget(archive);
         return Err(error);
     }
-    let mut written = archive.into_inner()?;
-    let missing = (RECORD - written.bytes % RECORD) % RECORD;
-    io::copy(&mut io::repeat(0).take(missing), &mut written)?;
-    written.flush()?;
+    let mut writer = archive.into_inner()?;
+    let padding = (RECORD - writer.bytes % RECORD) % RECORD;
+    io::copy(&mut io::repeat(0).take(padding), &mut writer)?;
+    writer.flush()?;
     Ok(copied)
 }
 

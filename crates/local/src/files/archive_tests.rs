@@ -63,45 +63,45 @@ fn hostile(entries: &[(&str, EntryType, &str)]) -> Vec<u8> {
 
 #[test]
 fn a_tree_comes_back_as_it_went() {
-    let place = folder("tree");
-    fs::create_dir_all(place.join("from/a/b")).unwrap();
-    fs::write(place.join("from/a/b/x"), "one").unwrap();
-    fs::write(place.join("from/y"), "two!").unwrap();
-    fs::set_permissions(place.join("from/y"), fs::Permissions::from_mode(0o755)).unwrap();
-    symlink("a/b/x", place.join("from/link")).unwrap();
+    let root = folder("tree");
+    fs::create_dir_all(root.join("from/a/b")).unwrap();
+    fs::write(root.join("from/a/b/x"), "one").unwrap();
+    fs::write(root.join("from/y"), "two!").unwrap();
+    fs::set_permissions(root.join("from/y"), fs::Permissions::from_mode(0o755)).unwrap();
+    symlink("a/b/x", root.join("from/link")).unwrap();
     // As a model hub's cache is laid out.
-    symlink("../../y", place.join("from/a/b/up")).unwrap();
+    symlink("../../y", root.join("from/a/b/up")).unwrap();
     let mut bytes = Vec::new();
-    let packed = pack(&place.join("from"), "top", &mut bytes).unwrap();
+    let summary = pack(&root.join("from"), "top", &mut bytes).unwrap();
     assert_eq!(
-        (packed.files, packed.bytes, bytes.len() % 10_240),
+        (summary.files, summary.bytes, bytes.len() % 10_240),
         (4, 7, 0)
     );
-    let copied = stage(&bytes, "top", &place.join("to"), "1")
+    let copied = stage(&bytes, "top", &root.join("to"), "1")
         .unwrap()
-        .place(&place.join("to"))
+        .move_into(&root.join("to"))
         .unwrap();
     assert_eq!(
         (copied.files, copied.bytes, copied.skipped.count),
         (4, 7, 0)
     );
-    assert_eq!(fs::read_to_string(place.join("to/link")).unwrap(), "one");
-    assert_eq!(fs::read_to_string(place.join("to/a/b/up")).unwrap(), "two!");
-    assert_ne!(fs::metadata(place.join("to/y")).unwrap().mode() & 0o100, 0);
+    assert_eq!(fs::read_to_string(root.join("to/link")).unwrap(), "one");
+    assert_eq!(fs::read_to_string(root.join("to/a/b/up")).unwrap(), "two!");
+    assert_ne!(fs::metadata(root.join("to/y")).unwrap().mode() & 0o100, 0);
     // A second copy overwrites the files of the first and keeps the rest.
-    fs::write(place.join("to/kept"), "").unwrap();
-    stage(&bytes, "top", &place.join("to"), "2")
+    fs::write(root.join("to/kept"), "").unwrap();
+    stage(&bytes, "top", &root.join("to"), "2")
         .unwrap()
-        .place(&place.join("to"))
+        .move_into(&root.join("to"))
         .unwrap();
-    assert!(place.join("to/kept").exists());
-    assert_eq!(names(&place), ["from", "to"]);
-    fs::remove_dir_all(place).unwrap();
+    assert!(root.join("to/kept").exists());
+    assert_eq!(names(&root), ["from", "to"]);
+    fs::remove_dir_all(root).unwrap();
 }
 
 #[test]
 fn nothing_gets_out_of_the_folder() {
-    let place = folder("hostile");
+    let root = folder("hostile");
     let bytes = hostile(&[
         ("top/a/b/c/", EntryType::Directory, ""),
         ("../escaped", EntryType::Regular, ""),
@@ -118,36 +118,36 @@ fn nothing_gets_out_of_the_folder() {
         ("top/fine", EntryType::Regular, ""),
         ("top/second", EntryType::Link, "top/fine"),
     ]);
-    fs::write(place.join("x"), "mine").unwrap();
-    let copied = stage(&bytes, "top", &place.join("to"), "1")
+    fs::write(root.join("x"), "mine").unwrap();
+    let copied = stage(&bytes, "top", &root.join("to"), "1")
         .unwrap()
-        .place(&place.join("to"))
+        .move_into(&root.join("to"))
         .unwrap();
     assert_eq!(
-        names(&place.join("to")),
+        names(&root.join("to")),
         ["a", "fine", "second"],
         "{:?}",
         copied.skipped
     );
-    assert_eq!(names(&place), ["to", "x"]);
+    assert_eq!(names(&root), ["to", "x"]);
     assert!(!Path::new("/tmp/gpuctl-absolute").exists());
     assert_eq!(
         copied.files, 3,
         "fine, second, and the link to the top: {copied:?}"
     );
     assert_eq!(
-        fs::metadata(place.join("to/fine")).unwrap().mode() & 0o7000,
+        fs::metadata(root.join("to/fine")).unwrap().mode() & 0o7000,
         0,
         "no bits that lend rights"
     );
-    fs::remove_dir_all(place).unwrap();
+    fs::remove_dir_all(root).unwrap();
 }
 
 #[test]
 fn members_that_are_left_out_create_no_folders() {
-    let place = folder("left-out-folders");
-    let deep = |name: &str| format!("top/{name}/{}x", "a/".repeat(30));
-    let [hard, device, pipe, link] = ["hard", "device", "pipe", "link"].map(deep);
+    let root = folder("left-out-folders");
+    let nested = |name: &str| format!("top/{name}/{}x", "a/".repeat(30));
+    let [hard, device, pipe, link] = ["hard", "device", "pipe", "link"].map(nested);
     let bytes = hostile(&[
         ("top/fine", EntryType::Regular, ""),
         (&hard, EntryType::Link, "top/missing"),
@@ -156,55 +156,55 @@ fn members_that_are_left_out_create_no_folders() {
         (&link, EntryType::Symlink, "/etc/passwd"),
         ("top/kept/y", EntryType::Link, "top/fine"),
     ]);
-    let copied = stage(&bytes, "top", &place.join("to"), "1")
+    let copied = stage(&bytes, "top", &root.join("to"), "1")
         .unwrap()
-        .place(&place.join("to"))
+        .move_into(&root.join("to"))
         .unwrap();
     assert_eq!(
-        names(&place.join("to")),
+        names(&root.join("to")),
         ["fine", "kept"],
         "{:?}",
         copied.skipped
     );
     assert_eq!((copied.files, copied.skipped.count), (2, 4));
-    fs::remove_dir_all(place).unwrap();
+    fs::remove_dir_all(root).unwrap();
 }
 
 #[test]
 fn only_a_whole_copy_is_put_into_place() {
-    let place = folder("broken");
-    fs::create_dir_all(place.join("x")).unwrap();
-    fs::write(place.join("x/one"), vec![7; 5000]).unwrap();
-    fs::write(place.join("x/two"), vec![8; 5000]).unwrap();
+    let root = folder("broken");
+    fs::create_dir_all(root.join("x")).unwrap();
+    fs::write(root.join("x/one"), vec![7; 5000]).unwrap();
+    fs::write(root.join("x/two"), vec![8; 5000]).unwrap();
     let mut bytes = Vec::new();
-    pack(&place.join("x"), "x", &mut bytes).unwrap();
-    for cut in [0, 600, 3000, 7000] {
+    pack(&root.join("x"), "x", &mut bytes).unwrap();
+    for length in [0, 600, 3000, 7000] {
         assert!(
-            stage(&bytes[..cut], "x", &place.join("copy"), "1").is_err(),
-            "{cut}"
+            stage(&bytes[..length], "x", &root.join("copy"), "1").is_err(),
+            "{length}"
         );
     }
     // Dropping an unpacked archive removes it.
-    drop(stage(&bytes, "x", &place.join("copy"), "1").unwrap());
+    drop(stage(&bytes, "x", &root.join("copy"), "1").unwrap());
     let link = hostile(&[("x", EntryType::Symlink, "y")]);
-    let error = stage(&link, "x", &place.join("copy"), "1").unwrap_err();
+    let error = stage(&link, "x", &root.join("copy"), "1").unwrap_err();
     assert_eq!(
         error.to_string(),
         "it is a link to y; copy that path instead"
     );
-    assert_eq!(names(&place), ["x"]);
+    assert_eq!(names(&root), ["x"]);
     // A file does not replace a folder, and nothing replaces a device.
     let staged = stage(
         &hostile(&[("x", EntryType::Regular, "")]),
         "x",
-        &place.join("copy"),
+        &root.join("copy"),
         "1",
     )
     .unwrap();
-    assert!(staged.place(&place.join("x")).is_err());
+    assert!(staged.move_into(&root.join("x")).is_err());
     assert_eq!(
         merge(
-            &place.join("x/one"),
+            &root.join("x/one"),
             Path::new("/dev/null"),
             &AtomicBool::new(false)
         )
@@ -212,31 +212,31 @@ fn only_a_whole_copy_is_put_into_place() {
         .kind(),
         ErrorKind::AlreadyExists
     );
-    assert_eq!(names(&place), ["x"]);
-    fs::remove_dir_all(place).unwrap();
+    assert_eq!(names(&root), ["x"]);
+    fs::remove_dir_all(root).unwrap();
 }
 
 #[test]
 fn an_interrupted_copy_moves_nothing_more() {
-    let place = folder("interrupted");
+    let root = folder("interrupted");
     let bytes = hostile(&[
         ("top/a", EntryType::Regular, ""),
         ("top/b", EntryType::Link, "top/a"),
     ]);
-    fs::create_dir_all(place.join("to/kept")).unwrap();
+    fs::create_dir_all(root.join("to/kept")).unwrap();
     let stop = Arc::new(AtomicBool::new(false));
     let staged =
-        super::unpack::stage(bytes.as_slice(), "top", &place.join("staged"), &stop).unwrap();
+        super::unpack::stage(bytes.as_slice(), "top", &root.join("staged"), &stop).unwrap();
     stop.store(true, Ordering::Relaxed);
     assert_eq!(
-        staged.place(&place.join("to")).unwrap_err().to_string(),
+        staged.move_into(&root.join("to")).unwrap_err().to_string(),
         "it was interrupted"
     );
     assert_eq!(
-        (names(&place), names(&place.join("to"))),
+        (names(&root), names(&root.join("to"))),
         (vec!["to".to_owned()], vec!["kept".to_owned()])
     );
-    fs::remove_dir_all(place).unwrap();
+    fs::remove_dir_all(root).unwrap();
 }
 
 #[test]
@@ -245,8 +245,8 @@ fn a_path_is_at_or_below_its_name() {
         inside(Path::new("./a/./b"), "a"),
         Some(PathBuf::from("a/b"))
     );
-    for bad in ["a/../b", "/a", "b/a", "../a", "ab"] {
-        assert_eq!(inside(Path::new(bad), "a"), None, "{bad}");
+    for outside in ["a/../b", "/a", "b/a", "../a", "ab"] {
+        assert_eq!(inside(Path::new(outside), "a"), None, "{outside}");
     }
 }
 
@@ -263,7 +263,7 @@ fn header(path: &str, kind: EntryType, size: u64) -> Header {
 
 #[test]
 fn sparse_members_become_holes() {
-    let place = folder("sparse");
+    let root = folder("sparse");
     let mut sparse = header("top", EntryType::GNUSparse, 1);
     let gnu = sparse.as_gnu_mut().unwrap();
     gnu.set_real_size(1 << 40);
@@ -273,42 +273,42 @@ fn sparse_members_become_holes() {
     gnu.sparse[1].set_length(0);
     sparse.set_cksum();
     let bytes = [sparse.as_bytes().as_slice(), &[7; 1], &[0; 511 + 1024]].concat();
-    stage(&bytes, "top", &place.join("to"), "1")
+    stage(&bytes, "top", &root.join("to"), "1")
         .unwrap()
-        .place(&place.join("to"))
+        .move_into(&root.join("to"))
         .unwrap();
-    let data = fs::metadata(place.join("to")).unwrap();
+    let data = fs::metadata(root.join("to")).unwrap();
     assert_eq!(data.len(), 1 << 40);
     assert!(data.blocks() < 1000, "{} blocks", data.blocks());
     // Segments that overlap, lie outside the file, or do not match the size of the data.
-    for (offset, length, whole) in [
+    for (offset, length, total) in [
         (1 << 40, 1, 1 << 40),
         (0, 2, 1 << 40),
         (u64::MAX >> 1, 1, 1 << 40),
     ] {
         let gnu = sparse.as_gnu_mut().unwrap();
-        gnu.set_real_size(whole);
+        gnu.set_real_size(total);
         gnu.sparse[0].set_offset(offset);
         gnu.sparse[0].set_length(length);
         sparse.set_cksum();
         let bytes = [sparse.as_bytes().as_slice(), &[0; 512 + 1024]].concat();
         assert_eq!(
-            stage(&bytes, "top", &place.join("x"), "1")
+            stage(&bytes, "top", &root.join("x"), "1")
                 .unwrap_err()
                 .kind(),
             ErrorKind::InvalidData
         );
     }
-    assert_eq!(names(&place), ["to"]);
-    fs::remove_dir_all(place).unwrap();
+    assert_eq!(names(&root), ["to"]);
+    fs::remove_dir_all(root).unwrap();
 }
 
 #[test]
 fn extension_headers_are_bounded_in_any_order() {
-    let place = folder("extensions");
+    let root = folder("extensions");
     let block = |kind: u8, size: u64| header("x", EntryType::new(kind), size).as_bytes().to_vec();
     let fail = |bytes: &[u8]| {
-        stage(bytes, "top", &place.join("to"), "1")
+        stage(bytes, "top", &root.join("to"), "1")
             .unwrap_err()
             .to_string()
     };
@@ -321,28 +321,28 @@ fn extension_headers_are_bounded_in_any_order() {
         }
     }
     // Many small ones in succession.
-    let many: Vec<u8> = (0..3000)
+    let extensions: Vec<u8> = (0..3000)
         .flat_map(|index| [block(b"LKxg"[index % 4], 512), vec![0; 512]].concat())
         .collect();
-    assert!(fail(&many).contains("longer than 1 MiB"));
+    assert!(fail(&extensions).contains("longer than 1 MiB"));
     let segments = {
         let mut first = header("top", EntryType::GNUSparse, 0);
         first.as_gnu_mut().unwrap().set_is_extended(true);
         first.as_gnu_mut().unwrap().set_real_size(0);
         first.set_cksum();
-        let mut more = tar::GnuExtSparseHeader::new();
-        more.set_is_extended(true);
-        [first.as_bytes().to_vec(), more.as_bytes().repeat(3000)].concat()
+        let mut extended = tar::GnuExtSparseHeader::new();
+        extended.set_is_extended(true);
+        [first.as_bytes().to_vec(), extended.as_bytes().repeat(3000)].concat()
     };
     assert!(fail(&segments).contains("list of segments"));
     // A negative size in base 256, and a malformed one.
-    let mut odd = header("top", EntryType::Regular, 0);
-    odd.as_gnu_mut().unwrap().size = [0xff; 12];
-    odd.set_cksum();
-    assert!(fail(odd.as_bytes()).contains("too large"));
-    odd.as_gnu_mut().unwrap().size = *b"99999999999\0";
-    odd.set_cksum();
-    assert!(fail(odd.as_bytes()).contains("malformed"));
+    let mut oversized = header("top", EntryType::Regular, 0);
+    oversized.as_gnu_mut().unwrap().size = [0xff; 12];
+    oversized.set_cksum();
+    assert!(fail(oversized.as_bytes()).contains("too large"));
+    oversized.as_gnu_mut().unwrap().size = *b"99999999999\0";
+    oversized.set_cksum();
+    assert!(fail(oversized.as_bytes()).contains("malformed"));
     for records in [
         "99 path=top\n",
         "path=top\n",
@@ -357,31 +357,31 @@ fn extension_headers_are_bounded_in_any_order() {
         .concat();
         assert!(fail(&bytes).contains("malformed"), "{records}");
     }
-    assert!(names(&place).is_empty());
-    fs::remove_dir_all(place).unwrap();
+    assert!(names(&root).is_empty());
+    fs::remove_dir_all(root).unwrap();
 }
 
 #[test]
 fn an_archive_without_end_stops() {
-    let place = folder("endless");
+    let root = folder("endless");
     let fail = |member: &[u8]| {
         let source = Repeated { member, at: 0 };
-        super::unpack::stage(source, "top", &place.join("staged"), &Arc::default())
+        super::unpack::stage(source, "top", &root.join("staged"), &Arc::default())
             .unwrap_err()
             .to_string()
     };
-    let useless = "50000 members that cannot be copied";
-    assert!(fail(header("top/", EntryType::Directory, 0).as_bytes()).contains(useless));
-    assert!(fail(header("../x", EntryType::Regular, 0).as_bytes()).contains(useless));
-    assert!(fail(header("top/x", EntryType::Fifo, 0).as_bytes()).contains(useless));
+    let skipped = "50000 members that cannot be copied";
+    assert!(fail(header("top/", EntryType::Directory, 0).as_bytes()).contains(skipped));
+    assert!(fail(header("../x", EntryType::Regular, 0).as_bytes()).contains(skipped));
+    assert!(fail(header("top/x", EntryType::Fifo, 0).as_bytes()).contains(skipped));
     assert!(fail(header("top", EntryType::Regular, u64::MAX >> 2).as_bytes()).contains("MiB free"));
     assert!(
         fail(header("../x", EntryType::Regular, u64::MAX >> 2).as_bytes())
             .contains("more than 1 GiB")
     );
     assert!(fail(&[0; 512]).contains("the container sent no data for it"));
-    assert!(names(&place).is_empty());
-    fs::remove_dir_all(place).unwrap();
+    assert!(names(&root).is_empty());
+    fs::remove_dir_all(root).unwrap();
 }
 
 struct Repeated<'a> {
@@ -400,10 +400,14 @@ impl std::io::Read for Repeated<'_> {
 
 #[test]
 fn what_is_left_out_is_counted() {
-    let place = folder("left-out");
-    let long = format!("../{}", "x".repeat(60));
+    let root = folder("left-out");
+    let long_name = format!("../{}", "x".repeat(60));
     let mut bytes: Vec<u8> = (0..50)
-        .flat_map(|_| header(&long, EntryType::Regular, 0).as_bytes().to_vec())
+        .flat_map(|_| {
+            header(&long_name, EntryType::Regular, 0)
+                .as_bytes()
+                .to_vec()
+        })
         .collect();
     // PAX describes holes in three formats.
     for key in [
@@ -419,9 +423,9 @@ fn what_is_left_out_is_counted() {
     }
     bytes.extend(header("top/d/", EntryType::Directory, 0).as_bytes());
     bytes.resize(bytes.len() + 1024, 0);
-    let copied = stage(&bytes, "top", &place.join("to"), "1")
+    let copied = stage(&bytes, "top", &root.join("to"), "1")
         .unwrap()
-        .place(&place.join("to"))
+        .move_into(&root.join("to"))
         .unwrap();
     assert_eq!(
         (
@@ -431,6 +435,6 @@ fn what_is_left_out_is_counted() {
         ),
         (0, 53, 20)
     );
-    assert_eq!(names(&place.join("to")), ["d"]);
-    fs::remove_dir_all(place).unwrap();
+    assert_eq!(names(&root.join("to")), ["d"]);
+    fs::remove_dir_all(root).unwrap();
 }

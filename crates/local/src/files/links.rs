@@ -10,7 +10,7 @@ use std::io;
 use std::path::{Component, Components, Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use super::goes_on;
+use super::check_stop;
 
 /// Limit on the links that one link leads through, as in Linux.
 const MOST_HOPS: u32 = 40;
@@ -50,7 +50,7 @@ struct Ends<'a> {
 /// Selects the links, as (path, target), whose target is the member `name` of `folder` or below it.
 /// No link may exist yet in `folder`. Rejects a link whose parent directory is missing, or whose
 /// path another member has.
-pub(super) fn lead_inside(
+pub(super) fn stay_inside(
     links: &[(PathBuf, PathBuf)],
     folder: &Path,
     name: &str,
@@ -64,9 +64,9 @@ pub(super) fn lead_inside(
         bytes: 0,
     };
     for (index, (path, target)) in links.iter().enumerate() {
-        let place = folder.join(path);
+        let location = folder.join(path);
         let has_place =
-            place.parent().is_some_and(Path::is_dir) && fs::symlink_metadata(&place).is_err();
+            location.parent().is_some_and(Path::is_dir) && fs::symlink_metadata(&location).is_err();
         let is_new =
             has_place && target.is_relative() && !ends.places.contains_key(path.as_os_str());
         ends.known.push((!is_new).then_some(None));
@@ -89,7 +89,7 @@ pub(super) fn lead_inside(
             hops: 0,
         }];
         while let Some(mut walk) = ready.pop() {
-            goes_on(stop)?;
+            check_stop(stop)?;
             match ends.end_of(&mut walk) {
                 Ok(end) => {
                     ready.extend(waiting.remove(&walk.link).unwrap_or_default());
@@ -179,12 +179,12 @@ mod tests {
         fs::DirBuilder::new().recursive(true).create(path).unwrap();
     }
 
-    fn led(folder: &Path, links: &[(&str, &str)]) -> Vec<bool> {
+    fn inside_links(folder: &Path, links: &[(&str, &str)]) -> Vec<bool> {
         let links: Vec<(PathBuf, PathBuf)> = links
             .iter()
             .map(|(path, target)| (path.into(), target.into()))
             .collect();
-        lead_inside(&links, folder, "top", &AtomicBool::new(false)).unwrap()
+        stay_inside(&links, folder, "top", &AtomicBool::new(false)).unwrap()
     }
 
     #[test]
@@ -208,7 +208,7 @@ mod tests {
             ("top/a", "file", false),
         ] {
             assert_eq!(
-                led(&folder, &[(path, target)]),
+                inside_links(&folder, &[(path, target)]),
                 [kept],
                 "{path} -> {target}"
             );
@@ -221,11 +221,11 @@ mod tests {
         let folder = folder("chains");
         // Through a linked directory, and out of the copy by a link that is deeper than its text.
         assert_eq!(
-            led(&folder, &[("top/x", "y/b/../../file"), ("top/y", "a")]),
+            inside_links(&folder, &[("top/x", "y/b/../../file"), ("top/y", "a")]),
             [true, true]
         );
         assert_eq!(
-            led(
+            inside_links(
                 &folder,
                 &[("top/p", "a/b/y/../file"), ("top/a/b/y", "../..")]
             ),
@@ -233,16 +233,16 @@ mod tests {
         );
         // A directory that is a link has no members.
         assert_eq!(
-            led(&folder, &[("top/y", "a"), ("top/y/x", "../file")]),
+            inside_links(&folder, &[("top/y", "a"), ("top/y/x", "../file")]),
             [true, false]
         );
         // Of two links with the same name the first one wins, and links in a cycle are dropped.
         assert_eq!(
-            led(&folder, &[("top/x", "file"), ("top/x", "a")]),
+            inside_links(&folder, &[("top/x", "file"), ("top/x", "a")]),
             [true, false]
         );
         assert_eq!(
-            led(
+            inside_links(
                 &folder,
                 &[
                     ("top/x", "y"),
@@ -263,9 +263,9 @@ mod tests {
             .collect();
         chain[0].1 = "file";
         let kept = |kept: &[bool]| kept.iter().filter(|kept| **kept).count();
-        assert_eq!(kept(&led(&folder, &chain)), 40);
+        assert_eq!(kept(&inside_links(&folder, &chain)), 40);
         chain.reverse();
-        assert_eq!(kept(&led(&folder, &chain)), 40);
+        assert_eq!(kept(&inside_links(&folder, &chain)), 40);
         fs::remove_dir_all(folder).unwrap();
     }
 
@@ -288,7 +288,7 @@ mod tests {
                 )
             })
             .collect();
-        let kept = lead_inside(&links, &folder, "top", &AtomicBool::new(false)).unwrap();
+        let kept = stay_inside(&links, &folder, "top", &AtomicBool::new(false)).unwrap();
         assert!(kept.iter().all(|kept| *kept));
         // The memory for long ends of short links is limited.
         let deep = format!("top/{}", vec!["d".repeat(200); 18].join("/"));
@@ -298,7 +298,7 @@ mod tests {
         links.extend(
             (1..30_000).map(|index| (PathBuf::from(format!("top/{index}")), PathBuf::from("0"))),
         );
-        let kept = lead_inside(&links, &folder, "top", &AtomicBool::new(false)).unwrap();
+        let kept = stay_inside(&links, &folder, "top", &AtomicBool::new(false)).unwrap();
         let count = kept.iter().filter(|kept| **kept).count();
         assert!((10_000..30_000).contains(&count), "{count}");
         fs::remove_dir_all(folder).unwrap();
@@ -308,7 +308,7 @@ mod tests {
     fn a_signal_ends_it() {
         let links = [(PathBuf::from("top/x"), PathBuf::from("file"))];
         let folder = folder("signal");
-        assert!(lead_inside(&links, &folder, "top", &AtomicBool::new(true)).is_err());
+        assert!(stay_inside(&links, &folder, "top", &AtomicBool::new(true)).is_err());
         fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -66,7 +66,7 @@ impl<R: Read> Members<R> {
 
     /// Reads the next member; `None` at the end of the archive.
     pub(super) fn next(&mut self) -> io::Result<Option<Member>> {
-        self.leave_out_rest()?;
+        self.skip_rest()?;
         let mut extensions = Extensions::default();
         loop {
             let mut header = Header::new_old();
@@ -107,7 +107,7 @@ impl<R: Read> Members<R> {
         self.start(size)?;
         let mut bytes = Vec::new();
         self.read_to_end(&mut bytes)?;
-        self.leave_out_rest()?;
+        self.skip_rest()?;
         Ok(bytes)
     }
 
@@ -145,7 +145,7 @@ impl<R: Read> Members<R> {
         let gnu = header
             .as_gnu()
             .ok_or_else(|| invalid("a sparse member has no GNU header"))?;
-        let whole = gnu.real_size().map_err(malformed)?;
+        let total = gnu.real_size().map_err(malformed)?;
         let (mut segments, mut end, mut sum) = (Vec::new(), 0_u64, 0_u64);
         let mut add = |blocks: &[GnuSparseHeader]| {
             for block in blocks.iter().filter(|block| !block.is_empty()) {
@@ -153,10 +153,10 @@ impl<R: Read> Members<R> {
                     block.offset().map_err(malformed)?,
                     block.length().map_err(malformed)?,
                 );
-                let after = offset
+                let segment_end = offset
                     .checked_add(length)
-                    .filter(|after| offset >= end && *after <= whole);
-                end = after
+                    .filter(|segment_end| offset >= end && *segment_end <= total);
+                end = segment_end
                     .ok_or_else(|| invalid("the segments of a sparse member are out of order"))?;
                 // Lengths between ascending offsets cannot overflow.
                 sum += length;
@@ -165,21 +165,21 @@ impl<R: Read> Members<R> {
             Ok::<_, io::Error>(())
         };
         add(&gnu.sparse)?;
-        let mut more = gnu.is_extended();
-        while more {
+        let mut is_extended = gnu.is_extended();
+        while is_extended {
             extensions += BLOCK;
             if extensions > MOST_EXTENSIONS {
                 return Err(invalid(
                     "the list of segments of a sparse member is longer than 1 MiB",
                 ));
             }
-            let mut further = GnuExtSparseHeader::new();
-            self.source.read_exact(further.as_mut_bytes())?;
-            add(further.sparse())?;
-            more = further.is_extended();
+            let mut extension = GnuExtSparseHeader::new();
+            self.source.read_exact(extension.as_mut_bytes())?;
+            add(extension.sparse())?;
+            is_extended = extension.is_extended();
         }
         match sum == size {
-            true => Ok((segments, whole)),
+            true => Ok((segments, total)),
             false => Err(invalid(
                 "the segments of a sparse member do not match the size of its data",
             )),
@@ -187,22 +187,22 @@ impl<R: Read> Members<R> {
     }
 
     fn start(&mut self, size: u64) -> io::Result<()> {
-        let padded = size
+        let padded_size = size
             .checked_next_multiple_of(BLOCK)
             .ok_or_else(|| invalid("a member is too large"))?;
-        (self.data, self.padding) = (size, padded - size);
+        (self.data, self.padding) = (size, padded_size - size);
         Ok(())
     }
 
-    fn leave_out_rest(&mut self) -> io::Result<()> {
+    fn skip_rest(&mut self) -> io::Result<()> {
         self.unwanted = self.unwanted.saturating_add(self.data);
         if self.unwanted > MOST_UNWANTED {
             return Err(invalid("it has more than 1 GiB of skipped members"));
         }
-        let rest = self.data + self.padding;
+        let remaining = self.data + self.padding;
         (self.data, self.padding) = (0, 0);
-        let read = io::copy(&mut self.source.by_ref().take(rest), &mut io::sink())?;
-        if read < rest {
+        let read = io::copy(&mut self.source.by_ref().take(remaining), &mut io::sink())?;
+        if read < remaining {
             Err(ErrorKind::UnexpectedEof.into())
         } else {
             Ok(())
@@ -213,11 +213,11 @@ impl<R: Read> Members<R> {
 impl<R: Read> Read for Members<R> {
     /// Reads data of the current member.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let most = usize::try_from(self.data).map_or(buffer.len(), |data| data.min(buffer.len()));
-        if most == 0 {
+        let limit = usize::try_from(self.data).map_or(buffer.len(), |data| data.min(buffer.len()));
+        if limit == 0 {
             return Ok(0);
         }
-        let count = self.source.read(&mut buffer[..most])?;
+        let count = self.source.read(&mut buffer[..limit])?;
         if count == 0 {
             return Err(ErrorKind::UnexpectedEof.into());
         }
@@ -230,26 +230,28 @@ impl Extensions {
     /// Adds PAX records: `LENGTH KEY=VALUE` and a line feed, where the length counts the whole
     /// record.
     fn add(&mut self, mut records: &[u8]) -> io::Result<()> {
-        let wrong = || invalid("a PAX header is malformed");
+        let malformed_record = || invalid("a PAX header is malformed");
         while !records.is_empty() && records[0] != 0 {
             let blank = records
                 .iter()
                 .take(20)
                 .position(|byte| *byte == b' ')
-                .ok_or_else(wrong)?;
+                .ok_or_else(malformed_record)?;
             let length = std::str::from_utf8(&records[..blank])
                 .ok()
                 .and_then(|text| text.parse::<usize>().ok());
             let length = length
                 .filter(|length| *length > blank + 1 && *length <= records.len())
-                .ok_or_else(wrong)?;
+                .ok_or_else(malformed_record)?;
             let (record, rest) = records.split_at(length);
             records = rest;
-            let record = record[blank + 1..].strip_suffix(b"\n").ok_or_else(wrong)?;
+            let record = record[blank + 1..]
+                .strip_suffix(b"\n")
+                .ok_or_else(malformed_record)?;
             let equals = record
                 .iter()
                 .position(|byte| *byte == b'=')
-                .ok_or_else(wrong)?;
+                .ok_or_else(malformed_record)?;
             let (key, value) = (&record[..equals], &record[equals + 1..]);
             match key {
                 b"path" => self.path = Some(value.to_vec()),
@@ -258,7 +260,7 @@ impl Extensions {
                     let size = std::str::from_utf8(value)
                         .ok()
                         .and_then(|text| text.parse().ok());
-                    self.size = Some(size.ok_or_else(wrong)?);
+                    self.size = Some(size.ok_or_else(malformed_record)?);
                 }
                 _ => self.has_pax_holes |= key.starts_with(b"GNU.sparse."),
             }
@@ -282,10 +284,10 @@ fn until_nul(bytes: &[u8]) -> &[u8] {
     bytes.split(|byte| *byte == 0).next().unwrap_or(bytes)
 }
 
-fn invalid(why: &str) -> io::Error {
+fn invalid(reason: &str) -> io::Error {
     io::Error::new(
         ErrorKind::InvalidData,
-        format!("the archive from the container is not valid: {why}"),
+        format!("the archive from the container is not valid: {reason}"),
     )
 }
 

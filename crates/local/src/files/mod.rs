@@ -48,7 +48,7 @@ const LARGEST: u64 = 16 << 20;
 /// Reads a file of at most 16 MiB, or a pipe.
 pub fn bytes_of(path: &Path) -> Result<Vec<u8>, FileError> {
     open(path)
-        .and_then(whole)
+        .and_then(read_limited)
         .map_err(|source| FileError::Read {
             path: path.to_path_buf(),
             source,
@@ -56,7 +56,7 @@ pub fn bytes_of(path: &Path) -> Result<Vec<u8>, FileError> {
 }
 
 /// Reads a file of text of at most 16 MiB, or a pipe.
-pub fn text_of(path: &Path) -> Result<String, FileError> {
+pub fn read_text(path: &Path) -> Result<String, FileError> {
     text(bytes_of(path)?, path)
 }
 
@@ -68,7 +68,7 @@ fn open(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
-fn whole(file: File) -> io::Result<Vec<u8>> {
+fn read_limited(file: File) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(LARGEST + 1).read_to_end(&mut bytes)?;
     match bytes.len() as u64 > LARGEST {
@@ -88,7 +88,7 @@ fn text(bytes: Vec<u8>, path: &Path) -> Result<String, FileError> {
 
 /// Fails after the user interrupted a copy. The error kind is not `ErrorKind::Interrupted`, because
 /// readers retry after it.
-fn goes_on(stop: &AtomicBool) -> io::Result<()> {
+fn check_stop(stop: &AtomicBool) -> io::Result<()> {
     match stop.load(Ordering::Relaxed) {
         true => Err(io::Error::other("it was interrupted")),
         false => Ok(()),
@@ -113,7 +113,9 @@ pub fn create(path: &Path, bytes: &[u8]) -> Result<bool, FileError> {
             let _ = std::fs::remove_file(&fresh);
             Ok(false)
         }
-        Err(_) => put(&fresh, path).map(|()| true).map_err(write_error),
+        Err(_) => rename_over(&fresh, path)
+            .map(|()| true)
+            .map_err(write_error),
         Ok(()) => std::fs::remove_file(&fresh)
             .map(|()| true)
             .map_err(write_error),
@@ -139,7 +141,7 @@ pub fn replace(path: &Path, bytes: &[u8], purpose: Purpose) -> Result<(), FileEr
     } else {
         PRIVATE_FOLDER
     };
-    let (mode, exactly) = match (purpose, existing) {
+    let (mode, ignores_umask) = match (purpose, existing) {
         (Purpose::Private, _) | (Purpose::Config, None) => (PRIVATE_FILE, true),
         (Purpose::Config, Some(mode)) => (mode & !0o022, true),
         (Purpose::Public, None) => (PUBLIC_FILE, true),
@@ -147,8 +149,8 @@ pub fn replace(path: &Path, bytes: &[u8], purpose: Purpose) -> Result<(), FileEr
         (Purpose::Public | Purpose::Document, Some(mode)) => (mode, true),
     };
     platform::folders_with_mode(folder_of(&target), folder_mode).map_err(write_error)?;
-    let fresh = write_fresh(&target, bytes, mode, exactly).map_err(write_error)?;
-    put(&fresh, &target).map_err(write_error)
+    let fresh = write_fresh(&target, bytes, mode, ignores_umask).map_err(write_error)?;
+    rename_over(&fresh, &target).map_err(write_error)
 }
 
 const PRIVATE_FILE: u32 = 0o600;
@@ -164,7 +166,7 @@ fn existing_mode(path: &Path) -> io::Result<Option<u32>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         data => data?,
     };
-    let refused = |why: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    let refused = |reason: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
     match (data.is_symlink(), data.is_file()) {
         (true, _) => refused(
             "it is a symbolic link, which is not followed; name the file that it leads to, or remove it",
@@ -181,12 +183,12 @@ fn folder_of(path: &Path) -> &Path {
 }
 
 /// Writes a file under a random name in the folder of `path`.
-fn write_fresh(path: &Path, bytes: &[u8], mode: u32, exactly: bool) -> io::Result<PathBuf> {
+fn write_fresh(path: &Path, bytes: &[u8], mode: u32, ignores_umask: bool) -> io::Result<PathBuf> {
     use std::io::Write;
     let mut random = [0; 16];
     rand::fill(&mut random).map_err(io::Error::other)?;
     let fresh = folder_of(path).join(format!(".gpuctl-{:032x}.tmp", u128::from_ne_bytes(random)));
-    let mut file = platform::create_new(&fresh, mode, exactly)?;
+    let mut file = platform::create_new(&fresh, mode, ignores_umask)?;
     file.write_all(bytes)
         .and_then(|()| file.sync_all())
         .inspect_err(|_| {
@@ -196,7 +198,7 @@ fn write_fresh(path: &Path, bytes: &[u8], mode: u32, exactly: bool) -> io::Resul
 }
 
 /// Moves a new file to its final path.
-fn put(fresh: &Path, target: &Path) -> io::Result<()> {
+fn rename_over(fresh: &Path, target: &Path) -> io::Result<()> {
     std::fs::rename(fresh, target).inspect_err(|_| {
         let _ = std::fs::remove_file(fresh);
     })

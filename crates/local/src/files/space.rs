@@ -24,7 +24,7 @@ pub(super) struct Space {
 
 impl Space {
     /// Reads the free space of the disk that holds a folder.
-    pub(super) fn of(folder: &Path) -> io::Result<Self> {
+    pub(super) fn measure(folder: &Path) -> io::Result<Self> {
         let free = platform::free_space(folder)?.unwrap_or(FreeSpace {
             bytes: 0,
             files: None,
@@ -37,7 +37,7 @@ impl Space {
     }
 
     /// Fails if a file of this size does not fit.
-    pub(super) fn expect(&mut self, bytes: u64) -> io::Result<()> {
+    pub(super) fn check(&mut self, bytes: u64) -> io::Result<()> {
         self.unseen = 0;
         let Some(free) = platform::free_space(&self.folder)? else {
             return Ok(());
@@ -46,12 +46,12 @@ impl Space {
     }
 
     /// Counts written bytes, and checks the disk every 16 MiB.
-    pub(super) fn wrote(&mut self, bytes: u64) -> io::Result<()> {
+    pub(super) fn count(&mut self, bytes: u64) -> io::Result<()> {
         self.unseen += bytes;
         if self.unseen < INTERVAL {
             Ok(())
         } else {
-            self.expect(0)
+            self.check(0)
         }
     }
 }
@@ -60,7 +60,7 @@ fn reserve(free: FreeSpace) -> FreeSpace {
     let files = free
         .files
         .zip(RESERVE.files)
-        .map(|(free, most)| most.min(free / SHARE));
+        .map(|(free, max)| max.min(free / SHARE));
     FreeSpace {
         bytes: RESERVE.bytes.min(free.bytes / SHARE),
         files,
@@ -68,13 +68,13 @@ fn reserve(free: FreeSpace) -> FreeSpace {
 }
 
 fn fits(free: FreeSpace, reserve: FreeSpace, bytes: u64) -> io::Result<()> {
-    let full = |why: String| Err(io::Error::new(ErrorKind::StorageFull, why));
+    let storage_full = |reason: String| Err(io::Error::new(ErrorKind::StorageFull, reason));
     if bytes
         .checked_add(reserve.bytes)
-        .is_none_or(|needed| needed > free.bytes)
+        .is_none_or(|needed_files| needed_files > free.bytes)
     {
         let mebibytes = |bytes: u64| bytes >> 20;
-        return full(format!(
+        return storage_full(format!(
             "the disk has {} MiB free and {} MiB are reserved; the next part needs {} MiB",
             mebibytes(free.bytes),
             mebibytes(reserve.bytes),
@@ -82,8 +82,8 @@ fn fits(free: FreeSpace, reserve: FreeSpace, bytes: u64) -> io::Result<()> {
         ));
     }
     match (free.files, reserve.files) {
-        (Some(free), Some(kept)) if free <= kept => {
-            full(format!("the disk has space for only {free} more files"))
+        (Some(free), Some(reserved)) if free <= reserved => {
+            storage_full(format!("the disk has space for only {free} more files"))
         }
         _ => Ok(()),
     }
@@ -99,10 +99,10 @@ mod tests {
             bytes,
             files: Some(files),
         };
-        let kept = reserve(disk(100 << 30, 1_000_000));
-        assert_eq!(kept, disk(1 << 30, 10_000));
-        assert!(fits(disk(100 << 30, 1_000_000), kept, 98 << 30).is_ok());
-        let error = fits(disk(100 << 30, 1_000_000), kept, u64::MAX).unwrap_err();
+        let reserved = reserve(disk(100 << 30, 1_000_000));
+        assert_eq!(reserved, disk(1 << 30, 10_000));
+        assert!(fits(disk(100 << 30, 1_000_000), reserved, 98 << 30).is_ok());
+        let error = fits(disk(100 << 30, 1_000_000), reserved, u64::MAX).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::StorageFull);
         assert!(
             error
@@ -111,14 +111,14 @@ mod tests {
             "{error}"
         );
         assert!(
-            fits(disk(1 << 29, 1_000_000), kept, 0).is_err()
-                && fits(disk(2 << 30, 10_000), kept, 0).is_err()
+            fits(disk(1 << 29, 1_000_000), reserved, 0).is_err()
+                && fits(disk(2 << 30, 10_000), reserved, 0).is_err()
         );
         // A nearly full disk still accepts small files.
-        let kept = reserve(disk(100 << 20, 100));
+        let reserved = reserve(disk(100 << 20, 100));
         assert!(
-            fits(disk(100 << 20, 100), kept, 89 << 20).is_ok()
-                && fits(disk(100 << 20, 100), kept, 91 << 20).is_err()
+            fits(disk(100 << 20, 100), reserved, 89 << 20).is_ok()
+                && fits(disk(100 << 20, 100), reserved, 91 << 20).is_err()
         );
         // Some file systems have no fixed number of inodes.
         assert!(

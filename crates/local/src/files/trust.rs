@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, Read};
 use std::path::{Component, Path, PathBuf};
 use std::sync::OnceLock;
 
-use super::{FileError, Purpose, open, text, whole};
+use super::{FileError, Purpose, open, read_limited, text};
 use crate::platform::{self, Others};
 
 /// Limit on symlinks in a path, as in the kernel.
@@ -62,7 +62,7 @@ impl Exposure {
 /// if only the user and root can. Judges every type of file, because a pipe of another user has
 /// content as well.
 pub fn exposure(path: &Path) -> io::Result<Option<Exposure>> {
-    chain(&std::path::absolute(path)?, 0)
+    check_chain(&std::path::absolute(path)?, 0)
 }
 
 /// Reads the config file. At the usual path it must be a regular file, because another user may
@@ -79,7 +79,7 @@ pub fn config_text(path: &Path, is_named: bool) -> Result<String, FileError> {
         }
         let data = std::fs::metadata(path)?;
         let is_device = (is_named && platform::is_device(&data)) || platform::is_null(&data);
-        let bytes = whole(if is_piped || is_device {
+        let bytes = read_limited(if is_piped || is_device {
             open(path)?
         } else {
             platform::open_regular(path)?
@@ -99,23 +99,23 @@ pub fn config_text(path: &Path, is_named: bool) -> Result<String, FileError> {
 
 /// Whether a path leads to a pipe that this process inherited.
 fn is_piped(path: &Path) -> io::Result<bool> {
-    let mut place = std::path::absolute(path)?;
+    let mut current = std::path::absolute(path)?;
     for _ in 0..=MOST_LINKS {
-        if is_inherited_pipe(&place) {
+        if is_inherited_pipe(&current) {
             return Ok(true);
         }
-        let Ok(target) = std::fs::read_link(&place) else {
+        let Ok(target) = std::fs::read_link(&current) else {
             return Ok(false);
         };
-        place = place.parent().unwrap_or(Path::new("/")).join(target);
+        current = current.parent().unwrap_or(Path::new("/")).join(target);
     }
     Ok(false)
 }
 
 /// Whether a path names a file descriptor of this process that is a pipe, as the shell passes it
 /// for `<(…)`. Only the process that started gpuctl can have created it.
-fn is_inherited_pipe(place: &Path) -> bool {
-    let Some(folder) = place
+fn is_inherited_pipe(path: &Path) -> bool {
+    let Some(folder) = path
         .parent()
         .and_then(|folder| std::fs::canonicalize(folder).ok())
     else {
@@ -124,52 +124,50 @@ fn is_inherited_pipe(place: &Path) -> bool {
     let is_descriptor = folder == Path::new("/dev/fd")
         || folder == Path::new(&format!("/proc/{}/fd", std::process::id()));
     // Linux shows a pipe without a path as `pipe:[NUMBER]`, and a named pipe with its path.
-    let has_path = std::fs::read_link(place).is_ok_and(|target| target.is_absolute());
-    is_descriptor
-        && !has_path
-        && std::fs::metadata(place).is_ok_and(|data| platform::is_pipe(&data))
+    let has_path = std::fs::read_link(path).is_ok_and(|target| target.is_absolute());
+    is_descriptor && !has_path && std::fs::metadata(path).is_ok_and(|data| platform::is_pipe(&data))
 }
 
-fn chain(path: &Path, links: usize) -> io::Result<Option<Exposure>> {
+fn check_chain(path: &Path, links: usize) -> io::Result<Option<Exposure>> {
     if links > MOST_LINKS {
         return Err(io::Error::new(
             ErrorKind::InvalidInput,
             "too many symbolic links",
         ));
     }
-    let mut place = PathBuf::new();
+    let mut current = PathBuf::new();
     for part in path.components() {
-        place.push(part);
+        current.push(part);
         if matches!(part, Component::Prefix(_)) {
             continue;
         }
-        let data = std::fs::symlink_metadata(&place)?;
-        let is_far = !path.ancestors().take(3).any(|near| near == place);
-        match platform::others_can(&data) {
+        let data = std::fs::symlink_metadata(&current)?;
+        let is_far = !path.ancestors().take(3).any(|near| near == current);
+        match platform::access_of_others(&data) {
             // Distributions whose umask is 002 give each user a group without other members. ssh of
             // Debian accepts those too.
             Some(Others::Write) if platform::has_private_group(&data) => {}
             // The kubelet gives folders of mounted ConfigMaps mode 0777, but mounts them read-only.
-            Some(Others::Write) if platform::is_mounted_read_only(&place) => {}
+            Some(Others::Write) if platform::is_mounted_read_only(&current) => {}
             // Writing to a device does not change its content: `/dev/null` has mode 0666. In a
             // container without root, it belongs to a user of the host.
             Some(Others::Write) if platform::is_device(&data) => {}
             Some(Others::Own) if platform::is_null(&data) => {}
-            Some(by) => {
+            Some(writer) => {
                 return Ok(Some(Exposure {
-                    path: place,
-                    by,
+                    path: current,
+                    by: writer,
                     is_far,
                 }));
             }
             None => {}
         }
-        if data.is_symlink() && !is_inherited_pipe(&place) {
-            let target = place
+        if data.is_symlink() && !is_inherited_pipe(&current) {
+            let target = current
                 .parent()
                 .unwrap_or(Path::new("/"))
-                .join(std::fs::read_link(&place)?);
-            if let Some(exposure) = chain(&target, links + 1)? {
+                .join(std::fs::read_link(&current)?);
+            if let Some(exposure) = check_chain(&target, links + 1)? {
                 return Ok(Some(exposure));
             }
         }
@@ -189,11 +187,11 @@ pub(super) fn follow(path: &Path) -> io::Result<PathBuf> {
             return Ok(target);
         }
         if !platform::is_own(&data) {
-            let why = format!(
+            let reason = format!(
                 "it is a symbolic link, and {} belongs to another user",
                 target.display()
             );
-            return Err(io::Error::new(ErrorKind::PermissionDenied, why));
+            return Err(io::Error::new(ErrorKind::PermissionDenied, reason));
         }
         if !data.is_symlink() {
             return Ok(target);
@@ -215,7 +213,7 @@ pub fn is_closed(folder: &Path) -> bool {
     let Ok(data) = std::fs::symlink_metadata(folder) else {
         return false;
     };
-    if !data.is_dir() || platform::others_can(&data) == Some(Others::Own) {
+    if !data.is_dir() || platform::access_of_others(&data) == Some(Others::Own) {
         return false;
     }
     // With the sticky bit, others can still create files.
@@ -236,28 +234,28 @@ pub fn make_private(folder: &Path) {
 }
 
 /// gpuctl's own folders above a file, the innermost first.
-fn own_folders(path: &Path) -> Vec<&Path> {
-    let all: Vec<&Path> = path.ancestors().skip(1).collect();
-    let outermost = all
+fn state_folders(path: &Path) -> Vec<&Path> {
+    let folders: Vec<&Path> = path.ancestors().skip(1).collect();
+    let outermost = folders
         .iter()
         .position(|folder| folder.ends_with("gpuctl"))
         .unwrap_or(0);
-    all.into_iter().take(outermost + 1).collect()
+    folders.into_iter().take(outermost + 1).collect()
 }
 
-fn refused(why: &str) -> io::Error {
-    io::Error::new(ErrorKind::PermissionDenied, why)
+fn permission_denied(reason: &str) -> io::Error {
+    io::Error::new(ErrorKind::PermissionDenied, reason)
 }
 
 /// Reads a state file of gpuctl. Fails if others can write or own the file or its folder.
-pub fn own_text(path: &Path) -> Result<String, FileError> {
+pub fn read_trusted(path: &Path) -> Result<String, FileError> {
     let read = || {
-        if !own_folders(path).into_iter().all(is_closed) {
-            return Err(refused("other users can write to its folder"));
+        if !state_folders(path).into_iter().all(is_closed) {
+            return Err(permission_denied("other users can write to its folder"));
         }
         let mut file = platform::open_file(path)?;
-        if platform::others_can(&file.metadata()?).is_some() {
-            return Err(refused("other users can write to it"));
+        if platform::access_of_others(&file.metadata()?).is_some() {
+            return Err(permission_denied("other users can write to it"));
         }
         let mut text = String::new();
         file.read_to_string(&mut text).map(|_| text)
@@ -274,12 +272,14 @@ pub fn write_own(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
         path: path.to_path_buf(),
         source,
     };
-    let folders = own_folders(path);
+    let folders = state_folders(path);
     if let Some(inner) = folders.first() {
         platform::folders_with_mode(inner, super::PRIVATE_FOLDER).map_err(write_error)?;
     }
     if !folders.iter().copied().all(is_closed) {
-        return Err(write_error(refused("other users can write to its folder")));
+        return Err(write_error(permission_denied(
+            "other users can write to its folder",
+        )));
     }
     if folders
         .last()

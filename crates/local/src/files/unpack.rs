@@ -17,8 +17,8 @@ use std::sync::atomic::AtomicBool;
 use tar::EntryType;
 
 use super::archive::Copied;
-use super::goes_on;
-use super::links::lead_inside;
+use super::check_stop;
+use super::links::stay_inside;
 use super::members::{Member, Members};
 use super::space::Space;
 use crate::platform;
@@ -81,7 +81,7 @@ pub fn stage(
 ) -> io::Result<Staged> {
     let folder = folder.to_owned();
     platform::private_folder(&folder)?;
-    let space = Space::of(&folder).inspect_err(|_| {
+    let space = Space::measure(&folder).inspect_err(|_| {
         let _ = fs::remove_dir(&folder);
     })?;
     let mut staged = Staged {
@@ -97,7 +97,7 @@ pub fn stage(
     };
     let mut members = Members::new(source);
     while let Some(member) = members.next()? {
-        staged.take(&member, &mut members)?;
+        staged.unpack_member(&member, &mut members)?;
         if staged.copied.skipped.count.max(staged.repeated) > MOST_USELESS {
             return Err(io::Error::new(
                 ErrorKind::InvalidData,
@@ -126,31 +126,31 @@ pub fn stage(
 
 impl Staged {
     /// Unpacks one member. Links are created after all members, so no member can go through one.
-    fn take(&mut self, member: &Member, data: &mut Members<impl Read>) -> io::Result<()> {
+    fn unpack_member(&mut self, member: &Member, data: &mut Members<impl Read>) -> io::Result<()> {
         let unnamed = PathBuf::new();
-        let shown = member.path.as_deref().unwrap_or(&unnamed);
-        let path = match self.place_of(shown) {
+        let archived_path = member.path.as_deref().unwrap_or(&unnamed);
+        let path = match self.relative_path(archived_path) {
             Ok(path) => path,
-            Err(why) => {
-                self.copied.skipped.add(shown, why);
+            Err(reason) => {
+                self.copied.skipped.add(archived_path, reason);
                 return Ok(());
             }
         };
-        let place = self.folder.join(&path);
+        let target = self.folder.join(&path);
         let skipped = match (member.kind, &member.link) {
-            (EntryType::Directory, _) => return self.make_folder(&place),
+            (EntryType::Directory, _) => return self.make_folder(&target),
             (EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse, _)
                 if !member.has_pax_holes =>
             {
-                self.write(member, &place, data)?;
+                self.write(member, &target, data)?;
                 None
             }
             (EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse, _) => {
                 Some("it is a sparse file in a PAX format that gpuctl does not read")
             }
-            (EntryType::Link, link) => match self.first_name(link.as_deref(), &place) {
+            (EntryType::Link, link) => match self.hard_link_source(link.as_deref(), &target) {
                 Some(first) => {
-                    self.second_name(&first, &place)?;
+                    self.hard_link(&first, &target)?;
                     None
                 }
                 None => Some("it is a hard link to a file outside the folder"),
@@ -166,58 +166,58 @@ impl Staged {
             _ => Some("it is neither a file nor a folder"),
         };
         match skipped {
-            Some(why) => self.copied.skipped.add(shown, why),
+            Some(reason) => self.copied.skipped.add(archived_path, reason),
             None => self.copied.files += 1,
         }
         Ok(())
     }
 
     /// Finds the unpacked file that a hard link refers to.
-    fn first_name(&self, link: Option<&Path>, place: &Path) -> Option<PathBuf> {
+    fn hard_link_source(&self, link: Option<&Path>, target: &Path) -> Option<PathBuf> {
         let first = self.folder.join(inside(link?, &self.name)?);
         let is_file = || fs::symlink_metadata(&first).is_ok_and(|kind| kind.is_file());
-        (first != place && is_file()).then_some(first)
+        (first != target && is_file()).then_some(first)
     }
 
     /// Determines the path of a member below the folder, or the reason to skip it.
-    fn place_of(&self, shown: &Path) -> Result<PathBuf, &'static str> {
-        if shown.as_os_str().is_empty() || shown.as_os_str().len() > LONGEST_PATH {
+    fn relative_path(&self, archived_path: &Path) -> Result<PathBuf, &'static str> {
+        if archived_path.as_os_str().is_empty() || archived_path.as_os_str().len() > LONGEST_PATH {
             return Err("its name is empty, too long, or not valid on this system");
         }
-        let path = inside(shown, &self.name).ok_or("its path leads out of the folder")?;
+        let path = inside(archived_path, &self.name).ok_or("its path leads out of the folder")?;
         if path.components().count() > DEEPEST {
             return Err("it is nested in more than 256 folders");
         }
         Ok(path)
     }
 
-    fn make_folder(&mut self, place: &Path) -> io::Result<()> {
-        self.make_parents(place)?;
-        match fs::create_dir(place) {
-            Err(error) if error.kind() == ErrorKind::AlreadyExists && place.is_dir() => {
+    fn make_folder(&mut self, folder: &Path) -> io::Result<()> {
+        self.make_parents(folder)?;
+        match fs::create_dir(folder) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists && folder.is_dir() => {
                 self.repeated += 1;
                 Ok(())
             }
-            made => made.and_then(|()| self.made_without_data()),
+            result => result.and_then(|()| self.count_without_data()),
         }
     }
 
     /// Creates the missing folders above an accepted member. No link exists yet, so no folder is
     /// outside.
-    fn make_parents(&mut self, place: &Path) -> io::Result<()> {
-        let missing: Vec<&Path> = place
+    fn make_parents(&mut self, path: &Path) -> io::Result<()> {
+        let missing: Vec<&Path> = path
             .ancestors()
             .skip(1)
             .take_while(|folder| !folder.is_dir())
             .collect();
         missing.into_iter().rev().try_for_each(|folder| {
             fs::create_dir(folder)?;
-            self.made_without_data()
+            self.count_without_data()
         })
     }
 
     /// Counts a folder, a link or a second name of a file, and checks the disk after some of them.
-    fn made_without_data(&mut self) -> io::Result<()> {
+    fn count_without_data(&mut self) -> io::Result<()> {
         self.without_data += 1;
         if self.without_data > MOST_WITHOUT_DATA {
             return Err(io::Error::new(
@@ -225,12 +225,12 @@ impl Staged {
                 "it has more than 2000000 folders and links; copy its folders one by one",
             ));
         }
-        self.space.wrote(PIECE as u64)
+        self.space.count(PIECE as u64)
     }
 
     /// Removes the file or link of an earlier member with the same name.
-    fn make_way(&mut self, place: &Path) -> io::Result<()> {
-        match fs::remove_file(place) {
+    fn remove_existing(&mut self, path: &Path) -> io::Result<()> {
+        match fs::remove_file(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
             removed => {
                 self.repeated += 1;
@@ -242,35 +242,32 @@ impl Staged {
     fn write(
         &mut self,
         member: &Member,
-        place: &Path,
+        path: &Path,
         data: &mut Members<impl Read>,
     ) -> io::Result<()> {
-        self.space.expect(member.size)?;
-        self.make_parents(place)?;
-        self.make_way(place)?;
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .open(place)?;
+        self.space.check(member.size)?;
+        self.make_parents(path)?;
+        self.remove_existing(path)?;
+        let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
         let size = match &member.sparse {
             None => {
                 self.copy(data, &mut file)?;
                 member.size
             }
-            Some((segments, whole)) => {
+            Some((segments, total)) => {
                 for (offset, length) in segments {
                     file.seek(SeekFrom::Start(*offset))?;
                     self.copy(&mut data.take(*length), &mut file)?;
                 }
                 // The rest remains a hole and uses no disk space.
-                file.set_len(*whole)?;
-                *whole
+                file.set_len(*total)?;
+                *total
             }
         };
         self.copied.bytes = self.copied.bytes.saturating_add(size);
         // Makes programs executable for every user that can read them; the umask restricts this.
         if member.mode & 0o100 != 0 {
-            platform::may_run(&file)?;
+            platform::make_executable(&file)?;
         }
         Ok(())
     }
@@ -283,25 +280,22 @@ impl Staged {
                 return Ok(());
             }
             file.write_all(&piece[..count])?;
-            self.space.wrote(count as u64)?;
-            goes_on(&self.stop)?;
+            self.space.count(count as u64)?;
+            check_stop(&self.stop)?;
         }
     }
 
     /// Hard-links an unpacked file to another name. Copies would let one archive duplicate a file a
     /// thousand times.
-    fn second_name(&mut self, first: &Path, place: &Path) -> io::Result<()> {
+    fn hard_link(&mut self, first: &Path, path: &Path) -> io::Result<()> {
         let size = fs::metadata(first)?.len();
-        self.made_without_data()?;
-        self.make_parents(place)?;
-        self.make_way(place)?;
-        if fs::hard_link(first, place).is_err() {
+        self.count_without_data()?;
+        self.make_parents(path)?;
+        self.remove_existing(path)?;
+        if fs::hard_link(first, path).is_err() {
             // Some file systems have no hard links.
-            self.space.expect(size)?;
-            let mut file = OpenOptions::new()
-                .write(true)
-                .create_new(true)
-                .open(place)?;
+            self.space.check(size)?;
+            let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
             self.copy(&mut File::open(first)?, &mut file)?;
         }
         self.copied.bytes = self.copied.bytes.saturating_add(size);
@@ -310,11 +304,11 @@ impl Staged {
 
     /// Creates the links to targets inside the copy.
     fn link(&mut self, links: &[(PathBuf, PathBuf)]) -> io::Result<()> {
-        let are_kept = lead_inside(links, &self.folder, &self.name, &self.stop)?;
-        for ((path, link), is_kept) in links.iter().zip(are_kept) {
-            goes_on(&self.stop)?;
+        let verdicts = stay_inside(links, &self.folder, &self.name, &self.stop)?;
+        for ((path, link), is_kept) in links.iter().zip(verdicts) {
+            check_stop(&self.stop)?;
             if is_kept {
-                self.made_without_data()?;
+                self.count_without_data()?;
                 platform::symlink(link, &self.folder.join(path))?;
                 self.copied.files += 1;
             } else {
@@ -328,7 +322,7 @@ impl Staged {
 
     /// Moves the copy to `target`: a file replaces a file, and a folder merges into a folder. An
     /// interrupted merge leaves the files that it moved.
-    pub fn place(self, target: &Path) -> io::Result<Copied> {
+    pub fn move_into(self, target: &Path) -> io::Result<Copied> {
         merge(&self.folder.join(&self.name), target, &self.stop)?;
         Ok(self.copied.clone())
     }
@@ -348,7 +342,7 @@ pub(super) fn inside(path: &Path, name: &str) -> Option<PathBuf> {
 }
 
 pub(super) fn merge(from: &Path, to: &Path, stop: &AtomicBool) -> io::Result<()> {
-    goes_on(stop)?;
+    check_stop(stop)?;
     let kind = |path: &Path| {
         fs::symlink_metadata(path)
             .ok()

@@ -22,11 +22,11 @@ pub struct RawMode {
 impl RawMode {
     /// Fails if stdin is not a terminal.
     pub fn enter() -> io::Result<Self> {
-        let before = termios::tcgetattr(io::stdin())?;
-        let mut raw = before.clone();
+        let original = termios::tcgetattr(io::stdin())?;
+        let mut raw = original.clone();
         raw.make_raw();
         termios::tcsetattr(io::stdin(), OptionalActions::Now, &raw)?;
-        Ok(Self { before })
+        Ok(Self { before: original })
     }
 }
 
@@ -39,7 +39,7 @@ impl Drop for RawMode {
 
 /// Waits for a signal that ends this process, and returns its number. The signals are caught from
 /// the call on, so that the caller can clean up first.
-pub fn ended_from_outside() -> impl Future<Output = u8> {
+pub fn termination_signal() -> impl Future<Output = u8> {
     let signals = [
         SignalKind::hangup(),
         SignalKind::interrupt(),
@@ -100,8 +100,8 @@ impl WindowChanges {
 }
 
 /// Creates a file for writing. Fails if the path exists, even as a dangling symlink. With
-/// `exactly`, the mode does not depend on the umask.
-pub fn create_new(path: &Path, mode: u32, exactly: bool) -> io::Result<File> {
+/// `ignores_umask`, the mode does not depend on the umask.
+pub fn create_new(path: &Path, mode: u32, ignores_umask: bool) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW.bits().cast_signed();
     let file = OpenOptions::new()
         .write(true)
@@ -109,7 +109,7 @@ pub fn create_new(path: &Path, mode: u32, exactly: bool) -> io::Result<File> {
         .mode(mode)
         .custom_flags(flags)
         .open(path)?;
-    if exactly {
+    if ignores_umask {
         file.set_permissions(Permissions::from_mode(mode))
             .inspect_err(|_| {
                 let _ = std::fs::remove_file(path);
@@ -163,7 +163,7 @@ pub fn path_of_bytes(bytes: &[u8]) -> Option<PathBuf> {
 }
 
 /// Determines how other users can change a file or folder; `None` if only its owner and root can.
-pub fn others_can(data: &Metadata) -> Option<Others> {
+pub fn access_of_others(data: &Metadata) -> Option<Others> {
     let user = rustix::process::geteuid().as_raw();
     // An owner can always change the mode, and root can do everything anyway.
     if data.uid() != user && data.uid() != 0 {
@@ -202,8 +202,11 @@ pub fn has_private_group(data: &Metadata) -> bool {
 
 /// Whether the file system of `path` refuses all writes.
 pub fn is_mounted_read_only(path: &Path) -> bool {
-    rustix::fs::statvfs(path)
-        .is_ok_and(|found| found.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY))
+    rustix::fs::statvfs(path).is_ok_and(|filesystem| {
+        filesystem
+            .f_flag
+            .contains(rustix::fs::StatVfsMountFlags::RDONLY)
+    })
 }
 
 /// Reads the permission bits of a file, for example `0o644`.
@@ -217,7 +220,7 @@ pub fn modified_at(data: &Metadata) -> u64 {
 }
 
 /// Makes a file executable for every user that can read it.
-pub fn may_run(file: &File) -> io::Result<()> {
+pub fn make_executable(file: &File) -> io::Result<()> {
     let mode = file.metadata()?.permissions().mode();
     file.set_permissions(Permissions::from_mode(mode | (mode & 0o444) >> 2))
 }
@@ -237,9 +240,9 @@ pub fn close_folder(path: &Path) -> io::Result<()> {
     std::fs::set_permissions(path, Permissions::from_mode(0o700))
 }
 
-/// Creates a link at `place` that leads to `target`.
-pub fn symlink(target: &Path, place: &Path) -> io::Result<()> {
-    std::os::unix::fs::symlink(target, place)
+/// Creates a link at `link` that leads to `target`.
+pub fn symlink(target: &Path, link: &Path) -> io::Result<()> {
+    std::os::unix::fs::symlink(target, link)
 }
 
 /// Flags to open a folder for lookups. With `O_PATH`, Linux needs no permission to read it.
@@ -255,21 +258,21 @@ pub fn open_plain(path: &Path) -> io::Result<File> {
     let folder = LOOKUP | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file =
         OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let mut at = rustix::fs::open("/", folder, Mode::empty())?;
+    let mut folder_handle = rustix::fs::open("/", folder, Mode::empty())?;
     let mut names = path
         .components()
         .filter(|part| matches!(part, Component::Normal(_)))
         .peekable();
     while let Some(name) = names.next() {
         let flags = if names.peek().is_some() { folder } else { file };
-        at = rustix::fs::openat(&at, name.as_os_str(), flags, Mode::empty())?;
+        folder_handle = rustix::fs::openat(&folder_handle, name.as_os_str(), flags, Mode::empty())?;
     }
-    Ok(File::from(at))
+    Ok(File::from(folder_handle))
 }
 
 /// Whether both describe the same file.
-pub fn is_same_file(one: &Metadata, other: &Metadata) -> bool {
-    (one.dev(), one.ino()) == (other.dev(), other.ino())
+pub fn is_same_file(first: &Metadata, second: &Metadata) -> bool {
+    (first.dev(), first.ino()) == (second.dev(), second.ino())
 }
 
 /// Whether the process may open the minimum number of files for a command. Otherwise the runtime

@@ -28,7 +28,7 @@ impl RawMode {
 
 /// Waits for an event that ends this process, and returns the number of the corresponding Unix
 /// signal.
-pub fn ended_from_outside() -> impl Future<Output = u8> {
+pub fn termination_signal() -> impl Future<Output = u8> {
     let (keys, breaks, closes) = (ctrl_c(), ctrl_break(), ctrl_close());
     async move {
         let (Ok(mut keys), Ok(mut breaks), Ok(mut closes)) = (keys, breaks, closes) else {
@@ -53,12 +53,12 @@ pub enum Endings {
 impl Endings {
     /// Starts listening. Skips events that cannot be handled.
     pub fn all() -> Vec<Self> {
-        let all = [
+        let signals = [
             ctrl_c().ok().map(Self::Keys),
             ctrl_break().ok().map(Self::Breaks),
             ctrl_close().ok().map(Self::Closes),
         ];
-        all.into_iter().flatten().collect()
+        signals.into_iter().flatten().collect()
     }
 
     /// Listens to Ctrl-C only, which then no longer ends the program.
@@ -92,7 +92,7 @@ impl WindowChanges {
 }
 
 /// Creates a file for writing. It inherits the access rights of its folder, which the user owns.
-pub fn create_new(path: &Path, _mode: u32, _exactly: bool) -> io::Result<File> {
+pub fn create_new(path: &Path, _mode: u32, _ignores_umask: bool) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).open(path)
 }
 
@@ -138,7 +138,7 @@ pub fn path_of_bytes(bytes: &[u8]) -> Option<PathBuf> {
 }
 
 /// Not implemented: ignores access control lists.
-pub fn others_can(_data: &Metadata) -> Option<Others> {
+pub fn access_of_others(_data: &Metadata) -> Option<Others> {
     None
 }
 
@@ -165,12 +165,12 @@ pub fn mode_of(data: &Metadata) -> u32 {
 pub fn modified_at(data: &Metadata) -> u64 {
     data.modified()
         .ok()
-        .and_then(|at| at.duration_since(UNIX_EPOCH).ok())
+        .and_then(|time| time.duration_since(UNIX_EPOCH).ok())
         .map_or(0, |since| since.as_secs())
 }
 
 /// Does nothing, because Windows decides by the name whether a file is executable.
-pub fn may_run(_file: &File) -> io::Result<()> {
+pub fn make_executable(_file: &File) -> io::Result<()> {
     Ok(())
 }
 
@@ -189,15 +189,15 @@ pub fn close_folder(_path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Creates a link at `place` that leads to `target`.
-pub fn symlink(target: &Path, place: &Path) -> io::Result<()> {
-    if place
+/// Creates a link at `link` that leads to `target`.
+pub fn symlink(target: &Path, link: &Path) -> io::Result<()> {
+    if link
         .parent()
         .is_some_and(|parent| parent.join(target).is_dir())
     {
-        return std::os::windows::fs::symlink_dir(target, place);
+        return std::os::windows::fs::symlink_dir(target, link);
     }
-    std::os::windows::fs::symlink_file(target, place)
+    std::os::windows::fs::symlink_file(target, link)
 }
 
 /// Opens a file for reading.
@@ -207,9 +207,9 @@ pub fn open_plain(path: &Path) -> io::Result<File> {
 
 /// Whether both can describe the same file. Stable Rust exposes no file id on Windows, so this
 /// compares size and times.
-pub fn is_same_file(one: &Metadata, other: &Metadata) -> bool {
-    let seen = |data: &Metadata| (data.len(), data.created().ok(), data.modified().ok());
-    seen(one) == seen(other)
+pub fn is_same_file(first: &Metadata, second: &Metadata) -> bool {
+    let identity = |data: &Metadata| (data.len(), data.created().ok(), data.modified().ok());
+    identity(first) == identity(second)
 }
 
 /// Windows has no limit that matters in practice.

@@ -14,7 +14,7 @@ pub struct Masks {
 
 impl Masks {
     /// Finds the secrets in the stored manifest of a job and in its replacement.
-    pub fn of(before: &str, after: &str) -> Self {
+    pub fn for_change(before: &str, after: &str) -> Self {
         Self {
             before: secrets_in(before),
             after: secrets_in(after),
@@ -27,12 +27,12 @@ impl Masks {
     }
 
     /// Masks secrets in a desired object.
-    pub fn wanted(&self, object: &Value) -> Value {
+    pub fn desired(&self, object: &Value) -> Value {
         hidden(object, &self.after, &self.before, "*** (after)")
     }
 }
 
-fn hidden(object: &Value, own: &[String], others: &[String], changed: &str) -> Value {
+fn hidden(object: &Value, secrets: &[String], other_secrets: &[String], changed: &str) -> Value {
     let mut hidden = object.clone();
     if hidden["kind"] == "Secret" {
         for key in ["data", "stringData"] {
@@ -44,26 +44,26 @@ fn hidden(object: &Value, own: &[String], others: &[String], changed: &str) -> V
         }
     }
     // Variables with secret-looking names that others added to the object are secret too.
-    hide_named(&mut hidden, own, changed);
+    hide_named(&mut hidden, secrets, changed);
     if let Some(Value::String(source)) = hidden
         .pointer_mut("/metadata/annotations")
-        .and_then(|all| all.get_mut("gpuctl/source"))
+        .and_then(|annotations| annotations.get_mut("gpuctl/source"))
     {
-        let plain = own.iter().all(|secret| source.contains(secret));
+        let plain = secrets.iter().all(|secret| source.contains(secret));
         if !plain {
             *source = masked(source);
         }
     }
     hide(&mut hidden, &|text| {
-        let with = |secret: &String| {
-            if others.contains(secret) {
+        let mask_of = |secret: &String| {
+            if other_secrets.contains(secret) {
                 "***"
             } else {
                 changed
             }
         };
-        own.iter().fold(text.to_owned(), |text, secret| {
-            text.replace(secret, with(secret))
+        secrets.iter().fold(text.to_owned(), |text, secret| {
+            text.replace(secret, mask_of(secret))
         })
     });
     hidden
@@ -71,33 +71,33 @@ fn hidden(object: &Value, own: &[String], others: &[String], changed: &str) -> V
 
 /// Masks values of variables with secret-looking names, except known secrets, which are masked
 /// later.
-fn hide_named(value: &mut Value, known: &[String], changed: &str) {
+fn hide_named(value: &mut Value, secrets: &[String], changed: &str) {
     match value {
         Value::Object(map) => {
-            let named = map
+            let is_secret = map
                 .get("name")
                 .and_then(Value::as_str)
                 .is_some_and(is_secret_name);
-            if let Some(Value::String(text)) = map.get_mut("value").filter(|_| named)
-                && !known.contains(text)
+            if let Some(Value::String(text)) = map.get_mut("value").filter(|_| is_secret)
+                && !secrets.contains(text)
             {
                 changed.clone_into(text);
             }
             map.values_mut()
-                .for_each(|value| hide_named(value, known, changed));
+                .for_each(|value| hide_named(value, secrets, changed));
         }
         Value::Array(list) => list
             .iter_mut()
-            .for_each(|value| hide_named(value, known, changed)),
+            .for_each(|value| hide_named(value, secrets, changed)),
         _ => {}
     }
 }
 
-fn hide(value: &mut Value, of: &impl Fn(&str) -> String) {
+fn hide(value: &mut Value, hidden: &impl Fn(&str) -> String) {
     match value {
-        Value::Object(map) => map.values_mut().for_each(|value| hide(value, of)),
-        Value::Array(list) => list.iter_mut().for_each(|value| hide(value, of)),
-        Value::String(text) => *text = of(text),
+        Value::Object(map) => map.values_mut().for_each(|value| hide(value, hidden)),
+        Value::Array(list) => list.iter_mut().for_each(|value| hide(value, hidden)),
+        Value::String(text) => *text = hidden(text),
         _ => {}
     }
 }

@@ -11,76 +11,78 @@ pub use masks::Masks;
 const LONGEST: usize = 60;
 
 /// Lists the fields that differ, such as `spec.replicas: 1 → 2`.
-pub fn changes(live: &Value, wanted: &Value, masks: &Masks) -> Vec<String> {
-    let mut found = Vec::new();
+pub fn changes(live: &Value, desired: &Value, masks: &Masks) -> Vec<String> {
+    let mut changes = Vec::new();
     compare(
         "",
         Some(&masks.live(live)),
-        Some(&masks.wanted(wanted)),
+        Some(&masks.desired(desired)),
         false,
-        &mut found,
+        &mut changes,
     );
-    found
+    changes
 }
 
-/// Like `changes`, but ignores fields that `wanted` does not set.
-pub fn changes_asked_for(live: &Value, wanted: &Value, masks: &Masks) -> Vec<String> {
-    let mut found = Vec::new();
+/// Like `changes`, but ignores fields that `desired` does not set.
+pub fn requested_changes(live: &Value, desired: &Value, masks: &Masks) -> Vec<String> {
+    let mut changes = Vec::new();
     compare(
         "",
         Some(&masks.live(live)),
-        Some(&masks.wanted(wanted)),
+        Some(&masks.desired(desired)),
         true,
-        &mut found,
+        &mut changes,
     );
-    found
+    changes
 }
 
 fn compare(
     path: &str,
     live: Option<&Value>,
-    wanted: Option<&Value>,
-    asked_only: bool,
-    found: &mut Vec<String>,
+    desired: Option<&Value>,
+    requested_only: bool,
+    changes: &mut Vec<String>,
 ) {
-    let below = |key: &str| {
+    let child_path = |key: &str| {
         if path.is_empty() {
             key.to_owned()
         } else {
             format!("{path}.{key}")
         }
     };
-    match (live, wanted) {
-        (live, wanted) if live == wanted => {}
-        (Some(_), None) if asked_only => {}
-        (Some(Value::Object(live)), Some(Value::Object(wanted))) => {
-            for key in keys(live, wanted) {
+    match (live, desired) {
+        (live, desired) if live == desired => {}
+        (Some(_), None) if requested_only => {}
+        (Some(Value::Object(live)), Some(Value::Object(desired))) => {
+            for key in keys(live, desired) {
                 compare(
-                    &below(key),
+                    &child_path(key),
                     live.get(key),
-                    wanted.get(key),
-                    asked_only,
-                    found,
+                    desired.get(key),
+                    requested_only,
+                    changes,
                 );
             }
         }
-        (Some(Value::Array(live)), Some(Value::Array(wanted))) if named(live) && named(wanted) => {
-            let (live, wanted) = (by_name(live), by_name(wanted));
-            for key in keys(&live, &wanted) {
+        (Some(Value::Array(live)), Some(Value::Array(desired)))
+            if have_names(live) && have_names(desired) =>
+        {
+            let (live, desired) = (by_name(live), by_name(desired));
+            for key in keys(&live, &desired) {
                 compare(
-                    &below(key),
+                    &child_path(key),
                     live.get(key),
-                    wanted.get(key),
-                    asked_only,
-                    found,
+                    desired.get(key),
+                    requested_only,
+                    changes,
                 );
             }
         }
         // The stored manifest is too long for a line.
         (Some(_), Some(_)) if path.ends_with("annotations.gpuctl/source") => {
-            found.extend((!asked_only).then(|| "the stored manifest".to_owned()));
+            changes.extend((!requested_only).then(|| "the stored manifest".to_owned()));
         }
-        (live, wanted) => found.push(format!("{path}: {} → {}", short(live), short(wanted))),
+        (live, desired) => changes.push(format!("{path}: {} → {}", short(live), short(desired))),
     }
 }
 
@@ -93,7 +95,7 @@ fn keys<'v>(a: &'v Map<String, Value>, b: &'v Map<String, Value>) -> Vec<&'v str
 }
 
 /// Whether list items match by name instead of position, as containers, variables and volumes do.
-fn named(list: &[Value]) -> bool {
+fn have_names(list: &[Value]) -> bool {
     !list.is_empty() && list.iter().all(|item| item["name"].is_string())
 }
 

@@ -7,17 +7,17 @@ const MOST: usize = 256;
 
 /// Parses the indices, sorted, and the limit of concurrent tasks if there is one.
 pub(super) fn indices(text: &str) -> Result<(Vec<u64>, Option<u64>), ConvertError> {
-    let unread = || {
+    let invalid = || {
         ConvertError::new(
             format!("`--array={text}` cannot be read"),
             "use the syntax of sbatch: 0-9, 1,3,5 or 0-15:4",
         )
     };
     let (list, limit) = match text.split_once('%') {
-        Some((list, limit)) => (list, Some(limit.parse().map_err(|_| unread())?)),
+        Some((list, limit)) => (list, Some(limit.parse().map_err(|_| invalid())?)),
         None => (text, None),
     };
-    let mut found: Vec<u64> = Vec::new();
+    let mut indices: Vec<u64> = Vec::new();
     for part in list.split(',') {
         let (range, step) = part.split_once(':').unwrap_or((part, "1"));
         let (first, last) = range.split_once('-').unwrap_or((range, range));
@@ -27,23 +27,23 @@ pub(super) fn indices(text: &str) -> Result<(Vec<u64>, Option<u64>), ConvertErro
             step.parse::<usize>(),
         );
         let (Ok(first), Ok(last), Ok(step)) = numbers else {
-            return Err(unread());
+            return Err(invalid());
         };
         if first > last || step == 0 {
-            return Err(unread());
+            return Err(invalid());
         }
-        if (last - first) as usize / step >= MOST || found.len() > MOST {
+        if (last - first) as usize / step >= MOST || indices.len() > MOST {
             let message = format!("`--array={text}` is more than {MOST} jobs");
             return Err(ConvertError::new(
                 message,
                 "convert the script without it, and submit in a loop: gpuctl create -f job.yaml --name NAME-1 --set environment.env.SLURM_ARRAY_TASK_ID=1",
             ));
         }
-        found.extend((first..=last).step_by(step));
+        indices.extend((first..=last).step_by(step));
     }
-    found.sort_unstable();
-    found.dedup();
-    Ok((found, limit))
+    indices.sort_unstable();
+    indices.dedup();
+    Ok((indices, limit))
 }
 
 #[cfg(test)]
@@ -56,8 +56,8 @@ mod tests {
         assert_eq!(indices("0-8:4").unwrap(), (vec![0, 4, 8], None));
         assert_eq!(indices("1,3,5%2").unwrap(), (vec![1, 3, 5], Some(2)));
         assert_eq!(indices("7").unwrap(), (vec![7], None));
-        for bad in ["", "a", "5-1", "0-9:0", "1-9999"] {
-            assert!(indices(bad).is_err(), "{bad}");
+        for invalid in ["", "a", "5-1", "0-9:0", "1-9999"] {
+            assert!(indices(invalid).is_err(), "{invalid}");
         }
     }
 }

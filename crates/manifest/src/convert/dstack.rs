@@ -25,8 +25,8 @@ pub(super) fn is_configuration(object: &Value) -> bool {
 
 /// Converts one configuration.
 pub(super) fn convert(object: &Value, image: Option<&str>) -> Result<Converted, ConvertError> {
-    let kind = kind_that_runs(object)?;
-    let mut lost = Vec::new();
+    let kind = runnable_kind(object)?;
+    let mut omitted = Vec::new();
     let (mut job, mut environment, mut resources, mut service) = (
         FieldMap::default(),
         FieldMap::default(),
@@ -35,19 +35,19 @@ pub(super) fn convert(object: &Value, image: Option<&str>) -> Result<Converted, 
     );
     let name = object["name"].as_str().unwrap_or("dstack-run").to_owned();
     job.put("name", Some(name.clone().into()));
-    let mut top = SourceFields::new(kind, object, &mut lost);
-    top.take("type");
-    top.take("name");
-    let own = top.take("image").as_str().map(ToOwned::to_owned);
-    let (commands, variables) = (top.take("commands"), top.take("env"));
-    let (asked, nodes) = (
-        top.take("resources"),
-        top.take("nodes").as_u64().unwrap_or(1),
+    let mut fields = SourceFields::new(kind, object, &mut omitted);
+    fields.take("type");
+    fields.take("name");
+    let own_image = fields.take("image").as_str().map(ToOwned::to_owned);
+    let (commands, variables) = (fields.take("commands"), fields.take("env"));
+    let (requested, nodes) = (
+        fields.take("resources"),
+        fields.take("nodes").as_u64().unwrap_or(1),
     );
     if kind == "service" {
-        put_service(&mut top, &mut service);
+        put_service(&mut fields, &mut service);
     } else {
-        job.put("max_runtime", top.take("max_duration"));
+        job.put("max_runtime", fields.take("max_duration"));
     }
     for key in [
         "python",
@@ -60,24 +60,24 @@ pub(super) fn convert(object: &Value, image: Option<&str>) -> Result<Converted, 
         "idle_duration",
         "creation_policy",
     ] {
-        top.take(key);
+        fields.take(key);
     }
-    top.finish();
-    put_resources(kind, &asked, nodes, &mut resources, &mut lost);
-    let Some(image) = image.map(ToOwned::to_owned).or(own) else {
+    fields.finish();
+    put_resources(kind, &requested, nodes, &mut resources, &mut omitted);
+    let Some(image) = image.map(ToOwned::to_owned).or(own_image) else {
         return Err(ConvertError::new(
             "the configuration names no image",
             "name one with `--image IMAGE`",
         ));
     };
     let script = script_of(&commands, &name);
-    lost.extend(script.lost);
+    omitted.extend(script.omitted);
     environment.put("image", Some(image.into()));
     environment.put(
         "command",
         Some(command(&script.text)).filter(|_| !script.text.is_empty()),
     );
-    environment.put("env", Some(environment_of(&variables, &mut lost)));
+    environment.put("env", Some(environment_of(&variables, &mut omitted)));
     let mut document = FieldMap::default();
     let target = if kind == "task" {
         "training"
@@ -93,12 +93,12 @@ pub(super) fn convert(object: &Value, image: Option<&str>) -> Result<Converted, 
     Ok(Converted {
         document: document.value(),
         from: format!("dstack/{name}"),
-        lost,
+        omitted,
     })
 }
 
 /// Checks that it is a task or a service. Other kinds do not run a program.
-fn kind_that_runs(object: &Value) -> Result<&str, ConvertError> {
+fn runnable_kind(object: &Value) -> Result<&str, ConvertError> {
     let kind = object["type"].as_str().unwrap_or_default();
     match kind {
         "task" | "service" => Ok(kind),
@@ -117,17 +117,17 @@ fn kind_that_runs(object: &Value) -> Result<&str, ConvertError> {
 }
 
 /// Reads the port and the replicas of a service.
-fn put_service(top: &mut SourceFields<'_>, service: &mut FieldMap) {
+fn put_service(fields: &mut SourceFields<'_>, service: &mut FieldMap) {
     // `port: 8000`, or `80:8000` with a different outer port.
-    let port = top.take("port");
+    let port = fields.take("port");
     let port = port
         .as_u64()
         .or_else(|| port.as_str()?.rsplit(':').next()?.parse().ok());
     service.put("port", port.map(Value::from));
-    let replicas = top.take("replicas");
+    let replicas = fields.take("replicas");
     service.put("replicas", replicas.as_u64().map(Value::from));
     if replicas.as_u64().is_none() && !replicas.is_null() {
-        top.lose("replicas: set the range with `autoscaling:`");
+        fields.omit("replicas: set the range with `autoscaling:`");
     }
 }
 
@@ -152,23 +152,23 @@ fn script_of(commands: &Value, name: &str) -> Script {
 /// Reads the resources of each node.
 fn put_resources(
     kind: &str,
-    asked: &Value,
+    requested: &Value,
     nodes: u64,
     resources: &mut FieldMap,
-    lost: &mut Vec<String>,
+    omitted: &mut Vec<String>,
 ) {
-    let mut of = SourceFields::new(&format!("{kind}.resources"), asked, lost);
+    let mut fields = SourceFields::new(&format!("{kind}.resources"), requested, omitted);
     let (gpu, cpu, memory, shm) = (
-        of.take("gpu"),
-        of.take("cpu"),
-        of.take("memory"),
-        of.take("shm_size"),
+        fields.take("gpu"),
+        fields.take("cpu"),
+        fields.take("memory"),
+        fields.take("shm_size"),
     );
-    of.take("disk");
-    of.finish();
-    gpus(&gpu, resources, lost);
+    fields.take("disk");
+    fields.finish();
+    gpus(&gpu, resources, omitted);
     // `8..` and `8..16` request at least 8.
-    let least = |value: &Value| {
+    let minimum = |value: &Value| {
         let text = value
             .as_str()
             .map_or_else(|| value.to_string(), ToOwned::to_owned);
@@ -178,8 +178,8 @@ fn put_resources(
             .trim()
             .to_owned()
     };
-    resources.put("cpu", least(&cpu).parse::<u64>().ok().map(Value::from));
-    let memory = least(&memory).to_ascii_uppercase();
+    resources.put("cpu", minimum(&cpu).parse::<u64>().ok().map(Value::from));
+    let memory = minimum(&memory).to_ascii_uppercase();
     resources.put(
         "memory",
         memory
@@ -188,21 +188,21 @@ fn put_resources(
     );
     resources.put("node_count", Some(json!(nodes)).filter(|_| nodes > 1));
     if !shm.is_null() {
-        lost.push(format!(
+        omitted.push(format!(
             "{kind}.resources.shm_size: pods have as much shared memory as memory"
         ));
     }
 }
 
 /// Parses `8`, or the lower bound of `2..8`.
-fn whole(value: &Value) -> Option<u64> {
+fn lower_bound(value: &Value) -> Option<u64> {
     value
         .as_u64()
         .or_else(|| value.as_str()?.split("..").next()?.trim().parse().ok())
 }
 
 /// Parses `A100:8`, `A100:80GB:8` or `{name, count, memory}`.
-fn gpus(value: &Value, resources: &mut FieldMap, lost: &mut Vec<String>) {
+fn gpus(value: &Value, resources: &mut FieldMap, omitted: &mut Vec<String>) {
     let (kind, count) = match value {
         Value::Null => (None, 0),
         Value::Object(map) if map.contains_key("name") || map.contains_key("count") => (
@@ -210,7 +210,7 @@ fn gpus(value: &Value, resources: &mut FieldMap, lost: &mut Vec<String>) {
                 .and_then(Value::as_str)
                 .map(ToOwned::to_owned),
             map.get("count")
-                .map_or(1, |count| whole(count).unwrap_or(1)),
+                .map_or(1, |count| lower_bound(count).unwrap_or(1)),
         ),
         Value::String(text) => {
             let parts: Vec<&str> = text.split(':').collect();
@@ -234,14 +234,16 @@ fn gpus(value: &Value, resources: &mut FieldMap, lost: &mut Vec<String>) {
     resources.put("gpu", Some(count.into()));
     match kind.as_deref().map(|kind| (kind, GpuType::parse(kind))) {
         Some((_, Some(kind))) => resources.put("gpu-type", Some(kind.to_string().into())),
-        Some((kind, None)) => lost.push(format!("resources.gpu: `{kind}` is not a known GPU type")),
+        Some((kind, None)) => {
+            omitted.push(format!("resources.gpu: `{kind}` is not a known GPU type"))
+        }
         None => {}
     }
 }
 
 /// Parses `[K=V, SECRET]` or a map. dstack fills a name without a value from the environment of the
 /// caller.
-fn environment_of(value: &Value, lost: &mut Vec<String>) -> Value {
+fn environment_of(value: &Value, omitted: &mut Vec<String>) -> Value {
     if value.is_object() || value.is_null() {
         return value.clone();
     }
@@ -256,7 +258,7 @@ fn environment_of(value: &Value, lost: &mut Vec<String>) -> Value {
             Some((key, value)) => {
                 map.insert(key.to_owned(), value.into());
             }
-            None => lost.push(format!(
+            None => omitted.push(format!(
                 "env.{entry}: gpuctl create secret NAME --from-env {entry}, and `env: [{{name: {entry}, secret: NAME}}]`"
             )),
         }

@@ -3,10 +3,10 @@
 
 use serde_json::{Value, json};
 
-use super::object::{document, head, name_of, of_pods, seconds};
+use super::object::{check_pod_metadata, document, head, name_of, seconds};
 use super::pod;
-use super::refused::known;
 use super::sets::{job_set, mpi_job};
+use super::unsupported::refuse_known_kind;
 use super::{ConvertError, Converted, FieldMap, SourceFields};
 
 /// The supported formats, for hints about unsupported files.
@@ -15,44 +15,44 @@ const TAKEN: &str =
 
 /// Converts every workload among the objects. Deployments take their port from a Service.
 pub(super) fn convert(objects: &[Value]) -> Result<Vec<Converted>, ConvertError> {
-    let mut found = Vec::new();
+    let mut jobs = Vec::new();
     let mut used = Vec::new();
     for object in objects {
         let kind = object["kind"].as_str().unwrap_or_default();
         match kind {
-            "Job" => found.push(job(object)?),
-            "PyTorchJob" => found.push(pytorch_job(object)?),
-            "JobSet" => found.push(job_set(object)?),
-            "MPIJob" => found.push(mpi_job(object)?),
+            "Job" => jobs.push(job(object)?),
+            "PyTorchJob" => jobs.push(pytorch_job(object)?),
+            "JobSet" => jobs.push(job_set(object)?),
+            "MPIJob" => jobs.push(mpi_job(object)?),
             "Deployment" => {
                 let service = service_of(object, objects);
                 used.extend(service.map(|service| service["metadata"]["name"].clone()));
-                found.push(deployment(object, service)?);
+                jobs.push(deployment(object, service)?);
             }
             "Service" => {}
             "" => return Err(ConvertError::new("it has no `kind`", TAKEN)),
             other => {
-                if let Some(refused) = known(object) {
-                    return Err(refused);
+                if let Some(error) = refuse_known_kind(object) {
+                    return Err(error);
                 }
                 let message = format!("`{other}` cannot be converted");
                 return Err(ConvertError::new(message, TAKEN));
             }
         }
     }
-    let Some(first) = found.first_mut() else {
+    let Some(first) = jobs.first_mut() else {
         return Err(ConvertError::new("it contains no workload", TAKEN));
     };
     for service in objects
         .iter()
         .filter(|object| object["kind"] == "Service" && !used.contains(&object["metadata"]["name"]))
     {
-        first.lost.push(format!(
+        first.omitted.push(format!(
             "Service/{}",
             service["metadata"]["name"].as_str().unwrap_or("?")
         ));
     }
-    Ok(found)
+    Ok(jobs)
 }
 
 /// The target port of a Service, with a port name resolved to its number.
@@ -68,9 +68,9 @@ fn target(service: &Value, ports: &[Value]) -> Value {
 }
 
 fn job(object: &Value) -> Result<Converted, ConvertError> {
-    let mut lost = Vec::new();
-    let mut job = head(object, &mut lost)?;
-    let mut spec = SourceFields::new("spec", &object["spec"], &mut lost);
+    let mut omitted = Vec::new();
+    let mut job = head(object, &mut omitted)?;
+    let mut spec = SourceFields::new("spec", &object["spec"], &mut omitted);
     let template = spec.take("template");
     let (completions, parallelism) = (
         spec.take("completions").as_u64(),
@@ -82,7 +82,7 @@ fn job(object: &Value) -> Result<Converted, ConvertError> {
         && (!indexed
             || completions.is_some_and(|count| parallelism.is_some_and(|at_once| at_once != count)))
     {
-        spec.lose(
+        spec.omit(
             "completions: these pods run independently, and not all at once; here all run together",
         );
     }
@@ -103,8 +103,8 @@ fn job(object: &Value) -> Result<Converted, ConvertError> {
         spec.take(key);
     }
     spec.finish();
-    of_pods(&template, object, "spec.template", &mut lost);
-    let pod = pod::read(&template["spec"], "spec.template.spec", &mut lost);
+    check_pod_metadata(&template, object, "spec.template", &mut omitted);
+    let pod = pod::read(&template["spec"], "spec.template.spec", &mut omitted);
     let document = document(
         "training",
         job,
@@ -117,7 +117,7 @@ fn job(object: &Value) -> Result<Converted, ConvertError> {
     Ok(Converted {
         document,
         from: format!("Job/{}", name_of(object)?),
-        lost,
+        omitted,
     })
 }
 
@@ -136,9 +136,9 @@ fn service_of<'o>(deployment: &Value, objects: &'o [Value]) -> Option<&'o Value>
 }
 
 fn deployment(object: &Value, service: Option<&Value>) -> Result<Converted, ConvertError> {
-    let mut lost = Vec::new();
-    let job = head(object, &mut lost)?;
-    let mut spec = SourceFields::new("spec", &object["spec"], &mut lost);
+    let mut omitted = Vec::new();
+    let job = head(object, &mut omitted)?;
+    let mut spec = SourceFields::new("spec", &object["spec"], &mut omitted);
     let template = spec.take("template");
     let replicas = spec.take("replicas");
     for key in [
@@ -149,7 +149,7 @@ fn deployment(object: &Value, service: Option<&Value>) -> Result<Converted, Conv
         spec.take(key);
     }
     spec.finish();
-    let pod = pod::read(&template["spec"], "spec.template.spec", &mut lost);
+    let pod = pod::read(&template["spec"], "spec.template.spec", &mut omitted);
     let mut block = FieldMap::default();
     block.put("replicas", replicas);
     let first = pod
@@ -160,21 +160,21 @@ fn deployment(object: &Value, service: Option<&Value>) -> Result<Converted, Conv
         .map(|service| target(service, &pod.ports))
         .filter(|port| !port.is_null())
         .unwrap_or(first);
-    let taken = listens.clone();
+    let used_port = listens.clone();
     put_ports(&mut block, listens, service, object)?;
-    let others = pod
+    let other_ports = pod
         .ports
         .iter()
-        .filter(|port| port["containerPort"] != taken);
-    lost.extend(others.map(|port| {
+        .filter(|port| port["containerPort"] != used_port);
+    omitted.extend(other_ports.map(|port| {
         format!(
             "spec.template.spec.containers[0].ports[{}]",
             port["containerPort"]
         )
     }));
-    of_pods(&template, object, "spec.template", &mut lost);
+    check_pod_metadata(&template, object, "spec.template", &mut omitted);
     if let Some(service) = service {
-        put_service(&mut block, service, &mut lost);
+        put_service(&mut block, service, &mut omitted);
     }
     block.put("health_check", pod.health.clone());
     let kind = if pod.gpus > 0 { "inference" } else { "compute" };
@@ -182,7 +182,7 @@ fn deployment(object: &Value, service: Option<&Value>) -> Result<Converted, Conv
     Ok(Converted {
         document,
         from: format!("Deployment/{}", name_of(object)?),
-        lost,
+        omitted,
     })
 }
 
@@ -217,8 +217,8 @@ fn put_ports(
 }
 
 /// Reads the Service of a Deployment.
-fn put_service(block: &mut FieldMap, service: &Value, lost: &mut Vec<String>) {
-    let mut spec = SourceFields::new("Service.spec", &service["spec"], lost);
+fn put_service(block: &mut FieldMap, service: &Value, omitted: &mut Vec<String>) {
+    let mut spec = SourceFields::new("Service.spec", &service["spec"], omitted);
     for key in [
         "type",
         "selector",
@@ -236,7 +236,7 @@ fn put_service(block: &mut FieldMap, service: &Value, lost: &mut Vec<String>) {
         .as_object()
         .into_iter()
         .flatten();
-    lost.extend(annotations.map(|(key, _)| format!("Service.metadata.annotations[{key}]")));
+    omitted.extend(annotations.map(|(key, _)| format!("Service.metadata.annotations[{key}]")));
     block.put(
         "type",
         Some(service["spec"]["type"].clone()).filter(|kind| kind != "ClusterIP"),
@@ -244,7 +244,7 @@ fn put_service(block: &mut FieldMap, service: &Value, lost: &mut Vec<String>) {
     let ports = service["spec"]["ports"]
         .as_array()
         .map_or(&[][..], Vec::as_slice);
-    lost.extend(
+    omitted.extend(
         ports
             .iter()
             .skip(1)
@@ -253,8 +253,8 @@ fn put_service(block: &mut FieldMap, service: &Value, lost: &mut Vec<String>) {
 }
 
 /// Reads retries, times and the queue of a PyTorchJob.
-fn put_run_policy(job: &mut FieldMap, policy: &Value, lost: &mut Vec<String>) {
-    let mut run = SourceFields::new("spec.runPolicy", policy, lost);
+fn put_run_policy(job: &mut FieldMap, policy: &Value, omitted: &mut Vec<String>) {
+    let mut run = SourceFields::new("spec.runPolicy", policy, omitted);
     job.put(
         "retries",
         run.take("backoffLimit")
@@ -268,18 +268,18 @@ fn put_run_policy(job: &mut FieldMap, policy: &Value, lost: &mut Vec<String>) {
     job.put("queue", scheduling["queue"].take());
     run.finish();
     // gpuctl starts all pods together, so `minAvailable` is redundant.
-    let mut policy = SourceFields::new("spec.runPolicy.schedulingPolicy", &scheduling, lost);
+    let mut policy = SourceFields::new("spec.runPolicy.schedulingPolicy", &scheduling, omitted);
     policy.take("minAvailable");
     policy.finish();
 }
 
 /// Whether the pods of both roles run the same program.
 fn are_alike(master: &Value, worker: &Value) -> bool {
-    let same = |key: &str| {
+    let is_same = |key: &str| {
         master["template"]["spec"]["containers"][0][key]
             == worker["template"]["spec"]["containers"][0][key]
     };
-    let [one, other] = [master, worker].map(|role| {
+    let [master_spec, worker_spec] = [master, worker].map(|role| {
         let mut spec = role["template"]["spec"].clone();
         spec.as_object_mut().map(|spec| spec.remove("containers"));
         spec
@@ -293,21 +293,21 @@ fn are_alike(master: &Value, worker: &Value) -> bool {
         "volumeMounts",
     ]
     .iter()
-    .all(|key| same(key))
-        && one == other
+    .all(|key| is_same(key))
+        && master_spec == worker_spec
 }
 
 fn pytorch_job(object: &Value) -> Result<Converted, ConvertError> {
-    let mut lost = Vec::new();
-    let mut job = head(object, &mut lost)?;
-    let mut spec = SourceFields::new("spec", &object["spec"], &mut lost);
+    let mut omitted = Vec::new();
+    let mut job = head(object, &mut omitted)?;
+    let mut spec = SourceFields::new("spec", &object["spec"], &mut omitted);
     let replicas = spec.take("pytorchReplicaSpecs");
     let policy = spec.take("runPolicy");
     if !spec.take("nprocPerNode").is_null() {
-        spec.lose("nprocPerNode: torchrun starts one process per GPU here");
+        spec.omit("nprocPerNode: torchrun starts one process per GPU here");
     }
     spec.finish();
-    put_run_policy(&mut job, &policy, &mut lost);
+    put_run_policy(&mut job, &policy, &mut omitted);
     let (master, worker) = (&replicas["Master"], &replicas["Worker"]);
     let count = |role: &Value| {
         if role.is_null() {
@@ -329,15 +329,15 @@ fn pytorch_job(object: &Value) -> Result<Converted, ConvertError> {
         ));
     }
     let path = format!("spec.pytorchReplicaSpecs.{role}.template.spec");
-    let pod = pod::read(&first["template"]["spec"], &path, &mut lost);
-    of_pods(
+    let pod = pod::read(&first["template"]["spec"], &path, &mut omitted);
+    check_pod_metadata(
         &first["template"],
         object,
         &format!("spec.pytorchReplicaSpecs.{role}.template"),
-        &mut lost,
+        &mut omitted,
     );
     if count(master) > 0 && count(worker) > 0 && !are_alike(master, worker) {
-        lost.push(
+        omitted.push(
             "spec.pytorchReplicaSpecs.Worker.template: all pods become like the Master's"
                 .to_owned(),
         );
@@ -354,6 +354,6 @@ fn pytorch_job(object: &Value) -> Result<Converted, ConvertError> {
     Ok(Converted {
         document,
         from: format!("PyTorchJob/{}", name_of(object)?),
-        lost,
+        omitted,
     })
 }

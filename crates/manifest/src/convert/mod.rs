@@ -5,12 +5,12 @@ mod dstack;
 mod kubernetes;
 mod object;
 mod pod;
-mod refused;
 mod sbatch;
 mod script;
 mod sets;
 mod skypilot;
 mod slurm;
+mod unsupported;
 
 use serde_json::{Map, Value, json};
 
@@ -21,7 +21,7 @@ pub struct Converted {
     /// The original, such as `Job/train`.
     pub from: String,
     /// Fields of the original without an equivalent, some with a reason.
-    pub lost: Vec<String>,
+    pub omitted: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,13 +68,13 @@ pub fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>, Conver
         .collect();
     if let [object] = objects.as_slice() {
         if skypilot::is_task(object) {
-            return skypilot::convert(object, image).map(|one| vec![one]);
+            return skypilot::convert(object, image).map(|job| vec![job]);
         }
         if dstack::is_configuration(object) {
-            return dstack::convert(object, image).map(|one| vec![one]);
+            return dstack::convert(object, image).map(|job| vec![job]);
         }
-        if refused::is_compose(object) {
-            return Err(refused::compose(object));
+        if unsupported::is_compose(object) {
+            return Err(unsupported::compose(object));
         }
     }
     kubernetes::convert(&objects)
@@ -126,15 +126,15 @@ fn accelerators(value: &Value) -> Option<(String, u64)> {
 struct SourceFields<'v> {
     path: String,
     map: Map<String, Value>,
-    lost: &'v mut Vec<String>,
+    omitted: &'v mut Vec<String>,
 }
 
 impl<'v> SourceFields<'v> {
-    fn new(path: &str, value: &Value, lost: &'v mut Vec<String>) -> Self {
+    fn new(path: &str, value: &Value, omitted: &'v mut Vec<String>) -> Self {
         Self {
             path: path.to_owned(),
             map: value.as_object().cloned().unwrap_or_default(),
-            lost,
+            omitted,
         }
     }
 
@@ -143,19 +143,19 @@ impl<'v> SourceFields<'v> {
     }
 
     /// Records a value without an equivalent.
-    fn lose(&mut self, what: &str) {
-        self.lost.push(format!("{}.{what}", self.path));
+    fn omit(&mut self, field: &str) {
+        self.omitted.push(format!("{}.{field}", self.path));
     }
 
     /// Records every non-empty field that has not been taken.
     fn finish(self) {
-        let says = |value: &Value| {
+        let has_value = |value: &Value| {
             !matches!(value, Value::Null) && *value != json!({}) && *value != json!([])
         };
-        self.lost.extend(
+        self.omitted.extend(
             self.map
                 .iter()
-                .filter(|(_, value)| says(value))
+                .filter(|(_, value)| has_value(value))
                 .map(|(key, _)| format!("{}.{key}", self.path)),
         );
     }

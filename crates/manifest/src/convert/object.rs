@@ -15,10 +15,10 @@ pub(super) fn name_of(object: &Value) -> Result<String, ConvertError> {
 }
 
 /// Builds the `job:` block from the metadata.
-pub(super) fn head(object: &Value, lost: &mut Vec<String>) -> Result<FieldMap, ConvertError> {
+pub(super) fn head(object: &Value, omitted: &mut Vec<String>) -> Result<FieldMap, ConvertError> {
     let mut job = FieldMap::default();
     job.put("name", Some(name_of(object)?.into()));
-    let mut metadata = SourceFields::new("metadata", &object["metadata"], lost);
+    let mut metadata = SourceFields::new("metadata", &object["metadata"], omitted);
     for key in [
         "name",
         "generateName",
@@ -35,13 +35,13 @@ pub(super) fn head(object: &Value, lost: &mut Vec<String>) -> Result<FieldMap, C
     let maps = ["labels", "annotations"].map(|key| (key, metadata.take(key)));
     metadata.finish();
     for (name, map) in maps {
-        let mut own = FieldMap::default();
+        let mut kept = FieldMap::default();
         for (key, value) in map.as_object().into_iter().flatten() {
             // Controllers and kubectl set these keys again.
-            let written_again = key.contains("batch.kubernetes.io/")
+            let is_generated = key.contains("batch.kubernetes.io/")
                 || key.starts_with("kubectl.kubernetes.io/")
                 || matches!(key.as_str(), "controller-uid" | "job-name");
-            if written_again {
+            if is_generated {
                 continue;
             }
             // Kueue reads the queue from this label.
@@ -50,27 +50,32 @@ pub(super) fn head(object: &Value, lost: &mut Vec<String>) -> Result<FieldMap, C
                 continue;
             }
             match key.contains("kubernetes.io/") || key.starts_with("gpuctl/") {
-                true => lost.push(format!("metadata.{name}[{key}]: the key is reserved")),
-                false => own.put(key, value.clone()),
+                true => omitted.push(format!("metadata.{name}[{key}]: the key is reserved")),
+                false => kept.put(key, value.clone()),
             }
         }
-        job.put(name, Some(own.value()));
+        job.put(name, Some(kept.value()));
     }
     Ok(job)
 }
 
 /// Records labels and annotations of pods that the job's metadata does not have, because gpuctl
 /// gives pods those of the job.
-pub(super) fn of_pods(template: &Value, object: &Value, path: &str, lost: &mut Vec<String>) {
+pub(super) fn check_pod_metadata(
+    template: &Value,
+    object: &Value,
+    path: &str,
+    omitted: &mut Vec<String>,
+) {
     for name in ["labels", "annotations"] {
         let selected = &object["spec"]["selector"]["matchLabels"];
         for (key, value) in template["metadata"][name].as_object().into_iter().flatten() {
-            let known = object["metadata"][name][key] == *value || selected[key] == *value;
-            if !known
+            let is_inherited = object["metadata"][name][key] == *value || selected[key] == *value;
+            if !is_inherited
                 && !key.contains("batch.kubernetes.io/")
                 && !matches!(key.as_str(), "controller-uid" | "job-name")
             {
-                lost.push(format!(
+                omitted.push(format!(
                     "{path}.metadata.{name}[{key}]: pods get those of the job"
                 ));
             }
@@ -83,7 +88,7 @@ pub(super) fn document(
     kind: &str,
     mut job: FieldMap,
     pod: PodFields,
-    more: &[(&str, Value)],
+    extra: &[(&str, Value)],
 ) -> Value {
     job.put("grace_period", pod.grace.map(Value::from));
     job.put("priority", pod.priority);
@@ -93,12 +98,12 @@ pub(super) fn document(
     document.put("job", job.value());
     document.put("environment", pod.environment);
     let mut resources = pod.resources;
-    for (key, value) in more.iter().filter(|(key, _)| *key == "node_count") {
+    for (key, value) in extra.iter().filter(|(key, _)| *key == "node_count") {
         resources.put(key, value.clone());
     }
     document.put("resources", resources.value());
     document.put("storage", pod.storage);
-    for (key, value) in more.iter().filter(|(key, _)| *key != "node_count") {
+    for (key, value) in extra.iter().filter(|(key, _)| *key != "node_count") {
         document.put(key, value.clone());
     }
     document.put("pod", pod.overlay);

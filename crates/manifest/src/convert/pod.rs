@@ -51,10 +51,10 @@ pub(super) struct PodFields {
 }
 
 /// Reads a template's pod spec.
-pub(super) fn read(spec: &Value, path: &str, lost: &mut Vec<String>) -> PodFields {
+pub(super) fn read(spec: &Value, path: &str, omitted: &mut Vec<String>) -> PodFields {
     let mut pod = PodFields::default();
     let mut overlay = FieldMap::default();
-    let mut source = SourceFields::new(path, spec, lost);
+    let mut source = SourceFields::new(path, spec, omitted);
     let containers = source.take("containers");
     let containers = containers.as_array().cloned().unwrap_or_default();
     let volumes = source.take("volumes");
@@ -75,12 +75,12 @@ pub(super) fn read(spec: &Value, path: &str, lost: &mut Vec<String>) -> PodField
     overlay.put("nodeSelector", Value::Object(rest));
     if spec["initContainers"]
         .as_array()
-        .is_some_and(|first| first.iter().any(|one| one["volumeMounts"].is_array()))
+        .is_some_and(|first| first.iter().any(|member| member["volumeMounts"].is_array()))
     {
-        source.lose("initContainers: the volumes that they mount have different names here; correct them in `pod:`");
+        source.omit("initContainers: the volumes that they mount have different names here; correct them in `pod:`");
     }
     for container in containers.iter().skip(1) {
-        source.lose(&format!(
+        source.omit(&format!(
             "containers[{}]: a job has one container; `pod:` may add others",
             container["name"].as_str().unwrap_or("?")
         ));
@@ -99,7 +99,7 @@ pub(super) fn read(spec: &Value, path: &str, lost: &mut Vec<String>) -> PodField
         &volumes,
         secrets,
         &format!("{path}.containers[0]"),
-        lost,
+        omitted,
     );
     pod.overlay = overlay.value();
     pod
@@ -111,10 +111,10 @@ fn container(
     volumes: &Value,
     secrets: Vec<Value>,
     path: &str,
-    lost: &mut Vec<String>,
+    omitted: &mut Vec<String>,
 ) {
     let mut environment = FieldMap::default();
-    let mut source = SourceFields::new(path, container, lost);
+    let mut source = SourceFields::new(path, container, omitted);
     source.take("name");
     environment.put("image", source.take("image"));
     environment.put("imagePullPolicy", source.take("imagePullPolicy"));
@@ -135,17 +135,17 @@ fn container(
         .zip(&probes)
     {
         if !probe.is_null() && health(probe).is_none() {
-            source.lose(&format!("{key}: only HTTP checks are supported"));
+            source.omit(&format!("{key}: only HTTP checks are supported"));
         }
     }
     source.finish();
-    environment.put("env", env(&variables, path, lost));
+    environment.put("env", env(&variables, path, omitted));
     pod.environment = environment.value();
     if !resources["claims"].is_null() {
-        lost.push(format!("{path}.resources.claims"));
+        omitted.push(format!("{path}.resources.claims"));
     }
-    pod.resources(&resources, path, lost);
-    pod.volumes(&mounts, volumes, path, lost);
+    pod.resources(&resources, path, omitted);
+    pod.volumes(&mounts, volumes, path, omitted);
 }
 
 fn health(probe: &Value) -> Option<Value> {
@@ -168,34 +168,34 @@ fn health(probe: &Value) -> Option<Value> {
     Some(check.value())
 }
 
-fn env(variables: &Value, path: &str, lost: &mut Vec<String>) -> Value {
-    let mut found = Vec::new();
+fn env(variables: &Value, path: &str, omitted: &mut Vec<String>) -> Value {
+    let mut entries = Vec::new();
     for variable in variables.as_array().into_iter().flatten() {
         let name = &variable["name"];
-        let from = &variable["valueFrom"];
-        if from.is_null() {
-            found.push(
+        let source = &variable["valueFrom"];
+        if source.is_null() {
+            entries.push(
                 json!({"name": name, "value": variable["value"].as_str().unwrap_or_default()}),
             );
-        } else if from["secretKeyRef"].is_object() {
-            found.push(json!({"name": name, "secret": from["secretKeyRef"]["name"], "key": from["secretKeyRef"]["key"]}));
-        } else if from["configMapKeyRef"].is_object() {
-            found
-                .push(json!({"name": name, "configmap": from["configMapKeyRef"]["name"], "key": from["configMapKeyRef"]["key"]}));
+        } else if source["secretKeyRef"].is_object() {
+            entries.push(json!({"name": name, "secret": source["secretKeyRef"]["name"], "key": source["secretKeyRef"]["key"]}));
+        } else if source["configMapKeyRef"].is_object() {
+            entries
+                .push(json!({"name": name, "configmap": source["configMapKeyRef"]["name"], "key": source["configMapKeyRef"]["key"]}));
         } else {
-            lost.push(format!(
+            omitted.push(format!(
                 "{path}.env[{}]: the value comes from a field of the pod",
                 name.as_str().unwrap_or("?")
             ));
         }
     }
-    Value::Array(found)
+    Value::Array(entries)
 }
 
 impl PodFields {
-    fn resources(&mut self, resources: &Value, path: &str, lost: &mut Vec<String>) {
+    fn resources(&mut self, resources: &Value, path: &str, omitted: &mut Vec<String>) {
         let (limits, requests) = (&resources["limits"], &resources["requests"]);
-        let of = |key: &str| {
+        let amount = |key: &str| {
             if limits[key].is_null() {
                 &requests[key]
             } else {
@@ -221,30 +221,30 @@ impl PodFields {
                     let value = if key == "cpu" && !requests["cpu"].is_null() {
                         &requests["cpu"]
                     } else {
-                        of(&key)
+                        amount(&key)
                     };
                     self.resources.put(&key, value.clone());
                     if !limits[&key].is_null()
                         && !requests[&key].is_null()
                         && limits[&key] != requests[&key]
                     {
-                        lost.push(format!(
+                        omitted.push(format!(
                             "{path}.resources: request and limit of {key} differ; using {value}"
                         ));
                     }
                 }
-                whole if WHOLE.contains(&whole) => {
-                    self.gpus = number(of(whole)).unwrap_or(0);
+                resource if WHOLE.contains(&resource) => {
+                    self.gpus = number(amount(resource)).unwrap_or(0);
                     self.resources.put("gpu", Some(self.gpus.into()));
                 }
-                other => lost.push(format!("{path}.resources.{other}")),
+                other => omitted.push(format!("{path}.resources.{other}")),
             }
         }
     }
 
     /// Takes the pool and the GPU type from a node selector, and returns the other labels.
     fn take_selector(&mut self, selector: &Value) -> Map<String, Value> {
-        let mut rest = Map::new();
+        let mut other_labels = Map::new();
         for (key, value) in selector.as_object().into_iter().flatten() {
             let text = value.as_str().unwrap_or_default();
             if key == POOL_LABEL {
@@ -259,13 +259,13 @@ impl PodFields {
                     GpuType::parse(text).map(|kind| kind.to_string().into()),
                 );
             } else {
-                rest.insert(key.clone(), value.clone());
+                other_labels.insert(key.clone(), value.clone());
             }
         }
-        rest
+        other_labels
     }
 
-    fn volumes(&mut self, mounts: &Value, volumes: &Value, path: &str, lost: &mut Vec<String>) {
+    fn volumes(&mut self, mounts: &Value, volumes: &Value, path: &str, omitted: &mut Vec<String>) {
         let mut workdirs = Vec::new();
         for mount in mounts.as_array().into_iter().flatten() {
             let name = mount["name"].as_str().unwrap_or_default();
@@ -285,10 +285,10 @@ impl PodFields {
             let claim = volume["persistentVolumeClaim"].is_object();
             for key in ["subPath", "subPathExpr", "mountPropagation"] {
                 if !(mount[key].is_null() || key == "subPath" && claim) {
-                    lost.push(format!("{path}.volumeMounts[{name}].{key}"));
+                    omitted.push(format!("{path}.volumeMounts[{name}].{key}"));
                 }
             }
-            lost.extend(unread_sources(name, &volume, path));
+            omitted.extend(unread_sources(name, &volume, path));
             let shared_memory = mount["mountPath"] == "/dev/shm";
             if let Some(host) = volume["hostPath"]["path"].as_str() {
                 workdir.put(
@@ -314,7 +314,7 @@ impl PodFields {
             } else if volume["secret"].is_object() {
                 workdir.put("secret", volume["secret"]["secretName"].clone());
             } else {
-                lost.push(format!(
+                omitted.push(format!(
                     "{path}.volumeMounts[{name}]: add this volume with `pod:`"
                 ));
                 continue;
@@ -329,12 +329,12 @@ impl PodFields {
 
 /// Lists the fields of a volume's source that have no equivalent.
 fn unread_sources(name: &str, volume: &Value, path: &str) -> Vec<String> {
-    let mut found = Vec::new();
+    let mut unread = Vec::new();
     for source in ["configMap", "secret", "emptyDir", "persistentVolumeClaim"] {
         let fields = volume[source].as_object().into_iter().flatten();
-        let known = ["name", "secretName", "claimName", "sizeLimit", "medium"];
-        let more = fields.filter(|(key, _)| !known.contains(&key.as_str()));
-        found.extend(more.map(|(key, _)| format!("{path}: volume {name}.{source}.{key}")));
+        let supported = ["name", "secretName", "claimName", "sizeLimit", "medium"];
+        let unsupported = fields.filter(|(key, _)| !supported.contains(&key.as_str()));
+        unread.extend(unsupported.map(|(key, _)| format!("{path}: volume {name}.{source}.{key}")));
     }
-    found
+    unread
 }

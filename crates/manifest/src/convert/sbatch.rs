@@ -26,7 +26,7 @@ pub(super) fn options(text: &str) -> Vec<(String, String)> {
         Regex::new(r#"(?:^|\s)(?:--([a-z-]+)(?:[= ]("[^"]*"|'[^']*'|[^\s-]\S*))?|-([A-Za-z])[= ]?("[^"]*"|'[^']*'|[^\s-]\S*)?)"#)
             .expect("the pattern is tested")
     });
-    let mut found = Vec::new();
+    let mut options = Vec::new();
     for line in text
         .lines()
         .filter_map(|line| line.trim_start().strip_prefix("#SBATCH"))
@@ -37,20 +37,20 @@ pub(super) fn options(text: &str) -> Vec<(String, String)> {
             let text = |index: usize| {
                 option
                     .get(index)
-                    .map(|found| found.as_str().trim_matches(['"', '\'']).to_owned())
+                    .map(|options| options.as_str().trim_matches(['"', '\'']).to_owned())
             };
-            let short = |letter: String| {
+            let long_name = |letter: String| {
                 SHORT
                     .iter()
-                    .find(|(short, _)| *short == letter)
+                    .find(|(long_name, _)| *long_name == letter)
                     .map_or(letter.clone(), |(_, long)| (*long).to_owned())
             };
-            if let Some(name) = text(1).or_else(|| text(3).map(short)) {
-                found.push((name, text(2).or_else(|| text(4)).unwrap_or_default()));
+            if let Some(name) = text(1).or_else(|| text(3).map(long_name)) {
+                options.push((name, text(2).or_else(|| text(4)).unwrap_or_default()));
             }
         }
     }
-    found
+    options
 }
 
 /// Parses `gpu:a100:4`, `a100:4` or `4`.

@@ -24,7 +24,7 @@ pub(super) struct Script {
     pub text: String,
     /// The image of a `docker://` reference in the script.
     pub image: Option<String>,
-    pub lost: Vec<String>,
+    pub omitted: Vec<String>,
 }
 
 static SRUN: LazyLock<Regex> = LazyLock::new(|| {
@@ -74,7 +74,7 @@ static LOCAL_FILE: LazyLock<Regex> = LazyLock::new(|| {
 fn missing_files(text: &str) -> Option<String> {
     let mut files: Vec<&str> = LOCAL_FILE
         .captures_iter(text)
-        .map(|found| found.get(1).map_or("", |one| one.as_str()))
+        .map(|captures| captures.get(1).map_or("", |path| path.as_str()))
         .collect();
     files.sort_unstable();
     files.dedup();
@@ -96,31 +96,32 @@ pub(super) fn translate(text: &str, context: &ScriptContext<'_>) -> Script {
         if trimmed.starts_with('#') || (trimmed.is_empty() && lines.is_empty()) {
             continue;
         }
-        let line = without_environment(line, &mut script.lost);
+        let line = without_environment(line, &mut script.omitted);
         if line.is_empty() {
             continue;
         }
         // `$$` is a literal `$` in a replacement of the regex crate.
         let line = ADDRESS_BY_SRUN.replace_all(&line, "$$MASTER_ADDR");
         let line = FIRST_HOST.replace_all(&line, "$$MASTER_ADDR");
-        let line = without_srun(&line, &mut script.lost);
+        let line = without_srun(&line, &mut script.omitted);
         let line = without_container(&line, &mut script);
         let line = VARIABLE.replace_all(&line, |found: &Captures<'_>| {
             let text = |index: usize| found.get(index).map_or("", |one| one.as_str());
             let name = if text(1).is_empty() { text(3) } else { text(1) };
-            variable(name, text(2), &found[0], context, &mut script.lost)
+            variable(name, text(2), &found[0], context, &mut script.omitted)
         });
-        if let Some(own) = ["MASTER_ADDR", "MASTER_PORT"]
+        if let Some(setting) = ["MASTER_ADDR", "MASTER_PORT"]
             .into_iter()
-            .find(|own| assigns(&line, own))
+            .find(|setting| assigns(&line, setting))
         {
-            script
-                .lost
-                .push(format!("{}: gpuctl sets {own} in every pod", line.trim()));
+            script.omitted.push(format!(
+                "{}: gpuctl sets {setting} in every pod",
+                line.trim()
+            ));
             continue;
         }
         if let Some(found) = ONLY_THERE.find(&line) {
-            script.lost.push(format!(
+            script.omitted.push(format!(
                 "{}: {} only exists on a Slurm cluster",
                 line.trim(),
                 found.as_str()
@@ -128,7 +129,7 @@ pub(super) fn translate(text: &str, context: &ScriptContext<'_>) -> Script {
             continue;
         }
         if SRUN_WITHIN.is_match(&line) {
-            script.lost.push(format!(
+            script.omitted.push(format!(
                 "{}: remove `srun`; each pod runs the script once",
                 line.trim()
             ));
@@ -139,8 +140,8 @@ pub(super) fn translate(text: &str, context: &ScriptContext<'_>) -> Script {
         lines.pop();
     }
     script.text = lines.join("\n");
-    script.lost.extend(missing_files(&script.text));
-    script.lost.dedup();
+    script.omitted.extend(missing_files(&script.text));
+    script.omitted.dedup();
     script
 }
 
@@ -164,18 +165,18 @@ pub(super) fn needs_bash(text: &str) -> bool {
 
 /// Removes the setup of modules and virtual environments from a line, and keeps a command that
 /// follows it.
-fn without_environment(line: &str, lost: &mut Vec<String>) -> String {
+fn without_environment(line: &str, omitted: &mut Vec<String>) -> String {
     let mut rest = line;
     while ENVIRONMENT.is_match(rest) {
-        let behind = ["&&", ";"]
+        let separator = ["&&", ";"]
             .iter()
             .filter_map(|mark| rest.find(mark).map(|at| (at, mark.len())))
             .min();
-        let (own, next) = match behind {
+        let (step, next) = match separator {
             Some((at, length)) => (&rest[..at], &rest[at + length..]),
             None => (rest, ""),
         };
-        lost.push(format!("{}: the image must contain it", own.trim()));
+        omitted.push(format!("{}: the image must contain it", step.trim()));
         rest = next;
     }
     if rest.len() == line.len() {
@@ -202,32 +203,32 @@ fn assigns(line: &str, name: &str) -> bool {
     (simple || quoted) && !line.contains(';') && !line.contains("&&")
 }
 
-fn without_srun(line: &str, lost: &mut Vec<String>) -> String {
-    let Some(found) = SRUN.captures(line) else {
+fn without_srun(line: &str, omitted: &mut Vec<String>) -> String {
+    let Some(captures) = SRUN.captures(line) else {
         return line.to_owned();
     };
-    let flags = found[2].trim();
+    let flags = captures[2].trim();
     if !flags.is_empty() {
-        lost.push(format!("srun {flags}: each pod runs the command once"));
+        omitted.push(format!("srun {flags}: each pod runs the command once"));
     }
-    format!("{}{}", &found[1], &line[found[0].len()..])
+    format!("{}{}", &captures[1], &line[captures[0].len()..])
 }
 
 fn without_container(line: &str, script: &mut Script) -> String {
-    let Some(found) = CONTAINER.captures(line) else {
+    let Some(captures) = CONTAINER.captures(line) else {
         return line.to_owned();
     };
-    let (flags, image) = (found[1].trim(), &found[2]);
+    let (flags, image) = (captures[1].trim(), &captures[2]);
     match image.strip_prefix("docker://") {
         Some(image) => script.image = Some(image.to_owned()),
-        None => script.lost.push(format!(
+        None => script.omitted.push(format!(
             "{image}: pods run images from a registry; name one with `--image IMAGE`"
         )),
     }
     let flags = flags.replace("--nv", "").trim().to_owned();
     if !flags.is_empty() {
         script
-            .lost
+            .omitted
             .push(format!("{flags}: mount folders with `storage.workdirs`"));
     }
     CONTAINER.replace(line, "").into_owned()
@@ -239,7 +240,7 @@ fn variable(
     operator: &str,
     written: &str,
     context: &ScriptContext<'_>,
-    lost: &mut Vec<String>,
+    omitted: &mut Vec<String>,
 ) -> String {
     let rank_of_tasks = || {
         if context.one_task_per_pod {
@@ -248,7 +249,7 @@ fn variable(
             None
         }
     };
-    let ours = match name {
+    let replacement = match name {
         "SLURM_NNODES" | "SLURM_JOB_NUM_NODES" | "SKYPILOT_NUM_NODES" | "DSTACK_NODES_NUM" => {
             Some("$NNODES")
         }
@@ -277,14 +278,14 @@ fn variable(
         },
         _ => None,
     };
-    let Some(ours) = ours else {
-        lost.push(format!("${name} is not set"));
+    let Some(replacement) = replacement else {
+        omitted.push(format!("${name} is not set"));
         return written.to_owned();
     };
     // `${NAME:-1}` keeps the operator, and `${NAME}_x` keeps the braces.
-    match ours.strip_prefix('$') {
+    match replacement.strip_prefix('$') {
         Some(name) if written.starts_with("${") => format!("${{{name}{operator}}}"),
-        _ => ours.to_owned(),
+        _ => replacement.to_owned(),
     }
 }
 

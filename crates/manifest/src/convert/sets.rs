@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::object::{document, head, name_of, of_pods, seconds};
+use super::object::{check_pod_metadata, document, head, name_of, seconds};
 use super::{ConvertError, Converted, FieldMap, SourceFields, pod};
 
 /// Converts a JobSet with one replicated job.
 pub(super) fn job_set(object: &Value) -> Result<Converted, ConvertError> {
-    let mut lost = Vec::new();
-    let mut job = head(object, &mut lost)?;
-    let mut spec = SourceFields::new("spec", &object["spec"], &mut lost);
+    let mut omitted = Vec::new();
+    let mut job = head(object, &mut omitted)?;
+    let mut spec = SourceFields::new("spec", &object["spec"], &mut omitted);
     let sets = spec.take("replicatedJobs");
     let sets = sets.as_array().cloned().unwrap_or_default();
     let [set] = sets.as_slice() else {
@@ -40,37 +40,38 @@ pub(super) fn job_set(object: &Value) -> Result<Converted, ConvertError> {
         "spec.replicatedJobs[{}].template.spec",
         set["name"].as_str().unwrap_or("0")
     );
-    let mut of = SourceFields::new(&path, &set["template"]["spec"], &mut lost);
+    let mut fields = SourceFields::new(&path, &set["template"]["spec"], &mut omitted);
     let (completions, parallelism) = (
-        of.take("completions").as_u64(),
-        of.take("parallelism").as_u64(),
+        fields.take("completions").as_u64(),
+        fields.take("parallelism").as_u64(),
     );
-    let template = of.take("template");
+    let template = fields.take("template");
     for key in ["completionMode", "backoffLimit"] {
-        of.take(key);
+        fields.take(key);
     }
-    job.put("max_runtime", seconds(&of.take("activeDeadlineSeconds")));
-    of.finish();
+    let max_runtime = seconds(&fields.take("activeDeadlineSeconds"));
+    job.put("max_runtime", max_runtime);
+    fields.finish();
     let replicas = set["replicas"].as_u64().unwrap_or(1);
     let pods = replicas.saturating_mul(completions.or(parallelism).unwrap_or(1));
-    of_pods(&template, object, &format!("{path}.template"), &mut lost);
+    check_pod_metadata(&template, object, &format!("{path}.template"), &mut omitted);
     let pod = pod::read(
         &template["spec"],
         &format!("{path}.template.spec"),
-        &mut lost,
+        &mut omitted,
     );
     let nodes = if pods > 1 { json!(pods) } else { Value::Null };
     let document = document("training", job, pod, &[("node_count", nodes)]);
     Ok(Converted {
         document,
         from: format!("JobSet/{}", name_of(object)?),
-        lost,
+        omitted,
     })
 }
 
 /// Reads retries, times and the queue of an MPIJob.
-fn put_run_policy(job: &mut FieldMap, policy: &Value, lost: &mut Vec<String>) {
-    let mut run = SourceFields::new("spec.runPolicy", policy, lost);
+fn put_run_policy(job: &mut FieldMap, policy: &Value, omitted: &mut Vec<String>) {
+    let mut run = SourceFields::new("spec.runPolicy", policy, omitted);
     job.put(
         "retries",
         run.take("backoffLimit")
@@ -87,9 +88,9 @@ fn put_run_policy(job: &mut FieldMap, policy: &Value, lost: &mut Vec<String>) {
 
 /// Converts an MPIJob: its workers become the pods, and they run the launcher's command.
 pub(super) fn mpi_job(object: &Value) -> Result<Converted, ConvertError> {
-    let mut lost = Vec::new();
-    let mut job = head(object, &mut lost)?;
-    let mut spec = SourceFields::new("spec", &object["spec"], &mut lost);
+    let mut omitted = Vec::new();
+    let mut job = head(object, &mut omitted)?;
+    let mut spec = SourceFields::new("spec", &object["spec"], &mut omitted);
     let (replicas, policy) = (spec.take("mpiReplicaSpecs"), spec.take("runPolicy"));
     for key in [
         "slotsPerWorker",
@@ -100,7 +101,7 @@ pub(super) fn mpi_job(object: &Value) -> Result<Converted, ConvertError> {
         spec.take(key);
     }
     spec.finish();
-    put_run_policy(&mut job, &policy, &mut lost);
+    put_run_policy(&mut job, &policy, &mut omitted);
     let (launcher, worker) = (&replicas["Launcher"], &replicas["Worker"]);
     if worker.is_null() {
         return Err(ConvertError::new(
@@ -120,12 +121,12 @@ pub(super) fn mpi_job(object: &Value) -> Result<Converted, ConvertError> {
         .map(|list| list.to_string())
         .concat();
     if words.contains("mpirun") || words.contains("mpiexec") {
-        lost.push("spec.mpiReplicaSpecs.Launcher: mpirun starts its processes by ssh, which pods here do not have; start the program with torchrun, or `environment.launcher`".to_owned());
+        omitted.push("spec.mpiReplicaSpecs.Launcher: mpirun starts its processes by ssh, which pods here do not have; start the program with torchrun, or `environment.launcher`".to_owned());
     }
     let pod = pod::read(
         &template["spec"],
         "spec.mpiReplicaSpecs.Worker.template.spec",
-        &mut lost,
+        &mut omitted,
     );
     let document = document(
         "training",
@@ -139,6 +140,6 @@ pub(super) fn mpi_job(object: &Value) -> Result<Converted, ConvertError> {
     Ok(Converted {
         document,
         from: format!("MPIJob/{}", name_of(object)?),
-        lost,
+        omitted,
     })
 }

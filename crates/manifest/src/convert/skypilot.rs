@@ -25,7 +25,7 @@ pub(super) fn is_task(object: &Value) -> bool {
 
 /// Converts one task.
 pub(super) fn convert(object: &Value, image: Option<&str>) -> Result<Converted, ConvertError> {
-    let mut lost = Vec::new();
+    let mut omitted = Vec::new();
     let (mut job, mut environment, mut resources) = (
         FieldMap::default(),
         FieldMap::default(),
@@ -37,24 +37,24 @@ pub(super) fn convert(object: &Value, image: Option<&str>) -> Result<Converted, 
         .to_ascii_lowercase()
         .replace('_', "-");
     job.put("name", Some(name.clone().into()));
-    let mut task = SourceFields::new("task", object, &mut lost);
+    let mut task = SourceFields::new("task", object, &mut omitted);
     task.take("name");
-    let (asked, nodes) = (
+    let (requested, nodes) = (
         task.take("resources"),
         task.take("num_nodes").as_u64().unwrap_or(1),
     );
     let variables = task.take("envs");
     let (setup, run) = (task.take("setup"), task.take("run"));
-    lose_foreign(&mut task);
+    omit_unsupported(&mut task);
     task.finish();
-    let mut of = SourceFields::new("task.resources", &asked, &mut lost);
-    let found = of.take("accelerators");
-    let own = of
+    let mut fields = SourceFields::new("task.resources", &requested, &mut omitted);
+    let accelerators = fields.take("accelerators");
+    let own_image = fields
         .take("image_id")
         .as_str()
         .and_then(|text| text.strip_prefix("docker:"))
         .map(ToOwned::to_owned);
-    let (cpus, memory) = (of.take("cpus"), of.take("memory"));
+    let (cpus, memory) = (fields.take("cpus"), fields.take("memory"));
     resources.put(
         "cpu",
         amount(&cpus, "")
@@ -62,11 +62,11 @@ pub(super) fn convert(object: &Value, image: Option<&str>) -> Result<Converted, 
             .map(|cpus| json!(cpus.ceil() as u64)),
     );
     resources.put("memory", amount(&memory, "Gi").map(Value::from));
-    CLOUD.iter().for_each(|key| drop(of.take(key)));
-    of.finish();
-    put_accelerators(&found, &mut resources, &mut lost);
+    CLOUD.iter().for_each(|key| drop(fields.take(key)));
+    fields.finish();
+    put_accelerators(&accelerators, &mut resources, &mut omitted);
     resources.put("node_count", Some(json!(nodes)).filter(|_| nodes > 1));
-    let Some(image) = image.map(ToOwned::to_owned).or(own) else {
+    let Some(image) = image.map(ToOwned::to_owned).or(own_image) else {
         return Err(ConvertError::new(
             "the task names no container image",
             "name one with `--image IMAGE`",
@@ -86,12 +86,12 @@ pub(super) fn convert(object: &Value, image: Option<&str>) -> Result<Converted, 
         },
     );
     if setup.is_string() {
-        lost.push(
+        omitted.push(
             "task.setup: it runs before every start here; an image that has it all starts faster"
                 .to_owned(),
         );
     }
-    lost.extend(script.lost);
+    omitted.extend(script.omitted);
     environment.put("image", Some(image.into()));
     environment.put("command", Some(command(&script.text)));
     environment.put("env", variables);
@@ -101,13 +101,13 @@ pub(super) fn convert(object: &Value, image: Option<&str>) -> Result<Converted, 
     Ok(Converted {
         document,
         from: format!("sky/{name}"),
-        lost,
+        omitted,
     })
 }
 
 /// Records fields without an equivalent, and what to use instead.
-fn lose_foreign(task: &mut SourceFields<'_>) {
-    for (key, why) in [
+fn omit_unsupported(task: &mut SourceFields<'_>) {
+    for (key, reason) in [
         (
             "workdir",
             "files of this machine; put them into the image, `files:` or a workdir",
@@ -119,7 +119,7 @@ fn lose_foreign(task: &mut SourceFields<'_>) {
         ("service", "`gpuctl init inference` creates a service file"),
     ] {
         if !task.take(key).is_null() {
-            task.lose(&format!("{key}: {why}"));
+            task.omit(&format!("{key}: {reason}"));
         }
     }
     let secrets = task.take("secrets");
@@ -129,7 +129,7 @@ fn lose_foreign(task: &mut SourceFields<'_>) {
         .flatten()
         .map(|(key, _)| key)
     {
-        task.lose(&format!(
+        task.omit(&format!(
             "secrets.{key}: gpuctl create secret NAME --from-env {key}, and `env: [{{name: {key}, secret: NAME}}]`"
         ));
     }
@@ -148,26 +148,26 @@ fn amount(value: &Value, unit: &str) -> Option<String> {
 }
 
 /// Reads the number and type of GPUs per node.
-fn put_accelerators(found: &Value, resources: &mut FieldMap, lost: &mut Vec<String>) {
-    if found.as_array().is_some_and(|list| list.len() > 1)
-        || found.as_object().is_some_and(|map| map.len() > 1)
+fn put_accelerators(requested: &Value, resources: &mut FieldMap, omitted: &mut Vec<String>) {
+    if requested.as_array().is_some_and(|list| list.len() > 1)
+        || requested.as_object().is_some_and(|map| map.len() > 1)
     {
-        lost.push("task.resources.accelerators: only the first type is used".to_owned());
+        omitted.push("task.resources.accelerators: only the first type is used".to_owned());
     }
-    match accelerators(found) {
+    match accelerators(requested) {
         Some((kind, count)) => {
             match GpuType::parse(&kind) {
                 Some(kind) => resources.put("gpu-type", Some(kind.to_string().into())),
-                None => lost.push(format!(
+                None => omitted.push(format!(
                     "task.resources.accelerators: `{kind}` is not a known GPU type"
                 )),
             }
             resources.put("gpu", Some(count.into()));
         }
         None => {
-            if !found.is_null() {
-                lost.push(format!(
-                    "task.resources.accelerators: `{found}` is not a whole number of GPUs of one type"
+            if !requested.is_null() {
+                omitted.push(format!(
+                    "task.resources.accelerators: `{requested}` is not a whole number of GPUs of one type"
                 ));
             }
             resources.put("gpu", Some(0.into()));

@@ -33,7 +33,7 @@ struct SlurmResources {
 
 impl SlurmResources {
     /// Tasks per node; `None` if no option sets them.
-    fn tasks_of_node(&self) -> Option<u64> {
+    fn tasks_on_node(&self) -> Option<u64> {
         self.tasks_per_node.or(self
             .tasks
             .map(|tasks| tasks.div_ceil(self.nodes.unwrap_or(1).max(1))))
@@ -42,7 +42,7 @@ impl SlurmResources {
 
 /// The options of a script, sorted into the blocks of a job.
 struct SbatchOptions {
-    asked: SlurmResources,
+    slurm: SlurmResources,
     job: FieldMap,
     environment: FieldMap,
     resources: FieldMap,
@@ -51,10 +51,10 @@ struct SbatchOptions {
     image: Option<String>,
     array: Option<String>,
     /// Options without an equivalent.
-    lost: Vec<String>,
+    omitted: Vec<String>,
 }
 
-fn unread(option: &str, value: &str) -> ConvertError {
+fn invalid_option(option: &str, value: &str) -> ConvertError {
     ConvertError::new(
         format!("`--{option}={value}` cannot be read"),
         "use the syntax of sbatch",
@@ -64,7 +64,7 @@ fn unread(option: &str, value: &str) -> ConvertError {
 impl SbatchOptions {
     fn new(image: Option<&str>) -> Self {
         Self {
-            asked: SlurmResources::default(),
+            slurm: SlurmResources::default(),
             job: FieldMap::default(),
             environment: FieldMap::default(),
             resources: FieldMap::default(),
@@ -72,7 +72,7 @@ impl SbatchOptions {
             name: "slurm-job".to_owned(),
             image: image.map(ToOwned::to_owned),
             array: None,
-            lost: Vec::new(),
+            omitted: Vec::new(),
         }
     }
 
@@ -84,7 +84,7 @@ impl SbatchOptions {
             "array" => self.array = Some(value),
             "job-name" => self.name.clone_from(&value),
             "time" => {
-                let seconds = time(&value).ok_or_else(|| unread(option, &value))?;
+                let seconds = time(&value).ok_or_else(|| invalid_option(option, &value))?;
                 self.job.put(
                     "max_runtime",
                     Some(format!("{seconds}s").into()).filter(|_| seconds > 0),
@@ -93,7 +93,7 @@ impl SbatchOptions {
             "partition" => {
                 let (first, others) = value.split_once(',').unwrap_or((&value, ""));
                 if !others.is_empty() {
-                    self.lost
+                    self.omitted
                         .push(format!("--partition={others}: only one pool is used"));
                 }
                 self.resources.put("pool", Some(first.into()));
@@ -107,10 +107,10 @@ impl SbatchOptions {
                 "retries",
                 Some(json!(if option == "requeue" { 3 } else { 0 })),
             ),
-            "output" | "error" => self.lost.push(format!(
+            "output" | "error" => self.omitted.push(format!(
                 "--{option}={value}: `gpuctl logs` shows the output"
             )),
-            _ => self.lost.push(if value.is_empty() {
+            _ => self.omitted.push(if value.is_empty() {
                 format!("--{option}")
             } else {
                 format!("--{option}={value}")
@@ -121,7 +121,7 @@ impl SbatchOptions {
 
     /// Sets an option about nodes, tasks, CPUs, GPUs or memory. Returns false for any other option.
     fn set_size(&mut self, option: &str, value: &str) -> Result<bool, ConvertError> {
-        let refuse = || unread(option, value);
+        let refuse = || invalid_option(option, value);
         let number = || {
             value
                 // `--nodes=2-4` is a range; take its lower bound.
@@ -134,42 +134,42 @@ impl SbatchOptions {
         match option {
             "nodes" => {
                 if value.contains('-') {
-                    self.lost
+                    self.omitted
                         .push(format!("--nodes={value}: the lowest number is used"));
                 }
-                self.asked.nodes = Some(number()?);
+                self.slurm.nodes = Some(number()?);
             }
-            "ntasks" => self.asked.tasks = Some(number()?),
-            "ntasks-per-node" => self.asked.tasks_per_node = Some(number()?),
-            "cpus-per-task" => self.asked.cpus_per_task = Some(number()?),
+            "ntasks" => self.slurm.tasks = Some(number()?),
+            "ntasks-per-node" => self.slurm.tasks_per_node = Some(number()?),
+            "cpus-per-task" => self.slurm.cpus_per_task = Some(number()?),
             "gres" if value.split(',').any(|part| part.starts_with("gpu")) => {
-                let (own, others): (Vec<&str>, Vec<&str>) =
+                let (gpu_requests, others): (Vec<&str>, Vec<&str>) =
                     value.split(',').partition(|part| part.starts_with("gpu"));
-                self.lost
+                self.omitted
                     .extend(others.iter().map(|other| format!("--gres={other}")));
-                if own.len() > 1 {
-                    self.lost.push(format!(
+                if gpu_requests.len() > 1 {
+                    self.omitted.push(format!(
                         "--gres={}: only {} is requested",
-                        own.join(","),
-                        own[0]
+                        gpu_requests.join(","),
+                        gpu_requests[0]
                     ));
                 }
-                let (kind, count) = gpus(own[0]).ok_or_else(refuse)?;
-                self.asked.gpus_per_node = Some(count);
+                let (kind, count) = gpus(gpu_requests[0]).ok_or_else(refuse)?;
+                self.slurm.gpus_per_node = Some(count);
                 self.resources.put("gpu-type", kind.map(Value::from));
             }
             "gpus" | "gpus-per-node" | "gpus-per-task" => {
                 let (kind, count) = gpus(value).ok_or_else(refuse)?;
                 self.resources.put("gpu-type", kind.map(Value::from));
                 match option {
-                    "gpus" => self.asked.gpus_in_all = Some(count),
-                    "gpus-per-node" => self.asked.gpus_per_node = Some(count),
-                    _ => self.asked.gpus_per_task = Some(count),
+                    "gpus" => self.slurm.gpus_in_all = Some(count),
+                    "gpus-per-node" => self.slurm.gpus_per_node = Some(count),
+                    _ => self.slurm.gpus_per_task = Some(count),
                 }
             }
-            "mem" => self.asked.memory = Some(memory(value).ok_or_else(refuse)?),
-            "mem-per-cpu" => self.asked.memory_per_cpu = Some(memory(value).ok_or_else(refuse)?),
-            "mem-per-gpu" => self.asked.memory_per_gpu = Some(memory(value).ok_or_else(refuse)?),
+            "mem" => self.slurm.memory = Some(memory(value).ok_or_else(refuse)?),
+            "mem-per-cpu" => self.slurm.memory_per_cpu = Some(memory(value).ok_or_else(refuse)?),
+            "mem-per-gpu" => self.slurm.memory_per_gpu = Some(memory(value).ok_or_else(refuse)?),
             _ => return Ok(false),
         }
         Ok(true)
@@ -183,7 +183,7 @@ pub(super) fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>,
         options.set(&option, value)?;
     }
     let SbatchOptions {
-        asked,
+        slurm,
         mut job,
         mut environment,
         mut resources,
@@ -191,19 +191,19 @@ pub(super) fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>,
         name,
         image,
         array,
-        mut lost,
+        mut omitted,
     } = options;
-    let named = dns_label(&name);
-    if named != name {
-        lost.push(format!("--job-name={name}: renamed to {named}"));
+    let label = dns_label(&name);
+    if label != name {
+        omitted.push(format!("--job-name={name}: renamed to {label}"));
     }
-    let tasks = asked.tasks_of_node();
+    let tasks = slurm.tasks_on_node();
     let one_task_per_pod = tasks.is_none_or(|tasks| tasks <= 1);
-    let cpus = asked
+    let cpus = slurm
         .cpus_per_task
         .map(|cpus| cpus.saturating_mul(tasks.unwrap_or(1)));
     let context = ScriptContext {
-        name: &named,
+        name: &label,
         one_task_per_pod,
         cpus,
     };
@@ -221,10 +221,10 @@ pub(super) fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>,
         ));
     }
     job.put("labels", Some(labels.value()));
-    place(&asked, &mut resources)?;
+    put_resources(&slurm, &mut resources)?;
     let shell = text.lines().next().and_then(|line| line.strip_prefix("#!"));
-    lost.extend(differences(&asked, one_task_per_pod, shell));
-    lost.extend(script.lost);
+    omitted.extend(differences(&slurm, one_task_per_pod, shell));
+    omitted.extend(script.omitted);
     environment.put("image", Some(image.into()));
     let bash =
         needs_bash(&script.text) && shell.is_none_or(|shell| shell.trim_end().ends_with("bash"));
@@ -236,11 +236,11 @@ pub(super) fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>,
     environment.put("command", Some(command));
     let script = ConvertedScript {
         name,
-        label: named,
+        label,
         job,
         environment,
         resources,
-        lost,
+        omitted,
     };
     match array {
         Some(array) => script.array(&array),
@@ -257,7 +257,7 @@ struct ConvertedScript {
     job: FieldMap,
     environment: FieldMap,
     resources: FieldMap,
-    lost: Vec<String>,
+    omitted: Vec<String>,
 }
 
 impl ConvertedScript {
@@ -274,61 +274,61 @@ impl ConvertedScript {
         Converted {
             document: self.document(&self.label, Value::Null),
             from: format!("sbatch/{}", self.name),
-            lost: self.lost,
+            omitted: self.omitted,
         }
     }
 
     /// Builds one document per index of an array.
     fn array(mut self, array: &str) -> Result<Vec<Converted>, ConvertError> {
         let (indices, at_once) = indices(array)?;
-        self.lost.extend(
+        self.omitted.extend(
             at_once
                 .map(|limit| format!("--array={array}: all are submitted, not {limit} at a time")),
         );
         let (first, last, count) = (indices[0], indices[indices.len() - 1], indices.len());
-        let one = |index: &u64| {
+        let element = |index: &u64| {
             let variables = json!({
                 "SLURM_ARRAY_TASK_ID": index.to_string(), "SLURM_ARRAY_TASK_COUNT": count.to_string(),
                 "SLURM_ARRAY_TASK_MIN": first.to_string(), "SLURM_ARRAY_TASK_MAX": last.to_string(), "SLURM_ARRAY_JOB_ID": self.label,
             });
             // Every document of the array lacks the same parts, so list them once.
-            let lost = if *index == first {
-                self.lost.clone()
+            let omitted = if *index == first {
+                self.omitted.clone()
             } else {
                 Vec::new()
             };
             Converted {
                 document: self.document(&format!("{}-{index}", self.label), variables),
                 from: format!("sbatch/{}[{index}]", self.name),
-                lost,
+                omitted,
             }
         };
-        Ok(indices.iter().map(one).collect())
+        Ok(indices.iter().map(element).collect())
     }
 }
 
 /// Lists what runs differently than under Slurm.
-fn differences(asked: &SlurmResources, one_task_per_pod: bool, shell: Option<&str>) -> Vec<String> {
-    let mut found = Vec::new();
+fn differences(slurm: &SlurmResources, one_task_per_pod: bool, shell: Option<&str>) -> Vec<String> {
+    let mut differences = Vec::new();
     if !one_task_per_pod {
-        found.push("several tasks per node: the command starts once per node; torchrun starts a process for each GPU".to_owned());
+        differences.push("several tasks per node: the command starts once per node; torchrun starts a process for each GPU".to_owned());
     }
-    if asked.memory == Some(0) {
-        found.push("--mem=0: all memory of a node".to_owned());
+    if slurm.memory == Some(0) {
+        differences.push("--mem=0: all memory of a node".to_owned());
     }
     if let Some(interpreter) = shell.filter(|line| !line.trim_end().ends_with("sh")) {
-        found.push(format!("#!{interpreter}: the lines run in sh"));
+        differences.push(format!("#!{interpreter}: the lines run in sh"));
     }
-    found
+    differences
 }
 
 /// Sets the number of pods and the resources of each.
-fn place(asked: &SlurmResources, resources: &mut FieldMap) -> Result<(), ConvertError> {
-    let per_node = asked.tasks_per_node;
-    let nodes = asked
+fn put_resources(slurm: &SlurmResources, resources: &mut FieldMap) -> Result<(), ConvertError> {
+    let per_node = slurm.tasks_per_node;
+    let nodes = slurm
         .nodes
         .or_else(|| {
-            asked
+            slurm
                 .tasks
                 .zip(per_node)
                 .map(|(tasks, each)| tasks.div_ceil(each.max(1)))
@@ -336,14 +336,14 @@ fn place(asked: &SlurmResources, resources: &mut FieldMap) -> Result<(), Convert
         .unwrap_or(1)
         .max(1);
     let tasks = per_node
-        .or_else(|| asked.tasks.map(|tasks| tasks.div_ceil(nodes)))
+        .or_else(|| slurm.tasks.map(|tasks| tasks.div_ceil(nodes)))
         .unwrap_or(1);
-    let gpus = match (asked.gpus_per_node, asked.gpus_per_task, asked.gpus_in_all) {
+    let gpus = match (slurm.gpus_per_node, slurm.gpus_per_task, slurm.gpus_in_all) {
         (Some(gpus), ..) => gpus,
         (None, Some(gpus), _) => gpus.saturating_mul(tasks),
-        (None, None, Some(all)) if all % nodes == 0 => all / nodes,
-        (None, None, Some(all)) => {
-            let message = format!("{all} GPUs cannot be divided evenly over {nodes} nodes");
+        (None, None, Some(total)) if total % nodes == 0 => total / nodes,
+        (None, None, Some(total)) => {
+            let message = format!("{total} GPUs cannot be divided evenly over {nodes} nodes");
             return Err(ConvertError::new(
                 message,
                 "all pods of a training have the same number of GPUs; set `--gpus-per-node`",
@@ -353,13 +353,13 @@ fn place(asked: &SlurmResources, resources: &mut FieldMap) -> Result<(), Convert
     };
     resources.put("gpu", Some(gpus.into()));
     resources.put("node_count", Some(json!(nodes)).filter(|_| nodes > 1));
-    let cpus = asked.cpus_per_task.map(|cpus| cpus.saturating_mul(tasks));
+    let cpus = slurm.cpus_per_task.map(|cpus| cpus.saturating_mul(tasks));
     resources.put("cpu", cpus.map(Value::from));
-    let memory = asked
+    let memory = slurm
         .memory
-        .or_else(|| asked.memory_per_gpu.map(|each| each.saturating_mul(gpus)))
+        .or_else(|| slurm.memory_per_gpu.map(|each| each.saturating_mul(gpus)))
         .or_else(|| {
-            asked
+            slurm
                 .memory_per_cpu
                 .map(|each| each.saturating_mul(cpus.unwrap_or(tasks)))
         });

@@ -1,4 +1,5 @@
-//! Converts job files of other tools, field by field, and checks which fields are reported as lost.
+//! Converts job files of other tools, field by field, and checks which fields are reported as
+//! omitted.
 
 use super::*;
 use crate::spec;
@@ -6,19 +7,20 @@ use crate::spec;
 /// Converts a text to a single document, which must be a valid manifest.
 #[track_caller]
 fn one(text: &str) -> Converted {
-    let mut found = convert(text, Some("image:1")).unwrap_or_else(|refused| panic!("{refused:?}"));
-    assert_eq!(found.len(), 1, "{found:#?}");
-    let found = found.remove(0);
-    let yaml = serde_saphyr::to_string(&found.document).unwrap();
+    let mut converted =
+        convert(text, Some("image:1")).unwrap_or_else(|refused| panic!("{refused:?}"));
+    assert_eq!(converted.len(), 1, "{converted:#?}");
+    let converted = converted.remove(0);
+    let yaml = serde_saphyr::to_string(&converted.document).unwrap();
     if let Err(problems) = spec::parse("", &yaml) {
         panic!("{:?}\n{yaml}", problems.list);
     }
-    found
+    converted
 }
 
 #[test]
 fn a_job_with_gpus_is_a_training() {
-    let found = one(r"
+    let converted = one(r"
 apiVersion: batch/v1
 kind: Job
 metadata: {name: bert, namespace: ml, labels: {team: a, app.kubernetes.io/name: bert}}
@@ -56,7 +58,7 @@ spec:
             - {name: out, mountPath: /out, readOnly: true}
             - {name: odd, mountPath: /odd}
 ");
-    let document = &found.document;
+    let document = &converted.document;
     assert_eq!(document["kind"], "training");
     assert_eq!(
         document["job"],
@@ -75,7 +77,7 @@ spec:
         json!([{"path": "/data", "pvc": "datasets", "sub_path": "x"}, {"path": "/out", "read_only": true, "host_path": "/mnt/out"}])
     );
     assert_eq!(document["pod"]["nodeSelector"], json!({"disk": "ssd"}));
-    for lost in [
+    for omission in [
         "podFailurePolicy",
         "env[NODE]",
         "rdma/hca",
@@ -83,17 +85,17 @@ spec:
         "labels[app.kubernetes.io/name]",
     ] {
         assert!(
-            found.lost.iter().any(|line| line.contains(lost)),
-            "{lost}: {:#?}",
-            found.lost
+            converted.omitted.iter().any(|line| line.contains(omission)),
+            "{omission}: {:#?}",
+            converted.omitted
         );
     }
-    assert_eq!(found.lost.len(), 5, "{:#?}", found.lost);
+    assert_eq!(converted.omitted.len(), 5, "{:#?}", converted.omitted);
 }
 
 #[test]
 fn a_deployment_with_its_service_serves() {
-    let found = one(r"
+    let converted = one(r"
 apiVersion: v1
 kind: Service
 metadata: {name: llm}
@@ -115,11 +117,11 @@ spec:
           resources: {limits: {nvidia.com/gpu: '2'}}
 ");
     assert_eq!(
-        (&found.document["kind"], &found.lost),
+        (&converted.document["kind"], &converted.omitted),
         (&json!("inference"), &Vec::new())
     );
     assert_eq!(
-        found.document["service"],
+        converted.document["service"],
         json!({"replicas": 2, "targetPort": 8000, "port": 80, "type": "LoadBalancer",
             "health_check": {"path": "/health", "port": 8000, "period": "5s"}})
     );
@@ -130,16 +132,16 @@ spec:
         by_name.document["service"],
         json!({"targetPort": 8080, "port": 80})
     );
-    for lost in [
+    for omission in [
         "sessionAffinity",
         "annotations[x]",
         "ports[9090]",
         "labels[team]",
     ] {
         assert!(
-            by_name.lost.iter().any(|line| line.contains(lost)),
-            "{lost}: {:#?}",
-            by_name.lost
+            by_name.omitted.iter().any(|line| line.contains(omission)),
+            "{omission}: {:#?}",
+            by_name.omitted
         );
     }
     let refused = convert(
@@ -156,18 +158,18 @@ fn a_pytorch_job_is_as_many_pods_as_it_has_roles() {
             "{{replicas: {count}, template: {{spec: {{containers: [{{image: i, command: [torchrun, t.py], resources: {{limits: {{nvidia.com/gpu: 8}}}}}}]}}}}}}"
         )
     };
-    let found = one(&format!(
+    let converted = one(&format!(
         "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {{name: pt}}\nspec:\n  runPolicy: {{backoffLimit: 1, schedulingPolicy: {{minAvailable: 4, queue: team-a, minResources: {{cpu: 4}}}}}}\n  elasticPolicy: {{minReplicas: 1}}\n  pytorchReplicaSpecs: {{Master: {}, Worker: {}}}\n",
         role(1),
         role(3)
     ));
     assert_eq!(
-        found.document["resources"],
+        converted.document["resources"],
         json!({"gpu": 8, "node_count": 4})
     );
-    assert_eq!(found.document["job"]["queue"], "team-a");
+    assert_eq!(converted.document["job"]["queue"], "team-a");
     assert_eq!(
-        found.lost,
+        converted.omitted,
         [
             "spec.elasticPolicy",
             "spec.runPolicy.schedulingPolicy.minResources"
@@ -177,7 +179,7 @@ fn a_pytorch_job_is_as_many_pods_as_it_has_roles() {
 
 #[test]
 fn a_script_of_slurm_is_a_training() {
-    let found = one(r#"#!/bin/bash
+    let converted = one(r#"#!/bin/bash
 #SBATCH --job-name="Llama_SFT"
 #SBATCH -N 4 --ntasks-per-node=1
 #SBATCH --gres=gpu:a100:8   # all of a node
@@ -192,7 +194,7 @@ source venv/bin/activate
 export MASTER=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n1)
 srun --kill-on-bad-exit=1 torchrun --nnodes=$SLURM_NNODES --id $SLURM_SUBMIT_HOST train.py
 "#);
-    let document = &found.document;
+    let document = &converted.document;
     assert_eq!(
         document["job"],
         json!({"max_runtime": "216000s", "name": "llama-sft", "labels": {"account": "research"}})
@@ -206,7 +208,7 @@ srun --kill-on-bad-exit=1 torchrun --nnodes=$SLURM_NNODES --id $SLURM_SUBMIT_HOS
         command,
         "export MASTER=$MASTER_ADDR\ntorchrun --nnodes=$NNODES --id $SLURM_SUBMIT_HOST train.py"
     );
-    for lost in [
+    for omission in [
         "--job-name",
         "--output",
         "--mail-type=END",
@@ -217,9 +219,9 @@ srun --kill-on-bad-exit=1 torchrun --nnodes=$SLURM_NNODES --id $SLURM_SUBMIT_HOS
         "train.py: pods do not see the folder",
     ] {
         assert!(
-            found.lost.iter().any(|line| line.contains(lost)),
-            "{lost}: {:#?}",
-            found.lost
+            converted.omitted.iter().any(|line| line.contains(omission)),
+            "{omission}: {:#?}",
+            converted.omitted
         );
     }
     let refused = |text: &str| convert(text, Some("i")).unwrap_err().message;
@@ -235,17 +237,17 @@ srun --kill-on-bad-exit=1 torchrun --nnodes=$SLURM_NNODES --id $SLURM_SUBMIT_HOS
             .message
             .contains("no container image")
     );
-    let odd = one(
+    let uneven = one(
         "#!/usr/bin/env python3\n#SBATCH --gres=gpu:a100:4,lscratch:100 --ntasks-per-node=8 --mem=0 -p a,b\nsrun -n 4 --mpi=pmix python t.py\n",
     );
     assert_eq!(
         (
-            &odd.document["resources"]["gpu"],
-            &odd.document["environment"]["command"]
+            &uneven.document["resources"]["gpu"],
+            &uneven.document["environment"]["command"]
         ),
         (&json!(4), &json!("python t.py"))
     );
-    for lost in [
+    for omission in [
         "lscratch:100",
         "several tasks per node",
         "--mem=0",
@@ -254,9 +256,9 @@ srun --kill-on-bad-exit=1 torchrun --nnodes=$SLURM_NNODES --id $SLURM_SUBMIT_HOS
         "the lines run in sh",
     ] {
         assert!(
-            odd.lost.iter().any(|line| line.contains(lost)),
-            "{lost}: {:#?}",
-            odd.lost
+            uneven.omitted.iter().any(|line| line.contains(omission)),
+            "{omission}: {:#?}",
+            uneven.omitted
         );
     }
     let split = one("#SBATCH --nodes=2 --gpus=8 --mem-per-gpu=10G\npython a.py\n");
@@ -268,41 +270,41 @@ srun --kill-on-bad-exit=1 torchrun --nnodes=$SLURM_NNODES --id $SLURM_SUBMIT_HOS
 
 #[test]
 fn an_array_is_a_document_for_each_index() {
-    let found = convert(
+    let converted = convert(
         "#SBATCH -J sweep --array=1-5:2%2 -G 1\npython -m t --seed $SLURM_ARRAY_TASK_ID\n",
         Some("i"),
     )
     .unwrap();
-    let names: Vec<&str> = found
+    let names: Vec<&str> = converted
         .iter()
-        .map(|one| one.document["job"]["name"].as_str().unwrap())
+        .map(|element| element.document["job"]["name"].as_str().unwrap())
         .collect();
     assert_eq!(names, ["sweep-1", "sweep-3", "sweep-5"]);
-    for (one, index) in found.iter().zip(["1", "3", "5"]) {
+    for (element, index) in converted.iter().zip(["1", "3", "5"]) {
         assert_eq!(
-            one.document["environment"]["env"]["SLURM_ARRAY_TASK_ID"],
+            element.document["environment"]["env"]["SLURM_ARRAY_TASK_ID"],
             index
         );
         assert_eq!(
-            one.document["environment"]["env"]["SLURM_ARRAY_TASK_COUNT"],
+            element.document["environment"]["env"]["SLURM_ARRAY_TASK_COUNT"],
             "3"
         );
-        let yaml = serde_saphyr::to_string(&one.document).unwrap();
+        let yaml = serde_saphyr::to_string(&element.document).unwrap();
         assert!(spec::parse("", &yaml).is_ok(), "{yaml}");
     }
     assert!(
-        found[0]
-            .lost
+        converted[0]
+            .omitted
             .iter()
             .any(|line| line.contains("not 2 at a time")),
         "{:#?}",
-        found[0].lost
+        converted[0].omitted
     );
 }
 
 #[test]
 fn the_script_of_pytorchs_tutorial_meets_here() {
-    let found = convert(
+    let converted = convert(
         r#"#!/bin/bash
 #SBATCH --nodes=4 --gpus-per-node=8
 nodes=( $( scontrol show hostnames $SLURM_JOB_NODELIST ) )
@@ -315,15 +317,21 @@ srun torchrun --nnodes $SLURM_NNODES --nproc_per_node 8 --rdzv_id $RANDOM --rdzv
     )
     .unwrap()
     .remove(0);
-    let command = found.document["environment"]["command"].as_array().unwrap();
+    let command = converted.document["environment"]["command"]
+        .as_array()
+        .unwrap();
     assert_eq!(command[..2], [json!("bash"), json!("-c")]);
     let script = command[2].as_str().unwrap();
     assert!(script.contains("head_node_ip=$MASTER_ADDR\n"), "{script}");
     assert!(script.ends_with("--nnodes $NNODES --nproc_per_node 8 --rdzv_id slurm-job --rdzv_backend c10d --rdzv_endpoint $head_node_ip:29500 /shared/multinode.py 50 10"), "{script}");
     assert!(
-        !script.contains("scontrol") && found.lost.iter().any(|line| line.contains("scontrol")),
+        !script.contains("scontrol")
+            && converted
+                .omitted
+                .iter()
+                .any(|line| line.contains("scontrol")),
         "{:#?}",
-        found.lost
+        converted.omitted
     );
 }
 
@@ -350,9 +358,11 @@ run: |
         "pip install -r requirements.txt\nMASTER=$MASTER_ADDR\ntorchrun --nnodes=$NNODES --node_rank=$NODE_RANK train.py"
     );
     assert!(
-        sky.lost.iter().any(|line| line.starts_with("task.workdir")),
+        sky.omitted
+            .iter()
+            .any(|line| line.starts_with("task.workdir")),
         "{:#?}",
-        sky.lost
+        sky.omitted
     );
     let dstack = one(r"
 type: service
@@ -373,9 +383,12 @@ resources: {gpu: H100:80GB:2, memory: 64GB.., shm_size: 16GB}
         json!({"gpu": 2, "gpu-type": "h100", "memory": "64Gi"})
     );
     assert!(
-        dstack.lost.iter().any(|line| line.contains("env.HF_TOKEN")),
+        dstack
+            .omitted
+            .iter()
+            .any(|line| line.contains("env.HF_TOKEN")),
         "{:#?}",
-        dstack.lost
+        dstack.omitted
     );
 }
 
@@ -387,19 +400,19 @@ fn sets_of_pods_of_one_kind_are_trainings() {
             "{{name: {name}, replicas: 2, template: {{spec: {{parallelism: 2, completions: 2, template: {template}}}}}}}"
         )
     };
-    let found = one(&format!(
+    let converted = one(&format!(
         "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nmetadata: {{name: s, labels: {{kueue.x-k8s.io/queue-name: q}}}}\nspec: {{failurePolicy: {{maxRestarts: 2}}, replicatedJobs: [{}]}}\n",
         set("w")
     ));
     assert_eq!(
-        found.document["job"],
+        converted.document["job"],
         json!({"name": "s", "queue": "q", "retries": 2})
     );
     assert_eq!(
-        found.document["resources"],
+        converted.document["resources"],
         json!({"gpu": 4, "node_count": 4})
     );
-    let two = convert(
+    let refused = convert(
         &format!(
             "kind: JobSet\nmetadata: {{name: s}}\nspec: {{replicatedJobs: [{}, {}]}}\n",
             set("a"),
@@ -408,7 +421,8 @@ fn sets_of_pods_of_one_kind_are_trainings() {
         None,
     );
     assert!(
-        two.unwrap_err()
+        refused
+            .unwrap_err()
             .message
             .contains("its 2 replicated jobs (a, b) are different pods")
     );
@@ -424,11 +438,11 @@ fn sets_of_pods_of_one_kind_are_trainings() {
         json!(["mpirun", "-n", "8", "python", "t"])
     );
     assert!(
-        mpi.lost
+        mpi.omitted
             .iter()
             .any(|line| line.contains("mpirun starts its processes by ssh")),
         "{:#?}",
-        mpi.lost
+        mpi.omitted
     );
 }
 

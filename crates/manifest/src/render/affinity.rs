@@ -18,27 +18,27 @@ use gpuctl_core::model::{GpuType, Node};
 /// The label with the node's host name.
 const HOSTNAME: &str = "kubernetes.io/hostname";
 
-fn pool_requirement(wanted: &JobResources) -> Option<NodeSelectorRequirement> {
-    wanted
+fn pool_requirement(requested: &JobResources) -> Option<NodeSelectorRequirement> {
+    requested
         .pool
         .as_ref()
-        .map(|pool| is_in(POOL_LABEL, vec![pool.value.clone()]))
+        .map(|pool| in_values(POOL_LABEL, vec![pool.value.clone()]))
 }
 
 /// Requirements of every alternative: the pool, and the excluded nodes.
-pub(super) fn always(wanted: &JobResources) -> Vec<NodeSelectorRequirement> {
-    let excluded = (!wanted.exclude_nodes.is_empty()).then(|| NodeSelectorRequirement {
+pub(super) fn base_requirements(requested: &JobResources) -> Vec<NodeSelectorRequirement> {
+    let excluded = (!requested.exclude_nodes.is_empty()).then(|| NodeSelectorRequirement {
         key: HOSTNAME.to_owned(),
         operator: "NotIn".to_owned(),
-        values: Some(wanted.exclude_nodes.clone()),
+        values: Some(requested.exclude_nodes.clone()),
     });
-    pool_requirement(wanted)
+    pool_requirement(requested)
         .into_iter()
         .chain(excluded)
         .collect()
 }
 
-pub(super) fn is_in(key: &str, values: Vec<String>) -> NodeSelectorRequirement {
+pub(super) fn in_values(key: &str, values: Vec<String>) -> NodeSelectorRequirement {
     NodeSelectorRequirement {
         key: key.to_owned(),
         operator: "In".to_owned(),
@@ -54,7 +54,7 @@ pub(super) fn type_terms(nodes: &[&Node]) -> Vec<NodeSelectorRequirement> {
     }
     values
         .into_iter()
-        .map(|(key, values)| is_in(key, values.into_iter().collect()))
+        .map(|(key, values)| in_values(key, values.into_iter().collect()))
         .collect()
 }
 
@@ -63,24 +63,24 @@ pub(super) fn type_terms(nodes: &[&Node]) -> Vec<NodeSelectorRequirement> {
 /// nodes have it.
 pub(super) fn cloud_terms(
     kind: &GpuType,
-    there: &[NodeSelectorRequirement],
+    existing: &[NodeSelectorRequirement],
 ) -> Vec<NodeSelectorRequirement> {
-    let of_cloud = |key: &&'static str| {
-        gpu::CLOUD_TYPE_LABELS.contains(key) && there.iter().all(|term| term.key != **key)
+    let is_new_cloud_label = |key: &&'static str| {
+        gpu::CLOUD_TYPE_LABELS.contains(key) && existing.iter().all(|term| term.key != **key)
     };
     let labels = kind
         .known_labels()
         .into_iter()
-        .filter(|(key, _)| of_cloud(key));
+        .filter(|(key, _)| is_new_cloud_label(key));
     labels
-        .map(|(key, values)| is_in(key, values.into_iter().collect()))
+        .map(|(key, values)| in_values(key, values.into_iter().collect()))
         .collect()
 }
 
 /// Keeps jobs that request whole GPUs off nodes that offer fractions under the same resource name.
 /// The label `nvidia.com/gpu.replicas` counts time-sliced or MPS shares. Slices of MIG's single
 /// strategy show only in the product name.
-pub(super) fn whole_only(
+pub(super) fn avoid_shared_gpus(
     resources: &BTreeMap<String, Quantity>,
     nodes: &[Node],
 ) -> Vec<NodeSelectorRequirement> {
@@ -91,24 +91,25 @@ pub(super) fn whole_only(
     if resources.len() != 1 || !resources.contains_key(gpu::WHOLE[0]) {
         return Vec::new();
     }
-    let of_nodes = |key: &'static str| nodes.iter().filter_map(move |node| node.labels.get(key));
-    let counts: BTreeSet<u32> = of_nodes(gpu::REPLICAS_LABEL)
+    let label_values =
+        |key: &'static str| nodes.iter().filter_map(move |node| node.labels.get(key));
+    let counts: BTreeSet<u32> = label_values(gpu::REPLICAS_LABEL)
         .filter_map(|text| text.parse().ok())
         .filter(|count| *count > 1)
         .chain(2..=MOST)
         .collect();
-    let parts: BTreeSet<&String> = of_nodes(PRODUCT)
+    let parts: BTreeSet<&String> = label_values(PRODUCT)
         .filter(|name| name.contains("-MIG-") || name.ends_with("-SHARED"))
         .collect();
     // `NotIn` also matches nodes without the label.
-    let except = |key: &str, values: Vec<String>| NodeSelectorRequirement {
+    let not_in = |key: &str, values: Vec<String>| NodeSelectorRequirement {
         key: key.to_owned(),
         operator: "NotIn".to_owned(),
         values: Some(values),
     };
     let products =
-        (!parts.is_empty()).then(|| except(PRODUCT, parts.into_iter().cloned().collect()));
-    [except(
+        (!parts.is_empty()).then(|| not_in(PRODUCT, parts.into_iter().cloned().collect()));
+    [not_in(
         gpu::REPLICAS_LABEL,
         counts.into_iter().map(|count| count.to_string()).collect(),
     )]
@@ -120,12 +121,12 @@ pub(super) fn whole_only(
 /// Builds the affinity. Alternatives become separate terms, each with all requirements, because
 /// Kubernetes ORs terms and ANDs the expressions of a term.
 pub(super) fn affinity(
-    always: Vec<NodeSelectorRequirement>,
+    base: Vec<NodeSelectorRequirement>,
     alternatives: Vec<NodeSelectorRequirement>,
     preferred: Vec<PreferredSchedulingTerm>,
 ) -> Option<Affinity> {
     let with_all = |other: Option<NodeSelectorRequirement>| {
-        let requirements: Vec<_> = always.iter().cloned().chain(other).collect();
+        let requirements: Vec<_> = base.iter().cloned().chain(other).collect();
         (!requirements.is_empty()).then_some(NodeSelectorTerm {
             match_expressions: Some(requirements),
             match_fields: None,
@@ -159,30 +160,31 @@ pub(super) fn affinity(
 pub(super) fn without_gpus() -> PreferredSchedulingTerm {
     PreferredSchedulingTerm {
         weight: 100,
-        preference: without(TYPE_LABELS),
+        preference: lacks_labels(TYPE_LABELS),
     }
 }
 
 /// Prefers nodes outside pools for jobs without a pool.
-pub(super) fn outside_of_pools(
-    wanted: &JobResources,
+pub(super) fn prefer_no_pool(
+    requested: &JobResources,
     nodes: &[Node],
 ) -> Option<PreferredSchedulingTerm> {
-    let of_none = wanted.pool.is_none() && nodes.iter().any(|node| node.pool().is_some());
-    of_none.then(|| PreferredSchedulingTerm {
+    let prefers_no_pool =
+        requested.pool.is_none() && nodes.iter().any(|node| node.pool().is_some());
+    prefers_no_pool.then(|| PreferredSchedulingTerm {
         weight: 50,
-        preference: without([POOL_LABEL]),
+        preference: lacks_labels([POOL_LABEL]),
     })
 }
 
-fn without<const COUNT: usize>(keys: [&str; COUNT]) -> NodeSelectorTerm {
-    let absent = |key: &str| NodeSelectorRequirement {
+fn lacks_labels<const COUNT: usize>(keys: [&str; COUNT]) -> NodeSelectorTerm {
+    let lacks_label = |key: &str| NodeSelectorRequirement {
         key: key.to_owned(),
         operator: "DoesNotExist".to_owned(),
         values: None,
     };
     NodeSelectorTerm {
-        match_expressions: Some(keys.into_iter().map(absent).collect()),
+        match_expressions: Some(keys.into_iter().map(lacks_label).collect()),
         match_fields: None,
     }
 }

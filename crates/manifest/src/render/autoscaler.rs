@@ -59,20 +59,22 @@ fn metrics(
         (autoscaling.memory_utilization, &MEMORY[..]),
         (autoscaling.queue_length, &QUEUE[..]),
     ];
-    for (aim, names) in targets {
-        let Some(aim) = aim else { continue };
+    for (target_value, names) in targets {
+        let Some(target_value) = target_value else {
+            continue;
+        };
         let name = target
             .served
             .as_ref()
             .map_or(Ok(names[0]), |served| served_name(names, served));
         missing.extend(name.err());
-        metrics.push(of_pods(name.unwrap_or(names[0]), aim));
+        metrics.push(pods_metric(name.unwrap_or(names[0]), target_value));
     }
     if let Some(served) = target.served.as_ref().filter(|_| !missing.is_empty()) {
-        warnings.push(unserved(&missing, served));
+        warnings.push(unserved_warning(&missing, served));
     }
     if let Some(percent) = autoscaling.cpu_utilization {
-        metrics.push(of_cpu(percent));
+        metrics.push(cpu_metric(percent));
         if target
             .served
             .as_ref()
@@ -141,17 +143,17 @@ pub(super) fn autoscaler(
 
 /// Finds the first of `names` that the cluster serves; the error holds gpuctl's name.
 fn served_name<'n>(names: &[&'n str], served: &Served) -> Result<&'n str, &'n str> {
-    let there = |name: &&&str| {
+    let is_served = |name: &&&str| {
         served
             .custom_metrics
             .as_ref()
             .is_some_and(|metrics| metrics.contains(**name))
     };
-    names.iter().find(there).copied().ok_or(names[0])
+    names.iter().find(is_served).copied().ok_or(names[0])
 }
 
 /// Explains that the autoscaler will not scale until its metrics are served.
-fn unserved(missing: &[&str], served: &Served) -> String {
+fn unserved_warning(missing: &[&str], served: &Served) -> String {
     let names = missing.join(" and ");
     if served.custom_metrics.is_some() {
         return format!(
@@ -164,7 +166,7 @@ fn unserved(missing: &[&str], served: &Served) -> String {
     )
 }
 
-fn of_pods(name: &str, aim: u32) -> MetricSpec {
+fn pods_metric(name: &str, target: u32) -> MetricSpec {
     MetricSpec {
         type_: "Pods".to_owned(),
         pods: Some(PodsMetricSource {
@@ -174,7 +176,7 @@ fn of_pods(name: &str, aim: u32) -> MetricSpec {
             },
             target: MetricTarget {
                 type_: "AverageValue".to_owned(),
-                average_value: Some(Quantity(aim.to_string())),
+                average_value: Some(Quantity(target.to_string())),
                 ..MetricTarget::default()
             },
         }),
@@ -182,7 +184,7 @@ fn of_pods(name: &str, aim: u32) -> MetricSpec {
     }
 }
 
-fn of_cpu(percent: u32) -> MetricSpec {
+fn cpu_metric(percent: u32) -> MetricSpec {
     MetricSpec {
         type_: "Resource".to_owned(),
         resource: Some(ResourceMetricSource {
@@ -218,12 +220,12 @@ mod tests {
             served_name(&UTILIZATION, &served(&["DCGM_FI_DEV_GPU_UTIL", "x"])),
             Ok("DCGM_FI_DEV_GPU_UTIL")
         );
-        let both = served(&["DCGM_FI_DEV_GPU_UTIL", "gpu_utilization"]);
-        assert_eq!(served_name(&UTILIZATION, &both), Ok("gpu_utilization"));
+        let two_names = served(&["DCGM_FI_DEV_GPU_UTIL", "gpu_utilization"]);
+        assert_eq!(served_name(&UTILIZATION, &two_names), Ok("gpu_utilization"));
         // Memory bandwidth is not memory utilization.
         let copy = served(&["DCGM_FI_DEV_MEM_COPY_UTIL"]);
         assert_eq!(served_name(&MEMORY, &copy), Err("gpu_memory_utilization"));
-        assert!(unserved(&["a", "b"], &copy).contains("does not serve pods/a and b"));
-        assert!(unserved(&["a"], &Served::default()).contains("no custom.metrics.k8s.io"));
+        assert!(unserved_warning(&["a", "b"], &copy).contains("does not serve pods/a and b"));
+        assert!(unserved_warning(&["a"], &Served::default()).contains("no custom.metrics.k8s.io"));
     }
 }

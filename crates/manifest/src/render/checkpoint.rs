@@ -4,7 +4,7 @@
 
 use super::Refusal;
 use super::command::Words;
-use super::storage::is_on_workdir;
+use super::storage::is_in_workdir;
 use crate::spec::{Checkpoint, Command, JobDocument};
 
 /// Placeholder in a user's shell line, for arguments that do not belong at its end.
@@ -15,7 +15,7 @@ pub(super) fn resume(job: &JobDocument, mut words: Words) -> Result<Words, Refus
     let Some(checkpoint) = &job.training.checkpoint else {
         return Ok(words);
     };
-    if !is_on_workdir(job, &checkpoint.path.value) {
+    if !is_in_workdir(job, &checkpoint.path.value) {
         words.warnings.push(format!(
             "checkpoints in {} are lost with their pod: mount a workdir there",
             checkpoint.path.value
@@ -25,7 +25,7 @@ pub(super) fn resume(job: &JobDocument, mut words: Words) -> Result<Words, Refus
         return Ok(words);
     }
     let refuse = |message: &str, hint: &str| {
-        Refusal::new("CheckpointConflict", message, hint).at(Some(checkpoint.path.at))
+        Refusal::new("CheckpointConflict", message, hint).with_position(Some(checkpoint.path.at))
     };
     let Some(command) = words.command.take() else {
         return Err(refuse(
@@ -36,17 +36,17 @@ pub(super) fn resume(job: &JobDocument, mut words: Words) -> Result<Words, Refus
     let in_shell =
         matches!(job.command, Command::Shell(_)) || matches!(job.args, Command::Shell(_));
     let line = in_shell.then(|| command.get(2).cloned()).flatten();
-    let (look, start) = (look(checkpoint), "exec \"$@\"");
+    let (find_newest, start) = (set_latest(checkpoint), "exec \"$@\"");
     words.command = Some(match line {
         Some(line) if line.contains(ARGUMENTS) => shell(
-            format!("{look}CHECKPOINT_ARGS=\"$*\"\n{line}"),
+            format!("{find_newest}CHECKPOINT_ARGS=\"$*\"\n{line}"),
             &command[3..],
         ),
         Some(line) if line.starts_with("exec ") && line.contains("\"$@\"") => {
             shell(format!("{}{line}", appended(checkpoint)), &command[3..])
         }
         Some(line) if line.starts_with("exec ") => {
-            shell(format!("{look}{line} \"$@\""), &["sh".to_owned()])
+            shell(format!("{find_newest}{line} \"$@\""), &["sh".to_owned()])
         }
         Some(_) => {
             let message =
@@ -57,25 +57,29 @@ pub(super) fn resume(job: &JobDocument, mut words: Words) -> Result<Words, Refus
             ));
         }
         None => {
-            let mut all = vec![
+            let mut argv = vec![
                 "sh".to_owned(),
                 "-c".to_owned(),
                 format!("{}{start}", appended(checkpoint)),
                 "sh".to_owned(),
             ];
-            all.extend(command);
-            all
+            argv.extend(command);
+            argv
         }
     });
     Ok(words)
 }
 
-fn shell(line: String, rest: &[String]) -> Vec<String> {
-    [vec!["sh".to_owned(), "-c".to_owned(), line], rest.to_vec()].concat()
+fn shell(line: String, arguments: &[String]) -> Vec<String> {
+    [
+        vec!["sh".to_owned(), "-c".to_owned(), line],
+        arguments.to_vec(),
+    ]
+    .concat()
 }
 
 /// Builds shell code that sets `CHECKPOINT_LATEST`, and `"$@"` to just the arguments.
-fn look(checkpoint: &Checkpoint) -> String {
+fn set_latest(checkpoint: &Checkpoint) -> String {
     format!("set --\n{}", appended(checkpoint))
 }
 
@@ -104,20 +108,20 @@ fn quoted(argument: &str) -> String {
     ];
     let mut text = String::from("'");
     let mut rest = argument;
-    while let Some(next) = rest.chars().next() {
-        if let Some((written, variable)) = VARIABLES
+    while let Some(first) = rest.chars().next() {
+        if let Some((syntax, variable)) = VARIABLES
             .into_iter()
-            .find(|(written, _)| rest.starts_with(written))
+            .find(|(syntax, _)| rest.starts_with(syntax))
         {
             text.push_str(&format!("'\"{variable}\"'"));
-            rest = &rest[written.len()..];
+            rest = &rest[syntax.len()..];
             continue;
         }
-        match next {
+        match first {
             '\'' => text.push_str("'\\''"),
-            other => text.push(other),
+            character => text.push(character),
         }
-        rest = &rest[next.len_utf8()..];
+        rest = &rest[first.len_utf8()..];
     }
     text.push('\'');
     text
@@ -146,7 +150,10 @@ mod tests {
         };
         let checkpoint = Checkpoint {
             path,
-            resume: resume.iter().map(|one| (*one).to_owned()).collect(),
+            resume: resume
+                .iter()
+                .map(|argument| (*argument).to_owned())
+                .collect(),
         };
         let line = format!("{}printf '<%s>' \"$@\"", appended(&checkpoint));
         let output = Command::new("sh")
@@ -184,9 +191,9 @@ mod tests {
             .unwrap()
             .set_times(times)
             .unwrap();
-        let found = run(&path, &resume);
+        let printed = run(&path, &resume);
         assert_eq!(
-            found,
+            printed,
             format!("<train><--from={path}/step 9><it's $HOME \"x\" `id` \\><{path}/a>")
         );
         std::fs::remove_dir_all(&folder).unwrap();

@@ -29,15 +29,15 @@ pub struct DeviceClaim {
 
 /// Builds a claim for nodes without a device plugin, and lists those nodes. If there are several
 /// drivers, chooses the one with the most nodes.
-pub(super) fn of_nodes<'n>(
-    wanted: &JobResources,
+pub(super) fn claim_from_nodes<'n>(
+    requested: &JobResources,
     nodes: &[&'n Node],
 ) -> Option<(DeviceClaim, Vec<&'n Node>)> {
-    let fits = |product: Option<&str>| match &wanted.gpu_type {
+    let fits = |product: Option<&str>| match &requested.gpu_type {
         None => true,
         Some(kind) => product
             .and_then(GpuType::parse)
-            .is_some_and(|own| own.matches(&kind.value.kind)),
+            .is_some_and(|offered| offered.matches(&kind.value.kind)),
     };
     let mut drivers: BTreeMap<&str, Vec<&Node>> = BTreeMap::new();
     let (mut products, mut api) = (BTreeMap::<&str, BTreeSet<&str>>::new(), "");
@@ -63,11 +63,11 @@ pub(super) fn of_nodes<'n>(
         .max_by_key(|(_, serving)| serving.len())?;
     let products = products
         .remove(driver)
-        .filter(|_| wanted.gpu_type.is_some())
+        .filter(|_| requested.gpu_type.is_some())
         .unwrap_or_default();
     let claim = DeviceClaim {
         class: driver.to_owned(),
-        count: wanted.gpu,
+        count: requested.gpu,
         products: products.into_iter().map(ToOwned::to_owned).collect(),
         api: api.to_owned(),
     };
@@ -77,17 +77,17 @@ pub(super) fn of_nodes<'n>(
 impl DeviceClaim {
     /// Derives the template's name from its contents, because templates are immutable.
     fn template_name(&self, job: &JobDocument) -> String {
-        let what = self
+        let description = self
             .products
             .iter()
-            .fold(self.class.clone(), |what, product| {
-                format!("{what}/{product}")
+            .fold(self.class.clone(), |description, product| {
+                format!("{description}/{product}")
             });
         format!(
             "{}-{}-gpus-{:04x}",
             job.id(),
             self.count,
-            fnv(&what) & 0xffff
+            fnv(&description) & 0xffff
         )
     }
 
@@ -98,7 +98,7 @@ impl DeviceClaim {
         target: &Target,
         labels: &BTreeMap<String, String>,
     ) -> Object {
-        let mut exactly = json!({"deviceClassName": self.class, "allocationMode": "ExactCount", "count": self.count});
+        let mut exact = json!({"deviceClassName": self.class, "allocationMode": "ExactCount", "count": self.count});
         if !self.products.is_empty() {
             let names: Vec<String> = self
                 .products
@@ -110,14 +110,14 @@ impl DeviceClaim {
                 self.class,
                 names.join(", ")
             );
-            exactly["selectors"] = json!([{"cel": {"expression": expression}}]);
+            exact["selectors"] = json!([{"cel": {"expression": expression}}]);
         }
         // In v1beta1 the fields of `exactly` belong to the request itself.
         let request = if self.api == "v1beta1" {
-            exactly["name"] = "gpus".into();
-            exactly
+            exact["name"] = "gpus".into();
+            exact
         } else {
-            json!({"name": "gpus", "exactly": exactly})
+            json!({"name": "gpus", "exactly": exact})
         };
         let metadata = metadata(job, target, &self.template_name(job), labels);
         let body = json!({
@@ -137,7 +137,7 @@ impl DeviceClaim {
     }
 
     /// The pod's reference to the template.
-    pub(super) fn of_pod(&self, job: &JobDocument) -> PodResourceClaim {
+    pub(super) fn pod_claim(&self, job: &JobDocument) -> PodResourceClaim {
         let template = Some(self.template_name(job));
         PodResourceClaim {
             name: self.name(),
@@ -147,7 +147,7 @@ impl DeviceClaim {
     }
 
     /// The container's reference to the claim.
-    pub(super) fn of_container(&self) -> ResourceClaim {
+    pub(super) fn container_claim(&self) -> ResourceClaim {
         ResourceClaim {
             name: self.name(),
             request: None,

@@ -37,14 +37,14 @@ pub(super) struct Words {
 
 /// Builds the command of `job`, with the flags that several nodes need.
 pub(super) fn words(job: &JobDocument) -> Result<Words, Refusal> {
-    let (mut command, mut args) = together(&job.command, &job.args)?;
-    let found = programs(command.iter().chain(&args).flatten());
-    let launcher = found
+    let (mut command, mut args) = combine(&job.command, &job.args)?;
+    let launched = programs(command.iter().chain(&args).flatten());
+    let launcher = launched
         .iter()
         .map(|program| program.launcher)
         .find(|launcher| *launcher != Launcher::None)
         .unwrap_or(Launcher::None);
-    let program = found.iter().find(|program| program.launcher == launcher);
+    let program = launched.iter().find(|program| program.launcher == launcher);
     let rest: &[String] = program.map_or(&[], |program| &program.rest);
     let has = |flag: &str| {
         rest.iter()
@@ -53,7 +53,9 @@ pub(super) fn words(job: &JobDocument) -> Result<Words, Refusal> {
     let mut warnings = Vec::new();
     if job.kind == JobKind::Training && job.resources.node_count > 1 {
         match launcher {
-            Launcher::DeepSpeed if !has("--hostfile") && !has("-H") => return Err(deepspeed(rest)),
+            Launcher::DeepSpeed if !has("--hostfile") && !has("-H") => {
+                return Err(deepspeed(rest));
+            }
             Launcher::Torchrun if has("--standalone") => {
                 let message = "`torchrun --standalone` trains on each node separately";
                 let hint = "remove `--standalone`; gpuctl sets the rendezvous of all nodes";
@@ -100,15 +102,15 @@ type OptionalWords = Option<Vec<String>>;
 
 /// Combines `command` and `args`. A string is a shell line, and the following words are its
 /// arguments.
-fn together(command: &Command, args: &Command) -> Result<(OptionalWords, OptionalWords), Refusal> {
+fn combine(command: &Command, args: &Command) -> Result<(OptionalWords, OptionalWords), Refusal> {
     Ok(match (command, args) {
-        (Command::Shell(line), Command::Shell(more)) => {
-            (Some(shell(&format!("{line} {more}"))), None)
+        (Command::Shell(line), Command::Shell(appended)) => {
+            (Some(shell(&format!("{line} {appended}"))), None)
         }
-        (Command::Shell(line), Command::Exec(more)) => {
+        (Command::Shell(line), Command::Exec(appended)) => {
             let mut words = shell(&format!("{} \"$@\"", line.trim()));
             words.push("sh".to_owned());
-            (Some(words), Some(more.clone()))
+            (Some(words), Some(appended.clone()))
         }
         // Without `command`, the image's entrypoint would get the line as a single argument.
         (Command::Image, Command::Shell(line)) => (Some(shell(line)), None),
@@ -120,11 +122,11 @@ fn together(command: &Command, args: &Command) -> Result<(OptionalWords, Optiona
                 "write both as lists, or both as one string",
             ));
         }
-        (command, args) => (plain(command), plain(args)),
+        (command, args) => (to_words(command), to_words(args)),
     })
 }
 
-fn plain(command: &Command) -> Option<Vec<String>> {
+fn to_words(command: &Command) -> Option<Vec<String>> {
     match command {
         Command::Image => None,
         Command::Shell(line) => Some(shell(line)),
@@ -193,13 +195,13 @@ fn programs<'w>(words: impl Iterator<Item = &'w String>) -> Vec<Program> {
 }
 
 fn program<'w>(words: impl Iterator<Item = &'w str>) -> Option<Program> {
-    let before = |word: &&str| {
+    let is_prefix = |word: &&str| {
         matches!(*word, "exec" | "env" | "nohup" | "time" | "command")
             || word
                 .split_once('=')
                 .is_some_and(|(name, _)| !name.starts_with('-'))
     };
-    let mut words = words.skip_while(before).peekable();
+    let mut words = words.skip_while(is_prefix).peekable();
     let first = base(words.next()?);
     let name = if first.starts_with("python") {
         while words
@@ -231,8 +233,8 @@ fn program<'w>(words: impl Iterator<Item = &'w str>) -> Option<Program> {
     })
 }
 
-fn deepspeed(rest: &[String]) -> Refusal {
-    let script: Vec<&str> = rest
+fn deepspeed(arguments: &[String]) -> Refusal {
+    let script: Vec<&str> = arguments
         .iter()
         .map(String::as_str)
         .skip_while(|word| !word.ends_with(".py"))
@@ -251,7 +253,7 @@ fn deepspeed(rest: &[String]) -> Refusal {
 }
 
 /// The flags that the command does not have yet. accelerate counts processes over all nodes.
-fn accelerate_flags(job: &JobDocument, written: &impl Fn(&str) -> bool) -> Vec<String> {
+fn accelerate_flags(job: &JobDocument, has_flag: &impl Fn(&str) -> bool) -> Vec<String> {
     let nodes = job.resources.node_count;
     let processes = u64::from(job.resources.gpu.max(1)) * u64::from(nodes);
     [
@@ -262,7 +264,7 @@ fn accelerate_flags(job: &JobDocument, written: &impl Fn(&str) -> bool) -> Vec<S
         ("--main_process_port", "$(MASTER_PORT)".to_owned()),
     ]
     .into_iter()
-    .filter(|(flag, _)| !written(flag))
+    .filter(|(flag, _)| !has_flag(flag))
     .map(|(flag, value)| format!("{flag}={value}"))
     .collect()
 }
@@ -280,15 +282,15 @@ pub(super) fn insert_after(
     flags: &[String],
 ) -> bool {
     let Some(words) = words else { return false };
-    let is_it = |text: &str| {
+    let exact = |text: &str| {
         pattern
             .find(text)
             .is_some_and(|found| found.range() == (0..text.len()))
     };
-    let pair = |pair: &[String]| is_it(&format!("{} {}", base(&pair[0]), pair[1]));
-    let alone = words.iter().position(|word| is_it(word)).map(|at| at + 1);
-    if let Some(at) = words.windows(2).position(pair).map(|at| at + 2).or(alone) {
-        words.splice(at..at, flags.iter().cloned());
+    let pair = |pair: &[String]| exact(&format!("{} {}", base(&pair[0]), pair[1]));
+    let single = words.iter().position(|word| exact(word)).map(|i| i + 1);
+    if let Some(i) = words.windows(2).position(pair).map(|i| i + 2).or(single) {
+        words.splice(i..i, flags.iter().cloned());
         return true;
     }
     for line in words.iter_mut() {
@@ -325,15 +327,15 @@ mod tests {
 
     #[test]
     fn launchers_are_recognised_where_a_program_stands_and_nowhere_else() {
-        let of = |words: &[&str]| {
+        let launcher_of = |words: &[&str]| {
             let words: Vec<String> = words.iter().map(ToString::to_string).collect();
             programs(words.iter())
                 .iter()
                 .map(|program| program.launcher)
                 .find(|launcher| *launcher != Launcher::None)
         };
-        let line = |line: &str| of(&["bash", "-lc", line]);
-        let plain = |line: &str| of(&line.split_whitespace().collect::<Vec<_>>());
+        let line = |line: &str| launcher_of(&["bash", "-lc", line]);
+        let plain = |line: &str| launcher_of(&line.split_whitespace().collect::<Vec<_>>());
         assert_eq!(
             plain("/opt/conda/bin/torchrun train.py"),
             Some(Launcher::Torchrun)
@@ -354,19 +356,19 @@ mod tests {
             line("pip install x; llama-factory-cli train --deepspeed ds.json"),
             Some(Launcher::LlamaFactory)
         );
-        for other in [
+        for command in [
             "python train.py --deepspeed ds.json",
             "python train.py --backend deepspeed",
             "accelerate config",
         ] {
-            assert_eq!(plain(other), None, "{other}");
+            assert_eq!(plain(command), None, "{command}");
         }
-        for other in [
+        for command in [
             "pip install deepspeed && python t.py",
             "cd /opt/deepspeed && python t.py",
             "python t.py --launcher torchrun",
         ] {
-            assert_eq!(line(other), None, "{other}");
+            assert_eq!(line(command), None, "{command}");
         }
     }
 
@@ -374,18 +376,18 @@ mod tests {
     fn strings_and_lists_join_as_a_shell_would() {
         let exec = |words: &[&str]| Command::Exec(words.iter().map(ToString::to_string).collect());
         let line = |text: &str| Command::Shell(text.to_owned());
-        let (command, args) = together(&line("python a.py"), &exec(&["--x", "1 2"])).unwrap();
+        let (command, args) = combine(&line("python a.py"), &exec(&["--x", "1 2"])).unwrap();
         assert_eq!(
             (command.unwrap()[2].as_str(), args.unwrap().len()),
             ("exec python a.py \"$@\"", 2)
         );
         assert_eq!(
-            together(&line("python a.py"), &line("--x 1"))
+            combine(&line("python a.py"), &line("--x 1"))
                 .unwrap()
                 .0
                 .unwrap()[2],
             "exec python a.py --x 1"
         );
-        assert!(together(&exec(&["python"]), &line("--x 1")).is_err());
+        assert!(combine(&exec(&["python"]), &line("--x 1")).is_err());
     }
 }

@@ -27,19 +27,19 @@ pub const CACHES: [(&str, &str); 5] = [
 /// Builds all variables. Those of gpuctl come first, because a Kubernetes variable can refer to
 /// earlier ones only.
 pub(super) fn variables(job: &JobDocument, target: &Target, launcher: Launcher) -> Vec<EnvVar> {
-    let mut made = Variables::default();
+    let mut variables = Variables::default();
     if job.kind == JobKind::Training {
-        figures(&mut made, job);
-        rendezvous(&mut made, job, target, launcher);
+        training_parameters(&mut variables, job);
+        rendezvous(&mut variables, job, target, launcher);
         // Python buffers its output if stdout is not a terminal, and logs would arrive late.
-        made.set("PYTHONUNBUFFERED", "1");
+        variables.set("PYTHONUNBUFFERED", "1");
     }
     if servers::spans_nodes(job) {
         // The LeaderWorkerSet controller sets the variables in `$(…)`.
-        made.set("NNODES", &job.resources.node_count.to_string());
-        made.set("NODE_RANK", "$(LWS_WORKER_INDEX)");
-        made.set("MASTER_ADDR", "$(LWS_LEADER_ADDRESS)");
-        made.set("MASTER_PORT", &servers::PORT.to_string());
+        variables.set("NNODES", &job.resources.node_count.to_string());
+        variables.set("NODE_RANK", "$(LWS_WORKER_INDEX)");
+        variables.set("MASTER_ADDR", "$(LWS_LEADER_ADDRESS)");
+        variables.set("MASTER_PORT", &servers::PORT.to_string());
     }
     if let Some(model) = &job.model {
         let texts = [
@@ -51,27 +51,28 @@ pub(super) fn variables(job: &JobDocument, target: &Target, launcher: Launcher) 
         ];
         for (name, text) in texts {
             if let Some(text) = text {
-                made.set(&format!("MODEL_{name}"), text);
+                variables.set(&format!("MODEL_{name}"), text);
             }
         }
     }
     if job.model.as_ref().is_some_and(|model| model.cache) {
         for (name, folder) in CACHES {
-            made.set(name, &format!("{CACHE}/{folder}"));
+            variables.set(name, &format!("{CACHE}/{folder}"));
         }
     }
     if job.resources.gpu == 0 {
         // CUDA images set it to `all`, and some container runtimes then expose every GPU.
-        made.set("NVIDIA_VISIBLE_DEVICES", "void");
+        variables.set("NVIDIA_VISIBLE_DEVICES", "void");
     }
-    made.list
-        .retain(|variable| !job.env.iter().any(|own| own.name == variable.name));
-    made.list.extend(
+    variables
+        .list
+        .retain(|variable| !job.env.iter().any(|entry| entry.name == variable.name));
+    variables.list.extend(
         job.env
             .iter()
-            .map(|own| user_variable(&own.name, &own.value)),
+            .map(|entry| user_variable(&entry.name, &entry.value)),
     );
-    made.list
+    variables.list
 }
 
 #[derive(Default)]
@@ -106,17 +107,17 @@ impl Variables {
 
 /// Sets the training's parameters. `batch_size` is per GPU; the global batch size is the sum over
 /// all GPUs.
-fn figures(made: &mut Variables, job: &JobDocument) {
+fn training_parameters(variables: &mut Variables, job: &JobDocument) {
     let training = &job.training;
     if let Some(epochs) = training.epochs {
-        made.set("EPOCHS", &epochs.to_string());
-        made.set("TRAIN_EPOCHS", &epochs.to_string());
+        variables.set("EPOCHS", &epochs.to_string());
+        variables.set("TRAIN_EPOCHS", &epochs.to_string());
     }
     if let Some(batch) = training.batch_size {
         let devices = u64::from(job.resources.gpu.max(1)) * u64::from(job.resources.node_count);
-        made.set("BATCH_SIZE", &batch.to_string());
-        made.set("TRAIN_BATCH_SIZE", &batch.to_string());
-        made.set(
+        variables.set("BATCH_SIZE", &batch.to_string());
+        variables.set("TRAIN_BATCH_SIZE", &batch.to_string());
+        variables.set(
             "GLOBAL_BATCH_SIZE",
             &(u64::from(batch) * devices).to_string(),
         );
@@ -126,44 +127,44 @@ fn figures(made: &mut Variables, job: &JobDocument) {
 /// Sets the variables that torchrun, accelerate and torch's env:// rendezvous read. `RANK` and
 /// `WORLD_SIZE` count processes, so they are set only if each pod runs one process and no launcher
 /// starts more.
-fn rendezvous(made: &mut Variables, job: &JobDocument, target: &Target, launcher: Launcher) {
+fn rendezvous(variables: &mut Variables, job: &JobDocument, target: &Target, launcher: Launcher) {
     let nodes = job.resources.node_count.to_string();
     let processes = job.resources.gpu.max(1).to_string();
     let name = job.id();
     let address = format!("{name}-0.{name}.{}.svc", target.namespace);
     let port = ports(job, target).master.to_string();
-    made.set("MASTER_ADDR", &address);
-    made.set("MASTER_PORT", &port);
-    made.set("NNODES", &nodes);
-    made.set_from_pod("NODE_RANK", RANK);
+    variables.set("MASTER_ADDR", &address);
+    variables.set("MASTER_PORT", &port);
+    variables.set("NNODES", &nodes);
+    variables.set_from_pod("NODE_RANK", RANK);
     if supervisor::supervises(job) {
-        made.set("GPUCTL_HOST", &address);
+        variables.set("GPUCTL_HOST", &address);
         for (name, field) in supervisor::pod_facts() {
-            made.set_from_pod(name, field);
+            variables.set_from_pod(name, field);
         }
     }
     if let Some(checkpoint) = &job.training.checkpoint {
-        made.set("CHECKPOINT_PATH", &checkpoint.path.value);
+        variables.set("CHECKPOINT_PATH", &checkpoint.path.value);
     }
-    made.set("NPROC_PER_NODE", &processes);
-    made.set("PET_MASTER_ADDR", &address);
-    made.set("PET_MASTER_PORT", &port);
+    variables.set("NPROC_PER_NODE", &processes);
+    variables.set("PET_MASTER_ADDR", &address);
+    variables.set("PET_MASTER_PORT", &port);
     // The c10d backend reads this endpoint; the static backend uses the same address.
-    made.set("PET_RDZV_ENDPOINT", &format!("{address}:{port}"));
-    made.set("PET_NNODES", &nodes);
-    made.set_from_pod("PET_NODE_RANK", RANK);
-    made.set("PET_NPROC_PER_NODE", &processes);
+    variables.set("PET_RDZV_ENDPOINT", &format!("{address}:{port}"));
+    variables.set("PET_NNODES", &nodes);
+    variables.set_from_pod("PET_NODE_RANK", RANK);
+    variables.set("PET_NPROC_PER_NODE", &processes);
     if job.resources.node_count == 1 {
         return;
     }
     match launcher {
         Launcher::None if job.resources.gpu <= 1 => {
-            made.set("WORLD_SIZE", &nodes);
-            made.set_from_pod("RANK", RANK);
-            made.set("LOCAL_RANK", "0");
+            variables.set("WORLD_SIZE", &nodes);
+            variables.set_from_pod("RANK", RANK);
+            variables.set("LOCAL_RANK", "0");
         }
         // LLaMA-Factory starts torchrun without being told only if a pod has several GPUs.
-        Launcher::LlamaFactory => made.set("FORCE_TORCHRUN", "1"),
+        Launcher::LlamaFactory => variables.set("FORCE_TORCHRUN", "1"),
         _ => {}
     }
 }

@@ -20,13 +20,13 @@ pub(super) const PORT: &str = "main";
 
 type ObjectLabels = BTreeMap<String, String>;
 
-/// Builds the Service. `listens` is the container's port.
+/// Builds the Service. `container_port` is the container's port.
 pub(super) fn service(
     job: &JobDocument,
     target: &Target,
     labels: &ObjectLabels,
     service: &Service,
-    listens: u16,
+    container_port: u16,
 ) -> Object {
     let body = KubernetesService {
         metadata: metadata(job, target, job.id(), labels),
@@ -35,8 +35,8 @@ pub(super) fn service(
             selector: Some(answering(job)),
             ports: Some(vec![ServicePort {
                 name: Some(PORT.to_owned()),
-                port: service.port.unwrap_or(listens).into(),
-                target_port: Some(IntOrString::Int(listens.into())),
+                port: service.port.unwrap_or(container_port).into(),
+                target_port: Some(IntOrString::Int(container_port.into())),
                 protocol: Some(service.protocol.unwrap_or("TCP").to_owned()),
                 ..ServicePort::default()
             }]),
@@ -77,16 +77,16 @@ pub(super) fn ingress(
     };
     let mut meta = metadata(job, target, job.id(), labels);
     let mut notes = annotations(job);
-    let mut put = |key: &str, value: String| {
+    let mut annotate = |key: &str, value: String| {
         notes.insert(format!("nginx.ingress.kubernetes.io/{key}"), value)
     };
     if let Some(limit) = service.request_limit {
-        put("limit-rps", limit.to_string());
+        annotate("limit-rps", limit.to_string());
         warnings.push(format!("request_limit: {limit} is enforced by ingress-nginx only, per second and client address"));
     }
     if let Some(timeout) = service.timeout {
-        put("proxy-read-timeout", timeout.as_secs().to_string());
-        put("proxy-send-timeout", timeout.as_secs().to_string());
+        annotate("proxy-read-timeout", timeout.as_secs().to_string());
+        annotate("proxy-send-timeout", timeout.as_secs().to_string());
     }
     let class = class(target, host, warnings);
     meta.annotations = Some(notes).filter(|notes| !notes.is_empty());

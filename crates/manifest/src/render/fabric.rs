@@ -32,10 +32,10 @@ pub(super) fn devices(
         Some(Rdma::Named { name, count }) => BTreeMap::from([(name.clone(), u64::from(*count))]),
         Some(Rdma::Auto) => {
             let Nodes::Listed(nodes) = &target.nodes else {
-                let told = "rdma: auto finds no devices, because you may not list nodes; name them with `rdma: NAME:COUNT`";
-                return (BTreeMap::new(), Some(told.to_owned()));
+                let warning = "rdma: auto finds no devices, because you may not list nodes; name them with `rdma: NAME:COUNT`";
+                return (BTreeMap::new(), Some(warning.to_owned()));
             };
-            found(
+            common_devices(
                 nodes
                     .iter()
                     .filter(|node| choice.candidates.contains(&node.name)),
@@ -43,7 +43,7 @@ pub(super) fn devices(
             )
         }
     };
-    let told = counts.is_empty().then(|| {
+    let warning = counts.is_empty().then(|| {
         "rdma: auto finds no devices on the nodes that qualify; the ranks use TCP".to_owned()
     });
     (
@@ -51,14 +51,14 @@ pub(super) fn devices(
             .into_iter()
             .map(|(name, count)| (name, Quantity(count.to_string())))
             .collect(),
-        told,
+        warning,
     )
 }
 
 /// Finds the devices that all nodes with RDMA have. The job's part of them equals its part of the
 /// node's GPUs.
-fn found<'n>(nodes: impl Iterator<Item = &'n Node>, gpus: u32) -> BTreeMap<String, u64> {
-    let with: Vec<(&Node, BTreeSet<&str>)> = nodes
+fn common_devices<'n>(nodes: impl Iterator<Item = &'n Node>, gpus: u32) -> BTreeMap<String, u64> {
+    let equipped: Vec<(&Node, BTreeSet<&str>)> = nodes
         .map(|node| {
             let names = node.allocatable.keys().map(String::as_str);
             (
@@ -70,28 +70,29 @@ fn found<'n>(nodes: impl Iterator<Item = &'n Node>, gpus: u32) -> BTreeMap<Strin
         })
         .filter(|(_, names)| !names.is_empty())
         .collect();
-    let Some((_, first)) = with.first() else {
+    let Some((_, first)) = equipped.first() else {
         return BTreeMap::new();
     };
     let common = first
         .iter()
-        .filter(|name| with.iter().all(|(_, names)| names.contains(*name)));
+        .filter(|name| equipped.iter().all(|(_, names)| names.contains(*name)));
     let part = |node: &Node, name: &str| match (
         node.allocatable(name),
         node.whole_resource().map(|gpu| node.allocatable(gpu)),
     ) {
         (count, _) if count > SHARED => 1,
-        (count, Some(all)) if all > 0 => (count * u64::from(gpus) / all).clamp(1, count),
+        (count, Some(total)) if total > 0 => (count * u64::from(gpus) / total).clamp(1, count),
         _ => 1,
     };
-    let least = |name: &str| {
-        with.iter()
+    let min_count = |name: &str| {
+        equipped
+            .iter()
             .map(|(node, _)| part(node, name))
             .min()
             .unwrap_or(1)
     };
     common
-        .map(|name| ((*name).to_owned(), least(name)))
+        .map(|name| ((*name).to_owned(), min_count(name)))
         .collect()
 }
 
@@ -137,7 +138,7 @@ pub(super) struct Ports {
 /// Uses torch's default ports. On the host network, where jobs share a node's ports, derives two
 /// ports from the job's name.
 pub(super) fn ports(job: &JobDocument, target: &Target) -> Ports {
-    if !in_host_network(job) {
+    if !uses_host_network(job) {
         return Ports {
             master: MASTER_PORT,
             supervisor: SUPERVISOR_PORT,
@@ -154,7 +155,7 @@ pub(super) fn ports(job: &JobDocument, target: &Target) -> Ports {
 }
 
 /// Whether `pod:` puts the pods on the host network.
-pub(super) fn in_host_network(job: &JobDocument) -> bool {
+pub(super) fn uses_host_network(job: &JobDocument) -> bool {
     job.pod
         .as_ref()
         .is_some_and(|pod| pod["hostNetwork"] == true)
@@ -179,9 +180,9 @@ mod tests {
     #[test]
     fn devices_go_with_the_gpus_of_the_node() {
         let gpus = ("nvidia.com/gpu", "8");
-        let counted = |devices: &[(&str, &str)], wanted| {
+        let counted = |devices: &[(&str, &str)], requested| {
             let node = node("a", &[&[gpus], devices].concat());
-            found([&node].into_iter(), wanted)
+            common_devices([&node].into_iter(), requested)
                 .into_iter()
                 .map(|(name, count)| format!("{name}:{count}"))
                 .collect::<Vec<_>>()
@@ -220,7 +221,7 @@ mod tests {
             node("c", &[("nvidia.com/gpu", "8")]),
         ];
         assert_eq!(
-            found(nodes.iter(), 8),
+            common_devices(nodes.iter(), 8),
             BTreeMap::from([("rdma/a".to_owned(), 4)])
         );
     }

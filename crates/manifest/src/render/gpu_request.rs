@@ -6,8 +6,8 @@ use k8s_openapi::api::core::v1::NodeSelectorRequirement;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use super::Refusal;
-use super::affinity::whole_only;
-use super::claim::{DeviceClaim, of_nodes};
+use super::affinity::avoid_shared_gpus;
+use super::claim::{DeviceClaim, claim_from_nodes};
 use crate::spec::{JobResources, Share};
 use gpuctl_core::model::Node;
 use gpuctl_core::model::facts::gpu;
@@ -25,16 +25,16 @@ pub(super) struct PodRequest<'n> {
     pub(super) claim: Option<DeviceClaim>,
 }
 
-/// Chooses the request of one pod. `nodes` are the nodes that qualify, `all` are all nodes of the
-/// cluster.
+/// Chooses the request of one pod. `nodes` are the nodes that qualify, `all_nodes` are all nodes of
+/// the cluster.
 pub(super) fn resources<'n>(
-    wanted: &JobResources,
+    requested: &JobResources,
     nodes: &[&'n Node],
-    all: &[Node],
+    all_nodes: &[Node],
     warnings: &mut Vec<String>,
 ) -> Result<PodRequest<'n>, Refusal> {
-    if let Some(share) = &wanted.gpu_share {
-        if let Some((resources, serving)) = share_of(wanted, &share.value, nodes) {
+    if let Some(share) = &requested.gpu_share {
+        if let Some((resources, serving)) = request_share(requested, &share.value, nodes) {
             return Ok(PodRequest {
                 resources,
                 serving,
@@ -42,45 +42,46 @@ pub(super) fn resources<'n>(
                 claim: None,
             });
         }
-        if let Some(request) = time_slices(wanted, &share.value, nodes, warnings) {
+        if let Some(request) = time_slices(requested, &share.value, nodes, warnings) {
             return Ok(request);
         }
     }
-    let whole: BTreeMap<&str, Vec<&Node>> = nodes.iter().fold(BTreeMap::new(), |mut map, node| {
-        if let Some(resource) = node
-            .whole_resource()
-            .filter(|_| !node.offers_parts_as_gpus())
-        {
-            map.entry(resource).or_insert_with(Vec::new).push(*node);
-        }
-        map
-    });
-    let claim = claimed(wanted, nodes).filter(|_| whole.is_empty());
-    if claim.is_none() && whole.is_empty() && !nodes.is_empty() {
-        return Err(only_parts(wanted, nodes));
+    let by_resource: BTreeMap<&str, Vec<&Node>> =
+        nodes.iter().fold(BTreeMap::new(), |mut map, node| {
+            if let Some(resource) = node
+                .whole_resource()
+                .filter(|_| !node.offers_parts_as_gpus())
+            {
+                map.entry(resource).or_insert_with(Vec::new).push(*node);
+            }
+            map
+        });
+    let claim = claimed(requested, nodes).filter(|_| by_resource.is_empty());
+    if claim.is_none() && by_resource.is_empty() && !nodes.is_empty() {
+        return Err(no_whole_gpus(requested, nodes));
     }
-    if let Some(share) = wanted
+    if let Some(share) = requested
         .gpu_share
         .as_ref()
         .filter(|share| share.value != Share::Fraction(1.0))
     {
-        let written = match &share.value {
+        let share_text = match &share.value {
             Share::Memory(text) => text.clone(),
             Share::Fraction(part) => part.to_string(),
         };
-        warnings.push(format!("gpu_share: {written} has no effect here (no sharing device plugin); whole GPUs are requested"));
+        warnings.push(format!("gpu_share: {share_text} has no effect here (no sharing device plugin); whole GPUs are requested"));
     }
     if let Some(request) = claim {
         return Ok(request);
     }
     let chosen = gpu::WHOLE
         .into_iter()
-        .find(|resource| whole.contains_key(resource))
+        .find(|resource| by_resource.contains_key(resource))
         .unwrap_or(gpu::WHOLE[0]);
-    warnings.extend(other_resources(&whole, chosen));
-    let serving = whole.get(chosen).cloned().unwrap_or_default();
-    let resources = count(chosen, wanted.gpu.into());
-    let requirements = whole_only(&resources, all);
+    warnings.extend(other_resources(&by_resource, chosen));
+    let serving = by_resource.get(chosen).cloned().unwrap_or_default();
+    let resources = count(chosen, requested.gpu.into());
+    let requirements = avoid_shared_gpus(&resources, all_nodes);
     Ok(PodRequest {
         resources,
         serving,
@@ -90,7 +91,7 @@ pub(super) fn resources<'n>(
 }
 
 /// Refuses a request for whole GPUs if the nodes offer only parts.
-fn only_parts(wanted: &JobResources, nodes: &[&Node]) -> Refusal {
+fn no_whole_gpus(requested: &JobResources, nodes: &[&Node]) -> Refusal {
     let sizes: BTreeSet<&str> = nodes
         .iter()
         .flat_map(|node| node.allocatable.keys())
@@ -106,15 +107,15 @@ fn only_parts(wanted: &JobResources, nodes: &[&Node]) -> Refusal {
         format!("the nodes that qualify have only parts of GPUs: {sizes}"),
         "if a part is enough, request it by memory: `gpu_share: 10Gi`",
     );
-    refusal.at(wanted.gpu_at)
+    refusal.with_position(requested.gpu_at)
 }
 
 /// Warns if nodes offer GPUs under several resource names, because only one is requested.
-fn other_resources(whole: &BTreeMap<&str, Vec<&Node>>, chosen: &str) -> Option<String> {
-    if whole.len() <= 1 {
+fn other_resources(by_resource: &BTreeMap<&str, Vec<&Node>>, chosen: &str) -> Option<String> {
+    if by_resource.len() <= 1 {
         return None;
     }
-    let others: Vec<&str> = whole
+    let others: Vec<&str> = by_resource
         .keys()
         .copied()
         .filter(|resource| *resource != chosen)
@@ -126,8 +127,8 @@ fn other_resources(whole: &BTreeMap<&str, Vec<&Node>>, chosen: &str) -> Option<S
 }
 
 /// Requests devices on nodes that offer them through dynamic resource allocation only.
-fn claimed<'n>(wanted: &JobResources, nodes: &[&'n Node]) -> Option<PodRequest<'n>> {
-    let (claim, serving) = of_nodes(wanted, nodes)?;
+fn claimed<'n>(requested: &JobResources, nodes: &[&'n Node]) -> Option<PodRequest<'n>> {
+    let (claim, serving) = claim_from_nodes(requested, nodes)?;
     Some(PodRequest {
         resources: BTreeMap::new(),
         serving,
@@ -139,7 +140,7 @@ fn claimed<'n>(wanted: &JobResources, nodes: &[&'n Node]) -> Option<PodRequest<'
 /// Requests shares that the device plugin creates by time-slicing or MPS. All shares are equal,
 /// whatever size the file requests.
 fn time_slices<'n>(
-    wanted: &JobResources,
+    requested: &JobResources,
     share: &Share,
     nodes: &[&'n Node],
     warnings: &mut Vec<String>,
@@ -169,7 +170,7 @@ fn time_slices<'n>(
         .filter(|node| node.allocatable(RENAMED) > 0)
         .collect();
     if !renamed.is_empty() {
-        let resources = count(RENAMED, wanted.gpu.into());
+        let resources = count(RENAMED, requested.gpu.into());
         return Some(PodRequest {
             resources,
             serving: renamed,
@@ -177,15 +178,15 @@ fn time_slices<'n>(
             claim: None,
         });
     }
-    let several = NodeSelectorRequirement {
+    let shared = NodeSelectorRequirement {
         key: gpu::REPLICAS_LABEL.to_owned(),
         operator: "Gt".to_owned(),
         values: Some(vec!["1".to_owned()]),
     };
     Some(PodRequest {
-        resources: count(gpu::WHOLE[0], wanted.gpu.into()),
+        resources: count(gpu::WHOLE[0], requested.gpu.into()),
         serving,
-        requirements: vec![several],
+        requirements: vec![shared],
         claim: None,
     })
 }
@@ -195,12 +196,12 @@ pub(super) fn count(resource: &str, amount: u64) -> BTreeMap<String, Quantity> {
 }
 
 /// Requests a share through the mechanism of the nodes: HAMi, Aliyun's gpushare, or MIG.
-fn share_of<'n>(
-    wanted: &JobResources,
+fn request_share<'n>(
+    requested: &JobResources,
     share: &Share,
     nodes: &[&'n Node],
 ) -> Option<(BTreeMap<String, Quantity>, Vec<&'n Node>)> {
-    let with = |test: &dyn Fn(&Node) -> bool| {
+    let nodes_where = |test: &dyn Fn(&Node) -> bool| {
         nodes
             .iter()
             .copied()
@@ -214,9 +215,9 @@ fn share_of<'n>(
     if *share == Share::Fraction(1.0) {
         return None;
     }
-    let hami = with(&|node| node.annotations.contains_key(HAMI_REGISTER));
+    let hami = nodes_where(&|node| node.annotations.contains_key(HAMI_REGISTER));
     if !hami.is_empty() {
-        let mut resources = count("nvidia.com/gpu", wanted.gpu.into());
+        let mut resources = count("nvidia.com/gpu", requested.gpu.into());
         match share {
             Share::Memory(_) => {
                 // HAMi counts `nvidia.com/gpumem` in mebibytes.
@@ -230,7 +231,7 @@ fn share_of<'n>(
         }
         return Some((resources, hami));
     }
-    let aliyun = with(&|node| node.allocatable(gpu::SHARED_MEMORY) > 0);
+    let aliyun = nodes_where(&|node| node.allocatable(gpu::SHARED_MEMORY) > 0);
     if let Some(bytes) = bytes.filter(|_| !aliyun.is_empty()) {
         // Aliyun's gpushare counts device memory in gibibytes.
         return Some((count(gpu::SHARED_MEMORY, bytes.div_ceil(1 << 30)), aliyun));
@@ -253,6 +254,6 @@ fn share_of<'n>(
     let (_, profile) = profiles
         .iter()
         .find(|(gigabytes, _)| bytes.is_some_and(|bytes| bytes <= gigabytes << 30))?;
-    let serving = with(&|node| node.allocatable(profile) > 0);
-    Some((count(profile, wanted.gpu.into()), serving))
+    let serving = nodes_where(&|node| node.allocatable(profile) > 0);
+    Some((count(profile, requested.gpu.into()), serving))
 }

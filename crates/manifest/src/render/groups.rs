@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::labels::{metadata, root_annotations};
 use super::pod::RenderedTemplate;
-use super::servers::behind;
+use super::servers::to_worker;
 use super::{Object, Refusal, Target};
 use crate::spec::JobDocument;
 use gpuctl_core::model::QueueSystem;
@@ -50,7 +50,7 @@ pub(super) fn leader_worker_set(
         .into_iter()
         .flatten()
         .take(1)
-        .for_each(behind);
+        .for_each(to_worker);
     let mut metadata = serde_json::to_value(metadata(job, target, job.id(), &template.labels))
         .expect("metadata is JSON");
     metadata["annotations"] = json!(root_annotations(job, target));

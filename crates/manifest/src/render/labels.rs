@@ -18,12 +18,12 @@ type LabelMap = BTreeMap<String, String>;
 /// Labels of every object and pod of a job.
 pub(super) fn labels(job: &JobDocument, target: &Target, gpu_type: Option<&GpuType>) -> LabelMap {
     let mut labels: LabelMap = job.labels.iter().cloned().collect();
-    let mut put = |key: &str, value: &str| labels.insert(key.to_owned(), value.to_owned());
-    put(MANAGED_BY, MANAGED_BY_US);
-    put(JOB, job.id());
-    put(KIND, job.kind.word());
+    let mut set = |key: &str, value: &str| labels.insert(key.to_owned(), value.to_owned());
+    set(MANAGED_BY, MANAGED_BY_US);
+    set(JOB, job.id());
+    set(KIND, job.kind.word());
     if let Some(pool) = &job.resources.pool {
-        put(POOL_LABEL, &pool.value);
+        set(POOL_LABEL, &pool.value);
     }
     if let Some(user) = target
         .user
@@ -31,10 +31,10 @@ pub(super) fn labels(job: &JobDocument, target: &Target, gpu_type: Option<&GpuTy
         .map(label_value)
         .filter(|user| !user.is_empty())
     {
-        put(USER, &user);
+        set(USER, &user);
     }
     if let Some(gpu_type) = gpu_type {
-        put(GPU_TYPE, &label_value(&gpu_type.to_string()));
+        set(GPU_TYPE, &label_value(&gpu_type.to_string()));
     }
     labels
 }
@@ -47,29 +47,29 @@ pub(super) fn annotations(job: &JobDocument) -> LabelMap {
 /// Annotations of the root object only.
 pub(super) fn root_annotations(job: &JobDocument, target: &Target) -> LabelMap {
     let mut annotations = annotations(job);
-    let mut put = |key: &str, value: &str| annotations.insert(key.to_owned(), value.to_owned());
-    put(SOURCE, &job.source);
-    put(VERSION, &job.version);
+    let mut set = |key: &str, value: &str| annotations.insert(key.to_owned(), value.to_owned());
+    set(SOURCE, &job.source);
+    set(VERSION, &job.version);
     if !job.site.inherited.is_empty() {
         let values: BTreeMap<&str, &str> = job
             .site
             .inherited
             .iter()
-            .map(|one| (one.field.as_str(), one.mark.as_str()))
+            .map(|inherited| (inherited.field.as_str(), inherited.mark.as_str()))
             .collect();
-        put(
+        set(
             DEFAULTS,
             &serde_json::to_string(&values).expect("text is JSON"),
         );
     }
     if let Some(description) = &job.description {
-        put(DESCRIPTION, description);
+        set(DESCRIPTION, description);
     }
     if let Some(user) = &target.user {
-        put(USER, user);
+        set(USER, user);
     }
     if job.generated.is_some() {
-        put(NAME, &job.name.value);
+        set(NAME, &job.name.value);
     }
     annotations
 }

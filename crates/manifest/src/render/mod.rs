@@ -49,8 +49,8 @@ pub use environment::CACHES;
 pub use labels::{label_value, priority_class_name};
 pub use placement::{NodeChoice, choose};
 pub use pod_rules::PodRules;
-pub use pool::{FACTS_POOLS, facts, reader_rules, reads_everything};
-pub use pool::{HOME_ROLE, POOL_KIND, definition, home, home_mark, is_published};
+pub use pool::{FACTS_POOLS, facts, reader_rules, reads_all_configmaps};
+pub use pool::{HOME_ROLE, POOL_KIND, definition, home_namespace, home_role, is_published};
 pub use quota::{namespace, quota};
 pub use role::{BindingSubject, ProxyGrant, RoleSet, SubjectKind, dns_name, roles};
 pub use secret::{Registry, opaque, registry};
@@ -206,7 +206,7 @@ impl Refusal {
         }
     }
 
-    fn at(self, at: Option<FilePosition>) -> Self {
+    fn with_position(self, at: Option<FilePosition>) -> Self {
         Self { at, ..self }
     }
 

@@ -18,8 +18,8 @@ const JUPYTER: u16 = 8888;
 pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Refusal> {
     let service = job.service.clone().unwrap_or_default();
     let mut warnings = Vec::new();
-    let listens = listens(job, &service, &mut warnings);
-    if port::only_inside(job) {
+    let listen_port = listen_port(job, &service, &mut warnings);
+    if port::listens_on_loopback(job) {
         let message = "jupyter listens inside its pod only: `gpuctl open` reaches it, the service does not; add `--ip=0.0.0.0`";
         warnings.push(message.to_owned());
     }
@@ -27,7 +27,7 @@ pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Ref
         job,
         target,
         1,
-        json!({"containers": [container(&service, listens)]}),
+        json!({"containers": [container(&service, listen_port)]}),
     )?;
     warnings.splice(0..0, template.warnings.clone());
     let mut root = Object::new(&stateful_set(job, target, &template), "statefulsets");
@@ -40,7 +40,13 @@ pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Ref
         choice,
         ..
     } = template;
-    objects.push(exposure::service(job, target, &labels, &service, listens));
+    objects.push(exposure::service(
+        job,
+        target,
+        &labels,
+        &service,
+        listen_port,
+    ));
     objects.extend(exposure::ingress(
         job,
         target,
@@ -59,14 +65,14 @@ pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Ref
 
 /// The port on which the command listens. If the file sets a different port, that is the port of
 /// the Service.
-fn listens(job: &JobDocument, service: &Service, warnings: &mut Vec<String>) -> u16 {
-    let of_command = port::of_command(job);
-    let listens = service
+fn listen_port(job: &JobDocument, service: &Service, warnings: &mut Vec<String>) -> u16 {
+    let command_port = port::from_command(job);
+    let listen_port = service
         .target_port
-        .or(of_command)
+        .or(command_port)
         .or(service.port)
         .unwrap_or(JUPYTER);
-    if let (Some(port), Some(command)) = (service.port, of_command)
+    if let (Some(port), Some(command)) = (service.port, command_port)
         && port != command
         && service.target_port.is_none()
     {
@@ -74,17 +80,17 @@ fn listens(job: &JobDocument, service: &Service, warnings: &mut Vec<String>) -> 
             "the command listens on {command}; `service.port` {port} forwards to it"
         ));
     }
-    listens
+    listen_port
 }
 
 /// Builds the container. `gpuctl open` also reaches a notebook that listens on localhost only, so a
 /// port is probed only if the file asks for it.
-fn container(service: &Service, listens: u16) -> Value {
-    let mut container = json!({"name": "main", "ports": [{"name": exposure::PORT, "containerPort": listens, "protocol": "TCP"}]});
+fn container(service: &Service, listen_port: u16) -> Value {
+    let mut container = json!({"name": "main", "ports": [{"name": exposure::PORT, "containerPort": listen_port, "protocol": "TCP"}]});
     if let Some(check) = &service.health_check {
         let period = check.period.map_or(10, |period| period.as_secs().max(1));
         container["readinessProbe"] = json!({
-            "httpGet": {"path": check.path, "port": check.port.unwrap_or(listens)}, "periodSeconds": period, "timeoutSeconds": 5,
+            "httpGet": {"path": check.path, "port": check.port.unwrap_or(listen_port)}, "periodSeconds": period, "timeoutSeconds": 5,
         });
     }
     container

@@ -43,11 +43,13 @@ fn merge_lists(base: &mut Vec<Value>, overlay: &[Value], path: &str, replaced: &
         }
         // Kubernetes ORs node selector terms. Appending the user's terms would bypass the pool and
         // the GPU type, so combine each pair of terms.
-        "nodeSelectorTerms" => *base = both(base, overlay),
+        "nodeSelectorTerms" => *base = combine_terms(base, overlay),
         // A merged item could have both `value` and `valueFrom`, or two volume sources, so replace
         // whole items.
-        "env" | "volumes" => by(base, overlay, path, replaced, |item| item.get("name"), true),
-        "volumeMounts" => by(
+        "env" | "volumes" => {
+            merge_items(base, overlay, path, replaced, |item| item.get("name"), true)
+        }
+        "volumeMounts" => merge_items(
             base,
             overlay,
             path,
@@ -55,7 +57,7 @@ fn merge_lists(base: &mut Vec<Value>, overlay: &[Value], path: &str, replaced: &
             |item| item.get("mountPath"),
             true,
         ),
-        _ => by(
+        _ => merge_items(
             base,
             overlay,
             path,
@@ -67,28 +69,33 @@ fn merge_lists(base: &mut Vec<Value>, overlay: &[Value], path: &str, replaced: &
 }
 
 /// Merges items with equal `identity`, whole or field by field, and appends the other items.
-fn by(
+fn merge_items(
     base: &mut Vec<Value>,
     overlay: &[Value],
     path: &str,
     replaced: &mut Vec<String>,
     identity: fn(&Value) -> Option<&Value>,
-    whole: bool,
+    replaces_items: bool,
 ) {
     for item in overlay {
         // An unnamed container means the job's container.
-        let only = path == "pod.containers" && item.get("name").is_none() && !base.is_empty();
-        let same = base
+        let is_only_container =
+            path == "pod.containers" && item.get("name").is_none() && !base.is_empty();
+        let base_index = base
             .iter()
             .position(|other| identity(other).is_some() && identity(other) == identity(item));
-        match if only { Some(0) } else { same } {
+        match if is_only_container {
+            Some(0)
+        } else {
+            base_index
+        } {
             Some(index) => {
                 let label = identity(&base[index])
                     .and_then(Value::as_str)
                     .unwrap_or("0")
                     .to_owned();
                 let path = format!("{path}[{label}]");
-                if !whole {
+                if !replaces_items {
                     merge_at(&mut base[index], item, &path, replaced);
                 } else if base[index] != *item {
                     replaced.push(path);
@@ -102,9 +109,9 @@ fn by(
 }
 
 /// Combines every pair of terms into one term with the requirements of both.
-fn both(ours: &[Value], theirs: &[Value]) -> Vec<Value> {
-    let pair = |our: &Value, their: &Value| {
-        let mut term = our.clone();
+fn combine_terms(base_terms: &[Value], added_terms: &[Value]) -> Vec<Value> {
+    let pair = |base: &Value, added: &Value| {
+        let mut term = base.clone();
         for key in ["matchExpressions", "matchFields"] {
             let list = |term: &Value| {
                 term.get(key)
@@ -112,20 +119,21 @@ fn both(ours: &[Value], theirs: &[Value]) -> Vec<Value> {
                     .cloned()
                     .unwrap_or_default()
             };
-            let mut all = list(our);
-            all.extend(
-                list(their)
+            let mut merged = list(base);
+            merged.extend(
+                list(added)
                     .into_iter()
-                    .filter(|other| !list(our).contains(other)),
+                    .filter(|other| !list(base).contains(other)),
             );
-            if !all.is_empty() {
-                term[key] = all.into();
+            if !merged.is_empty() {
+                term[key] = merged.into();
             }
         }
         term
     };
-    ours.iter()
-        .flat_map(|our| theirs.iter().map(move |their| pair(our, their)))
+    base_terms
+        .iter()
+        .flat_map(|base| added_terms.iter().map(move |added| pair(base, added)))
         .collect()
 }
 
@@ -179,9 +187,9 @@ mod tests {
         let overlay = json!({"tolerations": [{"key": "x"}], "nodeSelector": {"a": "b"}});
         let mut spec = json!({"tolerations": []});
         merge(&mut spec, &overlay);
-        let once = spec.clone();
+        let merged_once = spec.clone();
         assert!(merge(&mut spec, &overlay).is_empty());
-        assert_eq!(spec, once);
+        assert_eq!(spec, merged_once);
     }
 
     #[test]
@@ -198,7 +206,7 @@ mod tests {
                     .as_array()
                     .unwrap()
                     .iter()
-                    .map(|one| one["key"].as_str().unwrap())
+                    .map(|expression| expression["key"].as_str().unwrap())
                     .collect()
             })
             .collect();

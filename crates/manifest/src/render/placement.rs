@@ -8,11 +8,12 @@ use k8s_openapi::api::core::v1::{Affinity, NodeSelectorRequirement, Toleration};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use super::affinity::{
-    affinity, always, cloud_terms, is_in, outside_of_pools, type_terms, whole_only, without_gpus,
+    affinity, avoid_shared_gpus, base_requirements, cloud_terms, in_values, prefer_no_pool,
+    type_terms, without_gpus,
 };
 use super::claim::DeviceClaim;
 use super::gpu_request::{PodRequest, count, resources};
-use super::tolerations::{of_driver, of_pool, tolerations, welcome};
+use super::tolerations::{driver_toleration, pool_tolerations, tolerated_nodes, tolerations};
 use super::{Refusal, Target};
 use crate::spec::{JobDocument, JobResources, Located, WrittenGpuType, nearest};
 use gpuctl_core::model::facts::gpu;
@@ -42,11 +43,11 @@ pub struct NodeChoice {
 }
 
 pub fn choose(job: &JobDocument, target: &Target) -> Result<NodeChoice, Refusal> {
-    let wanted = &job.resources;
+    let requested = &job.resources;
     match &target.nodes {
-        Nodes::Listed(nodes) => match without_nodes(wanted, nodes, target) {
+        Nodes::Listed(nodes) => match without_nodes(requested, nodes, target) {
             Some(pool) => {
-                let choice = blind(wanted);
+                let choice = without_node_list(requested);
                 let assumed: Vec<&str> = choice.resources.keys().map(String::as_str).collect();
                 let assumed = if assumed.is_empty() {
                     String::new()
@@ -64,7 +65,7 @@ pub fn choose(job: &JobDocument, target: &Target) -> Result<NodeChoice, Refusal>
         },
         // Published nodes may be outdated, so a mismatch must not refuse the job.
         Nodes::Published(nodes) => from_nodes(job, nodes).or_else(|refusal| {
-            let choice = blind(wanted);
+            let choice = without_node_list(requested);
             let warning = format!(
                 "{} in the published list of nodes, which may be outdated; you may not list nodes",
                 refusal.message
@@ -74,32 +75,36 @@ pub fn choose(job: &JobDocument, target: &Target) -> Result<NodeChoice, Refusal>
                 ..choice
             })
         }),
-        Nodes::Hidden => Ok(blind(wanted)),
+        Nodes::Hidden => Ok(without_node_list(requested)),
     }
 }
 
 /// The job's pool, if it is defined but has no nodes.
-fn without_nodes<'w>(wanted: &'w JobResources, nodes: &[Node], target: &Target) -> Option<&'w str> {
-    let pool = wanted.pool.as_ref()?.value.as_str();
+fn without_nodes<'w>(
+    requested: &'w JobResources,
+    nodes: &[Node],
+    target: &Target,
+) -> Option<&'w str> {
+    let pool = requested.pool.as_ref()?.value.as_str();
     (target.pools.contains(pool) && nodes.iter().all(|node| node.pool() != Some(pool)))
         .then_some(pool)
 }
 
 fn from_nodes(job: &JobDocument, nodes: &[Node]) -> Result<NodeChoice, Refusal> {
-    let wanted = &job.resources;
-    let mut in_pool: Vec<&Node> = match &wanted.pool {
+    let requested = &job.resources;
+    let mut in_pool: Vec<&Node> = match &requested.pool {
         None => nodes.iter().collect(),
-        Some(pool) => in_pool(pool, nodes)?,
+        Some(pool) => pool_members(pool, nodes)?,
     };
-    in_pool.retain(|node| !wanted.exclude_nodes.contains(&node.name));
-    let unknown = wanted
+    in_pool.retain(|node| !requested.exclude_nodes.contains(&node.name));
+    let unknown = requested
         .exclude_nodes
         .iter()
         .find(|name| nodes.iter().all(|node| node.name != **name));
     let unknown =
         unknown.map(|name| format!("`resources.exclude_nodes`: there is no node `{name}`"));
-    if wanted.gpu == 0 {
-        return Ok(without_devices(wanted, nodes, &in_pool, unknown));
+    if requested.gpu == 0 {
+        return Ok(without_devices(requested, nodes, &in_pool, unknown));
     }
     let mut warnings: Vec<String> = unknown.into_iter().collect();
     let with_gpus: Vec<&Node> = in_pool
@@ -108,52 +113,55 @@ fn from_nodes(job: &JobDocument, nodes: &[Node]) -> Result<NodeChoice, Refusal> 
         .filter(|node| node.has_gpus())
         .collect();
     let is_autoscaled = in_pool.iter().any(|node| node.is_autoscaled());
-    let typed = match wanted.gpu_type.as_ref() {
+    let typed = match requested.gpu_type.as_ref() {
         None => with_gpus.clone(),
-        Some(written) => of_type(written, &with_gpus),
+        Some(requested_type) => nodes_of_type(requested_type, &with_gpus),
     };
-    if let Some(written) = wanted.gpu_type.as_ref().filter(|_| typed.is_empty()) {
+    if let Some(requested_type) = requested.gpu_type.as_ref().filter(|_| typed.is_empty()) {
         if !is_autoscaled {
-            return Err(no_such_type(written, wanted, &with_gpus));
+            return Err(no_such_type(requested_type, requested, &with_gpus));
         }
-        let kind = &written.value.kind;
+        let kind = &requested_type.value.kind;
         warnings.push(format!(
             "no node has {kind} now; the job waits until an autoscaler adds one"
         ));
-        let choice = blind(wanted);
+        let choice = without_node_list(requested);
         return Ok(NodeChoice { warnings, ..choice });
     }
     if typed.is_empty() && !is_autoscaled {
-        return Err(no_gpu_nodes(wanted));
+        return Err(no_gpu_nodes(requested));
     }
     let PodRequest {
         resources,
         serving,
         requirements,
         claim,
-    } = resources(wanted, &typed, nodes, &mut warnings)?;
+    } = resources(requested, &typed, nodes, &mut warnings)?;
     let types: BTreeSet<GpuType> = serving.iter().filter_map(|node| node.gpu_type()).collect();
     // The claim selects devices by product, so node labels do not matter.
     let alternatives = match claim {
         Some(_) => Vec::new(),
-        None => labels_of_type(wanted, &serving, is_autoscaled),
+        None => labels_of_type(requested, &serving, is_autoscaled),
     };
-    let mut tolerations = tolerations(wanted, &serving, &resources);
+    let mut tolerations = tolerations(requested, &serving, &resources);
     tolerations.extend(
         claim
             .iter()
-            .filter_map(|claim| of_driver(&claim.class))
-            .filter(|one| !tolerations.contains(one))
+            .filter_map(|claim| driver_toleration(&claim.class))
+            .filter(|toleration| !tolerations.contains(toleration))
             .collect::<Vec<_>>(),
     );
     let qualified = serving.iter().map(|node| node.name.clone()).collect();
-    let serving = welcome(serving, job, &tolerations, &mut warnings);
-    let always = always(wanted).into_iter().chain(requirements).collect();
+    let serving = tolerated_nodes(serving, job, &tolerations, &mut warnings);
+    let required = base_requirements(requested)
+        .into_iter()
+        .chain(requirements)
+        .collect();
     Ok(NodeChoice {
         affinity: affinity(
-            always,
+            required,
             alternatives,
-            outside_of_pools(wanted, nodes).into_iter().collect(),
+            prefer_no_pool(requested, nodes).into_iter().collect(),
         ),
         tolerations,
         gpu_type: types.first().filter(|_| types.len() == 1).cloned(),
@@ -167,19 +175,19 @@ fn from_nodes(job: &JobDocument, nodes: &[Node]) -> Result<NodeChoice, Refusal> 
 
 /// Chooses nodes for a job without GPUs.
 fn without_devices(
-    wanted: &JobResources,
+    requested: &JobResources,
     nodes: &[Node],
     in_pool: &[&Node],
     unknown: Option<String>,
 ) -> NodeChoice {
     let preferred = [without_gpus()]
         .into_iter()
-        .chain(outside_of_pools(wanted, nodes))
+        .chain(prefer_no_pool(requested, nodes))
         .collect();
-    let affinity = affinity(always(wanted), Vec::new(), preferred);
+    let affinity = affinity(base_requirements(requested), Vec::new(), preferred);
     let candidates: Vec<String> = in_pool.iter().map(|node| node.name.clone()).collect();
     let qualified = candidates.clone();
-    let (tolerations, warnings) = (of_pool(wanted), unknown.into_iter().collect());
+    let (tolerations, warnings) = (pool_tolerations(requested), unknown.into_iter().collect());
     NodeChoice {
         affinity,
         tolerations,
@@ -191,64 +199,67 @@ fn without_devices(
 }
 
 /// Selects the nodes with GPUs of the requested type.
-fn of_type<'n>(written: &Located<WrittenGpuType>, nodes: &[&'n Node]) -> Vec<&'n Node> {
-    let kind = &written.value.kind;
+fn nodes_of_type<'n>(requested: &Located<WrittenGpuType>, nodes: &[&'n Node]) -> Vec<&'n Node> {
+    let kind = &requested.value.kind;
     nodes
         .iter()
         .copied()
-        .filter(|node| node.gpu_type().is_some_and(|other| other.matches(kind)))
+        .filter(|node| {
+            node.gpu_type()
+                .is_some_and(|gpu_type| gpu_type.matches(kind))
+        })
         .collect()
 }
 
 /// Refuses a job with GPUs if no node has any.
-fn no_gpu_nodes(wanted: &JobResources) -> Refusal {
-    let place = wanted
+fn no_gpu_nodes(requested: &JobResources) -> Refusal {
+    let place = requested
         .pool
         .as_ref()
         .map_or("the cluster".to_owned(), |pool| {
             format!("pool `{}`", pool.value)
         });
-    let but = if wanted.exclude_nodes.is_empty() {
+    let exclusion = if requested.exclude_nodes.is_empty() {
         ""
     } else {
         " except those in `exclude_nodes`"
     };
     let refusal = Refusal::new(
         "NoGpuNodes",
-        format!("no node of {place}{but} has GPUs"),
+        format!("no node of {place}{exclusion} has GPUs"),
         "set `resources.gpu: 0` or another `resources.pool`",
     );
-    refusal.at(wanted.gpu_at)
+    refusal.with_position(requested.gpu_at)
 }
 
 /// Builds alternative node labels for the requested GPU type; a node needs one of them.
 fn labels_of_type(
-    wanted: &JobResources,
+    requested: &JobResources,
     serving: &[&Node],
     is_autoscaled: bool,
 ) -> Vec<NodeSelectorRequirement> {
-    let Some(written) = &wanted.gpu_type else {
+    let Some(requested_type) = &requested.gpu_type else {
         return Vec::new();
     };
     let mut alternatives = type_terms(serving);
     if is_autoscaled {
-        alternatives.extend(cloud_terms(&written.value.kind, &alternatives));
+        alternatives.extend(cloud_terms(&requested_type.value.kind, &alternatives));
     }
     alternatives
 }
 
-fn in_pool<'n>(pool: &Located<String>, nodes: &'n [Node]) -> Result<Vec<&'n Node>, Refusal> {
-    let found: Vec<&Node> = nodes
+fn pool_members<'n>(pool: &Located<String>, nodes: &'n [Node]) -> Result<Vec<&'n Node>, Refusal> {
+    let members: Vec<&Node> = nodes
         .iter()
         .filter(|node| node.pool() == Some(&pool.value))
         .collect();
-    if !found.is_empty() {
-        return Ok(found);
+    if !members.is_empty() {
+        return Ok(members);
     }
     let pools: BTreeSet<&str> = nodes.iter().filter_map(Node::pool).collect();
     let pools: Vec<&str> = pools.into_iter().collect();
     let hint = match nearest(&pool.value, &pools) {
-        Some(near) => format!("did you mean `{near}`? pools here: {}", pools.join(", ")),
+        Some(similar) => format!("did you mean `{similar}`? pools here: {}", pools.join(", ")),
         None if pools.is_empty() => "no node is in a pool; remove `resources.pool`".to_owned(),
         None => format!("pools here: {}", pools.join(", ")),
     };
@@ -257,12 +268,12 @@ fn in_pool<'n>(pool: &Located<String>, nodes: &'n [Node]) -> Result<Vec<&'n Node
         format!("there is no pool `{}`", pool.value),
         hint,
     )
-    .at(Some(pool.at)))
+    .with_position(Some(pool.at)))
 }
 
 fn no_such_type(
-    written: &Located<WrittenGpuType>,
-    wanted: &JobResources,
+    requested_type: &Located<WrittenGpuType>,
+    requested: &JobResources,
     nodes: &[&Node],
 ) -> Refusal {
     let mut types: BTreeMap<String, usize> = BTreeMap::new();
@@ -283,7 +294,7 @@ fn no_such_type(
             )
         })
         .collect();
-    let place = wanted.pool.as_ref().map_or("here".to_owned(), |pool| {
+    let place = requested.pool.as_ref().map_or("here".to_owned(), |pool| {
         format!("in pool `{}`", pool.value)
     });
     let hint = if list.is_empty() {
@@ -293,26 +304,36 @@ fn no_such_type(
     };
     Refusal::new(
         "GpuTypeNotFound",
-        format!("no node {place} has GPUs of type `{}`", written.value.text),
+        format!(
+            "no node {place} has GPUs of type `{}`",
+            requested_type.value.text
+        ),
         hint,
     )
-    .at(Some(written.at))
+    .with_position(Some(requested_type.at))
 }
 
 /// Chooses without knowing the nodes, because the user cannot list them or none exist yet. Uses the
 /// vendor's resource name and all known spellings of the GPU type. For a node that an autoscaler
 /// would add, only the autoscaler's own labels are known.
-fn blind(wanted: &JobResources) -> NodeChoice {
-    if wanted.gpu == 0 {
-        let affinity = affinity(always(wanted), Vec::new(), vec![without_gpus()]);
+fn without_node_list(requested: &JobResources) -> NodeChoice {
+    if requested.gpu == 0 {
+        let affinity = affinity(
+            base_requirements(requested),
+            Vec::new(),
+            vec![without_gpus()],
+        );
         return NodeChoice {
             affinity,
-            tolerations: of_pool(wanted),
+            tolerations: pool_tolerations(requested),
             ..NodeChoice::default()
         };
     }
-    let written = wanted.gpu_type.as_ref().map(|written| &written.value);
-    let alternatives = written.map_or_else(Vec::new, |WrittenGpuType { text, kind }| {
+    let requested_type = requested
+        .gpu_type
+        .as_ref()
+        .map(|requested_type| &requested_type.value);
+    let alternatives = requested_type.map_or_else(Vec::new, |WrittenGpuType { text, kind }| {
         let mut labels = kind.known_labels();
         let spellings = [
             kind.to_string(),
@@ -325,22 +346,24 @@ fn blind(wanted: &JobResources) -> NodeChoice {
             .extend(spellings);
         labels
             .into_iter()
-            .map(|(key, values)| is_in(key, values.into_iter().collect()))
+            .map(|(key, values)| in_values(key, values.into_iter().collect()))
             .collect()
     });
-    let resource = written.map_or(gpu::WHOLE[0], |written| written.kind.resource());
-    let resources = count(resource, wanted.gpu.into());
+    let resource = requested_type.map_or(gpu::WHOLE[0], |requested_type| {
+        requested_type.kind.resource()
+    });
+    let resources = count(resource, requested.gpu.into());
     NodeChoice {
-        tolerations: tolerations(wanted, &[], &resources),
+        tolerations: tolerations(requested, &[], &resources),
         affinity: affinity(
-            always(wanted)
+            base_requirements(requested)
                 .into_iter()
-                .chain(whole_only(&resources, &[]))
+                .chain(avoid_shared_gpus(&resources, &[]))
                 .collect(),
             alternatives,
             Vec::new(),
         ),
-        gpu_type: written.map(|written| written.kind.clone()),
+        gpu_type: requested_type.map(|requested_type| requested_type.kind.clone()),
         qualified: Vec::new(),
         candidates: Vec::new(),
         claim: None,

@@ -54,7 +54,7 @@ fn merge_overlay(spec: &mut Value, job: &JobDocument) -> Vec<String> {
         return Vec::new();
     };
     let mut overlay = overlay.clone();
-    let mut warnings: Vec<String> = fenced(&mut overlay, job).into_iter().collect();
+    let mut warnings: Vec<String> = remove_enforced(&mut overlay, job).into_iter().collect();
     let replaced = overlay::merge(spec, &overlay);
     if !replaced.is_empty() {
         warnings.push(format!(
@@ -86,13 +86,13 @@ fn template_annotations(job: &JobDocument) -> BTreeMap<String, String> {
     annotations
 }
 
-/// Builds the template of `job` for the given number of pods. `more` are pod spec fields of the
+/// Builds the template of `job` for the given number of pods. `fields` are pod spec fields of the
 /// job's kind; the user's overlay is merged after them.
 pub(super) fn template(
     job: &JobDocument,
     target: &Target,
     pods: u32,
-    more: Value,
+    fields: Value,
 ) -> Result<RenderedTemplate, Refusal> {
     let choice = choose(job, target)?;
     let words = supervisor::wrap(
@@ -108,8 +108,8 @@ pub(super) fn template(
         storage.warnings.clone(),
     ]
     .concat();
-    let (devices, told) = fabric::devices(job, target, &choice);
-    warnings.extend(told);
+    let (devices, warning) = fabric::devices(job, target, &choice);
+    warnings.extend(warning);
     let mut objects: Vec<Object> = job
         .priority
         .iter()
@@ -125,9 +125,9 @@ pub(super) fn template(
     );
     let spec = pod_spec(job, target, &choice, &words, storage, devices);
     let mut spec = serde_json::to_value(spec).expect("a pod spec is JSON");
-    overlay::merge(&mut spec, &more);
+    overlay::merge(&mut spec, &fields);
     warnings.extend(merge_overlay(&mut spec, job));
-    if fabric::in_host_network(job) && spec["dnsPolicy"].is_null() {
+    if fabric::uses_host_network(job) && spec["dnsPolicy"].is_null() {
         // On the host network, the default policy uses the node's resolver, which does not know
         // Services.
         spec["dnsPolicy"] = "ClusterFirstWithHostNet".into();
@@ -177,8 +177,11 @@ fn pod_spec(
         image_pull_secrets: list(job.image_pull_secrets.iter().map(secret).collect()),
         priority_class_name: priority.map(|priority| priority_class_name(priority).to_owned()),
         termination_grace_period_seconds: grace,
-        security_context: security::of_pod(job),
-        resource_claims: choice.claim.as_ref().map(|claim| vec![claim.of_pod(job)]),
+        security_context: security::pod_context(job),
+        resource_claims: choice
+            .claim
+            .as_ref()
+            .map(|claim| vec![claim.pod_claim(job)]),
         volumes: list(storage.volumes),
         containers: vec![Container {
             name: OWN_CONTAINER.to_owned(),
@@ -190,7 +193,7 @@ fn pod_spec(
             working_dir: job.working_dir.clone(),
             resources: Some(resources(job, choice, devices)),
             volume_mounts: list(storage.mounts),
-            security_context: fabric::security(job, security::of_container(job)),
+            security_context: fabric::security(job, security::container_context(job)),
             ..Container::default()
         }],
         ..PodSpec::default()
@@ -198,13 +201,13 @@ fn pod_spec(
 }
 
 /// Removes the fields of `pod:` that the site enforces, and returns warnings.
-fn fenced(overlay: &mut Value, job: &JobDocument) -> Vec<String> {
-    let mut told = Vec::new();
+fn remove_enforced(overlay: &mut Value, job: &JobDocument) -> Vec<String> {
+    let mut warnings = Vec::new();
     let Some(fields) = overlay.as_object_mut() else {
-        return told;
+        return warnings;
     };
     if job.site.tolerations_enforced && fields.remove("tolerations").is_some() {
-        told.push("ignoring `pod.tolerations`: the site enforces its own".to_owned());
+        warnings.push("ignoring `pod.tolerations`: the site enforces its own".to_owned());
     }
     if let Some(selector) = fields
         .get_mut("nodeSelector")
@@ -214,15 +217,15 @@ fn fenced(overlay: &mut Value, job: &JobDocument) -> Vec<String> {
         for (key, value) in &job.site.node_selector {
             if selector
                 .remove(key)
-                .is_some_and(|own| own != value.as_str())
+                .is_some_and(|current| current != value.as_str())
             {
-                told.push(format!(
+                warnings.push(format!(
                     "ignoring `pod.nodeSelector.{key}`: the site enforces `{value}`"
                 ));
             }
         }
     }
-    told
+    warnings
 }
 
 fn list<T>(items: Vec<T>) -> Option<Vec<T>> {
@@ -248,15 +251,15 @@ fn resources(
         requests.insert("memory".to_owned(), Quantity(memory.clone()));
         limits.insert("memory".to_owned(), Quantity(memory.clone()));
     }
-    let some = |map: BTreeMap<String, Quantity>| Some(map).filter(|map| !map.is_empty());
+    let non_empty = |map: BTreeMap<String, Quantity>| Some(map).filter(|map| !map.is_empty());
     let claims = choice
         .claim
         .as_ref()
-        .map(|claim| vec![claim.of_container()]);
+        .map(|claim| vec![claim.container_claim()]);
     ResourceRequirements {
         claims,
-        requests: some(requests),
-        limits: some(limits),
+        requests: non_empty(requests),
+        limits: non_empty(limits),
     }
 }
 

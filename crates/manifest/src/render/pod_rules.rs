@@ -74,18 +74,18 @@ struct MountedClaim {
 
 impl PodRules {
     /// Reads a pod spec. An invalid spec has no requirements.
-    pub fn of(spec: &Value) -> Self {
+    pub fn from_spec(spec: &Value) -> Self {
         Self {
             spec: PodPlacement::deserialize(spec).unwrap_or_default(),
         }
     }
 
     /// The first label requirement that the node does not meet.
-    pub fn off_selector(&self, node: &Node) -> Option<String> {
-        let wrong = |(key, value): (&String, &String)| {
+    pub fn unmet_label(&self, node: &Node) -> Option<String> {
+        let mismatch = |(key, value): (&String, &String)| {
             (node.labels.get(key) != Some(value)).then(|| format!("{key}={value}"))
         };
-        if let Some(label) = self.spec.node_selector.iter().flatten().find_map(wrong) {
+        if let Some(label) = self.spec.node_selector.iter().flatten().find_map(mismatch) {
             return Some(label);
         }
         let affinity = self.spec.affinity.as_ref()?.node_affinity.as_ref()?;
@@ -93,7 +93,10 @@ impl PodRules {
             .required_during_scheduling_ignored_during_execution
             .as_ref()?
             .node_selector_terms;
-        let unmet: Vec<Option<String>> = terms.iter().map(|term| unmet(term, node)).collect();
+        let unmet: Vec<Option<String>> = terms
+            .iter()
+            .map(|term| unmet_expression(term, node))
+            .collect();
         // Terms are alternatives, so one is enough. If none matches, report the first.
         if unmet.iter().any(Option::is_none) {
             None
@@ -103,14 +106,14 @@ impl PodRules {
     }
 
     /// The first taint that keeps the pod off the node, except cordons.
-    pub fn not_tolerated<'n>(&self, node: &'n Node) -> Option<&'n Taint> {
+    pub fn untolerated_taint<'n>(&self, node: &'n Node) -> Option<&'n Taint> {
         let keeps_off = |taint: &&Taint| {
             let tolerated = self
                 .spec
                 .tolerations
                 .iter()
                 .flatten()
-                .any(|one| tolerates(one, taint));
+                .any(|toleration| tolerates(toleration, taint));
             matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute")
                 && !tolerated
                 && taint.key != CORDON
@@ -120,10 +123,10 @@ impl PodRules {
 
     /// A copy of the pod's rules without requirements for node labels with these keys.
     #[must_use]
-    pub fn without(&self, drop: impl Fn(&str) -> bool) -> Self {
+    pub fn without_labels(&self, is_dropped: impl Fn(&str) -> bool) -> Self {
         let mut spec = self.spec.clone();
         if let Some(selector) = &mut spec.node_selector {
-            selector.retain(|key, _| !drop(key));
+            selector.retain(|key, _| !is_dropped(key));
         }
         let affinity = spec
             .affinity
@@ -135,7 +138,7 @@ impl PodRules {
         {
             for term in &mut required.node_selector_terms {
                 if let Some(expressions) = &mut term.match_expressions {
-                    expressions.retain(|one| !drop(&one.key));
+                    expressions.retain(|expression| !is_dropped(&expression.key));
                 }
             }
             let is_empty = |term: &NodeSelectorTerm| {
@@ -164,8 +167,9 @@ impl PodRules {
             .affinity
             .as_ref()
             .and_then(|affinity| affinity.node_affinity.as_ref());
-        let required = affinity.and_then(|one| {
-            one.required_during_scheduling_ignored_during_execution
+        let required = affinity.and_then(|node_affinity| {
+            node_affinity
+                .required_during_scheduling_ignored_during_execution
                 .as_ref()
         });
         let terms = required
@@ -175,7 +179,7 @@ impl PodRules {
             term.match_expressions
                 .iter()
                 .flatten()
-                .map(|one| one.key.as_str())
+                .map(|expression| expression.key.as_str())
         });
         selector.chain(expressions).collect()
     }
@@ -216,13 +220,13 @@ impl PodRules {
     }
 
     /// Lists rules that depend on more than nodes and the compared devices.
-    pub fn beyond_nodes(&self, devices: &DeviceClaims) -> Vec<String> {
+    pub fn unevaluated_rules(&self, devices: &DeviceClaims) -> Vec<String> {
         let spec = &self.spec;
-        let mut found = Vec::new();
-        if let DeviceClaims::NotEvaluated(why) = devices {
-            found.push(why.clone());
+        let mut unchecked = Vec::new();
+        if let DeviceClaims::NotEvaluated(reason) = devices {
+            unchecked.push(reason.clone());
         }
-        let mut add = |there: bool, what: &str| found.extend(there.then(|| what.to_owned()));
+        let mut add = |is_set: bool, rule: &str| unchecked.extend(is_set.then(|| rule.to_owned()));
         let volumes = spec.volumes.as_deref().unwrap_or_default();
         add(
             volumes
@@ -231,18 +235,18 @@ impl PodRules {
             "node affinity of its volumes",
         );
         let affinity = spec.affinity.as_ref();
-        let beside = affinity.and_then(|affinity| affinity.pod_affinity.as_ref());
-        let apart = affinity.and_then(|affinity| affinity.pod_anti_affinity.as_ref());
-        let beside = beside.and_then(|one| {
-            one.required_during_scheduling_ignored_during_execution
+        let pod_affinity = affinity.and_then(|affinity| affinity.pod_affinity.as_ref());
+        let anti_affinity = affinity.and_then(|affinity| affinity.pod_anti_affinity.as_ref());
+        let pod_affinity = pod_affinity.and_then(|rule| {
+            rule.required_during_scheduling_ignored_during_execution
                 .as_ref()
         });
-        let apart = apart.and_then(|one| {
-            one.required_during_scheduling_ignored_during_execution
+        let anti_affinity = anti_affinity.and_then(|rule| {
+            rule.required_during_scheduling_ignored_during_execution
                 .as_ref()
         });
         add(
-            beside.is_some() || apart.is_some(),
+            pod_affinity.is_some() || anti_affinity.is_some(),
             "required affinity to other pods",
         );
         let spread = spec
@@ -252,27 +256,31 @@ impl PodRules {
         add(
             spread
                 .iter()
-                .any(|one| one.when_unsatisfiable == "DoNotSchedule"),
+                .any(|constraint| constraint.when_unsatisfiable == "DoNotSchedule"),
             "topology spread",
         );
         add(spec.host_network == Some(true), "ports of the node");
-        found
+        unchecked
     }
 }
 
 /// The first requirement of a term that the node does not meet. As in Kubernetes, an empty term
 /// matches nothing.
-fn unmet(term: &NodeSelectorTerm, node: &Node) -> Option<String> {
+fn unmet_expression(term: &NodeSelectorTerm, node: &Node) -> Option<String> {
     let fields = term.match_fields.iter().flatten();
     let (mut any, mut missing) = (false, None);
-    for one in term.match_expressions.iter().flatten() {
+    for expression in term.match_expressions.iter().flatten() {
         any = true;
-        missing =
-            missing.or_else(|| (!holds(one, node.labels.get(&one.key))).then(|| one.key.clone()));
+        missing = missing.or_else(|| {
+            (!is_satisfied(expression, node.labels.get(&expression.key)))
+                .then(|| expression.key.clone())
+        });
     }
-    for one in fields {
+    for expression in fields {
         any = true;
-        missing = missing.or_else(|| (!holds(one, Some(&node.name))).then(|| one.key.clone()));
+        missing = missing.or_else(|| {
+            (!is_satisfied(expression, Some(&node.name))).then(|| expression.key.clone())
+        });
     }
     if any {
         missing
@@ -283,7 +291,7 @@ fn unmet(term: &NodeSelectorTerm, node: &Node) -> Option<String> {
 
 /// Evaluates a requirement like the scheduler. Source: k8s.io/apimachinery/pkg/labels
 /// (Requirement.Matches).
-fn holds(requirement: &NodeSelectorRequirement, value: Option<&String>) -> bool {
+fn is_satisfied(requirement: &NodeSelectorRequirement, value: Option<&String>) -> bool {
     let values = requirement.values.as_deref().unwrap_or_default();
     let number = |text: &String| text.parse::<i64>().ok();
     match requirement.operator.as_str() {
@@ -313,7 +321,7 @@ mod tests {
     fn requirements_are_compared_as_the_scheduler_does() {
         let labels =
             [("zone", "z1"), ("size", "8")].map(|(key, value)| (key.to_owned(), value.to_owned()));
-        let one = Node {
+        let labelled_node = Node {
             name: "a".to_owned(),
             labels: labels.into(),
             ..Node::default()
@@ -321,25 +329,27 @@ mod tests {
         let meets = |expression: serde_json::Value| {
             let term = json!({"nodeSelectorTerms": [{"matchExpressions": [expression]}]});
             let spec = json!({"containers": [], "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": term}}});
-            PodRules::of(&spec).off_selector(&one).is_none()
+            PodRules::from_spec(&spec)
+                .unmet_label(&labelled_node)
+                .is_none()
         };
-        let of = |key: &str, operator: &str, values: &[&str]| json!({"key": key, "operator": operator, "values": values});
+        let expression_of = |key: &str, operator: &str, values: &[&str]| json!({"key": key, "operator": operator, "values": values});
         for (expression, expected) in [
-            (of("zone", "In", &["z1", "z2"]), true),
-            (of("zone", "In", &["z2"]), false),
-            (of("rack", "NotIn", &["r1"]), true),
-            (of("zone", "NotIn", &["z1"]), false),
-            (of("zone", "Exists", &[]), true),
-            (of("rack", "DoesNotExist", &[]), true),
-            (of("size", "Gt", &["7"]), true),
-            (of("size", "Lt", &["8"]), false),
-            (of("zone", "Gt", &["1"]), false),
+            (expression_of("zone", "In", &["z1", "z2"]), true),
+            (expression_of("zone", "In", &["z2"]), false),
+            (expression_of("rack", "NotIn", &["r1"]), true),
+            (expression_of("zone", "NotIn", &["z1"]), false),
+            (expression_of("zone", "Exists", &[]), true),
+            (expression_of("rack", "DoesNotExist", &[]), true),
+            (expression_of("size", "Gt", &["7"]), true),
+            (expression_of("size", "Lt", &["8"]), false),
+            (expression_of("zone", "Gt", &["1"]), false),
         ] {
             assert_eq!(meets(expression.clone()), expected, "{expression}");
         }
         assert_eq!(
-            PodRules::of(&json!({"containers": [], "nodeSelector": {"zone": "z2"}}))
-                .off_selector(&one)
+            PodRules::from_spec(&json!({"containers": [], "nodeSelector": {"zone": "z2"}}))
+                .unmet_label(&labelled_node)
                 .unwrap(),
             "zone=z2"
         );

@@ -56,18 +56,18 @@ pub fn reader_rules() -> Value {
 
 /// Whether a role lets every user read all ConfigMaps of the namespace, as roles of earlier
 /// versions did.
-pub fn reads_everything(rules: &Value) -> bool {
+pub fn reads_all_configmaps(rules: &Value) -> bool {
     *rules
         == json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}])
 }
 
 /// Builds the namespace of gpuctl and, unless `private`, the right of all users to read its facts
 /// and defaults.
-pub fn home(private: bool) -> Vec<Object> {
-    let ours = json!({MANAGED_BY: MANAGED_BY_US});
+pub fn home_namespace(private: bool) -> Vec<Object> {
+    let labels = json!({MANAGED_BY: MANAGED_BY_US});
     let mut objects = vec![object(
         "namespaces",
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HOME, "labels": ours}}),
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HOME, "labels": labels}}),
     )];
     if private {
         objects[0].body["metadata"]["annotations"] = json!({PRIVATE: "true"});
@@ -77,7 +77,7 @@ pub fn home(private: bool) -> Vec<Object> {
         "roles",
         json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
-            "metadata": {"name": "gpuctl-reader", "namespace": HOME, "labels": ours},
+            "metadata": {"name": "gpuctl-reader", "namespace": HOME, "labels": labels},
             "rules": reader_rules(),
         }),
     ));
@@ -85,7 +85,7 @@ pub fn home(private: bool) -> Vec<Object> {
         "rolebindings",
         json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
-            "metadata": {"name": "gpuctl-reader", "namespace": HOME, "labels": ours},
+            "metadata": {"name": "gpuctl-reader", "namespace": HOME, "labels": labels},
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "gpuctl-reader"},
             "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:authenticated"}],
         }),
@@ -98,7 +98,7 @@ pub const HOME_ROLE: &str = "gpuctl-home";
 
 /// Builds the administrator's mark for the namespace with this UID. Unless `private`, every user
 /// can read the mark and the namespace.
-pub fn home_mark(uid: &str, private: bool) -> Vec<Object> {
+pub fn home_role(uid: &str, private: bool) -> Vec<Object> {
     let group = "rbac.authorization.k8s.io";
     let metadata = json!({"name": HOME_ROLE, "labels": {MANAGED_BY: MANAGED_BY_US}, "annotations": {HOME_UID: uid}});
     let role = object(

@@ -35,7 +35,7 @@ pub(super) fn queue(job: &JobDocument, target: &Target, root: &mut Object) -> Re
     }
     let pods = job.resources.node_count.to_string();
     match job.kind {
-        _ if !by_volcano(job, target) => {}
+        _ if !uses_volcano(job, target) => {}
         JobKind::Training => root.body["metadata"]["annotations"][VOLCANO_GROUP_SIZE] = json!(pods),
         _ => root.body["spec"]["template"]["spec"]["schedulerName"] = json!("volcano"),
     }
@@ -45,7 +45,7 @@ pub(super) fn queue(job: &JobDocument, target: &Target, root: &mut Object) -> Re
 /// Pod spec fields that assign a pod to a scheduler or a group.
 pub(super) fn pod_fields(job: &JobDocument, target: &Target) -> Value {
     match &target.gang {
-        _ if by_volcano(job, target) => json!({"schedulerName": "volcano"}),
+        _ if uses_volcano(job, target) => json!({"schedulerName": "volcano"}),
         Some(Gang::Native(_)) => json!({"schedulingGroup": {"podGroupName": job.id()}}),
         _ => json!({}),
     }
@@ -58,7 +58,11 @@ pub(super) fn pod_group(
     labels: &std::collections::BTreeMap<String, String>,
 ) -> Option<Object> {
     let pods = job.resources.node_count;
-    let (version, spec) = match target.gang.as_ref().filter(|_| !by_volcano(job, target))? {
+    let (version, spec) = match target
+        .gang
+        .as_ref()
+        .filter(|_| !uses_volcano(job, target))?
+    {
         Gang::Native(version) => (
             version,
             json!({"schedulingPolicy": {"gang": {"minCount": pods}}}),
@@ -71,7 +75,7 @@ pub(super) fn pod_group(
     Some(Object::new(&group, "podgroups"))
 }
 
-fn by_volcano(job: &JobDocument, target: &Target) -> bool {
+fn uses_volcano(job: &JobDocument, target: &Target) -> bool {
     target.gang == Some(Gang::Volcano)
         || job.queue.is_some() && target.queueing == Some(QueueSystem::Volcano)
 }

@@ -35,18 +35,18 @@ pub fn quota(
     resources: &BTreeSet<String>,
 ) -> Vec<Object> {
     let mut hard = Map::new();
-    let mut put = |key: String, value: Option<String>| {
+    let mut set = |key: String, value: Option<String>| {
         if let Some(value) = value {
             hard.insert(key, value.into());
         }
     };
-    put("requests.cpu".to_owned(), limits.cpu.clone());
-    put("requests.memory".to_owned(), limits.memory.clone());
-    put("requests.storage".to_owned(), limits.storage.clone());
-    put("pods".to_owned(), limits.pods.map(|pods| pods.to_string()));
+    set("requests.cpu".to_owned(), limits.cpu.clone());
+    set("requests.memory".to_owned(), limits.memory.clone());
+    set("requests.storage".to_owned(), limits.storage.clone());
+    set("pods".to_owned(), limits.pods.map(|pods| pods.to_string()));
     // Kubernetes allows only `requests.` quotas for extended resources.
     for resource in resources {
-        put(
+        set(
             format!("requests.{resource}"),
             limits.gpu.map(|gpu| gpu.to_string()),
         );

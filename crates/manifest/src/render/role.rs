@@ -60,7 +60,7 @@ impl BindingSubject {
     }
 
     /// Whether the subject includes all users, all service accounts, or anonymous users.
-    pub fn is_everybody(&self) -> bool {
+    pub fn includes_everyone(&self) -> bool {
         let names = [
             "system:authenticated",
             "system:unauthenticated",
@@ -100,11 +100,16 @@ pub fn roles(set: &RoleSet<'_>) -> Vec<Value> {
         } else {
             ""
         };
-        objects.extend(bound(set, &format!("{name}{suffix}"), space, joined(rules)));
+        objects.extend(role_with_binding(
+            set,
+            &format!("{name}{suffix}"),
+            space,
+            joined(rules),
+        ));
     }
     if let Some(ProxyGrant { namespace, names }) = proxy {
         let rule = json!({"apiGroups": [""], "resources": ["services/proxy"], "resourceNames": names, "verbs": ["get"]});
-        objects.extend(bound(
+        objects.extend(role_with_binding(
             set,
             &dns_name(&format!("{name}-prometheus")),
             Some(namespace),
@@ -115,7 +120,12 @@ pub fn roles(set: &RoleSet<'_>) -> Vec<Value> {
 }
 
 /// Builds one role and its binding.
-fn bound(set: &RoleSet<'_>, name: &str, namespace: Option<&str>, rules: Vec<Value>) -> Vec<Value> {
+fn role_with_binding(
+    set: &RoleSet<'_>,
+    name: &str,
+    namespace: Option<&str>,
+    rules: Vec<Value>,
+) -> Vec<Value> {
     let metadata = |name: &str| match namespace {
         Some(namespace) => json!({"name": name, "namespace": namespace}),
         None => json!({"name": name}),
@@ -232,7 +242,7 @@ mod tests {
             resource: "jobs",
             verb: "list",
         };
-        let of = |name: &str, kind| {
+        let names_of = |name: &str, kind| {
             let subjects = [BindingSubject {
                 kind,
                 name: name.to_owned(),
@@ -247,22 +257,22 @@ mod tests {
             };
             roles(&set)
                 .iter()
-                .map(|one| one["metadata"]["name"].as_str().unwrap().to_owned())
+                .map(|binding| binding["metadata"]["name"].as_str().unwrap().to_owned())
                 .collect::<Vec<_>>()
         };
-        let (user, group, odd) = (
-            of("al", SubjectKind::User),
-            of("al", SubjectKind::Group),
-            of("al:", SubjectKind::User),
+        let (user, group, odd_name) = (
+            names_of("al", SubjectKind::User),
+            names_of("al", SubjectKind::Group),
+            names_of("al:", SubjectKind::User),
         );
         assert_eq!(
             (&user[0], &user[0]),
-            (&group[0], &odd[0]),
+            (&group[0], &odd_name[0]),
             "roles have the same names"
         );
         assert!(
-            user[1] != group[1] && user[1] != odd[1] && group[1] != odd[1],
-            "{user:?} {group:?} {odd:?}"
+            user[1] != group[1] && user[1] != odd_name[1] && group[1] != odd_name[1],
+            "{user:?} {group:?} {odd_name:?}"
         );
     }
 
@@ -279,14 +289,14 @@ mod tests {
             proxy: Some(&grant),
             subjects: &[],
         };
-        let made = roles(&set);
-        assert_eq!((made.len(), &made[0]["kind"]), (1, &json!("Role")));
+        let objects = roles(&set);
+        assert_eq!((objects.len(), &objects[0]["kind"]), (1, &json!("Role")));
         assert_eq!(
-            made[0]["metadata"],
+            objects[0]["metadata"],
             json!({"name": "x-prometheus", "namespace": "monitoring"})
         );
         assert_eq!(
-            made[0]["rules"][0]["resourceNames"],
+            objects[0]["rules"][0]["resourceNames"],
             json!(["prometheus:9090"])
         );
     }

@@ -12,7 +12,7 @@ use crate::spec::{JobDocument, WorkdirSource};
 const GROUP: i64 = 1000;
 
 /// Builds the pod's security context.
-pub(super) fn of_pod(job: &JobDocument) -> Option<PodSecurityContext> {
+pub(super) fn pod_context(job: &JobDocument) -> Option<PodSecurityContext> {
     let security = &job.security;
     let fs_group = security
         .fs_group
@@ -58,7 +58,7 @@ fn default_group(job: &JobDocument) -> Option<i64> {
 }
 
 /// Builds the container's security context.
-pub(super) fn of_container(job: &JobDocument) -> Option<SecurityContext> {
+pub(super) fn container_context(job: &JobDocument) -> Option<SecurityContext> {
     job.security.restricted.then(|| SecurityContext {
         allow_privilege_escalation: Some(false),
         capabilities: Some(Capabilities {

@@ -65,7 +65,7 @@ pub(super) fn connect(job: &JobDocument, mut words: Words) -> Words {
 
 /// Converts the container of a first pod into that of the other pods, which do not serve requests,
 /// so they have no ports and probes.
-pub(super) fn behind(container: &mut Value) {
+pub(super) fn to_worker(container: &mut Value) {
     let Some(fields) = container.as_object_mut() else {
         return;
     };
@@ -80,18 +80,18 @@ pub(super) fn behind(container: &mut Value) {
             word.as_str()
                 .is_some_and(|word| word.contains("--master-addr=$(MASTER_ADDR)"))
         });
-        let Some(at) = words
+        let Some(index) = words
             .iter()
             .position(|word| word.as_str().is_some_and(|word| word.contains(NODES)))
             .filter(|_| is_vllm)
         else {
             continue;
         };
-        let word = words[at].as_str().unwrap_or_default().to_owned();
+        let word = words[index].as_str().unwrap_or_default().to_owned();
         if word.starts_with(NODES) {
-            words.insert(at, HEADLESS.into());
+            words.insert(index, HEADLESS.into());
         } else {
-            words[at] = word
+            words[index] = word
                 .replacen(NODES, &format!("{HEADLESS} {NODES}"), 1)
                 .into();
         }
@@ -112,7 +112,7 @@ mod tests {
              resources: {{gpu: 8, node_count: 2}}\nservice: {{port: 8000}}\n"
         );
         match parse("", &text)
-            .unwrap_or_else(|all| panic!("{:?}", all.list))
+            .unwrap_or_else(|problems| panic!("{:?}", problems.list))
             .documents
             .remove(0)
         {
@@ -136,7 +136,7 @@ mod tests {
         );
         assert_eq!(list.last().unwrap(), "16");
         let mut container = json!({"command": list, "ports": [], "readinessProbe": {}});
-        behind(&mut container);
+        to_worker(&mut container);
         assert_eq!(container["command"][2], "--headless");
         assert!(container.get("ports").is_none() && container.get("readinessProbe").is_none());
         let line = connected("\"python -m sglang.launch_server --model-path x | tee log\"")
@@ -150,13 +150,13 @@ mod tests {
             line[2]
         );
         let mut container = json!({"command": line});
-        behind(&mut container);
+        to_worker(&mut container);
         assert!(
             !container.to_string().contains(HEADLESS),
             "only vLLM knows it"
         );
         let mut container = json!({"command": connected("\"exec vllm serve m\"").command});
-        behind(&mut container);
+        to_worker(&mut container);
         assert!(
             container["command"][2]
                 .as_str()
@@ -164,8 +164,8 @@ mod tests {
                 .contains("vllm serve --headless --nnodes=2"),
             "{container}"
         );
-        let own = connected("[vllm, serve, m, --nnodes, '2']");
-        assert!(own.warnings.is_empty() && own.command.unwrap().len() == 5);
+        let configured = connected("[vllm, serve, m, --nnodes, '2']");
+        assert!(configured.warnings.is_empty() && configured.command.unwrap().len() == 5);
         assert!(connected("[serve]").warnings[0].contains("connect its nodes itself"));
     }
 }

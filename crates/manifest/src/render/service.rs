@@ -32,15 +32,15 @@ pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Ref
         .as_ref()
         .expect("the reader demands a service of this kind");
     let mut warnings = Vec::new();
-    let listens = listens(job, service, &mut warnings);
+    let port = container_port(job, service, &mut warnings);
     let autoscaling = job
         .autoscaling
         .as_ref()
         .filter(|autoscaling| autoscaling.enabled);
-    let most = autoscaling
+    let max_replicas = autoscaling
         .map_or(service.replicas, |autoscaling| autoscaling.max_replicas)
         .max(1);
-    let more = json!({"containers": [container(job, service, listens)], "terminationGracePeriodSeconds": grace(job, service)});
+    let fields = json!({"containers": [container(job, service, port)], "terminationGracePeriodSeconds": grace_seconds(job, service)});
     if replicas(job) != service.replicas {
         warnings.push(format!(
             "replicas: {} is outside the range of autoscaling; starting with {}",
@@ -48,9 +48,9 @@ pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Ref
             replicas(job)
         ));
     }
-    let template = template(job, target, most * job.resources.node_count, more)?;
+    let template = template(job, target, max_replicas * job.resources.node_count, fields)?;
     warnings.splice(0..0, template.warnings.clone());
-    let mut root = workload(job, service, target, &template, most)?;
+    let mut root = workload(job, service, target, &template, max_replicas)?;
     queue(job, target, &mut root)?;
     let probe = probe(job, target, &template);
     let RenderedTemplate {
@@ -59,7 +59,7 @@ pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Ref
         choice,
         ..
     } = template;
-    objects.push(exposure::service(job, target, &labels, service, listens));
+    objects.push(exposure::service(job, target, &labels, service, port));
     objects.extend(exposure::ingress(
         job,
         target,
@@ -91,13 +91,13 @@ fn workload(
     service: &Service,
     target: &Target,
     template: &RenderedTemplate,
-    most: u32,
+    max_replicas: u32,
 ) -> Result<Object, Refusal> {
     if spans_nodes(job) {
         groups::leader_worker_set(job, target, template, replicas(job))
     } else {
         let mut deployment = Object::new(
-            &deployment(job, service, target, template, most),
+            &deployment(job, service, target, template, max_replicas),
             "deployments",
         );
         deployment.body["spec"]["template"]["spec"] = template.spec.clone();
@@ -108,14 +108,14 @@ fn workload(
 /// The initial number of replicas: that of the file, within the bounds of the autoscaler.
 // `replicas: 0` pauses a service, and an autoscaler must not wake it up.
 pub(super) fn replicas(job: &JobDocument) -> u32 {
-    let said = job.service.as_ref().map_or(1, |service| service.replicas);
+    let replicas = job.service.as_ref().map_or(1, |service| service.replicas);
     match job
         .autoscaling
         .as_ref()
-        .filter(|autoscaling| autoscaling.enabled && said > 0)
+        .filter(|autoscaling| autoscaling.enabled && replicas > 0)
     {
-        Some(autoscaling) => said.clamp(autoscaling.min_replicas, autoscaling.max_replicas),
-        None => said,
+        Some(autoscaling) => replicas.clamp(autoscaling.min_replicas, autoscaling.max_replicas),
+        None => replicas,
     }
 }
 
@@ -138,24 +138,24 @@ fn exclusive(job: &JobDocument, pods: u32) -> bool {
 
 /// The container's port. The file takes precedence, because a program may get its port in ways that
 /// gpuctl does not recognize.
-fn listens(job: &JobDocument, service: &Service, warnings: &mut Vec<String>) -> u16 {
-    let said = service
+fn container_port(job: &JobDocument, service: &Service, warnings: &mut Vec<String>) -> u16 {
+    let service_port = service
         .target_port
         .or(service.port)
         .expect("the reader demands a port");
-    if let Some(other) =
-        port::of_command(job).filter(|other| *other != said && service.target_port.is_none())
+    if let Some(command_port) = port::from_command(job)
+        .filter(|command_port| *command_port != service_port && service.target_port.is_none())
     {
         warnings.push(format!(
-            "the command uses port {other}, but `service.port` is {said}: set `targetPort: {other}` if it listens there"
+            "the command uses port {command_port}, but `service.port` is {service_port}: set `targetPort: {command_port}` if it listens there"
         ));
     }
-    said
+    service_port
 }
 
 /// Seconds for a request in progress to finish: the service's timeout, but at least the default of
 /// Kubernetes.
-fn grace(job: &JobDocument, service: &Service) -> u64 {
+fn grace_seconds(job: &JobDocument, service: &Service) -> u64 {
     let timeout = service
         // The default of `terminationGracePeriodSeconds` is 30.
         .timeout
@@ -173,16 +173,16 @@ fn start_budget(job: &JobDocument) -> u64 {
 
 /// Builds ports and probes. Without a health check, the only sign of readiness is an open port,
 /// which is not enough to restart a container.
-fn container(job: &JobDocument, service: &Service, listens: u16) -> Value {
+fn container(job: &JobDocument, service: &Service, container_port: u16) -> Value {
     let protocol = service.protocol.unwrap_or("TCP");
-    let mut container = json!({"name": "main", "ports": [{"name": exposure::PORT, "containerPort": listens, "protocol": protocol}]});
+    let mut container = json!({"name": "main", "ports": [{"name": exposure::PORT, "containerPort": container_port, "protocol": protocol}]});
     let Some(check) = &service.health_check else {
         if protocol == "TCP" {
-            container["readinessProbe"] = json!({"tcpSocket": {"port": listens}, "periodSeconds": PERIOD, "timeoutSeconds": 5});
+            container["readinessProbe"] = json!({"tcpSocket": {"port": container_port}, "periodSeconds": PERIOD, "timeoutSeconds": 5});
         }
         return container;
     };
-    let get = json!({"path": check.path, "port": check.port.unwrap_or(listens)});
+    let get = json!({"path": check.path, "port": check.port.unwrap_or(container_port)});
     let period = check
         .period
         .map_or(PERIOD, |period| period.as_secs().max(1));
@@ -203,7 +203,7 @@ fn deployment(
     service: &Service,
     target: &Target,
     template: &RenderedTemplate,
-    most: u32,
+    max_replicas: u32,
 ) -> Deployment {
     let mut meta = metadata(job, target, job.id(), &template.labels);
     meta.annotations = Some(root_annotations(job, target));
@@ -224,7 +224,7 @@ fn deployment(
             // A surge pod would wait forever if all GPUs are in use, or if the volume allows one
             // node only: the old pod ends only after the new one is ready. So replace pods one by
             // one.
-            strategy: exclusive(job, most).then(|| DeploymentStrategy {
+            strategy: exclusive(job, max_replicas).then(|| DeploymentStrategy {
                 type_: Some("RollingUpdate".to_owned()),
                 rolling_update: Some(RollingUpdateDeployment {
                     max_surge: Some(IntOrString::Int(0)),

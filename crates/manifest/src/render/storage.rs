@@ -214,7 +214,7 @@ impl PodStorage {
     /// needed.
     fn model(&mut self, job: &JobDocument) {
         let Some(model) = &job.model else { return };
-        let mounted = |path: &str| is_on_workdir(job, path);
+        let mounted = |path: &str| is_in_workdir(job, path);
         if let Some(path) = model
             .path
             .as_deref()
@@ -235,15 +235,15 @@ impl PodStorage {
     /// Mounts `/dev/shm`. The container runtime's default of 64 MiB is too small for NCCL and data
     /// loaders, whose workers then die of a bus error.
     fn shm(&mut self, job: &JobDocument) {
-        let taken = job
+        let is_mounted = job
             .workdirs
             .iter()
             .any(|workdir| workdir.path == "/dev/shm");
-        let needed = job.resources.gpu > 0 || job.kind == JobKind::Notebook;
-        if taken || (job.resources.shm.is_none() && !needed) {
+        let is_needed = job.resources.gpu > 0 || job.kind == JobKind::Notebook;
+        if is_mounted || (job.resources.shm.is_none() && !is_needed) {
             return;
         }
-        let half = || {
+        let half_of_memory = || {
             job.resources
                 .memory
                 .as_deref()
@@ -254,7 +254,7 @@ impl PodStorage {
             .resources
             .shm
             .clone()
-            .or_else(half)
+            .or_else(half_of_memory)
             .unwrap_or_else(|| format!("{}Gi", SHM_GIB * job.resources.gpu.max(1)));
         let source = EmptyDirVolumeSource {
             medium: Some("Memory".to_owned()),
@@ -340,7 +340,7 @@ fn host_folder(path: &str, workdir: &Workdir) -> HostPathVolumeSource {
 }
 
 /// Whether a path is in or below a workdir.
-pub(super) fn is_on_workdir(job: &JobDocument, path: &str) -> bool {
+pub(super) fn is_in_workdir(job: &JobDocument, path: &str) -> bool {
     job.workdirs
         .iter()
         .any(|workdir| path == workdir.path || path.starts_with(&format!("{}/", workdir.path)))

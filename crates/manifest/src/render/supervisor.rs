@@ -22,7 +22,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::command::Words;
-use super::fabric::{in_host_network, ports};
+use super::fabric::{ports, uses_host_network};
 use super::labels::metadata;
 use super::{Object, OtherPolicies, Refusal, Target};
 use crate::spec::{Command, JobDocument, Restart};
@@ -64,10 +64,10 @@ exec \"$@\"";
 /// Whether the ranks of `job` start, stop and restart together.
 pub(super) fn supervises(job: &JobDocument) -> bool {
     let in_image = job.command == Command::Image && !matches!(job.args, Command::Shell(_));
-    wanted(job) && !in_image
+    is_requested(job) && !in_image
 }
 
-fn wanted(job: &JobDocument) -> bool {
+fn is_requested(job: &JobDocument) -> bool {
     let training = &job.training;
     if job.kind != JobKind::Training {
         return false;
@@ -83,7 +83,7 @@ fn wanted(job: &JobDocument) -> bool {
 
 /// Wraps the command in the supervisor. Refuses or warns if the command is unknown.
 pub(super) fn wrap(job: &JobDocument, mut words: Words, target: &Target) -> Result<Words, Refusal> {
-    if !wanted(job) {
+    if !is_requested(job) {
         return Ok(words);
     }
     let training = &job.training;
@@ -106,10 +106,10 @@ pub(super) fn wrap(job: &JobDocument, mut words: Words, target: &Target) -> Resu
         return Ok(words);
     };
     let grace = job.grace_period.map_or(60, |period| period.as_secs());
-    let mut all: Vec<String> = ["sh", "-c", START, "supervisor", &program_hash()]
+    let mut argv: Vec<String> = ["sh", "-c", START, "supervisor", &program_hash()]
         .map(ToOwned::to_owned)
         .into();
-    let mut flag = |name: &str, value: String| all.extend([format!("--{name}"), value]);
+    let mut flag = |name: &str, value: String| argv.extend([format!("--{name}"), value]);
     flag("run", "$(GPUCTL_RUN)".to_owned());
     flag("token", format!("{FOLDER}/{TOKEN_FILE}"));
     flag("pod", "$(GPUCTL_POD)".to_owned());
@@ -131,9 +131,9 @@ pub(super) fn wrap(job: &JobDocument, mut words: Words, target: &Target) -> Resu
             flag(name, limit.as_secs_f64().to_string());
         }
     }
-    all.push("--".to_owned());
-    all.extend(command);
-    words.command = Some(all);
+    argv.push("--".to_owned());
+    argv.extend(command);
+    words.command = Some(argv);
     Ok(words)
 }
 
@@ -221,7 +221,7 @@ pub(super) fn secret(
 /// The name of the job's NetworkPolicy. There is none if no other pod can reach the port of rank 0,
 /// or if policies do not apply.
 pub fn policy_name(job: &JobDocument) -> Option<String> {
-    (supervises(job) && job.resources.node_count > 1 && !in_host_network(job))
+    (supervises(job) && job.resources.node_count > 1 && !uses_host_network(job))
         .then(|| object_name(job))
 }
 
@@ -255,7 +255,7 @@ pub(super) fn network_policy(
         }]),
         ports: None,
     };
-    let others = NetworkPolicyIngressRule {
+    let other_ports = NetworkPolicyIngressRule {
         from: None,
         ports: Some(vec![
             tcp(1, port - 1),
@@ -266,7 +266,7 @@ pub(super) fn network_policy(
     };
     let ingress = match target.other_policies {
         OtherPolicies::Present => vec![peers],
-        OtherPolicies::Absent | OtherPolicies::Hidden => vec![peers, others],
+        OtherPolicies::Absent | OtherPolicies::Hidden => vec![peers, other_ports],
     };
     let policy = NetworkPolicy {
         metadata: metadata(job, target, &name, labels),
@@ -326,12 +326,16 @@ pub(super) fn failure_policy(supervised: bool) -> PodFailurePolicy {
 }
 
 /// Explains in the dry run how the limits are enforced, if at all.
-pub(super) fn told(job: &JobDocument, supervised: bool, placed_together: bool) -> Vec<String> {
-    let mut told = Vec::new();
+pub(super) fn limit_notes(
+    job: &JobDocument,
+    supervised: bool,
+    placed_together: bool,
+) -> Vec<String> {
+    let mut warnings = Vec::new();
     let training = &job.training;
     let limited = |limit: Option<Duration>| limit.is_some();
     if limited(training.max_runtime) {
-        told.push(match supervised {
+        warnings.push(match supervised {
             true => {
                 "max_runtime starts once all ranks have joined, and covers all attempts together"
                     .to_owned()
@@ -343,7 +347,7 @@ pub(super) fn told(job: &JobDocument, supervised: bool, placed_together: bool) -
         });
     }
     if limited(training.gang_timeout) {
-        told.push(
+        warnings.push(
             match (placed_together, supervised) {
                 (true, _) => "gang_timeout is not needed: no pod starts before all of them fit",
                 (false, true) => "gang_timeout ends ranks that have waited this long; their GPUs are free until the next attempt",
@@ -352,5 +356,5 @@ pub(super) fn told(job: &JobDocument, supervised: bool, placed_together: bool) -
             .to_owned(),
         );
     }
-    told
+    warnings
 }

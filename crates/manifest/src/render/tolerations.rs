@@ -12,7 +12,7 @@ use gpuctl_core::model::facts::node::DEDICATED;
 use gpuctl_core::model::{Node, Taint};
 
 pub(super) fn tolerations(
-    wanted: &JobResources,
+    requested: &JobResources,
     nodes: &[&Node],
     resources: &BTreeMap<String, Quantity>,
 ) -> Vec<Toleration> {
@@ -21,21 +21,21 @@ pub(super) fn tolerations(
         .map(|resource| (vendor_key(resource), None))
         .collect();
     let taints = || nodes.iter().flat_map(|node| &node.taints);
-    let there = DEDICATED
+    let present = DEDICATED
         .into_iter()
         .filter(|dedicated| taints().any(|taint| is_dedicated(taint, *dedicated)));
-    keys.extend(there.map(|(key, value)| (key.to_owned(), value)));
+    keys.extend(present.map(|(key, value)| (key.to_owned(), value)));
     let mut tolerations: Vec<Toleration> = keys
         .into_iter()
         .map(|(key, value)| tolerate(&key, value))
         .collect();
-    tolerations.extend(of_pool(wanted));
+    tolerations.extend(pool_tolerations(requested));
     tolerations
 }
 
 /// The toleration for nodes dedicated to the devices of a driver: `nvidia.com/gpu` for
 /// `gpu.nvidia.com`.
-pub(super) fn of_driver(driver: &str) -> Option<Toleration> {
+pub(super) fn driver_toleration(driver: &str) -> Option<Toleration> {
     driver
         .strip_prefix("gpu.")
         .map(|vendor| tolerate(&format!("{vendor}/gpu"), None))
@@ -52,8 +52,8 @@ fn vendor_key(resource: &str) -> String {
 
 /// Tolerates the taint of the job's pool even if it does not exist yet: the pool may become
 /// exclusive later.
-pub(super) fn of_pool(wanted: &JobResources) -> Vec<Toleration> {
-    wanted
+pub(super) fn pool_tolerations(requested: &JobResources) -> Vec<Toleration> {
+    requested
         .pool
         .iter()
         .map(|pool| tolerate(POOL_LABEL, Some(&pool.value)))
@@ -78,34 +78,38 @@ fn is_dedicated(taint: &Taint, (key, value): (&str, Option<&str>)) -> bool {
 
 /// Selects the nodes whose taints the job tolerates. If there are none, warns and keeps all nodes,
 /// because the cluster may have changed.
-pub(super) fn welcome<'n>(
+pub(super) fn tolerated_nodes<'n>(
     nodes: Vec<&'n Node>,
     job: &JobDocument,
-    ours: &[Toleration],
+    computed: &[Toleration],
     warnings: &mut Vec<String>,
 ) -> Vec<&'n Node> {
-    let written = job
+    let overlay = job
         .pod
         .as_ref()
         .filter(|_| !job.site.tolerations_enforced)
         .and_then(|pod| pod.get("tolerations"));
-    let mut own: Vec<Toleration> = written
+    let mut user_tolerations: Vec<Toleration> = overlay
         .and_then(|list| serde_json::from_value(list.clone()).ok())
         .unwrap_or_default();
-    own.extend(of_site(job));
-    let nodes = selected(nodes, job, warnings);
+    user_tolerations.extend(site_tolerations(job));
+    let nodes = selected_nodes(nodes, job, warnings);
     let hostile = |node: &'n Node| {
         node.taints.iter().find(|taint| {
-            keeps_off(taint) && !ours.iter().chain(&own).any(|one| tolerates(one, taint))
+            excludes_pods(taint)
+                && !computed
+                    .iter()
+                    .chain(&user_tolerations)
+                    .any(|toleration| tolerates(toleration, taint))
         })
     };
-    let found: Vec<&Node> = nodes
+    let tolerated: Vec<&Node> = nodes
         .iter()
         .copied()
         .filter(|node| hostile(node).is_none())
         .collect();
-    if !found.is_empty() || nodes.is_empty() {
-        return found;
+    if !tolerated.is_empty() || nodes.is_empty() {
+        return tolerated;
     }
     let mut taints: BTreeMap<String, (&Taint, usize)> = BTreeMap::new();
     for taint in nodes.iter().filter_map(|node| hostile(node)) {
@@ -140,18 +144,18 @@ pub(super) fn welcome<'n>(
 
 /// Selects the nodes that match the site's selector. If there are none, warns and keeps all nodes,
 /// because a matching node may be added.
-fn selected<'n>(
+fn selected_nodes<'n>(
     nodes: Vec<&'n Node>,
     job: &JobDocument,
     warnings: &mut Vec<String>,
 ) -> Vec<&'n Node> {
-    let found: Vec<&Node> = nodes
+    let matches: Vec<&Node> = nodes
         .iter()
         .copied()
         .filter(|node| is_selected(node, job))
         .collect();
-    if !found.is_empty() || nodes.is_empty() {
-        return found;
+    if !matches.is_empty() || nodes.is_empty() {
+        return matches;
     }
     let labels: Vec<String> = job
         .site
@@ -167,7 +171,7 @@ fn selected<'n>(
 }
 
 /// Whether a taint excludes pods permanently. Taints for the state of a node come and go.
-fn keeps_off(taint: &Taint) -> bool {
+fn excludes_pods(taint: &Taint) -> bool {
     let transient = ["node.kubernetes.io/", "node.cloudprovider.kubernetes.io/"]
         .iter()
         .any(|prefix| taint.key.starts_with(prefix));
@@ -176,18 +180,18 @@ fn keeps_off(taint: &Taint) -> bool {
 
 /// Adds the site's tolerations.
 pub(super) fn with_site(mut tolerations: Vec<Toleration>, job: &JobDocument) -> Vec<Toleration> {
-    for one in of_site(job) {
-        if !tolerations.contains(&one) {
-            tolerations.push(one);
+    for toleration in site_tolerations(job) {
+        if !tolerations.contains(&toleration) {
+            tolerations.push(toleration);
         }
     }
     tolerations
 }
 
-fn of_site(job: &JobDocument) -> impl Iterator<Item = Toleration> {
-    job.site.tolerations.iter().map(|one| Toleration {
-        effect: Some(one.effect.to_owned()),
-        ..tolerate(&one.key, one.value.as_deref())
+fn site_tolerations(job: &JobDocument) -> impl Iterator<Item = Toleration> {
+    job.site.tolerations.iter().map(|toleration| Toleration {
+        effect: Some(toleration.effect.to_owned()),
+        ..tolerate(&toleration.key, toleration.value.as_deref())
     })
 }
 
@@ -236,25 +240,25 @@ mod tests {
     }
 
     fn tolerated(nodes: &[Node]) -> Vec<String> {
-        let wanted = JobResources {
+        let requested = JobResources {
             gpu: 1,
             ..JobResources::default()
         };
         let gpus = BTreeMap::from([("nvidia.com/gpu".to_owned(), Quantity("1".to_owned()))]);
         let nodes: Vec<&Node> = nodes.iter().collect();
-        let text = |one: Toleration| {
+        let text = |toleration: Toleration| {
             assert_eq!(
-                one.effect.as_deref(),
+                toleration.effect.as_deref(),
                 Some("NoSchedule"),
                 "nothing that evicts is tolerated"
             );
             format!(
                 "{}={}",
-                one.key.unwrap_or_default(),
-                one.value.unwrap_or_default()
+                toleration.key.unwrap_or_default(),
+                toleration.value.unwrap_or_default()
             )
         };
-        tolerations(&wanted, &nodes, &gpus)
+        tolerations(&requested, &nodes, &gpus)
             .into_iter()
             .map(text)
             .collect()
@@ -286,7 +290,7 @@ mod tests {
     #[test]
     fn nodes_that_keep_the_job_off_are_no_candidates_and_are_told_when_none_is_left() {
         let text = "kind: training\nversion: v0.1\njob: {name: a}\nenvironment: {image: b}\nresources: {gpu: 1}\n";
-        let job = |more: &str| match crate::spec::parse("t", &format!("{text}{more}"))
+        let job = |fields: &str| match crate::spec::parse("t", &format!("{text}{fields}"))
             .expect("it is valid")
             .documents
             .remove(0)
@@ -300,12 +304,12 @@ mod tests {
         );
         let mut warnings = Vec::new();
         assert_eq!(
-            welcome(vec![&plain, &reserved], &job(""), &[], &mut warnings),
+            tolerated_nodes(vec![&plain, &reserved], &job(""), &[], &mut warnings),
             [&plain]
         );
         assert_eq!(warnings, [""; 0]);
         assert_eq!(
-            welcome(vec![&reserved], &job(""), &[], &mut warnings),
+            tolerated_nodes(vec![&reserved], &job(""), &[], &mut warnings),
             [&reserved]
         );
         assert!(
@@ -313,10 +317,10 @@ mod tests {
             "{warnings:?}"
         );
         warnings.clear();
-        let told =
+        let tolerant_job =
             job("pod: {tolerations: [{key: gpu-reserved, operator: Equal, value: team-b}]}\n");
         assert_eq!(
-            welcome(vec![&reserved], &told, &[], &mut warnings),
+            tolerated_nodes(vec![&reserved], &tolerant_job, &[], &mut warnings),
             [&reserved]
         );
         assert_eq!(warnings, [""; 0]);

@@ -32,7 +32,7 @@ const BLOCKS: [&str; 6] = [
 
 /// Finds the node label of the requested topology level.
 pub(super) fn label(job: &JobDocument, target: &Target) -> Result<Option<String>, Refusal> {
-    let Some(wanted) = job
+    let Some(requested) = job
         .training
         .topology
         .as_ref()
@@ -40,11 +40,11 @@ pub(super) fn label(job: &JobDocument, target: &Target) -> Result<Option<String>
     else {
         return Ok(None);
     };
-    let key = match wanted.value.as_str() {
-        "rack" => known(&RACKS, "rack", target).map_err(|refusal| refusal.at(Some(wanted.at)))?,
-        "block" => {
-            known(&BLOCKS, "block", target).map_err(|refusal| refusal.at(Some(wanted.at)))?
-        }
+    let key = match requested.value.as_str() {
+        "rack" => existing_key(&RACKS, "rack", target)
+            .map_err(|refusal| refusal.with_position(Some(requested.at)))?,
+        "block" => existing_key(&BLOCKS, "block", target)
+            .map_err(|refusal| refusal.with_position(Some(requested.at)))?,
         label => label.to_owned(),
     };
     Ok(Some(key))
@@ -66,17 +66,17 @@ pub(super) fn pod_fields(job: &JobDocument, key: Option<&str>) -> Value {
         }),
         ..PodAffinityTerm::default()
     };
-    let near = PodAffinity {
+    let pod_affinity = PodAffinity {
         preferred_during_scheduling_ignored_during_execution: Some(vec![WeightedPodAffinityTerm {
             weight: 100,
             pod_affinity_term: term,
         }]),
         ..PodAffinity::default()
     };
-    json!({"affinity": {"podAffinity": near}})
+    json!({"affinity": {"podAffinity": pod_affinity}})
 }
 
-fn known(keys: &[&str], word: &str, target: &Target) -> Result<String, Refusal> {
+fn existing_key(keys: &[&str], word: &str, target: &Target) -> Result<String, Refusal> {
     if let Some(level) = keys.iter().find(|key| is_kueues(key, target)) {
         return Ok((*level).to_owned());
     }
@@ -85,9 +85,9 @@ fn known(keys: &[&str], word: &str, target: &Target) -> Result<String, Refusal> 
         let message = format!("cannot find the node label for `{word}`: you may not list nodes");
         return Err(Refusal::new("TopologyNotFound", message, hint));
     };
-    let there = |key: &&&str| nodes.iter().any(|node| node.labels.contains_key(**key));
+    let is_present = |key: &&&str| nodes.iter().any(|node| node.labels.contains_key(**key));
     keys.iter()
-        .find(there)
+        .find(is_present)
         .map(|key| (*key).to_owned())
         .ok_or_else(|| {
             let message = format!("no node has a label for `{word}`: {}", keys.join(", "));

@@ -14,13 +14,14 @@ use gpuctl_core::model::{Gang, GangMode};
 pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Refusal> {
     let nodes = job.resources.node_count;
     let supervised = supervisor::supervises(job);
-    let near = topology::label(job, target)?;
+    let topology_key = topology::label(job, target)?;
     let mut fields = pod_fields(job, target);
     overlay::merge(
         &mut fields,
         &topology::pod_fields(
             job,
-            near.as_deref()
+            topology_key
+                .as_deref()
                 .filter(|key| !topology::is_kueues(key, target)),
         ),
     );
@@ -28,7 +29,7 @@ pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Ref
     let mut root = Object::new(&batch_job(job, target, &template), "jobs");
     root.body["spec"]["template"]["spec"] = template.spec.clone();
     queue::queue(job, target, &mut root)?;
-    if let Some(key) = near.filter(|key| topology::is_kueues(key, target)) {
+    if let Some(key) = topology_key.filter(|key| topology::is_kueues(key, target)) {
         root.body["spec"]["template"]["metadata"]["annotations"][KUEUE_TOPOLOGY] = key.into();
     }
     let mut warnings = template.warnings.clone();
@@ -39,7 +40,7 @@ pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Ref
         .gang
         .as_ref()
         .is_some_and(|gang| *gang != Gang::Kueue);
-    warnings.extend(supervisor::told(job, supervised, placed_together));
+    warnings.extend(supervisor::limit_notes(job, supervised, placed_together));
     let probe = probe(job, target, &template);
     let mut objects = template.objects;
     objects.extend(queue::pod_group(job, target, &template.labels));

@@ -29,29 +29,29 @@ const fn check(
     id: &'static str,
     severity: Severity,
     title: &'static str,
-    why: &'static str,
+    reason: &'static str,
     find: fn(&JobDocument) -> Option<Finding>,
 ) -> Check {
     Check {
         id,
         severity,
         title,
-        why,
+        why: reason,
         find: Some(find),
     }
 }
 
-const fn elsewhere(
+const fn external_check(
     id: &'static str,
     severity: Severity,
     title: &'static str,
-    why: &'static str,
+    reason: &'static str,
 ) -> Check {
     Check {
         id,
         severity,
         title,
-        why,
+        why: reason,
         find: None,
     }
 }
@@ -60,37 +60,37 @@ use Severity::{Error, Warning};
 
 /// Every check, in the order of the documentation.
 pub const CHECKS: [Check; 20] = [
-    elsewhere(
+    external_check(
         "form",
         Error,
         "a field that is unknown, missing, or of another type",
         "gpuctl does not guess: a misspelled field would silently do nothing. The message suggests the nearest field.",
     ),
-    elsewhere(
+    external_check(
         "version",
         Warning,
         "`version` is missing",
         "The default is v0.1. Set the version, so that later versions of gpuctl read the file in the same way.",
     ),
-    elsewhere(
+    external_check(
         "unit",
         Error,
         "an amount of bytes without a unit",
         "128 would be 128 bytes. Write 128Gi for gibibytes.",
     ),
-    elsewhere(
+    external_check(
         "replica-range",
         Error,
         "`minReplicas` above `maxReplicas`",
         "No number of replicas satisfies both.",
     ),
-    elsewhere(
+    external_check(
         "duplicate-mount",
         Error,
         "two workdirs at one path",
         "One would hide the other.",
     ),
-    elsewhere(
+    external_check(
         "name-length",
         Error,
         "a name that is too long for its suffixes",
@@ -173,19 +173,19 @@ pub const CHECKS: [Check; 20] = [
         "An open port does not mean that the model is loaded: requests would arrive too early.",
         semantics::health_check,
     ),
-    elsewhere(
+    external_check(
         "unfit",
         Error,
         "a document that cannot be rendered",
         "For example, a launcher that cannot find its peers, a forbidden host path, or a queue that the cluster does not have. The message says what to change.",
     ),
-    elsewhere(
+    external_check(
         "cluster",
         Error,
         "an object that the cluster refuses (`--server`)",
         "Dry-runs every object and a pod, and checks the pool, its quota and the GPU type, like `create`.",
     ),
-    elsewhere(
+    external_check(
         "cluster-note",
         Warning,
         "a warning from the cluster (`--server`)",
@@ -199,12 +199,12 @@ pub fn by_id(id: &str) -> Option<&'static Check> {
 
 /// Parses the ids that a comment such as `# gpuctl: ignore port, image-tag` silences.
 /// `can_be_silenced` decides which checks a comment may silence.
-pub fn silenced(text: &str) -> Vec<String> {
+pub fn ignored_ids(text: &str) -> Vec<String> {
     static COMMENT: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"(?m)(?:^|\s)#\s*gpuctl:\s*ignore\s+([\w, -]+)").expect("the pattern is tested")
     });
-    let ids = COMMENT.captures_iter(text).flat_map(|found| {
-        found[1]
+    let ids = COMMENT.captures_iter(text).flat_map(|captures| {
+        captures[1]
             .split([',', ' '])
             .filter(|id| !id.is_empty())
             .map(ToOwned::to_owned)
@@ -220,17 +220,17 @@ pub fn can_be_silenced(check: &Check) -> bool {
 }
 
 /// Runs the checks on the documents of one file and skips silenced checks.
-pub fn found(text: &str, documents: &[Document]) -> Vec<Problem> {
+pub fn run(text: &str, documents: &[Document]) -> Vec<Problem> {
     let trees = tree::read(text, &mut Vec::new());
-    let mut all = Vec::new();
+    let mut problems = Vec::new();
     for (tree, document) in trees.iter().zip(documents) {
         let Document::Job(job) = document else {
             continue;
         };
-        let silent = silenced(&tree.source);
+        let ignored_ids = ignored_ids(&tree.source);
         for check in CHECKS
             .iter()
-            .filter(|check| !silent.iter().any(|id| id == check.id))
+            .filter(|check| !ignored_ids.iter().any(|id| id == check.id))
         {
             let Some(Finding {
                 field,
@@ -240,8 +240,8 @@ pub fn found(text: &str, documents: &[Document]) -> Vec<Problem> {
             else {
                 continue;
             };
-            all.push(Problem {
-                at: place(&tree.root, field),
+            problems.push(Problem {
+                at: position_of(&tree.root, field),
                 severity: check.severity,
                 message,
                 note,
@@ -249,12 +249,12 @@ pub fn found(text: &str, documents: &[Document]) -> Vec<Problem> {
             });
         }
     }
-    all
+    problems
 }
 
 /// Selects the warnings about plain-text secrets, which commands that write objects print too.
 pub fn plain_secrets(file: &str, text: &str, documents: &[Document]) -> Option<Problems> {
-    let list: Vec<Problem> = found(text, documents)
+    let list: Vec<Problem> = run(text, documents)
         .into_iter()
         .filter(|problem| problem.id == "plain-secret")
         .collect();
@@ -267,9 +267,9 @@ pub fn plain_secrets(file: &str, text: &str, documents: &[Document]) -> Option<P
 
 /// Finds the position of a field, or of its nearest parent that the document has. Ignores case, `-`
 /// and `_`, because keys may be written as `gpu-type`, `gpu_type` or `gpuType`.
-fn place(root: &YamlNode, field: &str) -> FilePosition {
+fn position_of(root: &YamlNode, field: &str) -> FilePosition {
     let plain = |text: &str| text.to_ascii_lowercase().replace(['-', '_'], "");
-    let mut at = FilePosition {
+    let mut position = FilePosition {
         width: 1,
         ..root.at
     };
@@ -284,10 +284,10 @@ fn place(root: &YamlNode, field: &str) -> FilePosition {
         else {
             break;
         };
-        at = entry.key_at;
+        position = entry.key_at;
         node = &entry.value;
     }
-    at
+    position
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::defaults_document::{Defaults, SiteDefaults};
 use super::defaults_scope::{label_key, scope};
 use super::fields::Reader;
-use super::loader_variables::{is_selector, weakens};
+use super::loader_variables::{is_selector, weakens_pods};
 use super::reference;
 use super::tree::{YamlNode, YamlValue};
 use gpuctl_core::error::Problem;
@@ -54,7 +54,7 @@ pub(super) fn defaults(
         allow_env,
         source,
     };
-    warn_of_withheld(reader, root, &site);
+    warn_about_withheld(reader, root, &site);
     Some(site)
 }
 
@@ -75,12 +75,12 @@ fn pattern(reader: &mut Reader, node: &YamlNode) -> Option<String> {
 }
 
 /// Warns the administrator about values that jobs will not inherit.
-fn warn_of_withheld(reader: &mut Reader, root: &YamlNode, site: &SiteDefaults) {
-    let scopes = || site.scopes_of_all();
+fn warn_about_withheld(reader: &mut Reader, root: &YamlNode, site: &SiteDefaults) {
+    let scopes = || site.all_scopes();
     let variables = scopes().flat_map(|set| &set.env).filter_map(|variable| {
         let note = format!("allow_env: [{}]", variable.name);
         site.withholds_variable(&variable.name)
-            .map(|why| (why, note))
+            .map(|reason| (reason, note))
     });
     let labels = scopes()
         .flat_map(|set| &set.labels)
@@ -93,7 +93,7 @@ fn warn_of_withheld(reader: &mut Reader, root: &YamlNode, site: &SiteDefaults) {
     });
     let annotations = scopes()
         .flat_map(|set| &set.annotations)
-        .filter(|(key, _)| weakens(key));
+        .filter(|(key, _)| weakens_pods(key));
     let annotations = annotations.map(|(key, _)| {
         (
             format!(
@@ -102,10 +102,10 @@ fn warn_of_withheld(reader: &mut Reader, root: &YamlNode, site: &SiteDefaults) {
             "remove it".to_owned(),
         )
     });
-    let found: std::collections::BTreeSet<(String, String)> =
+    let warnings: std::collections::BTreeSet<(String, String)> =
         variables.chain(labels).chain(annotations).collect();
     reader.problems.extend(
-        found
+        warnings
             .into_iter()
             .map(|(message, note)| Problem::warning(root.at, message, note)),
     );
@@ -117,16 +117,16 @@ fn kinds(reader: &mut Reader, node: &YamlNode) -> Vec<(JobKind, Defaults)> {
     let Some(mut fields) = reader.map(node, "kinds", reference::KIND_SCOPES) else {
         return Vec::new();
     };
-    let mut found = Vec::new();
+    let mut kinds = Vec::new();
     for &kind in JobKind::ALL {
         let node = fields.take(reader, kind.word());
-        found.extend(
+        kinds.extend(
             node.and_then(|node| scope(reader, node, kind.word()))
                 .map(|set| (kind, set)),
         );
     }
     fields.finish(reader);
-    found
+    kinds
 }
 
 fn pools(reader: &mut Reader, node: &YamlNode) -> Vec<(String, Defaults)> {
@@ -134,7 +134,7 @@ fn pools(reader: &mut Reader, node: &YamlNode) -> Vec<(String, Defaults)> {
         reader.map(node, "pools", &[]);
         return Vec::new();
     };
-    let mut found = Vec::new();
+    let mut pools = Vec::new();
     for entry in entries {
         let key = YamlNode {
             at: entry.key_at,
@@ -153,7 +153,7 @@ fn pools(reader: &mut Reader, node: &YamlNode) -> Vec<(String, Defaults)> {
             );
             reader.problems.push(problem);
         }
-        found.extend(name.zip(set).map(|(name, set)| (name.value, set)));
+        pools.extend(name.zip(set).map(|(name, set)| (name.value, set)));
     }
-    found
+    pools
 }

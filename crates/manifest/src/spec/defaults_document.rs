@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::fields::Located;
-use super::loader_variables::{allows, changes_what_runs};
+use super::loader_variables::{loads_code, matches_pattern};
 use super::security::Security;
 use super::site_share::SiteToleration;
 use super::values::{EnvVariable, Priority};
@@ -70,7 +70,7 @@ pub struct Defaults {
     /// Fields of this scope that a manifest cannot override.
     pub enforced: Vec<&'static str>,
     /// Every field as written, by its canonical name.
-    pub written: Vec<(&'static str, Value)>,
+    pub source_values: Vec<(&'static str, Value)>,
 }
 
 /// Upper limits of a job; `None` means unlimited.
@@ -109,8 +109,11 @@ impl SiteDefaults {
 
     /// Explains why jobs do not inherit a variable; `None` if they do.
     pub(super) fn withholds_variable(&self, name: &str) -> Option<String> {
-        let is_withheld =
-            changes_what_runs(name) && !self.allow_env.iter().any(|pattern| allows(pattern, name));
+        let is_withheld = loads_code(name)
+            && !self
+                .allow_env
+                .iter()
+                .any(|pattern| matches_pattern(pattern, name));
         is_withheld.then(|| {
             format!("`{name}` of the site's defaults is ignored: it changes which programs run, and `allow_env` does not list it")
         })
@@ -119,19 +122,22 @@ impl SiteDefaults {
     /// Selects the scopes that apply to a job of this kind in this pool, most specific first, each
     /// with its name.
     pub(super) fn scopes(&self, kind: JobKind, pool: Option<&str>) -> Vec<(String, &Defaults)> {
-        let of_pool = self
+        let pool_scope = self
             .pools
             .iter()
             .filter(|(name, _)| Some(name.as_str()) == pool);
-        let of_kind = self.kinds.iter().filter(|(own, _)| *own == kind);
-        of_pool
+        let kind_scope = self
+            .kinds
+            .iter()
+            .filter(|(scope_kind, _)| *scope_kind == kind);
+        pool_scope
             .map(|(name, set)| (format!("pool {name}"), set))
-            .chain(of_kind.map(|(kind, set)| (format!("kind {kind}"), set)))
+            .chain(kind_scope.map(|(kind, set)| (format!("kind {kind}"), set)))
             .chain([("all".to_owned(), &self.all)])
             .collect()
     }
 
-    pub(super) fn scopes_of_all(&self) -> impl Iterator<Item = &Defaults> {
+    pub(super) fn all_scopes(&self) -> impl Iterator<Item = &Defaults> {
         let kinds = self.kinds.iter().map(|(_, set)| set);
         [&self.all]
             .into_iter()
@@ -156,16 +162,18 @@ impl SiteDefaults {
             .chain(pools);
         let mut rows: Vec<DefaultRow> = scopes
             .flat_map(|(scope, set)| {
-                set.written.iter().map(move |(field, value)| DefaultRow {
-                    scope: scope.clone(),
-                    field,
-                    value: if *field == "env" {
-                        without_secrets(value)
-                    } else {
-                        value.clone()
-                    },
-                    enforced: set.enforced.contains(field),
-                })
+                set.source_values
+                    .iter()
+                    .map(move |(field, value)| DefaultRow {
+                        scope: scope.clone(),
+                        field,
+                        value: if *field == "env" {
+                            without_secrets(value)
+                        } else {
+                            value.clone()
+                        },
+                        enforced: set.enforced.contains(field),
+                    })
             })
             .collect();
         if !self.allow_env.is_empty() {

@@ -11,7 +11,7 @@ use gpuctl_core::error::Problem;
 use gpuctl_core::model::secrets::is_secret_name;
 
 /// Reads a field with several values; empty if the field is missing.
-fn all<T>(
+fn read_list<T>(
     reader: &mut Reader,
     fields: &mut Fields<'_>,
     name: &'static str,
@@ -40,7 +40,7 @@ fn tolerations(reader: &mut Reader, node: &YamlNode) -> Vec<SiteToleration> {
 
 pub(super) fn scope(reader: &mut Reader, node: &YamlNode, path: &'static str) -> Option<Defaults> {
     let mut fields = reader.map(node, path, reference::SCOPE)?;
-    let written = written(node);
+    let values = source_values(node);
     let mut text = |reader: &mut Reader, name| {
         fields
             .take(reader, name)
@@ -63,25 +63,25 @@ pub(super) fn scope(reader: &mut Reader, node: &YamlNode, path: &'static str) ->
         .take(reader, "pool")
         .and_then(|node| reader.object_name(node, "pool"));
     let (image_pull_secrets, image_pull_policy) = environment::pulling(reader, &mut fields);
-    let labels = all(reader, &mut fields, "labels", job::labels);
-    let annotations = all(reader, &mut fields, "annotations", annotations);
-    let env = all(reader, &mut fields, "env", secret_free);
+    let labels = read_list(reader, &mut fields, "labels", job::labels);
+    let annotations = read_list(reader, &mut fields, "annotations", annotations);
+    let env = read_list(reader, &mut fields, "env", env_without_secrets);
     let shm = fields
         .take(reader, "shm")
         .and_then(|node| reader.bytes(node, "shm"))
         .map(|text| text.value);
     let security = security::security(reader, &mut fields);
-    let tolerations = all(reader, &mut fields, "tolerations", tolerations);
-    let node_selector = all(reader, &mut fields, "node_selector", node_labels);
+    let tolerations = read_list(reader, &mut fields, "tolerations", tolerations);
+    let node_selector = read_list(reader, &mut fields, "node_selector", node_labels);
     let limits = fields
         .take(reader, "limits")
         .and_then(|node| limits(reader, node))
         .unwrap_or_default();
-    let enforced = all(reader, &mut fields, "enforced", |reader, node| {
-        enforced(reader, node, &written)
+    let enforced = read_list(reader, &mut fields, "enforced", |reader, node| {
+        enforced(reader, node, &values)
     });
     fields.finish(reader);
-    let priority = priority.map(|text| Priority::of(&text));
+    let priority = priority.map(|text| Priority::parse(&text));
     // `max_runtime: 0` means no limit.
     let max_runtime = max_runtime.filter(|time| !time.is_zero());
     Some(Defaults {
@@ -103,13 +103,13 @@ pub(super) fn scope(reader: &mut Reader, node: &YamlNode, path: &'static str) ->
         node_selector,
         limits,
         enforced,
-        written,
+        source_values: values,
     })
 }
 
 /// Reads variables and warns about secrets, because every user of the cluster may read the
 /// defaults.
-fn secret_free(reader: &mut Reader, node: &YamlNode) -> Vec<EnvVariable> {
+fn env_without_secrets(reader: &mut Reader, node: &YamlNode) -> Vec<EnvVariable> {
     let env = environment::variables(reader, node);
     for variable in &env {
         if matches!(variable.value, EnvValue::Text(_)) && is_secret_name(&variable.name) {
@@ -130,7 +130,7 @@ fn secret_free(reader: &mut Reader, node: &YamlNode) -> Vec<EnvVariable> {
 }
 
 /// Collects the fields that are set, by canonical name and in the order of the reference table.
-fn written(node: &YamlNode) -> Vec<(&'static str, serde_json::Value)> {
+fn source_values(node: &YamlNode) -> Vec<(&'static str, serde_json::Value)> {
     let YamlValue::Map(entries) = &node.value else {
         return Vec::new();
     };
@@ -153,15 +153,15 @@ fn written(node: &YamlNode) -> Vec<(&'static str, serde_json::Value)> {
 fn enforced(
     reader: &mut Reader,
     node: &YamlNode,
-    written: &[(&'static str, serde_json::Value)],
+    values: &[(&'static str, serde_json::Value)],
 ) -> Vec<&'static str> {
-    let mut found = Vec::new();
+    let mut enforced = Vec::new();
     for item in reader.list_or_one(node) {
         let Some(field) = reader.word(item, "enforced", &ENFORCEABLE) else {
             continue;
         };
-        if written.iter().any(|(name, _)| *name == field) {
-            found.push(field);
+        if values.iter().any(|(name, _)| *name == field) {
+            enforced.push(field);
         } else {
             let note = format!("set `{field}` in the same scope, or remove it from `enforced`");
             reader.problems.push(Problem::error(
@@ -171,7 +171,7 @@ fn enforced(
             ));
         }
     }
-    found
+    enforced
 }
 
 fn limits(reader: &mut Reader, node: &YamlNode) -> Option<SiteLimits> {
@@ -179,7 +179,7 @@ fn limits(reader: &mut Reader, node: &YamlNode) -> Option<SiteLimits> {
     let mut whole = |reader: &mut Reader, name, least| {
         fields
             .take(reader, name)
-            .and_then(|node| reader.whole(node, name, least..=u32::MAX))
+            .and_then(|node| reader.whole_number(node, name, least..=u32::MAX))
     };
     let (gpu, node_count, replicas) = (
         whole(reader, "gpu", 0),
@@ -266,7 +266,7 @@ pub(super) fn label_key(reader: &mut Reader, node: &YamlNode, name: &str) -> Opt
 }
 
 fn node_labels(reader: &mut Reader, node: &YamlNode) -> Vec<(String, String)> {
-    let mut found = Vec::new();
+    let mut labels = Vec::new();
     for (key, value) in reader.text_map(node, "node_selector") {
         if !job::is_label_key(&key.value) {
             let note = "letters, digits, `-`, `_`, `.`, at most 63, with or without a prefix such as example.com/";
@@ -283,8 +283,8 @@ fn node_labels(reader: &mut Reader, node: &YamlNode) -> Vec<(String, String)> {
                 note,
             ));
         } else {
-            found.push((key.value, value.value));
+            labels.push((key.value, value.value));
         }
     }
-    found
+    labels
 }

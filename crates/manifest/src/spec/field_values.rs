@@ -19,7 +19,7 @@ fn scalar(node: &YamlNode) -> Option<Located<String>> {
 }
 
 /// Explains why `text` is not a DNS label that starts with a letter, and suggests a valid one.
-fn not_a_label(text: &str, longest: usize) -> Option<(String, Option<String>)> {
+fn label_problem(text: &str, longest: usize) -> Option<(String, Option<String>)> {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let message = if text.is_empty() {
         "a name may not be empty".to_owned()
@@ -28,13 +28,13 @@ fn not_a_label(text: &str, longest: usize) -> Option<(String, Option<String>)> {
             "`{text}` has {} characters; at most {longest} fit with its suffix",
             text.chars().count()
         )
-    } else if let Some(bad) = text.chars().find(|c| !plain(*c) && !c.is_ascii_uppercase()) {
+    } else if let Some(invalid) = text.chars().find(|c| !plain(*c) && !c.is_ascii_uppercase()) {
         let capitals = if text.chars().any(|c| c.is_ascii_uppercase()) {
             " and capitals are"
         } else {
             " is"
         };
-        format!("`{text}` is not a DNS label: `{bad}`{capitals} not allowed")
+        format!("`{text}` is not a DNS label: `{invalid}`{capitals} not allowed")
     } else if text.chars().any(|c| c.is_ascii_uppercase()) {
         format!("`{text}` is not a DNS label: capitals are not allowed")
     } else if !text.starts_with(|c: char| c.is_ascii_lowercase()) {
@@ -80,44 +80,44 @@ impl Reader {
     pub(super) fn text(&mut self, node: &YamlNode, name: &str) -> Option<Located<String>> {
         let text = scalar(node);
         if text.is_none() {
-            self.wrong(node, name, "text");
+            self.wrong_type(node, name, "text");
         }
         text
     }
 
     pub(super) fn boolean(&mut self, node: &YamlNode, name: &str) -> Option<bool> {
-        let found = match &node.value {
+        let value = match &node.value {
             YamlValue::Scalar { text, .. } => text.to_ascii_lowercase().parse().ok(),
             _ => None,
         };
-        if found.is_none() {
-            self.wrong(node, name, "true or false");
+        if value.is_none() {
+            self.wrong_type(node, name, "true or false");
         }
-        found
+        value
     }
 
     /// Parses a whole number in `range`.
-    pub(super) fn whole(
+    pub(super) fn whole_number(
         &mut self,
         node: &YamlNode,
         name: &str,
         range: std::ops::RangeInclusive<u32>,
     ) -> Option<u32> {
-        let found = match &node.value {
+        let parsed = match &node.value {
             YamlValue::Scalar { text, .. } => text
                 .parse::<u32>()
                 .ok()
                 .filter(|number| range.contains(number)),
             _ => None,
         };
-        if found.is_none() {
-            let wanted = match (*range.start(), *range.end()) {
-                (low, u32::MAX) => format!("a whole number from {low}"),
-                (low, high) => format!("a whole number from {low} to {high}"),
+        if parsed.is_none() {
+            let expected = match (*range.start(), *range.end()) {
+                (min, u32::MAX) => format!("a whole number from {min}"),
+                (min, max) => format!("a whole number from {min} to {max}"),
             };
-            self.wrong(node, name, &wanted);
+            self.wrong_type(node, name, &expected);
         }
-        found
+        parsed
     }
 
     /// Matches one of a few words, ignoring case.
@@ -131,19 +131,19 @@ impl Reader {
             YamlValue::Scalar { text, .. } => text.as_str(),
             _ => "",
         };
-        let found = words
+        let value = words
             .iter()
             .find(|word| word.eq_ignore_ascii_case(text))
             .copied();
-        if found.is_none() {
-            let wanted = if words.len() == 1 {
+        if value.is_none() {
+            let expected = if words.len() == 1 {
                 words[0].to_owned()
             } else {
                 format!("one of {}", words.join(", "))
             };
-            self.wrong(node, name, &wanted);
+            self.wrong_type(node, name, &expected);
         }
-        found
+        value
     }
 
     /// Checks an amount of CPU and keeps its spelling.
@@ -156,7 +156,7 @@ impl Reader {
         let text =
             scalar(node).filter(|text| cpus(&text.value) && quantity::milli(&text.value).is_some());
         if text.is_none() {
-            self.wrong(node, name, "a number of CPUs such as 32, 0.5 or 500m");
+            self.wrong_type(node, name, "a number of CPUs such as 32, 0.5 or 500m");
         }
         text
     }
@@ -164,17 +164,17 @@ impl Reader {
     /// Checks an amount of bytes with its unit and keeps its spelling.
     pub(super) fn bytes(&mut self, node: &YamlNode, name: &str) -> Option<Located<String>> {
         let Some(text) = scalar(node) else {
-            self.wrong(node, name, "an amount such as 128Gi");
+            self.wrong_type(node, name, "an amount such as 128Gi");
             return None;
         };
         if quantity::milli(&text.value).is_none() {
-            let short = ["GB", "MB", "TB", "GiB", "MiB"]
+            let is_amount_without_i = ["GB", "MB", "TB", "GiB", "MiB"]
                 .iter()
                 .any(|unit| text.value.ends_with(unit));
             let unit = text
                 .value
                 .trim_end_matches(|c: char| c.is_ascii_alphabetic());
-            let note = if short {
+            let note = if is_amount_without_i {
                 format!("write {unit}Gi for gibibytes, {unit}G for gigabytes")
             } else {
                 String::new()
@@ -207,11 +207,11 @@ impl Reader {
     }
 
     pub(super) fn duration(&mut self, node: &YamlNode, name: &str) -> Option<Duration> {
-        let found = scalar(node).and_then(|text| quantity::duration(&text.value));
-        if found.is_none() {
-            self.wrong(node, name, "a duration such as 30s, 5m, 12h or 2d");
+        let duration = scalar(node).and_then(|text| quantity::duration(&text.value));
+        if duration.is_none() {
+            self.wrong_type(node, name, "a duration such as 30s, 5m, 12h or 2d");
         }
-        found
+        duration
     }
 
     /// Reads text that is a name. Rejects an unquoted `true` or `false`, which YAML parses as a
@@ -266,7 +266,7 @@ impl Reader {
         longest: usize,
     ) -> Option<Located<String>> {
         let text = self.name(node, name)?;
-        if let Some((message, suggestion)) = not_a_label(&text.value, longest) {
+        if let Some((message, suggestion)) = label_problem(&text.value, longest) {
             let note = suggestion.map_or_else(String::new, |word| format!("{word} would do"));
             self.problems.push(Problem::error(node.at, message, note));
             return None;

@@ -83,15 +83,15 @@ impl<'t> Fields<'t> {
         name: &'static str,
         note: &str,
     ) -> Option<&'t YamlNode> {
-        let found = self.take(reader, name);
-        if found.is_none() {
+        let value = self.take(reader, name);
+        if value.is_none() {
             reader.problems.push(Problem::error(
                 self.at,
-                format!("`{}` is missing", self.full(name)),
+                format!("`{}` is missing", self.full_path(name)),
                 note,
             ));
         }
-        found
+        value
     }
 
     /// Removes a field that does not apply to this kind, and reports it.
@@ -113,7 +113,7 @@ impl<'t> Fields<'t> {
     }
 
     /// The position of a field that has not been taken yet.
-    pub(super) fn place_of(&self, name: &str) -> Option<FilePosition> {
+    pub(super) fn position_of(&self, name: &str) -> Option<FilePosition> {
         self.entries
             .iter()
             .find(|entry| entry.key == name)
@@ -130,13 +130,13 @@ impl<'t> Fields<'t> {
             };
             reader.problems.push(Problem::error(
                 entry.key_at,
-                format!("unknown field `{}`", self.full(&entry.key)),
+                format!("unknown field `{}`", self.full_path(&entry.key)),
                 note,
             ));
         }
     }
 
-    fn full(&self, name: &str) -> String {
+    fn full_path(&self, name: &str) -> String {
         if self.path.is_empty() {
             name.to_owned()
         } else {
@@ -160,14 +160,14 @@ pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
 }
 
 impl Reader {
-    pub(super) fn wrong(&mut self, node: &YamlNode, name: &str, wanted: &str) {
+    pub(super) fn wrong_type(&mut self, node: &YamlNode, name: &str, expected: &str) {
         let found = match &node.value {
             YamlValue::Scalar { text, .. } if text.len() <= 40 => format!("`{text}`"),
-            _ => node.what().to_owned(),
+            _ => node.description().to_owned(),
         };
         self.problems.push(Problem::error(
             node.at,
-            format!("`{name}` must be {wanted}, not {found}"),
+            format!("`{name}` must be {expected}, not {found}"),
             "",
         ));
     }
@@ -193,7 +193,7 @@ impl Reader {
                 } else {
                     path
                 };
-                self.wrong(node, name, "a map of fields");
+                self.wrong_type(node, name, "a map of fields");
                 None
             }
         }
@@ -203,7 +203,7 @@ impl Reader {
         match &node.value {
             YamlValue::List(items) => items.iter().collect(),
             _ => {
-                self.wrong(node, name, "a list");
+                self.wrong_type(node, name, "a list");
                 Vec::new()
             }
         }

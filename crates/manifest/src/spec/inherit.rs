@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::defaults_document::{Defaults, SiteDefaults};
 use super::document::{JobDocument, WorkdirSource};
 use super::fields::Located;
-use super::loader_variables::{is_selector, weakens};
+use super::loader_variables::{is_selector, weakens_pods};
 use super::site_share::Inherited;
 use super::values::EnvValue;
 use gpuctl_core::model::JobKind;
@@ -18,74 +18,74 @@ use gpuctl_core::model::values::quantity;
 
 /// Fills the unset fields of `job` from `site`, and overrides fields that the site enforces.
 pub fn inherit(job: &mut JobDocument, site: &SiteDefaults) {
-    let mut filling = Filling {
+    let mut inheritance = Inheritance {
         site,
         scopes: site.scopes(job.kind, None),
-        found: Vec::new(),
+        inherited: Vec::new(),
         withheld: Vec::new(),
     };
     // The pool comes first, because it decides which scopes apply to the other fields.
-    filling.pool(job);
-    filling.scopes = site.scopes(
+    inheritance.pool(job);
+    inheritance.scopes = site.scopes(
         job.kind,
         job.resources.pool.as_ref().map(|pool| pool.value.as_str()),
     );
-    filling.value("queue", "job.queue", &mut job.queue, |set| {
+    inheritance.value("queue", "job.queue", &mut job.queue, |set| {
         set.queue.clone()
     });
-    filling.value("priority", "job.priority", &mut job.priority, |set| {
+    inheritance.value("priority", "job.priority", &mut job.priority, |set| {
         set.priority.clone()
     });
-    filling.value(
+    inheritance.value(
         "grace_period",
         "job.grace_period",
         &mut job.grace_period,
         |set| set.grace_period,
     );
     if job.kind == JobKind::Training {
-        filling.value(
+        inheritance.value(
             "max_runtime",
             "job.max_runtime",
             &mut job.training.max_runtime,
             |set| set.max_runtime,
         );
-        filling.value(
+        inheritance.value(
             "keep_for",
             "job.keep_for",
             &mut job.training.keep_for,
             |set| set.keep_for,
         );
-        filling.longest_run(&mut job.training.max_runtime);
+        inheritance.longest_run(&mut job.training.max_runtime);
     }
-    filling.pairs("labels", "job.labels", &mut job.labels, |set| &set.labels);
-    filling.pairs(
+    inheritance.inherit_pairs("labels", "job.labels", &mut job.labels, |set| &set.labels);
+    inheritance.inherit_pairs(
         "annotations",
         "job.annotations",
         &mut job.annotations,
         |set| &set.annotations,
     );
-    filling.image_pulling(job);
-    filling.variables(job);
-    filling.shared_memory(job);
-    filling.security(job);
+    inheritance.image_pulling(job);
+    inheritance.variables(job);
+    inheritance.shared_memory(job);
+    inheritance.security(job);
     for workdir in &mut job.workdirs {
         if let WorkdirSource::Size { storage_class, .. } = &mut workdir.source {
             let path = format!("storage.workdirs[{}].storageClass", workdir.path);
-            filling.value("storage_class", &path, storage_class, |set| {
+            inheritance.value("storage_class", &path, storage_class, |set| {
                 set.storage_class.clone()
             });
         }
     }
-    filling.placement(job);
-    job.site.inherited = filling.found;
-    job.site.withheld = filling.withheld;
+    inheritance.placement(job);
+    job.site.inherited = inheritance.inherited;
+    job.site.withheld = inheritance.withheld;
 }
 
-struct Filling<'s> {
+struct Inheritance<'s> {
     site: &'s SiteDefaults,
     /// Most specific first.
     scopes: Vec<(String, &'s Defaults)>,
-    found: Vec<Inherited>,
+    inherited: Vec<Inherited>,
     /// Warnings about values that gpuctl withholds from the job.
     withheld: Vec<String>,
 }
@@ -96,14 +96,14 @@ fn withholds(field: &str, key: &str) -> Option<String> {
         "labels" if is_selector(key) => Some(format!(
             "label `{key}` of the site's defaults is ignored: Services select pods by it"
         )),
-        "annotations" if weakens(key) => Some(format!(
+        "annotations" if weakens_pods(key) => Some(format!(
             "annotation `{key}` of the site's defaults is ignored: it weakens the isolation of containers"
         )),
         _ => None,
     }
 }
 
-impl<'s> Filling<'s> {
+impl<'s> Inheritance<'s> {
     /// Whether any scope of the job enforces the field.
     fn is_enforced(&self, field: &str) -> bool {
         self.scopes
@@ -111,9 +111,9 @@ impl<'s> Filling<'s> {
             .any(|(_, set)| set.enforced.contains(&field))
     }
 
-    fn note(&mut self, scope: &str, path: impl Into<String>, value: String, replaced: bool) {
+    fn record(&mut self, scope: &str, path: impl Into<String>, value: String, replaced: bool) {
         let mark = value.clone();
-        self.found.push(Inherited {
+        self.inherited.push(Inherited {
             field: path.into(),
             value,
             mark,
@@ -128,24 +128,24 @@ impl<'s> Filling<'s> {
         field: &str,
         path: &str,
         slot: &mut Option<T>,
-        of: impl Fn(&Defaults) -> Option<T>,
+        field_of: impl Fn(&Defaults) -> Option<T>,
     ) {
         let nearest = self
             .scopes
             .iter()
-            .find_map(|(scope, set)| Some((scope.clone(), *set, of(set)?)));
+            .find_map(|(scope, set)| Some((scope.clone(), *set, field_of(set)?)));
         let Some((scope, set, value)) = nearest else {
             return;
         };
-        let replaced = slot.as_ref().is_some_and(|own| *own != value);
+        let replaced = slot.as_ref().is_some_and(|job_value| *job_value != value);
         if slot.is_none() || replaced && self.is_enforced(field) {
-            let written = set
-                .written
+            let text = set
+                .source_values
                 .iter()
                 .find(|(name, _)| *name == field)
                 .map(|(_, value)| plain(value));
             *slot = Some(value);
-            self.note(&scope, path, written.unwrap_or_default(), replaced);
+            self.record(&scope, path, text.unwrap_or_default(), replaced);
         }
     }
 
@@ -159,7 +159,7 @@ impl<'s> Filling<'s> {
             return;
         };
         *slot = Some(time);
-        self.note(
+        self.record(
             &scope,
             "job.max_runtime",
             format!("{}, the site's limit", duration_text(time)),
@@ -168,33 +168,35 @@ impl<'s> Filling<'s> {
     }
 
     /// Merges a map entry by entry. A key in a more specific scope hides the same key elsewhere.
-    fn pairs(
+    fn inherit_pairs(
         &mut self,
         field: &str,
         path: &str,
-        own: &mut Vec<(String, String)>,
-        of: impl Fn(&'s Defaults) -> &'s [(String, String)],
+        pairs: &mut Vec<(String, String)>,
+        field_of: impl Fn(&'s Defaults) -> &'s [(String, String)],
     ) {
         let enforced = self.is_enforced(field);
         let mut seen: Vec<&str> = Vec::new();
         for (scope, set) in self.scopes.clone() {
-            for (key, value) in of(set) {
+            for (key, value) in field_of(set) {
                 if seen.contains(&key.as_str()) {
                     continue;
                 }
                 seen.push(key);
-                if let Some(why) = withholds(field, key) {
-                    self.withheld.push(why);
+                if let Some(reason) = withholds(field, key) {
+                    self.withheld.push(reason);
                     continue;
                 }
-                let there = own.iter_mut().find(|(name, _)| name == key);
-                let replaced = there.as_ref().is_some_and(|(_, own)| own != value);
-                match there {
-                    None => own.push((key.clone(), value.clone())),
-                    Some((_, own)) if replaced && enforced => own.clone_from(value),
+                let existing = pairs.iter_mut().find(|(name, _)| name == key);
+                let replaced = existing
+                    .as_ref()
+                    .is_some_and(|(_, current)| current != value);
+                match existing {
+                    None => pairs.push((key.clone(), value.clone())),
+                    Some((_, current)) if replaced && enforced => current.clone_from(value),
                     Some(_) => continue,
                 }
-                self.note(&scope, format!("{path}.{key}"), value.clone(), replaced);
+                self.record(&scope, format!("{path}.{key}"), value.clone(), replaced);
             }
         }
     }
@@ -224,13 +226,13 @@ impl<'s> Filling<'s> {
         );
         let mut secrets =
             Some(std::mem::take(&mut job.image_pull_secrets)).filter(|list| !list.is_empty());
-        let of_site =
+        let inherited =
             |set: &Defaults| Some(set.image_pull_secrets.clone()).filter(|list| !list.is_empty());
         self.value(
             "imagePullSecret",
             "environment.imagePullSecret",
             &mut secrets,
-            of_site,
+            inherited,
         );
         job.image_pull_secrets = secrets.unwrap_or_default();
     }
@@ -277,17 +279,17 @@ impl<'s> Filling<'s> {
                     continue;
                 }
                 seen.push(&variable.name);
-                if let Some(why) = self.site.withholds_variable(&variable.name) {
-                    self.withheld.push(why);
+                if let Some(reason) = self.site.withholds_variable(&variable.name) {
+                    self.withheld.push(reason);
                     continue;
                 }
-                let there = job.env.iter_mut().find(|own| own.name == variable.name);
-                let replaced = there
+                let existing = job.env.iter_mut().find(|entry| entry.name == variable.name);
+                let replaced = existing
                     .as_ref()
-                    .is_some_and(|own| own.value != variable.value);
-                match there {
+                    .is_some_and(|entry| entry.value != variable.value);
+                match existing {
                     None => job.env.push(variable.clone()),
-                    Some(own) if replaced && enforced => *own = variable.clone(),
+                    Some(entry) if replaced && enforced => *entry = variable.clone(),
                     Some(_) => continue,
                 }
                 let value = match &variable.value {
@@ -296,17 +298,17 @@ impl<'s> Filling<'s> {
                     EnvValue::Secret { name, key } => format!("{key} of Secret {name}"),
                     EnvValue::ConfigMap { name, key } => format!("{key} of ConfigMap {name}"),
                 };
-                self.note(
+                self.record(
                     &scope,
                     format!("environment.env.{}", variable.name),
                     value,
                     replaced,
                 );
                 // The mark shows whether the site changed a value, without revealing a secret.
-                if let (EnvValue::Text(text), Some(noted)) =
-                    (&variable.value, self.found.last_mut())
+                if let (EnvValue::Text(text), Some(inherited)) =
+                    (&variable.value, self.inherited.last_mut())
                 {
-                    noted.mark = if is_secret_name(&variable.name) {
+                    inherited.mark = if is_secret_name(&variable.name) {
                         format!("{:016x}", fnv(text))
                     } else {
                         text.clone()
@@ -328,7 +330,7 @@ impl<'s> Filling<'s> {
                         .value
                         .as_ref()
                         .map_or_else(String::new, |value| format!("={value}"));
-                    self.note(
+                    self.record(
                         &scope,
                         format!("tolerations.{}{value}", toleration.key),
                         toleration.effect.to_owned(),
@@ -338,7 +340,7 @@ impl<'s> Filling<'s> {
             }
         }
         let mut selector = std::mem::take(&mut job.site.node_selector);
-        self.pairs("node_selector", "node_selector", &mut selector, |set| {
+        self.inherit_pairs("node_selector", "node_selector", &mut selector, |set| {
             &set.node_selector
         });
         job.site.node_selector = selector;

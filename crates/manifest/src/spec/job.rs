@@ -58,7 +58,7 @@ pub(super) fn job(
         ..head.training
     };
     let name = head.name?;
-    fits_names(reader, &name, kind, resources.node_count);
+    check_name_length(reader, &name, kind, resources.node_count);
     Some(JobDocument {
         kind,
         version,
@@ -120,16 +120,16 @@ fn serving(
                 "it is one pod; `kind: inference` scales",
             );
         }
-        let at = document.place_of("autoscaling");
+        let at = document.position_of("autoscaling");
         let autoscaling = service::autoscaling(reader, document);
         if let (Some(at), Some(autoscaling)) = (at, &autoscaling) {
-            service::can_measure(reader, autoscaling, resources, at);
+            service::check_metrics(reader, autoscaling, resources, at);
         }
         (service, autoscaling)
     }
 }
 
-fn fits_names(reader: &mut Reader, name: &Located<String>, kind: JobKind, node_count: u32) {
+fn check_name_length(reader: &mut Reader, name: &Located<String>, kind: JobKind, node_count: u32) {
     let longest = longest_name(kind, node_count);
     if name.value.len() > longest {
         let message = format!(
@@ -160,7 +160,7 @@ fn head(reader: &mut Reader, document: &mut Fields<'_>, kind: JobKind) -> Option
     let priority = fields
         .take(reader, "priority")
         .and_then(|node| reader.text(node, "priority"))
-        .map(|text| Priority::of(&text.value));
+        .map(|text| Priority::parse(&text.value));
     let labels = fields
         .take(reader, "labels")
         .map_or_else(Vec::new, |node| labels(reader, node));
@@ -228,7 +228,7 @@ fn training(reader: &mut Reader, fields: &mut Fields<'_>) -> Training {
     let mut number = |reader: &mut Reader, name: &'static str, range| {
         fields
             .take(reader, name)
-            .and_then(|node| reader.whole(node, name, range))
+            .and_then(|node| reader.whole_number(node, name, range))
     };
     let epochs = number(reader, "epochs", 1..=u32::MAX);
     let batch_size = number(reader, "batch_size", 1..=u32::MAX);
@@ -282,7 +282,7 @@ fn training(reader: &mut Reader, fields: &mut Fields<'_>) -> Training {
 
 /// Reads the user's labels. Rejects keys that gpuctl and Kubernetes reserve.
 pub(super) fn labels(reader: &mut Reader, node: &YamlNode) -> Vec<(String, String)> {
-    let mut found = Vec::new();
+    let mut labels = Vec::new();
     for (key, value) in reader.text_map(node, "job.labels") {
         let prefix = key.value.split_once('/').map(|(prefix, _)| prefix);
         // Kubernetes reserves `kubernetes.io/` and its subdomains; the other keys are gpuctl's.
@@ -313,10 +313,10 @@ pub(super) fn labels(reader: &mut Reader, node: &YamlNode) -> Vec<(String, Strin
                 note,
             ));
         } else {
-            found.push((key.value, value.value));
+            labels.push((key.value, value.value));
         }
     }
-    found
+    labels
 }
 
 /// Whether Kubernetes accepts `key` as a label key, with or without a prefix.

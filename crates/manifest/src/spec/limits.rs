@@ -33,14 +33,14 @@ struct LimitCheck<'a> {
 
 impl LimitCheck<'_> {
     /// Finds the most specific limit and its scope.
-    fn nearest<T>(&self, of: impl Fn(&Defaults) -> Option<T>) -> Option<(String, T)> {
+    fn nearest<T>(&self, field: impl Fn(&Defaults) -> Option<T>) -> Option<(String, T)> {
         self.scopes
             .iter()
-            .find_map(|(scope, set)| Some((scope.clone(), of(set)?)))
+            .find_map(|(scope, set)| Some((scope.clone(), field(set)?)))
     }
 
-    fn exceeded(&mut self, at: Option<FilePosition>, scope: &str, has: &str, most: &str) {
-        let message = format!("{has}; the site allows {most} (defaults, {scope})");
+    fn exceeded(&mut self, at: Option<FilePosition>, scope: &str, requested: &str, limit: &str) {
+        let message = format!("{requested}; the site allows {limit} (defaults, {scope})");
         self.problems.push(Problem::error(
             at.unwrap_or(self.job.name.at),
             message,
@@ -50,21 +50,21 @@ impl LimitCheck<'_> {
 
     fn gpus(&mut self) {
         let (resources, pods) = (&self.job.resources, pods(self.job));
-        let Some((scope, most)) = self.nearest(|set| set.limits.gpu) else {
+        let Some((scope, limit)) = self.nearest(|set| set.limits.gpu) else {
             return;
         };
-        let all = u64::from(resources.gpu) * u64::from(pods);
-        if all > u64::from(most) {
-            let each = if pods > 1 {
-                format!("{} GPUs × {pods} pods are {all} GPUs", resources.gpu)
+        let total = u64::from(resources.gpu) * u64::from(pods);
+        if total > u64::from(limit) {
+            let described = if pods > 1 {
+                format!("{} GPUs × {pods} pods are {total} GPUs", resources.gpu)
             } else {
-                format!("{all} GPUs")
+                format!("{total} GPUs")
             };
             self.exceeded(
                 resources.gpu_at,
                 &scope,
-                &each,
-                &format!("{most} GPUs a job"),
+                &described,
+                &format!("{limit} GPUs a job"),
             );
         }
     }
@@ -84,16 +84,16 @@ impl LimitCheck<'_> {
                 self.nearest(|set| set.limits.node_count),
             ),
         ];
-        for (count, what, limit) in counted {
-            let Some((scope, most)) = limit.filter(|(_, most)| count > *most) else {
+        for (count, unit, limit) in counted {
+            let Some((scope, max)) = limit.filter(|(_, max)| count > *max) else {
                 continue;
             };
-            let what = if count == 1 {
-                what.trim_end_matches('s')
+            let unit = if count == 1 {
+                unit.trim_end_matches('s')
             } else {
-                what
+                unit
             };
-            self.exceeded(None, &scope, &format!("{count} {what}"), &most.to_string());
+            self.exceeded(None, &scope, &format!("{count} {unit}"), &max.to_string());
         }
     }
 
@@ -101,35 +101,35 @@ impl LimitCheck<'_> {
     fn amounts(&mut self) {
         let cpu = self.nearest(|set| set.limits.cpu.clone());
         let memory = self.nearest(|set| set.limits.memory.clone());
-        for (field, asked, limit) in [
+        for (field, requested, limit) in [
             ("cpu", &self.job.resources.cpu, cpu),
             ("memory", &self.job.resources.memory, memory),
         ] {
-            let (Some(asked), Some((scope, most))) = (asked, limit) else {
+            let (Some(requested), Some((scope, max))) = (requested, limit) else {
                 continue;
             };
-            if quantity::milli(asked) > quantity::milli(&most) {
+            if quantity::milli(requested) > quantity::milli(&max) {
                 self.exceeded(
                     None,
                     &scope,
-                    &format!("`{field}` {asked} of each pod"),
-                    &most,
+                    &format!("`{field}` {requested} of each pod"),
+                    &max,
                 );
             }
         }
     }
 
     fn run_time(&mut self) {
-        if let (Some(asked), Some((scope, most))) = (
+        if let (Some(requested), Some((scope, limit))) = (
             self.job.training.max_runtime,
             self.nearest(|set| set.limits.max_runtime),
-        ) && asked > most
+        ) && requested > limit
         {
             self.exceeded(
                 None,
                 &scope,
-                &format!("`max_runtime` of {}", duration_text(asked)),
-                &duration_text(most),
+                &format!("`max_runtime` of {}", duration_text(requested)),
+                &duration_text(limit),
             );
         }
     }
@@ -161,10 +161,10 @@ mod tests {
     use super::super::{Document, parse};
     use super::*;
 
-    fn told(job: &str, site: &str) -> Vec<String> {
+    fn problems_of(job: &str, site: &str) -> Vec<String> {
         let read = |text: &str| {
             parse("", &format!("version: v1\n{text}"))
-                .unwrap_or_else(|all| panic!("{:?}", all.list))
+                .unwrap_or_else(|problems| panic!("{:?}", problems.list))
                 .documents
                 .remove(0)
         };
@@ -189,7 +189,7 @@ mod tests {
             )
         };
         assert_eq!(
-            told(&job(""), site),
+            problems_of(&job(""), site),
             [
                 "6: 8 GPUs × 3 pods are 24 GPUs; the site allows 8 GPUs a job (defaults, all)",
                 "4: 3 nodes; the site allows 2 (defaults, all)",
@@ -199,7 +199,7 @@ mod tests {
             ]
         );
         assert!(
-            told(&job("  pool: big\n"), site)
+            problems_of(&job("  pool: big\n"), site)
                 .iter()
                 .all(|line| !line.contains("GPUs"))
         );
@@ -208,14 +208,14 @@ mod tests {
     #[test]
     fn a_service_is_counted_with_what_its_autoscaler_may_add() {
         let site = "kinds: {inference: {limits: {replicas: 4, gpu: 8}}}\n";
-        let job = |most: u32| {
+        let job = |max_replicas: u32| {
             format!(
-                "kind: inference\njob: {{name: s}}\nresources: {{gpu: 2, cpu: 4}}\nservice: {{port: 80, replicas: 2}}\nautoscaling: {{maxReplicas: {most}, targetCPUUtilization: 60}}\n"
+                "kind: inference\njob: {{name: s}}\nresources: {{gpu: 2, cpu: 4}}\nservice: {{port: 80, replicas: 2}}\nautoscaling: {{maxReplicas: {max_replicas}, targetCPUUtilization: 60}}\n"
             )
         };
-        assert_eq!(told(&job(4), site), [""; 0]);
+        assert_eq!(problems_of(&job(4), site), [""; 0]);
         assert_eq!(
-            told(&job(5), site),
+            problems_of(&job(5), site),
             [
                 "5: 2 GPUs × 5 pods are 10 GPUs; the site allows 8 GPUs a job (defaults, kind inference)",
                 "4: 5 replicas; the site allows 4 (defaults, kind inference)",

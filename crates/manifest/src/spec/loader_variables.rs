@@ -170,14 +170,14 @@ const PREFIXES: [&str; 33] = [
 ];
 
 /// Whether a variable changes which programs or libraries run.
-pub(super) fn changes_what_runs(name: &str) -> bool {
+pub(super) fn loads_code(name: &str) -> bool {
     // npm documents its variables in lower case, for example `npm_config_prefix`.
     let name = name.to_ascii_uppercase();
     NAMES.contains(&name.as_str()) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// Whether a pattern of `allow_env` matches a variable: an exact name, or a prefix followed by `*`.
-pub(super) fn allows(pattern: &str, name: &str) -> bool {
+pub(super) fn matches_pattern(pattern: &str, name: &str) -> bool {
     pattern
         .strip_suffix('*')
         .map_or(pattern == name, |beginning| {
@@ -220,13 +220,13 @@ pub(super) fn is_selector(key: &str) -> bool {
             .iter()
             .any(|domain| prefix.ends_with(domain));
     let key = key.to_ascii_lowercase();
-    is_reserved || acts(&key) || SELECTORS.contains(&key.as_str())
+    is_reserved || changes_pods(&key) || SELECTORS.contains(&key.as_str())
 }
 
 /// Whether a label or annotation makes a webhook or a runtime change the pod: it injects a
 /// container, an identity, a device or a network. Sources: the documentation of Istio, Linkerd,
 /// Azure Workload Identity, Vault's agent injector, CDI, CRI-O and Multus.
-fn acts(key: &str) -> bool {
+fn changes_pods(key: &str) -> bool {
     const DOMAINS: [&str; 12] = [
         "istio.io",
         "linkerd.io",
@@ -251,12 +251,12 @@ fn acts(key: &str) -> bool {
 
 /// Whether an annotation of the defaults disables a protection of the container, makes a webhook or
 /// a runtime change the pod, or belongs to gpuctl.
-pub(super) fn weakens(key: &str) -> bool {
+pub(super) fn weakens_pods(key: &str) -> bool {
     let prefix = key.split_once('/').map_or("", |(prefix, _)| prefix);
     prefix == "gpuctl"
         || prefix.contains("apparmor.security")
         || prefix.contains("seccomp.security")
-        || acts(&key.to_ascii_lowercase())
+        || changes_pods(&key.to_ascii_lowercase())
 }
 
 #[cfg(test)]
@@ -292,7 +292,7 @@ mod tests {
             "NVCC_APPEND_FLAGS",
             "RAY_RUNTIME_ENV_HOOK",
         ] {
-            assert!(changes_what_runs(name), "{name}");
+            assert!(loads_code(name), "{name}");
         }
         for name in [
             "NCCL_IB_HCA",
@@ -305,22 +305,22 @@ mod tests {
             "MY_PATH",
             "ENVIRONMENT",
         ] {
-            assert!(!changes_what_runs(name), "{name}");
+            assert!(!loads_code(name), "{name}");
         }
     }
 
     #[test]
     fn a_pattern_is_a_name_or_a_beginning() {
         assert!(
-            allows("LD_PRELOAD", "LD_PRELOAD")
-                && allows("PYTHON*", "PYTHONPATH")
-                && allows("LD_*", "LD_")
+            matches_pattern("LD_PRELOAD", "LD_PRELOAD")
+                && matches_pattern("PYTHON*", "PYTHONPATH")
+                && matches_pattern("LD_*", "LD_")
         );
         assert!(
-            !allows("LD_PRELOAD", "LD_PRELOADX")
-                && !allows("*", "PATH")
-                && !allows("*PATH", "PATH")
-                && !allows("", "PATH")
+            !matches_pattern("LD_PRELOAD", "LD_PRELOADX")
+                && !matches_pattern("*", "PATH")
+                && !matches_pattern("*PATH", "PATH")
+                && !matches_pattern("", "PATH")
         );
     }
 
@@ -341,14 +341,14 @@ mod tests {
         }
         assert!(!is_selector("site") && !is_selector("example.com/team"));
         assert!(
-            weakens("container.apparmor.security.beta.kubernetes.io/main")
-                && weakens("gpuctl/source")
+            weakens_pods("container.apparmor.security.beta.kubernetes.io/main")
+                && weakens_pods("gpuctl/source")
         );
         assert!(
-            weakens("cdi.k8s.io/gpu")
-                && weakens("k8s.v1.cni.cncf.io/networks")
-                && weakens("io.kubernetes.cri-o.Devices")
+            weakens_pods("cdi.k8s.io/gpu")
+                && weakens_pods("k8s.v1.cni.cncf.io/networks")
+                && weakens_pods("io.kubernetes.cri-o.Devices")
         );
-        assert!(!weakens("cost-center") && !weakens("prometheus.io/scrape"));
+        assert!(!weakens_pods("cost-center") && !weakens_pods("prometheus.io/scrape"));
     }
 }

@@ -50,7 +50,7 @@ pub use job::{is_label_key, is_label_value};
 pub use limits::over_limits;
 pub use overrides::Override;
 pub use pool_document::{Pool, PoolNode, PoolQuota, Quota, QuotaLimits};
-pub use secrets::{masked, notebook_token, of_source as secrets_in};
+pub use secrets::{masked, notebook_token, source_secrets as secrets_in};
 pub use security::Security;
 pub use service_document::{Autoscaling, HealthCheck, Service};
 pub use site_share::{Inherited, SiteShare, SiteToleration};
@@ -149,7 +149,7 @@ fn document(reader: &mut Reader, tree: YamlDocument, overrides: &[Override]) -> 
     let YamlValue::Map(entries) = &root.value else {
         let message = format!(
             "a document is a map of fields that begins with `kind:`, not {}",
-            root.what()
+            root.description()
         );
         reader.problems.push(Problem::error(
             root.at,

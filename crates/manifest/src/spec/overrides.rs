@@ -59,7 +59,7 @@ impl Override {
 
 pub(super) fn apply(root: &mut YamlNode, overrides: &[Override], problems: &mut Vec<Problem>) {
     for change in overrides {
-        if let Err(part) = put(root, &change.path, &change.value, true) {
+        if let Err(part) = set_value(root, &change.path, &change.value, true) {
             let message = format!(
                 "`--set {}`: `{part}` is inside a value that has no fields",
                 change.path.join(".")
@@ -85,36 +85,36 @@ const THEIR_OWN: [&str; 7] = [
     "namespace",
 ];
 
-fn put<'p>(
+fn set_value<'p>(
     node: &mut YamlNode,
     path: &'p [String],
     value: &YamlValue,
     ours: bool,
 ) -> Result<(), &'p str> {
     let Some((key, rest)) = path.split_first() else {
-        *node = nowhere(value.clone());
+        *node = without_position(value.clone());
         return Ok(());
     };
     if matches!(node.value, YamlValue::Null) {
-        *node = nowhere(YamlValue::Map(Vec::new()));
+        *node = without_position(YamlValue::Map(Vec::new()));
     }
     match &mut node.value {
         YamlValue::Map(entries) => {
             let exact = entries.iter().position(|entry| entry.key == *key);
-            let spelled = || {
+            let other_spelling = || {
                 entries
                     .iter()
                     .position(|entry| ours && plain(&entry.key) == plain(key))
             };
-            let index = exact.or_else(spelled).unwrap_or_else(|| {
+            let index = exact.or_else(other_spelling).unwrap_or_else(|| {
                 entries.push(Entry {
                     key: key.clone(),
                     key_at: FilePosition::default(),
-                    value: nowhere(YamlValue::Null),
+                    value: without_position(YamlValue::Null),
                 });
                 entries.len() - 1
             });
-            put(
+            set_value(
                 &mut entries[index].value,
                 rest,
                 value,
@@ -127,11 +127,11 @@ fn put<'p>(
                 .ok()
                 .and_then(|index| items.get_mut(index))
             {
-                return put(item, rest, value, ours);
+                return set_value(item, rest, value, ours);
             }
             // `environment.env.LR=0.1` addresses an item by its `name` if `env` is a list.
-            let named = |item: &YamlNode| matches!(field(item, "name"), Some(YamlValue::Scalar { text, .. }) if text == key);
-            let index = items.iter().position(named).unwrap_or_else(|| {
+            let has_name = |item: &YamlNode| matches!(field(item, "name"), Some(YamlValue::Scalar { text, .. }) if text == key);
+            let index = items.iter().position(has_name).unwrap_or_else(|| {
                 let name = YamlValue::Scalar {
                     text: key.clone(),
                     plain: false,
@@ -139,22 +139,22 @@ fn put<'p>(
                 let entry = Entry {
                     key: "name".to_owned(),
                     key_at: FilePosition::default(),
-                    value: nowhere(name),
+                    value: without_position(name),
                 };
-                items.push(nowhere(YamlValue::Map(vec![entry])));
+                items.push(without_position(YamlValue::Map(vec![entry])));
                 items.len() - 1
             });
             match rest {
-                [] => put(&mut items[index], &["value".to_owned()], value, ours)
+                [] => set_value(&mut items[index], &["value".to_owned()], value, ours)
                     .map_err(|_| key.as_str()),
-                rest => put(&mut items[index], rest, value, ours),
+                rest => set_value(&mut items[index], rest, value, ours),
             }
         }
         YamlValue::Scalar { .. } | YamlValue::Null => Err(key),
     }
 }
 
-fn nowhere(value: YamlValue) -> YamlNode {
+fn without_position(value: YamlValue) -> YamlNode {
     YamlNode {
         at: FilePosition::default(),
         value,
@@ -192,20 +192,20 @@ fn block(node: &YamlNode, depth: usize, text: &mut String) {
         YamlValue::Map(entries) if !entries.is_empty() => {
             for entry in entries {
                 text.push_str(&format!("{indent}{}:", quoted(&entry.key, true)));
-                inside(&entry.value, depth, text);
+                nested(&entry.value, depth, text);
             }
         }
         YamlValue::List(items) if !items.is_empty() => {
             for item in items {
                 text.push_str(&format!("{indent}-"));
-                inside(item, depth, text);
+                nested(item, depth, text);
             }
         }
         _ => text.push_str(&format!("{indent}{}\n", inline(node))),
     }
 }
 
-fn inside(node: &YamlNode, depth: usize, text: &mut String) {
+fn nested(node: &YamlNode, depth: usize, text: &mut String) {
     match &node.value {
         YamlValue::Map(entries) if !entries.is_empty() => {
             text.push('\n');
@@ -230,9 +230,9 @@ fn inline(node: &YamlNode) -> String {
 
 /// Writes text as it was if it needs no quotes, else as a JSON string, which is valid YAML.
 fn quoted(text: &str, plain: bool) -> String {
-    let bare = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/');
-    let word =
-        text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '/') && text.chars().all(bare);
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/');
+    let word = text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '/')
+        && text.chars().all(is_plain);
     if plain && word {
         text.to_owned()
     } else {
@@ -311,8 +311,8 @@ mod tests {
         let text = "a: \"1\"\nb: 1.10\nc: yes please\nd: |\n  two\n  lines\ne: [{f: null}, {}, []]\n\"g h\": 'true'\nt: true\n";
         let mut problems = Vec::new();
         let root = tree::read(text, &mut problems).remove(0).root;
-        let again = tree::read(&write(&root), &mut problems).remove(0).root;
-        assert_eq!(again.to_json(), root.to_json());
+        let reread = tree::read(&write(&root), &mut problems).remove(0).root;
+        assert_eq!(reread.to_json(), root.to_json());
         assert!(write(&root).contains("b: 1.10\n") && problems.is_empty());
     }
 }

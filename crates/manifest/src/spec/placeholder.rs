@@ -45,10 +45,10 @@ fn replace(text: &str, values: &YamlNode) -> Result<Option<String>, Unresolved> 
     let mut rest = text;
     let mut result = String::new();
     while let Some((before, after)) = rest.split_once("{{") {
-        let Some((inside, tail)) = after.split_once("}}") else {
+        let Some((expression, tail)) = after.split_once("}}") else {
             break;
         };
-        let path = inside.trim();
+        let path = expression.trim();
         result.push_str(before);
         if is_path(path) {
             let value = lookup(values, path)
@@ -57,7 +57,7 @@ fn replace(text: &str, values: &YamlNode) -> Result<Option<String>, Unresolved> 
             result.push_str(value);
         } else {
             result.push_str("{{");
-            result.push_str(inside);
+            result.push_str(expression);
             result.push_str("}}");
         }
         rest = tail;

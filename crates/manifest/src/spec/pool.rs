@@ -40,7 +40,7 @@ pub(super) fn pool(reader: &mut Reader, root: &YamlNode) -> Option<Pool> {
             let mut number = |reader: &mut Reader, name: &'static str| {
                 quota
                     .take(reader, name)
-                    .and_then(|node| reader.whole(node, name, 0..=u32::MAX))
+                    .and_then(|node| reader.whole_number(node, name, 0..=u32::MAX))
             };
             let max_jobs = number(reader, "maxJobs");
             let max_gpu_per_job = number(reader, "maxGpuPerJob");
@@ -77,12 +77,12 @@ fn start<'t>(
 }
 
 fn gpu_type(reader: &mut Reader, node: &YamlNode) -> Option<GpuType> {
-    reader.gpu_type(node).map(|written| written.value.kind)
+    reader.gpu_type(node).map(|gpu_type| gpu_type.value.kind)
 }
 
 /// Reads a map of node to `{gpu-type}`, or a list of node names.
 fn pool_nodes(reader: &mut Reader, node: &YamlNode) -> Vec<PoolNode> {
-    let mut found = Vec::new();
+    let mut nodes = Vec::new();
     match &node.value {
         YamlValue::Map(entries) => {
             for entry in entries {
@@ -99,26 +99,26 @@ fn pool_nodes(reader: &mut Reader, node: &YamlNode) -> Vec<PoolNode> {
                     _ => reader
                         .map(&entry.value, "nodes", reference::POOL_NODE)
                         .and_then(|mut fields| {
-                            let found = fields
+                            let nodes = fields
                                 .take(reader, "gpu-type")
                                 .and_then(|node| gpu_type(reader, node));
                             fields.finish(reader);
-                            found
+                            nodes
                         }),
                 };
-                found.extend(name.map(|name| PoolNode { name, gpu_type }));
+                nodes.extend(name.map(|name| PoolNode { name, gpu_type }));
             }
         }
         _ => {
             for item in reader.list(node, "nodes") {
-                found.extend(reader.object_name(item, "nodes").map(|name| PoolNode {
+                nodes.extend(reader.object_name(item, "nodes").map(|name| PoolNode {
                     name,
                     gpu_type: None,
                 }));
             }
         }
     }
-    found
+    nodes
 }
 
 /// Reports nodes in more than one pool, at both lines.
@@ -230,7 +230,7 @@ fn limits(reader: &mut Reader, node: &YamlNode, path: &'static str) -> Option<Qu
     let mut number = |reader: &mut Reader, name| {
         fields
             .take(reader, name)
-            .and_then(|node| reader.whole(node, name, 0..=u32::MAX))
+            .and_then(|node| reader.whole_number(node, name, 0..=u32::MAX))
     };
     let (gpu, pods) = (number(reader, "gpu"), number(reader, "pods"));
     fields.finish(reader);

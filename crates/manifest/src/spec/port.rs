@@ -31,16 +31,16 @@ const DEFAULTS: [(&str, u16); 8] = [
 ];
 
 /// The port in the command, or the default port of its program.
-pub fn of_command(job: &JobDocument) -> Option<u16> {
-    of_text(&job.line())
+pub fn from_command(job: &JobDocument) -> Option<u16> {
+    from_text(&job.line())
 }
 
-fn of_text(words: &str) -> Option<u16> {
+fn from_text(words: &str) -> Option<u16> {
     // argparse and most other parsers let the last occurrence of a flag win.
     let flag = FLAG
         .captures_iter(words)
         .last()
-        .and_then(|found| found[1].parse().ok())
+        .and_then(|captures| captures[1].parse().ok())
         .filter(|port| *port > 0);
     flag.or_else(|| {
         let positional = words
@@ -66,7 +66,7 @@ fn of_text(words: &str) -> Option<u16> {
 
 /// Whether the command starts Jupyter without a flag that changes its listen address. Jupyter's
 /// default is localhost, which is out of reach from outside the pod.
-pub fn only_inside(job: &JobDocument) -> bool {
+pub fn listens_on_loopback(job: &JobDocument) -> bool {
     let words = job.line();
     words.split_whitespace().any(|word| {
         word.rsplit('/')
@@ -111,7 +111,7 @@ mod tests {
             ),
             ("python train.py --export 5", None),
         ] {
-            assert_eq!(of_text(words), port, "{words}");
+            assert_eq!(from_text(words), port, "{words}");
         }
     }
 }

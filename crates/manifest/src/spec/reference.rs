@@ -171,7 +171,7 @@ pub(super) const RESOURCES: &[Field] = &[
         "RDMA devices per pod for the network between nodes: `auto` (those of the nodes, in proportion to the GPUs) or NAME:COUNT.",
         "auto",
     )
-    .of(FieldScope::Training),
+    .in_scope(FieldScope::Training),
     field(
         &["exclude_nodes", "excludeNodes", "exclude-nodes", "exclude"],
         OneOrMany(&ObjectName),
@@ -184,7 +184,7 @@ pub(super) const RESOURCES: &[Field] = &[
         "Number of pods, each with `gpu` GPUs. For an inference, the pods of each replica (needs LeaderWorkerSet).",
         "1",
     )
-    .of(FieldScope::Distributed),
+    .in_scope(FieldScope::Distributed),
 ];
 
 pub(super) const WORKDIR: &[Field] = &[
@@ -339,14 +339,14 @@ pub const DOCUMENT: &[Field] = &[
         "Where checkpoints are stored, and how to resume from them.",
         "",
     )
-    .of(FieldScope::Training),
+    .in_scope(FieldScope::Training),
     field(
         &["service"],
         Block(SERVICE),
         "How clients reach the service.",
         "",
     )
-    .of(FieldScope::Serving)
+    .in_scope(FieldScope::Serving)
     .needed_to_serve(),
     field(
         &["autoscaling"],
@@ -354,7 +354,7 @@ pub const DOCUMENT: &[Field] = &[
         "Number of replicas, depending on load.",
         "",
     )
-    .of(FieldScope::Service),
+    .in_scope(FieldScope::Service),
     field(
         &["security"],
         Security,
@@ -386,7 +386,7 @@ pub const KINDS: [(&str, &str); 7] = [
     ("defaults", "the site's defaults for all jobs"),
 ];
 
-pub fn of_kind(kind: &str) -> &'static [Field] {
+pub fn fields_of_kind(kind: &str) -> &'static [Field] {
     match kind {
         "pool" | "resource" => POOL,
         "quota" => QUOTA,

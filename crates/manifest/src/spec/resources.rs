@@ -29,7 +29,7 @@ pub(super) fn resources(
         .and_then(|node| reader.object_name(node, "pool"));
     let no_pool = pool.as_ref().is_some_and(|pool| pool.value == "default");
     let gpu_node = fields.take(reader, "gpu");
-    let gpu = gpu_node.and_then(|node| reader.whole(node, "gpu", 0..=1024));
+    let gpu = gpu_node.and_then(|node| reader.whole_number(node, "gpu", 0..=1024));
     let gpu_type = fields
         .take(reader, "gpu-type")
         .and_then(|node| reader.gpu_type(node));
@@ -51,7 +51,7 @@ pub(super) fn resources(
         .and_then(|node| reader.word(node, "qos", &["guaranteed"]))
         .is_some();
     if let Some(node) = qos.filter(|_| guaranteed) {
-        guarantee(reader, node.at, cpu.as_ref(), memory.as_ref());
+        check_guaranteed(reader, node.at, cpu.as_ref(), memory.as_ref());
     }
     // `gpu_share` without `gpu` is a share of one GPU.
     let gpu = if gpu_node.is_none() && gpu_share.is_some() {
@@ -100,10 +100,10 @@ fn without_gpus(
     gpu_type: Option<&Located<WrittenGpuType>>,
     gpu_share: Option<&Located<Share>>,
 ) {
-    let wanted = gpu_type
+    let requested = gpu_type
         .map(|text| ("gpu-type", text.at))
         .or(gpu_share.map(|share| ("gpu_share", share.at)));
-    if let Some((name, at)) = wanted {
+    if let Some((name, at)) = requested {
         reader.problems.push(Problem::error(
             at,
             format!("`{name}` without GPUs"),
@@ -117,7 +117,7 @@ fn node_count(reader: &mut Reader, fields: &mut Fields<'_>, kind: JobKind) -> Op
     if matches!(kind, JobKind::Training | JobKind::Inference) {
         fields
             .take(reader, "node_count")
-            .and_then(|node| reader.whole(node, "node_count", 1..=10_000))
+            .and_then(|node| reader.whole_number(node, "node_count", 1..=10_000))
     } else {
         fields.refuse(
             reader,
@@ -177,16 +177,16 @@ fn rdma(reader: &mut Reader, node: &YamlNode) -> Option<Rdma> {
 
 /// Checks `qos: guaranteed`. Kubernetes' Guaranteed class needs limits equal to requests for CPU
 /// and memory, and the kubelet's static CPU policy pins whole CPUs only.
-fn guarantee(
+fn check_guaranteed(
     reader: &mut Reader,
     at: FilePosition,
     cpu: Option<&Located<String>>,
     memory: Option<&Located<String>>,
 ) {
-    let whole = cpu
+    let has_whole_cpus = cpu
         .and_then(|cpu| quantity::milli(&cpu.value))
         .is_some_and(|milli| milli > 0 && milli % 1000 == 0);
-    if !whole || memory.is_none() {
+    if !has_whole_cpus || memory.is_none() {
         let message = "`qos: guaranteed` needs whole CPUs and memory";
         reader.problems.push(Problem::error(
             at,

@@ -14,18 +14,18 @@ pub(super) fn restart(
     retries: Option<u32>,
 ) -> Option<Restart> {
     let node = job.take(reader, "restart")?;
-    let restart = Restart::of(reader.word(node, "restart", &Restart::WORDS)?);
-    let hangs = job
-        .place_of("hang_timeout")
-        .or(job.place_of("hangTimeout"))
-        .or(job.place_of("hang-timeout"));
+    let restart = Restart::parse(reader.word(node, "restart", &Restart::WORDS)?);
+    let hang_timeout = job
+        .position_of("hang_timeout")
+        .or(job.position_of("hangTimeout"))
+        .or(job.position_of("hang-timeout"));
     if restart == Restart::Never && retries.is_some_and(|retries| retries > 0) {
         let message = "`restart: never` and `retries` contradict each other";
         reader
             .problems
             .push(Problem::error(node.at, message, "keep one of them"));
     }
-    if let (Restart::Rank, Some(at)) = (restart, hangs) {
+    if let (Restart::Rank, Some(at)) = (restart, hang_timeout) {
         let message =
             "`hang_timeout` needs `restart: all`: a hang is detected only for all ranks together";
         reader

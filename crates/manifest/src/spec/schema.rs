@@ -7,11 +7,11 @@ use serde_json::{Map, Value, json};
 
 use super::reference::{
     AUTOSCALING, HEALTH_CHECK, KINDS, POOL_NODE, QUOTA, RESOURCES, SECURITY, SECURITY_LEVELS,
-    VARIABLE, of_kind,
+    VARIABLE, fields_of_kind,
 };
 use super::schema_patterns::{
-    AMOUNT, CONTROL, OBJECT, RDMA, UNITS, absolute, also_number, any_case, gpu_type, host_path,
-    label_key, label_text, nullable, pattern, text, up_to, whole,
+    AMOUNT, CONTROL, OBJECT, RDMA, UNITS, absolute_path, gpu_type, host_path, ignore_case,
+    label_key, label_text, nullable, number_or_pattern, pattern, text, up_to, whole_number,
 };
 use super::shape::{Field, Shape, spellings};
 
@@ -33,8 +33,10 @@ pub const BEYOND: [&str; 11] = [
 /// Generates the schema of one kind, or of all kinds.
 pub fn schema(kind: Option<&str>) -> Value {
     let mut schema = match kind {
-        Some(kind) => of(kind),
-        None => json!({"oneOf": KINDS.iter().map(|(kind, _)| of(kind)).collect::<Vec<_>>()}),
+        Some(kind) => schema_of_kind(kind),
+        None => {
+            json!({"oneOf": KINDS.iter().map(|(kind, _)| schema_of_kind(kind)).collect::<Vec<_>>()})
+        }
     };
     let title = kind.map_or_else(|| "gpuctl".to_owned(), |kind| format!("gpuctl {kind}"));
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema".into();
@@ -61,8 +63,8 @@ fn without_empty_rules(value: &mut Value) {
     }
 }
 
-fn of(kind: &str) -> Value {
-    let mut schema = block(of_kind(kind), kind);
+fn schema_of_kind(kind: &str) -> Value {
+    let mut schema = block(fields_of_kind(kind), kind);
     let words = if matches!(kind, "pool" | "resource") {
         json!(["pool", "resource"])
     } else {
@@ -85,25 +87,25 @@ fn of(kind: &str) -> Value {
 /// A map that allows these fields and no others.
 fn block(fields: &[Field], kind: &str) -> Value {
     let (mut properties, mut required, mut rules) = (Map::new(), Vec::new(), Vec::new());
-    for field in fields.iter().filter(|field| field.is_of(kind)) {
-        let needed = field.is_needed(kind);
+    for field in fields.iter().filter(|field| field.applies_to(kind)) {
+        let is_needed = field.is_needed(kind);
         let mut value = shape(&field.shape, field.name(), kind);
         // `version` may be absent, but not empty.
-        if !needed && !matches!((field.name(), &field.shape), ("version", Shape::Word(_))) {
+        if !is_needed && !matches!((field.name(), &field.shape), ("version", Shape::Word(_))) {
             value = nullable(value);
         }
         value["description"] = field.about.into();
         for name in field.names {
             properties.insert((*name).to_owned(), value.clone());
         }
-        if needed {
+        if is_needed {
             required.push(Value::from(field.name()));
         }
-        for (index, one) in field.names.iter().enumerate() {
+        for (index, spelling) in field.names.iter().enumerate() {
             rules.extend(
                 field.names[index + 1..]
                     .iter()
-                    .map(|other| json!({"not": {"required": [one, other]}})),
+                    .map(|other| json!({"not": {"required": [spelling, other]}})),
             );
         }
     }
@@ -124,16 +126,16 @@ fn shape(shape: &Shape, name: &str, kind: &str) -> Value {
             };
             json!({"type": "string", "pattern": "^[a-z](?:[-a-z0-9]*[a-z0-9])?$", "maxLength": longest})
         }
-        Shape::ObjectName => also_number(OBJECT),
+        Shape::ObjectName => number_or_pattern(OBJECT),
         Shape::Word(words) => {
-            let words: Vec<String> = words.iter().map(|word| any_case(word)).collect();
+            let words: Vec<String> = words.iter().map(|word| ignore_case(word)).collect();
             pattern(&format!("^(?:{})$", words.join("|")))
         }
         // A notebook has exactly one pod.
-        Shape::Whole(_, _) if name == "replicas" && kind == "notebook" => whole(1, 1),
-        Shape::Whole(low, high) => whole(*low, *high),
+        Shape::Whole(_, _) if name == "replicas" && kind == "notebook" => whole_number(1, 1),
+        Shape::Whole(min, max) => whole_number(*min, *max),
         Shape::Boolean => {
-            json!({"anyOf": [{"type": "boolean"}, pattern(&format!("^(?:{}|{})$", any_case("true"), any_case("false")))]})
+            json!({"anyOf": [{"type": "boolean"}, pattern(&format!("^(?:{}|{})$", ignore_case("true"), ignore_case("false")))]})
         }
         Shape::Bytes => pattern(&format!("^{AMOUNT}{UNITS}$")),
         Shape::Cpu => {
@@ -145,7 +147,7 @@ fn shape(shape: &Shape, name: &str, kind: &str) -> Value {
             pattern(&format!("^(?:{single}|0*{}m0*{}s)$", up_to(59), up_to(60)))
         }
         Shape::AbsolutePath if name == "host_path" => pattern(&host_path()),
-        Shape::AbsolutePath => pattern(&absolute()),
+        Shape::AbsolutePath => pattern(&absolute_path()),
         Shape::ModelPath => {
             json!({"anyOf": [{"type": ["number", "boolean"]}, pattern("^(?!/)"), pattern(&host_path())]})
         }
@@ -180,7 +182,7 @@ fn shape(shape: &Shape, name: &str, kind: &str) -> Value {
                 .collect();
             let one = json!({"type": "object", "additionalProperties": false, "properties": properties, "maxProperties": 1});
             let map = json!({"type": "object", "propertyNames": {"pattern": OBJECT}, "additionalProperties": nullable(one)});
-            json!({"anyOf": [map, {"type": "array", "items": also_number(OBJECT), "uniqueItems": true}]})
+            json!({"anyOf": [map, {"type": "array", "items": number_or_pattern(OBJECT), "uniqueItems": true}]})
         }
         Shape::ByName(fields) => {
             json!({"type": "object", "propertyNames": {"pattern": OBJECT}, "additionalProperties": block(fields, kind)})
@@ -198,11 +200,11 @@ fn shape(shape: &Shape, name: &str, kind: &str) -> Value {
 fn variables() -> Value {
     let name = format!("^[^={CONTROL}]+$");
     let value = nullable(text());
-    let spelled = VARIABLE
+    let fields = VARIABLE
         .iter()
         .flat_map(|field| field.names)
         .map(|name| ((*name).to_owned(), value.clone()));
-    let mut properties: Map<String, Value> = spelled.collect();
+    let mut properties: Map<String, Value> = fields.collect();
     properties.insert(
         "name".to_owned(),
         json!({"anyOf": [{"type": ["number", "boolean"]}, pattern(&name)]}),
@@ -220,30 +222,32 @@ fn variables() -> Value {
 }
 
 fn one_spelling(names: &[&str]) -> Vec<Value> {
-    let pairs = names
-        .iter()
-        .enumerate()
-        .flat_map(|(index, one)| names[index + 1..].iter().map(move |other| (*one, *other)));
+    let pairs = names.iter().enumerate().flat_map(|(index, first)| {
+        names[index + 1..]
+            .iter()
+            .map(move |second| (*first, *second))
+    });
     pairs
-        .map(|(one, other)| json!({"not": {"required": [one, other]}}))
+        .map(|(first, second)| json!({"not": {"required": [first, second]}}))
         .collect()
 }
 
 /// Requires one of these spellings with a value other than null.
-fn says(names: &[&str]) -> Value {
-    let one =
+fn requires_one(names: &[&str]) -> Value {
+    let required =
         |name: &&str| json!({"required": [name], "properties": {*name: {"not": {"type": "null"}}}});
-    json!({"anyOf": names.iter().map(one).collect::<Vec<_>>()})
+    json!({"anyOf": names.iter().map(required).collect::<Vec<_>>()})
 }
 
 /// Allows at most one of these fields.
 fn at_most_one(fields: &[&[&str]]) -> Vec<Value> {
-    let pairs = fields
-        .iter()
-        .enumerate()
-        .flat_map(|(index, one)| fields[index + 1..].iter().map(move |other| (*one, *other)));
+    let pairs = fields.iter().enumerate().flat_map(|(index, first)| {
+        fields[index + 1..]
+            .iter()
+            .map(move |second| (*first, *second))
+    });
     pairs
-        .map(|(one, other)| json!({"not": {"allOf": [says(one), says(other)]}}))
+        .map(|(first, second)| json!({"not": {"allOf": [requires_one(first), requires_one(second)]}}))
         .collect()
 }
 
@@ -254,9 +258,9 @@ fn workdir(fields: &[Field], kind: &str) -> Value {
     // `emptyDir: false` does not count as a source.
     let is_empty = {
         let truth =
-            json!({"anyOf": [{"const": true}, pattern(&format!("^{}$", any_case("true")))]});
-        let one = |name: &&str| json!({"required": [name], "properties": {*name: truth}});
-        json!({"anyOf": empty.iter().map(one).collect::<Vec<_>>()})
+            json!({"anyOf": [{"const": true}, pattern(&format!("^{}$", ignore_case("true")))]});
+        let is_true = |name: &&str| json!({"required": [name], "properties": {*name: truth}});
+        json!({"anyOf": empty.iter().map(is_true).collect::<Vec<_>>()})
     };
     let sources = [
         names("host_path"),
@@ -270,10 +274,10 @@ fn workdir(fields: &[Field], kind: &str) -> Value {
     rules.extend(
         sources
             .iter()
-            .map(|source| json!({"not": {"allOf": [says(source), is_empty]}})),
+            .map(|source| json!({"not": {"allOf": [requires_one(source), is_empty]}})),
     );
     // A workdir without a source mounts `path` of the node.
-    let mut any: Vec<Value> = sources.iter().map(|source| says(source)).collect();
+    let mut any: Vec<Value> = sources.iter().map(|source| requires_one(source)).collect();
     any.push(is_empty);
     rules.push(json!({"if": {"not": {"anyOf": any}}, "then": {"properties": {"path": pattern(&host_path())}}}));
     schema
@@ -297,15 +301,15 @@ fn labels() -> Value {
 /// A list item that is a map. In a toleration `Exists` excludes a value.
 fn item(fields: &[Field], kind: &str) -> Value {
     let mut schema = block(fields, kind);
-    let exists = json!({"required": ["operator"], "properties": {"operator": pattern(&format!("^{}$", any_case("Exists")))}});
+    let exists = json!({"required": ["operator"], "properties": {"operator": pattern(&format!("^{}$", ignore_case("Exists")))}});
     let rules = schema["allOf"].as_array_mut().expect("a block has a list");
-    rules.push(json!({"not": {"allOf": [exists, says(&["value"])]}}));
+    rules.push(json!({"not": {"allOf": [exists, requires_one(&["value"])]}}));
     schema
 }
 
-/// Applies `what` to a field of the document, which must be a map.
-fn below(field: &str, what: &Value) -> Value {
-    json!({"required": [field], "properties": {field: {"allOf": [{"type": "object"}, what]}}})
+/// Applies `schema` to a field of the document, which must be a map.
+fn in_block(field: &str, schema: &Value) -> Value {
+    json!({"required": [field], "properties": {field: {"allOf": [{"type": "object"}, schema]}}})
 }
 
 fn job_rules(kind: &str) -> Vec<Value> {
@@ -315,56 +319,64 @@ fn job_rules(kind: &str) -> Vec<Value> {
         json!({"not": {"required": ["gpu"], "properties": {"gpu": {"not": {"type": "null"}}}}});
     let some_or_one = json!({"anyOf": [no_number, &some_gpu]});
     let shares = spellings(RESOURCES, "gpu_share");
-    let type_alone =
-        json!({"allOf": [says(spellings(RESOURCES, "gpu-type")), {"not": says(shares)}]});
+    let type_alone = json!({"allOf": [requires_one(spellings(RESOURCES, "gpu-type")), {"not": requires_one(shares)}]});
     let mut rules = vec![
-        json!({"if": below("resources", &type_alone), "then": below("resources", &some_gpu)}),
-        json!({"if": below("resources", &says(shares)), "then": below("resources", &some_or_one)}),
+        json!({"if": in_block("resources", &type_alone), "then": in_block("resources", &some_gpu)}),
+        json!({"if": in_block("resources", &requires_one(shares)), "then": in_block("resources", &some_or_one)}),
     ];
     if kind == "training" {
         // Each pod's name ends with its rank, so more pods leave fewer characters for the job's
         // name.
         for (nodes, longest) in [(11, 60), (101, 59), (1001, 58)] {
-            let many = |name: &&str| json!({"required": [name], "properties": {*name: whole(nodes, 10_000)}});
+            let many = |name: &&str| json!({"required": [name], "properties": {*name: whole_number(nodes, 10_000)}});
             let many = json!({"anyOf": spellings(RESOURCES, "node_count").iter().map(many).collect::<Vec<_>>()});
-            let short = json!({"properties": {"name": {"maxLength": longest}}});
-            rules.push(json!({"if": below("resources", &many), "then": below("job", &short)}));
+            let short_name = json!({"properties": {"name": {"maxLength": longest}}});
+            rules.push(
+                json!({"if": in_block("resources", &many), "then": in_block("job", &short_name)}),
+            );
         }
     }
     if kind == "inference" {
-        let many =
-            |name: &&str| json!({"required": [name], "properties": {*name: whole(2, 10_000)}});
+        let many = |name: &&str| json!({"required": [name], "properties": {*name: whole_number(2, 10_000)}});
         let many = json!({"anyOf": spellings(RESOURCES, "node_count").iter().map(many).collect::<Vec<_>>()});
         rules.push(
-            json!({"if": below("resources", &many), "then": below("job", &json!({"properties": {"name": {"maxLength": 46}}}))}),
+            json!({"if": in_block("resources", &many), "then": in_block("job", &json!({"properties": {"name": {"maxLength": 46}}}))}),
         );
     }
     if matches!(kind, "inference" | "compute") {
-        let off =
-            json!({"anyOf": [{"const": false}, pattern(&format!("^{}$", any_case("false")))]});
-        let on = json!({"not": {"required": ["enabled"], "properties": {"enabled": off}}});
-        let target = |name: &'static str| says(spellings(AUTOSCALING, name));
+        let disabled =
+            json!({"anyOf": [{"const": false}, pattern(&format!("^{}$", ignore_case("false")))]});
+        let enabled =
+            json!({"not": {"required": ["enabled"], "properties": {"enabled": disabled}}});
+        let target = |name: &'static str| requires_one(spellings(AUTOSCALING, name));
         let gpu = target("targetGPUUtilization");
         let memory = target("targetMemoryUtilization");
         let cpu = target("targetCPUUtilization");
         let queue = target("targetQueueLength");
         let whole = json!({"allOf": [target("maxReplicas"), {"anyOf": [gpu, memory, cpu, queue]}]});
-        rules.push(json!({"if": below("autoscaling", &on), "then": below("autoscaling", &whole)}));
-        let on_gpus = below(
-            "autoscaling",
-            &json!({"allOf": [on, {"anyOf": [gpu, memory]}]}),
+        rules.push(
+            json!({"if": in_block("autoscaling", &enabled), "then": in_block("autoscaling", &whole)}),
         );
-        rules.push(json!({"if": on_gpus, "then": below("resources", &some_gpu)}));
-        let on_cpu = below("autoscaling", &json!({"allOf": [on, cpu]}));
-        rules.push(json!({"if": on_cpu, "then": below("resources", &says(&["cpu"]))}));
+        let scaled_on_gpus = in_block(
+            "autoscaling",
+            &json!({"allOf": [enabled, {"anyOf": [gpu, memory]}]}),
+        );
+        rules.push(json!({"if": scaled_on_gpus, "then": in_block("resources", &some_gpu)}));
+        let scaled_on_cpu = in_block("autoscaling", &json!({"allOf": [enabled, cpu]}));
+        rules.push(
+            json!({"if": scaled_on_cpu, "then": in_block("resources", &requires_one(&["cpu"]))}),
+        );
     }
     rules
 }
 
 fn quota_rules() -> Vec<Value> {
     let spaces = spellings(QUOTA, "namespace");
-    let named = |space: &&str| below(space, &json!({"required": ["default"]}));
-    let named = json!({"anyOf": spaces.iter().map(named).collect::<Vec<_>>()});
-    let some = json!({"anyOf": [says(spaces), says(&["default"])]});
-    vec![some, json!({"not": {"allOf": [named, says(&["default"])]}})]
+    let named_spaces = |space: &&str| in_block(space, &json!({"required": ["default"]}));
+    let named_spaces = json!({"anyOf": spaces.iter().map(named_spaces).collect::<Vec<_>>()});
+    let has_limits = json!({"anyOf": [requires_one(spaces), requires_one(&["default"])]});
+    vec![
+        has_limits,
+        json!({"not": {"allOf": [named_spaces, requires_one(&["default"])]}}),
+    ]
 }

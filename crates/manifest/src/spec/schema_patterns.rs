@@ -17,7 +17,7 @@ pub(super) fn pattern(pattern: &str) -> Value {
 }
 
 /// A schema for text that matches a pattern, or for a number of at least zero.
-pub(super) fn also_number(pattern: &str) -> Value {
+pub(super) fn number_or_pattern(pattern: &str) -> Value {
     json!({"anyOf": [{"type": "string", "pattern": pattern}, {"type": "number", "minimum": 0}]})
 }
 
@@ -36,48 +36,52 @@ const LABEL_VALUE: &str = "[A-Za-z0-9](?:[-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?";
 pub(super) const RDMA: &str = "^(?:auto|[a-z0-9](?:[a-z0-9.-]{0,200}[a-z0-9])?/[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?(?::[1-9][0-9]{0,3})?)$";
 
 /// A pattern for a word in upper or lower case. JSON Schema patterns have no flag for that.
-pub(super) fn any_case(word: &str) -> String {
-    let one = |c: char| match c {
+pub(super) fn ignore_case(word: &str) -> String {
+    let class = |c: char| match c {
         '.' => r"\.".to_owned(),
         c if c.is_ascii_alphabetic() => {
             format!("[{}{}]", c.to_ascii_lowercase(), c.to_ascii_uppercase())
         }
         c => c.to_string(),
     };
-    word.chars().map(one).collect()
+    word.chars().map(class).collect()
 }
 
 /// A schema for an integer, as a number or as digits in quotes.
-pub(super) fn whole(low: u32, high: u32) -> Value {
-    let below = if low == 0 {
+pub(super) fn whole_number(min: u32, max: u32) -> Value {
+    let too_small = if min == 0 {
         String::new()
     } else {
-        format!("(?!0*{}$)", up_to(low - 1))
+        format!("(?!0*{}$)", up_to(min - 1))
     };
-    json!({"anyOf": [{"type": "integer", "minimum": low, "maximum": high}, pattern(&format!(r"^\+?{below}0*{}$", up_to(high)))]})
+    json!({"anyOf": [{"type": "integer", "minimum": min, "maximum": max}, pattern(&format!(r"^\+?{too_small}0*{}$", up_to(max)))]})
 }
 
-/// A pattern for the integers from 0 to `most` without leading zeros. Draft 2020-12 can limit
+/// A pattern for the integers from 0 to `max` without leading zeros. Draft 2020-12 can limit
 /// numbers, but not numbers written as text.
-pub(super) fn up_to(most: u32) -> String {
-    let digits = most.to_string();
-    let mut ways = vec![digits.clone()];
+pub(super) fn up_to(max: u32) -> String {
+    let digits = max.to_string();
+    let mut alternatives = vec![digits.clone()];
     for (index, digit) in digits.bytes().enumerate() {
-        let (before, rest) = (&digits[..index], digits.len() - index - 1);
-        let low = if index == 0 && rest > 0 { b'1' } else { b'0' };
-        if digit > low {
-            let class = format!("[{}-{}]", char::from(low), char::from(digit - 1));
-            ways.push(format!("{before}{class}[0-9]{{{rest}}}"));
+        let (prefix, free_digits) = (&digits[..index], digits.len() - index - 1);
+        let lowest = if index == 0 && free_digits > 0 {
+            b'1'
+        } else {
+            b'0'
+        };
+        if digit > lowest {
+            let class = format!("[{}-{}]", char::from(lowest), char::from(digit - 1));
+            alternatives.push(format!("{prefix}{class}[0-9]{{{free_digits}}}"));
         }
     }
     if digits.len() > 1 {
-        ways.push(format!("[0-9]{{1,{}}}", digits.len() - 1));
+        alternatives.push(format!("[0-9]{{1,{}}}", digits.len() - 1));
     }
-    format!("(?:{})", ways.join("|"))
+    format!("(?:{})", alternatives.join("|"))
 }
 
 /// A pattern for an absolute path without `..`.
-pub(super) fn absolute() -> String {
+pub(super) fn absolute_path() -> String {
     format!(r"^(?!(?:.*/)?\.\.(?:/|$))/[^:{CONTROL}]*$")
 }
 
@@ -85,23 +89,23 @@ pub(super) fn absolute() -> String {
 pub(super) fn host_path() -> String {
     // Separators, with redundant slashes and `.` components.
     const SEP: &str = r"/(?:\.?/)*";
-    let own = "etc|proc|sys|dev|root|boot|run";
-    let of_var = format!("run|lib{SEP}(?:kubelet|containerd|docker|crio|etcd)");
+    let protected = "etc|proc|sys|dev|root|boot|run";
+    let protected_in_var = format!("run|lib{SEP}(?:kubelet|containerd|docker|crio|etcd)");
     let end = r"(?:/|$)";
-    let whole = format!(
-        r"{SEP}(?:\.$|$|(?:{own}|var{SEP}(?:{of_var})){end}|var(?:{SEP}lib)?(?:/(?:\.?/)*)?\.?$)"
+    let forbidden = format!(
+        r"{SEP}(?:\.$|$|(?:{protected}|var{SEP}(?:{protected_in_var})){end}|var(?:{SEP}lib)?(?:/(?:\.?/)*)?\.?$)"
     );
     format!(
-        r"^(?!{whole})(?!.*\.sock(?:/(?:\.?/)*)?\.?$){}",
-        absolute().trim_start_matches('^')
+        r"^(?!{forbidden})(?!.*\.sock(?:/(?:\.?/)*)?\.?$){}",
+        absolute_path().trim_start_matches('^')
     )
 }
 
 /// A GPU type needs at least one word other than vendor names and filler words.
 pub(super) fn gpu_type() -> Value {
-    let noise: Vec<String> = gpu::NOISE.iter().map(|word| any_case(word)).collect();
-    let noise = noise.join("|");
-    let only_noise = format!("(?:[^A-Za-z0-9/]*(?:{noise})(?![A-Za-z0-9]))*[^A-Za-z0-9/]*$");
+    let noise_words: Vec<String> = gpu::NOISE.iter().map(|word| ignore_case(word)).collect();
+    let noise_words = noise_words.join("|");
+    let only_noise = format!("(?:[^A-Za-z0-9/]*(?:{noise_words})(?![A-Za-z0-9]))*[^A-Za-z0-9/]*$");
     json!({"anyOf": [{"type": "number"}, {"type": "boolean"}, pattern(&format!("^(?:.*/)?(?!{only_noise})[^/]*$"))]})
 }
 

@@ -29,9 +29,9 @@ pub(super) fn secrets(job: &JobDocument) -> Vec<String> {
 
 /// Secrets of `job` and the fields that contain them.
 pub(super) fn secret_fields(job: &JobDocument) -> Vec<(&'static str, String)> {
-    let mut found: Vec<(&'static str, String)> = Vec::new();
-    found.extend(
-        named_secrets(&job.env)
+    let mut secrets: Vec<(&'static str, String)> = Vec::new();
+    secrets.extend(
+        env_secrets(&job.env)
             .into_iter()
             .map(|value| ("environment.env", value)),
     );
@@ -41,19 +41,23 @@ pub(super) fn secret_fields(job: &JobDocument) -> Vec<(&'static str, String)> {
             .rsplit_once('/')
             .map_or(name.as_str(), |(_, name)| name);
         if is_secret_value(strength_of(name), value) {
-            found.push((field, value.clone()));
+            secrets.push((field, value.clone()));
         }
-        found.extend(in_text(value).map(|value| (field, value)));
+        secrets.extend(text_secrets(value).map(|value| (field, value)));
     }
     for (field, command) in [
         ("environment.command", &job.command),
         ("environment.args", &job.args),
     ] {
-        found.extend(of_command(command).into_iter().map(|value| (field, value)));
+        secrets.extend(
+            command_secrets(command)
+                .into_iter()
+                .map(|value| (field, value)),
+        );
     }
     // Masking shorter values would hide large parts of the file.
-    found.retain(|(_, value)| value.len() > 3 && !value.starts_with(['$', '-']));
-    found
+    secrets.retain(|(_, value)| value.len() > 3 && !value.starts_with(['$', '-']));
+    secrets
 }
 
 fn longest_first(mut values: Vec<String>) -> Vec<String> {
@@ -64,24 +68,24 @@ fn longest_first(mut values: Vec<String>) -> Vec<String> {
     values
 }
 
-fn of_command(command: &Command) -> Vec<String> {
+fn command_secrets(command: &Command) -> Vec<String> {
     match command {
         Command::Image => Vec::new(),
-        Command::Shell(line) => in_text(line).collect(),
+        Command::Shell(line) => text_secrets(line).collect(),
         Command::Exec(words) => {
-            let all: Vec<&str> = words.iter().map(String::as_str).collect();
-            let whole = argument_secrets(&all)
+            let texts: Vec<&str> = words.iter().map(String::as_str).collect();
+            let secrets = argument_secrets(&texts)
                 .into_iter()
                 .map(|index| words[index].clone());
-            whole
-                .chain(words.iter().flat_map(|word| in_text(word)))
+            secrets
+                .chain(words.iter().flat_map(|word| text_secrets(word)))
                 .collect()
         }
     }
 }
 
 /// Finds `--token=x`, `--token x`, credentials in URLs, and text that looks like a credential.
-fn in_text(text: &str) -> impl Iterator<Item = String> {
+fn text_secrets(text: &str) -> impl Iterator<Item = String> {
     secret_spans(text)
         .into_iter()
         .map(|span| text[span].to_owned())
@@ -102,46 +106,46 @@ pub(super) fn has_mask(command: &Command) -> bool {
         Command::Shell(line) => Command::Shell(filled(line)),
         Command::Exec(words) => Command::Exec(words.iter().map(filled).collect()),
     };
-    of_command(&filled)
+    command_secrets(&filled)
         .iter()
         .any(|value| value.contains(STAND_IN))
 }
 
 /// Finds the secrets of all documents in a file; empty if the text is not a valid manifest.
-pub fn of_source(source: &str) -> Vec<String> {
+pub fn source_secrets(source: &str) -> Vec<String> {
     let documents = super::parse("", source)
         .map(|parsed| parsed.documents)
         .unwrap_or_default();
-    let of = |document: &Document| match document {
+    let find = |document: &Document| match document {
         Document::Job(job) => secrets(job),
         Document::Defaults(site) => site
-            .scopes_of_all()
-            .flat_map(|set| named_secrets(&set.env))
+            .all_scopes()
+            .flat_map(|set| env_secrets(&set.env))
             .collect(),
         Document::Pool(_) | Document::Quota(_) => Vec::new(),
     };
-    longest_first(documents.iter().flat_map(of).collect())
+    longest_first(documents.iter().flat_map(find).collect())
 }
 
 /// Finds secrets in the values of variables: whole values under a secret-looking name, and
 /// passwords in URLs.
-fn named_secrets(env: &[EnvVariable]) -> Vec<String> {
-    let mut found = Vec::new();
+fn env_secrets(env: &[EnvVariable]) -> Vec<String> {
+    let mut secrets = Vec::new();
     for variable in env {
         let EnvValue::Text(text) = &variable.value else {
             continue;
         };
         if is_secret_name(&variable.name) && is_secret_value(strength_of(&variable.name), text) {
-            found.push(text.clone());
+            secrets.push(text.clone());
         }
-        found.extend(in_text(text));
+        secrets.extend(text_secrets(text));
     }
-    found
+    secrets
 }
 
 /// Masks the secrets in a manifest. Text that is not a valid manifest stays unchanged.
 pub fn masked(source: &str) -> String {
-    let secrets = of_source(source);
+    let secrets = source_secrets(source);
     let hide = |text: &str| {
         secrets
             .iter()
@@ -184,7 +188,7 @@ pub fn notebook_token(job: &JobDocument) -> Option<String> {
         _ => None,
     });
     FLAG.captures(&job.line())
-        .map(|found| found[1].to_owned())
+        .map(|captures| captures[1].to_owned())
         .or(variable)
 }
 
@@ -203,14 +207,14 @@ environment:
 
     #[test]
     fn tokens_are_masked_wherever_they_stand() {
-        let shown = masked(NOTEBOOK);
+        let output = masked(NOTEBOOK);
         assert!(
-            !shown.contains("ai-gpuctl-2025") && !shown.contains("hf_abcdef"),
-            "{shown}"
+            !output.contains("ai-gpuctl-2025") && !output.contains("hf_abcdef"),
+            "{output}"
         );
         assert!(
-            shown.contains("--NotebookApp.token=***") && shown.contains("MAX_TOKENS: 4096"),
-            "{shown}"
+            output.contains("--NotebookApp.token=***") && output.contains("MAX_TOKENS: 4096"),
+            "{output}"
         );
         assert_eq!(masked("not: ours"), "not: ours");
     }

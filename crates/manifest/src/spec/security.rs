@@ -35,10 +35,10 @@ pub(super) fn security(reader: &mut Reader, document: &mut Fields<'_>) -> Securi
         .take(reader, "level")
         .and_then(|node| reader.word(node, "level", &reference::SECURITY_LEVELS));
     let user = fields.take(reader, "run_as");
-    let run_as = user.and_then(|node| reader.whole(node, "run_as", 0..=u32::MAX));
+    let run_as = user.and_then(|node| reader.whole_number(node, "run_as", 0..=u32::MAX));
     let fs_group = fields
         .take(reader, "fs_group")
-        .and_then(|node| reader.whole(node, "fs_group", 0..=u32::MAX));
+        .and_then(|node| reader.whole_number(node, "fs_group", 0..=u32::MAX));
     fields.finish(reader);
     if let (Some(_), Some(0), Some(node)) = (level, run_as, user) {
         let problem = super::Problem::error(

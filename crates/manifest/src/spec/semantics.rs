@@ -25,7 +25,7 @@ fn finding(field: &'static str, message: String, note: impl Into<String>) -> Fin
 }
 
 /// The field that defines the program to run.
-fn words_at(job: &JobDocument) -> &'static str {
+fn command_field(job: &JobDocument) -> &'static str {
     if job.command == Command::Image {
         "environment.args"
     } else {
@@ -33,7 +33,7 @@ fn words_at(job: &JobDocument) -> &'static str {
     }
 }
 
-fn gpus_of(count: u64) -> String {
+fn gpu_count(count: u64) -> String {
     if count == 1 {
         "1 GPU".to_owned()
     } else {
@@ -54,10 +54,10 @@ pub(super) fn nproc(job: &JobDocument) -> Option<Finding> {
     (gpus > 0 && processes != gpus).then(|| {
         let message = format!(
             "the command starts {processes} processes per node, but a pod has {}",
-            gpus_of(gpus)
+            gpu_count(gpus)
         );
         finding(
-            words_at(job),
+            command_field(job),
             message,
             format!("write `--nproc_per_node={gpus}`, or leave it out"),
         )
@@ -71,10 +71,10 @@ pub(super) fn num_processes(job: &JobDocument) -> Option<Finding> {
     (gpus > 0 && processes != gpus).then(|| {
         let message = format!(
             "the command starts {processes} processes in total, but the job has {}",
-            gpus_of(gpus)
+            gpu_count(gpus)
         );
         finding(
-            words_at(job),
+            command_field(job),
             message,
             format!("write `--num_processes={gpus}`, or leave it out"),
         )
@@ -90,17 +90,17 @@ pub(super) fn tensor_parallel(job: &JobDocument) -> Option<Finding> {
     let stages = number(&line, "--pipeline[_-]parallel[_-]size|-pp|--pp-size").unwrap_or(1);
     // Data parallelism multiplies the number of GPUs.
     let copies = number(&line, "--data[_-]parallel[_-]size|-dp|--dp-size|--dp").unwrap_or(1);
-    let wanted = tensor * stages * copies;
+    let needed = tensor * stages * copies;
     // On several nodes the model may be split across pods, so the numbers may differ.
-    (gpus > 0 && wanted != gpus && job.resources.node_count == 1).then(|| {
+    (gpus > 0 && needed != gpus && job.resources.node_count == 1).then(|| {
         let message = format!(
             "the command splits the model over {}, but a pod has {gpus}",
-            gpus_of(wanted)
+            gpu_count(needed)
         );
         finding(
-            words_at(job),
+            command_field(job),
             message,
-            format!("write `gpu: {wanted}`, or a tensor-parallel size of {gpus}"),
+            format!("write `gpu: {needed}`, or a tensor-parallel size of {gpus}"),
         )
     })
 }
@@ -110,13 +110,14 @@ pub(super) fn port(job: &JobDocument) -> Option<Finding> {
         .service
         .as_ref()
         .filter(|service| service.target_port.is_none())?;
-    let (said, named) = (service.port?, super::port::of_command(job)?);
-    (said != named).then(|| {
-        let message = format!("the command uses port {named}, but `service.port` is {said}");
+    let (service_port, command_port) = (service.port?, super::port::from_command(job)?);
+    (service_port != command_port).then(|| {
+        let message =
+            format!("the command uses port {command_port}, but `service.port` is {service_port}");
         finding(
             "service.port",
             message,
-            format!("set `targetPort: {named}` if it listens there"),
+            format!("set `targetPort: {command_port}` if it listens there"),
         )
     })
 }
@@ -125,12 +126,12 @@ pub(super) fn file_as_directory(job: &JobDocument) -> Option<Finding> {
     static ENDING: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"/[^/]*\.([a-zA-Z][a-zA-Z0-9]{0,5})$").expect("the pattern is tested")
     });
-    let folder = |path: &str| ENDING.captures(path).map(|found| found[1].to_owned());
+    let extension_of = |path: &str| ENDING.captures(path).map(|captures| captures[1].to_owned());
     job.workdirs
         .iter()
         .filter(|workdir| !workdir.file)
         .find_map(|workdir| {
-            let ending = folder(&workdir.path)?;
+            let extension = extension_of(&workdir.path)?;
             let message = format!(
                 "`{}` looks like a file, but is mounted as a directory",
                 workdir.path
@@ -138,7 +139,7 @@ pub(super) fn file_as_directory(job: &JobDocument) -> Option<Finding> {
             Some(finding(
                 "storage.workdirs",
                 message,
-                format!("`.{ending}` is not a known extension of data files: set `type: file` or `type: directory`"),
+                format!("`.{extension}` is not a known extension of data files: set `type: file` or `type: directory`"),
             ))
         })
 }
@@ -182,7 +183,7 @@ pub(super) fn deprecated_launcher(job: &JobDocument) -> Option<Finding> {
     let line = job.line();
     line.contains("torch.distributed.launch").then(|| {
         finding(
-            words_at(job),
+            command_field(job),
             "`torch.distributed.launch` is no longer developed".to_owned(),
             "write `torchrun`",
         )
@@ -192,10 +193,10 @@ pub(super) fn deprecated_launcher(job: &JobDocument) -> Option<Finding> {
 pub(super) fn plain_secret(job: &JobDocument) -> Option<Finding> {
     // A notebook's token is meant to be shared with its user, so it does not count as a leaked
     // secret.
-    let own = super::notebook_token(job);
+    let token = super::notebook_token(job);
     let (field, _) = secret_fields(job)
         .into_iter()
-        .find(|(_, secret)| Some(secret) != own.as_ref())?;
+        .find(|(_, secret)| Some(secret) != token.as_ref())?;
     let message = "the file contains a value that looks like a token or password".to_owned();
     Some(finding(
         field,
@@ -210,7 +211,7 @@ pub(super) fn memory_target(job: &JobDocument) -> Option<Finding> {
         .as_ref()
         .filter(|autoscaling| autoscaling.enabled)?;
     autoscaling.memory_utilization?;
-    let all = format!("{} {}", job.image, job.line()).to_ascii_lowercase();
+    let text = format!("{} {}", job.image, job.line()).to_ascii_lowercase();
     let greedy = [
         "vllm",
         "sglang",
@@ -219,7 +220,7 @@ pub(super) fn memory_target(job: &JobDocument) -> Option<Finding> {
         "lmdeploy",
     ]
     .iter()
-    .find(|name| all.contains(**name))?;
+    .find(|name| text.contains(**name))?;
     let message = format!(
         "{greedy} takes nearly all GPU memory at once, so `targetMemoryUtilization` never falls"
     );

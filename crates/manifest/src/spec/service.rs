@@ -30,7 +30,7 @@ pub(super) fn service(
     let mut fields = reader.map(node, "service", reference::SERVICE)?;
     let replicas = fields
         .take(reader, "replicas")
-        .and_then(|node| reader.whole(node, "replicas", 0..=10_000));
+        .and_then(|node| reader.whole_number(node, "replicas", 0..=10_000));
     let port = if port_needed {
         fields.need(reader, "port", "where the program listens")
     } else {
@@ -59,7 +59,7 @@ pub(super) fn service(
         .and_then(|node| reader.duration(node, "timeout"));
     let request_limit = fields
         .take(reader, "request_limit")
-        .and_then(|node| reader.whole(node, "request_limit", 1..=u32::MAX));
+        .and_then(|node| reader.whole_number(node, "request_limit", 1..=u32::MAX));
     fields.finish(reader);
     if !port_needed && replicas.is_some_and(|replicas| replicas != 1) {
         let note = "remove `replicas`; `gpuctl pause job NAME` frees its GPU";
@@ -82,7 +82,7 @@ pub(super) fn service(
 
 fn port(reader: &mut Reader, node: &YamlNode, name: &str) -> Option<u16> {
     reader
-        .whole(node, name, 1..=65_535)
+        .whole_number(node, name, 1..=65_535)
         .and_then(|port| u16::try_from(port).ok())
 }
 
@@ -131,7 +131,7 @@ fn path(reader: &mut Reader, node: &YamlNode) -> Option<String> {
     Some(text.value)
 }
 
-fn whole(
+fn whole_number(
     reader: &mut Reader,
     fields: &mut Fields<'_>,
     name: &'static str,
@@ -139,7 +139,7 @@ fn whole(
 ) -> Option<u32> {
     fields
         .take(reader, name)
-        .and_then(|node| reader.whole(node, name, range))
+        .and_then(|node| reader.whole_number(node, name, range))
 }
 
 /// Reads a duration of at most an hour.
@@ -166,14 +166,14 @@ pub(super) fn autoscaling(reader: &mut Reader, document: &mut Fields<'_>) -> Opt
         .unwrap_or(true);
     // A HorizontalPodAutoscaler cannot scale to zero on metrics of pods: without pods there are no
     // metrics.
-    let min = whole(reader, &mut fields, "minReplicas", 1..=10_000).unwrap_or(1);
+    let min = whole_number(reader, &mut fields, "minReplicas", 1..=10_000).unwrap_or(1);
     let max_node = fields.take(reader, "maxReplicas");
-    let max = max_node.and_then(|node| reader.whole(node, "maxReplicas", 1..=10_000));
-    let gpu = whole(reader, &mut fields, "targetGPUUtilization", 1..=100);
-    let memory = whole(reader, &mut fields, "targetMemoryUtilization", 1..=100);
-    let cpu = whole(reader, &mut fields, "targetCPUUtilization", 1..=100);
-    let queue = whole(reader, &mut fields, "targetQueueLength", 1..=10_000);
-    let up = delay(reader, &mut fields, "scaleUpDelay");
+    let max = max_node.and_then(|node| reader.whole_number(node, "maxReplicas", 1..=10_000));
+    let gpu = whole_number(reader, &mut fields, "targetGPUUtilization", 1..=100);
+    let memory = whole_number(reader, &mut fields, "targetMemoryUtilization", 1..=100);
+    let cpu = whole_number(reader, &mut fields, "targetCPUUtilization", 1..=100);
+    let queue = whole_number(reader, &mut fields, "targetQueueLength", 1..=10_000);
+    let scale_up_delay = delay(reader, &mut fields, "scaleUpDelay");
     let down = delay(reader, &mut fields, "scaleDownDelay");
     fields.finish(reader);
     if enabled && max.is_none() && max_node.is_none() {
@@ -210,13 +210,13 @@ pub(super) fn autoscaling(reader: &mut Reader, document: &mut Fields<'_>) -> Opt
         memory_utilization: memory,
         cpu_utilization: cpu,
         queue_length: queue,
-        scale_up_delay: up,
+        scale_up_delay,
         scale_down_delay: down,
     })
 }
 
 /// Checks that the resources that each target refers to are requested.
-pub(super) fn can_measure(
+pub(super) fn check_metrics(
     reader: &mut Reader,
     autoscaling: &Autoscaling,
     resources: &JobResources,

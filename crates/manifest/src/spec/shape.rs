@@ -93,7 +93,7 @@ pub struct Field {
     needed: bool,
     needed_to_serve: bool,
     /// The kinds that have the field.
-    pub of: FieldScope,
+    pub scope: FieldScope,
     /// One sentence for `explain`.
     pub about: &'static str,
     /// A sample value as YAML; empty if there is none.
@@ -119,7 +119,7 @@ pub(super) const fn field(
         shape,
         needed: false,
         needed_to_serve: false,
-        of: FieldScope::All,
+        scope: FieldScope::All,
         about,
         sample,
     }
@@ -133,8 +133,8 @@ impl Field {
         }
     }
 
-    pub(super) const fn of(self, of: FieldScope) -> Self {
-        Self { of, ..self }
+    pub(super) const fn in_scope(self, scope: FieldScope) -> Self {
+        Self { scope, ..self }
     }
 
     /// Marks a field that inference and compute services need, but notebooks do not.
@@ -156,8 +156,8 @@ impl Field {
     }
 
     /// Whether a document of this kind may have the field.
-    pub fn is_of(&self, kind: &str) -> bool {
-        match self.of {
+    pub fn applies_to(&self, kind: &str) -> bool {
+        match self.scope {
             FieldScope::All => true,
             FieldScope::Training => kind == "training",
             FieldScope::Distributed => matches!(kind, "training" | "inference"),

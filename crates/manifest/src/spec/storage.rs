@@ -60,12 +60,12 @@ pub(super) fn workdirs(reader: &mut Reader, document: &mut Fields<'_>) -> Vec<Wo
     let list = fields.take(reader, "workdirs");
     fields.finish(reader);
     let items = list.map_or_else(Vec::new, |list| reader.list(list, "workdirs"));
-    let mut found: Vec<(FilePosition, Workdir)> = Vec::new();
+    let mut workdirs: Vec<(FilePosition, Workdir)> = Vec::new();
     for item in items {
         let Some(workdir) = workdir(reader, item) else {
             continue;
         };
-        if found.iter().any(|(_, other)| other.path == workdir.path) {
+        if workdirs.iter().any(|(_, other)| other.path == workdir.path) {
             reader.problems.push(
                 Problem::error(
                     item.at,
@@ -75,13 +75,13 @@ pub(super) fn workdirs(reader: &mut Reader, document: &mut Fields<'_>) -> Vec<Wo
                 .with_id("duplicate-mount"),
             );
         }
-        found.push((item.at, workdir));
+        workdirs.push((item.at, workdir));
     }
-    found.into_iter().map(|(_, workdir)| workdir).collect()
+    workdirs.into_iter().map(|(_, workdir)| workdir).collect()
 }
 
 /// Reads a workdir in its short form: a path on the node.
-fn folder_of_node(reader: &mut Reader, text: &str, at: FilePosition) -> Option<Workdir> {
+fn host_workdir(reader: &mut Reader, text: &str, at: FilePosition) -> Option<Workdir> {
     let path = absolute(reader, text, at)?;
     host_path(reader, &path, at)?;
     Some(Workdir {
@@ -92,7 +92,7 @@ fn folder_of_node(reader: &mut Reader, text: &str, at: FilePosition) -> Option<W
     })
 }
 
-fn several_sources(path: &str, at: FilePosition) -> Problem {
+fn multiple_sources(path: &str, at: FilePosition) -> Problem {
     let message = format!(
         "`{path}` has more than one of host_path, pvc, size, emptyDir, configmap and secret"
     );
@@ -101,7 +101,7 @@ fn several_sources(path: &str, at: FilePosition) -> Problem {
 
 fn workdir(reader: &mut Reader, node: &YamlNode) -> Option<Workdir> {
     if let YamlValue::Scalar { text, .. } = &node.value {
-        return folder_of_node(reader, text, node.at);
+        return host_workdir(reader, text, node.at);
     }
     let mut fields = reader.map(node, "storage.workdirs", reference::WORKDIR)?;
     let at = fields.at;
@@ -150,7 +150,7 @@ fn workdir(reader: &mut Reader, node: &YamlNode) -> Option<Workdir> {
     sources.extend(empty.then_some(WorkdirSource::Empty));
     sources.extend(host.map(WorkdirSource::Host));
     if sources.len() > 1 {
-        reader.problems.push(several_sources(&path, at));
+        reader.problems.push(multiple_sources(&path, at));
         return None;
     }
     let mut source = sources
@@ -174,19 +174,19 @@ fn workdir(reader: &mut Reader, node: &YamlNode) -> Option<Workdir> {
 }
 
 fn access(reader: &mut Reader, node: &YamlNode) -> Option<VolumeAccess> {
-    let all = [
+    let modes = [
         VolumeAccess::ReadWriteOnce,
         VolumeAccess::ReadWriteMany,
         VolumeAccess::ReadOnlyMany,
         VolumeAccess::ReadWriteOncePod,
     ];
-    let word = reader.word(node, "access_mode", &all.map(VolumeAccess::word))?;
-    all.into_iter().find(|access| access.word() == word)
+    let word = reader.word(node, "access_mode", &modes.map(VolumeAccess::word))?;
+    modes.into_iter().find(|access| access.word() == word)
 }
 
 pub(super) fn absolute(reader: &mut Reader, path: &str, at: FilePosition) -> Option<String> {
     // Kubernetes forbids `:` in `mountPath` (core/v1 VolumeMount).
-    let bad = if !path.starts_with('/') {
+    let problem = if !path.starts_with('/') {
         Some("is not an absolute path")
     } else if path.split('/').any(|part| part == "..") {
         Some("contains `..`")
@@ -195,10 +195,10 @@ pub(super) fn absolute(reader: &mut Reader, path: &str, at: FilePosition) -> Opt
     } else {
         None
     };
-    if let Some(bad) = bad {
+    if let Some(problem) = problem {
         reader.problems.push(Problem::error(
             at,
-            format!("`{path}` {bad}"),
+            format!("`{path}` {problem}"),
             "write an absolute path, such as /data",
         ));
         return None;
@@ -212,14 +212,14 @@ pub(super) fn absolute(reader: &mut Reader, path: &str, at: FilePosition) -> Opt
 }
 
 pub(super) fn host_path(reader: &mut Reader, path: &str, at: FilePosition) -> Option<()> {
-    let inside = |path: &str, folder: &str| {
+    let is_inside = |path: &str, folder: &str| {
         path == folder
             || path
                 .strip_prefix(folder)
                 .is_some_and(|rest| rest.starts_with('/'))
     };
     // A parent of a forbidden directory contains it, so refuse parents too.
-    let touches = |folder: &&str| inside(path, folder) || inside(folder, path);
+    let touches = |folder: &&str| is_inside(path, folder) || is_inside(folder, path);
     // Sockets of container runtimes give full control of the node.
     let forbidden = path == "/" || FORBIDDEN.iter().any(touches) || path.ends_with(".sock");
     if forbidden {
@@ -237,8 +237,8 @@ pub(super) fn host_path(reader: &mut Reader, path: &str, at: FilePosition) -> Op
 
 fn is_data_file(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
-    name.rsplit_once('.').is_some_and(|(stem, ending)| {
-        !stem.is_empty() && DATA_FILES.contains(&ending.to_ascii_lowercase().as_str())
+    name.rsplit_once('.').is_some_and(|(stem, extension)| {
+        !stem.is_empty() && DATA_FILES.contains(&extension.to_ascii_lowercase().as_str())
     })
 }
 
@@ -247,12 +247,12 @@ pub(super) fn files(reader: &mut Reader, document: &mut Fields<'_>) -> Vec<Attac
     let Some(node) = document.take(reader, "files") else {
         return Vec::new();
     };
-    let named: Vec<(Located<String>, Located<String>)> = if matches!(node.value, YamlValue::Map(_))
+    let pairs: Vec<(Located<String>, Located<String>)> = if matches!(node.value, YamlValue::Map(_))
     {
         reader.text_map(node, "files")
     } else {
         let items = reader.list_or_one(node);
-        let own_name = |local: Located<String>| {
+        let with_own_name = |local: Located<String>| {
             let name = local
                 .value
                 .rsplit('/')
@@ -269,11 +269,11 @@ pub(super) fn files(reader: &mut Reader, document: &mut Fields<'_>) -> Vec<Attac
         };
         items
             .into_iter()
-            .filter_map(|item| reader.text(item, "files").map(own_name))
+            .filter_map(|item| reader.text(item, "files").map(with_own_name))
             .collect()
     };
-    let mut found: Vec<AttachedFile> = Vec::new();
-    for (target, local) in named {
+    let mut files: Vec<AttachedFile> = Vec::new();
+    for (target, local) in pairs {
         let path = if target.value.starts_with('/') {
             target.value
         } else {
@@ -282,7 +282,7 @@ pub(super) fn files(reader: &mut Reader, document: &mut Fields<'_>) -> Vec<Attac
         let Some(path) = absolute(reader, &path, target.at) else {
             continue;
         };
-        if found.iter().any(|other| other.path == path) {
+        if files.iter().any(|other| other.path == path) {
             let note = "rename one of them: `files: {other-name: local/path}`";
             reader.problems.push(Problem::error(
                 target.at,
@@ -290,7 +290,7 @@ pub(super) fn files(reader: &mut Reader, document: &mut Fields<'_>) -> Vec<Attac
                 note,
             ));
         }
-        found.push(AttachedFile { path, local });
+        files.push(AttachedFile { path, local });
     }
-    found
+    files
 }

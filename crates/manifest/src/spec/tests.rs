@@ -61,8 +61,8 @@ fn problems(text: &str) -> Vec<String> {
 }
 
 /// Builds a training with more lines.
-fn training(more: &str) -> String {
-    format!("kind: training\nversion: v0.1\njob: {{name: a}}\nenvironment: {{image: i}}\n{more}")
+fn training(fields: &str) -> String {
+    format!("kind: training\nversion: v0.1\njob: {{name: a}}\nenvironment: {{image: i}}\n{fields}")
 }
 
 #[test]
@@ -163,8 +163,8 @@ fn the_contract_s_broken_examples_say_what_to_change() {
         problems(contract("notebook")),
         ["9:155: a stray back-tick: no value may begin or end with one | remove the `",]
     );
-    let mended = contract("notebook").replace("]`", "]");
-    assert_eq!(job(&mended).service.unwrap().port, Some(8000));
+    let fixed = contract("notebook").replace("]`", "]");
+    assert_eq!(job(&fixed).service.unwrap().port, Some(8000));
     let note = "a node is in one pool at most: keep it in `train-pool` or in `inference-pool`";
     assert_eq!(
         problems(contract("pools")),
@@ -176,11 +176,11 @@ fn the_contract_s_broken_examples_say_what_to_change() {
             format!("24:3: node `node2` is in two pools; also in line 11 | {note}"),
         ]
     );
-    let mended = contract("pools")
+    let fixed = contract("pools")
         .replace('\t', "")
         .replacen("node1", "node3", 1)
         .replacen("node2", "node4", 1);
-    let Document::Pool(pool) = &parse("t", &mended).unwrap().documents[0] else {
+    let Document::Pool(pool) = &parse("t", &fixed).unwrap().documents[0] else {
         panic!("a pool")
     };
     assert_eq!(
@@ -219,7 +219,7 @@ resources:
 
 #[test]
 fn each_mistake_has_its_message() {
-    for (more, expected) in [
+    for (fields, expected) in [
         (
             "resources: {gpu: 1, gpu: 2}",
             "5:21: `gpu` occurs twice; first in line 5 | keep one of them",
@@ -310,9 +310,9 @@ fn each_mistake_has_its_message() {
         ),
     ] {
         assert_eq!(
-            problems(&training(more)).first().map(String::as_str),
+            problems(&training(fields)).first().map(String::as_str),
             Some(expected),
-            "{more}"
+            "{fields}"
         );
     }
 }
@@ -332,16 +332,16 @@ fn the_node_s_own_folders_are_not_mounted() {
         "/run/containerd/containerd.sock",
         "/x/docker.sock",
     ] {
-        let found = problems(&training(&format!("storage: {{workdirs: [{path}]}}")));
+        let refusals = problems(&training(&format!("storage: {{workdirs: [{path}]}}")));
         assert!(
-            found.len() == 1 && found[0].contains("may not be mounted"),
-            "{path}: {found:?}"
+            refusals.len() == 1 && refusals[0].contains("may not be mounted"),
+            "{path}: {refusals:?}"
         );
         // A path inside the container may be anything.
-        let other = training(&format!(
+        let allowed = training(&format!(
             "storage: {{workdirs: [{{path: {path}, emptyDir: true}}]}}"
         ));
-        assert!(problems(&other).is_empty(), "{path}");
+        assert!(problems(&allowed).is_empty(), "{path}");
         let model = training(&format!("model: {{path: {path}}}"));
         assert_eq!(problems(&model).len(), 1, "{path}");
     }
@@ -351,17 +351,18 @@ fn the_node_s_own_folders_are_not_mounted() {
 
 #[test]
 fn names_leave_room_for_what_is_appended() {
-    let named = |length: usize, nodes: u32| {
+    let training_named = |length: usize, nodes: u32| {
         format!(
             "kind: training\nversion: v0.1\njob: {{name: {}}}\nenvironment: {{image: i}}\nresources: {{node_count: {nodes}}}",
             "a".repeat(length)
         )
     };
-    assert!(problems(&named(61, 1)).is_empty());
-    assert_eq!(problems(&named(62, 1)).len(), 1);
-    assert!(problems(&named(60, 11)).is_empty());
+    assert!(problems(&training_named(61, 1)).is_empty());
+    assert_eq!(problems(&training_named(62, 1)).len(), 1);
+    assert!(problems(&training_named(60, 11)).is_empty());
     assert!(
-        problems(&named(61, 11))[0].contains("has 61 characters; a training's name may have 60")
+        problems(&training_named(61, 11))[0]
+            .contains("has 61 characters; a training's name may have 60")
     );
     let notebook = |length: usize| {
         format!(
@@ -371,7 +372,7 @@ fn names_leave_room_for_what_is_appended() {
     };
     assert!(problems(&notebook(52)).is_empty());
     assert_eq!(problems(&notebook(53)).len(), 1);
-    let mut generated = job(&named(56, 1));
+    let mut generated = job(&training_named(56, 1));
     assert!(!generated.append("bcdfg"), "the suffix counts");
 }
 
@@ -403,7 +404,7 @@ fn spellings_are_the_same_field() {
 
 #[test]
 fn variables_come_as_a_list_or_a_map() {
-    let with = |env: &str| {
+    let variables_of = |env: &str| {
         job(&format!(
             "kind: training\nversion: v1\njob: {{name: a}}\nenvironment: {{image: i, env: {env}}}"
         ))
@@ -414,19 +415,19 @@ fn variables_come_as_a_list_or_a_map() {
         value: EnvValue::Text(value.into()),
     };
     assert_eq!(
-        with("{A: 1, B: true, C: x}"),
+        variables_of("{A: 1, B: true, C: x}"),
         [text("A", "1"), text("B", "true"), text("C", "x")]
     );
     assert_eq!(
-        with("[{name: A, value: '1'}, {name: T, secret: s, key: k}]")[1].value,
+        variables_of("[{name: A, value: '1'}, {name: T, secret: s, key: k}]")[1].value,
         EnvValue::Secret {
             name: "s".into(),
             key: "k".into()
         }
     );
-    let twice = "kind: training\nversion: v1\njob: {name: a}\nenvironment: {image: i, env: [{name: A, value: 1}, {name: A, value: 2}]}";
+    let duplicate = "kind: training\nversion: v1\njob: {name: a}\nenvironment: {image: i, env: [{name: A, value: 1}, {name: A, value: 2}]}";
     assert_eq!(
-        problems(twice),
+        problems(duplicate),
         ["4:59: the variable `A` is set twice | keep one of them"]
     );
 }
@@ -448,7 +449,7 @@ fn other_templates_stay_and_own_ones_are_filled_once() {
 
 #[test]
 fn a_quota_is_for_namespaces_each_once() {
-    let wrong = |rest: &str| {
+    let problems_of = |rest: &str| {
         let text = format!("kind: quota\nversion: v0.1\nquota: {{name: q}}\n{rest}");
         parse("t", &text)
             .unwrap_err()
@@ -457,10 +458,10 @@ fn a_quota_is_for_namespaces_each_once() {
             .map(|problem| problem.message)
             .collect::<Vec<_>>()
     };
-    assert_eq!(wrong(""), ["the quota has no namespace"]);
-    let twice = wrong("namespace: {default: {gpu: 1}}\ndefault: {gpu: 2}\n");
+    assert_eq!(problems_of(""), ["the quota has no namespace"]);
+    let duplicate = problems_of("namespace: {default: {gpu: 1}}\ndefault: {gpu: 2}\n");
     assert_eq!(
-        twice,
+        duplicate,
         ["`default` means the namespace `default`, which `namespace` also contains"]
     );
 }
@@ -546,17 +547,17 @@ fn bombs_and_garbage_are_one_sentence_each() {
 
 #[test]
 fn what_a_service_cannot_do_is_refused_at_its_place() {
-    let text = |kind: &str, rest: &str| {
+    let text = |kind: &str, fields: &str| {
         let service = if kind == "notebook" {
             ""
         } else {
             "service: {port: 80}\n"
         };
         format!(
-            "kind: {kind}\nversion: v0.1\njob: {{name: a}}\nenvironment: {{image: i}}\n{service}{rest}\n"
+            "kind: {kind}\nversion: v0.1\njob: {{name: a}}\nenvironment: {{image: i}}\n{service}{fields}\n"
         )
     };
-    for (kind, rest, expected) in [
+    for (kind, fields, expected) in [
         (
             "inference",
             "autoscaling: {maxReplicas: 3, targetGPUUtilization: 70}",
@@ -593,17 +594,17 @@ fn what_a_service_cannot_do_is_refused_at_its_place() {
             "a notebook is one pod",
         ),
     ] {
-        let found = problems(&text(kind, rest));
+        let found = problems(&text(kind, fields));
         assert!(
             found.len() == 1 && found[0].contains(expected),
             "{expected}: {found:?}"
         );
     }
-    for fine in [
+    for valid in [
         "resources: {cpu: 1}\nautoscaling: {maxReplicas: 3, targetCPUUtilization: 70}",
         "autoscaling: {enabled: false}",
     ] {
-        assert!(parse("t", &text("compute", fine)).is_ok(), "{fine}");
+        assert!(parse("t", &text("compute", valid)).is_ok(), "{valid}");
     }
 }
 

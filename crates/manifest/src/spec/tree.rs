@@ -52,7 +52,7 @@ pub(super) struct YamlDocument {
 
 impl YamlNode {
     /// Describes the type of the value in messages.
-    pub(super) fn what(&self) -> &'static str {
+    pub(super) fn description(&self) -> &'static str {
         match self.value {
             YamlValue::Null => "nothing",
             YamlValue::Scalar { .. } => "a single value",
@@ -79,10 +79,10 @@ pub(super) fn read(text: &str, problems: &mut Vec<Problem>) -> Vec<YamlDocument>
         let inside_text = blocks
             .iter()
             .any(|(first, last)| *first < line && line <= *last);
-        if !inside_text && failed.is_none_or(|place: FilePosition| line <= place.line) {
+        if !inside_text && failed.is_none_or(|position: FilePosition| line <= position.line) {
             // The parser reports a tab as another syntax error in the same place; this message is
             // clearer.
-            problems.retain(|problem| failed.is_none_or(|place| problem.at != place));
+            problems.retain(|problem| failed.is_none_or(|position| problem.at != position));
             problems.push(Problem::error(
                 FilePosition {
                     line,
@@ -140,7 +140,7 @@ impl<'t> Builder<'t, '_> {
             match self.document() {
                 Ok(Some(tree)) => trees.push(tree),
                 Ok(None) => return (trees, None),
-                Err(StopReading(place)) => return (trees, Some(place)),
+                Err(StopReading(position)) => return (trees, Some(position)),
             }
         }
     }
@@ -206,7 +206,7 @@ impl<'t> Builder<'t, '_> {
                 value: YamlValue::Null,
             });
         };
-        let at = place(&span);
+        let at = position(&span);
         self.nodes += 1;
         if self.nodes > NODES {
             return Err(self.stop(
@@ -232,15 +232,15 @@ impl<'t> Builder<'t, '_> {
                 }
             }
             Event::SequenceStart(..) => {
-                self.deeper(at)?;
+                self.enter(at)?;
                 let mut items = Vec::new();
-                while !self.ends(&Event::SequenceEnd)? {
+                while !self.is_at_end(&Event::SequenceEnd)? {
                     items.push(self.node()?);
                 }
                 YamlValue::List(items)
             }
             Event::MappingStart(..) => {
-                self.deeper(at)?;
+                self.enter(at)?;
                 YamlValue::Map(self.entries()?)
             }
             // Output masks secrets as `***`, which YAML parses as an alias. The field's parser
@@ -264,7 +264,7 @@ impl<'t> Builder<'t, '_> {
     /// Reads the entries of a map up to its end. Reports keys that occur twice.
     fn entries(&mut self) -> Result<Vec<Entry>, StopReading> {
         let mut entries: Vec<Entry> = Vec::new();
-        while !self.ends(&Event::MappingEnd)? {
+        while !self.is_at_end(&Event::MappingEnd)? {
             let entry = self.entry()?;
             if let Some(first) = entries.iter().find(|other| other.key == entry.key) {
                 self.problems.push(Problem::error(
@@ -298,7 +298,7 @@ impl<'t> Builder<'t, '_> {
         })
     }
 
-    fn deeper(&mut self, at: FilePosition) -> Result<(), StopReading> {
+    fn enter(&mut self, at: FilePosition) -> Result<(), StopReading> {
         self.depth += 1;
         if self.depth > DEPTH {
             return Err(self.too_deep(at));
@@ -315,17 +315,17 @@ impl<'t> Builder<'t, '_> {
     }
 
     /// Consumes the next event if it ends the collection.
-    fn ends(&mut self, end: &Event<'_>) -> Result<bool, StopReading> {
-        let found = match self.parser.as_mut().and_then(|events| events.peek()) {
+    fn is_at_end(&mut self, end: &Event<'_>) -> Result<bool, StopReading> {
+        let is_end = match self.parser.as_mut().and_then(|events| events.peek()) {
             Some(Ok((event, _))) => std::mem::discriminant(event) == std::mem::discriminant(end),
             Some(Err(_)) => false,
             None => true,
         };
-        if found {
+        if is_end {
             self.depth -= 1;
             self.next()?;
         }
-        Ok(found)
+        Ok(is_end)
     }
 
     fn stop(&mut self, at: FilePosition, message: impl Into<String>, note: &str) -> StopReading {
@@ -341,12 +341,12 @@ impl<'t> Builder<'t, '_> {
             width: 1,
         };
         let line = self.text.lines().nth(at.line - 1).unwrap_or_default();
-        let found = line.chars().nth(at.column - 1);
+        let character = line.chars().nth(at.column - 1);
         // People paste YAML from chats with a Markdown back-tick around it.
         let tick = line
             .chars()
             .position(|c| c == '`')
-            .filter(|_| found != Some('\t'));
+            .filter(|_| character != Some('\t'));
         if let Some(tick) = tick {
             let at = FilePosition {
                 column: tick + 1,
@@ -375,7 +375,7 @@ fn byte(offset: Option<usize>) -> usize {
     offset.expect("events of a string have byte offsets")
 }
 
-fn place(span: &RawSpan) -> FilePosition {
+fn position(span: &RawSpan) -> FilePosition {
     let width = if span.end.line() == span.start.line() {
         span.end.col().saturating_sub(span.start.col())
     } else {

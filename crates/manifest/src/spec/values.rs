@@ -16,7 +16,7 @@ pub enum Priority {
 
 impl Priority {
     /// Parses `job.priority`.
-    pub(super) fn of(text: &str) -> Self {
+    pub(super) fn parse(text: &str) -> Self {
         match text {
             "high" => Self::High,
             "medium" => Self::Medium,
@@ -40,7 +40,7 @@ pub enum Restart {
 impl Restart {
     pub const WORDS: [&'static str; 3] = ["all", "rank", "never"];
 
-    pub(super) fn of(word: &str) -> Self {
+    pub(super) fn parse(word: &str) -> Self {
         match word {
             "rank" => Self::Rank,
             "never" => Self::Never,

@@ -32,11 +32,11 @@ pub fn without_variables(source: &str, mask: &dyn Fn(&str) -> String) -> Option<
     {
         return None;
     }
-    let written = trees.into_iter().map(|mut tree| {
+    let hidden = trees.into_iter().map(|mut tree| {
         hide(&mut tree.root, mask);
         overrides::write(&tree.root)
     });
-    Some(written.collect::<Vec<_>>().join("---\n"))
+    Some(hidden.collect::<Vec<_>>().join("---\n"))
 }
 
 fn hide(node: &mut YamlNode, mask: &dyn Fn(&str) -> String) {
@@ -46,14 +46,14 @@ fn hide(node: &mut YamlNode, mask: &dyn Fn(&str) -> String) {
         YamlValue::List(items) => {
             let secrets: Vec<bool> = items.iter().map(announces_a_secret).collect();
             items.iter_mut().for_each(|item| hide(item, mask));
-            let after = items
+            let hidden = items
                 .iter_mut()
                 .skip(1)
                 .zip(secrets)
                 .filter(|(_, is_secret)| *is_secret);
-            after
+            hidden
                 .filter(|(item, _)| !is_flag(item))
-                .for_each(|(item, _)| blank(item));
+                .for_each(|(item, _)| clear(item));
         }
         YamlValue::Map(entries) => {
             for entry in entries {
@@ -64,7 +64,7 @@ fn hide(node: &mut YamlNode, mask: &dyn Fn(&str) -> String) {
                         if !NAMES.contains(&name.as_str())
                             && is_secret_name(&entry.key.replace('-', "_")) =>
                     {
-                        blank(&mut entry.value);
+                        clear(&mut entry.value);
                     }
                     _ => hide(&mut entry.value, mask),
                 }
@@ -91,7 +91,7 @@ fn variables(node: &mut YamlNode, mask: &dyn Fn(&str) -> String) {
                 }
             }
         }
-        YamlValue::Scalar { .. } => blank(node),
+        YamlValue::Scalar { .. } => clear(node),
         YamlValue::Null => {}
     }
 }
@@ -106,24 +106,24 @@ fn variable(node: &mut YamlNode, mask: &dyn Fn(&str) -> String) {
         YamlValue::Map(entries)
             if !entries
                 .iter()
-                .any(|one| SOURCES.contains(&plain_name(&one.key).as_str())) =>
+                .any(|entry| SOURCES.contains(&plain_name(&entry.key).as_str())) =>
         {
             variables(node, mask);
         }
         YamlValue::Map(entries) => {
             for entry in entries {
                 match plain_name(&entry.key).as_str() {
-                    "value" => blank(&mut entry.value),
+                    "value" => clear(&mut entry.value),
                     _ => hide(&mut entry.value, mask),
                 }
             }
         }
         YamlValue::Null => {}
-        YamlValue::Scalar { .. } | YamlValue::List(_) => blank(node),
+        YamlValue::Scalar { .. } | YamlValue::List(_) => clear(node),
     }
 }
 
-fn blank(node: &mut YamlNode) {
+fn clear(node: &mut YamlNode) {
     node.value = YamlValue::Scalar {
         text: HIDDEN.to_owned(),
         plain: false,
@@ -181,26 +181,26 @@ mod tests {
             "env: {A: {B: {C: CANARY}}}",
             "pod: {containers: [{name: main, env: [{name: A, value: CANARY}]}]}",
         ] {
-            let shown = shown(environment);
+            let output = shown(environment);
             assert!(
-                !shown.contains("CANARY") && shown.contains("image: i"),
-                "{environment}: {shown}"
+                !output.contains("CANARY") && output.contains("image: i"),
+                "{environment}: {output}"
             );
             assert_eq!(
-                shown.contains("secret: hub"),
+                output.contains("secret: hub"),
                 environment.contains("hub"),
-                "{shown}"
+                "{output}"
             );
         }
     }
 
     #[test]
     fn other_values_stay_as_they_are_written() {
-        let shown = shown(
+        let output = shown(
             "version: 1.10\n  name: N\n  on: 010\n  imagePullSecret: registry\n  key: nvidia.com/gpu\n  text: 'yes'",
         );
         assert_eq!(
-            shown,
+            output,
             "kind: training\nenvironment:\n  image: i\n  version: 1.10\n  name: N\n  on: 010\n  imagePullSecret: registry\n  \
              key: nvidia.com/gpu\n  text: \"yes\"\n"
         );

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 use similar::TextDiff;
 
-use gpuctl_manifest::compare::{Masks, changes, changes_asked_for};
+use gpuctl_manifest::compare::{Masks, changes, requested_changes};
 
 use crate::format::text::{clean, paint};
 use crate::{TextStyle, yaml};
@@ -92,7 +92,7 @@ impl Difference {
     /// An object with immutable fields that change, so it must be replaced. `desired` contains only
     /// the fields of the file.
     pub fn fixed(namespace: &str, object: &str, live: &Value, desired: &Value) -> Self {
-        let fields = changes_asked_for(live, desired, &Masks::default());
+        let fields = requested_changes(live, desired, &Masks::default());
         Self::build(
             namespace,
             object,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use gpuctl_manifest::spec::reference::{HEALTH_CHECK, KINDS, SECURITY, of_kind};
+use gpuctl_manifest::spec::reference::{HEALTH_CHECK, KINDS, SECURITY, fields_of_kind};
 use gpuctl_manifest::spec::shape::{Field, Shape};
 
 use super::defaults::DefaultsList;
@@ -21,7 +21,7 @@ pub enum FieldLookup {
 /// Lists the paths of all fields without the kind in front, each path once.
 pub fn paths() -> Vec<String> {
     fn walk(fields: &[Field], kind: &str, parent: &str, paths: &mut Vec<String>) {
-        for field in fields.iter().filter(|field| field.is_of(kind)) {
+        for field in fields.iter().filter(|field| field.applies_to(kind)) {
             let path = if parent.is_empty() {
                 field.name().to_owned()
             } else {
@@ -37,7 +37,7 @@ pub fn paths() -> Vec<String> {
     }
     let mut paths = Vec::new();
     for (kind, _) in KINDS {
-        walk(of_kind(kind), kind, "", &mut paths);
+        walk(fields_of_kind(kind), kind, "", &mut paths);
     }
     paths
 }
@@ -56,8 +56,8 @@ pub fn find(path: &str) -> Result<FieldLookup, (String, Vec<&'static str>)> {
     // The kinds `quota` and `pool` have fields of these names, as in `pool.quota.maxJobs`. A first
     // part that names both is the field if the second part is not a field of the kind.
     let named_alike = |kind: &&str| {
-        below(of_kind(kind), kind, kind)
-            && !below(of_kind(kind), parts.get(1).unwrap_or(kind), kind)
+        below(fields_of_kind(kind), kind, kind)
+            && !below(fields_of_kind(kind), parts.get(1).unwrap_or(kind), kind)
     };
     let nested = given
         .as_ref()
@@ -72,18 +72,18 @@ pub fn find(path: &str) -> Result<FieldLookup, (String, Vec<&'static str>)> {
         // A path without a kind belongs to the first kind that has its first part.
         None => kinds
             .into_iter()
-            .find(|kind| below(of_kind(kind), parts[0], kind))
+            .find(|kind| below(fields_of_kind(kind), parts[0], kind))
             .unwrap_or("training"),
     };
-    let (mut fields, mut lookup) = (of_kind(kind), FieldLookup::Document(kind));
+    let (mut fields, mut lookup) = (fields_of_kind(kind), FieldLookup::Document(kind));
     for part in parts {
         let Some(field) = fields
             .iter()
-            .find(|field| field.is_of(kind) && field.names.contains(&part))
+            .find(|field| field.applies_to(kind) && field.names.contains(&part))
         else {
             let mut suggestions: Vec<&str> = fields
                 .iter()
-                .filter(|field| field.is_of(kind))
+                .filter(|field| field.applies_to(kind))
                 .map(Field::name)
                 .collect();
             if matches!(lookup, FieldLookup::Document(_)) && given.is_none() {
@@ -100,7 +100,7 @@ pub fn find(path: &str) -> Result<FieldLookup, (String, Vec<&'static str>)> {
 fn below(fields: &[Field], name: &str, kind: &str) -> bool {
     fields
         .iter()
-        .any(|field| field.is_of(kind) && field.names.contains(&name))
+        .any(|field| field.applies_to(kind) && field.names.contains(&name))
 }
 
 fn inner(field: &Field) -> &'static [Field] {
@@ -153,7 +153,7 @@ fn what(shape: &Shape) -> String {
 
 fn list(fields: &[Field], kind: &str) -> String {
     let mut text = "\nFIELDS:\n".to_owned();
-    for field in fields.iter().filter(|field| field.is_of(kind)) {
+    for field in fields.iter().filter(|field| field.applies_to(kind)) {
         let needed = if field.is_needed(kind) {
             " -required-"
         } else {
@@ -179,7 +179,7 @@ pub fn explained(path: &str, lookup: FieldLookup) -> String {
                 .map_or("", |(_, about)| about);
             format!(
                 "KIND:  {kind}\n\nDESCRIPTION:\n  {about}\n{}",
-                list(of_kind(kind), kind)
+                list(fields_of_kind(kind), kind)
             )
         }
         FieldLookup::Field(kind, field) => {
@@ -244,7 +244,7 @@ pub fn document(path: &str, lookup: FieldLookup) -> Explanation<'_> {
     let names = |fields: &'static [Field], kind: &str| {
         fields
             .iter()
-            .filter(|field| field.is_of(kind))
+            .filter(|field| field.applies_to(kind))
             .map(Field::name)
             .collect::<Vec<_>>()
     };
@@ -253,7 +253,7 @@ pub fn document(path: &str, lookup: FieldLookup) -> Explanation<'_> {
             kind,
             field: None,
             about: None,
-            fields: names(of_kind(kind), kind),
+            fields: names(fields_of_kind(kind), kind),
             defaults: None,
         },
         FieldLookup::Field(kind, field) => Explanation {
@@ -314,7 +314,7 @@ pub fn markdown() -> String {
         text.push_str("\n| Field | Value | Meaning |\n|---|---|---|\n");
         let mut seen = BTreeSet::new();
         for kind in kinds {
-            rows(of_kind(kind), "", kind, kinds, &mut seen, &mut text);
+            rows(fields_of_kind(kind), "", kind, kinds, &mut seen, &mut text);
         }
     }
     text
@@ -329,13 +329,13 @@ fn rows(
     seen: &mut BTreeSet<String>,
     text: &mut String,
 ) {
-    for field in fields.iter().filter(|field| field.is_of(kind)) {
+    for field in fields.iter().filter(|field| field.applies_to(kind)) {
         let path = format!("{prefix}{}", field.name());
         if seen.insert(path.clone()) {
             let restricted_kinds: Vec<&str> = kinds
                 .iter()
                 .copied()
-                .filter(|kind| field.is_of(kind))
+                .filter(|kind| field.applies_to(kind))
                 .collect();
             let restriction = if restricted_kinds.len() == kinds.len() {
                 String::new()

@@ -1,6 +1,6 @@
 //! Generates the starter files of `init`.
 
-use gpuctl_manifest::spec::reference::{KINDS, of_kind};
+use gpuctl_manifest::spec::reference::{KINDS, fields_of_kind};
 use gpuctl_manifest::spec::shape::{Field, Shape};
 
 use super::reference::sample;
@@ -27,13 +27,13 @@ pub fn starter(kind: &str) -> String {
     let mut text = format!(
         "# yaml-language-server: $schema=gpuctl.schema.json\n# {about}. Editors complete and check it: gpuctl schema > gpuctl.schema.json\nkind: {kind}\n"
     );
-    fill(&mut text, of_kind(kind), kind, "", 0, true);
+    fill(&mut text, fields_of_kind(kind), kind, "", 0, true);
     text
 }
 
 fn fill(text: &mut String, fields: &[Field], kind: &str, parent: &str, depth: usize, on: bool) {
     let indent = "  ".repeat(depth);
-    for field in fields.iter().filter(|field| field.is_of(kind)) {
+    for field in fields.iter().filter(|field| field.applies_to(kind)) {
         let path = if parent.is_empty() {
             field.name().to_owned()
         } else {

@@ -323,7 +323,10 @@ async fn subjects(
         subject(kind, name)
     }));
     if !subjects.is_empty() {
-        for subject in subjects.iter().filter(|subject| subject.is_everybody()) {
+        for subject in subjects
+            .iter()
+            .filter(|subject| subject.includes_everyone())
+        {
             context.terminal.warn(&format!(
                 "`{}` is not one person: the bindings grant the roles to all of them",
                 subject.name

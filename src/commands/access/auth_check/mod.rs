@@ -26,7 +26,7 @@ use gpuctl_view::{Format, document};
 pub(crate) async fn run(args: &AuthCheck, context: &Context) -> Result<ExitCode, Error> {
     let options = args.print.options();
     context.terminal.set_format(options.format);
-    let tasks = verbs::named_tasks(&without_aliases(&args.words))
+    let tasks = verbs::parse_tasks(&without_aliases(&args.words))
         .map_err(|error| unknown_command(&error.words))?;
     let tasks = Some(tasks).filter(|tasks| !tasks.is_empty());
     if let Some(extent) = args.emit_role {
@@ -143,7 +143,7 @@ async fn check_commands(
             .filter(|item| item.allowed || format != Format::Name);
         let names = allowed.map(|item| item.command.clone()).collect();
         let table =
-            |format, headers| rights::table(&items, format, headers, context.terminal.look());
+            |format, headers| rights::table(&items, format, headers, context.terminal.style());
         Ok(Listing::new(
             &options,
             &rights::list(user.as_deref(), namespace, &items),
@@ -255,7 +255,7 @@ async fn check_command(
     let verdict = Verdict::new(&checked, namespace.map(ToOwned::to_owned), pool_room);
     let format = args.print.options().format;
     let text = document(format, &verdict)
-        .unwrap_or_else(|| rights::text(&verdict, context.terminal.look()));
+        .unwrap_or_else(|| rights::text(&verdict, context.terminal.style()));
     context.terminal.print(&text)?;
     if !checked.allowed {
         let scope_option =

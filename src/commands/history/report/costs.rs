@@ -62,7 +62,7 @@ fn read<T: DeserializeOwned>(
     problem: impl Fn(&T) -> Option<&'static str>,
     keys: &str,
 ) -> Result<T, Error> {
-    let text = files::text_of(path).map_err(Error::usage)?;
+    let text = files::read_text(path).map_err(Error::usage)?;
     let value: T = serde_saphyr::from_str(&text).map_err(|error| {
         Error::usage(format!(
             "{} has no {}",

@@ -1,7 +1,7 @@
 //! Tests the hours of a report and the names of its groups.
 
 use super::*;
-use crate::cli::history::report::by;
+use crate::cli::history::report::group_by;
 use crate::observe::history::pieces;
 use gpuctl_core::model::UnixSeconds;
 
@@ -22,20 +22,20 @@ fn hours_are_those_of_the_clock() {
 #[test]
 fn groups_are_named_as_kube_state_metrics_does() {
     assert_eq!(
-        by("user"),
+        group_by("user"),
         Ok(GroupBy::Label("user".to_owned(), "gpuctl/user".to_owned()))
     );
     assert_eq!(
-        by("label=costCenter"),
+        group_by("label=costCenter"),
         Ok(GroupBy::Label(
             "label=costCenter".to_owned(),
             "costCenter".to_owned()
         ))
     );
     assert_eq!(
-        by("label=costCenter").unwrap().exported_key(),
+        group_by("label=costCenter").unwrap().exported_key(),
         "cost_center"
     );
-    assert_eq!(by("user").unwrap().exported_key(), "gpuctl_user");
-    assert!(by("label=").is_err() && by("people").is_err() && by("x=y").is_err());
+    assert_eq!(group_by("user").unwrap().exported_key(), "gpuctl_user");
+    assert!(group_by("label=").is_err() && group_by("people").is_err() && group_by("x=y").is_err());
 }

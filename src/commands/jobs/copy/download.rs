@@ -16,7 +16,7 @@ use gpuctl_core::error::Error;
 use gpuctl_core::model::contract::refusal::ContainerComplaint;
 use gpuctl_local::files::archive::{Copied, target};
 use gpuctl_local::files::unpack::Staged;
-use gpuctl_local::platform::ended_from_outside;
+use gpuctl_local::platform::termination_signal;
 use gpuctl_view::jobs::copied;
 
 /// Time limit for tar to exit after the end of its archive.
@@ -33,7 +33,7 @@ impl TarContainer<'_> {
         let (folder, name) = parts(path)?;
         let target = target(local_path, name);
         // Listen for signals from here on, so that none is missed between two steps.
-        let mut signal = pin!(ended_from_outside());
+        let mut signal = pin!(termination_signal());
         let (sender, mut unpacking) = Unpacking::start(name, &target, MAX_CHUNKS);
         // Without the prefix, tar would read a name with a leading `-` as an option.
         let name = format!("./{name}");

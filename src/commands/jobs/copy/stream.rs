@@ -16,7 +16,7 @@ use gpuctl_cluster::SessionInput;
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_local::files::archive::Copied;
 use gpuctl_local::files::unpack::{Staged, stage, staging_folder};
-use gpuctl_local::platform::ended_from_outside;
+use gpuctl_local::platform::termination_signal;
 
 /// Time limit for the thread to remove a partial copy, because an interrupted command must end
 /// within a second. Very many files, or a slow disk, take longer and leave a folder.
@@ -105,7 +105,7 @@ impl Unpacking {
     ) -> Result<io::Result<Copied>, Error> {
         let (result_sender, mut result) = oneshot::channel();
         let target = destination.to_owned();
-        std::thread::spawn(move || result_sender.send(staged.place(&target)));
+        std::thread::spawn(move || result_sender.send(staged.move_into(&target)));
         tokio::select! {
             result = &mut result => return Ok(result.unwrap_or_else(|_| Err(io::Error::other("moving the copy stopped early")))),
             _ = signal => {}
@@ -148,7 +148,7 @@ async fn wait_for_removal<T>(
 ) -> Option<T> {
     tokio::select! {
         result = tokio::time::timeout(REMOVAL_TIMEOUT, thread) => result.ok()?.ok(),
-        _ = ended_from_outside() => None,
+        _ = termination_signal() => None,
     }
 }
 

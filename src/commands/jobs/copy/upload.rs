@@ -20,7 +20,7 @@ use gpuctl_cluster::SessionEnd;
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::contract::refusal::ContainerComplaint;
 use gpuctl_local::files::archive::{Copied, is_file, pack};
-use gpuctl_local::platform::ended_from_outside;
+use gpuctl_local::platform::termination_signal;
 
 /// Exit code of tar after a fatal error.
 const TAR_FAILED: i32 = 2;
@@ -36,7 +36,7 @@ impl TarContainer<'_> {
             // A folder is unpacked in place, so an interrupted copy leaves a part of it.
             return tokio::select! {
                 result = self.send(from, folder, name, path) => result,
-                _ = ended_from_outside() => Err(interrupted()),
+                _ = termination_signal() => Err(interrupted()),
             };
         }
         // Unpack under a temporary name in the same folder, because `mv` within a folder is atomic.
@@ -47,7 +47,7 @@ impl TarContainer<'_> {
         );
         let (result, is_interrupted) = tokio::select! {
             result = self.send(from, folder, &temporary_name, path) => (result, false),
-            _ = ended_from_outside() => (Err(interrupted()), true),
+            _ = termination_signal() => (Err(interrupted()), true),
         };
         if result.is_ok() {
             self.rename(&temporary, &target, path).await?;

@@ -47,7 +47,7 @@ impl LineBuffer<'_> {
         let text = if Format::from(self.args.output).is_document() {
             format!("{}\n", json_line(&JsonLine::from(&line)))
         } else {
-            let look = self.context.terminal.look();
+            let look = self.context.terminal.style();
             logs::text(&line, self.prefix, look, self.args.raw)
         };
         self.unwritten.borrow_mut().push_str(&text);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::current_program::{CommandEnd, CommandOutput, CurrentProgram};
 use super::read::SnapshotReader;
-use crate::cli::inherited_options::CarriedOptions;
+use crate::cli::inherited_options::InheritedOptions;
 use crate::cli::metrics::top::{Top, TopView};
 use crate::context::Context;
 use crate::terminal::Verbosity;
@@ -49,18 +49,18 @@ pub(super) async fn live(
     };
     let mut cockpit = Cockpit::new(
         title,
-        context.terminal.look(),
+        context.terminal.style(),
         (tab, args.sort_by.into()),
         context.read_only().is_some(),
         snapshot,
     );
     // Messages on stderr would garble the screen.
-    let verbosity = context.terminal.swap_talk(Verbosity::Errors);
+    let verbosity = context.terminal.swap_verbosity(Verbosity::Errors);
     // Tasks that read the output of commands are not `Send`.
     let result = tokio::task::LocalSet::new()
         .run_until(watch(args, &mut cockpit, connection, &reader, context))
         .await;
-    context.terminal.swap_talk(verbosity);
+    context.terminal.swap_verbosity(verbosity);
     result
 }
 
@@ -72,13 +72,14 @@ async fn watch(
     reader: &SnapshotReader<'_>,
     context: &Context,
 ) -> Result<ExitCode, Error> {
-    let program = CurrentProgram::find(CarriedOptions::of(std::env::args_os().collect()).cluster)
-        .map_err(|error| {
-        Error::new(
-            ErrorName::SessionFailed,
-            format!("cannot find the gpuctl executable: {error}"),
-        )
-    })?;
+    let program =
+        CurrentProgram::find(InheritedOptions::from_words(std::env::args_os().collect()).cluster)
+            .map_err(|error| {
+            Error::new(
+                ErrorName::SessionFailed,
+                format!("cannot find the gpuctl executable: {error}"),
+            )
+        })?;
     let first = cockpit.snapshot.clone();
     context.terminal.stream()?;
     let screen = Screen::enter()?;
@@ -86,7 +87,7 @@ async fn watch(
         events: Some(screen.events()),
         screen,
         output: None,
-        end_signal: Box::pin(platform::ended_from_outside()),
+        end_signal: Box::pin(platform::termination_signal()),
         cockpit,
         program,
         context,
@@ -221,8 +222,8 @@ impl CockpitSession<'_> {
         if let Some(problem) = problem {
             self.context
                 .terminal
-                .tell(&format!("{problem}; press Enter to go back"));
-            let mut keys = self.screen.keys_alone()?;
+                .print_message(&format!("{problem}; press Enter to go back"));
+            let mut keys = self.screen.events_without_screen()?;
             tokio::select! {
                 () = keys.key() => {}
                 signal = end_signal(&mut self.end_signal) => return Ok(Some(ExitCode::from(128 + signal))),
@@ -247,7 +248,7 @@ async fn or_never<T>(future: Option<impl Future<Output = T>>) -> T {
 async fn end_signal(signal: &mut Signal) -> u8 {
     loop {
         match signal.as_mut().await {
-            platform::INTERRUPT => *signal = Box::pin(platform::ended_from_outside()),
+            platform::INTERRUPT => *signal = Box::pin(platform::termination_signal()),
             signal => return signal,
         }
     }

@@ -24,10 +24,10 @@ use gpuctl_view::workloads::top::TopLine;
 
 pub(crate) async fn run(args: &Top, context: &Context) -> Result<ExitCode, Error> {
     let connection = context.connect().await?;
-    let look = context.terminal.look();
+    let look = context.terminal.style();
     // A screen that redraws itself is useless with a screen reader.
     let is_live = look.width.is_some()
-        && context.terminal.in_is_terminal()
+        && context.terminal.stdin_is_terminal()
         && !look.plain
         && context.access.bundle.is_none();
     if is_live && !args.once {

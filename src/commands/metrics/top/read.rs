@@ -89,9 +89,9 @@ impl<'c> SnapshotReader<'c> {
             missing_rights.push("you may not list nodes: nodes and GPUs are not shown".to_owned());
         }
         if !self.has_warned.replace(true) {
-            missing_rights
-                .iter()
-                .for_each(|missing_right| self.context.terminal.lack(missing_right));
+            missing_rights.iter().for_each(|missing_right| {
+                self.context.terminal.warn_missing_permission(missing_right)
+            });
         }
         let readings = snapshot
             .as_mut()

@@ -19,7 +19,7 @@ use gpuctl_cluster::Connection;
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::UnixSeconds;
 use gpuctl_core::model::contract::labels::JOB;
-use gpuctl_local::bundle::{Bundle, Kept, Question};
+use gpuctl_local::bundle::{Bundle, Question, RecordedAnswer};
 use gpuctl_prometheus::Prometheus;
 use gpuctl_view::format::text::count;
 use gpuctl_view::program::bundle::BundleWritten;
@@ -180,7 +180,7 @@ async fn fill(
         for command in std::mem::take(&mut pending) {
             progress.set_message(format!("gpuctl {command}"));
             run_on_bundle(&command, bundle, context).await;
-            let mut missed_by_command = bundle.take_missed();
+            let mut missed_by_command = bundle.take_missing();
             // Do not fetch again what has failed before.
             missed_by_command.retain(|question| !failed.contains(question));
             if !missed_by_command.is_empty() {
@@ -198,7 +198,7 @@ async fn fill(
         let mut fetches = fetches.buffer_unordered(MAX_CONCURRENT);
         while let Some((question, answer)) = fetches.next().await {
             match answer {
-                Some(content) => bundle.keep(question, content),
+                Some(content) => bundle.record(question, content),
                 None => drop(failed.insert(question)),
             }
         }
@@ -252,11 +252,11 @@ async fn fetch(
     question: &Question,
     connection: &Connection,
     prometheus: Option<&Prometheus<'_>>,
-) -> Option<Kept> {
+) -> Option<RecordedAnswer> {
     match question {
         Question::Query(path) => {
             let reply = prometheus?.relay(path).await.ok()?;
-            Some(Kept {
+            Some(RecordedAnswer {
                 code: reply.code,
                 body: serde_json::from_slice(&reply.body).ok()?,
             })
@@ -276,7 +276,7 @@ fn jobs(bundle: &Bundle) -> Vec<String> {
     ];
     let mut objects: Vec<_> = KINDS
         .iter()
-        .flat_map(|(api, plural)| bundle.of_namespaces(api, plural))
+        .flat_map(|(api, plural)| bundle.namespaced_items(api, plural))
         .collect();
     objects
         .sort_by_key(|object| std::cmp::Reverse(object["metadata"]["creationTimestamp"].as_str()));

@@ -18,42 +18,42 @@ fn bundle() -> Bundle {
         pod("a", "two", "Failed", "x"),
         pod("b", "three", "Running", "y")
     ]);
-    let list = |kind: &str, items: Value| Kept {
+    let list = |kind: &str, items: Value| RecordedAnswer {
         code: 200,
         body: json!({"kind": kind, "apiVersion": "v1", "metadata": {}, "items": items}),
     };
-    bundle.keep_list("/api/v1/pods".into(), list("PodList", items));
+    bundle.record_list("/api/v1/pods".into(), list("PodList", items));
     let refused = json!({"kind": "Status", "code": 403, "message": "no"});
-    bundle.keep_list(
+    bundle.record_list(
         "/api/v1/nodes".into(),
-        Kept {
+        RecordedAnswer {
             code: 403,
             body: refused.clone(),
         },
     );
-    bundle.keep_list(
+    bundle.record_list(
         "/api/v1/events".into(),
-        Kept {
+        RecordedAnswer {
             code: 403,
             body: refused,
         },
     );
-    bundle.keep_list(
+    bundle.record_list(
         "/api/v1/namespaces/a/events".into(),
         list("EventList", json!([])),
     );
     let groups = json!({"groups": [{"name": "batch", "versions": [{"version": "v1"}]}]});
-    bundle.keep(
+    bundle.record(
         Question::Get("/apis".into()),
-        Kept {
+        RecordedAnswer {
             code: 200,
             body: groups,
         },
     );
     let log = "1969-12-31T23:59:00Z old\n1969-12-31T23:59:59Z new\n";
-    bundle.keep(
+    bundle.record(
         Question::Log("/api/v1/namespaces/a/pods/one/log?container=main".into()),
-        Kept {
+        RecordedAnswer {
             code: 200,
             body: log.into(),
         },
@@ -100,7 +100,7 @@ fn lists_are_selected_and_paged_as_the_server_does() {
 #[test]
 fn objects_are_found_or_are_not_there() {
     let bundle = bundle();
-    let found: Value = serde_json::from_slice(
+    let object: Value = serde_json::from_slice(
         &bundle
             .reply("GET", "/api/v1/namespaces/b/pods/three", b"")
             .unwrap()
@@ -108,7 +108,7 @@ fn objects_are_found_or_are_not_there() {
     )
     .unwrap();
     assert_eq!(
-        (found["kind"].as_str(), found["status"]["phase"].as_str()),
+        (object["kind"].as_str(), object["status"]["phase"].as_str()),
         (Some("Pod"), Some("Running"))
     );
     let code = |path: &str| bundle.reply("GET", path, b"").unwrap().code;
@@ -140,14 +140,14 @@ fn what_nobody_kept_is_missed_and_nothing_is_written() {
             .query("api/v1/query?query=first")
             .is_ok_and(|(_, body)| body.contains("\"result\":[]"))
     );
-    assert_eq!(bundle.take_missed().len(), 1);
+    assert_eq!(bundle.take_missing().len(), 1);
     bundle.close();
     assert!(bundle.reply("GET", "/apis/batch/v1/jobs", b"").is_err());
     assert!(bundle.query("api/v1/query?query=up").is_err());
-    assert_eq!(bundle.take_missed().len(), 2);
+    assert_eq!(bundle.take_missing().len(), 2);
     assert!(bundle.reply("GET", "/api/v1/pods?watch=1", b"").is_err());
     assert!(
-        bundle.take_missed().is_empty(),
+        bundle.take_missing().is_empty(),
         "a watch is not fetched later"
     );
     assert_eq!(
@@ -171,9 +171,9 @@ fn rights_are_those_of_whoever_made_it() {
     bundle.close();
     assert!(bundle.reply("POST", path, b"{\"a\":1}").is_err());
     let denied = json!({"status": {"allowed": false}});
-    bundle.keep(
+    bundle.record(
         Question::Review(path.into(), "{}".into()),
-        Kept {
+        RecordedAnswer {
             code: 201,
             body: denied.clone(),
         },
@@ -186,11 +186,11 @@ fn rights_are_those_of_whoever_made_it() {
 
 #[test]
 fn logs_have_their_last_lines() {
-    let read = |more: &str| {
+    let read = |options: &str| {
         bundle()
             .reply(
                 "GET",
-                &format!("/api/v1/namespaces/a/pods/one/log?container=main{more}"),
+                &format!("/api/v1/namespaces/a/pods/one/log?container=main{options}"),
                 b"",
             )
             .unwrap()

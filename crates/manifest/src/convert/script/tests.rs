@@ -10,12 +10,12 @@ const CONTEXT: ScriptContext<'_> = ScriptContext {
 
 fn lines(text: &str) -> (String, Vec<String>) {
     let script = translate(text, &CONTEXT);
-    (script.text, script.lost)
+    (script.text, script.omitted)
 }
 
 #[test]
 fn what_the_system_tells_a_process_is_translated() {
-    for (theirs, ours) in [
+    for (slurm, expected) in [
         (
             "srun torchrun --nnodes=$SLURM_NNODES t",
             "torchrun --nnodes=$NNODES t",
@@ -56,13 +56,13 @@ fn what_the_system_tells_a_process_is_translated() {
         ),
         ("run $SLURM_ARRAY_TASK_ID", "run $SLURM_ARRAY_TASK_ID"),
     ] {
-        assert_eq!(lines(theirs), (ours.to_owned(), vec![]), "{theirs}");
+        assert_eq!(lines(slurm), (expected.to_owned(), vec![]), "{slurm}");
     }
 }
 
 #[test]
 fn what_has_no_meaning_here_is_named() {
-    for (theirs, ours, lost) in [
+    for (slurm, expected, note) in [
         (
             "source venv/bin/activate\npython3 -V",
             "python3 -V",
@@ -129,9 +129,9 @@ fn what_has_no_meaning_here_is_named() {
             "train.py: pods do not see the folder that the script was submitted from; put it into the image, `files:` or a workdir",
         ),
     ] {
-        let (text, found) = lines(theirs);
-        assert_eq!(text, ours);
-        assert!(found.iter().any(|line| line == lost), "{found:#?}");
+        let (text, notes) = lines(slurm);
+        assert_eq!(text, expected);
+        assert!(notes.iter().any(|line| line == note), "{notes:#?}");
     }
 }
 
@@ -147,7 +147,7 @@ fn containers_of_the_script_become_the_image() {
     );
     assert!(
         script
-            .lost
+            .omitted
             .iter()
             .any(|line| line.contains("-B /data:/data")),
         "{script:#?}"
@@ -155,7 +155,7 @@ fn containers_of_the_script_become_the_image() {
     let file = translate("apptainer exec img.sif python -V", &CONTEXT);
     assert!(
         file.image.is_none()
-            && file.lost[0].starts_with("img.sif: pods run images from a registry"),
+            && file.omitted[0].starts_with("img.sif: pods run images from a registry"),
         "{file:#?}"
     );
 }

@@ -62,18 +62,18 @@ const CASES: [(&str, &str, &str); 11] = [
 ];
 
 fn document(case: &str) -> String {
-    let (what, text) = case.split_once(": ").unwrap();
+    let (field, text) = case.split_once(": ").unwrap();
     let (mut kind, mut command, mut image) = ("inference", "vllm serve m", "i:1");
-    let (mut service, mut more) = (
+    let (mut service, mut extra) = (
         "service: {port: 8000, health_check: /health}".to_owned(),
         String::new(),
     );
-    match what {
-        "training" | "inference" => (kind, command) = (what, text),
+    match field {
+        "training" | "inference" => (kind, command) = (field, text),
         "image" => (kind, image) = ("training", text),
         "service" => service = case.to_owned(),
-        "workdir" => more = format!("storage: {{workdirs: [{text}]}}\n"),
-        _ => more = format!("{case}\n"),
+        "workdir" => extra = format!("storage: {{workdirs: [{text}]}}\n"),
+        _ => extra = format!("{case}\n"),
     }
     let (nodes, service) = if kind == "training" {
         (", node_count: 2", String::new())
@@ -81,7 +81,7 @@ fn document(case: &str) -> String {
         ("", format!("{service}\n"))
     };
     format!(
-        "kind: {kind}\nversion: v0.1\njob: {{name: a}}\nenvironment:\n  image: {image}\n  command: {command}\n{service}resources: {{gpu: 4{nodes}}}\n{more}"
+        "kind: {kind}\nversion: v0.1\njob: {{name: a}}\nenvironment:\n  image: {image}\n  command: {command}\n{service}resources: {{gpu: 4{nodes}}}\n{extra}"
     )
 }
 
@@ -89,7 +89,7 @@ fn ids(text: &str) -> Vec<&'static str> {
     let documents = super::super::parse("", text)
         .unwrap_or_else(|problems| panic!("{text}{:?}", problems.list))
         .documents;
-    found(text, &documents)
+    run(text, &documents)
         .iter()
         .map(|problem| problem.id)
         .collect()
@@ -97,29 +97,29 @@ fn ids(text: &str) -> Vec<&'static str> {
 
 #[test]
 fn every_check_finds_what_it_is_for_and_nothing_else() {
-    for (id, bad, good) in CASES {
-        assert_eq!(ids(&document(bad)), [id], "{}", document(bad));
+    for (id, failing, passing) in CASES {
+        assert_eq!(ids(&document(failing)), [id], "{}", document(failing));
         assert!(
-            ids(&document(good)).is_empty(),
+            ids(&document(passing)).is_empty(),
             "{id}: {:?}",
-            ids(&document(good))
+            ids(&document(passing))
         );
     }
-    let tried: Vec<&str> = CASES.iter().map(|(id, ..)| *id).collect();
+    let tested: Vec<&str> = CASES.iter().map(|(id, ..)| *id).collect();
     for check in CHECKS.iter().filter(|check| check.find.is_some()) {
-        assert!(tried.contains(&check.id), "nothing tries {}", check.id);
+        assert!(tested.contains(&check.id), "nothing tries {}", check.id);
     }
 }
 
 #[test]
 fn a_comment_silences_and_places_are_those_of_the_field() {
-    let bad = document(CASES[0].1);
-    assert!(ids(&format!("# gpuctl: ignore port, nproc-per-node\n{bad}")).is_empty());
+    let failing = document(CASES[0].1);
+    assert!(ids(&format!("# gpuctl: ignore port, nproc-per-node\n{failing}")).is_empty());
     assert_eq!(
-        ids(&format!("# gpuctl: ignore port\n{bad}")),
+        ids(&format!("# gpuctl: ignore port\n{failing}")),
         ["nproc-per-node"]
     );
-    let documents = super::super::parse("", &bad).unwrap().documents;
-    let at = found(&bad, &documents)[0].at;
+    let documents = super::super::parse("", &failing).unwrap().documents;
+    let at = run(&failing, &documents)[0].at;
     assert_eq!((at.line, at.column, at.width), (6, 3, 7));
 }

@@ -3,8 +3,8 @@
 use super::super::{Document, JobDocument, parse};
 use super::*;
 
-fn job(more: &str) -> JobDocument {
-    let text = format!("version: v1\nenvironment: {{image: a}}\n{more}");
+fn job(fields: &str) -> JobDocument {
+    let text = format!("version: v1\nenvironment: {{image: a}}\n{fields}");
     match parse("job", &text)
         .unwrap_or_else(|problems| panic!("{:?}", problems.list))
         .documents
@@ -27,12 +27,20 @@ fn site(text: &str) -> SiteDefaults {
     }
 }
 
-fn told(job: &JobDocument) -> Vec<String> {
-    let mark = |one: &Inherited| if one.replaced { " instead" } else { "" };
+fn inherited(job: &JobDocument) -> Vec<String> {
+    let mark = |inherited: &Inherited| if inherited.replaced { " instead" } else { "" };
     job.site
         .inherited
         .iter()
-        .map(|one| format!("{}={} ({}){}", one.field, one.value, one.scope, mark(one)))
+        .map(|inherited| {
+            format!(
+                "{}={} ({}){}",
+                inherited.field,
+                inherited.value,
+                inherited.scope,
+                mark(inherited)
+            )
+        })
         .collect()
 }
 
@@ -44,12 +52,12 @@ pools: {big: {env: {B: pool, C: pool}, tolerations: [{key: x}, {key: y, value: z
 
 #[test]
 fn the_nearest_scope_wins_and_what_the_file_says_stays() {
-    let mut one = job(
+    let mut training = job(
         "kind: training\njob: {name: t, priority: high}\nresources: {gpu: 1, pool: big}\nstorage: {workdirs: [{path: /d, size: 1Gi}, {path: /e, size: 1Gi, storageClass: own}]}\n",
     );
-    inherit(&mut one, &site(SITE));
+    inherit(&mut training, &site(SITE));
     assert_eq!(
-        told(&one),
+        inherited(&training),
         [
             "job.queue=common (all)",
             "job.keep_for=7d (kind training)",
@@ -63,7 +71,10 @@ fn the_nearest_scope_wins_and_what_the_file_says_stays() {
             "node_selector.zone=a (pool big)",
         ]
     );
-    assert_eq!(one.training.keep_for, Some(Duration::from_secs(7 * 86_400)));
+    assert_eq!(
+        training.training.keep_for,
+        Some(Duration::from_secs(7 * 86_400))
+    );
     let mut book = job("kind: notebook\njob: {name: n}\nenvironment: {image: b}\n"
         .replace("environment: {image: b}\n", "")
         .as_str());
@@ -78,17 +89,17 @@ fn the_nearest_scope_wins_and_what_the_file_says_stays() {
 
 #[test]
 fn a_job_that_wants_no_pool_gets_none_and_shared_memory_stays_within_the_memory() {
-    let mut one =
+    let mut pool_less =
         job("kind: training\njob: {name: t}\nresources: {gpu: 1, pool: default, memory: 4Gi}\n");
-    inherit(&mut one, &site(SITE));
+    inherit(&mut pool_less, &site(SITE));
     assert!(
-        one.resources.pool.is_none() && one.resources.shm.is_none(),
+        pool_less.resources.pool.is_none() && pool_less.resources.shm.is_none(),
         "{:?}",
-        told(&one)
+        inherited(&pool_less)
     );
-    let mut without = job("kind: compute\njob: {name: c}\nservice: {port: 80}\n");
-    inherit(&mut without, &site(SITE));
-    assert!(without.resources.shm.is_none());
+    let mut memory_less = job("kind: compute\njob: {name: c}\nservice: {port: 80}\n");
+    inherit(&mut memory_less, &site(SITE));
+    assert!(memory_less.resources.shm.is_none());
 }
 
 #[test]
@@ -96,16 +107,16 @@ fn what_is_enforced_replaces_what_the_file_says_and_is_told() {
     let rules = site(
         "all: {queue: common, env: {HTTP_PROXY: 'http://p', API_TOKEN: abcdef}, labels: {site: b}, enforced: [queue, env, labels]}\npools: {big: {queue: large}}\n",
     );
-    let mut one = job(
+    let mut enforced_job = job(
         "kind: training\njob: {name: t, queue: mine, labels: {site: a, mine: x}}\nresources: {gpu: 1, pool: big}\n",
     );
-    one.env.push(super::super::EnvVariable {
+    enforced_job.env.push(super::super::EnvVariable {
         name: "HTTP_PROXY".to_owned(),
         value: EnvValue::Text(String::new()),
     });
-    inherit(&mut one, &rules);
+    inherit(&mut enforced_job, &rules);
     assert_eq!(
-        told(&one),
+        inherited(&enforced_job),
         [
             "job.queue=large (pool big) instead",
             "job.labels.site=b (all) instead",
@@ -114,7 +125,7 @@ fn what_is_enforced_replaces_what_the_file_says_and_is_told() {
         ]
     );
     assert_eq!(
-        one.labels,
+        enforced_job.labels,
         [
             ("site".to_owned(), "b".to_owned()),
             ("mine".to_owned(), "x".to_owned())
@@ -125,41 +136,56 @@ fn what_is_enforced_replaces_what_the_file_says_and_is_told() {
 #[test]
 fn what_changes_programs_needs_the_site_s_explicit_word() {
     let text = "all: {env: {LD_PRELOAD: /x.so, PYTHONPATH: /p, TZ: UTC}, labels: {app: web, site: b}, annotations: {gpuctl/source: x}, enforced: [env]}\n";
-    let mut one = job("kind: training\njob: {name: t}\n");
-    inherit(&mut one, &site(text));
+    let mut denied = job("kind: training\njob: {name: t}\n");
+    inherit(&mut denied, &site(text));
     assert_eq!(
-        told(&one),
+        inherited(&denied),
         ["job.labels.site=b (all)", "environment.env.TZ=UTC (all)"]
     );
-    assert_eq!(one.site.withheld.len(), 4, "{:?}", one.site.withheld);
+    assert_eq!(denied.site.withheld.len(), 4, "{:?}", denied.site.withheld);
     assert!(
-        one.site
+        denied
+            .site
             .withheld
             .iter()
             .any(|why| why.contains("`LD_PRELOAD`") && why.contains("allow_env"))
     );
-    let mut other = job("kind: training\njob: {name: t}\n");
+    let mut allowed = job("kind: training\njob: {name: t}\n");
     inherit(
-        &mut other,
+        &mut allowed,
         &site(&format!("allow_env: [LD_PRELOAD, 'PYTHON*']\n{text}")),
     );
-    assert_eq!(other.env.len(), 3, "{:?}", told(&other));
-    let mut none = job("kind: training\njob: {name: t}\n");
-    inherit(&mut none, &site(&format!("allow_env: ['*', '']\n{text}")));
-    assert_eq!(none.env.len(), 1, "{:?}", told(&none));
+    assert_eq!(allowed.env.len(), 3, "{:?}", inherited(&allowed));
+    let mut partly_allowed = job("kind: training\njob: {name: t}\n");
+    inherit(
+        &mut partly_allowed,
+        &site(&format!("allow_env: ['*', '']\n{text}")),
+    );
+    assert_eq!(
+        partly_allowed.env.len(),
+        1,
+        "{:?}",
+        inherited(&partly_allowed)
+    );
 }
 
 #[test]
 fn a_training_without_an_end_gets_the_longest_that_is_allowed() {
     let rules = site("all: {limits: {max_runtime: 2d}}\n");
-    let mut open = job("kind: training\njob: {name: t}\n");
-    inherit(&mut open, &rules);
+    let mut unlimited = job("kind: training\njob: {name: t}\n");
+    inherit(&mut unlimited, &rules);
     assert_eq!(
-        open.training.max_runtime,
+        unlimited.training.max_runtime,
         Some(Duration::from_secs(172_800))
     );
-    assert_eq!(told(&open), ["job.max_runtime=2d, the site's limit (all)"]);
-    let mut own = job("kind: training\njob: {name: t, max_runtime: 1h}\n");
-    inherit(&mut own, &rules);
-    assert_eq!(own.training.max_runtime, Some(Duration::from_secs(3600)));
+    assert_eq!(
+        inherited(&unlimited),
+        ["job.max_runtime=2d, the site's limit (all)"]
+    );
+    let mut limited = job("kind: training\njob: {name: t, max_runtime: 1h}\n");
+    inherit(&mut limited, &rules);
+    assert_eq!(
+        limited.training.max_runtime,
+        Some(Duration::from_secs(3600))
+    );
 }

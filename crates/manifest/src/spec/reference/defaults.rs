@@ -186,8 +186,8 @@ pub(in super::super) const SCOPE: &[Field] = &[
 pub fn scope_names(field: &str) -> &'static [&'static str] {
     SCOPE
         .iter()
-        .find(|one| one.name() == field)
-        .map_or(&[], |one| one.names)
+        .find(|spec| spec.name() == field)
+        .map_or(&[], |spec| spec.names)
 }
 
 pub(in super::super) const KIND_SCOPES: &[Field] = &[

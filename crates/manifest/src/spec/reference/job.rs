@@ -34,60 +34,60 @@ pub(in crate::spec) const JOB: &[Field] = &[
         "Time for containers to stop after SIGTERM, for example to save a checkpoint.",
         "2m",
     ),
-    field(&["epochs"], Whole(1, u32::MAX), "Number of epochs, set as EPOCHS for the program.", "3").of(FieldScope::Training),
+    field(&["epochs"], Whole(1, u32::MAX), "Number of epochs, set as EPOCHS for the program.", "3").in_scope(FieldScope::Training),
     field(
         &["batch_size", "batchSize", "batch-size"],
         Whole(1, u32::MAX),
         "Batch size per GPU, set as BATCH_SIZE; GLOBAL_BATCH_SIZE is that of all GPUs.",
         "8",
     )
-    .of(FieldScope::Training),
+    .in_scope(FieldScope::Training),
     field(&["retries"], Whole(0, 100), "Number of retries after failures; default 3.", "3")
-        .of(FieldScope::Training),
+        .in_scope(FieldScope::Training),
     field(
         &["restart"],
         Word(&Restart::WORDS),
         "Pods that restart after a failed rank. all: all ranks together, at the cost of one retry (the default on several nodes); rank: only that rank, with its own retries; never: none.",
         "all",
     )
-    .of(FieldScope::Training),
+    .in_scope(FieldScope::Training),
     field(
         &["hang_timeout", "hangTimeout", "hang-timeout"],
         Duration,
         "Restart the training when no rank has logged anything for this long.",
         "30m",
     )
-    .of(FieldScope::Training),
+    .in_scope(FieldScope::Training),
     field(
         &["max_runtime", "maxRuntime", "max-runtime"],
         Duration,
         "Longest run time without waiting; if all ranks restart together, the sum over all attempts.",
         "12h",
     )
-    .of(FieldScope::Training),
+    .in_scope(FieldScope::Training),
     field(
         &["gang"],
         Word(&GangMode::WORDS),
         "System that places all pods of a training at once or none: auto uses the system of the queue, else the PodGroup of Kubernetes (native).",
         "auto",
     )
-    .of(FieldScope::Training),
+    .in_scope(FieldScope::Training),
     field(
         &["topology"],
         LabelKey,
         "Prefer nearby nodes for the ranks: in one `rack`, in one `block`, or with the same value of a node label.",
         "rack",
     )
-    .of(FieldScope::Training),
+    .in_scope(FieldScope::Training),
     field(
         &["gang_timeout", "gangTimeout", "gang-timeout"],
         Duration,
         "Time after which placed pods release their GPUs if other pods are still waiting.",
         "10m",
     )
-    .of(FieldScope::Training),
+    .in_scope(FieldScope::Training),
     field(&["keep_for", "keepFor", "keep-for"], Duration, "Time after which the finished job is deleted.", "7d")
-        .of(FieldScope::Training),
+        .in_scope(FieldScope::Training),
 ];
 
 pub(in crate::spec) const CHECKPOINT: &[Field] = &[

@@ -11,7 +11,7 @@ fn a_starter_is_a_file_without_a_problem() {
         let parsed = parse("", &text)
             .unwrap_or_else(|problems| panic!("{kind}: {:?}\n{text}", problems.list));
         assert!(
-            parsed.warnings.list.is_empty() && checks::found(&text, &parsed.documents).is_empty(),
+            parsed.warnings.list.is_empty() && checks::run(&text, &parsed.documents).is_empty(),
             "{kind}"
         );
         assert_eq!(parsed.documents[0].kind(), kind);

@@ -42,11 +42,11 @@ pub(crate) struct Config {
 impl Config {
     /// Reads the config file with the settings of the current kubeconfig context.
     pub(crate) fn read(
-        named: Option<&Path>,
+        given: Option<&Path>,
         contexts: impl FnOnce() -> KubeContexts,
     ) -> anyhow::Result<Self> {
         Ok(Self {
-            file: ConfigFile::read(named)?.for_context(contexts),
+            file: ConfigFile::read(given)?.for_context(contexts),
         })
     }
 
@@ -61,29 +61,29 @@ impl Config {
             ))
         };
         if let Some((variable, text)) = key.variables.iter().find_map(set) {
-            let shown = if key.secret {
+            let shown_value = if key.secret {
                 String::new()
             } else {
                 format!(" is `{text}`, which")
             };
-            let wrong = || anyhow!("{variable}{shown} is not {}", key.kind.wants());
+            let invalid = || anyhow!("{variable}{shown_value} is not {}", key.kind.description());
             return Ok((
-                key.kind.parse(&text).ok_or_else(wrong)?,
+                key.kind.parse(&text).ok_or_else(invalid)?,
                 Origin::Environment(variable),
             ));
         }
         let empty = |value: &Value| value.as_str().is_some_and(str::is_empty);
         Ok(match self.file.value(key)?.filter(|value| !empty(value)) {
             Some(value) => (value, Origin::File),
-            None => (key.usual(), Origin::Default),
+            None => (key.default_value(), Origin::Default),
         })
     }
 
     /// Whether writing is forbidden, and the origin of that setting. Fails if the setting is
     /// ambiguous.
     pub(crate) fn read_only(&self) -> anyhow::Result<(bool, Origin)> {
-        let key = SettingKey::named("safety.read_only");
-        if let Some(name) = Environment::near_read_only() {
+        let key = SettingKey::by_name("safety.read_only");
+        if let Some(name) = Environment::misspelled_read_only() {
             return Err(anyhow!("{name} is set; gpuctl reads GPUCTL_READ_ONLY=1"));
         }
         let (value, origin) = self.find(key)?;
@@ -94,7 +94,7 @@ impl Config {
     }
 
     fn value(&self, name: &str) -> anyhow::Result<Value> {
-        Ok(self.find(SettingKey::named(name))?.0)
+        Ok(self.find(SettingKey::by_name(name))?.0)
     }
 
     /// Reads a text or a word; `None` if it is not set.
@@ -116,7 +116,7 @@ impl Config {
         clippy::cast_sign_loss,
         reason = "the table bounds it"
     )]
-    pub(crate) fn whole(&self, name: &str) -> anyhow::Result<usize> {
+    pub(crate) fn integer(&self, name: &str) -> anyhow::Result<usize> {
         Ok(self.number(name)? as usize)
     }
 

@@ -40,12 +40,12 @@ const KINDS: [(&str, &str, &str); 6] = [
 ];
 
 /// Explains why a well-known kind cannot be converted.
-pub(super) fn known(object: &Value) -> Option<ConvertError> {
+pub(super) fn refuse_known_kind(object: &Value) -> Option<ConvertError> {
     let kind = object["kind"].as_str()?;
-    let (_, why, ours) = KINDS.iter().find(|(known, ..)| *known == kind)?;
+    let (_, reason, template) = KINDS.iter().find(|(name, ..)| *name == kind)?;
     Some(refusal(
-        &format!("`{kind}` is not converted: {why}"),
-        ours,
+        &format!("`{kind}` is not converted: {reason}"),
+        template,
         object,
     ))
 }
@@ -73,25 +73,25 @@ pub(super) fn compose(object: &Value) -> ConvertError {
     refusal(&message, "inference", object)
 }
 
-fn refusal(message: &str, ours: &str, object: &Value) -> ConvertError {
-    let (mut images, mut gpus, mut found) = (Vec::new(), 0, Vec::new());
+fn refusal(message: &str, suggested: &str, object: &Value) -> ConvertError {
+    let (mut images, mut gpus, mut contents) = (Vec::new(), 0, Vec::new());
     collect(object, &mut images, &mut gpus);
     images.sort_unstable();
     images.dedup();
     if !images.is_empty() {
-        found.push(format!("images: {}", images.join(", ")));
+        contents.push(format!("images: {}", images.join(", ")));
     }
     if gpus > 0 {
-        found.push(format!("GPUs of its largest container: {gpus}"));
+        contents.push(format!("GPUs of its largest container: {gpus}"));
     }
-    let read = if found.is_empty() {
+    let read = if contents.is_empty() {
         String::new()
     } else {
-        format!("; it names {}", found.join("; "))
+        format!("; it names {}", contents.join("; "))
     };
     ConvertError::new(
         message,
-        format!("`gpuctl init {ours}` creates a file to start from{read}"),
+        format!("`gpuctl init {suggested}` creates a file to start from{read}"),
     )
 }
 

@@ -20,17 +20,17 @@ impl Terminal {
         let error = match error.is_forbidden() {
             true if !self.namespace_given.get() => &error
                 .clone()
-                .hint(self.whom_to_ask("--emit-role"))
+                .hint(self.permission_hint("--emit-role"))
                 .hint("if you have access to another namespace, add `-n NAMESPACE`"),
-            true => &error.clone().hint(self.whom_to_ask("--emit-role")),
+            true => &error.clone().hint(self.permission_hint("--emit-role")),
             false => error,
         };
         let text = if self.is_document() {
             error_json(error)
         } else {
-            error_text(error, self.error_look())
+            error_text(error, self.error_style())
         };
-        self.say(&text);
+        self.write_stderr(&text);
     }
 
     pub(crate) fn warn(&self, message: &str) {
@@ -38,25 +38,26 @@ impl Terminal {
     }
 
     /// Warns about data left out for lack of a permission. The first time it adds how to get it.
-    pub(crate) fn lack(&self, message: &str) {
-        let hint = (!self.told.replace(true)).then(|| self.whom_to_ask("--emit-role=full"));
+    pub(crate) fn warn_missing_permission(&self, message: &str) {
+        let hint = (!self.shows_permission_hint.replace(true))
+            .then(|| self.permission_hint("--emit-role=full"));
         self.warn_with(message, hint);
     }
 
-    fn whom_to_ask(&self, flag: &str) -> String {
-        let ask = "ask your cluster's administrator for this right";
+    fn permission_hint(&self, flag: &str) -> String {
+        let advice = "ask your cluster's administrator for this right";
         match self.task.get() {
-            Some(task) => format!("{ask}; `gpuctl auth check {task} {flag}` prints the role"),
-            None => ask.to_owned(),
+            Some(task) => format!("{advice}; `gpuctl auth check {task} {flag}` prints the role"),
+            None => advice.to_owned(),
         }
     }
 
     fn warn_with(&self, message: &str, hint: Option<String>) {
         let message = &excerpt(message, LINE);
         if self.is_document() {
-            self.say(&warning_json(message, hint.as_slice()));
-        } else if self.says(Verbosity::Warnings) {
-            self.say(&warning_text(message, hint.as_deref(), self.error_look()));
+            self.write_stderr(&warning_json(message, hint.as_slice()));
+        } else if self.shows(Verbosity::Warnings) {
+            self.write_stderr(&warning_text(message, hint.as_deref(), self.error_style()));
         }
     }
 
@@ -68,53 +69,55 @@ impl Terminal {
                     "{}:{}:{}: {}",
                     problems.file, problem.at.line, problem.at.column, problem.message
                 ));
-            } else if self.says(Verbosity::Warnings) {
-                self.say(&problem_text(problems, problem, self.error_look()));
+            } else if self.shows(Verbosity::Warnings) {
+                self.write_stderr(&problem_text(problems, problem, self.error_style()));
             }
         }
     }
 
     /// Prints the next command to type, for people only.
     pub(crate) fn hint(&self, text: &str) {
-        self.is_next_told.set(true);
-        if self.err_is_terminal() && self.says(Verbosity::Notes) && !self.is_document() {
-            let word = paint("hint:", Some(colored::Color::Cyan), self.error_look());
-            self.say(&format!("{word} {}\n", clean(text)));
+        self.has_next_hint.set(true);
+        if self.stderr_is_terminal() && self.shows(Verbosity::Notes) && !self.is_document() {
+            let word = paint("hint:", Some(colored::Color::Cyan), self.error_style());
+            self.write_stderr(&format!("{word} {}\n", clean(text)));
         }
     }
 
     /// Prints the usual next command, unless the command already printed a hint or there is nothing
     /// to do next.
-    pub(crate) fn suggest(&self, next: Option<&str>) {
-        if let Some(next) = next.filter(|_| !self.is_next_told.get() && self.out_is_terminal()) {
-            self.hint(next);
+    pub(crate) fn suggest(&self, command: Option<&str>) {
+        if let Some(command) =
+            command.filter(|_| !self.has_next_hint.get() && self.stdout_is_terminal())
+        {
+            self.hint(command);
         }
     }
 
     /// Disables [`Self::suggest`].
-    pub(crate) fn suggest_nothing(&self) {
-        self.is_next_told.set(true);
+    pub(crate) fn disable_suggestion(&self) {
+        self.has_next_hint.set(true);
     }
 
     /// Asks a yes-or-no question. Anything but a clear yes is a no.
     pub(crate) fn confirm(&self, question: &str) -> bool {
-        self.line.never_wait();
+        self.line.disable_waiting();
         // No line feed, so that the answer follows on the same line.
-        self.say(&format!("{} [y/N] ", clean(question)));
+        self.write_stderr(&format!("{} [y/N] ", clean(question)));
         let mut answer = String::new();
         let read = io::stdin().lock().read_line(&mut answer);
         read.is_ok() && matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
     }
 
     /// Prints a message on stderr, even with `--quiet`.
-    pub(crate) fn tell(&self, text: &str) {
-        self.say_line(text);
+    pub(crate) fn print_message(&self, text: &str) {
+        self.write_stderr_line(text);
     }
 
     /// Prints a note for people, for example «no jobs» if the data is empty.
     pub(crate) fn note(&self, text: &str) {
-        if self.says(Verbosity::Notes) && !self.is_document() {
-            self.say_line(text);
+        if self.shows(Verbosity::Notes) && !self.is_document() {
+            self.write_stderr_line(text);
         }
     }
 
@@ -139,13 +142,13 @@ impl Terminal {
 
     /// Prints with `-v` only.
     pub(crate) fn detail(&self, text: &str) {
-        if self.says(Verbosity::Details) {
-            self.say_line(text);
+        if self.shows(Verbosity::Details) {
+            self.write_stderr_line(text);
         }
     }
 
     /// Prints one line. Truncates it, because a server's message can have any length.
-    fn say_line(&self, text: &str) {
-        self.say(&format!("{}\n", clean(&excerpt(text, LINE))));
+    fn write_stderr_line(&self, text: &str) {
+        self.write_stderr(&format!("{}\n", clean(&excerpt(text, LINE))));
     }
 }
