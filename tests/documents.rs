@@ -146,7 +146,7 @@ fn every_command_is_in_the_documents() {
     }
 }
 
-/// Advice about a message that nobody prints helps nobody.
+/// Advice about a message that gpuctl never prints is useless.
 #[test]
 fn every_message_of_troubleshooting_exists() {
     let folders = ["src", "crates"];
@@ -155,7 +155,7 @@ fn every_message_of_troubleshooting_exists() {
         .flat_map(|folder| sources(Path::new(folder)))
         .map(|path| fs::read_to_string(path).unwrap())
         .collect();
-    // A text may go on in the next line of the source.
+    // A string may continue in the next line of the source.
     let rust = Regex::new(r"\\\n\s*")
         .unwrap()
         .replace_all(&rust, "")
@@ -227,7 +227,8 @@ fn the_documents_stand_alone() {
 fn links_lead_to_files_and_headings() {
     let link = Regex::new(r"\]\(([^)\s]+)\)").unwrap();
     let mut broken = Vec::new();
-    for name in pages() {
+    let others = ["ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"].map(ToOwned::to_owned);
+    for name in pages().into_iter().chain(others) {
         let text = prose(&read(&name));
         for target in link.captures_iter(&text).map(|found| found[1].to_owned()) {
             if !target.contains("://") && !leads_somewhere(&name, &target) {

@@ -1,6 +1,5 @@
-//! The guides of the documentation run as they are written, on a cluster with the nodes of the
-//! sandbox. `tests/metrics/guides.rs` and `tests/queues/guides.rs` run those that need Prometheus
-//! or Kueue.
+//! Runs the guides of the documentation on a cluster with the nodes of the sandbox.
+//! `tests/metrics/guides.rs` and `tests/queues/guides.rs` run those that need Prometheus or Kueue.
 //!
 //! Guides show the output of `logs`, `exec`, `attach`, `cp` and `open` in `text` blocks, which are
 //! not run: the sandbox's kubelet (kwok) reports pods as running, but starts no containers.
@@ -34,7 +33,7 @@ fn guides_run_as_written() {
     let cluster = Cluster::start(&Options::default()).unwrap_or_else(|error| panic!("{error:#}"));
     cluster.add_nodes(&fleet());
     for name in GUIDES {
-        Guide::new(&cluster, name, &SIMULATED).run(&gpuctl);
+        Guide::new(&cluster, &format!("guides/{name}"), &SIMULATED).run(&gpuctl);
     }
 }
 

@@ -1,5 +1,5 @@
-//! The guides about waste and reports run as they are written, on a cluster whose GPUs are measured
-//! by an exporter. Pods are busy unless their label says otherwise.
+//! The first job and the guides about waste and reports run as written, on a cluster whose GPUs an
+//! exporter measures. Pods are busy unless their label says otherwise.
 
 use std::fs;
 
@@ -39,7 +39,7 @@ fn guides_with_metrics_run_as_written() {
             .env("XDG_CONFIG_HOME", &settings);
         command
     };
-    for name in ["waste", "reports"] {
+    for name in ["first-job", "guides/waste", "guides/reports"] {
         Guide::new(cluster, name, &SIMULATED).run(&with_metrics);
     }
 }

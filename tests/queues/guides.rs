@@ -1,4 +1,4 @@
-//! The guide about queues runs as it is written, with a real Kueue.
+//! Runs the guide about queues with a real Kueue.
 
 use gpuctl_sandbox::nodes::fleet;
 use gpuctl_sandbox::{Cluster, Options};
@@ -14,5 +14,5 @@ fn the_guide_about_queues_runs_as_written() {
     };
     let cluster = Cluster::start(&options).unwrap_or_else(|error| panic!("{error:#}"));
     cluster.add_nodes(&fleet());
-    Guide::new(&cluster, "queues", &[]).run(&gpuctl);
+    Guide::new(&cluster, "guides/queues", &[]).run(&gpuctl);
 }

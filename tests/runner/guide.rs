@@ -1,4 +1,4 @@
-//! Runs a guide of `docs/guides` as a reader would: writes its files, types its commands, and
+//! Runs a guide of `docs/` as a reader would: writes its files, types its commands, and
 //! compares what they print with what the guide shows.
 //!
 //! - A block with a line `# FILE` among its first two lines is a file.
@@ -6,8 +6,8 @@
 //!   The lines below a command are its output, and `# exit N` is its exit code if that is not 0.
 //! - Blocks of other kinds, such as `text`, are not run.
 //!
-//! Of an output, the first line and the lines of errors and warnings are compared, with numbers,
-//! durations and suffixes of pods masked. `…` stands for any text.
+//! The first line of an output must match, and so must each line of an error or a warning. Numbers,
+//! durations and random suffixes are masked, and `…` matches any text.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,13 +20,13 @@ use serde_json::json;
 
 use crate::runner::{Run, run};
 
-/// The namespace that guides show. Each guide runs in a namespace of its own.
+/// The namespace that guides show. The tests replace it, so that each guide has a separate one.
 const SHOWN_NAMESPACE: &str = "team-a";
 
 /// Commands that change nothing. They are repeated until their output is as shown, because pods
 /// start and metrics arrive only after a while.
-const READING: [&str; 10] = [
-    "describe", "eff", "events", "fit", "free", "get", "report", "score", "stats", "why",
+const READING: [&str; 11] = [
+    "describe", "doctor", "eff", "events", "fit", "free", "get", "report", "score", "stats", "why",
 ];
 
 enum Step {
@@ -41,8 +41,9 @@ enum Step {
     },
 }
 
-/// A guide, the cluster it runs on, and a namespace and a folder of its own.
+/// A guide, with a separate namespace and folder.
 pub struct Guide<'a> {
+    /// Path below `docs/`, without `.md`.
     name: &'a str,
     cluster: &'a Cluster,
     namespace: String,
@@ -53,7 +54,8 @@ pub struct Guide<'a> {
 
 impl<'a> Guide<'a> {
     pub fn new(cluster: &'a Cluster, name: &'a str, simulated: &'a [(&'a str, &'a str)]) -> Self {
-        let namespace = format!("guide-{name}");
+        let file_name = name.rsplit('/').next().unwrap_or(name);
+        let namespace = format!("guide-{file_name}");
         cluster.kubectl(Persona::Admin).apply(&json!({
             "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace},
         }));
@@ -86,8 +88,7 @@ impl<'a> Guide<'a> {
     /// Runs every step in order, and deletes the namespace. `gpuctl` makes the command without
     /// arguments.
     pub fn run(&self, gpuctl: &dyn Fn() -> Command) {
-        let page =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("docs/guides/{}.md", self.name));
+        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("docs/{}.md", self.name));
         let text =
             fs::read_to_string(&page).unwrap_or_else(|error| panic!("{}: {error}", page.display()));
         let steps = steps(&text.replace(SHOWN_NAMESPACE, &self.namespace));
@@ -218,7 +219,7 @@ fn not_printed<'a>(shown: &'a [String], run: &Run) -> Option<&'a str> {
     };
     let mut compared = shown.iter().map(String::as_str).enumerate();
     compared
-        .find(|(index, line)| (*index == 0 || is_message(line)) && !is_printed(line))
+        .find(|&(index, line)| (index == 0 || is_message(line)) && !is_printed(line))
         .map(|(_, line)| line)
 }
 
