@@ -123,7 +123,7 @@ fn answer(mut stream: TcpStream, ended: &AtomicUsize) -> std::io::Result<()> {
             let since = query
                 .split_once("T10%3A01%3A")
                 .and_then(|(_, second)| second.get(..2)?.parse::<usize>().ok());
-            (since.unwrap_or(0) * 1000..OF_EACH)
+            (since.unwrap_or(0) * 1000..LINES_PER_STREAM)
                 .map(|number| log_line(rank, number))
                 .collect()
         }

@@ -370,7 +370,12 @@ fn set_changes_one_value_and_preserves_the_rest_of_the_file() {
             "{}",
             key.name
         );
-        assert_eq!(setting["value"], SettingKey::default_value(key), "{}", key.name);
+        assert_eq!(
+            setting["value"],
+            SettingKey::default_value(key),
+            "{}",
+            key.name
+        );
     }
     assert!(
         home.text()

@@ -28,15 +28,18 @@ fn blocks(text: &str, kind: &str) -> Vec<String> {
         .collect()
 }
 
-/// The README in both languages, and every page of `docs/`.
+/// The README in both languages, and every page of `docs/` and `docs/guides/`.
 fn pages() -> Vec<String> {
-    let docs = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs")).unwrap();
-    let names = docs.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let pages: Vec<String> = names
-        .filter(|name| name.ends_with(".md"))
-        .map(|name| format!("docs/{name}"))
-        .collect();
-    assert!(pages.len() >= 9, "{pages:?}");
+    let in_folder = |folder: &str| -> Vec<String> {
+        fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(folder))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter(|name| name.ends_with(".md"))
+            .map(|name| format!("{folder}/{name}"))
+            .collect()
+    };
+    let pages: Vec<String> = [in_folder("docs"), in_folder("docs/guides")].concat();
+    assert!(pages.len() >= 21, "{pages:?}");
     ["README.md", "README.zh-CN.md"]
         .map(str::to_owned)
         .into_iter()
@@ -69,6 +72,11 @@ fn commands_in_the_documents_parse() {
     assert!(count > 40);
 }
 
+/// Whether gpuctl reads this YAML with `-f`. Guides also show prices, budgets and objects of Kueue.
+fn is_job_file(yaml: &str) -> bool {
+    yaml.contains("kind: ") && !yaml.contains("apiVersion: ")
+}
+
 #[test]
 fn yaml_of_the_readme_and_the_examples_is_valid() {
     let mut files: Vec<(String, String)> = pages()
@@ -76,10 +84,11 @@ fn yaml_of_the_readme_and_the_examples_is_valid() {
         .flat_map(|page| {
             blocks(&read(&page), "yaml")
                 .into_iter()
+                .filter(|text| is_job_file(text))
                 .map(move |text| (page.clone(), text))
         })
         .collect();
-    assert_eq!(files.len(), 6);
+    assert!(files.len() >= 15, "{}", files.len());
     for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("examples")).unwrap() {
         let path = entry.unwrap().path();
         if path.is_file() {
@@ -145,6 +154,7 @@ fn every_message_in_troubleshooting_is_in_the_sources() {
         .flat_map(|folder| sources(Path::new(folder)))
         .map(|path| fs::read_to_string(path).unwrap())
         .collect();
+
     // A string literal may continue on the next line.
     let rust = Regex::new(r"\\\n\s*")
         .unwrap()
@@ -209,10 +219,65 @@ fn the_documents_do_not_refer_to_files_outside_the_project() {
     for name in pages().into_iter().chain(more) {
         let text = read(&name);
         assert!(
-            !text.contains("../") && !text.contains("/root/") && !text.contains("/work/"),
+            !text.contains("/root/") && !text.contains("/work/"),
             "{name} refers to a file outside the project"
         );
     }
+}
+
+/// Checks links to files of the project and to their headings.
+#[test]
+fn links_lead_to_files_and_headings() {
+    let link = Regex::new(r"\]\(([^)\s]+)\)").unwrap();
+    let mut broken = Vec::new();
+    let others = ["ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"].map(ToOwned::to_owned);
+    for name in pages().into_iter().chain(others) {
+        let text = prose(&read(&name));
+        for target in link.captures_iter(&text).map(|found| found[1].to_owned()) {
+            if !target.contains("://") && !leads_somewhere(&name, &target) {
+                broken.push(format!("{name}: {target}"));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{broken:#?}");
+}
+
+fn leads_somewhere(page: &str, target: &str) -> bool {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let (path, heading) = target.split_once('#').unwrap_or((target, ""));
+    let folder = root.join(page).parent().unwrap().to_owned();
+    let path = if path.is_empty() {
+        root.join(page)
+    } else {
+        folder.join(path)
+    };
+    let Ok(path) = path.canonicalize() else {
+        return false;
+    };
+    let is_inside = path.starts_with(root.canonicalize().unwrap());
+    is_inside && (heading.is_empty() || anchors(&path).iter().any(|anchor| anchor == heading))
+}
+
+/// Returns the anchors of a page's headings, as GitHub makes them.
+fn anchors(page: &Path) -> Vec<String> {
+    let text = prose(&fs::read_to_string(page).unwrap());
+    text.lines()
+        .filter(|line| line.starts_with('#'))
+        .map(|line| {
+            line.trim_start_matches('#')
+                .trim()
+                .to_lowercase()
+                .chars()
+                .filter(|letter| letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '_'))
+                .map(|letter| if letter == ' ' { '-' } else { letter })
+                .collect()
+        })
+        .collect()
+}
+
+/// Removes fenced blocks.
+fn prose(page: &str) -> String {
+    page.split("```").step_by(2).collect()
 }
 
 /// Compares the example that needs no cluster. `tests/cluster/examples.rs` compares the rest.

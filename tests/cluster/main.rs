@@ -23,6 +23,9 @@ mod fit;
 mod fleet;
 mod free;
 mod gangs;
+#[path = "../runner/guide.rs"]
+mod guide;
+mod guides;
 mod impossible;
 mod labels;
 mod list;

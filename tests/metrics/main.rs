@@ -16,6 +16,9 @@ mod dialects;
 mod exporter_pods;
 mod faults;
 mod finding;
+#[path = "../runner/guide.rs"]
+mod guide;
+mod guides;
 mod health;
 mod history;
 mod hostile;
