@@ -27,6 +27,7 @@ mod mock_server;
 mod outbound;
 mod partitioned_history;
 mod past;
+mod picture;
 mod recorded;
 mod remote_read;
 #[path = "../runner/mod.rs"]

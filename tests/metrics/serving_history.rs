@@ -39,7 +39,7 @@ fn history() -> Vec<Sample> {
             let request_labels =
                 format!("{id},container=\"c\",node=\"s1\",resource=\"nvidia_com_gpu\"");
             put(
-                format!("kube_pod_container_resource_requests{{{wants}}}"),
+                format!("kube_pod_container_resource_requests{{{request_labels}}}"),
                 gpus,
             );
             put(

@@ -156,7 +156,7 @@ fn a_gpu_fault_is_the_cause_of_a_failed_job() {
     assert!(
         evidence.starts_with("why-fault-0/gpu-")
             && evidence.contains("which rank 0 used, reported XID 79 within five minutes"),
-        "{told}"
+        "{evidence}"
     );
     assert_eq!(dead["causes"][1]["cause"], "exit-code", "{dead:#}");
     let suggested_command = &dead["causes"][0]["helps"][0]["command"];

@@ -97,7 +97,7 @@ fn flood(peer: &mut Peer, random: &mut Random, count: u64) {
     let mut remaining = count;
     while remaining > 0 {
         let batch = remaining.min(500);
-        let lines: Vec<u8> = (0..now)
+        let lines: Vec<u8> = (0..batch)
             .flat_map(|_| {
                 let quiet = random.below(100_000);
                 peer.sealed(format!(r#"{{"kind": "alive", "quiet": {quiet}.5}}"#).as_bytes())
