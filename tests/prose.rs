@@ -157,7 +157,6 @@ fn prose_is_plain_english() {
     for (kind, (marks, words, lines)) in counts {
         #[expect(clippy::cast_precision_loss, reason = "counts of words are small")]
         let rate = 1000.0 * marks as f64 / words as f64;
-        println!("{kind:?}: {rate:.2} marks per 1,000 of {words} words");
         assert!(words > 5_000, "{kind:?}: only {words} words were found");
         assert!(
             rate <= LIMIT,

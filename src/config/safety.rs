@@ -24,7 +24,7 @@ pub(super) fn check(content: &Value) -> anyhow::Result<()> {
             SECTION => section(value, SECTION)?,
             CONTEXTS => contexts(value)?,
             _ if SettingKey::sections().contains(&name.as_str()) => {
-                refuse_misplaced(name, name, value)?
+                refuse_misplaced(name, name, value)?;
             }
             _ => unknown(name, value)?,
         }

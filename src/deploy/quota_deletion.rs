@@ -79,7 +79,7 @@ pub(crate) async fn delete(
             {
                 Namespace::Deleted => deleted.push(quota.namespace.clone()),
                 Namespace::RecordedAnswer(held) => {
-                    kept.push(format!("{} has {held}", quota.namespace))
+                    kept.push(format!("{} has {held}", quota.namespace));
                 }
                 Namespace::NotOurs => kept.push(format!("{} belongs to others", quota.namespace)),
             }

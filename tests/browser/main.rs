@@ -32,7 +32,7 @@ fn history(begin: i64) -> String {
         let id = format!("namespace=\"ml\",pod=\"{pod}\",uid=\"u-{pod}\"");
         let labels = format!("{id},container=\"c\",node=\"n\",resource=\"nvidia_com_gpu\"");
         put(
-            format!("kube_pod_container_resource_requests{{{wants}}}"),
+            format!("kube_pod_container_resource_requests{{{labels}}}"),
             &|_| 1,
         );
         put(

@@ -26,7 +26,7 @@ fn assert_shape(value: &Value, shape: &Value, path: &str) {
         | (Value::Bool(_), Value::Bool(_)) => {}
         (Value::Array(items), Value::Array(shapes)) => {
             items.iter().enumerate().for_each(|(index, item)| {
-                assert_shape(item, &shapes[0], &format!("{path}[{index}]"))
+                assert_shape(item, &shapes[0], &format!("{path}[{index}]"));
             });
         }
         (Value::Object(fields), Value::Object(shapes)) => {

@@ -289,7 +289,11 @@ pub fn history(variant: Variant) -> (Vec<Sample>, Vec<Measured>) {
             let owner_labels = format!(
                 "{namespace_label}=\"ml\",job_name=\"bert\",owner_kind=\"CronJob\",owner_name=\"nightly\",owner_is_controller=\"true\"{target_labels}{replica}"
             );
-            put(format!("kube_job_owner{{{owner_labels}}}"), at, "1".to_owned());
+            put(
+                format!("kube_job_owner{{{owner_labels}}}"),
+                at,
+                "1".to_owned(),
+            );
         }
         // Devices are scraped seven seconds after kube-state-metrics.
         for (pod_index, pod) in pods().iter().enumerate() {

@@ -28,10 +28,19 @@ fn jobs(scene: &Scene) {
         scene.gpuctl_with(&create, yaml).ok();
     };
     let wait = ["--wait", "--timeout", "60s"];
-    submit(&document("training", "qwen2-7b-sft", "gpu: 8, node_count: 2", ""), &wait);
-    submit(&document("inference", "chat", "gpu: 2", "service: {port: 8000}\n"), &wait);
+    submit(
+        &document("training", "qwen2-7b-sft", "gpu: 8, node_count: 2", ""),
+        &wait,
+    );
+    submit(
+        &document("inference", "chat", "gpu: 2", "service: {port: 8000}\n"),
+        &wait,
+    );
     submit(&document("notebook", "analysis", "gpu: 1", ""), &wait);
-    submit(&document("training", WAITING, "gpu: 8, node_count: 2", ""), &["--allow-pending"]);
+    submit(
+        &document("training", WAITING, "gpu: 8, node_count: 2", ""),
+        &["--allow-pending"],
+    );
     for (job, utilization) in [("qwen2-7b-sft", 93.0), ("chat", 61.0), ("analysis", 0.0)] {
         for pod in scene.assign_devices(job) {
             scene.load(&pod, |_, gpu| gpu.utilization = utilization);
@@ -42,7 +51,11 @@ fn jobs(scene: &Scene) {
 /// Renders lines of text as SVG: 18 px for each, with the typed commands in green.
 fn picture(text: &str) -> String {
     let lines: Vec<&str> = text.trim_end().lines().collect();
-    let columns = lines.iter().map(|line| line.chars().count()).max().unwrap_or(0);
+    let columns = lines
+        .iter()
+        .map(|line| line.chars().count())
+        .max()
+        .unwrap_or(0);
     let (width, height) = (columns * 8 + 32, lines.len() * 18 + 32);
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" font-family=\"ui-monospace,Menlo,Consolas,monospace\" font-size=\"13\">\n<rect width=\"{width}\" height=\"{height}\" rx=\"8\" fill=\"#0d1117\"/>\n"
@@ -54,7 +67,10 @@ fn picture(text: &str) -> String {
             line if heading.is_match(line) => "#8b949e",
             _ => "#c9d1d9",
         };
-        let escaped = line.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+        let escaped = line
+            .replace('&', "&amp;")
+            .replace('<', "&lt;")
+            .replace('>', "&gt;");
         let y = 16 + 18 * index;
         let _ = writeln!(
             svg,
@@ -73,7 +89,10 @@ fn masked(svg: &str) -> String {
         (" +", " "),
     ];
     masks.iter().fold(svg.to_owned(), |text, (pattern, with)| {
-        Regex::new(pattern).unwrap().replace_all(&text, *with).into_owned()
+        Regex::new(pattern)
+            .unwrap()
+            .replace_all(&text, *with)
+            .into_owned()
     })
 }
 
@@ -86,10 +105,18 @@ fn the_picture_of_the_readme_is_current() {
         answer["items"].as_array().unwrap().iter().any(is_busy)
     });
     let why = ["why", WAITING];
-    let explained = eventually("the scheduler has explained the job", Duration::from_secs(60), || {
-        let run = scene.gpuctl(&why).ok();
-        if run.out.contains("free") { Ok(run.out) } else { Err(run.out) }
-    });
+    let explained = eventually(
+        "the scheduler has explained the job",
+        Duration::from_secs(60),
+        || {
+            let run = scene.gpuctl(&why).ok();
+            if run.out.contains("free") {
+                Ok(run.out)
+            } else {
+                Err(run.out)
+            }
+        },
+    );
     let listed = scene.gpuctl(&["get", "jobs"]).ok().out;
     let text = format!("$ gpuctl get jobs\n{listed}\n$ gpuctl why {WAITING}\n{explained}");
     let svg = picture(&text);

@@ -585,7 +585,7 @@ fn pausing_frees_the_quota(scene: &Scene, persona: Persona) {
         match states {
             [first, _] if first == "running" => Ok(("first", "second")),
             [_, second] if second == "running" => Ok(("second", "first")),
-            states => Err(states),
+            states => Err(json!(states)),
         }
     });
     scene.gpuctl_as(persona, &["pause", running], "").ok();

@@ -235,7 +235,7 @@ fn gpus(value: &Value, resources: &mut FieldMap, omitted: &mut Vec<String>) {
     match kind.as_deref().map(|kind| (kind, GpuType::parse(kind))) {
         Some((_, Some(kind))) => resources.put("gpu-type", Some(kind.to_string().into())),
         Some((kind, None)) => {
-            omitted.push(format!("resources.gpu: `{kind}` is not a known GPU type"))
+            omitted.push(format!("resources.gpu: `{kind}` is not a known GPU type"));
         }
         None => {}
     }

@@ -47,7 +47,7 @@ fn merge_lists(base: &mut Vec<Value>, overlay: &[Value], path: &str, replaced: &
         // A merged item could have both `value` and `valueFrom`, or two volume sources, so replace
         // whole items.
         "env" | "volumes" => {
-            merge_items(base, overlay, path, replaced, |item| item.get("name"), true)
+            merge_items(base, overlay, path, replaced, |item| item.get("name"), true);
         }
         "volumeMounts" => merge_items(
             base,

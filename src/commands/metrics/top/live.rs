@@ -195,7 +195,7 @@ impl CockpitSession<'_> {
             Some(CockpitAction::Show(words)) => match self.program.answer(&words) {
                 Ok(output) => self.output = Some(output),
                 Err(error) => {
-                    show_error(self.cockpit, &format!("gpuctl cannot be started: {error}"))
+                    show_error(self.cockpit, &format!("gpuctl cannot be started: {error}"));
                 }
             },
             Some(CockpitAction::RunInTerminal(words)) => return self.hand_over(&words).await,

@@ -90,7 +90,7 @@ impl<'c> SnapshotReader<'c> {
         }
         if !self.has_warned.replace(true) {
             missing_rights.iter().for_each(|missing_right| {
-                self.context.terminal.warn_missing_permission(missing_right)
+                self.context.terminal.warn_missing_permission(missing_right);
             });
         }
         let readings = snapshot

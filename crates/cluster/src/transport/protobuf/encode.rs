@@ -71,7 +71,7 @@ pub(super) fn encoded(message: &Message, json: &Value) -> Vec<u8> {
         match field.kind {
             Kind::Inline(inline) => bytes_field(field.number, &encoded(inline, json), &mut buffer),
             Kind::Text if json.get(field.name).is_none() => {
-                bytes_field(field.number, b"", &mut buffer)
+                bytes_field(field.number, b"", &mut buffer);
             }
             kind => {
                 if let Some(field_value) = json.get(field.name) {
