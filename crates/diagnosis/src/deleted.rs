@@ -283,7 +283,7 @@ mod tests {
         assert_eq!(diagnosed_memory(&retried).0, Situation::Fine);
         assert_eq!(
             diagnosed_memory(&memory(PodPhase::Succeeded, None, None)).2,
-            "t succeeded, and is deleted since"
+            "t succeeded and was then deleted"
         );
     }
 }
