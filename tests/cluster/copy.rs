@@ -142,9 +142,12 @@ fn a_failed_copy_explains_why_and_leaves_nothing() {
         .unwrap()
         .set_len(4 << 30)
         .unwrap();
+    // 4 GiB take longer than the appearance of the partial file, so the signal arrives in between.
+    let entries = |folder: &Path| fs::read_dir(folder).unwrap().count();
+    let limit = Duration::from_secs(60);
+    let before = entries(&local_folder);
     let child = scene.start(&["cp", "a:large", &local("large")]);
-    // 4 GiB take longer than this, so the signal arrives during the copy.
-    std::thread::sleep(Duration::from_millis(700));
+    eventually("the download has begun", limit, || entries(&local_folder) > before);
     std::process::Command::new("kill")
         .args(["-INT", &child.id().to_string()])
         .status()
@@ -152,12 +155,13 @@ fn a_failed_copy_explains_why_and_leaves_nothing() {
     finish(child, Duration::from_secs(20))
         .exits(130)
         .says("interrupted while copying");
+    let before = entries(&remote);
     let child = scene.start(&[
         "cp",
         &remote.join("large").display().to_string(),
         "a:arrives",
     ]);
-    std::thread::sleep(Duration::from_millis(700));
+    eventually("the upload has begun", limit, || entries(&remote) > before);
     std::process::Command::new("kill")
         .args(["-TERM", &child.id().to_string()])
         .status()
