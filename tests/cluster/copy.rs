@@ -1,7 +1,7 @@
 //! `cp` in both directions, with the real API server and a real tar.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use gpuctl_sandbox::eventually;
@@ -147,7 +147,9 @@ fn a_failed_copy_explains_why_and_leaves_nothing() {
     let limit = Duration::from_secs(60);
     let before = entries(&local_folder);
     let child = scene.start(&["cp", "a:large", &local("large")]);
-    eventually("the download has begun", limit, || entries(&local_folder) > before);
+    eventually("the download has begun", limit, || {
+        entries(&local_folder) > before
+    });
     std::process::Command::new("kill")
         .args(["-INT", &child.id().to_string()])
         .status()
