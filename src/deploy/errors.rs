@@ -33,7 +33,7 @@ pub(crate) fn obstacle_error(obstacle: Obstacle, plan: &Plan) -> Error {
             format!("{label} is still being deleted"),
         )
         .hint("try again in a moment"),
-        Obstacle::RecordedAnswer { label, difference } => {
+        Obstacle::KeptClaim { label, difference } => {
             let job = plan.rendered.objects.last().map_or("", |root| root.name());
             let message =
                 format!("{label} was kept from an earlier job of this name: {difference}");

@@ -78,7 +78,7 @@ pub(crate) async fn delete(
                 .await?
             {
                 Namespace::Deleted => deleted.push(quota.namespace.clone()),
-                Namespace::RecordedAnswer(held) => {
+                Namespace::StillUsed(held) => {
                     kept.push(format!("{} has {held}", quota.namespace));
                 }
                 Namespace::NotOurs => kept.push(format!("{} belongs to others", quota.namespace)),

@@ -15,7 +15,7 @@ pub enum Namespace {
     /// gpuctl did not create it, or it no longer exists.
     NotOurs,
     /// A kind that still has objects, or that the user cannot list.
-    RecordedAnswer(String),
+    StillUsed(String),
 }
 
 /// Objects that Kubernetes creates in every namespace.
@@ -74,7 +74,7 @@ impl NamespacesApi<'_> {
             return Ok(Namespace::NotOurs);
         };
         if let Some(remaining) = self.first_remaining(name).await? {
-            return Ok(Namespace::RecordedAnswer(remaining));
+            return Ok(Namespace::StillUsed(remaining));
         }
         // The UID protects a namespace with this name that was created after the check.
         self.0

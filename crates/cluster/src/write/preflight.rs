@@ -30,7 +30,7 @@ pub enum Obstacle {
         label: String,
     },
     /// A claim of an earlier job with this name does not fit this job.
-    RecordedAnswer {
+    KeptClaim {
         label: String,
         difference: String,
     },
@@ -258,7 +258,7 @@ impl WritesApi<'_> {
         }
         if object.kept {
             if let Some(difference) = differs(object, live) {
-                return Err(Obstacle::RecordedAnswer {
+                return Err(Obstacle::KeptClaim {
                     label: label(object),
                     difference,
                 });
