@@ -1,4 +1,4 @@
-//! Facts about the cluster, in gpuctl's own types.
+//! Facts about the cluster, as types of gpuctl.
 
 pub mod contract;
 pub mod counting;
