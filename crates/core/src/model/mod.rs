@@ -1,4 +1,4 @@
-//! Facts about the cluster, as types of gpuctl.
+//! Defines the types for facts about the cluster.
 
 pub mod contract;
 pub mod counting;

@@ -138,7 +138,7 @@ pub struct Queue {
 /// A job that was preempted by another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Preemption {
-    /// When the preemption happened. `None` if the preemption is over.
+    /// When the preemption happened. This is no longer known (`None`) once the preemption is over.
     pub at: Option<Timestamp>,
     pub namespace: String,
     pub job: String,
