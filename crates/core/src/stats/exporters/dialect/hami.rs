@@ -6,8 +6,8 @@ use super::quantity::Quantity;
 use super::table::{BYTES, Dialect, metric};
 
 pub(super) const HAMI: Dialect = Dialect {
-    // Ranks start at 2, so that the exporter of the device's vendor takes precedence. It reports
-    // more, if there is one.
+    // Ranks start at 2, so that the exporter of the device's vendor takes precedence where there is
+    // one. It reports more metrics.
     metrics: &[
         metric(
             "hami_host_gpu_utilization_ratio",
