@@ -1,4 +1,4 @@
-//! Facts about the cluster, in gpuctl's own types.
+//! Defines the types for facts about the cluster.
 
 pub mod contract;
 pub mod counting;

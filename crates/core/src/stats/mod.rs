@@ -1,4 +1,5 @@
-//! Evaluates samples and logs: arithmetic, patterns, and the PromQL whose results it parses.
+//! Evaluates samples and logs. It contains the arithmetic, the patterns, and the PromQL queries
+//! whose results it parses.
 
 pub mod exporters;
 pub mod history;

@@ -12,7 +12,7 @@ pub enum CheckStatus {
 }
 
 impl CheckStatus {
-    /// The word in JSON.
+    /// The name of this status in JSON.
     pub fn word(self) -> &'static str {
         match self {
             Self::Ok => "ok",

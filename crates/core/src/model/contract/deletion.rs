@@ -27,7 +27,7 @@ pub struct Deleted {
 }
 
 impl Deleted {
-    /// Makes a result without a job, name or namespace; the caller sets them.
+    /// Creates a result without a job, name or namespace. The caller sets them.
     pub fn new(status: &'static str, message: String) -> Self {
         Self {
             job_id: None,

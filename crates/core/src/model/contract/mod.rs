@@ -1,5 +1,6 @@
-//! The interfaces between gpuctl and clusters (labels, rights, causes of refusals) and between
-//! gpuctl and scripts (results of submissions, deletions and the checks of `doctor`).
+//! Defines what clusters and scripts rely on. For clusters, these are labels, permissions and the
+//! causes of refusals. For scripts, they are the results of submissions, deletions and `doctor`
+//! checks.
 
 pub mod check;
 pub mod deletion;

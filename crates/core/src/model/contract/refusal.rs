@@ -1,14 +1,14 @@
 //! Recognizes causes that Kubernetes, container runtimes and `tar` report only as text.
 //!
-//! gpuctl bases decisions on no other texts of other programs. It prefers a code, a reason or a
-//! field wherever the API has one. The texts have been stable since the versions named here. If one
-//! changes, the general error is reported instead.
+//! No other decision in gpuctl depends on the wording of another program. Wherever the API has a
+//! code, a reason or a field, gpuctl uses that instead. The texts have not changed since the
+//! versions named here. If one does change, gpuctl reports the general error.
 
-/// Why the API server rejected an object, as far as its message shows.
+/// Why the API server rejected an object, if its message shows the cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusalCause {
     QuotaExceeded,
-    /// A quota covers a resource that the object does not set.
+    /// A quota limits a resource for which the object sets no amount.
     QuotaUnset,
     LimitRange,
     PodSecurity,
@@ -25,13 +25,14 @@ pub enum RefusalCause {
     NoSuchContainer,
 }
 
-/// The text of each cause. Status codes are not enough: admission answers 403 for a quota, Pod
-/// Security and a webhook, and a webhook may choose any code.
+/// Texts in error messages, and the cause that each indicates. Status codes are not enough:
+/// admission answers 403 for a quota, Pod Security and a webhook, and a webhook may choose any
+/// code.
 const REFUSALS: [(&str, RefusalCause); 13] = [
     // k8s.io/apiserver, plugin/resourcequota/controller.go.
     ("exceeded quota", RefusalCause::QuotaExceeded),
     ("failed quota", RefusalCause::QuotaUnset),
-    // kubernetes, plugin/pkg/admission/limitranger: «maximum cpu usage per Container is …».
+    // kubernetes, plugin/pkg/admission/limitranger: "maximum cpu usage per Container is …".
     ("usage per", RefusalCause::LimitRange),
     // k8s.io/pod-security-admission, admission/admission.go.
     ("violates PodSecurity", RefusalCause::PodSecurity),
@@ -40,7 +41,7 @@ const REFUSALS: [(&str, RefusalCause); 13] = [
     ("admission webhook", RefusalCause::WebhookDenied),
     // k8s.io/apiserver, plugin/policy/validating.
     ("ValidatingAdmissionPolicy", RefusalCause::PolicyDenied),
-    // k8s.io/apiserver, plugin/webhook: a webhook that is down and fails closed.
+    // k8s.io/apiserver, plugin/webhook: a webhook is down, and its failure policy is `Fail`.
     ("failed calling webhook", RefusalCause::WebhookUnreachable),
     // k8s.io/apiserver, plugin/namespace/lifecycle.
     ("being terminated", RefusalCause::NamespaceTerminating),
@@ -56,13 +57,13 @@ const REFUSALS: [(&str, RefusalCause); 13] = [
         "cannot create resource \"pods\"",
         RefusalCause::NoRightToPods,
     ),
-    // kubernetes, pkg/registry/core/pod/strategy.go: «container x is not valid for pod y». The
-    // status 400 alone is not enough: a container that has not started yet has the same one.
+    // kubernetes, pkg/registry/core/pod/strategy.go: "container x is not valid for pod y". The
+    // status 400 is not enough, because a container that has not started yet causes it too.
     ("is not valid for pod", RefusalCause::NoSuchContainer),
 ];
 
 impl RefusalCause {
-    /// Finds the cause in a message of the API server; the first match in the table wins.
+    /// Finds the cause in a message from the API server. The first match in the table wins.
     pub fn from_message(message: &str) -> Option<Self> {
         REFUSALS
             .iter()
@@ -79,7 +80,7 @@ pub enum ContainerComplaint {
     /// The file or directory does not exist or cannot be entered; reported by GNU tar and BusyBox
     /// tar.
     NoFile,
-    /// A file changed while it was read. GNU tar copies it anyway and exits with 1.
+    /// A file changed while `tar` read it. GNU tar archives it anyway and exits with 1.
     Changed,
 }
 
@@ -93,7 +94,7 @@ impl ContainerComplaint {
             .then_some(Self::NoProgram)
     }
 
-    /// Recognizes the error of `tar`.
+    /// Recognizes the cause of an error from `tar`.
     pub fn from_tar_output(output: &str) -> Option<Self> {
         let missing = ["No such file", "can't open", "can't change"];
         if missing.iter().any(|words| output.contains(words)) {

@@ -1,5 +1,5 @@
-//! Lists the rights that each command needs in the cluster, and what it omits without the optional
-//! ones. `auth check` and the roles that it prints are generated from this.
+//! Lists the permissions that each command needs in the cluster, and what it omits without the
+//! optional ones. `auth check` and the roles that it prints are generated from this list.
 
 mod cluster_rules;
 mod queue_rules;
@@ -13,10 +13,10 @@ pub use queue_rules::*;
 pub use rules::*;
 pub use user_role::UserRole;
 
-/// The scope of a right.
+/// Where a permission applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RightScope {
-    /// In the namespace of the job.
+    /// In the job's namespace.
     Namespace,
     /// In the whole cluster.
     Cluster,
@@ -24,26 +24,26 @@ pub enum RightScope {
     Home,
 }
 
-/// Some verbs on one resource, and when a command needs them.
+/// Several verbs on one resource, and when a command needs them.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
     pub scope: RightScope,
     /// The API group; empty for the core group.
     pub group: &'static str,
-    /// Includes the subresource: `pods/log`.
+    /// The resource, with its subresource if it has one: `pods/log`.
     pub resource: &'static str,
     pub verbs: &'static [&'static str],
     pub need: Need,
 }
 
-/// When a command needs a right.
+/// When a command needs a permission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// The command always fails without it.
+    /// The command always fails without the permission.
     Always,
-    /// The command fails without it for these arguments or files.
+    /// The command fails without the permission, but only with these arguments or files.
     For(&'static str),
-    /// The command omits this without it.
+    /// Without the permission, the command only omits this part of its output.
     Optional(&'static str),
 }
 
@@ -65,7 +65,7 @@ impl Right {
 }
 
 impl Rule {
-    /// Splits the rule into one right per verb.
+    /// Splits the rule into one permission per verb.
     pub fn rights(self) -> impl Iterator<Item = Right> {
         let Self {
             scope,
@@ -83,11 +83,11 @@ impl Rule {
     }
 }
 
-/// A command of gpuctl and the rights that it needs.
+/// A command of gpuctl and the permissions that it needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Task {
-    /// The command as `auth check` takes it: `create jobs`, `logs`. `jobs` means trainings where
-    /// job kinds differ.
+    /// The command as it is passed to `auth check`: `create jobs`, `logs`. For verbs whose
+    /// permissions depend on the kind of job, `jobs` stands for trainings.
     pub words: &'static str,
     rules: &'static [&'static [Rule]],
 }
@@ -111,7 +111,7 @@ impl Task {
             .map_or("", |(_, resource)| resource)
     }
 
-    /// True for a command that cannot answer without Prometheus.
+    /// True for a command that does not work without Prometheus.
     pub fn needs_prometheus(&self) -> bool {
         self.needed().contains(&PROXY)
     }
@@ -120,7 +120,7 @@ impl Task {
         self.rules.iter().flat_map(|rules| rules.iter().copied())
     }
 
-    /// Collects the rights whose need satisfies `includes`.
+    /// Collects the permissions that are needed in a case for which `includes` returns true.
     pub(crate) fn rights_where(&self, includes: impl Fn(Need) -> bool) -> BTreeSet<Right> {
         self.rules()
             .filter(|rule| includes(rule.need))
@@ -128,22 +128,23 @@ impl Task {
             .collect()
     }
 
-    /// Rights without which the command always fails.
+    /// The permissions without which the command always fails.
     pub fn needed(&self) -> BTreeSet<Right> {
         self.rights_where(|need| need == Need::Always)
     }
 
-    /// Rights that the command always needs, and rights that only some arguments or files need.
+    /// The permissions that the command always needs, plus those that only some arguments or files
+    /// need.
     pub fn sufficient(&self) -> BTreeSet<Right> {
         self.rights_where(|need| !matches!(need, Need::Optional(_)))
     }
 
-    /// All rights, including those that only make the output complete.
+    /// All permissions, including those that only make the output more complete.
     pub fn complete(&self) -> BTreeSet<Right> {
         self.rights_where(|_| true)
     }
 
-    /// The command that creates a document of this kind, or applies it again.
+    /// The command that creates or applies a document of this kind.
     pub fn writing(kind: &str, is_apply: bool) -> &'static str {
         match (kind, is_apply) {
             ("inference" | "compute", false) => "create services",
@@ -162,7 +163,7 @@ impl Task {
     }
 }
 
-/// Formats rights as prose: `create, get and patch services`.
+/// Formats permissions as prose: `create, get and patch services`.
 pub fn descriptions<'r>(rights: impl Iterator<Item = &'r Right>) -> Vec<String> {
     let mut grouped: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
     for right in rights {
@@ -183,7 +184,7 @@ pub fn descriptions<'r>(rights: impl Iterator<Item = &'r Right>) -> Vec<String> 
     grouped.into_iter().map(format_group).collect()
 }
 
-/// Groups rights by scope, API group and resource, as the rules of roles need them.
+/// Groups permissions by scope, API group and resource, to form the rules of a role.
 pub fn merged(
     rights: impl Iterator<Item = Right>,
 ) -> BTreeMap<RightScope, BTreeMap<(&'static str, &'static str), BTreeSet<&'static str>>> {

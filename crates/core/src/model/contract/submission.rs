@@ -88,7 +88,7 @@ pub struct Made {
 }
 
 impl Made {
-    /// Converts to the form that is used when a submission contains several documents.
+    /// Converts the result to the form that submissions of several documents use.
     pub fn created(&self) -> Created {
         Created {
             job_id: self.name.clone(),
@@ -127,7 +127,7 @@ impl fmt::Display for DocumentName {
     }
 }
 
-/// A document that could not be written, with the error.
+/// A document that could not be written, together with the error.
 #[derive(Clone, Debug)]
 pub struct FailedDocument {
     pub document: DocumentName,

@@ -1,5 +1,5 @@
-//! Free resources of nodes, the holders of their devices, and pods that wait for devices. Reading
-//! them from the API server is the job of other modules.
+//! The free resources of nodes, the pods that hold their devices, and the pods that wait for
+//! devices. Other modules read these facts from the API server.
 
 use std::collections::BTreeMap;
 
@@ -8,19 +8,20 @@ use jiff::Timestamp;
 use super::capacity::Amounts;
 use crate::model::facts::node::Node;
 
-/// Free resources of nodes, and the holders of their devices.
+/// The free resources of nodes, and the pods that hold their devices.
 #[derive(Clone, Debug, Default)]
 pub struct ClusterCapacity {
-    /// By node; negative where the requests exceed the allocatable amount.
+    /// Keyed by node. An amount is negative if the pods request more than the node's allocatable
+    /// amount.
     pub free: BTreeMap<String, Amounts>,
-    /// Devices in use: by node, then by NAMESPACE/NAME of the job, else of the pod's owner, else of
-    /// the pod.
+    /// Devices in use, keyed by node and then by holder. The holder is the NAMESPACE/NAME of the
+    /// job, or else of the pod's owner, or else of the pod.
     pub held: BTreeMap<String, BTreeMap<String, u64>>,
-    /// CPU and memory in use in thousandths, keyed in the same way.
+    /// CPU and memory in use, in thousandths. The keys are the same as in `held`.
     pub machine: BTreeMap<String, BTreeMap<String, Amounts>>,
-    /// Bound pods, by node.
+    /// The pods that are bound to a node, keyed by node.
     pub placed: BTreeMap<String, Vec<PlacedPod>>,
-    /// Pods without a node.
+    /// Pods that are not bound to a node.
     pub waiting: Vec<WaitingPod>,
 }
 
@@ -49,7 +50,7 @@ pub struct WaitingPod {
 }
 
 impl ClusterCapacity {
-    /// Lists the holders of devices of these nodes, those with the most devices first.
+    /// Lists the holders of devices on these nodes, starting with the one that holds the most.
     pub fn holders<'n>(&self, nodes: impl Iterator<Item = &'n str>) -> Vec<(String, u64)> {
         let mut held: BTreeMap<&str, u64> = BTreeMap::new();
         for (holder, devices) in nodes.filter_map(|node| self.held.get(node)).flatten() {
@@ -63,8 +64,8 @@ impl ClusterCapacity {
         held
     }
 
-    /// Whether other holders wait for devices that may come from one of these nodes. Only node
-    /// selectors are checked.
+    /// Whether other holders wait for devices that may come from one of these nodes. It checks only
+    /// node selectors.
     pub fn has_rivals(&self, waiting_holder: &str, nodes: &[&Node]) -> bool {
         let may_run = |pod: &WaitingPod, node: &Node| {
             pod.selector
@@ -79,7 +80,8 @@ impl ClusterCapacity {
         self.waiting.iter().any(rival)
     }
 
-    /// The holder that requests most of a machine resource (CPU or memory) on these nodes.
+    /// Finds the holder that requests the most of a machine resource (CPU or memory) on these
+    /// nodes.
     pub fn most_of<'n>(
         &self,
         resource: &str,

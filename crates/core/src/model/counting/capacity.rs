@@ -1,26 +1,26 @@
-//! Compares the requests of one pod with the capacity of nodes: which resource is short on every
-//! node, and how many such pods fit. Taints and current holders are not considered.
+//! Compares the requests of one pod with the capacity of nodes. It finds which resource is short on
+//! every node, and how many such pods fit. It ignores taints and the pods that run now.
 
 use std::collections::BTreeMap;
 
-/// Amounts by resource, in thousandths of its unit, so that CPU amounts stay integers.
+/// Amounts keyed by resource, in thousandths of the unit, so that CPU amounts stay integers.
 pub type Amounts = BTreeMap<String, i128>;
 
-/// A resource that a pod requests more of than any node has.
+/// A resource of which a pod requests more than any node has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shortage {
-    /// Kubernetes' name: `nvidia.com/gpu`, `memory`.
+    /// The name of the resource in Kubernetes: `nvidia.com/gpu`, `memory`.
     pub resource: String,
     /// The pod's request, in thousandths.
     pub requested: i128,
-    /// The highest amount in thousandths among the nodes that satisfy the requests checked earlier.
+    /// The highest amount, in thousandths, on a node that satisfies the requests checked so far.
     pub most: i128,
-    /// The node with that amount; `None` without nodes.
+    /// The node with that amount, or `None` if there are no nodes.
     pub node: Option<String>,
 }
 
-/// Finds the first resource that rules out the last remaining node. Checks devices before CPU,
-/// memory and disk, because devices are scarcer.
+/// Finds the first resource that no remaining node has enough of. Checks devices before CPU, memory
+/// and disk, because devices are scarcer.
 pub fn shortage(requests: &Amounts, nodes: &BTreeMap<String, Amounts>) -> Option<Shortage> {
     let mut left: Vec<(&String, &Amounts)> = nodes.iter().collect();
     let mut scarce: Vec<(&String, &i128)> =
@@ -29,8 +29,8 @@ pub fn shortage(requests: &Amounts, nodes: &BTreeMap<String, Amounts>) -> Option
     scarce.sort_by_key(|(resource, _)| (!resource.contains('/'), *resource));
     for (resource, amount) in scarce {
         let has = |amounts: &Amounts| amount_of(amounts, resource);
-        // Of equal nodes the first by name wins, so that the answer is deterministic. `max_by_key`
-        // prefers the last, therefore `rev`.
+        // If several nodes have the same amount, the first one by name wins, so that the answer is
+        // deterministic. `max_by_key` returns the last one, hence `rev`.
         let best = left
             .iter()
             .rev()
@@ -50,7 +50,7 @@ pub fn shortage(requests: &Amounts, nodes: &BTreeMap<String, Amounts>) -> Option
     None
 }
 
-/// Lists the resources that are too scarce for one such pod, devices first.
+/// Lists the resources that are insufficient for one such pod, devices first.
 pub fn lacking(requests: &Amounts, amounts: &Amounts) -> Vec<String> {
     let short = requests
         .iter()
@@ -60,8 +60,8 @@ pub fn lacking(requests: &Amounts, amounts: &Amounts) -> Vec<String> {
     short
 }
 
-/// The number of such pods that fit on all nodes together. A pod without requests fits any number
-/// of times.
+/// Computes how many such pods fit on all nodes together. If a pod requests nothing, the number is
+/// unlimited.
 pub fn pods_held(requests: &Amounts, nodes: &BTreeMap<String, Amounts>) -> u64 {
     let on = |amounts: &Amounts| {
         let needed = requests.iter().filter(|(_, amount)| **amount > 0);
@@ -76,8 +76,8 @@ pub fn pods_held(requests: &Amounts, nodes: &BTreeMap<String, Amounts>) -> u64 {
         .fold(0, u64::saturating_add)
 }
 
-/// The amount of a resource on a node. A node that does not report its CPU, memory or disk counts
-/// as having enough; devices that it does not report count as absent.
+/// Returns the amount of a resource on a node. If the node does not report its CPU, memory or disk,
+/// they count as sufficient. Devices that it does not report count as absent.
 fn amount_of(amounts: &Amounts, resource: &str) -> i128 {
     amounts
         .get(resource)
@@ -119,7 +119,7 @@ mod tests {
             shortage_of(&[("nvidia.com/gpu", 16)]),
             Some(("nvidia.com/gpu".to_owned(), 8000, Some("big".to_owned())))
         );
-        // The node has 128 CPUs, but not together with eight GPUs.
+        // The small node has 128 CPUs, and the big one has eight GPUs, but neither has both.
         assert_eq!(
             shortage_of(&[("nvidia.com/gpu", 8), ("cpu", 100)]),
             Some(("cpu".to_owned(), 64_000, Some("big".to_owned())))
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn fitting_pods_are_counted_per_node() {
         let held = |list: &[(&str, i128)]| pods_held(&amounts(list), &nodes());
-        // 8 / 3 and 4 / 3, each rounded down.
+        // 8 / 3 and 4 / 3, both rounded down.
         assert_eq!(held(&[("nvidia.com/gpu", 3)]), 3);
         // 64 / 40 and 128 / 40.
         assert_eq!(held(&[("nvidia.com/gpu", 1), ("cpu", 40)]), 4);

@@ -1,6 +1,7 @@
-//! Resources held by pods that have not terminated, per node. A cluster may have hundreds of
-//! thousands of pods, and most request no devices, so only sums are kept for these. Nodes and the
-//! parsing of pods are the job of other modules.
+//! Resources held by pods that have not terminated, per node.
+//!
+//! A cluster may have hundreds of thousands of pods, and most request no devices. For those, only
+//! sums are kept. Other modules read nodes and parse pods.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, RandomState};
@@ -8,20 +9,20 @@ use std::rc::Rc;
 
 use jiff::Timestamp;
 
-/// A pod that has not terminated, as a consumer of its node's resources. Values that many pods have
-/// in common are shared.
+/// A pod that has not terminated and uses resources of its node. Values that many pods have in
+/// common are shared.
 #[derive(Clone, Debug, Default)]
 pub struct Consumer {
     pub namespace: Rc<str>,
     pub name: Rc<str>,
     pub node: Option<Rc<str>>,
-    /// When its last container started; `None` while a container is not running.
+    /// When its last container started, or `None` if not all containers are running.
     pub runs_since: Option<Timestamp>,
-    /// The gpuctl job that it belongs to.
+    /// The gpuctl job that the pod belongs to.
     pub job: Option<Rc<str>>,
-    /// Units per extended resource, counted as the scheduler counts them.
+    /// The number of units of each extended resource, counted in the same way as in the scheduler.
     pub devices: Rc<BTreeMap<String, u64>>,
-    /// Whether it requests devices, as extended resources or by claims.
+    /// Whether the pod requests devices, either as extended resources or through claims.
     pub asks_for_devices: bool,
     pub requests: MachineRequests,
 }
@@ -40,30 +41,30 @@ impl std::ops::AddAssign for MachineRequests {
     }
 }
 
-/// The pods of a cluster or a namespace that have not terminated.
+/// The pods in a cluster or a namespace that have not terminated.
 #[derive(Clone, Debug, Default)]
 pub struct Consumers {
-    /// Pods that request devices, bound or not.
+    /// Pods that request devices, whether or not they are bound to a node.
     pub with_devices: Vec<Consumer>,
-    /// Bound pods that request no devices, by node.
+    /// Bound pods that request no devices, grouped by node.
     others: BTreeMap<Rc<str>, OthersOnNode>,
     pod_nodes: PodNodes,
 }
 
-/// Requests of pods without devices on one node.
+/// What the pods without devices on one node request.
 #[derive(Clone, Debug, Default)]
 struct OthersOnNode {
     sum: MachineRequests,
-    /// By namespace and name of the gpuctl job.
+    /// Keyed by the namespace and name of the gpuctl job.
     jobs: BTreeMap<(Rc<str>, Rc<str>), MachineRequests>,
-    /// Among pods without a gpuctl job, the one with the largest request of CPU and of memory.
+    /// The pods that request the most CPU and the most memory, among those without a gpuctl job.
     most_cpu: Option<LargestPod>,
     most_memory: Option<LargestPod>,
 }
 
 #[derive(Clone, Debug)]
 struct LargestPod {
-    /// `namespace/name`
+    /// The pod as `namespace/name`.
     name: String,
     requests: MachineRequests,
 }
@@ -81,7 +82,7 @@ impl Consumers {
         }
     }
 
-    /// The requests of pods without devices on a node.
+    /// Sums the requests of pods without devices on a node.
     pub fn others_on(&self, node: &str) -> MachineRequests {
         self.others
             .get(node)
@@ -109,15 +110,15 @@ impl Consumers {
     }
 }
 
-/// The pods of `Consumers`, by node.
+/// The pods in `Consumers`, grouped by node.
 pub(crate) struct ConsumersByNode<'c> {
     with_devices: BTreeMap<&'c str, Vec<&'c Consumer>>,
     others: &'c BTreeMap<Rc<str>, OthersOnNode>,
 }
 
 impl ConsumersByNode<'_> {
-    /// The largest consumer of a node as `namespace/name`, with its amount: a gpuctl job as a
-    /// whole, or else a single pod.
+    /// Finds the largest consumer on a node, as `namespace/name`, and its amount. A gpuctl job
+    /// counts as a whole, and other pods count one by one.
     pub(crate) fn largest_on(
         &self,
         node: &str,
@@ -141,7 +142,7 @@ impl ConsumersByNode<'_> {
         let by_name = held
             .into_iter()
             .chain(pods.map(|pod| (pod.name.clone(), pod.requests)));
-        // The name breaks ties, so that the result does not depend on the order of the list.
+        // Ties are broken by name, so that the result does not depend on the order of the list.
         let largest = by_name
             .map(|(name, requests)| (amount(&requests), name))
             .max();
@@ -181,8 +182,8 @@ impl OthersOnNode {
 }
 
 impl LargestPod {
-    /// Replaces the largest pod by one with a larger request. Of equal pods the last by name wins,
-    /// so that the result does not depend on the order of the list.
+    /// Replaces the largest pod if this one requests more. If both request the same amount, the
+    /// last one by name wins, so the result does not depend on the order of the list.
     fn replace(
         largest: &mut Option<Self>,
         pod: &Consumer,
@@ -205,16 +206,18 @@ impl LargestPod {
     }
 }
 
-/// The node of each bound pod. Pods are keyed by a hash of their names, because the names take
-/// eight times its memory. The key of the hash is random, so that nobody can craft a collision.
-/// Among a million pods, two have the same hash with a probability of 3 in 100 million.
+/// The node of each bound pod. Pods are keyed by a hash of their names, because the names would
+/// take eight times as much memory. The hash has a random key, so that nobody can craft a
+/// collision. Among a million pods, the probability that two have the same hash is 3 in 100
+/// million.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PodNodes {
     pods: Rc<NumberedNodes>,
     key: RandomState,
 }
 
-/// Each node has a number here, because numbers take two thirds of the memory of pointers to names.
+/// Each node has a number here, because numbers need only two thirds of the memory of pointers to
+/// names.
 #[derive(Clone, Debug, Default)]
 struct NumberedNodes {
     by_pod: HashMap<u64, u32>,
@@ -304,8 +307,8 @@ mod tests {
             }
         );
         assert_eq!(consumers.others_on("b"), MachineRequests::default());
-        // The job's 500 and 250 exceed the largest pod's 700 CPU; its memory of 600 is less than
-        // 900.
+        // The job requests 500 and 250 of CPU, which exceeds the largest pod's 700. Its 600 of
+        // memory is less than 900.
         assert_eq!(
             consumers
                 .by_node()
@@ -343,7 +346,7 @@ mod tests {
             },
             ..Consumer::default()
         };
-        // A pod with the name of a job is not part of that job.
+        // A pod that only has the same name as a job is not part of that job.
         let mut pods = [
             pod("small", None, 10, 10),
             pod("cpu", None, 300, 20),

@@ -1,9 +1,9 @@
 //! Compares the claims of a pod for dynamic resource allocation (DRA) with the devices that nodes
 //! offer. Each claim becomes an amount of a synthetic resource, so that the arithmetic for extended
-//! resources applies to it.
+//! resources works for it too.
 //!
-//! Devices are selected by CEL expressions. This module evaluates only comparisons of the driver
-//! and of string attributes, joined by `&&`. Anything else is reported as not evaluated.
+//! CEL expressions select the devices. This module evaluates only comparisons of the driver and of
+//! string attributes that are joined by `&&`. It reports all other expressions as not evaluated.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -23,24 +23,24 @@ pub fn device_class(resource: &str) -> Option<&str> {
     resource.strip_prefix(CLASS_RESOURCE)
 }
 
-/// Devices of one class that each pod claims.
+/// The devices of one class that each pod claims.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceDemand {
     pub class: String,
     pub count: u64,
-    /// CEL expressions that a device must satisfy: those of the class and of the request.
+    /// CEL expressions from the class and the request, which a device must satisfy.
     pub selectors: Vec<String>,
     pub tolerations: Vec<DeviceToleration>,
 }
 
-/// A toleration of device taints. Source: resource.k8s.io/v1 (DeviceToleration).
+/// A toleration for device taints. Source: resource.k8s.io/v1 (DeviceToleration).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceToleration {
-    /// Empty matches every key.
+    /// The key of the taint. An empty key matches every taint.
     pub key: String,
     /// `None` matches every value (`operator: Exists`).
     pub value: Option<String>,
-    /// Empty matches every effect.
+    /// The effect of the taint. An empty effect matches every effect.
     pub effect: String,
 }
 
@@ -49,38 +49,39 @@ pub struct DeviceToleration {
 pub struct OfferedDevice {
     pub node: String,
     pub driver: String,
-    /// String attributes with their domain: `gpu.nvidia.com/type`.
+    /// String attributes. The names include the domain: `gpu.nvidia.com/type`.
     pub attributes: BTreeMap<String, String>,
     pub taints: Vec<Taint>,
     /// True when it is allocated to a claim.
     pub is_held: bool,
-    /// False for a device that several nodes can reach or several claims can share. Whether one
-    /// more claim fits is then not a matter of counting.
+    /// False for a device that several nodes can reach or several claims can share. Counting cannot
+    /// show whether such a device has room for one more claim.
     pub is_countable: bool,
 }
 
-/// The devices of a class on a node.
+/// The number of devices of one class on a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClassCapacity {
-    /// Devices that a claim can get now.
+    /// The number of devices that a claim can get now.
     pub free: u64,
-    /// Free devices with a taint that is not tolerated, and the key of the first such taint.
+    /// The number of free devices whose taint is not tolerated, and the key of the first such
+    /// taint.
     pub tainted: u64,
     pub taint: Option<String>,
-    /// All devices, including allocated and tainted ones.
+    /// The number of all devices, including allocated and tainted ones.
     pub all: u64,
 }
 
-/// The claims of a pod, compared with the offered devices where possible.
+/// The result of comparing a pod's claims with the offered devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeviceClaims {
     None,
     ClassMissing(String),
     /// The ResourceClaimTemplate does not exist.
     TemplateMissing(String),
-    /// The reason why the claims were not compared.
+    /// Why the claims could not be compared.
     NotEvaluated(String),
-    /// The demand for each class, with the devices of that class by node.
+    /// The demand for each class, and the capacity for it on each node.
     Compared(Vec<(DeviceDemand, BTreeMap<String, ClassCapacity>)>),
 }
 
@@ -92,8 +93,8 @@ impl DeviceClaims {
         }
         let mut pairs: Vec<(DeviceDemand, BTreeMap<String, ClassCapacity>)> = Vec::new();
         for demand in demands {
-            // Two demands that can be met by the same device compete for it. That needs an
-            // assignment of devices to claims, not two independent counts.
+            // If one device can meet two demands, the demands compete for it. Two independent
+            // counts would be wrong then: the devices must be assigned to claims.
             let meets_both = |device: &OfferedDevice| {
                 demand.is_met_by(device) && pairs.iter().any(|(other, _)| other.is_met_by(device))
             };
@@ -118,7 +119,7 @@ impl DeviceClaims {
         Self::Compared(pairs)
     }
 
-    /// Adds the claims to the pod's requests, and the offered devices to the nodes.
+    /// Adds the claims to the pod's requests, and adds the offered devices to the nodes.
     pub fn add_to(
         &self,
         requests: &mut Amounts,
@@ -145,7 +146,7 @@ impl DeviceClaims {
         }
     }
 
-    /// The devices of a class on a node; `None` where they were not compared.
+    /// Returns the devices of a class on a node, or `None` if they were not compared.
     pub fn on_node(&self, class: &str, node: &str) -> Option<ClassCapacity> {
         let Self::Compared(claims) = self else {
             return None;
@@ -162,7 +163,7 @@ impl DeviceDemand {
         terms.is_some_and(|terms| meets(&terms.concat(), device) == Some(true))
     }
 
-    /// The devices of each node; `None` when a selector cannot be evaluated or a device is not
+    /// Counts the devices on each node. `None` if a selector cannot be evaluated or a device is not
     /// countable.
     fn capacities(&self, devices: &[OfferedDevice]) -> Option<BTreeMap<String, ClassCapacity>> {
         let terms: Vec<Term> = self
@@ -214,11 +215,11 @@ impl DeviceDemand {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Term {
     Driver(String),
-    /// The attribute with its domain, and the accepted values.
+    /// The attribute, with its domain, and the values that it may have.
     Attribute(String, Vec<String>),
 }
 
-/// Whether a device satisfies all terms; `None` where the scheduler's evaluation would fail.
+/// Whether a device satisfies all terms. `None` if the scheduler would fail to evaluate them.
 fn meets(terms: &[Term], device: &OfferedDevice) -> Option<bool> {
     for term in terms {
         let holds = match term {
@@ -234,9 +235,9 @@ fn meets(terms: &[Term], device: &OfferedDevice) -> Option<bool> {
     Some(true)
 }
 
-/// Parses the comparisons of an expression; `None` for an expression that contains anything else.
+/// Parses the comparisons in an expression. `None` if the expression contains anything else.
 fn terms(expression: &str) -> Option<Vec<Term>> {
-    // String literals without escapes. Others make the expression «not evaluated».
+    // String literals without escapes. An expression with escapes is not evaluated.
     const TEXT: &str = r#"(?:"[^"\\]*"|'[^'\\]*')"#;
     static DRIVER: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(&format!(r"^device\.driver\s*==\s*({TEXT})$")).expect("the pattern is valid")

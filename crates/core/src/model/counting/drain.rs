@@ -1,5 +1,5 @@
-//! The effect of draining a node: which pods are evicted, and where each could run instead.
-//! PodDisruptionBudgets are not considered.
+//! The effect of draining a node: which pods it evicts, and where each of them could run instead.
+//! PodDisruptionBudgets are ignored.
 
 use jiff::Timestamp;
 
@@ -8,16 +8,16 @@ use jiff::Timestamp;
 pub struct DrainedPod {
     pub namespace: String,
     pub name: String,
-    /// The gpuctl job that it belongs to.
+    /// The gpuctl job that the pod belongs to.
     pub job: Option<String>,
     pub rank: Option<u32>,
     pub gpus: u64,
     pub since: Option<Timestamp>,
-    /// When its log last reported a saved checkpoint.
+    /// The time of the last log line that reported a saved checkpoint.
     pub checkpoint: Option<Timestamp>,
-    /// The node that could take it now; `None` when no node could, or when free capacity is
+    /// A node that could run the pod now. `None` if there is no such node, or if free capacity is
     /// unknown.
     pub moves_to: Option<String>,
-    /// Other pods of the job, which end together with it.
+    /// The number of other pods in the job, which end together with this one.
     pub peers: u32,
 }

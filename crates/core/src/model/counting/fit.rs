@@ -1,4 +1,5 @@
-//! Whether a job fits, and which constraint rules out which nodes. `deploy/fit.rs` decides it.
+//! Describes whether a job fits, and which nodes each constraint rules out. `deploy/fit.rs` makes
+//! the decision.
 
 use std::collections::BTreeSet;
 
@@ -9,37 +10,37 @@ use super::victims::Victim;
 #[derive(Clone, Debug)]
 pub struct Fit {
     pub verdict: FitVerdict,
-    /// Pods that must run together, or replicas.
+    /// The number of pods that must run together, or of replicas.
     pub pods: u64,
-    /// How many of these pods fit now; `None` when free capacity is unknown.
+    /// How many of these pods fit now. `None` if free capacity is unknown.
     pub pods_now: Option<u64>,
     pub gpus_per_pod: u64,
-    /// Nodes grouped by the reason why no further pod fits, those with free capacity first.
+    /// Nodes grouped by the reason why no more pods fit. Groups with free capacity come first.
     pub groups: Vec<NodeGroup>,
-    /// Nodes by the value of the label given for domains, those that take the most pods first;
-    /// empty without a label.
+    /// Nodes grouped by the value of the topology label. The group that fits the most pods comes
+    /// first. Empty if no label was given.
     pub domains: Vec<Domain>,
-    /// Pods that the scheduler would preempt for it; `None` when it preempts none, or when that is
-    /// unknown.
+    /// Pods that the scheduler would preempt to make room for the job. `None` if it would preempt
+    /// none, or if that is unknown.
     pub victims: Option<Vec<Victim>>,
-    /// When all pods fit because running jobs have reached their deadlines; `None` when deadlines
-    /// free too little, or when other pods wait too.
+    /// The time by which the deadlines of running jobs free enough capacity for all pods. `None` if
+    /// they free too little, or if other pods wait too.
     pub free_by: Option<Timestamp>,
-    /// Why it cannot be submitted, or waits for something other than a node.
+    /// Why the job cannot be submitted, or would wait for something other than a node.
     pub reasons: Vec<String>,
-    /// Constraints that the verdict does not cover.
+    /// Constraints that were not checked.
     pub not_evaluated: Vec<String>,
 }
 
 impl Fit {
-    /// The devices of all pods.
+    /// The number of devices that all pods need together.
     pub fn gpus(&self) -> u64 {
         self.pods.saturating_mul(self.gpus_per_pod)
     }
 
-    /// The nodes on which its pods could run once enough capacity is free.
+    /// The nodes on which its pods could run if enough capacity were free.
     pub fn possible(&self) -> BTreeSet<String> {
-        // Only a shortage can end without a change to the job or the nodes.
+        // Only a lack of capacity can end without a change to the job or the nodes.
         let is_possible = |group: &&NodeGroup| {
             group
                 .cause
@@ -75,11 +76,11 @@ pub struct Domain {
 /// Nodes ruled out by the same constraint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeGroup {
-    /// The name of the cause; `None` for nodes with free capacity.
+    /// The name of the constraint, or `None` for nodes with free capacity.
     pub cause: Option<&'static str>,
-    /// The taint, the label or the resource.
+    /// The taint, label or resource that the constraint is about.
     pub detail: Option<String>,
     pub nodes: Vec<String>,
-    /// How many further pods these nodes take now, in total.
+    /// How many more pods fit on these nodes now, in total.
     pub pods_now: u64,
 }

@@ -1,5 +1,5 @@
-//! Builds workloads from owners and pods: the top-level owner of each chain, the objects below it,
-//! and the GPUs that they request and hold.
+//! Builds workloads from owners and pods. Each workload consists of a top-level owner, the objects
+//! below it, and the GPUs that they request and hold.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -16,11 +16,11 @@ use crate::model::values::units::GpuCount;
 pub struct Forest {
     pub owners: BTreeMap<String, OwnerObject>,
     pub pods: Vec<Rc<WorkPod>>,
-    /// Sums over pods that are not in `pods`, by the UID of their owner.
+    /// Sums over the pods that are not in `pods`, keyed by the UID of their owner.
     pub others: BTreeMap<Rc<str>, PodSums>,
 }
 
-/// The pods under one top-level owner, or a single pod without an owner.
+/// The pods below one top-level owner, or a single pod that has no owner.
 #[derive(Default)]
 struct OwnerGroup<'f> {
     top: Option<&'f OwnerObject>,
@@ -30,7 +30,7 @@ struct OwnerGroup<'f> {
     is_wanted: bool,
 }
 
-/// An object with the objects that it owns.
+/// An object and the objects that it owns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Branch {
     pub kind: String,
@@ -40,7 +40,7 @@ pub struct Branch {
     pub children: Vec<Branch>,
 }
 
-/// Limit on the length of an owner chain. Real chains are short, so a longer one is a cycle.
+/// The maximum length of an owner chain. Real chains are short, so a longer one is a cycle.
 const DEEPEST: usize = 16;
 
 impl Forest {
@@ -58,7 +58,8 @@ impl Forest {
         topmost
     }
 
-    /// Builds all workloads that request devices, in any phase, sorted by namespace and name.
+    /// Builds all workloads that request devices, whatever their phase, sorted by namespace and
+    /// name.
     pub fn workloads(&self, inventory: &Inventory) -> Vec<Workload> {
         let holders: BTreeMap<(&str, &str), (&NodeUsage, &Holder)> = inventory
             .hosts
@@ -69,8 +70,8 @@ impl Forest {
                     .map(move |holder| ((&*holder.namespace, &*holder.pod), (host, holder)))
             })
             .collect();
-        // A user who cannot list pods of all namespaces has no holders here. The requests of
-        // visible pods stand in for the devices that they hold.
+        // If the user cannot list the pods of all namespaces, the holders of devices are unknown.
+        // The requests of the visible pods are then used instead.
         let counted = !inventory.hosts.is_empty() && inventory.gpus().used.is_some();
         let products: BTreeMap<&str, &str> = inventory
             .hosts
@@ -125,8 +126,7 @@ impl Forest {
                     top,
                     ..OwnerGroup::default()
                 });
-            // A pod can hold devices through a claim without requesting any as an extended
-            // resource.
+            // A pod can hold devices through a claim without requesting an extended resource.
             group.is_wanted |= pod.gpus > GpuCount::ZERO || holds(pod);
             group.pods.push(pod);
         }
@@ -140,7 +140,7 @@ impl Forest {
             (group.top, group.is_wanted) = (Some(top), true);
         }
         for (parent, sums) in &self.others {
-            // Owners without a group have no pod or template that requests devices.
+            // An owner that has no group has no pod or template that requests devices.
             if let Some(group) = self
                 .top(Some(parent))
                 .and_then(|top| groups.get_mut(top.uid.as_str()))
@@ -239,7 +239,7 @@ fn workload(
         .map(|pod| pod.gpus)
         .sum();
     let held_now = held.values().copied().sum::<GpuCount>() + GpuCount(slices.values().sum());
-    // Trouble of pods with devices takes precedence over trouble of the other pods.
+    // Problems of pods with devices take precedence over problems of other pods.
     let mut sums = PodSums::from_pods(
         pods.iter()
             .map(AsRef::as_ref)
@@ -268,7 +268,7 @@ fn workload(
     }
 }
 
-/// The object's own verdict; without one, the state follows from its pods.
+/// Determines the state from the object's own status, or else from its pods.
 fn workload_state(top: &OwnerObject, sums: &PodSums) -> WorkloadState {
     if let Some(verdict) = top.verdict {
         return verdict;
@@ -289,8 +289,8 @@ fn workload_state(top: &OwnerObject, sums: &PodSums) -> WorkloadState {
     }
 }
 
-/// Devices requested by the templates below an object, summed over siblings; its own template
-/// counts only if no template below requests any.
+/// Sums the devices that the templates below an object request. The object's own template counts
+/// only if no template below it requests any.
 fn template_gpus(
     top: &OwnerObject,
     children: &BTreeMap<&str, Vec<&OwnerObject>>,

@@ -1,7 +1,7 @@
-//! Analyzes which free GPUs are usable: the free blocks per node, and how many jobs of a size fit.
-//! It also finds stranded GPUs with the reason, and the pods that would have to move for one more
-//! job. Only whole GPUs count. Of the scheduler's constraints, only CPU, memory, taints and health
-//! are considered.
+//! Analyzes which free GPUs are usable: the free blocks on each node, and how many jobs of a given
+//! size fit. It also finds stranded GPUs with the reason, and the pods that would have to move so
+//! that one more job fits. Only whole GPUs count. Of the scheduler's constraints, only CPU, memory,
+//! taints and health are considered.
 
 use std::collections::BTreeMap;
 
@@ -13,34 +13,35 @@ use crate::model::contract::labels::POOL_LABEL;
 use crate::model::facts::gpu::GpuType;
 use crate::model::values::quantity;
 
-/// Limit on the candidate nodes for emptying, those with the fewest missing GPUs first.
+/// The maximum number of nodes to consider for emptying. Those that lack the fewest GPUs come
+/// first.
 const LOOKED_AT: usize = 32;
 
-/// CPU and memory needed per GPU. A free GPU without them is stranded.
+/// The CPU and memory that a job needs per GPU. A free GPU without them is stranded.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HostPerGpu {
     pub cpu_milli: u64,
     pub memory_bytes: u64,
 }
 
-/// GPUs of one type, and of one domain if domains are distinguished by a label.
+/// GPUs of the same type. If a label defines domains, they are also in the same domain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FreeGpus {
     pub gpu_type: String,
     pub domain: Option<String>,
-    /// The only pool whose jobs may use them.
+    /// The pool whose jobs alone may use these GPUs.
     pub exclusive_pool: Option<String>,
     pub total: u64,
-    /// Nodes with usable GPUs, by name.
+    /// The nodes with usable GPUs, sorted by name.
     pub blocks: Vec<Block>,
     pub stranded: Vec<Stranded>,
-    /// Whole GPUs held by pods on nodes that accept new pods: (node, pod, GPUs).
+    /// Pods with whole GPUs, on nodes that accept new pods: (node, pod, number of GPUs).
     movable: Vec<(String, String, u64)>,
-    /// Number of GPUs of each node that accepts new pods.
+    /// The number of GPUs on each node that accepts new pods.
     sizes: BTreeMap<String, u64>,
 }
 
-/// Usable free GPUs of one node.
+/// The usable free GPUs of one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
     pub node: String,
@@ -57,14 +58,15 @@ pub struct Move {
     pub to: String,
 }
 
-/// The largest gang of pods of equal size that fits: pods and GPUs per pod.
+/// The largest gang of equally sized pods that fits: the number of pods, and the GPUs per pod.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LargestGang {
     pub nodes: u64,
     pub gpus_per_node: u64,
 }
 
-/// Groups free GPUs by type, domain and pool; `None` when usage is unknown. `domain_label` is a node label.
+/// Groups free GPUs by type, domain and pool. `None` if usage is unknown. `domain_label` is a node
+/// label.
 pub fn free_gpus(
     inventory: &Inventory,
     consumers: &Consumers,
@@ -108,7 +110,7 @@ pub fn free_gpus(
 }
 
 impl FreeGpus {
-    /// Adds the GPUs of a node; `None` when usage is unknown.
+    /// Adds the GPUs of a node. `None` if its usage is unknown.
     fn take(
         &mut self,
         host: &NodeUsage,
@@ -123,7 +125,8 @@ impl FreeGpus {
             detail,
             holder,
         };
-        // GPUs of a closed node count in the total, but can neither be used nor receive moved pods.
+        // The GPUs of a closed node count towards the total. No job can use them, and no pod can
+        // move there.
         if let Some((cause, detail)) = closed(host) {
             self.stranded
                 .extend((free > 0).then(|| strand(free, cause, detail, None)));
@@ -174,12 +177,12 @@ impl FreeGpus {
         Some(())
     }
 
-    /// The number of usable GPUs.
+    /// Counts the usable GPUs.
     pub fn free(&self) -> u64 {
         self.blocks.iter().map(|block| block.free).sum()
     }
 
-    /// The number of nodes per size of their block, the largest size first.
+    /// Counts the nodes by the size of their free block, largest size first.
     pub fn sizes_of_blocks(&self) -> Vec<(u64, u64)> {
         let mut sizes: BTreeMap<u64, u64> = BTreeMap::new();
         self.blocks
@@ -188,8 +191,8 @@ impl FreeGpus {
         sizes.into_iter().rev().collect()
     }
 
-    /// The gang with the most GPUs: for each block size, all nodes with a block of at least that
-    /// size.
+    /// Finds the gang with the most GPUs. For each block size, the gang uses every node whose block
+    /// is at least that large.
     pub fn largest_gang(&self) -> LargestGang {
         let gang = |(size, _): &(u64, u64)| LargestGang {
             nodes: self
@@ -199,8 +202,8 @@ impl FreeGpus {
                 .count() as u64,
             gpus_per_node: *size,
         };
-        // `sums` starts with the largest blocks. After `rev`, `max_by_key` returns the last
-        // maximum, which is the one with the largest blocks.
+        // `sums` starts with the largest blocks. `max_by_key` returns the last maximum, so `rev` is
+        // needed to prefer larger blocks.
         let sums = self.sizes_of_blocks();
         sums.iter()
             .map(gang)
@@ -209,7 +212,7 @@ impl FreeGpus {
             .unwrap_or_default()
     }
 
-    /// How many jobs with this number of GPUs fit at the same time.
+    /// Computes how many jobs with this number of GPUs fit at the same time.
     pub fn jobs(&self, slots: u64) -> u64 {
         self.jobs_with(
             &self
@@ -232,7 +235,7 @@ impl FreeGpus {
         }
     }
 
-    /// The GPUs per node and the number of nodes of a job.
+    /// Computes how many GPUs a job uses per node, and on how many nodes.
     fn shape(&self, slots: u64) -> Option<(u64, u64)> {
         let largest = self.sizes.values().copied().max().filter(|_| slots > 0)?;
         Some(if slots <= largest {
@@ -242,8 +245,8 @@ impl FreeGpus {
         })
     }
 
-    /// Finds pods to move so that one more job fits; empty if `limit` moves are not enough. Each pod
-    /// moves to the smallest block that it fits into.
+    /// Finds pods to move so that one more job fits. The result is empty if `limit` moves are not
+    /// enough. Each pod moves to the smallest block that it fits into.
     pub fn moves(&self, slots: u64, limit: usize) -> Vec<Move> {
         let Some((block, nodes)) = self.shape(slots) else {
             return Vec::new();
@@ -271,8 +274,8 @@ impl FreeGpus {
                 .filter_map(|(node, free_gpus)| {
                     free_up(node, block - free_gpus, &free, &pods, block)
                 });
-            // A gain in whole blocks is decisive. Among equal gains, the fewest GPUs and then the
-            // fewest pods move.
+            // The number of whole blocks gained decides. If it is equal, fewer moved GPUs win, and
+            // then fewer moved pods.
             let whole_blocks =
                 |free: &BTreeMap<String, u64>| free.values().map(|free| free / block).sum::<u64>();
             let cost =
@@ -300,7 +303,8 @@ impl FreeGpus {
     }
 }
 
-/// The unused amount of a node's resource; `None` when the node does not report it.
+/// Computes how much of a resource is unused on a node. `None` if the node does not report the
+/// resource.
 fn unused(host: &NodeUsage, resource: &str, used: u64) -> Option<u64> {
     let milli = quantity::milli(host.details.allocatable.get(resource)?)?;
     let allocatable = if resource == "cpu" {
@@ -311,15 +315,18 @@ fn unused(host: &NodeUsage, resource: &str, used: u64) -> Option<u64> {
     Some(u64::try_from(allocatable).unwrap_or(0).saturating_sub(used))
 }
 
-/// How many times `per_unit` fits. A resource that the node does not report is not a limit.
+/// Computes how often `per_unit` fits into the unused amount. A resource that the node does not
+/// report is not a limit.
 fn units_within(unused: Option<u64>, per_unit: u64) -> u64 {
-    // Nothing needed per GPU means no limit: division by 0 gives `None`.
+    // If nothing is needed per GPU, the division by 0 gives `None`, which means that there is no
+    // limit.
     unused
         .and_then(|unused| unused.checked_div(per_unit))
         .unwrap_or(u64::MAX)
 }
 
-/// Frees GPUs of a node by moving its smallest pods elsewhere; `None` if too few can move.
+/// Frees GPUs of a node by moving its smallest pods to other nodes. `None` if too few pods can
+/// move.
 fn free_up(
     node: &str,
     missing: u64,
@@ -335,7 +342,7 @@ fn free_up(
         if freed >= missing {
             break;
         }
-        // Blocks that are large enough for a job are broken up last.
+        // Prefer blocks that are too small for a job, so that large blocks stay intact.
         let takes = free
             .iter()
             .filter(|(target, target_free)| *target != node && **target_free >= *gpus);

@@ -1,4 +1,4 @@
-//! Counts the devices of one node, and the devices that pods and claims hold.
+//! Counts the devices of one node, and how many of them pods and claims hold.
 
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
@@ -13,9 +13,9 @@ use crate::model::values::omissions::Omission;
 use crate::model::values::quantity;
 use crate::model::values::units::{GpuCount, MOST_PER_NODE};
 
-/// Counts the usage of a node. `consumers` are pods that request devices. `others` is the sum over
-/// all other pods, or `None` if the user cannot list pods. Claims name pods, which `by_name`
-/// resolves.
+/// Counts how the resources of a node are used. `consumers` are pods that request devices. `others`
+/// is the sum over all other pods, or `None` if the user cannot list pods. Claims contain names of
+/// pods, which are looked up in `by_name`.
 pub(super) fn host_use(
     host: NodeDetails,
     consumers: &[&Consumer],
@@ -25,8 +25,8 @@ pub(super) fn host_use(
 ) -> NodeUsage {
     let mut tally = HostTally::new(&host, others.is_some());
     tally.add_allocatable();
-    // A DRA driver may serve an extended resource through claims (KEP-5004). The claim then counts
-    // the request, so counting it here would count it twice.
+    // A DRA driver may serve an extended resource through claims (KEP-5004). The claim already
+    // counts the devices, so the pod's request must not count them again.
     let by_claim = |resource: &str| {
         !devices.is_empty()
             && !host.capacity.contains_key(resource)
@@ -41,7 +41,7 @@ pub(super) fn host_use(
             tally.add_request(consumer, resource, *amount);
         }
     }
-    // A tainted device is not available, but counts while a claim holds it.
+    // A tainted device is not available. It counts only while a claim holds it.
     for device in devices
         .iter()
         .filter(|device| device.taint.is_none() || device.held_by.is_some())
@@ -76,17 +76,17 @@ pub(super) fn host_use(
     }
 }
 
-/// The devices of a node and their holders, while they are being counted.
+/// The devices of a node and their holders, while the counting is in progress.
 struct HostTally<'h> {
     host: &'h NodeDetails,
-    /// The device type according to the node's labels.
+    /// The device type that the node's labels contain.
     gpu_type: Option<String>,
-    /// The count of a resource to start from: unknown usage stays unknown.
+    /// The count that a resource starts from. If usage is unknown, it stays unknown.
     empty: Count,
     gpus: Count,
     slices: BTreeMap<String, Count>,
     types: BTreeMap<String, u64>,
-    /// By namespace and name.
+    /// Keyed by namespace and name.
     holders: BTreeMap<(Rc<str>, Rc<str>), Holder>,
 }
 
@@ -111,7 +111,7 @@ impl<'h> HostTally<'h> {
         }
     }
 
-    /// Adds whole devices of a type, by default the type in the node's labels.
+    /// Adds whole devices of a type. The default is the type in the node's labels.
     fn add_type(&mut self, product: Option<String>, amount: u64) {
         let kind = product
             .or_else(|| self.gpu_type.clone())
@@ -127,7 +127,7 @@ impl<'h> HostTally<'h> {
             else {
                 continue;
             };
-            // One absurd amount would dominate every sum over the cluster.
+            // A single absurd amount would dominate every sum over the cluster.
             if amount > MOST_PER_NODE {
                 omissions::note(
                     Omission::AbsurdAmount,
@@ -177,8 +177,8 @@ impl<'h> HostTally<'h> {
     /// Adds a DRA device, and the pods that hold it.
     fn add_device(&mut self, device: &Device, by_name: &HashMap<(&str, &str), &Consumer>) {
         let taken = u64::from(device.held_by.is_some());
-        // Claims are a separate API resource, so their usage is known even if the user cannot list
-        // pods.
+        // Claims are a separate API resource, so usage through claims is known even if the user
+        // cannot list pods.
         let count = Count {
             total: 1,
             used: device.claims_readable.then_some(taken),
@@ -216,7 +216,7 @@ impl<'h> HostTally<'h> {
     }
 }
 
-/// The health of a node. An active node with tainted devices counts as faulty.
+/// Determines the health of a node. An active node with tainted devices counts as faulty.
 fn health_with(host: &NodeDetails, devices: &[&Device]) -> (NodeHealth, Option<String>) {
     match health(host) {
         (NodeHealth::Active, _) if devices.iter().any(|device| device.taint.is_some()) => {

@@ -1,6 +1,6 @@
-//! Counts which pod holds which GPU, from nodes, pods and DRA devices. Every command shows these
-//! counts. Whole devices and slices are counted separately. Usage that the user cannot read is
-//! unknown, not free.
+//! Counts which pod holds which GPU, based on nodes, pods and DRA devices. Every command shows
+//! these counts. Whole devices and slices are counted separately. If the user cannot read the
+//! usage, it is unknown, not zero.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -10,7 +10,7 @@ use super::host_tally::host_use;
 use super::node_usage::{Device, NodeUsage};
 use crate::model::facts::host::NodeDetails;
 
-/// The GPUs of a cluster by node.
+/// The GPUs of a cluster, grouped by node.
 #[derive(Clone, Debug, Default)]
 pub struct Inventory {
     pub hosts: Vec<NodeUsage>,
@@ -31,7 +31,8 @@ impl Inventory {
         {
             by_node.entry(node).or_default().push(consumer);
         }
-        // Only holders of claims are looked up by name, so without claims the index stays empty.
+        // Only pods that hold claims are looked up by name, so the index is needed only if there
+        // are claims.
         let are_claimed = devices.iter().any(|device| device.held_by.is_some());
         let claimed = with_devices.iter().filter(|_| are_claimed);
         let by_name: HashMap<(&str, &str), &Consumer> = claimed
@@ -75,7 +76,7 @@ impl Inventory {
     }
 }
 
-/// Sums counts. One unknown usage makes the sum's usage unknown.
+/// Sums counts. If one usage is unknown, the sum's usage is unknown too.
 pub fn total(counts: impl Iterator<Item = Count>) -> Count {
     let mut sum = Count {
         total: 0,

@@ -18,13 +18,13 @@ pub struct Device {
     pub driver: String,
     /// The key of a taint that prevents its allocation.
     pub taint: Option<String>,
-    /// `None` for a whole device, else the MIG profile.
+    /// The MIG profile, or `None` for a whole device.
     pub profile: Option<String>,
     pub product: Option<String>,
-    /// Pods that the claim of this device is reserved for, as (namespace, name); `None` while it is
-    /// not allocated.
+    /// The pods for which the claim of this device is reserved, as (namespace, name). `None` if the
+    /// device is not allocated.
     pub held_by: Option<Vec<(String, String)>>,
-    /// False when the user cannot read claims, so that the holder is unknown.
+    /// False if the user cannot read claims, so that the holder is unknown.
     pub claims_readable: bool,
 }
 
@@ -34,7 +34,7 @@ pub struct Holder {
     pub namespace: Rc<str>,
     pub pod: Rc<str>,
     pub job: Option<Rc<str>>,
-    /// Whole devices.
+    /// The number of whole devices that the pod holds.
     pub gpus: GpuCount,
     pub slices: BTreeMap<String, u64>,
 }
@@ -51,23 +51,23 @@ impl Holder {
     }
 }
 
-/// A node and the usage of its resources.
+/// A node and how its resources are used.
 #[derive(Clone, Debug)]
 pub struct NodeUsage {
     pub details: NodeDetails,
     pub health: NodeHealth,
-    /// Why its health is not `Active`.
+    /// Why the health is not `Active`.
     pub reason: Option<String>,
-    /// Whole devices; the total is 0 on a node without any.
+    /// Whole devices. The total is 0 on a node that has none.
     pub gpus: Count,
-    /// Slices and shares by the short name of their resource: `mig-1g.10gb`, `gpu.shared`.
+    /// Slices and shares, keyed by the short name of their resource: `mig-1g.10gb`, `gpu.shared`.
     pub slices: BTreeMap<String, Count>,
-    /// Whole devices by type.
+    /// The number of whole devices of each type.
     pub types: BTreeMap<String, u64>,
     pub cpu_used_milli: Option<u64>,
     pub memory_used_bytes: Option<u64>,
     pub holders: Vec<Holder>,
-    /// Readings of its devices; `None` without a metrics source.
+    /// The measurements of its devices, or `None` without a metrics source.
     pub devices: Option<Vec<Reading>>,
 }
 
@@ -76,7 +76,7 @@ impl NodeUsage {
         &self.details.node.name
     }
 
-    /// GPU types of the node's devices, including slices, as far as labels show them.
+    /// Lists the GPU types of the node's devices, including slices, if labels show them.
     pub fn kinds(&self) -> Vec<GpuType> {
         let whole: Vec<GpuType> = self
             .types
@@ -95,8 +95,8 @@ impl NodeUsage {
         }
     }
 
-    /// The only GPU type of the node; `None` without devices, with several types, or without a type
-    /// label.
+    /// The GPU type of the node, if it has exactly one. `None` if it has no devices, several types,
+    /// or no type label.
     pub fn gpu_type(&self) -> Option<GpuType> {
         self.kinds()
             .pop()

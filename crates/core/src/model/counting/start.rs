@@ -7,22 +7,23 @@ use jiff::Timestamp;
 use super::capacity::{Amounts, pods_held};
 use super::victims::{NodeLoad, add};
 
-/// The remaining waiting time.
+/// How much longer the job will wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StartForecast {
-    /// Seconds until 10, 50 and 90 % of such jobs have started; `None` with too few samples.
+    /// The seconds after which 10, 50 and 90 % of such jobs have started. `None` if there are too
+    /// few samples.
     pub quantiles: Option<(f64, f64, f64)>,
-    /// Starts of similar jobs that waited at least as long.
+    /// The number of similar jobs that waited at least as long before they started.
     pub similar: u64,
-    /// Days of history that were searched for similar starts.
+    /// The number of days of history in which similar starts were searched.
     pub days: i64,
-    /// Seconds until the deadlines of running jobs free enough capacity; `None` when they do not,
-    /// or when other pods wait too.
+    /// The number of seconds until the deadlines of running jobs free enough capacity. `None` if
+    /// they do not free enough, or if other pods wait too.
     pub latest: Option<f64>,
 }
 
 impl StartForecast {
-    /// Caps the quantiles at the time when deadlines free enough capacity.
+    /// Limits the quantiles to the time at which deadlines free enough capacity.
     pub fn bounded(past: Option<Self>, free_by: Option<Timestamp>, now: Timestamp) -> Option<Self> {
         let Some(latest) = free_by.map(|time| time.duration_since(now).as_secs_f64().max(0.0))
         else {
@@ -40,15 +41,15 @@ impl StartForecast {
     }
 }
 
-/// The latest time at which this number of pods fits on these nodes. `ends` contains the deadline
-/// of each holder that has one.
+/// Computes the time by which this number of pods will fit on these nodes at the latest. `ends`
+/// contains the deadline of each holder that has one.
 pub fn free_by(
     requests: &Amounts,
     pods: u64,
     nodes: &BTreeMap<String, NodeLoad>,
     ends: &BTreeMap<String, Timestamp>,
 ) -> Option<Timestamp> {
-    // Capacity is only freed when a holder ends, so no other time can be the first one.
+    // Capacity is freed only when a holder ends, so only the deadlines need to be checked.
     let end_times: BTreeSet<Timestamp> = ends.values().copied().collect();
     end_times.into_iter().find(|time| {
         let has_ended = |holder: &String| ends.get(holder).is_some_and(|end| end <= time);
@@ -81,8 +82,8 @@ mod tests {
         Timestamp::from_second(minute * 60).unwrap()
     }
 
-    /// Node a: 2 free, x has 4 until minute 10, y has 2 without a deadline. Node b: 0 free, x has
-    /// 4, z has 4 until minute 30.
+    /// Node a has 2 free GPUs. x holds 4 until minute 10, and y holds 2 without a deadline. Node b
+    /// has 0 free GPUs. x holds 4, and z holds 4 until minute 30.
     #[test]
     fn capacity_is_free_after_the_deadlines_of_holders() {
         let pod = |holder: &str, count| PlacedPod {
@@ -102,7 +103,7 @@ mod tests {
         ]);
         let ends = BTreeMap::from([("n/x".to_owned(), at(10)), ("n/z".to_owned(), at(30))]);
         let free_at = |gpus_per_pod, pods| free_by(&gpus(gpus_per_pod), pods, &nodes, &ends);
-        // At minute 10: six free on a and four on b. At minute 30: six and eight.
+        // At minute 10, a has six free GPUs and b has four. At minute 30, they have six and eight.
         assert_eq!(
             [
                 free_at(6, 1),

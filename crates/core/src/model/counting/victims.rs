@@ -1,6 +1,6 @@
 //! Selects the pods that would be preempted for pods of higher priority. Like kube-scheduler, it
-//! first removes all pods of lower priority, and then reprieves as many as possible, the highest
-//! priority first. PodDisruptionBudgets and inter-pod affinity are not considered.
+//! first removes all pods of lower priority. Then it spares as many of them as possible, starting
+//! with the highest priority. It ignores PodDisruptionBudgets and inter-pod affinity.
 //!
 //! Source: kubernetes, pkg/scheduler/framework/plugins/defaultpreemption (SelectVictimsOnNode,
 //! pickOneNodeForPreemption).
@@ -10,18 +10,18 @@ use std::collections::BTreeMap;
 use super::candidates::PlacedPod;
 use super::capacity::{Amounts, lacking};
 
-/// A pod that would be preempted, with its node.
+/// A pod that would be preempted, and its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Victim {
     pub node: String,
     pub pod: PlacedPod,
 }
 
-/// The free resources of a node and the pods on it.
+/// The free resources of a node, and the pods on it.
 pub type NodeLoad = (Amounts, Vec<PlacedPod>);
 
-/// Selects victims for `pods` pods of this priority; `None` if preemption cannot free enough for
-/// all.
+/// Selects victims for `pods` pods of this priority. `None` if preemption cannot free enough
+/// capacity for all of them.
 pub fn victims(
     requests: &Amounts,
     priority: i64,
@@ -30,7 +30,7 @@ pub fn victims(
 ) -> Option<Vec<Victim>> {
     let mut ended = Vec::new();
     for _ in 0..pods {
-        // The scheduler only preempts when no node fits the pod without preemption.
+        // The scheduler preempts only if the pod does not fit on any node without preemption.
         let free = nodes
             .iter()
             .find(|(_, (free, _))| lacking(requests, free).is_empty())
@@ -52,7 +52,7 @@ pub fn victims(
             add(free, &victim.amounts, 1);
         }
         add(free, requests, -1);
-        // Ranks of one job can be equal, so remove only one pod per victim.
+        // The ranks of a job can be identical, so remove only one pod for each victim.
         for victim in &on_node {
             if let Some(index) = placed.iter().position(|pod| pod == victim) {
                 placed.swap_remove(index);
@@ -66,8 +66,8 @@ pub fn victims(
     Some(ended)
 }
 
-/// Compares nodes as kube-scheduler does: the lowest top priority of victims, then the lowest sum
-/// of priorities, then the fewest victims.
+/// Ranks nodes as kube-scheduler does. It prefers the node whose highest victim priority is lowest,
+/// then the lowest sum of priorities, and then the fewest victims.
 fn cost(victims: &[PlacedPod]) -> (i64, i64, usize) {
     let priorities = || victims.iter().map(|pod| pod.priority);
     (
@@ -91,7 +91,7 @@ fn on_node(requests: &Amounts, priority: i64, (free, placed): &NodeLoad) -> Opti
     if lower.is_empty() || !lacking(requests, &left).is_empty() {
         return None;
     }
-    // Pods of equal priority are reprieved in the order of their start, the longest running first.
+    // Among pods of equal priority, the one that has run the longest is spared first.
     lower.sort_by(|a, b| (b.priority, a.started_at).cmp(&(a.priority, b.started_at)));
     let mut ended = Vec::new();
     for pod in lower {
@@ -157,11 +157,11 @@ mod tests {
         )
     }
 
-    /// Follows the algorithm of the scheduler by hand.
+    /// The expected values come from following the scheduler's algorithm by hand.
     #[test]
     fn lowest_priority_pods_are_preempted_and_no_more_than_needed() {
         let first = ("n1", 0, vec![pod("low", 0, 4), pod("middle", 500, 4)]);
-        // Both have lower priority and could be preempted; the middle one is reprieved first.
+        // Both pods have a lower priority and could be preempted. The middle one is spared first.
         assert_eq!(
             victim_pods(4, 1000, 1, std::slice::from_ref(&first)),
             pairs(&[("n1", "low")])
@@ -173,13 +173,13 @@ mod tests {
         // Pods of equal priority are not preempted.
         assert_eq!(victim_pods(8, 500, 1, std::slice::from_ref(&first)), None);
         assert_eq!(victim_pods(1, 0, 1, std::slice::from_ref(&first)), None);
-        // Of two nodes, the one with the lowest top priority of its victims wins.
+        // The node whose highest victim priority is lower wins.
         let second = ("n2", 0, vec![pod("lowest", -10, 4), pod("high", 2000, 4)]);
         assert_eq!(
             victim_pods(4, 1000, 1, &[first.clone(), second.clone()]),
             pairs(&[("n2", "lowest")])
         );
-        // The second pod cannot use the capacity that the first one took.
+        // The first pod has taken this capacity, so the second pod cannot use it.
         assert_eq!(
             victim_pods(4, 1000, 2, &[first.clone(), second]),
             pairs(&[("n2", "lowest"), ("n1", "low")])

@@ -1,21 +1,20 @@
-//! The name of a device on its node, which is the same in every command: `gpu-3`, or
-//! `gpu-3/1g.10gb-7` for an instance of a partitioned device. `stats/exporters/device_numbers.rs`
-//! assigns the numbers.
+//! Names a device on its node, in the same way for every command: `gpu-3`, or `gpu-3/1g.10gb-7` for
+//! an instance of a partitioned device. `stats/exporters/device_numbers.rs` assigns the numbers.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A device of a node, or one instance of a partitioned device.
+/// A device of a node, or an instance of a partitioned device.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DeviceId {
     /// The device's number on its node, from 0.
     pub index: u32,
-    /// The MIG profile or the partition, and its number on the device.
+    /// The MIG profile or the partition type, and the number of the instance on the device.
     pub slice: Option<(String, u32)>,
 }
 
 impl DeviceId {
-    /// Makes the id of a device without partitions.
+    /// Creates the id of a device that is not partitioned.
     pub fn whole(index: u32) -> Self {
         Self { index, slice: None }
     }
@@ -31,7 +30,7 @@ impl fmt::Display for DeviceId {
     }
 }
 
-/// A text that is not the name of a whole device.
+/// The error for a text that is not the name of a whole device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidDeviceId;
 

@@ -11,18 +11,19 @@ pub struct Event {
     pub warning: bool,
     pub reason: String,
     pub message: String,
-    /// `Pod/name`, `Job/name`.
+    /// The kind and name of the object: `Pod/name`, `Job/name`.
     pub object: String,
     pub count: u32,
-    /// The resource version, as a number: higher for later writes, 0 if it is not a number.
+    /// The resource version as a number, which is higher for later writes. It is 0 if the resource
+    /// version is not a number.
     pub version: u64,
 }
 
 impl Event {
-    /// Orders events by causality. Kubelets report whole seconds and the scheduler microseconds.
-    /// Within one second, events are therefore ordered by their step in the life of a pod, then by
-    /// resource version (comparable numbers, KEP-5504). The step comes first because controllers
-    /// report later than the scheduler acts.
+    /// Orders events by causality. Kubelets report times in whole seconds, and the scheduler in
+    /// microseconds. Within one second, events are therefore ordered by their step in the life of a
+    /// pod, and then by resource version (comparable numbers, KEP-5504). The step comes first
+    /// because controllers report later than the scheduler acts.
     pub fn in_order(a: &Self, b: &Self) -> Ordering {
         let key = |event: &Self| {
             (
@@ -34,8 +35,8 @@ impl Event {
         key(a).cmp(&key(b)).then_with(|| a.message.cmp(&b.message))
     }
 
-    /// The step in the life of a pod. Events that can happen at any time sort after the container
-    /// start.
+    /// Returns the step in the life of a pod. Events that can happen at any time come after the
+    /// start of the container.
     fn step(&self) -> usize {
         const STEPS: [&str; 6] = [
             "SuccessfulCreate",

@@ -1,5 +1,5 @@
-//! Normalizes the many spellings of GPU types by vendors, exporters and users, and classifies
-//! extended resources as whole devices, slices or shares.
+//! Converts the many spellings of GPU types by vendors, exporters and users to one form, and
+//! classifies extended resources as whole devices, slices or shares.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,8 +13,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GpuType {
     model: String,
-    /// Device memory in GB as the vendor sells it, if the name contains it or the model is sold
-    /// with only one size.
+    /// Device memory in GB, as sold by the vendor. It is known if the name contains it, or if the
+    /// model is sold with only one size.
     gigabytes: Option<u32>,
 }
 
@@ -52,8 +52,8 @@ pub const NOISE: [&str; 30] = [
     "com",
 ];
 
-/// Models sold with one memory size, so that `a10` equals `a10-24g`. In GB as sold, derived from
-/// the vendors' totals in MiB.
+/// Models that are sold with only one memory size, so that `a10` equals `a10-24g`. Sizes are in GB
+/// as sold, derived from the totals in MiB that vendors state.
 const ONE_SIZE: [(&str, u32); 12] = [
     ("a10", 24),
     ("a30", 24),
@@ -69,8 +69,8 @@ const ONE_SIZE: [(&str, u32); 12] = [
     ("5090", 32),
 ];
 
-/// Label values of common devices, and the labels of the clouds that use them. They are for users
-/// who cannot read nodes, and for nodes that do not exist yet.
+/// Label values of common devices, and the labels that clouds use for them. They are needed when
+/// users cannot read nodes, and when the nodes do not exist yet.
 const PRODUCTS: [(&str, &str); 40] = [
     ("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-80GB"),
     ("nvidia.com/gpu.product", "NVIDIA-A100-80GB-PCIe"),
@@ -115,22 +115,23 @@ const PRODUCTS: [(&str, &str); 40] = [
 ];
 
 impl GpuType {
-    /// Parses any spelling, with or without a `vendor.com/` prefix; `None` if no letter or digit of
+    /// Parses any spelling, with or without a `vendor.com/` prefix. `None` if no letter or digit of
     /// a model remains.
     pub fn parse(text: &str) -> Option<Self> {
         let name = text
             .rsplit_once('/')
             .map_or(text, |(_, name)| name)
             .to_ascii_lowercase();
-        // With MIG's single strategy, the product label includes the profile. The type is the one
-        // of the whole device.
+        // With MIG's single strategy, the product label includes the profile. The GPU type is the
+        // type of the whole device.
         let name = name.split("-mig-").next().unwrap_or_default();
         let (mut model, mut gigabytes) = (Vec::new(), None);
         for word in name
             .split(|c: char| !c.is_ascii_alphanumeric())
             .filter(|word| !word.is_empty())
         {
-            // The memory size follows the model, so a first word such as `80g` is not a size.
+            // The memory size follows the model, so the first word is never a size, even if it
+            // looks like `80g`.
             if let Some(size) = memory_word(word).filter(|_| !model.is_empty()) {
                 gigabytes = Some(size);
             } else if !NOISE.contains(&word) {
@@ -140,8 +141,8 @@ impl GpuType {
         if model.is_empty() {
             return None;
         }
-        // `ada` distinguishes the RTX 6000 of 2022 from the Quadro of 2018. In other names it adds
-        // nothing to the model.
+        // `ada` distinguishes the RTX 6000 of 2022 from the Quadro of 2018. In other names it is
+        // redundant.
         if model
             .iter()
             .any(|word| *word != "ada" && !word.bytes().all(|byte| byte.is_ascii_digit()))
@@ -149,7 +150,7 @@ impl GpuType {
             model.retain(|word| *word != "ada");
         }
         let model = model.join("-");
-        // The 480 GB of a GH200 are memory of its CPU.
+        // The 480 GB in the name of a GH200 are CPU memory.
         let gigabytes = gigabytes.filter(|_| model != "gh200");
         let gigabytes = gigabytes.or_else(|| {
             ONE_SIZE
@@ -160,7 +161,7 @@ impl GpuType {
         Some(Self { model, gigabytes })
     }
 
-    /// True when both may be the same type. A missing memory size matches any size.
+    /// Whether both may be the same type. A missing memory size matches any size.
     pub fn matches(&self, other: &Self) -> bool {
         self.model == other.model
             && match (self.gigabytes, other.gigabytes) {
@@ -169,7 +170,8 @@ impl GpuType {
             }
     }
 
-    /// The labels of nodes with this type, with the values that vendors and clouds set.
+    /// Lists the labels that nodes of this type may have, with the values that vendors and clouds
+    /// set.
     pub fn known_labels(&self) -> BTreeMap<&'static str, BTreeSet<String>> {
         let mut labels: BTreeMap<&'static str, BTreeSet<String>> = BTreeMap::new();
         for (label, value) in PRODUCTS {
@@ -180,9 +182,9 @@ impl GpuType {
         labels
     }
 
-    /// The extended resource that counts devices of this type, depending on the vendor.
+    /// Returns the extended resource that counts devices of this type. It depends on the vendor.
     pub fn resource(&self) -> &'static str {
-        // Names of AMD's Instinct models are MI plus a number.
+        // AMD's Instinct models are named MI plus a number.
         let amd = self
             .model
             .strip_prefix("mi")
@@ -245,27 +247,28 @@ pub const TYPE_LABELS: [&str; 7] = [
     "aliyun.accelerator/nvidia_name",
 ];
 
-/// Number of shares that the device plugin makes of each device; 1 or absent on nodes with whole
-/// devices.
+/// The number of shares into which the device plugin divides each device. It is 1 or absent on
+/// nodes with whole devices.
 pub const REPLICAS_LABEL: &str = "nvidia.com/gpu.replicas";
 
-/// The annotation in which HAMi registers the devices of a node that it shares by memory.
+/// The annotation in which HAMi lists the devices of a node. HAMi shares devices by memory.
 pub const HAMI_REGISTER: &str = "hami.io/node-nvidia-register";
 
-/// The type labels that cluster autoscalers of clouds use to choose node groups.
+/// The type labels by which the cluster autoscalers of clouds choose node groups.
 pub const CLOUD_TYPE_LABELS: [&str; 3] = [
     "cloud.google.com/gke-accelerator",
     "karpenter.k8s.aws/instance-gpu-name",
     "aliyun.accelerator/nvidia_name",
 ];
 
-/// True for every label that may contain a type: the keys of vendors, and any key that ends with
-/// `/gpu-type` or `/gpu-model`.
+/// True for every label that may contain a type: the vendors' labels, and any label whose key ends
+/// with `/gpu-type` or `/gpu-model`.
 pub fn is_type_label(key: &str) -> bool {
     TYPE_LABELS.contains(&key) || key.ends_with("/gpu-type") || key.ends_with("/gpu-model")
 }
 
-/// Extended resources that count whole devices. The order decides when a cluster offers several.
+/// Extended resources that count whole devices. If a cluster offers several, the first one in this
+/// list is used.
 pub const WHOLE: [&str; 11] = [
     "nvidia.com/gpu",
     "amd.com/gpu",
@@ -280,15 +283,16 @@ pub const WHOLE: [&str; 11] = [
     "mthreads.com/vgpu",
 ];
 
-/// GPU memory in GiB, the resource with which Aliyun's gpushare allocates parts of devices.
+/// GPU memory in GiB. Aliyun's gpushare uses this resource to allocate parts of devices.
 pub const SHARED_MEMORY: &str = "aliyun.com/gpu-mem";
 
-/// The MIG profile in the name of an extended resource: `nvidia.com/mig-1g.10gb` → `1g.10gb`.
+/// Extracts the MIG profile from the name of an extended resource: `nvidia.com/mig-1g.10gb` →
+/// `1g.10gb`.
 pub fn mig_profile(resource: &str) -> Option<&str> {
     resource.strip_prefix("nvidia.com/mig-")
 }
 
-/// The memory in GB of one slice of a MIG profile: `3g.40gb` → 40.
+/// Returns the memory of a slice with this MIG profile in GB: `3g.40gb` → 40.
 pub fn mig_gigabytes(profile: &str) -> Option<u64> {
     let memory = profile
         .split('.')
@@ -296,7 +300,7 @@ pub fn mig_gigabytes(profile: &str) -> Option<u64> {
     memory.parse().ok()
 }
 
-/// True for extended resources whose units are devices or slices.
+/// True for extended resources that count devices or slices of devices.
 pub fn is_device(resource: &str) -> bool {
     WHOLE.contains(&resource)
         || resource == "nvidia.com/gpu.shared"

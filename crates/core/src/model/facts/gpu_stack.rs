@@ -1,12 +1,12 @@
 //! The software that makes a node's GPUs usable and observable: driver, container toolkit, device
 //! plugin, feature discovery, exporter and scrape. This module finds the first broken component on
-//! a node. It works without knowing how the components were installed.
+//! a node, however the components were installed.
 
 use super::gpu::WHOLE;
 use super::host::NodeDetails;
 use crate::model::values::quantity;
 
-/// A component of the stack. Each depends on the ones before it.
+/// A component of the stack. Each one depends on those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 pub enum StackLink {
@@ -33,7 +33,7 @@ pub struct StackPod {
     pub name: String,
     pub node: String,
     pub ready: bool,
-    /// Why it is not ready, if its containers report a reason.
+    /// Why the pod is not ready, if its containers report a reason.
     pub trouble: Option<String>,
 }
 
@@ -42,30 +42,30 @@ pub struct StackPod {
 pub struct BrokenLink {
     pub link: StackLink,
     pub message: String,
-    /// A command or an action that shows more about the problem, or repairs it.
+    /// A command or an action that repairs the problem or shows more about it.
     pub fix: String,
 }
 
-/// The state of the metrics of a node's devices.
+/// Whether a node's devices have metrics.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum NodeMetrics {
     /// No metrics source was available.
     Unknown,
     Missing,
-    /// The age of the newest sample in seconds.
+    /// The newest sample is this many seconds old.
     Stale(f64),
     Fresh,
 }
 
-/// Labels that mark a node as having GPUs, set by feature discovery or by an administrator.
+/// Labels that say that a node has GPUs. Feature discovery or an administrator sets them.
 const PRESENT: [&str; 3] = [
     "nvidia.com/gpu.present",
-    // PCI vendor IDs: 10de is NVIDIA, 1002 is AMD.
+    // PCI vendor IDs: 10de is NVIDIA and 1002 is AMD.
     "feature.node.kubernetes.io/pci-10de.present",
     "feature.node.kubernetes.io/pci-1002.present",
 ];
 
-/// True for a node with GPUs, usable or not, or with a label that says it has some.
+/// Whether a node has GPUs, usable or not. A label that says so is enough.
 pub fn has_gpus(host: &NodeDetails) -> bool {
     host.node.has_gpus()
         || installed(host) > 0
@@ -77,7 +77,7 @@ pub fn has_gpus(host: &NodeDetails) -> bool {
         })
 }
 
-/// The number of whole GPUs of a node, healthy or not.
+/// Counts the whole GPUs of a node, healthy or not.
 fn installed(host: &NodeDetails) -> u64 {
     let amount = |resource: &&str| {
         host.capacity
@@ -87,7 +87,7 @@ fn installed(host: &NodeDetails) -> u64 {
     WHOLE.iter().filter_map(amount).sum()
 }
 
-/// The number of whole GPUs that pods can use.
+/// Counts the whole GPUs that pods can use.
 fn offered(host: &NodeDetails) -> u64 {
     WHOLE
         .iter()
@@ -138,7 +138,7 @@ pub fn broken(host: &NodeDetails, pods: &[StackPod], metrics: NodeMetrics) -> Op
     }
 }
 
-/// The pods of the stack, as seen from one node.
+/// The pods of the stack that matter for one node.
 struct NodeStack<'s> {
     node: &'s str,
     pods: &'s [StackPod],
@@ -151,8 +151,9 @@ impl NodeStack<'_> {
             .filter(move |pod| pod.link == Some(link) && pod.node == self.node)
     }
 
-    /// Finds a pod of a component that is not ready, or a component that runs only on other nodes.
-    /// A component without any pod, such as a driver installed on the host, is not a fault.
+    /// Finds a component whose pod is not ready, or a component that runs only on other nodes. A
+    /// component without any pod is not a fault: the driver, for example, may be installed on the
+    /// host.
     fn fault(&self, link: StackLink) -> Option<BrokenLink> {
         if let Some(pod) = self.on_node(link).find(|pod| !pod.ready) {
             let why = pod
@@ -176,7 +177,7 @@ impl NodeStack<'_> {
         })
     }
 
-    /// Explains why a node labeled as having GPUs offers none.
+    /// Explains why a node offers no GPUs although its labels say that it has some.
     fn without_gpus(&self) -> Option<BrokenLink> {
         let plugin = || BrokenLink {
             link: StackLink::DevicePlugin,
@@ -197,7 +198,7 @@ impl NodeStack<'_> {
             .or_else(|| Some(plugin()))
     }
 
-    /// Explains why the GPUs have no metrics, or only stale ones.
+    /// Explains why there are no metrics of the GPUs, or only stale ones.
     fn without_metrics(&self, stale: &str) -> BrokenLink {
         match self.fault(StackLink::Exporter) {
             Some(link) => BrokenLink {

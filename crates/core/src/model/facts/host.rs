@@ -1,5 +1,5 @@
-//! A node with the details that the inventory needs: its resources and its health. Only this module
-//! decides whether a unit of a resource is a device, a slice or a share.
+//! A node with the details that the inventory needs, such as its resources and its health. Only
+//! this module decides whether a unit of a resource is a device, a slice or a share.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,9 @@ use crate::model::values::quantity;
 #[derive(Clone, Debug, Default)]
 pub struct NodeDetails {
     pub node: Node,
-    /// Amounts as the kubelet reports them, including extended resources.
+    /// Amounts of all resources as the kubelet reports them, including extended resources.
     pub capacity: BTreeMap<String, String>,
-    /// Capacity minus the reservations of the system: the amounts that pods can request.
+    /// The amounts that pods can request: the capacity minus what is reserved for the system.
     pub allocatable: BTreeMap<String, String>,
     pub conditions: Vec<HostCondition>,
     /// Its host names and addresses.
@@ -23,9 +23,9 @@ pub struct NodeDetails {
     pub created_at: Option<Timestamp>,
     pub kernel: String,
     pub os_image: String,
-    /// When each label was last written, if the API server recorded it.
+    /// When each label was last written, if the API server recorded the time.
     pub labels_written: BTreeMap<String, Timestamp>,
-    /// True when the details come from a published copy, which does not include the current health.
+    /// True if the details come from a published copy, which does not include the current health.
     pub published: bool,
 }
 
@@ -40,12 +40,12 @@ pub struct HostCondition {
     pub heartbeat_at: Option<Timestamp>,
 }
 
-/// The health of a node, in the words of the contract.
+/// The health of a node, in the terms of the contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub enum NodeHealth {
     Active,
-    /// Cordoned: healthy, but accepts no new pods.
+    /// The node is healthy, but it is cordoned and accepts no new pods.
     Maintaining,
     Faulty,
     /// The user cannot read the node.
@@ -59,7 +59,7 @@ impl NodeHealth {
         self.into()
     }
 
-    /// The word of the contract; `None` for unknown health.
+    /// The term in the contract, or `None` if the health is unknown.
     pub fn known_word(self) -> Option<&'static str> {
         Some(self.word()).filter(|_| self != Self::Unknown)
     }
@@ -72,8 +72,9 @@ pub enum Unit {
     Slice(String),
 }
 
-/// Classifies one unit of `resource` on `node`; `None` for resources other than GPUs. Sharing
-/// multiplies the advertised amount, so the units of a shared GPU are shares and not devices.
+/// Classifies one unit of `resource` on `node`. `None` for resources other than GPUs. Sharing
+/// increases the number of units that a node advertises, so a unit of a shared GPU is a share and
+/// not a device.
 pub fn unit(node: &Node, resource: &str) -> Option<Unit> {
     let slice = |name: &str| Some(Unit::Slice(name.to_owned()));
     if let Some(profile) = mig_profile(resource) {
@@ -82,7 +83,7 @@ pub fn unit(node: &Node, resource: &str) -> Option<Unit> {
     if resource == SHARED_MEMORY {
         return slice("gpu-mem");
     }
-    // The name of shares with `renameByDefault` in the configuration of NVIDIA's device plugin.
+    // The name that NVIDIA's device plugin gives shares if `renameByDefault` is configured.
     if resource.ends_with("/gpu.shared") {
         return slice("gpu.shared");
     }
@@ -100,7 +101,7 @@ pub fn unit(node: &Node, resource: &str) -> Option<Unit> {
         .labels
         .get(REPLICAS_LABEL)
         .and_then(|text| text.parse::<u32>().ok());
-    // Without `renameByDefault`, shares have the resource name of whole devices.
+    // Without `renameByDefault`, shares have the same resource name as whole devices.
     let shared = resource == WHOLE[0]
         && (replicas.is_some_and(|replicas| replicas > 1)
             || node.annotations.contains_key(HAMI_REGISTER));
@@ -165,9 +166,9 @@ fn condition_fault(condition: &HostCondition) -> Option<String> {
     let kind = condition.kind.as_str();
     let words = words(kind);
     let of_gpus = words.iter().any(|word| DEVICES.contains(&word.as_str()));
-    // Problem detectors report a fault as a condition that is true (`GpuXidError`). Managed node
-    // groups report it as a condition that is false (`AcceleratedHardwareReady` of EKS,
-    // `GPUHealthy`).
+    // Problem detectors report a fault as a condition that is true, for example `GpuXidError`.
+    // Managed node groups report it as a condition that is false: `AcceleratedHardwareReady` of
+    // EKS, or `GPUHealthy`.
     let is_good = words
         .last()
         .is_some_and(|word| WELL.contains(&word.as_str()));
@@ -175,13 +176,14 @@ fn condition_fault(condition: &HostCondition) -> Option<String> {
         "True" if PRESSURE.contains(&kind) => Some(kind.to_owned()),
         "True" if of_gpus && !is_good => Some(kind.to_owned()),
         "False" if of_gpus && is_good => Some(format!("not {kind}")),
-        // The node controller sets `Unknown` when the kubelet stops posting its status.
+        // The node controller sets `Unknown` when the kubelet stops reporting its status.
         "False" | "Unknown" if kind == "Ready" => Some("NotReady".to_owned()),
         _ => None,
     }
 }
 
-/// Finds a taint that marks a node as broken, as opposed to a vendor's taint that dedicates it.
+/// Finds a taint that marks a node as broken. A vendor's taint that dedicates the node does not
+/// count.
 fn taint_fault(host: &NodeDetails) -> Option<String> {
     const WORDS: [&str; 10] = [
         "unhealthy",
@@ -203,16 +205,16 @@ fn taint_fault(host: &NodeDetails) -> Option<String> {
     bad.map(|taint| taint.key.clone())
 }
 
-/// Splits a key or a CamelCase name into lower-case words: `GPUHealthy` → `gpu`, `healthy`.
-/// Comparing whole words avoids false matches such as `fault` in `default`.
+/// Splits a key or a CamelCase name into lower-case words: `GPUHealthy` becomes `gpu` and
+/// `healthy`. Comparing whole words prevents false matches, such as `fault` in `default`.
 fn words(text: &str) -> Vec<String> {
     let (mut words, mut word) = (Vec::new(), String::new());
     let letters: Vec<char> = text.chars().collect();
     for (place, letter) in letters.iter().enumerate() {
         let before = place.checked_sub(1).map(|place| letters[place]);
         let next_is_lower = letters.get(place + 1).is_some_and(char::is_ascii_lowercase);
-        // A capital starts a word after a lower-case letter, and also before one, as `H` in
-        // `GPUHealthy`.
+        // A capital starts a word if it follows a lower-case letter, or if a lower-case letter
+        // follows it, as with the `H` in `GPUHealthy`.
         let begins = letter.is_ascii_uppercase()
             && before.is_some_and(|before| !before.is_ascii_uppercase() || next_is_lower);
         if (begins || !letter.is_ascii_alphanumeric()) && !word.is_empty() {
@@ -226,7 +228,7 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// Finds a resource with devices that the kubelet took out of service.
+/// Finds a resource of which the kubelet took some devices out of service.
 fn missing_devices(host: &NodeDetails) -> Option<String> {
     let amount = |map: &BTreeMap<String, String>, resource: &str| {
         map.get(resource).and_then(|text| quantity::units(text))

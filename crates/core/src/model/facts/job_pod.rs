@@ -8,7 +8,7 @@ use crate::model::values::units::GpuCount;
 /// The main container of every pod that gpuctl creates.
 pub const OWN_CONTAINER: &str = "main";
 
-/// The phase of a pod, in Kubernetes' terms.
+/// The phase of a pod, as defined by Kubernetes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum PodPhase {
     #[default]
@@ -20,7 +20,7 @@ pub enum PodPhase {
 }
 
 impl PodPhase {
-    /// Whether no container of the pod will run again.
+    /// True if no container of the pod will run again.
     pub fn has_ended(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed)
     }
@@ -31,41 +31,42 @@ impl PodPhase {
 pub struct Pod {
     pub name: String,
     pub uid: String,
-    /// The completion index in an Indexed Job.
+    /// The completion index of the pod in an Indexed Job.
     pub rank: Option<u32>,
-    /// The index of its replica and its index within the replica, if replicas have several pods.
-    /// Index 0 receives requests.
+    /// The index of its replica, and its index within the replica. Only set if replicas have
+    /// several pods. The pod with index 0 receives requests.
     pub group: Option<(u32, u32)>,
-    /// The version of the pod template, if a controller replaces pods during rollouts.
+    /// The version of the pod template, if the controller replaces pods during a rollout.
     pub revision: Option<String>,
     pub node: Option<String>,
-    /// The address of its node, on which node ports are reachable.
+    /// The address of its node. Node ports are reachable there.
     pub host_ip: Option<String>,
     pub phase: PodPhase,
     pub deleting: bool,
     pub created_at: Option<Timestamp>,
-    /// When its first container started.
+    /// The time at which its first container started.
     pub started_at: Option<Timestamp>,
-    /// When the last of its terminated containers ended.
+    /// The time at which its last terminated container ended.
     pub ended_at: Option<Timestamp>,
     pub ready: bool,
     pub gpus: GpuCount,
-    /// Why the scheduler has not scheduled it: (reason, message).
+    /// Why the pod is not scheduled, as (reason, message).
     pub unscheduled: Option<(String, String)>,
-    /// The node stopped responding: the pod is marked not ready, although its containers were ready
-    /// in their last known state.
+    /// The node has stopped responding. The pod is marked as not ready, although its containers
+    /// were ready in their last known state.
     pub silent: bool,
-    /// The reason of its DisruptionTarget condition: something other than the pod itself ended it.
+    /// The reason in the pod's DisruptionTarget condition. It means that something other than the
+    /// pod itself ended the pod.
     pub disrupted: Option<String>,
     pub reason: Option<String>,
-    /// The kubelet's message about an eviction.
+    /// The kubelet's message about the eviction of the pod.
     pub message: Option<String>,
     pub containers: Vec<Container>,
 }
 
 impl Pod {
-    /// True while it is bound to a node and has not terminated. It then holds its devices, even
-    /// while it pulls its image or terminates.
+    /// Whether the pod is bound to a node and has not terminated. Such a pod holds its devices,
+    /// even while it pulls its image or terminates.
     pub fn holds(&self) -> bool {
         self.node.is_some() && !self.ended()
     }
@@ -76,13 +77,13 @@ impl Pod {
 
     /// True when its node does not respond.
     pub fn is_lost(&self) -> bool {
-        // A pod deleted by the taint manager remains until its node responds again.
+        // A pod that the taint manager deletes remains until its node responds again.
         let given_up = self.deleting && self.disrupted.as_deref() == Some("DeletionByTaintManager");
         self.node.is_some() && (self.phase == PodPhase::Unknown || self.silent || given_up)
     }
 
-    /// The name of the container that runs the job. It is found by name, because the kubelet sorts
-    /// containers by name and a sidecar may come first.
+    /// Returns the name of the container that runs the job. It is not simply the first container:
+    /// the kubelet sorts containers by name, so a sidecar may come first.
     pub fn own_container(&self) -> &str {
         let main = self
             .containers
@@ -92,14 +93,14 @@ impl Pod {
             .map_or(OWN_CONTAINER, |container| container.name.as_str())
     }
 
-    /// True when the job's own container has terminated, regardless of sidecars.
+    /// Whether the job's own container has terminated. Sidecars do not matter.
     pub fn own_ended(&self) -> bool {
         self.containers
             .iter()
             .any(|container| container.name == OWN_CONTAINER && container.terminated.is_some())
     }
 
-    /// A container that keeps the pod running after the job's own container has terminated.
+    /// Finds a container that keeps the pod running after the job's own container has terminated.
     pub fn sidecar_left(&self) -> Option<&str> {
         let left = self.containers.iter().find(|container| container.running)?;
         (self.own_ended() && self.phase == PodPhase::Running).then_some(left.name.as_str())
@@ -117,22 +118,22 @@ impl Pod {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContainerEnd {
     pub code: i32,
-    /// The runtime's reason: `OOMKilled`, `Error`, `StartError`.
+    /// The reason from the container runtime: `OOMKilled`, `Error`, `StartError`.
     pub reason: String,
-    /// The runtime's message if it could not start the container; otherwise the termination message
-    /// of the program.
+    /// The runtime's message if it could not start the container. Otherwise, the program's
+    /// termination message.
     pub message: String,
 }
 
 impl ContainerEnd {
-    /// True for a container whose command never ran.
+    /// Whether the container's command never ran.
     pub fn never_started(&self) -> bool {
         // containerd reports `StartError`, Docker reports `ContainerCannotRun`.
         matches!(self.reason.as_str(), "StartError" | "ContainerCannotRun")
     }
 
-    /// The exit code of the command. The supervisor of ranks exits with its own code, but its
-    /// termination message contains the code of the command.
+    /// Returns the exit code of the command. The supervisor of ranks exits with a code of its own,
+    /// and its termination message contains the command's exit code.
     pub fn command_code(&self) -> i32 {
         let reported = self
             .message
@@ -148,18 +149,18 @@ impl ContainerEnd {
     }
 }
 
-/// A container's state.
+/// The state of a container.
 #[derive(Clone, Debug, Default)]
 pub struct Container {
     pub name: String,
     pub restarts: u32,
-    /// The reason and message while it is waiting.
+    /// The reason and message if the container is waiting.
     pub waiting: Option<(String, String)>,
-    /// How it terminated, if it has.
+    /// How the container terminated, if it has terminated.
     pub terminated: Option<ContainerEnd>,
-    /// How it terminated before its last restart.
+    /// How the container terminated before its last restart.
     pub last_ended: Option<ContainerEnd>,
     pub running: bool,
-    /// True once its startup probe has succeeded, or without one.
+    /// True once the startup probe has succeeded, or if there is no such probe.
     pub started: bool,
 }

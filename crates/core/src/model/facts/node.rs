@@ -1,5 +1,5 @@
-//! A node with the details that placing a job needs. Copies of it are published in the cluster for
-//! users who cannot list nodes.
+//! A node with the details that are needed to place a job. For users who cannot list nodes, copies
+//! of it are published in the cluster.
 
 use std::collections::BTreeMap;
 
@@ -74,17 +74,17 @@ pub struct Taint {
     pub effect: String,
 }
 
-/// Taints with which vendors and clouds dedicate nodes to GPUs, with the value where the key is
-/// ambiguous. Jobs tolerate any other taint, such as a quarantine or a reservation, only if their
+/// Taints with which vendors and clouds dedicate nodes to GPUs. The value is given if the key alone
+/// is ambiguous. A job tolerates other taints, such as a quarantine or a reservation, only if its
 /// `pod:` section says so.
 pub const DEDICATED: [(&str, Option<&str>); 3] = [
     ("nvidia.com/gpu", None),
     ("amd.com/gpu", None),
-    // AKS: learn.microsoft.com/azure/aks/use-nvidia-gpu.
+    // Used by AKS. Source: learn.microsoft.com/azure/aks/use-nvidia-gpu.
     ("sku", Some("gpu")),
 ];
 
-/// The nodes of the cluster that the user can see.
+/// The nodes in the cluster, as far as the user can see them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Nodes {
     /// The current nodes.
@@ -97,7 +97,7 @@ pub enum Nodes {
 }
 
 impl Nodes {
-    /// The nodes; empty when they are hidden.
+    /// Returns the nodes. The list is empty if the user cannot see them.
     pub fn all(&self) -> &[Node] {
         match self {
             Self::Listed(nodes) | Self::Published(nodes) => nodes,
@@ -112,9 +112,10 @@ impl Node {
         self.labels.get(POOL_LABEL).map(String::as_str)
     }
 
-    /// The product of the node's devices from the vendor's label, ignoring type names set by users.
+    /// Returns the product of the node's devices from the vendor's label. Type names that users set
+    /// are ignored.
     pub fn product(&self) -> &str {
-        // The first type label is set by users and gpuctl, not by a vendor.
+        // Users and gpuctl set the first type label. Vendors set the others.
         let vendor = TYPE_LABELS
             .iter()
             .skip(1)
@@ -125,7 +126,7 @@ impl Node {
             .unwrap_or("unknown")
     }
 
-    /// The label that contains the type of the node's GPUs, as (key, value).
+    /// Returns the label with the type of the node's GPUs, as (key, value).
     pub fn type_label(&self) -> Option<(&str, &str)> {
         let site_label = self
             .site_type_label
@@ -140,7 +141,7 @@ impl Node {
         label.map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
-    /// The type of the node's GPUs; `None` without GPUs or without a type label.
+    /// Returns the type of the node's GPUs. `None` if the node has no GPUs or no type label.
     pub fn gpu_type(&self) -> Option<GpuType> {
         let parsed = self.has_gpus().then(|| {
             self.type_label()
@@ -150,7 +151,7 @@ impl Node {
             .claimable
             .iter()
             .filter_map(|devices| devices.product.as_deref().and_then(GpuType::parse));
-        // With several products, the node has no single type.
+        // A node with several products has no single type.
         parsed.or_else(|| {
             products
                 .next()
@@ -177,7 +178,8 @@ impl Node {
         reported.max(self.allocatable(resource))
     }
 
-    /// The most that one pod could request on an empty node. Cordons and taints are ignored.
+    /// Returns the most that one pod could request if the node were empty. Cordons and taints are
+    /// ignored.
     pub fn most(&self) -> Amounts {
         let extended = self.allocatable.keys().chain(self.capacity.keys());
         let extended = extended.map(|resource| {
@@ -189,7 +191,7 @@ impl Node {
         extended.chain(self.machine_amounts()).collect()
     }
 
-    /// The amounts that pods could request now on an empty node.
+    /// Returns the amounts that pods could request now if the node were empty.
     pub fn now(&self) -> Amounts {
         let extended = self.allocatable.keys().map(|resource| {
             (
@@ -206,14 +208,15 @@ impl Node {
             .filter_map(|(resource, text)| Some((resource.clone(), quantity::milli(text)?)))
     }
 
-    /// The resource that counts the node's whole GPUs.
+    /// Returns the resource that counts the node's whole GPUs.
     pub fn whole_resource(&self) -> Option<&'static str> {
         WHOLE
             .into_iter()
             .find(|resource| self.installed(resource) > 0)
     }
 
-    /// The number of shares per device, if the device plugin shares devices by time-slicing or MPS.
+    /// Returns the number of shares per device, if the device plugin shares devices by time-slicing
+    /// or MPS.
     pub fn shares(&self) -> Option<u32> {
         let count = self
             .labels
@@ -222,8 +225,8 @@ impl Node {
         count.filter(|count| *count > 1)
     }
 
-    /// True when the node offers parts of devices under the resource name of whole GPUs: shares, or
-    /// slices with MIG's single strategy.
+    /// Whether the node offers parts of devices under the resource name of whole GPUs. The parts
+    /// are shares, or slices with MIG's single strategy.
     pub fn offers_parts_as_gpus(&self) -> bool {
         let product = self
             .labels
@@ -232,7 +235,7 @@ impl Node {
         self.shares().is_some() || product.contains("-MIG-") || product.ends_with("-SHARED")
     }
 
-    /// True for nodes with whole devices, slices or shares, free or not.
+    /// Whether the node has whole devices, slices or shares, free or not.
     pub fn has_gpus(&self) -> bool {
         let counts = |resource: &str| is_device(resource) || resource == SHARED_MEMORY;
         let mut resources = self.allocatable.keys().chain(self.capacity.keys());
@@ -240,14 +243,14 @@ impl Node {
             || resources.any(|resource| counts(resource) && self.installed(resource) > 0)
     }
 
-    /// True when an autoscaler may add similar nodes: the node belongs to a cloud's node group or
-    /// to Karpenter.
+    /// Whether an autoscaler may add similar nodes, because the node belongs to a cloud's node
+    /// group or to Karpenter.
     pub fn is_autoscaled(&self) -> bool {
         self.labels.keys().any(|label| is_group_label(label))
     }
 }
 
-/// True for labels of node groups that an autoscaler may scale.
+/// Whether a label marks a node group that an autoscaler may scale.
 pub fn is_group_label(key: &str) -> bool {
     const GROUPS: [&str; 5] = [
         "karpenter.sh/nodepool",

@@ -1,8 +1,8 @@
-//! The fraction of a device that one unit of an extended resource represents: an instance, a
-//! partition, or a share that other pods use too.
+//! Determines which fraction of a device one unit of an extended resource represents. The unit is
+//! an instance, a partition, or a share of a device that other pods use too.
 //!
-//! Sources: NVIDIA's MIG user guide for compute slices of profiles, AMD's partitioning guide for
-//! compute modes, HAMi's `pkg/device/nvidia` for the registration of nodes.
+//! Sources: NVIDIA's MIG user guide for the compute slices of profiles, AMD's partitioning guide
+//! for compute modes, and HAMi's `pkg/device/nvidia` for how nodes are registered.
 
 use std::collections::BTreeMap;
 
@@ -14,22 +14,22 @@ use crate::model::values::quantity;
 /// The part of a device that one unit of a resource represents.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part {
-    /// The name in node lists: `mig-1g.10gb`, `cpx_nps4`, `gpu.shared`, `gpu-mem`.
+    /// The name that node lists show: `mig-1g.10gb`, `cpx_nps4`, `gpu.shared`, `gpu-mem`.
     pub name: String,
-    /// The fraction of the device's compute, 0–1; for shares, of its memory or time. `None` if
-    /// unknown.
+    /// The fraction of the device's compute, from 0 to 1. For shares, it is the fraction of memory
+    /// or time. `None` if unknown.
     pub fraction: Option<f64>,
-    /// True if exporters measure the part separately; false for a share of a device that is
-    /// measured as a whole.
+    /// True if exporters measure the part separately. False for a share of a device, because
+    /// exporters measure only the whole device.
     pub instance: bool,
     /// True if pods request an amount of the device's memory.
     pub by_memory: bool,
-    /// Memory of the whole device in MiB, if all devices of the node have the same amount.
+    /// The memory of the whole device in MiB, if all devices of the node have the same amount.
     pub device_memory: Option<f64>,
 }
 
 impl Part {
-    /// Classifies a unit of `resource` on a node; `None` for whole devices and other resources.
+    /// Classifies a unit of `resource` on a node. `None` for whole devices and other resources.
     pub fn read(node: &Node, capacity: &BTreeMap<String, String>, resource: &str) -> Option<Self> {
         let Some(Unit::Slice(name)) = unit(node, resource) else {
             return None;
@@ -45,7 +45,8 @@ impl Part {
                     .and_then(|text| quantity::units(text))
                     .filter(|amount| *amount > 0)
             };
-            // One unit is 1 GiB, so its fraction of a device is the number of devices per GiB.
+            // One unit is 1 GiB, so the fraction is the number of devices divided by their memory
+            // in GiB.
             let fraction = amount("aliyun.com/gpu-count")
                 .zip(amount(SHARED_MEMORY))
                 .map(|(count, all)| count as f64 / all as f64);
@@ -79,7 +80,7 @@ impl Part {
         Some(Self { fraction, ..plain })
     }
 
-    /// Makes the part with this name on a device of this product.
+    /// Creates the part that has this name on a device of this product.
     pub fn from_name(name: &str, product: Option<&GpuType>) -> Self {
         let of_modes = || {
             name.split_once("_nps")
@@ -87,7 +88,8 @@ impl Part {
         };
         let profile = name.strip_prefix("mig-");
         let fraction = profile.map_or_else(of_modes, |profile| mig_fraction(profile, product));
-        // A device in SPX mode has one partition, which is measured as the whole device.
+        // In SPX mode, a device has a single partition, which exporters measure as the whole
+        // device.
         let instance = profile.is_some() || (name.contains("_nps") && !name.starts_with("spx"));
         Self {
             name: name.to_owned(),
@@ -98,8 +100,8 @@ impl Part {
         }
     }
 
-    /// Classifies a resource by its name in kube-state-metrics labels, without data about its node;
-    /// `None` for whole devices and other resources.
+    /// Classifies a resource by the name that kube-state-metrics gives it in labels, without facts
+    /// about its node. `None` for whole devices and other resources.
     pub fn from_label(resource: &str) -> Option<Self> {
         let name = match resource {
             "aliyun_com_gpu_mem" => "gpu-mem".to_owned(),
@@ -116,13 +118,13 @@ impl Part {
         Some(Self::from_name(&name, None))
     }
 
-    /// The weight of a unit whose fraction is unknown: 1, as for a device. GiB of memory count 0,
-    /// because a device has many of them.
+    /// Returns the weight of a unit whose fraction is unknown. It is 1, as for a device. A GiB of
+    /// memory has weight 0, because a device has many of them.
     pub fn unknown(&self) -> f64 {
         if self.name == "gpu-mem" { 0.0 } else { 1.0 }
     }
 
-    /// The share of each pod when several pods claim the same device or instance.
+    /// Creates the share that each pod has if several pods claim the same device or instance.
     pub(crate) fn shared_by(pods: usize, shared: Option<Self>) -> Self {
         let whole = shared.map_or(Some(1.0), |part| part.fraction);
         let fraction = whole.map(|whole| whole / pods.max(1) as f64);
@@ -135,8 +137,8 @@ impl Part {
         }
     }
 
-    /// Sets the fraction of a pod that requests MiB, or percent, of the device's memory. A pod that
-    /// requests neither may use all of it.
+    /// Sets the fraction for a pod that requests device memory, in MiB or in percent. A pod that
+    /// requests neither may use all of the memory.
     pub(crate) fn with_memory(self, mebibytes: Option<f64>, percent: Option<f64>) -> Self {
         let Some(total) = self.device_memory.filter(|total| *total > 0.0) else {
             return Self {
@@ -156,12 +158,12 @@ impl Part {
     }
 }
 
-/// The fraction of a device's compute slices that a profile has: `3g.40gb` is 3 of 7. Two product
-/// lines have four slices instead of seven.
+/// Computes the fraction of a device's compute slices that a profile includes: `3g.40gb` is 3 of 7.
+/// Two product lines have four slices instead of seven.
 fn mig_fraction(profile: &str, product: Option<&GpuType>) -> Option<f64> {
     let mut parts = profile.split('.');
     let first = parts.next()?;
-    // `1c.3g.40gb` is one compute slice of a GPU instance with three.
+    // `1c.3g.40gb` is one of the three compute slices of a GPU instance.
     let count: f64 = first
         .strip_suffix('c')
         .or_else(|| first.strip_suffix('g'))?
@@ -175,9 +177,10 @@ fn mig_fraction(profile: &str, product: Option<&GpuType>) -> Option<f64> {
         Some(product) if product.starts_with("a30") || product.contains("pro-") => 4.0,
         Some(_) => 7.0,
         None => match sizes.as_slice() {
-            // Profiles of the A30 (24 GB) and the RTX PRO 6000 (96 GB), which have four slices.
+            // Profiles of the A30 (24 GB) and the RTX PRO 6000 (96 GB). These products have four
+            // slices.
             ["1g", "6gb"] | ["2g", "12gb" | "48gb"] | ["4g", "24gb" | "96gb"] => 4.0,
-            // Both an H100 with 96 GB and an RTX PRO 6000 have this profile.
+            // This profile exists on an H100 with 96 GB and on an RTX PRO 6000.
             ["1g", "24gb"] => return None,
             _ => 7.0,
         },
@@ -185,10 +188,11 @@ fn mig_fraction(profile: &str, product: Option<&GpuType>) -> Option<f64> {
     (count <= total).then_some(count / total)
 }
 
-/// The fraction of a device that one partition of a compute mode has. `cpx` partitions are single
-/// compute dies, whose number depends on the product.
+/// Computes the fraction of a device that one partition has in a compute mode. A `cpx` partition is
+/// a single compute die, and the number of dies depends on the product.
 fn mode_fraction(mode: &str, product: Option<&GpuType>) -> Option<f64> {
-    // Single, dual, triple, quad and core partitioned modes.
+    // The modes split a device into one, two, three or four partitions, or into one partition per
+    // core.
     match mode {
         "spx" => Some(1.0),
         "dpx" => Some(1.0 / 2.0),
@@ -212,7 +216,8 @@ fn mode_fraction(mode: &str, product: Option<&GpuType>) -> Option<f64> {
     }
 }
 
-/// The memory in MiB of the devices that HAMi registered on a node, if all have the same amount.
+/// Returns the memory in MiB of the devices that HAMi registered on a node, if all of them have the
+/// same amount.
 fn hami_memory(node: &Node) -> Option<f64> {
     let text = node.annotations.get(HAMI_REGISTER)?;
     let sizes: Vec<f64> = match serde_json::from_str::<Vec<serde_json::Value>>(text) {
@@ -220,7 +225,7 @@ fn hami_memory(node: &Node) -> Option<f64> {
             .iter()
             .filter_map(|device| device["devmem"].as_f64())
             .collect(),
-        // Before HAMi 2.5, each device is `UUID,count,MiB,cores,type,numa,health:`.
+        // Before HAMi 2.5, each device was written as `UUID,count,MiB,cores,type,numa,health:`.
         Err(_) => text
             .split(':')
             .filter_map(|device| device.split(',').nth(2)?.parse().ok())

@@ -1,6 +1,6 @@
-//! The definition of a pool beyond the label on its nodes: description, allowed GPU types and
-//! quota. It also records the labels set on each node for the pool, so that deleting the pool
-//! removes exactly those.
+//! The definition of a pool, which adds a description, allowed GPU types and a quota to the label
+//! on its nodes. It also records the labels that were set on each node for the pool, so that
+//! deleting the pool removes exactly those.
 
 use std::collections::BTreeMap;
 
@@ -42,18 +42,19 @@ pub struct LabelNote {
     pub before: Option<String>,
 }
 
-/// Changes to the labels of a node that leaves a pool.
+/// How to change the labels of a node that leaves a pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeRemoval {
-    /// Labels to remove, or to reset to their previous value.
+    /// Labels to remove, or to reset to their previous values.
     pub restored: LabelNotes,
-    /// Keys in the definition that gpuctl never sets for a pool. Their labels are not changed.
+    /// Keys in the definition that gpuctl never sets for a pool. The labels with these keys are not
+    /// changed.
     pub foreign: Vec<String>,
 }
 
-/// Checks the recorded labels of a node. Whoever can write the definition may lack the right to
-/// write nodes. gpuctl therefore restores a label only if it could have set it: the pool's own
-/// label, and the GPU type of a node in the pool.
+/// Checks the recorded labels of a node. A user who can write the definition may not be allowed to
+/// change nodes. Therefore, gpuctl restores only labels that it could have set: the label of the
+/// pool, and the GPU type of a node in the pool.
 pub fn node_removal(pool: &str, node: &Node, notes: &LabelNotes) -> NodeRemoval {
     let mut removal = NodeRemoval::default();
     for (key, note) in notes {
@@ -83,7 +84,7 @@ pub fn node_removal(pool: &str, node: &Node, notes: &LabelNotes) -> NodeRemoval 
     removal
 }
 
-/// Why a pool rejects a job.
+/// The reason why a pool rejects a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolRefusal {
     /// The CamelCase name of the error.
@@ -93,8 +94,8 @@ pub struct PoolRefusal {
 }
 
 impl PoolDefinition {
-    /// Explains why the pool rejects a job, if it does. `gpus` counts all GPUs of the job, and
-    /// `jobs` counts the pool's other jobs that have not ended.
+    /// Explains why the pool rejects a job, if it does. `gpus` is the number of GPUs of the whole
+    /// job. `jobs` is the number of other jobs in the pool that have not ended.
     pub fn refuses(
         &self,
         gpus: GpuCount,
@@ -133,8 +134,8 @@ impl PoolDefinition {
         })
     }
 
-    /// Reverts the definition to `before`. Nodes that are not in `attempted` keep their current
-    /// labels.
+    /// Resets the definition to `before`. For nodes that are not in `attempted`, the current labels
+    /// stay.
     #[must_use]
     pub fn rolled_back(&self, attempted: &Self, before: &Self) -> Self {
         let mut labels = self.labels.clone();
@@ -150,8 +151,7 @@ impl PoolDefinition {
         }
     }
 
-    /// Changes the definition to `target`. Nodes that are only in the current definition stay in
-    /// it.
+    /// Changes the definition to `target`. Nodes that are only in the current definition are kept.
     #[must_use]
     pub fn updated_to(&self, target: &Self) -> Self {
         let mut labels = self.labels.clone();
@@ -164,7 +164,7 @@ impl PoolDefinition {
         }
     }
 
-    /// True when the pool accepts jobs with this GPU type.
+    /// Whether the pool accepts jobs with this GPU type.
     pub fn allows(&self, kind: &GpuType) -> bool {
         self.gpu_types.is_empty() || self.gpu_types.iter().any(|allowed| allowed.matches(kind))
     }
@@ -212,7 +212,7 @@ mod tests {
                 "security-zone"
             ]
         );
-        // A node of another pool keeps its type label and the other pool's label.
+        // If the node is now in another pool, its type label and its pool label stay.
         let other_node = node_removal("p", &node("q"), &notes);
         assert_eq!(
             other_node.restored.keys().collect::<Vec<_>>(),

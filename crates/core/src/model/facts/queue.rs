@@ -1,5 +1,5 @@
-//! Queues and gangs: the systems that admit jobs and that schedule the pods of a training together.
-//! Messages of queues are only displayed; no decision is based on them.
+//! Queues and gangs. A queue admits jobs, and a gang scheduler starts the pods of a training
+//! together. Messages from queues are only displayed, and no decision depends on them.
 
 use std::fmt;
 
@@ -10,14 +10,14 @@ use crate::model::values::units::GpuCount;
 /// A system that admits jobs through queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum QueueSystem {
-    /// Kueue, which reads a label of the object that owns the pods.
+    /// Kueue, which reads a label on the object that owns the pods.
     Kueue,
-    /// Volcano, a separate scheduler, which reads annotations of the pods.
+    /// Volcano, a separate scheduler, which reads annotations on the pods.
     Volcano,
 }
 
 impl QueueSystem {
-    /// All systems, in the order in which they are queried.
+    /// All queue systems, in the order in which gpuctl queries them.
     pub const ALL: [Self; 2] = [Self::Kueue, Self::Volcano];
     /// The values of `job.queue_system`.
     pub const WORDS: [&'static str; 2] = ["kueue", "volcano"];
@@ -39,14 +39,15 @@ impl QueueSystem {
 /// The value of `job.gang`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GangMode {
-    /// The queue's system, or else Kubernetes' own PodGroup if the cluster serves it.
+    /// The system that the queue belongs to. Without a queue, Kubernetes' own PodGroup, if the
+    /// cluster supports it.
     #[default]
     Auto,
     /// Kubernetes' own PodGroup (1.36 and later, behind feature gates).
     Native,
     /// Admission by Kueue, which requires a queue.
     Kueue,
-    /// Volcano's PodGroup, with or without a queue.
+    /// Volcano's PodGroup, whether or not a queue is set.
     Volcano,
     /// No gang: pods are scheduled one by one.
     None,
@@ -56,7 +57,7 @@ impl GangMode {
     /// The values of `job.gang`.
     pub const WORDS: [&'static str; 5] = ["auto", "native", "kueue", "volcano", "none"];
 
-    /// Parses a value; `Auto` for any other text.
+    /// Parses a value. Any other text is parsed as `Auto`.
     pub fn from_word(word: &str) -> Self {
         match word {
             "native" => Self::Native,
@@ -71,13 +72,13 @@ impl GangMode {
 /// The system that schedules the pods of a training together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Gang {
-    /// kube-scheduler, through a PodGroup of this API group and version:
+    /// kube-scheduler, which uses a PodGroup with this API group and version:
     /// `scheduling.k8s.io/v1alpha2`.
     Native(String),
-    /// Volcano's scheduler, through a PodGroup that its controller creates.
+    /// Volcano's scheduler, which uses a PodGroup that its controller creates.
     Volcano,
-    /// Kueue admits the pods together. Whether they also fit on nodes together depends on its
-    /// configuration.
+    /// Kueue, which admits the pods together. Whether they also fit on nodes together depends on
+    /// Kueue's configuration.
     Kueue,
 }
 
@@ -94,10 +95,9 @@ pub struct QueueVerdict {
 pub struct QueuePosition {
     /// Position among the jobs that wait in its own queue.
     pub in_queue: u64,
-    /// Number of waiting jobs in its queue; `None` if there are too many to count.
+    /// The number of waiting jobs in its queue. `None` if there are too many to count.
     pub waiting: Option<u64>,
-    /// Position across all queues of its ClusterQueue, which is the order in which Kueue admits
-    /// jobs.
+    /// The position across all queues of its ClusterQueue. Kueue admits jobs in this order.
     pub in_cluster_queue: u64,
 }
 
@@ -111,57 +111,58 @@ impl fmt::Display for QueuePosition {
     }
 }
 
-/// A queue and its status in its queue system. GPUs count devices of all resource names.
+/// A queue, and its status in its queue system. Numbers of GPUs include all device resources.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Queue {
     pub system: QueueSystem,
     pub name: String,
-    /// `None` for Volcano's queues, which are cluster-scoped.
+    /// The namespace. `None` for Volcano's queues, which are cluster-scoped.
     pub namespace: Option<String>,
-    /// Kueue's ClusterQueue, whose quota is shared by all its LocalQueues.
+    /// The ClusterQueue in Kueue. All its LocalQueues share its quota.
     pub cluster_queue: Option<String>,
     pub active: bool,
-    /// Why it is not active.
+    /// Why the queue is not active.
     pub message: Option<String>,
-    /// Limit on the GPUs of all its jobs; for a LocalQueue, the quota of its ClusterQueue. `None`
-    /// without a limit, or if the user cannot read it.
+    /// The maximum number of GPUs for all its jobs. For a LocalQueue, it is the quota of its
+    /// ClusterQueue. `None` if there is no limit, or if the user cannot read it.
     pub quota: Option<GpuCount>,
-    /// GPUs that its own jobs use.
+    /// The number of GPUs that the jobs of this queue use.
     pub used: Option<GpuCount>,
-    /// GPUs that its ClusterQueue uses beyond its quota.
+    /// The number of GPUs that its ClusterQueue uses beyond its quota.
     pub borrowed: Option<GpuCount>,
-    /// Number of admitted jobs; `None` if unknown.
+    /// The number of admitted jobs. `None` if unknown.
     pub running: Option<u64>,
     pub waiting: Option<u64>,
 }
 
-/// A preemption of a job by another one.
+/// A job that was preempted by another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Preemption {
-    /// `None` for a preemption that is over.
+    /// When the preemption happened. This is no longer known (`None`) once the preemption is over.
     pub at: Option<Timestamp>,
     pub namespace: String,
     pub job: String,
-    /// The preempting job as NAMESPACE/NAME; `None` if it is not reported, or if the job is
-    /// deleted.
+    /// The job that preempted it, as NAMESPACE/NAME. `None` if it is not reported, or if that job
+    /// is deleted.
     pub by: Option<String>,
     pub queue: Option<String>,
-    /// How often this job has been preempted; `None` if no counter exists.
+    /// How often the job has been preempted. `None` if there is no counter.
     pub times: Option<u64>,
-    /// Whether its queue has admitted it again; `None` for single pods, which are replaced instead.
+    /// Whether the queue has admitted the job again. `None` for single pods, because they are
+    /// replaced instead.
     pub admitted_again: Option<bool>,
     pub message: String,
 }
 
-/// The status of a waiting group of pods, from a gang scheduler.
+/// The status of a group of waiting pods, as reported by a gang scheduler.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupVerdict {
     /// `Kubernetes`, `Volcano`, `KAI`, `scheduler-plugins`.
     pub scheduler: &'static str,
-    /// The scheduler's CamelCase reason.
+    /// The reason from the scheduler, in CamelCase.
     pub reason: String,
-    /// Empty if the scheduler gives none.
+    /// The message. It is empty if the scheduler reports none.
     pub message: String,
-    /// Number of pods that it schedules together, if it reports it.
+    /// The number of pods that the scheduler starts together, if it reports it.
     pub members: Option<u64>,
 }

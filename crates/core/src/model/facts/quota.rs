@@ -1,4 +1,4 @@
-//! A ResourceQuota of a namespace with its usage.
+//! A ResourceQuota of a namespace, and how much of it is used.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,12 @@ pub struct QuotaUse {
     pub namespace: String,
     /// The name of the object.
     pub name: String,
-    /// The gpuctl quota that it belongs to; `None` for a ResourceQuota created by other means.
+    /// The gpuctl quota that it belongs to. `None` if the ResourceQuota was not created by gpuctl.
     pub quota: Option<String>,
-    /// Keys of Kubernetes: `requests.nvidia.com/gpu`, `pods`.
+    /// Limits, keyed by the names that Kubernetes uses: `requests.nvidia.com/gpu`, `pods`.
     pub hard: BTreeMap<String, String>,
     pub used: BTreeMap<String, String>,
-    /// True when a scope restricts it to some pods: those of a priority class, or those without a
-    /// deadline.
+    /// True if a scope restricts the quota to some pods, for example those with a certain priority
+    /// class or those without a deadline.
     pub scoped: bool,
 }

@@ -1,5 +1,5 @@
-//! Current measurements of the cluster's devices: one entry per device, with its node and the pods
-//! that hold it. A missing value is unknown, not zero.
+//! Current measurements of the devices in the cluster. Each device has one entry, with its node and
+//! the pods that hold it. A missing value means that the value is unknown, not zero.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,29 +17,29 @@ pub struct Reading {
     /// The number of the device on its node.
     pub index: u32,
     pub uuid: Option<String>,
-    /// The MIG profile or the partition, and its number on the device.
+    /// The MIG profile or the partition type, and the number of the instance on the device.
     pub slice: Option<(String, u32)>,
     /// The model name that the exporter reports.
     pub model: Option<String>,
-    /// Pods that hold it; several for a shared device.
+    /// The pods that hold the device. A shared device has several.
     pub holders: Vec<PodKey>,
-    /// Whether a pod holds it; `None` when that is unknown.
+    /// Whether a pod holds the device. `None` if that is unknown.
     pub held: Option<bool>,
-    /// Percentage of time in which a kernel ran on it.
+    /// Percentage of the time in which a kernel ran on the device.
     pub utilization: Option<Percent>,
-    /// Percentage of time in which its memory was read or written.
+    /// Percentage of the time in which the device memory was read or written.
     pub memory_copy: Option<Percent>,
     pub memory_used: Option<Mebibytes>,
-    /// Memory that programs can use, without the driver's reservation.
+    /// The memory that programs can use, without what the driver reserves.
     pub memory_total: Option<Mebibytes>,
     pub power: Option<Watts>,
     pub power_limit: Option<Watts>,
     pub temperature: Option<Celsius>,
-    /// Why it is broken, if its exporter reports it.
+    /// Why the device is broken, if its exporter reports it.
     pub fault: Option<String>,
-    /// The age of its newest utilization sample, if older than two scrape intervals.
+    /// How old its newest utilization sample is. `None` if it is at most two scrape intervals old.
     pub sample_age_seconds: Option<f64>,
-    /// True when its newest sample is older than two scrape intervals. Its values are then unknown.
+    /// True if its newest sample is older than two scrape intervals. Its values are unknown then.
     pub stale: bool,
 }
 
@@ -50,7 +50,7 @@ impl Reading {
             .any(|(held_in, name)| held_in == namespace && name == pod)
     }
 
-    /// The name of the device on its node.
+    /// Returns the name of the device on its node.
     pub fn id(&self) -> DeviceId {
         DeviceId {
             index: self.index,
@@ -59,18 +59,18 @@ impl Reading {
     }
 }
 
-/// The measurements of all devices, with the number of samples used and omitted.
+/// The measurements of all devices, and how many samples were used and omitted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Readings {
     /// Sorted by node, number and slice.
     pub devices: Vec<Reading>,
-    /// Number of samples with physically impossible values.
+    /// The number of samples that were omitted because their value is physically impossible.
     pub dropped: u64,
-    /// Number of samples used.
+    /// The number of samples that were used.
     pub samples: u64,
-    /// Number of samples from devices on nodes outside this cluster.
+    /// The number of samples from nodes that do not belong to this cluster.
     pub elsewhere: u64,
-    /// Indexes into `devices`, by the pod that holds the device.
+    /// Indexes into `devices`, keyed by the pod that holds the device.
     held_by: BTreeMap<PodKey, Vec<usize>>,
 }
 
@@ -92,8 +92,8 @@ impl Readings {
         }
     }
 
-    /// Computes means over the devices that pods of a namespace hold. A device counts once, even if
-    /// several pods hold it.
+    /// Computes means over the devices that are held by these pods of a namespace. A device counts
+    /// once, even if several pods hold it.
     pub fn figures_of(&self, namespace: &str, pods: &[&str]) -> Figures {
         self.figures_of_all(pods.iter().map(|pod| (namespace, *pod)))
     }
@@ -111,30 +111,30 @@ impl Readings {
     }
 }
 
-/// Means over devices, with the number of devices that they are based on.
+/// Means over several devices, and the number of devices behind them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Figures {
     /// Number of devices.
     pub devices: u64,
-    /// Number of devices with a known utilization.
+    /// The number of devices whose utilization is known.
     pub sampled: u64,
-    /// Mean over the devices with a known utilization.
+    /// The mean over the devices whose utilization is known.
     pub utilization: Option<Percent>,
-    /// The lowest utilization of a device.
+    /// The utilization of the device with the lowest utilization.
     pub lowest: Option<Percent>,
     /// Mean per device.
     pub memory_used: Option<Mebibytes>,
     pub memory_total: Option<Mebibytes>,
     /// Mean per device.
     pub power: Option<Watts>,
-    /// Sum over the devices; `None` when the power of one is unknown.
+    /// The sum over all devices. `None` if the power of one device is unknown.
     pub power_in_all: Option<Watts>,
 }
 
 impl Figures {
     /// Computes the means over these devices.
     pub fn from_readings<'a>(readings: impl Iterator<Item = &'a Reading> + Clone) -> Self {
-        // Used and total memory are comparable only if they cover the same devices.
+        // Used and total memory are comparable only if both are known for the same devices.
         let both = |reading: &Reading| reading.memory_used.zip(reading.memory_total);
         let pairs = || readings.clone().filter_map(both);
         let memory_used = if pairs().next().is_some() {
@@ -158,7 +158,7 @@ impl Figures {
     }
 }
 
-/// Sums the values; `None` without devices, or when one value is unknown.
+/// Sums the values. `None` if there are no devices, or if one value is unknown.
 fn sum_of_all(values: impl Iterator<Item = Option<Watts>>) -> Option<Watts> {
     let watts: Option<Vec<f64>> = values
         .map(|value| value.map(|Watts(watts)| watts))

@@ -23,21 +23,22 @@ impl Endpoint {
 pub struct Autoscaler {
     pub min_replicas: u32,
     pub max_replicas: u32,
-    /// The desired number of replicas; `None` before the first evaluation.
+    /// The desired number of replicas. `None` before the autoscaler's first evaluation.
     pub desired_replicas: Option<u32>,
     pub metrics: Vec<Scaling>,
-    /// Why it does not scale.
+    /// Why the autoscaler does not scale.
     pub problem: Option<String>,
 }
 
-/// The name under which metrics adapters expose the requests waiting at a pod.
+/// The name under which metrics adapters expose the number of requests that wait at a pod.
 pub const QUEUE_LENGTH: &str = "inference_queue_length";
 
-/// A metric that the autoscaler follows: percent, except for waiting requests.
+/// A metric that the autoscaler follows. It is in percent, except for the number of waiting
+/// requests.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scaling {
     pub metric: String,
-    /// `None` while no adapter serves the metric.
+    /// The current value. `None` while no adapter serves the metric.
     pub current: Option<f64>,
     pub target: Option<f64>,
 }

@@ -1,5 +1,5 @@
-//! The state of services and notebooks. It follows from the readiness of their pods, with a reason
-//! when a pod does not become ready.
+//! Determines the state of services and notebooks. It depends on which of their pods are ready, and
+//! on why others are not.
 
 use super::job::Job;
 use super::job_pod::{Container, Pod, PodPhase};
@@ -21,8 +21,8 @@ pub(crate) fn state(job: &Job) -> State {
     } else if ready >= job.pods_wanted {
         (
             Status::Running,
-            // A service with all its pods can still have a problem, such as a rollout that makes no
-            // progress.
+            // A service can have a problem even if all its pods are ready, for example a rollout
+            // that makes no progress.
             trouble(job, &pods)
                 .map(|why| degraded(job, ready, why))
                 .or_else(|| rollout(job, &pods)),
@@ -69,7 +69,7 @@ fn degraded(job: &Job, ready: u32, (reason, message): StateReason) -> StateReaso
     )
 }
 
-/// Finds a problem that waiting alone does not solve.
+/// Finds a problem that does not go away by itself.
 fn trouble(job: &Job, pods: &[&Pod]) -> Option<StateReason> {
     if let Some(why) = pods.iter().find_map(|pod| lost(pod)) {
         return Some(why);
@@ -110,7 +110,7 @@ fn trouble(job: &Job, pods: &[&Pod]) -> Option<StateReason> {
     if let Some(message) = job
         .create_failure
         .as_deref()
-        // The event may be old, so it only counts while pods are missing.
+        // The event may be old, so it counts only while pods are missing.
         .filter(|_| present.len() < job.pods_wanted as usize)
     {
         return Some(why(create_failure_reason(message), message));
@@ -129,15 +129,15 @@ fn trouble(job: &Job, pods: &[&Pod]) -> Option<StateReason> {
     ))
 }
 
-/// Describes a container that keeps crashing, with the cause of its last end.
+/// Describes a container that keeps crashing, and why it ended the last time.
 fn crashing(job: &Job, pod: &Pod) -> Option<StateReason> {
     let ends = |container: &&Container| {
         let waits = container
             .waiting
             .as_ref()
             .is_some_and(|(reason, _)| reason == "CrashLoopBackOff");
-        // A container that starts again after a crash is not just starting. If it has passed its
-        // startup probe and fails the next probe, it is unhealthy, whatever ended it before.
+        // A container that starts again after a crash is not just starting. If its startup probe
+        // has succeeded and the next probe fails, it is unhealthy, whatever ended it before.
         let loads = !(job.checked && container.started);
         let is_reloading =
             container.running && container.last_ended.is_some() && !pod.ready && loads;
@@ -184,7 +184,7 @@ fn rollout(job: &Job, pods: &[&Pod]) -> Option<StateReason> {
         .then(|| why("RollingOut", "a new version is replacing the old one"))
 }
 
-/// Describes the progress of a pod that is not ready yet.
+/// Describes how far a pod that is not ready yet has come.
 fn beginning(job: &Job, pods: &[&Pod]) -> StateReason {
     let present: Vec<&&Pod> = pods
         .iter()

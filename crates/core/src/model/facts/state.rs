@@ -1,5 +1,5 @@
-//! The state of a job: its status, and reasons that apply to both trainings and services. It is
-//! derived from the pods, never from the existence of an object.
+//! The state of a job: its status, and the reasons that trainings and services have in common. The
+//! state always depends on the pods. The mere existence of an object proves nothing.
 
 use std::fmt;
 
@@ -39,24 +39,24 @@ impl Status {
         self.into()
     }
 
-    /// True when nothing of the job will run again.
+    /// True if no part of the job will run again.
     pub fn is_final(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed)
     }
 }
 
-/// A status with its reason, and the number of running and desired pods.
+/// A status with its reason, and the numbers of running and desired pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
     pub status: Status,
-    /// A CamelCase reason as in Kubernetes: `Unschedulable`, `OOMKilled`.
+    /// A CamelCase reason, as Kubernetes uses them: `Unschedulable`, `OOMKilled`.
     pub reason: Option<String>,
-    /// One sentence.
+    /// A message of one sentence.
     pub message: Option<String>,
-    /// Number of running pods; for a service, of ready pods.
+    /// The number of running pods. For a service, the number of ready pods.
     pub running: u32,
     pub wanted: u32,
-    /// True if the display includes the count: `running 2/2`.
+    /// True if the number of pods is displayed too: `running 2/2`.
     pub counted: bool,
 }
 
@@ -116,7 +116,7 @@ pub(crate) fn pod_failure(pod: &Pod) -> Option<StateReason> {
         (Some(reason), _) if reason == "DeadlineExceeded" => {
             why(reason, format!("{name} ran longer than `job.max_runtime`"))
         }
-        // Not every eviction by the kubelet sets a DisruptionTarget condition.
+        // When the kubelet evicts a pod, it does not always set a DisruptionTarget condition.
         (Some(reason), _) if reason == "Evicted" => {
             why(reason, format!("{name} was evicted by its node{detail}"))
         }
@@ -129,7 +129,7 @@ pub(crate) fn pod_failure(pod: &Pod) -> Option<StateReason> {
     })
 }
 
-/// Explains why a container never started, with the runtime's message.
+/// Explains why a container never started, and includes the runtime's message.
 pub fn not_started(name: &str, end: &ContainerEnd) -> String {
     if end.message.is_empty() {
         format!("{name} could not start")
@@ -143,7 +143,7 @@ pub fn pod_name(pod: &Pod) -> String {
         .map_or_else(|| pod.name.clone(), |rank| format!("rank {rank}"))
 }
 
-/// Reports that a node evicts a pod of the job, even before the pod's status shows it.
+/// Reports that a node is evicting a pod of the job. The pod's status may not show it yet.
 pub(crate) fn evicted(job: &Job) -> Option<StateReason> {
     let message = job.eviction.as_deref()?.trim_end_matches(['.', ' ']);
     Some(why(
@@ -163,8 +163,8 @@ pub fn lost(pod: &Pod) -> Option<StateReason> {
     })
 }
 
-/// Removes the part about preemption and claims from the scheduler's message. It only explains why
-/// preemption did not help.
+/// Removes the part about preemption and claims from the scheduler's message. That part only
+/// explains why preemption did not help.
 pub fn scheduler_words(message: &str) -> &str {
     let end = [". no new claims", ". preemption:", ", preemption:"]
         .iter()
@@ -173,12 +173,12 @@ pub fn scheduler_words(message: &str) -> &str {
     message[..end.unwrap_or(message.len())].trim_end_matches('.')
 }
 
-/// True for the waiting reasons of every container that is about to start.
+/// Whether a waiting reason is one that every container has shortly before it starts.
 pub fn is_starting(reason: &str) -> bool {
     matches!(reason, "ContainerCreating" | "PodInitializing")
 }
 
-/// The reason why a container waits for something that waiting alone does not solve.
+/// Returns the reason why a container waits, if it is a problem that does not go away by itself.
 pub(crate) fn stuck(pod: &Pod) -> Option<StateReason> {
     let waits = |container: &Container| {
         container
@@ -189,9 +189,9 @@ pub(crate) fn stuck(pod: &Pod) -> Option<StateReason> {
     pod.containers.iter().find_map(waits)
 }
 
-/// Explains why a pod of the job does not start and is not expected to. Its image cannot be pulled,
-/// or its container crashes or is rejected by the runtime. `counts` excludes pods of an older
-/// version.
+/// Explains why a pod of the job does not start and probably never will. Its image cannot be
+/// pulled, its container crashes, or the runtime rejects its container. `counts` is false for pods
+/// of an older version.
 pub fn cannot_start(job: &Job, counts: impl Fn(&Pod) -> bool) -> Option<StateReason> {
     const LASTING: [&str; 8] = [
         "ImagePullBackOff",
@@ -208,8 +208,8 @@ pub fn cannot_start(job: &Job, counts: impl Fn(&Pod) -> bool) -> Option<StateRea
         .into_iter()
         .filter(|pod| !pod.deleting && counts(pod))
         .collect();
-    // A training's pod fails when its program cannot be started, and its replacement fails in the
-    // same way.
+    // If the program of a training cannot be started, the pod fails, and its replacement fails in
+    // the same way.
     let refused = |pod: &&Pod| {
         let mut ends = pod
             .containers
@@ -245,7 +245,7 @@ pub fn cannot_start(job: &Job, counts: impl Fn(&Pod) -> bool) -> Option<StateRea
     Some((reason, message))
 }
 
-/// Classifies the API server's rejection of a pod as one word.
+/// Classifies in one word why the API server rejected a pod.
 pub(crate) fn create_failure_reason(message: &str) -> &'static str {
     match RefusalCause::from_message(message) {
         Some(RefusalCause::QuotaExceeded | RefusalCause::QuotaUnset) => "QuotaExceeded",

@@ -1,5 +1,5 @@
-//! A pod with the details that a workload needs, and sums over several pods: their phases, the
-//! first start, the last end and the first trouble.
+//! A pod with the details that a workload needs, and sums over several pods. The sums include their
+//! phases, the first start, the last end and the first problem.
 
 use std::rc::Rc;
 
@@ -21,12 +21,12 @@ pub struct WorkPod {
     pub phase: PodPhase,
     /// The number of devices that it requests.
     pub gpus: GpuCount,
-    /// The container that requests devices, or else the first one.
+    /// The container that requests devices, or the first container if none does.
     pub container: Rc<str>,
     pub created_at: Option<Timestamp>,
     pub started_at: Option<Timestamp>,
     pub ended_at: Option<Timestamp>,
-    /// Why a container does not start, such as `CrashLoopBackOff`; `None` while it is just being
+    /// Why a container does not start, such as `CrashLoopBackOff`. `None` while it is just being
     /// created.
     pub trouble: Option<Rc<str>>,
 }
@@ -41,15 +41,15 @@ impl WorkPod {
     }
 }
 
-/// Sums over pods.
+/// Sums over several pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodSums {
-    /// True for each phase that at least one pod is in.
+    /// One flag per phase, which is true if at least one pod is in that phase.
     phases: [bool; 5],
-    /// True when a pod runs without trouble. The phase alone is not enough: it stays `Running` in a
-    /// crash loop.
+    /// True if at least one pod runs without a problem. The phase alone is not enough, because it
+    /// stays `Running` in a crash loop.
     pub works: bool,
-    /// The first trouble that was added among pods that have not terminated.
+    /// The first problem that was added. Pods that have terminated are ignored.
     pub trouble: Option<Rc<str>>,
     /// When the first container started.
     pub started_at: Option<Timestamp>,
@@ -114,7 +114,7 @@ mod tests {
         let mut sums = PodSums::from_pods(&pods[..1]);
         sums.merge(&PodSums::from_pods(&pods[1..]));
         assert_eq!(sums, PodSums::from_pods(&pods));
-        // A terminated pod has no trouble, and a pod in a crash loop does not work.
+        // A terminated pod has no problem, and a pod in a crash loop does not work.
         assert_eq!(
             (
                 sums.trouble.as_deref(),

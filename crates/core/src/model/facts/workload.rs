@@ -16,24 +16,24 @@ pub struct OwnerObject {
     pub namespace: String,
     pub name: String,
     pub uid: String,
-    /// The UID of its owner.
+    /// The UID of the object that owns it.
     pub parent: Option<String>,
     pub created_at: Option<Timestamp>,
     /// When the object started and ended, according to its status.
     pub started_at: Option<Timestamp>,
     pub ended_at: Option<Timestamp>,
-    /// The number of devices that its template requests for all pods.
+    /// The number of devices that the template requests, for all its pods together.
     pub gpus: GpuCount,
-    /// Its final state, according to its own status.
+    /// The final state, if the object's own status contains one.
     pub verdict: Option<WorkloadState>,
-    /// Why it has no pods: `Suspended`, `ScaledToZero`, [`QUEUED`].
+    /// Why the object has no pods: `Suspended`, `ScaledToZero`, [`QUEUED`].
     pub resting: Option<&'static str>,
 }
 
-/// It has no pods because its queue has not admitted it.
+/// The object has no pods, because its queue has not admitted it.
 pub const QUEUED: &str = "Queued";
 
-/// The state of a workload, in the words of the workloads document.
+/// The state of a workload, in the terms of the workloads document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
 pub enum WorkloadState {
     Running,
@@ -48,7 +48,7 @@ impl WorkloadState {
         self.into()
     }
 
-    /// The color that the workloads document assigns to it.
+    /// The color of this state in the workloads document.
     pub fn color(self) -> &'static str {
         match self {
             Self::Running | Self::Completed => "green",
@@ -59,45 +59,45 @@ impl WorkloadState {
     }
 }
 
-/// A workload with its pods.
+/// A workload and its pods.
 #[derive(Clone, Debug)]
 pub struct Workload {
     pub top: OwnerObject,
-    /// Its pods, sorted by name. If the names of pods without devices were not requested, only pods
+    /// Its pods, sorted by name. If pods without devices were not requested by name, only the pods
     /// with devices.
     pub pods: Vec<Rc<WorkPod>>,
     /// Sums over all its pods.
     pub sums: PodSums,
     pub state: WorkloadState,
-    /// Devices requested by its pods that have not terminated, or by its template if it has none.
+    /// The devices that are requested by its pods that have not terminated. If it has no such pods,
+    /// the devices that its template requests.
     pub requested: GpuCount,
-    /// Whole devices that it holds, by the product label of their nodes.
+    /// The whole devices that it holds, keyed by the product label of their nodes.
     pub held: BTreeMap<String, GpuCount>,
-    /// Slices that it holds, by name.
+    /// The slices that it holds, keyed by name.
     pub slices: BTreeMap<String, u64>,
 }
 
 impl Workload {
-    /// The Kubernetes reason why one of its pods does not work.
+    /// Returns the Kubernetes reason why one of its pods does not work.
     pub fn trouble(&self) -> Option<&str> {
         self.sums.trouble.as_deref()
     }
 
-    /// The number of whole devices that it holds.
+    /// Returns the number of whole devices that it holds.
     pub fn gpus_held(&self) -> GpuCount {
         self.held.values().copied().sum()
     }
 
-    /// When the first container of its pods started. The object's own start counts only after the
-    /// workload has ended without remaining pods, because it is also set on objects that still
-    /// wait.
+    /// Returns when the first container of its pods started. The object's own start is used only if
+    /// the workload has ended and has no pods left. It is also set on objects that still wait.
     pub fn started_at(&self) -> Option<Timestamp> {
         self.sums
             .started_at
             .or(self.top.started_at.filter(|_| self.has_ended()))
     }
 
-    /// When it ended; `None` while it runs, or if no end was recorded.
+    /// Returns when the workload ended. `None` if it still runs, or if no end was recorded.
     pub fn ended_at(&self) -> Option<Timestamp> {
         matches!(self.state, WorkloadState::Completed | WorkloadState::Failed)
             .then(|| self.top.ended_at.or(self.sums.ended_at))

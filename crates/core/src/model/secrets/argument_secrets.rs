@@ -5,15 +5,16 @@ use super::secret_text::secret_spans;
 use super::secret_tools::secret_words;
 use super::secret_values::is_count;
 
-/// Finds the indices of words that are secrets as a whole, or that join a short flag with one, as
-/// in `-pSECRET`. [`secret_spans`] finds other secrets within a word.
+/// Finds the indexes of the words that are secrets, or that join a short flag with a secret, as in
+/// `-pSECRET`. [`secret_spans`] finds other secrets within a word.
 pub fn argument_secrets(words: &[&str]) -> Vec<usize> {
     let mut secrets: Vec<usize> = (1..words.len())
         .filter(|index| follows_secret_flag(words[index - 1], words[*index]))
         .collect();
     let in_programs = secret_words(words.iter().map(|word| (*word, false)));
     secrets.extend(in_programs.into_iter().map(|secret| secret.index));
-    // A name and its secret can be separate words, so the rules also run on the joined line.
+    // A name and its secret can be separate words, so the rules also run on the words joined into
+    // one line.
     let line = words.join(" ");
     let spans = secret_spans(&line);
     let mut start = 0;

@@ -1,5 +1,5 @@
-//! Harmless texts that resemble secrets: logs of training and serving programs, logs of Kubernetes,
-//! and command lines. Output that masks ordinary words is useless.
+//! Harmless texts that resemble secrets, from the logs of training and serving programs, the logs
+//! of Kubernetes, and command lines. If ordinary words were masked, the output would be useless.
 
 use super::scrubbed;
 

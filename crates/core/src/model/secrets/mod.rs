@@ -1,4 +1,4 @@
-//! Recognizes secrets by their form: in names of variables and flags, in text, and in URLs. All
+//! Recognizes secrets by their form: in the names of variables and flags, in text, and in URLs. All
 //! masking, redaction and warnings use these rules, so that no output shows a secret that another
 //! output hides.
 

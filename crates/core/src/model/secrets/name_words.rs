@@ -1,6 +1,6 @@
 //! Word lists for the recognition of secrets by the name of a variable, flag or key.
 
-/// Suffixes that always indicate a secret, in the singular. They need no separator before them:
+/// Suffixes in the singular that always indicate a secret. They need no separator before them:
 /// `PGPASSWORD`, `hftoken`.
 #[rustfmt::skip]
 pub(super) const STRONG_ENDS: [&str; 21] = [
@@ -8,13 +8,13 @@ pub(super) const STRONG_ENDS: [&str; 21] = [
     "privatekey", "accountkey", "licensekey", "authkey", "credential", "authorization", "pswd", "psswd",
     "passwrd", "pword", "secretid", "connectionstring",
 ];
-/// Words that indicate a secret in the name of a flag or variable, in the singular.
+/// Words in the singular that indicate a secret in the name of a flag or variable.
 #[rustfmt::skip]
 pub(super) const WEAK: [&str; 20] = [
     "key", "auth", "pat", "license", "licence", "login", "pwd", "pw", "pass", "cred", "bearer", "jwt",
     "cookie", "signature", "sig", "webhook", "otp", "pin", "psk", "sas",
 ];
-/// Words that make `key` a secret wherever the two appear.
+/// Words that make `key` a secret wherever the two appear together.
 #[rustfmt::skip]
 pub(super) const KEY_OWNERS: [&str; 39] = [
     "api", "access", "secret", "private", "account", "license", "wandb", "auth", "encryption", "signing",
@@ -23,7 +23,8 @@ pub(super) const KEY_OWNERS: [&str; 39] = [
     "ingestion", "instrumentation", "session", "huggingface", "cohere", "mistral", "sendgrid", "stripe",
     "datadog",
 ];
-/// Words that make `key` a column, a field or a sort order, as in `--sort-key` and `--prompt-key`.
+/// Words that show that `key` means a column, a field or a sort order, as in `--sort-key` and
+/// `--prompt-key`.
 #[rustfmt::skip]
 pub(super) const PLAIN_KEYS: [&str; 81] = [
     "answer", "any", "arrow", "attention", "audio", "by", "cache", "candidate", "caption", "choice", "chosen",
@@ -35,7 +36,7 @@ pub(super) const PLAIN_KEYS: [&str; 81] = [
     "shuffle", "sort", "source", "state", "taint", "target", "tensor", "text", "time", "toleration",
     "topology", "value", "video", "weight", "xattr",
 ];
-/// Words that make `token` a symbol of a tokenizer or a number.
+/// Words that show that `token` means a number of tokens or a symbol of a tokenizer.
 #[rustfmt::skip]
 pub(super) const PLAIN_TOKENS: [&str; 65] = [
     "accepted", "add", "additional", "all", "audio", "batched", "bos", "cached", "chunk", "cls", "completion",
@@ -45,7 +46,7 @@ pub(super) const PLAIN_TOKENS: [&str; 65] = [
     "prompt", "reasoning", "seen", "sep", "special", "speculative", "start", "stop", "sub", "text", "think",
     "total", "train", "trained", "unique", "unk", "valid", "video", "visual", "vocab", "word",
 ];
-/// Last words of names that describe a secret but do not contain it, as in `--token-file` and
+/// Last words of names that describe a secret without containing it, as in `--token-file` and
 /// `secretName`.
 #[rustfmt::skip]
 pub(super) const DESCRIPTIONS: [&str; 81] = [
@@ -58,7 +59,7 @@ pub(super) const DESCRIPTIONS: [&str; 81] = [
     "second", "seconds", "server", "size", "sock", "source", "status", "store", "throughput", "timeout", "ttl",
     "type", "url", "usage", "username", "version",
 ];
-/// Words that make a later `tokens` a number, as in `max_num_batched_tokens`.
+/// Words that show that a later `tokens` means a number, as in `max_num_batched_tokens`.
 #[rustfmt::skip]
 pub(super) const COUNTS: [&str; 9] = [
     "avg", "max", "mean", "min", "n", "num", "per", "sum", "total",
@@ -69,38 +70,39 @@ pub(super) const KEY_LETTERS: [&str; 22] = [
     "alt", "ctrl", "dar", "don", "flun", "fn", "hic", "hoc", "hot", "jer", "joc", "lac", "mic", "mon",
     "multi", "on", "press", "shift", "short", "stoc", "tur", "whis",
 ];
-/// Words that make `pass` a step or a filter, with and without a separator: `forward_pass`,
-/// `bypass`.
+/// Words that show that `pass` means a step or a filter, with and without a separator:
+/// `forward_pass`, `bypass`.
 #[rustfmt::skip]
 pub(super) const PLAIN_PASSES: [&str; 30] = [
     "all", "back", "backward", "band", "by", "com", "encom", "fast", "first", "forward", "full", "half",
     "high", "kee", "last", "low", "multi", "num", "one", "over", "pre", "render", "second", "single", "sub",
     "sur", "test", "tres", "two", "under",
 ];
-/// Words after `key` that make it a tensor or a part of a mapping, as in `num_key_value_heads`.
+/// Words after `key` that show that it means a tensor or a part of a mapping, as in
+/// `num_key_value_heads`.
 #[rustfmt::skip]
 pub(super) const AFTER_KEYS: [&str; 14] = [
     "cache", "frame", "frames", "head", "heads", "layer", "padding", "point", "points", "proj", "projection",
     "states", "value", "values",
 ];
-/// Weak words that indicate a secret only at the end of a name. `pin_memory` and `sas_address` are
-/// settings.
+/// Words that indicate a secret only at the end of a name. `pin_memory` and `sas_address`, for
+/// example, are settings.
 #[rustfmt::skip]
 pub(super) const FINAL_ONLY: [&str; 4] = [
     "pass", "pin", "psk", "sas",
 ];
-/// Words whose plural is an everyday word.
+/// Words whose plural has an everyday meaning.
 #[rustfmt::skip]
 pub(super) const NO_PLURAL: [&str; 8] = [
     "auth", "licence", "license", "login", "pass", "pin", "sig", "signature",
 ];
-/// File extensions. `secret.go:189` is a position in a source file.
+/// File extensions. They mark a position in a source file, such as `secret.go:189`.
 #[rustfmt::skip]
 pub(super) const EXTENSIONS: [&str; 27] = [
     "c", "cc", "cpp", "crt", "csv", "cu", "go", "h", "hpp", "java", "js", "json", "jsonl", "log", "md", "pem",
     "proto", "py", "rb", "rs", "sh", "so", "toml", "ts", "txt", "yaml", "yml",
 ];
-/// Last words of names that usually contain a file path.
+/// Last words of names whose value is usually a file path.
 #[rustfmt::skip]
 pub(super) const FILE_NAMES: [&str; 8] = [
     "cert", "certificate", "crt", "key", "licence", "license", "pem", "pwd",

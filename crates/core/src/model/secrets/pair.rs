@@ -1,4 +1,4 @@
-//! A name in text with the value after it, and the evidence from the text around them.
+//! A name in text and the value after it, with the evidence that the text around them gives.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use super::secret_values::{
     TextValue, ValueEnd, is_count, is_number_of_tokens, number_before_pair, value_at,
 };
 
-/// A name in text, the separator after it, and the start of its value.
+/// A name in text, the separator after it, and the position where its value starts.
 pub(super) struct Pair<'a> {
     pub(super) text: &'a str,
     pub(super) name: &'a str,
@@ -34,12 +34,13 @@ impl<'a> Pair<'a> {
         strength_of(self.name).strength
     }
 
-    /// Whether words alone join the name and the value: `is`, `will be`.
+    /// Whether only words connect the name and the value: `is`, `will be`.
     pub(super) fn is_in_sentence(&self) -> bool {
         self.name.is_ascii() && !self.separator.contains([':', '=', '>', '：'])
     }
 
-    /// Whether a sentence states a password: `the password is x`. Passwords can be ordinary words.
+    /// Whether this is a sentence that states a password: `the password is x`. Such passwords can
+    /// be ordinary words.
     pub(super) fn tells_password(&self) -> bool {
         let name = self.name.to_ascii_lowercase().replace([' ', '-'], "");
         let says = self.separator.trim().to_ascii_lowercase();
@@ -59,7 +60,7 @@ impl<'a> Pair<'a> {
         &self.text[self.value_at..]
     }
 
-    /// Finds the value. A switch or a count before a list separator is a complete value:
+    /// Finds the value. In a list, a switch or a count before the separator is a complete value:
     /// `token=None,lr=0.1`.
     pub(super) fn value(&self, end: ValueEnd) -> TextValue {
         const LONGEST_SWITCH: usize = 8;
@@ -92,15 +93,15 @@ impl<'a> Pair<'a> {
         self.separator.contains(['"', '\'', '`'])
     }
 
-    /// True for the name of a variable (`DB_PASS`), false for a word of a sentence.
+    /// True for the name of a variable (`DB_PASS`). False for a word in a sentence.
     pub(super) fn is_variable(&self) -> bool {
         self.name.len() > 1 && !self.name.contains(|c: char| c.is_lowercase())
     }
 
-    /// Whether the value is a number that this name counts.
+    /// Whether the value is a number, and the name says that it is a count.
     pub(super) fn counts(&self, value: &str) -> bool {
         let name = self.name.trim_end_matches('s').to_ascii_lowercase();
-        // `PASS=12 FAIL=3` summarizes tests.
+        // `PASS=12 FAIL=3` is a summary of tests.
         let may_count = name.ends_with("token")
             || name.ends_with("secret")
             || self.name.eq_ignore_ascii_case("pass");
@@ -108,7 +109,7 @@ impl<'a> Pair<'a> {
             || (is_number_of_tokens(value) && strength_of(self.name).counts_tokens)
     }
 
-    /// The span of the value, if it can be a secret of this name.
+    /// Returns the span of the value, if the value can be a secret with this name.
     pub(super) fn accepted(&self, value: TextValue) -> Option<Range<usize>> {
         let content = &self.text[value.span.clone()];
         (!self.counts(content) && holds_secret(self.name, content)).then_some(value.span)

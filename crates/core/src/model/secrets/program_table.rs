@@ -1,4 +1,4 @@
-//! Lists programs that take secrets at positions without a telling name.
+//! Lists programs that accept secrets in positions where no name indicates them.
 
 /// Where a program takes its secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -7,30 +7,30 @@ pub(super) enum SecretPlace {
     Flag,
     /// After a flag that can end a cluster of short flags: `curl -sSLu me:x`.
     Cluster,
-    /// After a flag, prefixed with the kind of its source: `pass:x`, `file:x`.
+    /// After a flag, with a prefix for the kind of source: `pass:x`, `file:x`.
     Source,
-    /// After a flag, following the user name: `me%x`.
+    /// After a flag and the user name: `me%x`.
     UserAndPassword,
     /// After the name of a setting: `git config user.password x`.
     Settings,
     /// After the name of a variable: `setenv TOKEN x`.
     Assign,
-    /// The last word, after certain subcommands.
+    /// In the last word, after certain subcommands.
     Subcommand,
-    /// The last word.
+    /// In the last word.
     LastWord,
-    /// The last word, with the flag `-b`.
+    /// In the last word, if the flag `-b` is present.
     Batch,
-    /// The printed words, if a login reads the output of the program.
+    /// In the words that the program prints, if a login reads its output.
     Echo,
 }
 
-/// Programs that take their secrets in the same way.
+/// Programs that accept secrets in the same way.
 pub(super) struct KnownProgram {
     pub names: &'static [&'static str],
-    /// Flags before a secret.
+    /// Flags that precede a secret.
     pub flags: &'static [&'static str],
-    /// Flags that can be joined with a secret.
+    /// Flags that can be joined with a secret into one word.
     pub glued: &'static [&'static str],
     pub rule: SecretPlace,
 }
@@ -49,7 +49,7 @@ const fn program(
     }
 }
 
-/// Flags that name a password, such as `--http-password`, need no entry here.
+/// Flags whose name indicates a password, such as `--http-password`, need no entry here.
 #[rustfmt::skip]
 pub(super) const PROGRAMS: [KnownProgram; 24] = [
     program(&["curl"], &["-u", "-U", "--user", "--proxy-user", "--pass", "--proxy-pass", "--oauth2-bearer", "--tlspassword"],
@@ -86,7 +86,7 @@ pub(super) const KEY_LOGINS: [&str; 19] = [
     "wandb", "weave", "comet", "clearml", "neptune", "swanlab", "hf", "huggingface-cli", "modelscope", "ngc", "npm", "kaggle",
     "vault", "doctl", "replicate", "modal", "lightning", "dvc", "runpodctl",
 ];
-/// Flags of login commands that take no value.
+/// Flags of login commands that have no value.
 pub(super) const LONE_LOGIN_FLAGS: [&str; 5] = [
     "--relogin",
     "--verify",

@@ -1,4 +1,4 @@
-//! Finds the value of a field, `token: x` or `"token":"x"`, in YAML, JSON and prose.
+//! Finds the values of fields in YAML, JSON and prose, such as `token: x` or `"token":"x"`.
 
 use std::ops::Range;
 
@@ -9,7 +9,8 @@ use super::secret_values::{
     value_at,
 };
 
-/// Finds the value in `token: x` and `"token":"x"`, but not in an image tag (`token:1.2`).
+/// Finds the value in `token: x` and `"token":"x"`. The value in `token:1.2` is an image tag and
+/// does not count.
 pub(super) fn field(pair: &Pair<'_>) -> Option<Range<usize>> {
     let is_path = pair.before() == Some('/') && pair.separator == ":";
     let is_place =
@@ -34,7 +35,7 @@ pub(super) fn field(pair: &Pair<'_>) -> Option<Range<usize>> {
         ValueEnd::Blank
     });
     let content = &pair.text[value.span.clone()];
-    // In documents, backticks delimit a command: "keep it in a secret: `gpuctl create secret x`".
+    // In documents, backticks enclose a command: "keep it in a secret: `gpuctl create secret x`".
     let is_command = pair.rest().starts_with('`') && content.contains(' ');
     let is_word =
         is_command || (!value.is_quoted && (is_word_of_a_message(content) || is_type(content)));
@@ -52,7 +53,8 @@ pub(super) fn field(pair: &Pair<'_>) -> Option<Range<usize>> {
 }
 
 fn is_field_name(pair: &Pair<'_>) -> bool {
-    // These are everyday words, except in names of variables and in the `auths` of a Docker config.
+    // Everyday words. They indicate a secret only in names of variables and in the `auths` of a
+    // Docker config.
     const PROSE: [&str; 8] = ["pwd", "pw", "cred", "creds", "jwt", "pass", "psk", "otp"];
     let name = pair.name.to_ascii_lowercase();
     let is_compound = pair.name.contains('_')
@@ -81,13 +83,13 @@ fn is_type(value: &str) -> bool {
     ) || value.starts_with("Optional[")
 }
 
-/// Whether an unquoted value directly after `name:` is a reference: an image tag, a line of a
-/// source file, or the name of a Secret.
+/// Whether an unquoted value directly after `name:` is a reference. It can be an image tag, a line
+/// number in a source file, or the name of a Secret.
 fn is_reference(pair: &Pair<'_>, value: &str) -> bool {
     if pair.separator != ":" {
         return false;
     }
-    // Names of objects have at most 253 characters (RFC 1123 subdomains).
+    // Object names have at most 253 characters (RFC 1123 subdomains).
     const LONGEST_NAME: usize = 254;
     let name = pair.name.to_ascii_lowercase();
     let is_version = value == "latest"
@@ -102,8 +104,8 @@ fn is_reference(pair: &Pair<'_>, value: &str) -> bool {
     is_tagged || is_object || (pair.strength() == NameStrength::Weak && is_count(value))
 }
 
-/// Finds a value on the line after its name, as in indented JSON. If that line is another key, the
-/// value is an object and not a secret.
+/// Finds a value on the line after its name, as in indented JSON. If that line contains another
+/// key, the value is an object and not a secret.
 fn next_line(pair: &Pair<'_>) -> Option<Range<usize>> {
     let blanks = pair.rest().len() - pair.rest().trim_start().len();
     let value = value_at(pair.text, pair.value_at + blanks, ValueEnd::Blank);

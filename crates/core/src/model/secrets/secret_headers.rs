@@ -1,5 +1,6 @@
-//! Finds the values of HTTP headers that contain credentials. A scheme such as `token` and a list
-//! of cookies contain spaces, so the value extends to the end of the line or to the closing quote.
+//! Finds the values of HTTP headers that contain credentials. They can contain spaces, for example
+//! after a scheme such as `token` or in a list of cookies. Therefore, a value extends to the end of
+//! the line or to the closing quote.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -22,7 +23,7 @@ static HEADER: LazyLock<Regex> = LazyLock::new(|| {
     .expect("the pattern is tested")
 });
 
-/// Adds the spans of header values.
+/// Adds the spans of the values of headers.
 pub(super) fn add_headers(text: &str, spans: &mut Vec<Range<usize>>) {
     let mut at = 0;
     while let Some(captures) = HEADER.captures_at(text, at) {
@@ -48,16 +49,16 @@ fn long_value(text: &str, name_at: usize, separator: &str, at: usize) -> Option<
     if value.is_quoted {
         return Some(value.span);
     }
-    // `cookie=x` is a parameter, and a header name without a separator is prose.
+    // `cookie=x` is a parameter. A header name without a separator is part of a sentence.
     let is_header = separator.contains(':')
         || (separator.contains('=') && text[name_at..at].to_ascii_lowercase().contains("auth"));
-    // Tests the first word before searching for the end of the line, because a long line can
+    // Check the first word before searching for the end of the line, because a long line can
     // contain many headers.
     if !is_header || text[at..].starts_with('{') || !is_credential(&text[at..value.span.end]) {
         return None;
     }
     let line = text[at..end_of_line(text, at)].trim_end();
-    // Go prints the values of a header as a list.
+    // Go prints the values of a header as a list in brackets.
     if line.starts_with('[') && !is_masked(line) {
         return Some(at + 1..at + line.rfind(']').unwrap_or(line.len()));
     }
@@ -72,8 +73,8 @@ fn short_value(text: &str, separator: &str, at: usize) -> Option<Range<usize>> {
     (value.is_quoted || separator.contains(':')).then_some(value.span)
 }
 
-/// The quote that opens before a header, with the number of backslashes before it: `-H
-/// "Authorization: x"`.
+/// Finds the quote that was opened before a header, and the number of backslashes before the quote:
+/// `-H "Authorization: x"`.
 fn enclosing_quote(text: &str, name_at: usize) -> Option<(u8, usize)> {
     let line = line_before(text, name_at).1;
     let opening = line.rfind(['"', '\'', '`'])?;
@@ -83,7 +84,8 @@ fn enclosing_quote(text: &str, name_at: usize) -> Option<(u8, usize)> {
     opens.then_some((line.as_bytes()[opening], opening - before.len()))
 }
 
-/// Whether a value is a credential and not a message about one (`Authorization: missing`).
+/// Whether a value is a credential. A message about one, such as `Authorization: missing`, does not
+/// count.
 fn is_credential(value: &str) -> bool {
     let value = value.trim();
     let first = value.split_whitespace().next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Decides whether a variable, flag or key contains a secret, based on its name.
+//! Decides from the name of a variable, flag or key whether its value is a secret.
 
 use super::name_words::{
     AFTER_KEYS, COUNTS, DESCRIPTIONS, EXTENSIONS, FILE_NAMES, FINAL_ONLY, KEY_LETTERS, KEY_OWNERS,
@@ -6,23 +6,24 @@ use super::name_words::{
 };
 use super::secret_values::is_number_of_tokens;
 
-/// How reliably a name indicates a secret.
+/// How reliable a name is as an indication of a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NameStrength {
     /// The name does not indicate a secret.
     None,
-    /// A secret in a flag or a variable, but an everyday word in prose and API objects: `key`,
-    /// `login`.
+    /// The name indicates a secret in a flag or a variable, but is an everyday word in prose and
+    /// API objects: `key`, `login`.
     Weak,
-    /// A secret everywhere: `password`, `api_key`.
+    /// The name indicates a secret everywhere: `password`, `api_key`.
     Strong,
 }
 
-/// The meaning of a name. Compares equal to a [`NameStrength`] with the same strength.
+/// What a name says about its value. It compares equal to a [`NameStrength`] if the strength is the
+/// same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Announcement {
     pub strength: NameStrength,
-    /// Whether a number after the name counts tokens, as in `tokens=8388608`.
+    /// Whether a number after the name is a number of tokens, as in `tokens=8388608`.
     pub counts_tokens: bool,
 }
 
@@ -50,7 +51,7 @@ pub fn strength_of(name: &str) -> Announcement {
     let is_file = name
         .rsplit_once('.')
         .is_some_and(|(_, extension)| EXTENSIONS.contains(&extension));
-    // The secret ID of an AppRole is a password, although other IDs are public.
+    // The secret ID of an AppRole is a password. Other IDs are public.
     let is_secret_id = words.len() > 1 && last == "id" && words[words.len() - 2] == "secret";
     if is_secret_id {
         return NameStrength::Strong.into();
@@ -62,7 +63,7 @@ pub fn strength_of(name: &str) -> Announcement {
     let strengths: Vec<NameStrength> = (0..words.len())
         .map(|index| strength_in(&words, index))
         .collect();
-    // `password_tokens` and `auth_tokens` also contain another word that indicates a secret.
+    // `password_tokens` and `auth_tokens` also contain a second word that indicates a secret.
     let counts_tokens =
         strengths
             .iter()
@@ -79,7 +80,7 @@ pub fn strength_of(name: &str) -> Announcement {
     }
 }
 
-/// Classifies one word of a name with the help of its neighbors.
+/// Classifies one word of a name by its neighbors.
 fn strength_in(words: &[String], index: usize) -> NameStrength {
     let written = words[index].as_str();
     let singular = written
@@ -97,7 +98,7 @@ fn strength_in(words: &[String], index: usize) -> NameStrength {
     if let Some(start) = word.strip_suffix("token") {
         return strength_of_token(&words[..index], start, written != word, after);
     }
-    // `imagePullSecret` and `tlsSecret` contain the name of a Secret.
+    // `imagePullSecret` and `tlsSecret` contain the name of a Secret, and not a secret value.
     if word == "secret" && matches!(before, "pull" | "tls")
         || word.ends_with("pullsecret")
         || word == "tlssecret"
@@ -115,7 +116,7 @@ fn strength_in(words: &[String], index: usize) -> NameStrength {
     }
 }
 
-/// Classifies `token` between the words `before` and the word `after`. `start` is joined to it, as
+/// Classifies `token` by the words `before` it and the word `after` it. `start` is joined to it, as
 /// in `hftoken`.
 fn strength_of_token(before: &[String], start: &str, is_plural: bool, after: &str) -> NameStrength {
     let owner = if start.is_empty() {
@@ -137,7 +138,7 @@ fn strength_of_token(before: &[String], start: &str, is_plural: bool, after: &st
     }
 }
 
-/// Classifies `key` by the word before it, which can be joined to it, as in `WANDBKEY` and
+/// Classifies `key` by the word before it. That word can be joined to it, as in `WANDBKEY` and
 /// `monkey`.
 fn strength_of_key(owner: &str, is_glued: bool) -> NameStrength {
     if PLAIN_KEYS.contains(&owner) || (is_glued && KEY_LETTERS.contains(&owner)) {
@@ -150,7 +151,7 @@ fn strength_of_key(owner: &str, is_glued: bool) -> NameStrength {
     }
 }
 
-/// Classifies the other words, which can be joined to an owner: `pin`, `DBPASS`.
+/// Classifies all other words. They can be joined to an owner: `pin`, `DBPASS`.
 fn strength_of_word(word: &str, before: &str, is_last: bool) -> NameStrength {
     if word == "pass" && PLAIN_PASSES.contains(&before) || FINAL_ONLY.contains(&word) && !is_last {
         return NameStrength::None;
@@ -165,7 +166,7 @@ fn strength_of_word(word: &str, before: &str, is_last: bool) -> NameStrength {
             NameStrength::Strong
         };
     }
-    // The shell stores the previous directory in `OLDPWD`.
+    // `OLDPWD` is the variable in which the shell stores the previous directory.
     let is_glued = (word.ends_with("pw") || word.ends_with("pwd") || word.ends_with("psk"))
         && word != "oldpwd";
     if is_glued {
@@ -175,15 +176,15 @@ fn strength_of_word(word: &str, before: &str, is_last: bool) -> NameStrength {
     }
 }
 
-/// Whether an environment variable with this name contains a secret.
+/// Whether the value of an environment variable with this name is a secret.
 pub fn is_secret_name(name: &str) -> bool {
-    // Shells store the working directory in `PWD`, which resembles the name of a password.
+    // `PWD` resembles the name of a password, but shells store the working directory in it.
     !matches!(name, "PWD" | "OLDPWD") && strength_of(name) != NameStrength::None
 }
 
-/// Whether a value after a name of this strength can be a secret. Switches and counts of tokens
-/// cannot. A path can only be a secret after an unambiguous name; [`holds_secret`] also considers
-/// which names take a file.
+/// Whether a value can be a secret if its name has this strength. Switches and numbers of tokens
+/// cannot. A path can be a secret only after an unambiguous name. [`holds_secret`] also considers
+/// which names are usually followed by a file.
 pub fn is_secret_value(announced: impl Into<Announcement>, value: &str) -> bool {
     const SWITCHES: [&str; 12] = [
         "true", "false", "yes", "no", "on", "off", "none", "null", "nil", "auto", "disabled",
@@ -207,8 +208,8 @@ pub fn is_secret_value(announced: impl Into<Announcement>, value: &str) -> bool 
     }
 }
 
-/// Whether a value after this name can be a secret. The name decides whether a path can be one:
-/// `--key` usually takes a file, `--auth` does not.
+/// Whether a value after this name can be a secret. The name decides whether a path can be one: the
+/// value of `--key` is usually a file, but the value of `--auth` is not.
 pub(super) fn holds_secret(name: &str, value: &str) -> bool {
     let announced = strength_of(name);
     let takes_file = words_of(name).last().is_some_and(|last| {
@@ -231,13 +232,13 @@ pub(super) fn holds_secret(name: &str, value: &str) -> bool {
         )
 }
 
-/// Whether a value looks like a path. Base64 can also start with a slash, but often contains `+` or
-/// `=`.
+/// Whether a value looks like a path. Base64 can also start with a slash, but it often contains `+`
+/// or `=`.
 fn is_path(value: &str) -> bool {
     const EXTENSIONS: [&str; 10] = [
         "pem", "key", "crt", "cer", "lic", "json", "txt", "p12", "pub", "der",
     ];
-    // `PATH_MAX` on Linux: the kernel opens no longer path.
+    // `PATH_MAX` on Linux. The kernel does not open longer paths.
     const LONGEST: usize = 4096;
     let Some(rest) = ["../", "./", "~/", "/"]
         .iter()
@@ -251,8 +252,8 @@ fn is_path(value: &str) -> bool {
     value.len() <= LONGEST && !value.contains(['+', '=']) && (rest.contains('/') || has_extension)
 }
 
-/// Splits a name at characters other than letters and digits, and at changes from lower to upper
-/// case. Removes trailing digits from each word.
+/// Splits a name at every character that is neither a letter nor a digit, and at changes from lower
+/// to upper case. Removes trailing digits from each word.
 fn words_of(name: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut last = ' ';

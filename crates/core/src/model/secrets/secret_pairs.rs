@@ -1,5 +1,5 @@
-//! Finds values after a name that indicates a secret: assignments, fields, flags, environment
-//! variables of containers, and sentences.
+//! Finds secrets that follow a name: in assignments, fields, flags, environment variables of
+//! containers, and sentences.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -14,7 +14,7 @@ use super::secret_values::{
     is_word_of_a_message, line_before, near_end_of_line,
 };
 
-/// Finds the secret of a pair.
+/// A function that finds the secret in a pair.
 type Find = fn(&Pair<'_>) -> Option<Range<usize>>;
 
 static RULES: LazyLock<Vec<(Regex, Find)>> = LazyLock::new(|| {
@@ -34,7 +34,7 @@ static RULES: LazyLock<Vec<(Regex, Find)>> = LazyLock::new(|| {
         ),
         (format!(r"(?i)(?-u:\b)(?P<n>(?:(?:{owners})[ _-]+){{1,3}}keys?)(?P<s>[ \t]*[:=：][ \t]*|\s+{says}\s+)"), key_of_owner),
         (format!(r"(?i)(?-u:\b)(?P<n>pass[ -](?:word|phrase|code)|{nouns})(?P<s>\s+{says}\s+)"), sentence),
-        // Chinese for password, passphrase, token and key.
+        // The Chinese words for password, passphrase, token and key.
         (r"(?P<n>密码|口令|令牌|密钥)(?P<s>\s*(?:[:：=]|是|为)\s*)".to_owned(), sentence),
         (
             format!(
@@ -52,7 +52,7 @@ static RULES: LazyLock<Vec<(Regex, Find)>> = LazyLock::new(|| {
         .collect()
 });
 
-/// `"value": "x", "name": "TOKEN"`: JSON with sorted keys.
+/// Matches `"value": "x", "name": "TOKEN"`, as in JSON with sorted keys.
 static REVERSED: LazyLock<Regex> = LazyLock::new(|| {
     let quote = r#"\\{0,3}""#;
     let pattern = format!(
@@ -61,7 +61,7 @@ static REVERSED: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&pattern).expect("the pattern is tested")
 });
 
-/// Adds the spans of values after names.
+/// Adds the spans of values that follow a name.
 pub(super) fn add_pairs(text: &str, spans: &mut Vec<Range<usize>>) {
     for (pattern, find) in RULES.iter() {
         let mut at = 0;
@@ -109,13 +109,14 @@ fn assigned(pair: &Pair<'_>) -> Option<Range<usize>> {
     pair.accepted(value).filter(|_| !is_word)
 }
 
-/// Finds the value in `--token x` and `["--token", "x"]`, on one line or two.
+/// Finds the value in `--token x` and `["--token", "x"]`, on one line or on two.
 fn flag(pair: &Pair<'_>) -> Option<Range<usize>> {
     const PROSE: [&str; 11] = [
         "is", "was", "and", "or", "must", "not", "requires", "cannot", "flag", "option", "are",
     ];
     let is_list = pair.separator.starts_with(',');
-    // `-auth` in prose is a hyphenated suffix. Go programs use long flags with a single dash.
+    // In prose, `-auth` is the end of a hyphenated word. Go programs use long flags with a single
+    // dash.
     if pair.rest().starts_with('-') || (is_list && !pair.name.starts_with("--")) {
         return None;
     }
@@ -144,7 +145,7 @@ fn key_of_owner(pair: &Pair<'_>) -> Option<Range<usize>> {
 
 /// Finds the value in `The password is x`.
 fn sentence(pair: &Pair<'_>) -> Option<Range<usize>> {
-    // Chinese text has no spaces, so ordinary words follow directly.
+    // Chinese text has no spaces, so ordinary words follow directly after the name.
     if !pair.name.is_ascii() && pair.rest().starts_with(|c: char| !c.is_ascii()) {
         return None;
     }
@@ -153,7 +154,7 @@ fn sentence(pair: &Pair<'_>) -> Option<Range<usize>> {
     let name = pair.name.to_ascii_lowercase();
     let is_number = (name == "tokens" && is_number_of_tokens(content))
         || (name == "token" && is_count(content));
-    // Special tokens of tokenizers: `<s>`, `[PAD]`.
+    // These are special tokens of tokenizers: `<s>`, `[PAD]`.
     let is_symbol = name.starts_with("token")
         && content.starts_with(['<', '['])
         && content.len() < 16
@@ -165,8 +166,8 @@ fn sentence(pair: &Pair<'_>) -> Option<Range<usize>> {
     may.then_some(value.span)
 }
 
-/// Finds the value in `- name: TOKEN` with `value: x`, and in `{Name:TOKEN Value:x ValueFrom:nil}`
-/// as printed by Go.
+/// Finds the value in `- name: TOKEN` with `value: x`, and in `{Name:TOKEN Value:x ValueFrom:nil}`,
+/// which is how Go prints it.
 fn variable(pair: &Pair<'_>) -> Option<Range<usize>> {
     if pair.strength() == NameStrength::None {
         return None;
@@ -218,8 +219,8 @@ fn element(pair: &Pair<'_>) -> Option<Range<usize>> {
     }
 }
 
-/// Finds the value in `kubectl create secret generic x --from-literal=name=value`, which is secret
-/// for every name.
+/// Finds the value in `kubectl create secret generic x --from-literal=name=value`. It is a secret
+/// whatever the name is.
 fn literal(pair: &Pair<'_>) -> Option<Range<usize>> {
     let before = pair
         .separator

@@ -1,5 +1,5 @@
-//! Recognizes secrets by their own shape: private keys, prefixes of services' credentials, logins
-//! in URLs, and URLs whose path is a password.
+//! Recognizes secrets by their own form: private keys, the prefixes of well-known services'
+//! credentials, logins in URLs, and URLs whose path is a password.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -20,11 +20,11 @@ static RULES: LazyLock<Vec<(Regex, Judge)>> = LazyLock::new(|| {
         (r"(?:^|[^\w.-])(?P<v>[a-z0-9]{6}\.[a-z0-9]{16})(?:$|[^\w.-])".to_owned(), is_bootstrap_token),
         (r"(?i)\b(?:bearer|basic|digest|apikey)\s+(?P<v>[A-Za-z0-9+/_.=~:-]{8,})".to_owned(), is_header_value),
         (r#"://(?P<v>[^/\s@"'<>]+)@"#.to_owned(), |_| true),
-        // A login whose password contains unescaped slashes.
+        // Logins whose password contains unescaped slashes.
         (r#"://(?P<v>[^/\s@"':<>]+:[^\s"'<>]+)@"#.to_owned(), is_login),
-        // Data source names of Go's MySQL driver: `user:password@tcp(host)`.
+        // Data source names for Go's MySQL driver: `user:password@tcp(host)`.
         (r"(?i)\b[\w.-]+:(?P<v>[^\s@]+)@(?:tcp|udp|unix)\(".to_owned(), |_| true),
-        // Oracle's thin driver: `jdbc:oracle:thin:user/password@host`.
+        // URLs for Oracle's thin driver: `jdbc:oracle:thin:user/password@host`.
         (r"(?i)\bjdbc:oracle:thin:[^/\s]+/(?P<v>[^@\s]+)@".to_owned(), |_| true),
         (addresses_by_name(), |_| true),
         (webhooks(), |_| true),
@@ -42,11 +42,11 @@ static RULES: LazyLock<Vec<(Regex, Judge)>> = LazyLock::new(|| {
         .collect()
 });
 
-/// Prefixes and formats of credentials of well-known services.
+/// Returns a pattern for the prefixes and formats that well-known services use for credentials.
 fn prefixes() -> String {
     let prefixed = [
         r"hf_[A-Za-z0-9]{16,}",
-        // Pod names can also start with `sk-`, but contain neither capitals nor twenty letters
+        // Pod names can also start with `sk-`, but they contain neither capitals nor twenty letters
         // without a hyphen.
         r"sk-(?:proj|ant|or|svcacct|admin|lf)-[\w-]{8,}",
         r"sk-[\w-]{0,80}[A-Z][\w-]{8,}",
@@ -83,17 +83,20 @@ fn prefixes() -> String {
         r"(?:ABSK|lsv2_(?:pt|sk)_|sntry[su]_|dapi|ATATT3|figd_|PMAK-|rpa_|tgp_v1_)[\w+/=-]{20,}",
         r"eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*",
     ];
-    // ASCII only: with all Unicode letters, the repetitions would exceed the size limit of a regex.
+    // Match only ASCII. With all Unicode letters, the repetitions would exceed the size limit of a
+    // regex.
     format!(r"(?-u:\b(?:{}))", prefixed.join("|"))
 }
 
-/// Logins without a scheme, after the name of a connection: `DATABASE_DSN=user:x@host:5432/db`.
+/// Returns a pattern for logins without a scheme that follow the name of a connection:
+/// `DATABASE_DSN=user:x@host:5432/db`.
 fn addresses_by_name() -> String {
     let name = r"\w*(?:dsn|database|(?:db|database|redis|broker|amqp|mongo|postgres|mysql|proxy)_?ur[il]|conn|connection)\w*";
     format!(r#"(?i)\b{name}["']?\s*[:=]\s*["']?[\w.-]+:(?P<v>[^\s@"'/][^\s@"']*)@[\w.\[-]"#)
 }
 
-/// URLs whose path is the password: Slack, Discord, Feishu, Telegram, Teams, and paths with `hook`.
+/// Returns a pattern for URLs whose path is the password: Slack, Discord, Feishu, Telegram, Teams,
+/// and paths that contain `hook`.
 fn webhooks() -> String {
     let places = [
         r"hooks?\.[\w.-]+(?::\d+)?",
@@ -109,12 +112,13 @@ fn webhooks() -> String {
     format!(r#"https?://(?:{})/+(?P<v>[^\s"'<>]+)"#, places.join("|"))
 }
 
-/// URLs of alert receivers with a key in the middle of the path: PagerDuty, Grafana OnCall.
+/// Returns a pattern for the URLs of alert receivers that have a key in the middle of the path:
+/// PagerDuty, Grafana OnCall.
 fn alert_receivers() -> String {
     r#"https?://[\w.-]+(?::\d+)?/(?:integration|integrations/v\d/\w+)/(?P<v>[^\s"'<>/]{4,})(?:/|\b)"#.to_owned()
 }
 
-/// Adds the spans of secrets with a recognizable shape.
+/// Adds the spans of secrets that have a recognizable form.
 pub(super) fn add_shapes(text: &str, spans: &mut Vec<Range<usize>>) {
     for (pattern, judge) in RULES.iter() {
         let value_range = |captures: Captures<'_>| {
@@ -147,7 +151,8 @@ fn is_header_value(captures: &Captures<'_>) -> bool {
         && !value.to_ascii_lowercase().starts_with("authenti")
 }
 
-/// Whether the text before an `@` is a login and not a port with a path (`http://host:80/a@b`).
+/// Whether the text before an `@` is a login. A port with a path, as in `http://host:80/a@b`, is
+/// not one.
 fn is_login(captures: &Captures<'_>) -> bool {
     let password = captures["v"]
         .split_once(':')
@@ -156,7 +161,7 @@ fn is_login(captures: &Captures<'_>) -> bool {
     !(after_digits.len() < password.len() && after_digits.starts_with(['/', '?', '#']))
 }
 
-/// Whether a query parameter is a credential. OAuth and Azure Functions name theirs `code`.
+/// Whether a query parameter is a credential. The one of OAuth and Azure Functions is named `code`.
 fn is_parameter(captures: &Captures<'_>) -> bool {
     const SESSIONS: [&str; 9] = [
         "code",
@@ -171,7 +176,7 @@ fn is_parameter(captures: &Captures<'_>) -> bool {
     ];
     let (name, value) = (captures["n"].to_ascii_lowercase(), &captures["v"]);
     let is_signed = name.starts_with("x-amz-") && name != "x-amz-algorithm";
-    // An exit or status code is a number.
+    // The code is an exit code or a status code if it is a number.
     let opens_session = SESSIONS.contains(&name.as_str()) && value.parse::<u32>().is_err();
     is_signed || opens_session || is_secret_value(strength_of(&captures["n"]), value)
 }

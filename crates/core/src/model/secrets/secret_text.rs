@@ -1,6 +1,6 @@
-//! Finds secrets in text such as commands, logs, events, annotations and error messages:
-//! credentials with a known shape, values after names that indicate a secret, headers, and
-//! arguments of programs.
+//! Finds secrets in text such as commands, logs, events, annotations and error messages. The
+//! secrets are credentials with a known form, values after names that indicate a secret, headers,
+//! and arguments of programs.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -13,22 +13,23 @@ use super::secret_shapes::add_shapes;
 use super::secret_tools::add_tools;
 use super::secret_values::is_masked;
 
-/// Replaces a secret in text that other people may read.
+/// The text that replaces a secret where other people may read it.
 const REDACTED: &str = "[redacted]";
 
-/// Substrings of all names that indicate a secret. A text without any of them contains no pairs and
-/// no headers.
+/// Every name that indicates a secret contains one of these substrings. A text without any of them
+/// contains no pairs and no headers.
 static STEMS: LazyLock<Regex> = LazyLock::new(|| {
     let stems = "tok|pass|secret|key|cred|auth|pat|licen|login|pwd|pw|bearer|jwt|cookie|sig|hook|otp|pin|psk|sas|pswd|identified|literal\
                  |密码|口令|令牌|密钥";
     Regex::new(&format!("(?i){stems}")).expect("the pattern is tested")
 });
 
-/// The spans of all secrets in a text, sorted and without overlaps.
+/// Returns the spans of all secrets in a text, in order and without overlaps.
 pub fn secret_spans(text: &str) -> Vec<Range<usize>> {
     let mut spans: Vec<Range<usize>> = Vec::new();
     add_shapes(text, &mut spans);
-    // Most texts in a cluster are names, times and images. This check makes them cheap.
+    // Most texts in a cluster are names, times and images. With this check, searching them is
+    // cheap.
     if has_separator(text) && STEMS.is_match(text) {
         add_pairs(text, &mut spans);
         add_headers(text, &mut spans);
@@ -37,7 +38,7 @@ pub fn secret_spans(text: &str) -> Vec<Range<usize>> {
         add_tools(text, &mut spans);
     }
     spans.retain(|span| !span.is_empty() && !is_masked(&text[span.clone()]));
-    // Of spans with the same start, the longest comes first and absorbs the others.
+    // If several spans start at the same position, the longest comes first and absorbs the others.
     spans.sort_by_key(|span| (span.start, std::cmp::Reverse(span.end)));
     let mut merged: Vec<Range<usize>> = Vec::new();
     for span in spans {

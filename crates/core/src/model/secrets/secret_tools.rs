@@ -1,5 +1,5 @@
-//! Finds secrets in arguments that no name announces: `curl -u`, `mysql -p`, `wandb login`, and a
-//! password that `echo` pipes into a login.
+//! Finds secrets in arguments that have no telling name: `curl -u`, `mysql -p`, `wandb login`, and
+//! a password that `echo` pipes into a login.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -10,7 +10,8 @@ use super::program_table::{KEY_LOGINS, KnownProgram, LONE_LOGIN_FLAGS, PROGRAMS,
 use super::secret_names::{NameStrength, is_secret_value, strength_of};
 use super::secret_values::{ValueEnd, is_word_of_a_message, value_at};
 
-/// Matches the words of a line. A pipe separates words even without spaces.
+/// Matches the words of a line. A pipe character separates words even if there are no spaces around
+/// it.
 static WORD: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\|+|[^\s|]+").expect("the pattern is tested"));
 
@@ -23,16 +24,18 @@ const READERS: [&str; 5] = [
     "--stdin",
 ];
 
-/// Programs that process text and files. After them, `login` is a file name or a search term.
+/// Programs that process text and files. In their arguments, `login` is the name of a file or a
+/// search term.
 const TEXT_TOOLS: [&str; 18] = [
     "awk", "cat", "cp", "cut", "grep", "egrep", "head", "less", "mv", "rg", "sed", "sort", "tail",
     "tee", "touch", "tr", "uniq", "wc",
 ];
 /// Suffixes of settings that contain a password, although these words are ambiguous in prose and in
-/// other settings: `_auth` of npm, `wifi-sec.psk` of nmcli, `pass` of rclone.
+/// other settings. Examples are `_auth` of npm, `wifi-sec.psk` of nmcli and `pass` of rclone.
 const SHORT_SETTINGS: [&str; 5] = ["auth", "pass", "psk", "pw", "pwd"];
 
-/// A word that contains a secret, and the number of bytes before the secret, as in `-pSECRET`.
+/// A word that contains a secret, and the number of bytes in the word before the secret, as in
+/// `-pSECRET`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SecretWord {
     pub index: usize,
@@ -62,7 +65,8 @@ pub(super) fn add_tools(text: &str, spans: &mut Vec<Range<usize>>) {
     }
 }
 
-/// Finds the secrets in the words of command lines. `true` marks the last word of a line.
+/// Finds the secrets in the words of command lines. Each word comes with a flag that is true for
+/// the last word of a line.
 pub(super) fn secret_words<'a>(words: impl Iterator<Item = (&'a str, bool)>) -> Vec<SecretWord> {
     let mut secrets = Vec::new();
     let mut command = CommandWords::default();
@@ -84,7 +88,7 @@ pub(super) fn secret_words<'a>(words: impl Iterator<Item = (&'a str, bool)>) -> 
     secrets
 }
 
-/// The state of parsing one command of a line.
+/// The state of the parser for one command in a line.
 #[derive(Default)]
 struct CommandWords<'a> {
     program: Option<&'static KnownProgram>,
@@ -101,11 +105,11 @@ struct CommandWords<'a> {
     bare: Vec<SecretWord>,
     /// Words that `echo` pipes into this command.
     piped: Vec<SecretWord>,
-    /// Whether the last word is a password, as with `htpasswd -b` and `rabbitmqctl add_user`.
+    /// Whether the last word is a password, as it is for `htpasswd -b` and `rabbitmqctl add_user`.
     ends_with_password: bool,
     /// The index of the name of the program.
     program_at: usize,
-    /// The quote that a word of this command opened.
+    /// The quote that was opened by a word of this command.
     quote: Option<char>,
 }
 
@@ -139,7 +143,7 @@ impl<'a> CommandWords<'a> {
         self.before = word;
     }
 
-    /// The offset of a secret in a word.
+    /// Returns the offset of the secret in a word.
     fn secret_in(&self, written: &str, word: &str) -> Option<usize> {
         let is_flag = word.starts_with('-');
         let is_value = self.before.starts_with('-')
@@ -173,7 +177,8 @@ impl<'a> CommandWords<'a> {
             .map(|glued| offset(written, word, glued))
     }
 
-    /// Whether the previous word names a secret setting: `aws configure set token x`.
+    /// Whether the previous word is the name of a setting that is secret: `aws configure set token
+    /// x`.
     fn names_secret(&self, word: &str) -> bool {
         let is_setting = self.is_rule(SecretPlace::Settings);
         let name = self.before.rsplit(['/', ':']).next().unwrap_or_default();
@@ -192,7 +197,8 @@ impl<'a> CommandWords<'a> {
         is_name && is_secret_value(announced, word) && !is_word_of_a_message(word)
     }
 
-    /// Updates the state with a word: a program, a subcommand, or a flag that reads a password.
+    /// Updates the state with the next word, which can be a program, a subcommand, or a flag that
+    /// reads a password.
     fn recognize(&mut self, word: &str, index: usize, secrets: &mut Vec<SecretWord>) {
         let name = word.rsplit('/').next().unwrap_or(word);
         let program = PROGRAMS
@@ -249,7 +255,7 @@ impl<'a> CommandWords<'a> {
         self.program.is_some_and(|program| program.rule == rule)
     }
 
-    /// Whether a word ends with the closing quote of a text around the command: "`wandb login`
+    /// Whether a word ends with the quote that closes a text around the command: "`wandb login`
     /// saves the key".
     fn is_closed_by(&mut self, written: &str, index: usize) -> bool {
         let written = written.trim_end_matches([',', '.', ')', ':']);
@@ -268,7 +274,7 @@ impl<'a> CommandWords<'a> {
         closes
     }
 
-    /// Starts the command after a pipe, which reads the output of this one.
+    /// Starts the next command after a pipe, which reads the output of this command.
     fn piped(self, secrets: &mut Vec<SecretWord>) -> Self {
         let piped = if self.echoes {
             self.bare.iter().skip(1).copied().collect()
@@ -284,8 +290,8 @@ impl<'a> CommandWords<'a> {
 
     /// Ends this command and starts the next one.
     fn ended(self, secrets: &mut Vec<SecretWord>) -> Self {
-        // At least two bare words precede a password: the program and a user. With `htpasswd -nb
-        // user password`, the user counts as the value of the flag.
+        // The words before the password are the program and a user. With `htpasswd -nb user
+        // password`, the user counts as the value of the flag.
         let least = if self.is_rule(SecretPlace::Batch) {
             1
         } else {
@@ -302,7 +308,8 @@ fn is_text_tool(word: &str) -> bool {
     TEXT_TOOLS.contains(&word.rsplit('/').next().unwrap_or(word))
 }
 
-/// The offset of a part in the written word, which can start with a quote.
+/// Returns the offset of a part within the word as it was written. The written word can start with
+/// a quote.
 fn offset(written: &str, word: &str, part: &str) -> usize {
     written.find(word).unwrap_or_default() + word.len() - part.len()
 }
@@ -326,7 +333,8 @@ impl KnownProgram {
         value.filter(|value| !value.is_empty() && self.is_password(value))
     }
 
-    /// Whether a value is a password, and not the source of one or a user without one.
+    /// Whether a value is a password. The source of a password, or a user without a password, does
+    /// not count.
     fn is_password(&self, value: &str) -> bool {
         let is_elsewhere = ["file:", "env:", "fd:", "stdin"]
             .iter()

@@ -3,14 +3,14 @@
 
 use std::ops::Range;
 
-/// Characters that end an unquoted value, in addition to white space.
+/// The characters that end an unquoted value, in addition to white space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ValueEnd {
-    /// No other characters, as in shell arguments.
+    /// No other character, as in the arguments of a shell.
     Blank,
     /// `&` or `#`, as in the query of a URL.
     Query,
-    /// Separators of lists: `a=1,b=2`.
+    /// The separators of a list: `a=1,b=2`.
     List,
 }
 
@@ -31,8 +31,8 @@ pub(super) struct TextValue {
     pub is_quoted: bool,
 }
 
-/// Finds the value that starts at `at`. String prefixes of Python and C# are not part of it:
-/// `b'x'`.
+/// Finds the value that starts at `at`. The prefixes of strings in Python and C# do not belong to
+/// it: `b'x'`.
 pub(super) fn value_at(text: &str, at: usize, end: ValueEnd) -> TextValue {
     let bytes = text.as_bytes();
     let letters = bytes[at..]
@@ -48,7 +48,7 @@ pub(super) fn value_at(text: &str, at: usize, end: ValueEnd) -> TextValue {
     })
 }
 
-/// Finds a quoted value at `start`. The quotes can be escaped, as in JSON within JSON.
+/// Finds a quoted value at `start`. The quotes can be escaped, as in JSON that contains JSON.
 fn quoted_at(text: &str, start: usize) -> Option<TextValue> {
     let bytes = text.as_bytes();
     let level = bytes[start..]
@@ -59,7 +59,7 @@ fn quoted_at(text: &str, start: usize) -> Option<TextValue> {
         .get(start + level)
         .filter(|byte| matches!(byte, b'"' | b'\'' | b'`'))?;
     let content = start + level + 1;
-    // Triple quotes of Python.
+    // Python has triple quotes.
     if level == 0 && bytes[content..].starts_with(&[quote, quote]) {
         let triple = &text[start..content + 2];
         let length = text[content + 2..]
@@ -79,8 +79,8 @@ fn quoted_at(text: &str, start: usize) -> Option<TextValue> {
 }
 
 /// Finds the end of a value whose quotes are escaped by `level` backslashes. Each level of escaping
-/// doubles the backslashes in the value, so their number distinguishes a quote in the value from
-/// the closing quote.
+/// doubles the backslashes in the value, so their number tells a quote in the value from the
+/// closing quote.
 pub(super) fn closing_quote(
     bytes: &[u8],
     content: usize,
@@ -94,7 +94,7 @@ pub(super) fn closing_quote(
             let is_escaped = slashes > level
                 && (slashes - level).is_multiple_of(level + 1)
                 && (slashes - level) / (level + 1) % 2 == 1;
-            // YAML and SQL escape a single quote by doubling it.
+            // In YAML and SQL, a single quote is escaped by doubling it.
             let is_doubled =
                 quote == b'\'' && level == 0 && at > content && bytes.get(at + 1) == Some(&quote);
             if is_doubled {
@@ -109,8 +109,8 @@ pub(super) fn closing_quote(
     None
 }
 
-/// Finds the end of an unquoted value. A quote ends it if the surrounding text is quoted, and
-/// otherwise joins a quoted part as in a shell: `ab"c d"`.
+/// Finds the end of an unquoted value. If the surrounding text is quoted, a quote ends the value.
+/// Otherwise it starts a quoted part of the value, as in a shell: `ab"c d"`.
 fn end_of_word(text: &str, start: usize, end: ValueEnd) -> usize {
     let bytes = text.as_bytes();
     let mut at = start;
@@ -133,15 +133,16 @@ fn end_of_word(text: &str, start: usize, end: ValueEnd) -> usize {
     start + word.trim_end_matches(['}', ')', ']', ',', ';', '\\']).len()
 }
 
-/// The end of the line that contains `at`.
+/// Returns the end of the line that contains `at`.
 pub(super) fn end_of_line(text: &str, at: usize) -> usize {
     text[at..]
         .find('\n')
         .map_or(text.len(), |length| at + length)
 }
 
-/// The end of the line that contains `at`, or a limited distance after `at` in a very long line.
-/// Callers search once per name in a line, so scanning the whole line would take quadratic time.
+/// Returns the end of the line that contains `at`. In a very long line, returns a position at a
+/// limited distance after `at`. Callers search once per name in a line, so scanning the whole line
+/// would take quadratic time.
 pub(super) fn near_end_of_line(text: &str, at: usize) -> usize {
     const DISTANCE: usize = 4096;
     let mut limit = text.len().min(at + DISTANCE);
@@ -151,8 +152,8 @@ pub(super) fn near_end_of_line(text: &str, at: usize) -> usize {
     end_of_line(&text[..limit], at)
 }
 
-/// The indentation of the line that contains `at`, and the text between the indentation and `at`.
-/// Looks back over a limited distance, because a text can be a single long line.
+/// Returns the indentation of the line that contains `at`, and the text between the indentation and
+/// `at`. It looks back only over a limited distance, because a text can be a single long line.
 pub(super) fn line_before(text: &str, at: usize) -> (usize, &str) {
     const DISTANCE: usize = 256;
     let mut from = at.saturating_sub(DISTANCE);
@@ -164,11 +165,11 @@ pub(super) fn line_before(text: &str, at: usize) -> (usize, &str) {
     (line.len() - rest.len(), rest)
 }
 
-/// Finds the YAML block scalar after `|` or `>` at `at`: the following lines that are indented by
-/// more than `indent`.
+/// Finds the YAML block scalar that starts with `|` or `>` at `at`. It consists of the following
+/// lines that are indented by more than `indent`.
 pub(super) fn block_at(text: &str, at: usize, indent: usize) -> Option<Range<usize>> {
     let header = text[at..near_end_of_line(text, at)].trim_end();
-    // The style can be followed by indicators for indentation and chomping: `|2-`.
+    // Indicators for indentation and chomping can follow the style: `|2-`.
     let is_header = header.starts_with(['|', '>'])
         && header.len() < 4
         && !header[1..].contains(|c: char| c.is_alphabetic());
@@ -189,7 +190,7 @@ pub(super) fn block_at(text: &str, at: usize, indent: usize) -> Option<Range<usi
     Some(content..start + block.trim_end().len()).filter(|span| span.start < span.end)
 }
 
-/// Whether a value is an ordinary word of a message, as in `token is expired` and `password:
+/// Whether a value is an ordinary word in a message, as in `token is expired` and `password:
 /// wrong`.
 pub(super) fn is_word_of_a_message(value: &str) -> bool {
     #[rustfmt::skip]
@@ -219,7 +220,7 @@ pub(super) fn is_word_of_a_message(value: &str) -> bool {
     )
 }
 
-/// Whether a value is a number with an optional unit, such as a count of tokens.
+/// Whether a value is a number with an optional unit, such as a number of tokens.
 pub(super) fn is_count(value: &str) -> bool {
     const UNITS: [&str; 14] = [
         "", "k", "m", "b", "t", "/s", "%", "s", "ms", "us", "it/s", "tok/s", "x", "k/s",
@@ -232,16 +233,16 @@ pub(super) fn is_count(value: &str) -> bool {
     is_number && is_short && UNITS.contains(&unit.to_ascii_lowercase().as_str())
 }
 
-/// Whether a value after a name such as `tokens` is a number of tokens. Accepts every length that
-/// programs print.
+/// Whether a value after a name such as `tokens` is a number of tokens. Numbers of any length that
+/// programs print are accepted.
 pub(super) fn is_number_of_tokens(value: &str) -> bool {
     const LONGEST: usize = 15;
     is_count(value)
         || (value.len() <= LONGEST && value.replace([',', '_'], "").parse::<f64>().is_ok())
 }
 
-/// The number at the start of a list of pairs: `1.5` in `1.5,lr=0.1`. Reads a limited distance,
-/// because callers search once per name of a long list.
+/// Returns the number at the start of a list of pairs: `1.5` in `1.5,lr=0.1`. It reads only a
+/// limited distance, because callers search once per name in a long list.
 pub(super) fn number_before_pair(text: &str) -> Option<&str> {
     const LONGEST_NUMBER: usize = 15;
     const LONGEST_NAME: usize = 64;

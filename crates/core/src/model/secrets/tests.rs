@@ -1,5 +1,5 @@
-//! Texts with every form of secret, and hostile texts. `everyday_tests.rs` contains harmless texts
-//! that resemble them.
+//! Tests with every form of secret and with hostile texts. `everyday_tests.rs` contains harmless
+//! texts that resemble secrets.
 
 use super::scrubbed;
 
@@ -280,7 +280,7 @@ fn redaction_keeps_the_rest_of_the_text() {
     }
 }
 
-/// Each repetition once made a rule scan the rest of the line for every name.
+/// With each of these repetitions, a rule used to scan the rest of the line for every name.
 #[test]
 fn hostile_line_of_a_mebibyte_is_redacted() {
     let pieces = [

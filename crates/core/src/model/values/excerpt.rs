@@ -2,21 +2,22 @@
 
 use std::borrow::Cow;
 
-/// Limit on a server's message in bytes.
+/// The maximum length in bytes of a message from a server.
 pub const SERVER_MESSAGE: usize = 4 << 10;
-/// Limit on one part of an error in bytes. A whole server message and its context fit.
+/// The maximum length in bytes of one part of an error. A complete message from a server fits,
+/// together with its context.
 pub(crate) const ERROR_PART: usize = 8 << 10;
-/// Limit on one line on stderr in bytes. An error with its causes fits.
+/// The maximum length in bytes of a line on stderr. An error fits, together with its causes.
 pub const LINE: usize = 32 << 10;
 
-/// Truncates `text` to about `limit` bytes and states how many bytes it omits. It keeps the end
-/// too, because the API server puts the reason there: `spec.template: Invalid value: {...}: field
-/// is immutable`.
+/// Truncates `text` to about `limit` bytes and says how many bytes it omits. It also keeps the end,
+/// because the API server puts the reason there: `spec.template: Invalid value: {...}: field is
+/// immutable`.
 pub fn excerpt(text: &str, limit: usize) -> Cow<'_, str> {
     if text.len() <= limit {
         return Cow::Borrowed(text);
     }
-    // Three quarters come from the start of the text, one quarter from its end.
+    // Three quarters of the excerpt come from the start of the text, and one quarter from its end.
     let end = text.floor_char_boundary(limit - limit / 4);
     let rest = text.ceil_char_boundary(text.len() - limit / 4);
     Cow::Owned(format!(
@@ -27,7 +28,7 @@ pub fn excerpt(text: &str, limit: usize) -> Cow<'_, str> {
     ))
 }
 
-/// Truncates an owned text without copying one that is short enough.
+/// Truncates an owned text. A text that is short enough is not copied.
 pub fn shortened(text: String, limit: usize) -> String {
     match excerpt(&text, limit) {
         Cow::Borrowed(_) => text,

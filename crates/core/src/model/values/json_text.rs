@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-/// Serializes a value. The API server parses the body of an apply as YAML. YAML rejects raw control
-/// characters and treats some other characters as line breaks, but reads their escapes correctly.
-/// All of these characters fit into four hexadecimal digits, which matters because YAML does not
-/// combine surrogate pairs.
+/// Serializes a value. The API server parses the body of an apply request as YAML. YAML rejects raw
+/// control characters and treats some other characters as line breaks, but it reads their escapes
+/// correctly. All of these characters fit into four hexadecimal digits. This matters because YAML
+/// does not combine surrogate pairs.
 pub fn for_yaml(value: &Value) -> String {
     let text = value.to_string();
     let is_read_otherwise = |c: char| {

@@ -1,24 +1,25 @@
-//! Estimates the memory that parsing a JSON text would allocate, without allocating it. Text like
-//! `0,0,0` needs 36 times its length, so a limit on the length alone is not enough.
+//! Estimates how much memory parsing a JSON text would need, without allocating it. A text like
+//! `0,0,0` needs 36 times its length, so limiting the length is not enough.
 
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-/// Reads a value and returns its estimated size in memory. Fails above the limit, in bytes.
+/// Reads a value and returns its estimated size in memory. Fails if the size exceeds the limit,
+/// which is in bytes.
 #[derive(Clone, Copy)]
 pub struct WithinWeight(pub usize);
 
-/// Size of a value without its heap allocations.
+/// The size of a value without its heap allocations.
 const VALUE: usize = size_of::<Value>();
-/// Overhead per field of a map, in addition to the text of the key and the value: the key's
-/// `String`, its hash and its index.
+/// The overhead of each field in a map, in addition to the text of the key and the value. It
+/// consists of the key's `String`, its hash and its index.
 const FIELD: usize = size_of::<String>() + 2 * size_of::<usize>();
 
 impl WithinWeight {
     fn add<E: Error>(self, sum: usize, more: usize) -> Result<usize, E> {
-        // Checking after every value stops the parser as soon as the limit is exceeded.
+        // Check after every value, so that the parser stops as soon as the limit is exceeded.
         match sum.saturating_add(more) {
             sum if sum > self.0 => Err(E::custom(format!(
                 "its values need more than {} MiB of memory",

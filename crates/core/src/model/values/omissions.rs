@@ -1,15 +1,15 @@
-//! Collects objects and values that the output omits because they are unreadable or impossible, so
-//! that a command reports them in one warning.
+//! Collects objects and values that the output omits because they are unreadable or impossible. A
+//! command then reports all of them in one warning.
 //!
-//! The collection is thread-local: decoders run in callbacks that cannot return warnings, and
-//! gpuctl runs on one thread.
+//! The collection is thread-local, because decoders run in callbacks that cannot return warnings.
+//! This works because gpuctl runs on one thread.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Limit on the names in the collection: a hostile cluster could produce millions.
+/// The maximum number of names in the collection. A hostile cluster could produce millions.
 const MOST: usize = 1000;
-/// Limit on the names in a message.
+/// The maximum number of names in a message.
 const SHOWN: usize = 3;
 
 /// Why gpuctl omits an object or value.
@@ -29,8 +29,8 @@ pub enum Omission {
 struct Collected {
     pending: BTreeSet<(Omission, String)>,
     reported: BTreeSet<(Omission, String)>,
-    /// Counts of further omissions, whose names did not fit into the collection. Each reason is
-    /// reported once, because repetitions cannot be recognized.
+    /// How many more omissions there were whose names did not fit into the collection. Each reason
+    /// is reported only once, because repetitions cannot be recognized.
     unnamed: BTreeMap<Omission, usize>,
     reported_unnamed: BTreeSet<Omission>,
 }
@@ -39,7 +39,7 @@ thread_local! {
     static COLLECTED: RefCell<Collected> = RefCell::default();
 }
 
-/// Records that `name` is omitted. A repeated name counts once.
+/// Records that `name` is omitted. A name that is recorded twice counts once.
 pub fn note(why: Omission, name: impl Into<String>) {
     COLLECTED.with_borrow_mut(|collected| {
         let omission = (why, name.into());
@@ -54,7 +54,7 @@ pub fn note(why: Omission, name: impl Into<String>) {
     });
 }
 
-/// Makes one sentence for each reason with unreported names, and marks them as reported.
+/// Writes one sentence for each reason with unreported names, and marks these names as reported.
 pub fn messages() -> Vec<String> {
     let (pending, unnamed) = COLLECTED.with_borrow_mut(|collected| {
         let (pending, unnamed) = (

@@ -1,5 +1,5 @@
-//! Prices of GPU-hours and energy, and budgets of groups: the files of `report --prices` and
-//! `report --budget`.
+//! Prices of GPU-hours and energy, and the budgets of groups. They are read from the files that
+//! `report --prices` and `report --budget` name.
 
 use std::collections::BTreeMap;
 
@@ -23,9 +23,9 @@ impl Prices {
         (!(fine(self.gpu_hour) && fine(self.kwh))).then_some("prices cannot be negative")
     }
 
-    /// Computes the cost of GPU-hours and kWh; `None` when energy has a price but was not measured.
+    /// Computes the cost of GPU-hours and kWh. `None` if energy has a price but was not measured.
     pub fn cost(&self, gpu_hours: f64, kwh: Option<f64>) -> Option<f64> {
-        // No GPU-hours used no energy, so a missing measurement does not matter then.
+        // Zero GPU-hours used no energy, so a missing measurement does not matter then.
         let energy = if self.kwh > 0.0 && gpu_hours > 0.0 {
             kwh?
         } else {
@@ -35,12 +35,12 @@ impl Prices {
     }
 }
 
-/// What one group may use within the period of a report.
+/// How much a group may use within the period of a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Allowance {
     pub gpu_hours: Option<f64>,
-    /// In the currency of the prices.
+    /// The cost, in the currency of the prices.
     pub cost: Option<f64>,
 }
 
@@ -50,9 +50,9 @@ pub struct Allowance {
 pub struct Budget {
     #[serde(default)]
     pub groups: BTreeMap<String, Allowance>,
-    /// For every group without an entry.
+    /// The budget for every group that has no entry.
     pub default: Option<Allowance>,
-    /// For all groups together.
+    /// The budget for all groups together.
     pub total: Option<Allowance>,
 }
 

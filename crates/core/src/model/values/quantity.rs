@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// Suffixes and their factors in thousandths. Source: the quantity grammar of the Kubernetes API
-/// reference.
+/// Suffixes and their factors in thousandths. Source: the grammar of quantities in the Kubernetes
+/// API reference.
 const SUFFIXES: [(&str, i128); 13] = [
     ("Ki", 1_024_000),
     ("Mi", 1_048_576_000),
@@ -20,14 +20,14 @@ const SUFFIXES: [(&str, i128); 13] = [
     ("", 1000),
 ];
 
-/// The largest quantity of Kubernetes, 2⁶³-1, in thousandths.
+/// The largest quantity that Kubernetes allows, 2⁶³-1, in thousandths.
 const LARGEST_MILLI: i128 = i64::MAX as i128 * 1000;
-/// Limit on the units of a device resource on one node. It is high because some plugins count
-/// memory in MiB. Sums over all nodes fit into 64 bits.
+/// The maximum number of units of a device resource on one node. It is high because some plugins
+/// count memory in MiB. A sum over all nodes still fits into 64 bits.
 const MOST_UNITS: u64 = 1_000_000_000;
 
-/// Parses a quantity into thousandths of the base unit; `None` if it is invalid or negative. Caps
-/// it at the largest quantity, as Kubernetes does.
+/// Parses a quantity into thousandths of the base unit. `None` if it is invalid or negative. Limits
+/// it to the largest quantity, as Kubernetes does.
 pub fn milli(text: &str) -> Option<i128> {
     let (number, factor) = SUFFIXES.iter().find_map(|(suffix, factor)| {
         let number = text.strip_suffix(suffix)?;
@@ -57,13 +57,13 @@ pub fn milli(text: &str) -> Option<i128> {
     Some(value.min(LARGEST_MILLI))
 }
 
-/// Parses a number of device units; `None` if no node can have that many.
+/// Parses a number of device units. `None` if no node can have that many.
 pub fn units(text: &str) -> Option<u64> {
     whole(text).filter(|units| *units <= MOST_UNITS)
 }
 
-/// Parses into whole units, rounded up as Kubernetes does; `None` when invalid or larger than
-/// `u64`.
+/// Parses a quantity into whole units, rounded up as Kubernetes does. `None` if it is invalid or
+/// does not fit into a `u64`.
 pub fn whole(text: &str) -> Option<u64> {
     u64::try_from(milli(text)?.checked_add(999)? / 1000).ok()
 }
@@ -84,7 +84,7 @@ pub fn binary(bytes: u64) -> String {
     format!("{value}{}", units[unit])
 }
 
-/// Parses `30s`, `5m`, `1h30m` and `2d`; `None` for anything else, including a number without a
+/// Parses `30s`, `5m`, `1h30m` and `2d`. `None` for anything else, including a number without a
 /// unit.
 pub fn duration(text: &str) -> Option<Duration> {
     let mut seconds: u64 = 0;

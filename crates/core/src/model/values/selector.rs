@@ -1,10 +1,10 @@
 //! Label selectors in the syntax of `kubectl -l`: `team=nlp`, `tier!=test`, `gpu`, `!spot`, `zone
-//! in (a,b)`. The semantics follow the Kubernetes documentation «Labels and Selectors»: a negative
+//! in (a,b)`. They work as in the Kubernetes documentation "Labels and Selectors": a negative
 //! requirement also matches objects without the label.
 
 use std::collections::BTreeMap;
 
-/// Requirements that must all match.
+/// Requirements on labels. All of them must match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selector(Vec<LabelRequirement>);
 
@@ -18,12 +18,12 @@ enum LabelRequirement {
 }
 
 impl Selector {
-    /// Parses comma-separated requirements; `None` when one is invalid.
+    /// Parses requirements that are separated by commas. `None` if one of them is invalid.
     pub fn parse(text: &str) -> Option<Self> {
         let mut rules = Vec::new();
         let mut rest = text.trim();
         while !rest.is_empty() {
-            // Commas in parentheses separate values.
+            // Within parentheses, commas separate values.
             let open = rest.find('(');
             let end = match (rest.find(','), open) {
                 (Some(comma), Some(open)) if open < comma => {
@@ -74,7 +74,7 @@ impl LabelRequirement {
                 _ => None,
             };
         }
-        // The longer operators come first, because they contain `=`.
+        // Operators that contain `=` must be tried before `=` itself.
         if let Some((key, value)) = text.split_once("!=") {
             return Some(Self::NotIn(good(key)?, vec![value.trim().to_owned()]));
         }

@@ -1,4 +1,4 @@
-//! Time series as Prometheus returns them: labels and points.
+//! Time series as Prometheus returns them, with their labels and points.
 
 use std::fmt;
 
@@ -8,19 +8,19 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 /// One sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
-    /// Unix milliseconds.
+    /// The time in Unix milliseconds.
     pub at: i64,
-    /// The exported value; may be NaN or infinite.
+    /// The exported value. It may be NaN or infinite.
     pub value: f64,
 }
 
-/// Label names and values, sorted by name. A series has about ten labels, and many lookups are for
-/// absent ones: a linear search is faster than a tree.
+/// The names and values of labels, sorted by name. A series has about ten labels, and many lookups
+/// are for labels that it does not have. For this, a linear search is faster than a tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Labels(Vec<(String, String)>);
 
 impl Labels {
-    /// The value of a label, even if it is empty.
+    /// Returns the value of a label, even if it is empty.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.iter()
             .find(|(label, _)| *label == name)
@@ -66,32 +66,32 @@ impl<'de> Visitor<'de> for AnyLabels {
     }
 }
 
-/// A series: its labels, and its points in order of time. The result of an instant query has one
-/// point.
+/// A series: its labels, and its points ordered by time. In the result of an instant query, each
+/// series has one point.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Series {
     pub labels: Labels,
-    /// In order of time.
+    /// The points, ordered by time.
     pub points: Vec<Point>,
 }
 
 impl Series {
-    /// The value of a label. An empty value counts as absent, as in Prometheus.
+    /// Returns the value of a label. As in Prometheus, an empty value counts as absent.
     pub fn label(&self, name: &str) -> Option<&str> {
         self.labels.get(name).filter(|value| !value.is_empty())
     }
 
-    /// The first value among these labels.
+    /// Returns the value of the first of these labels that has one.
     pub fn first<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> Option<&str> {
         names.into_iter().find_map(|name| self.label(name))
     }
 
-    /// The name of the metric; empty when a PromQL operation removed it.
+    /// Returns the name of the metric. It is empty if a PromQL operation removed it.
     pub fn name(&self) -> &str {
         self.label("__name__").unwrap_or_default()
     }
 
-    /// All labels except the name of the metric.
+    /// Returns all labels except the name of the metric.
     pub(crate) fn without_name(&self) -> Vec<(&str, &str)> {
         self.labels
             .iter()

@@ -1,10 +1,10 @@
-//! Prepares text from the cluster for display: escapes characters that a terminal interprets or
+//! Prepares text from the cluster for display. It escapes characters that a terminal interprets or
 //! hides, and forms plurals.
 
 use std::borrow::Cow;
 
-/// Makes external text safe to display: replaces line breaks and tabs by spaces, and escapes
-/// control characters, direction marks, line separators and invisible characters.
+/// Makes external text safe to display. Replaces line breaks and tabs by spaces. Escapes control
+/// characters, direction marks, line separators and invisible characters.
 pub fn clean(text: &str) -> Cow<'_, str> {
     if !text.chars().any(|c| is_unsafe(c) || is_joiner(c)) {
         return Cow::Borrowed(text);
@@ -24,13 +24,14 @@ pub fn clean(text: &str) -> Cow<'_, str> {
     Cow::Owned(result)
 }
 
-/// Joiners and variation selectors. Emoji, Persian and Indic text needs them.
+/// Whether a character is a joiner or a variation selector. Emoji, Persian and Indic text needs
+/// these.
 pub fn is_joiner(c: char) -> bool {
     matches!(c, '\u{200c}' | '\u{200d}' | '\u{fe00}'..='\u{fe0f}')
 }
 
-/// Whether a character is unsafe at its position. A joiner is legitimate after a visible non-ASCII
-/// character. Between ASCII letters it would only make two different names look alike.
+/// Whether a character is unsafe in its position. A joiner is legitimate after a visible non-ASCII
+/// character. Between ASCII letters, it would only make two different names look the same.
 pub fn is_hidden(before: Option<char>, c: char, after: &str) -> bool {
     if !is_joiner(c) {
         return is_unsafe(c);
@@ -49,7 +50,7 @@ pub fn is_hidden(before: Option<char>, c: char, after: &str) -> bool {
 
 /// True for characters that a terminal may interpret or hide.
 pub fn is_unsafe(c: char) -> bool {
-    // Bidirectional controls can reorder a whole line. The other characters are invisible.
+    // Bidirectional control characters can reorder a whole line. The others are invisible.
     c.is_control()
         || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{61c}')
         || matches!(c, '\u{feff}' | '\u{e0000}'..='\u{e0fff}' | '\u{200b}' | '\u{2060}'..='\u{206f}' | '\u{ad}')
@@ -61,13 +62,13 @@ pub fn is_unsafe(c: char) -> bool {
         )
 }
 
-/// Formats as `1 pod`, `2 pods`.
+/// Formats a number with a noun, such as `1 pod` or `2 pods`.
 pub fn count(number: u64, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
-/// Replaces characters that names in Kubernetes do not contain, because people paste names into
-/// shells. Kubernetes validates the names of objects, but not names in owner references and
+/// Replaces characters that cannot be part of a name in Kubernetes, because people paste names into
+/// shells. Kubernetes validates the names of objects, but not the names in owner references and
 /// ConfigMaps.
 pub fn plain_name(name: &str) -> Cow<'_, str> {
     let is_plain =

@@ -1,5 +1,5 @@
-//! Unix time in seconds, the unit of Prometheus queries. Results of Prometheus are in Unix
-//! milliseconds (`Point::at`), and times of the API server or for display are `Timestamp`s. A
+//! Unix time in seconds, the unit that Prometheus queries use. Results from Prometheus are in Unix
+//! milliseconds (`Point::at`). Times from the API server or for display are `Timestamp`s. A
 //! separate type prevents mixing them.
 
 use std::fmt;
@@ -12,19 +12,19 @@ use jiff::Timestamp;
 pub struct UnixSeconds(pub i64);
 
 impl UnixSeconds {
-    /// Later than every other time.
+    /// A time that is later than every other time.
     pub const NEVER: Self = Self(i64::MAX);
 
     pub fn millis(self) -> i64 {
         self.0.saturating_mul(1000)
     }
 
-    /// Converts to a calendar time; the Unix epoch if the value is out of range.
+    /// Converts to a calendar time. If the value is out of range, the result is the Unix epoch.
     pub fn timestamp(self) -> Timestamp {
         Timestamp::from_second(self.0).unwrap_or_default()
     }
 
-    /// The number of whole periods of this length since the Unix epoch.
+    /// Returns how many complete periods of this length have passed since the Unix epoch.
     pub fn spans_of(self, seconds: i64) -> i64 {
         self.0.div_euclid(seconds)
     }
@@ -58,7 +58,7 @@ impl Sub<i64> for UnixSeconds {
     }
 }
 
-/// The difference in seconds.
+/// The difference is in seconds.
 impl Sub for UnixSeconds {
     type Output = i64;
 

@@ -1,5 +1,5 @@
-//! Units of measured values. Each has its own type, so that percent cannot be mixed up with a
-//! ratio, MiB with bytes, or watts with milliwatts. All serialize as a plain number.
+//! The units of measured values. Each unit has its own type, so that percent cannot be confused
+//! with a ratio, MiB with bytes, or watts with milliwatts. All of them serialize as plain numbers.
 
 use std::fmt;
 use std::iter::Sum;
@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 
 /// A measured value that can be summed and averaged.
 pub trait UnitValue: Copy {
-    /// The number in this unit.
+    /// Returns the number in this unit.
     fn value(self) -> f64;
 
-    /// Makes a value from a number in this unit.
+    /// Creates a value from a number in this unit.
     fn from_value(value: f64) -> Self;
 }
 
@@ -45,7 +45,7 @@ macro_rules! units {
             }
         }
 
-        /// The plain number, with the precision of the format string.
+        /// Writes the plain number, with the precision that the format string sets.
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 self.0.fmt(f)
@@ -87,13 +87,13 @@ pub struct GpuCount(pub u64);
 /// A pod runs on one node, and no node offers a tenth of this. A larger number is a mistake or an
 /// attack, and would distort every sum.
 pub const MOST_PER_NODE: u64 = 10_000;
-/// Limit on the devices that all pods of one owner can request.
+/// The maximum number of devices that all pods of one owner can request.
 pub const MOST_PER_OWNER: u64 = 1_000_000;
 
 impl GpuCount {
     pub const ZERO: Self = Self(0);
 
-    /// Converts to a float, for arithmetic with hours and shares.
+    /// Converts to a floating-point number, for arithmetic with hours and shares.
     pub fn as_f64(self) -> f64 {
         self.0 as f64
     }
@@ -109,7 +109,7 @@ impl Add for GpuCount {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
-        // Counts come from the cluster and may be absurd, but a sum must not wrap around.
+        // Counts come from the cluster and may be absurd. A sum of them must not wrap around.
         Self(self.0.saturating_add(other.0))
     }
 }
@@ -135,12 +135,12 @@ impl Sum for GpuCount {
 }
 
 impl Percent {
-    /// The value as a ratio, 0–1.
+    /// Returns the value as a ratio from 0 to 1.
     pub fn ratio(self) -> f64 {
         self.0 / 100.0
     }
 
-    /// The percentage of `part` in `whole`; `None` when `whole` is not positive.
+    /// Computes which percentage of `whole` is `part`. `None` if `whole` is not positive.
     pub fn from_ratio<U: UnitValue>(part: U, whole: U) -> Option<Self> {
         (whole.value() > 0.0).then(|| Self(part.value() / whole.value() * 100.0))
     }
@@ -152,12 +152,12 @@ impl Mebibytes {
     }
 }
 
-/// Rounds to two decimals, which is more precise than any exporter.
+/// Rounds to two decimal places, which is more precise than any exporter.
 pub fn rounded<U: UnitValue>(value: U) -> U {
     U::from_value((value.value() * 100.0).round() / 100.0)
 }
 
-/// The mean of the values; `None` when there are none.
+/// Computes the mean of the values. `None` if there are none.
 pub fn mean<U: UnitValue>(values: impl Iterator<Item = U>) -> Option<U> {
     let (count, sum) = values.fold((0_u32, 0.0), |(count, sum), value| {
         (count + 1, sum + value.value())

@@ -1,23 +1,23 @@
-//! Assigns numbers to devices. Some exporters report only a device's number, some only its UUID,
-//! and their numbering differs. Readings, curves and history all take their numbers from here, so
-//! that every command gives a device the same name.
+//! Assigns numbers to devices. Some exporters report only a device's number and some only its UUID,
+//! and they number devices differently. Readings, curves and history all take their numbers from
+//! here, so that every command gives a device the same name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::identity::SeriesDevice;
 
-/// The numbers of the devices in one query result.
+/// The numbers of the devices in the result of one query.
 #[derive(Default)]
 pub(crate) struct DeviceNumbers {
-    /// By (node, UUID).
+    /// Keyed by node and UUID.
     by_uuid: BTreeMap<(String, String), u32>,
-    /// Numbers that more than one device of a node has.
+    /// Numbers that several devices of a node have.
     ambiguous: BTreeSet<(String, u32)>,
 }
 
 impl DeviceNumbers {
-    /// Numbers each UUID with the first number that appears in a series with it. A UUID without any
-    /// number gets the lowest free number of its node, in the order of the UUIDs.
+    /// Gives each UUID the first number that appears in a series with it. A UUID without a number
+    /// gets the lowest free number of its node, in the order of the UUIDs.
     pub(crate) fn from_devices(series_devices: impl Iterator<Item = SeriesDevice>) -> Self {
         let mut by_uuid: BTreeMap<(String, String), u32> = BTreeMap::new();
         let mut unnumbered = BTreeSet::new();
@@ -29,8 +29,8 @@ impl DeviceNumbers {
                 (Some(uuid), None) => {
                     unnumbered.insert((device.node, uuid));
                 }
-                // A number without a UUID may belong to a UUID without a number, so it does not
-                // count as taken.
+                // A number without a UUID may belong to a UUID without a number, so the number is
+                // not considered taken.
                 (None, _) => {}
             }
         }
@@ -68,8 +68,8 @@ impl DeviceNumbers {
         by_uuid.copied().or(device.index)
     }
 
-    /// Builds a key that is unique per device: its number, plus its UUID if several devices of the
-    /// node have that number.
+    /// Builds a key that is unique for each device. It consists of the number, and of the UUID if
+    /// several devices of the node have that number.
     pub(crate) fn key(&self, device: SeriesDevice) -> SeriesDevice {
         let index = self.number(&device);
         let ambiguous =

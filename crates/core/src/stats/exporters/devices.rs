@@ -1,5 +1,5 @@
-//! Builds devices from the samples of one instant. Each device appears once, with the pods that
-//! hold it; impossible values are dropped and counted.
+//! Builds devices from samples that were taken at one instant. Each device appears once, with the
+//! pods that hold it. Impossible values are dropped and counted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,14 +12,14 @@ use crate::model::{Celsius, Inventory, Mebibytes, NodeUsage, Percent, Series, Wa
 /// What a metrics server returned for one instant.
 #[derive(Clone, Debug, Default)]
 pub struct ExporterReading {
-    /// Values of gauges.
+    /// The values of gauges.
     pub values: Vec<Series>,
-    /// Age in seconds of the utilization samples that are older than two scrapes, one value per
-    /// series.
+    /// The ages in seconds of utilization samples that are older than two scrape intervals, with
+    /// one value per series.
     pub stale_ages: Vec<Series>,
 }
 
-/// Values of one device by quantity: (rank, whether the series names a pod, value).
+/// The values of one device, keyed by quantity: (rank, whether the series names a pod, value).
 #[derive(Default)]
 struct DeviceValues {
     identity: Option<SeriesDevice>,
@@ -28,16 +28,16 @@ struct DeviceValues {
     holders: BTreeSet<PodKey>,
 }
 
-/// Ages of a device's utilization samples, including samples with impossible values.
+/// The ages of a device's utilization samples. Samples with impossible values are included.
 #[derive(Clone, Copy, Default)]
 struct SampleAges {
-    /// Whether at least one sample is at most two scrapes old.
+    /// Whether at least one sample is not older than two scrape intervals.
     is_fresh: bool,
-    /// Age in seconds of the newest stale sample.
+    /// The age in seconds of the newest stale sample.
     stale: Option<f64>,
 }
 
-/// Combines the samples of one instant into the devices of the cluster.
+/// Builds the devices of the cluster from the samples of one instant.
 pub fn read(samples: &ExporterReading, inventory: &Inventory, facts: &ApiFacts) -> Readings {
     let reader = IdentityReader::new(facts, &samples.values);
     let numbers = DeviceNumbers::from_devices(
@@ -50,7 +50,7 @@ pub fn read(samples: &ExporterReading, inventory: &Inventory, facts: &ApiFacts) 
     for series in &samples.values {
         tally.add(series, &reader, &numbers);
     }
-    // Exporters report some metrics of a partitioned device for the whole device too.
+    // If a device is partitioned, exporters report some metrics for the whole device too.
     tally.remove_partitioned(&numbers);
     let mut devices: Vec<Reading> = tally
         .devices
@@ -71,7 +71,8 @@ pub fn read(samples: &ExporterReading, inventory: &Inventory, facts: &ApiFacts) 
     for node_devices in devices.chunk_by_mut(|a, b| a.node == b.node) {
         match hosts.get(node_devices[0].node.as_str()) {
             Some(host) => attribute(host, node_devices),
-            // Only the exporter knows this node, so a device is held if the exporter names a pod.
+            // Only the exporter has information about this node, so a device counts as held if the
+            // exporter names a pod.
             None => node_devices
                 .iter_mut()
                 .for_each(|reading| reading.held = (!reading.holders.is_empty()).then_some(true)),
@@ -80,19 +81,19 @@ pub fn read(samples: &ExporterReading, inventory: &Inventory, facts: &ApiFacts) 
     Readings::new(devices, tally.samples, tally.dropped, tally.elsewhere)
 }
 
-/// Samples grouped by device, with counts.
+/// Samples grouped by device, and their counts.
 #[derive(Default)]
 struct SampleTally<'m> {
-    /// Age of a stale sample in seconds, by the labels of its series.
+    /// The age of each stale sample in seconds, keyed by the labels of its series.
     stale: BTreeMap<Vec<(&'m str, &'m str)>, f64>,
-    /// Age of each device's utilization.
+    /// The age of each device's utilization samples.
     ages: BTreeMap<SeriesDevice, SampleAges>,
     /// Keyed by node, UUID or number, and slice.
     devices: BTreeMap<SeriesDevice, DeviceValues>,
     samples: u64,
-    /// Samples with a physically impossible value.
+    /// The number of samples with a physically impossible value.
     dropped: u64,
-    /// Samples of devices on unknown nodes.
+    /// The number of samples from devices on unknown nodes.
     elsewhere: u64,
 }
 
@@ -189,9 +190,9 @@ impl<'m> SampleTally<'m> {
 }
 
 impl DeviceValues {
-    /// Picks the value of the metric with the best rank. Exporters repeat a shared device's value
-    /// for each pod, so the series without a pod wins. Otherwise the highest value wins, because
-    /// the copies differ only in scrape time.
+    /// Returns the value of the metric with the best rank. For a shared device, exporters repeat
+    /// the value for each pod, so a series without a pod is preferred. Otherwise the highest value
+    /// wins, because the copies differ only in the time of the scrape.
     fn value(&self, quantity: Quantity) -> Option<f64> {
         let candidates = self.values.get(&quantity)?;
         let best = candidates.iter().map(|(rank, ..)| *rank).min()?;
@@ -237,7 +238,7 @@ fn reading(
     let value = |quantity| values.value(quantity).filter(|_| !stale);
     let used = value(Quantity::MemoryUsed);
     let free = value(Quantity::MemoryFree);
-    // DCGM's FB_TOTAL includes memory reserved by the driver, which programs cannot use.
+    // DCGM's FB_TOTAL includes memory that is reserved by the driver. Programs cannot use it.
     let total = used
         .zip(free)
         .map(|(used, free)| used + free)
@@ -266,8 +267,8 @@ fn reading(
     }
 }
 
-/// Decides which devices of a node are held. Pods that the exporter names are checked against the
-/// API server; a full node needs no names.
+/// Decides which devices of a node are held. The pods that the exporter names are checked against
+/// the API server. If the node is full, all devices are held, even if no pod is named.
 fn attribute(host: &NodeUsage, devices: &mut [Reading]) {
     let attributed = |namespace: &str, pod: &str| {
         devices
@@ -277,7 +278,8 @@ fn attribute(host: &NodeUsage, devices: &mut [Reading]) {
     };
     let usage_known =
         host.gpus.used.is_some() && host.slices.values().all(|count| count.used.is_some());
-    // The labels name every device that a pod holds, so devices without a pod are free.
+    // If the labels name a device for every device that a pod holds, the devices without a pod are
+    // free.
     let complete = usage_known
         && host.holders.iter().all(|holder| {
             let instances: u64 = holder
@@ -286,7 +288,7 @@ fn attribute(host: &NodeUsage, devices: &mut [Reading]) {
                 .filter(|(name, _)| is_instance(name))
                 .map(|(_, count)| *count)
                 .sum();
-            // A pod with only shares of devices must still be named at least once.
+            // A pod that holds only shares of devices must still be named at least once.
             attributed(&holder.namespace, &holder.pod) >= (holder.gpus.0 + instances).max(1)
         });
     let whole_devices = devices
@@ -300,7 +302,8 @@ fn attribute(host: &NodeUsage, devices: &mut [Reading]) {
             .used
             .is_some_and(|used| used >= host.gpus.total.max(whole_devices));
     let nameless = devices.iter().all(|reading| reading.holders.is_empty());
-    // A pod that holds the whole node holds each of its devices, even if no series names it.
+    // If one pod holds the whole node, it holds each of its devices, even if no series names the
+    // pod.
     let only = match host.holders.as_slice() {
         [sole_holder] if full && nameless && sole_holder.gpus.0 >= whole_devices => Some((
             sole_holder.namespace.to_string(),
@@ -321,7 +324,7 @@ fn attribute(host: &NodeUsage, devices: &mut [Reading]) {
     }
 }
 
-/// Whether a slice is a separate device (a MIG or AMD instance) rather than a share of one.
+/// Whether a slice is a separate device (a MIG or AMD instance). A share of a device is not.
 fn is_instance(name: &str) -> bool {
     name.starts_with("mig-") || name.contains("_nps")
 }

@@ -1,21 +1,21 @@
-//! Finds the utilization metrics a store has, because each operand of `or` costs a scan of the
-//! operands before it.
+//! Finds out which utilization metrics a store has. Queries should not contain others, because each
+//! operand of `or` costs a scan of the operands before it.
 
 use crate::model::Series;
 
 use super::dialect::{Quantity, metric_of};
 use super::{query, recorded};
 
-/// The metrics and recording rules that a store has.
+/// The metrics and the results of recording rules that a store has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExportedMetrics {
-    /// Utilization metrics with samples.
+    /// The utilization metrics that have samples.
     pub utilization: Vec<&'static str>,
-    /// Whether recording rules keep the fatal errors of the last hour.
+    /// Whether recording rules record the fatal errors of the last hour.
     pub records_errors: bool,
 }
 
-/// Builds the query whose result [`ExportedMetrics::from_answer`] reads.
+/// Builds the query whose result [`ExportedMetrics::from_answer`] parses.
 pub fn query() -> String {
     let names = query::pattern(&[Quantity::Utilization]);
     format!(

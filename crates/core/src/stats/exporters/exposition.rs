@@ -1,5 +1,5 @@
-//! Parses the Prometheus text format of GPU exporters: one sample per series, with the exporter's
-//! labels. Other metrics are skipped.
+//! Parses the Prometheus text format of GPU exporters. Each series becomes one sample with the
+//! exporter's labels. Other metrics are skipped.
 //!
 //! Source: Prometheus' docs/instrumenting/exposition_formats.md.
 
@@ -9,9 +9,9 @@ use super::dialect;
 use super::dialect::metric_of;
 use crate::model::{Point, Series};
 
-/// Parses the GPU metrics that an exporter on `node` exposes at `at`, in Unix milliseconds.
-/// Replaces the exporter's node labels by `node`, because an exporter may report its own pod's name
-/// as the host name.
+/// Parses the GPU metrics that an exporter on `node` exposes at the time `at`, in Unix
+/// milliseconds. Replaces the exporter's labels for the node by `node`, because an exporter may
+/// report the name of its own pod as the host name.
 pub fn read(text: &str, node: &str, at: i64) -> Vec<Series> {
     let series = |line: &str| {
         let (name, mut labels, value) = sample(line)?;
@@ -51,7 +51,7 @@ fn sample(line: &str) -> Option<(String, BTreeMap<String, String>, f64)> {
         }
     }
     let value = rest.split_whitespace().next()?.parse().ok()?;
-    // Prometheus treats an empty label as absent.
+    // For Prometheus, an empty label is the same as an absent one.
     labels.retain(|_, value| !value.is_empty());
     Some((name.to_owned(), labels, value))
 }

@@ -1,6 +1,6 @@
-//! Builds the queries that find faulty devices: errors of the last hour, failed row remapping and
-//! bad health. Errors are read over an hour because the next error, or a reset, replaces the
-//! current one at once. Healthy devices return nothing.
+//! Builds the queries that find faulty devices. They look for errors within the last hour, failed
+//! row remapping and bad health. Errors are read over an hour because the next error, or a reset,
+//! immediately replaces the current one. Healthy devices return nothing.
 
 use std::collections::BTreeSet;
 
@@ -10,12 +10,12 @@ use super::dialect::{FATAL_XIDS, Quantity, is_fatal_xid, metric_of, uuid_labels}
 use super::query::{keys, names, quoted};
 use super::recorded;
 
-/// Most devices that a narrowed query names. It names them once per fatal code, and stores limit a
-/// query to some 16,000 characters.
+/// The maximum number of devices that a narrowed query names. It names each device once per fatal
+/// code, and stores limit a query to about 16,000 characters.
 const MOST_NAMED: usize = 20;
 
-/// Builds the query for all faults; of the errors it returns each device's highest. With recording
-/// rules it reads a few series instead of all samples of all devices.
+/// Builds the query for all faults. If a device had several errors, it returns only the highest
+/// code. With recording rules, it reads a few series instead of all samples of all devices.
 pub fn query(is_recorded: bool) -> String {
     let mut queries = Vec::new();
     for name in names(&[Quantity::Xid]) {
@@ -33,7 +33,7 @@ pub fn query(is_recorded: bool) -> String {
             .iter()
             .map(|name| with_fault(&format!("({name} != 0)"), name, "now")),
     );
-    // Several series may report one device's health; one healthy series is enough.
+    // Several series may report the health of one device. One healthy series is enough.
     let ill = |name: &&str| {
         with_fault(
             &format!("(max by (__name__,{}) ({name}) != 1)", keys()),
@@ -45,8 +45,8 @@ pub fn query(is_recorded: bool) -> String {
     per_device(&queries)
 }
 
-/// Whether a series makes its device faulty. A non-fatal error does not count: it may be an hour
-/// old, from a device that no longer exists.
+/// Whether a series shows that its device is faulty. A non-fatal error does not, because it may be
+/// an hour old, and its device may no longer exist.
 pub fn counts(series: &Series) -> bool {
     let is_error = metric_of(series.name()).is_some_and(|metric| metric.quantity == Quantity::Xid);
     !is_error
@@ -55,8 +55,8 @@ pub fn counts(series: &Series) -> bool {
             .is_some_and(|point| is_fatal_xid(point.value as u32))
 }
 
-/// Builds the query for fatal errors that are hidden in a result of [`query`] by a higher,
-/// non-fatal code of the same device. `None` if no code can be hidden.
+/// Builds the query for fatal errors that a result of [`query`] hides, because the same device also
+/// has a higher, non-fatal code. `None` if no code can be hidden.
 pub fn hidden(answer: &[Series]) -> Option<String> {
     let lowest = FATAL_XIDS.into_iter().min().map_or(0.0, f64::from);
     let hides = |series: &&Series| {
@@ -69,7 +69,7 @@ pub fn hidden(answer: &[Series]) -> Option<String> {
     if hiding.is_empty() {
         return None;
     }
-    // A label is usable only if every such series has it.
+    // The label can be used only if every one of these series has it.
     let uuids = |label: &str| {
         hiding
             .iter()
@@ -103,9 +103,9 @@ fn with_name(values: &str, name: &str) -> String {
     format!(r#"label_replace({values}, "__name__", "{name}", "", "")"#)
 }
 
-/// Adds a label that keeps the faults of one device apart. `or` drops series whose labels equal
-/// those of an earlier operand, regardless of the name, and a higher number must not hide a fatal
-/// one.
+/// Adds a label that distinguishes the faults of one device. `or` drops a series if an earlier
+/// operand has one with equal labels, whatever the metric name is. A higher code must not hide a
+/// fatal one.
 fn with_fault(series: &str, name: &str, condition: &str) -> String {
     format!(r#"label_replace({series}, "fault", "{name} {condition}", "", "")"#)
 }
@@ -145,7 +145,7 @@ mod tests {
         ];
         assert_eq!(hidden(&seen), None);
         assert_eq!(seen.map(|series| counts(&series)), [true, false, false]);
-        // 94 is a contained error, and an impossible value hides whatever was there before.
+        // 94 is a contained error. An impossible value hides whatever was there before.
         let hiding = hidden(&[
             error(Some("GPU-a"), 94.0),
             error(Some("GPU-b"), 2_147_483_632.0),

@@ -1,4 +1,5 @@
-//! Queries of kube-state-metrics, the only source for deleted pods, and readers of their results.
+//! Builds queries for kube-state-metrics, which is the only source of facts about deleted pods, and
+//! reads their results.
 //!
 //! Source: kube-state-metrics' docs/metrics/workload/pod-metrics.md, and internal/store/utils.go
 //! for the conversion of names.
@@ -14,31 +15,32 @@ use super::query::{Pods, quoted};
 /// Builds the range selector for the half-open window `[start, end)` that ends at the evaluation
 /// time.
 ///
-/// The offset of 1 ms is needed because range selectors of Prometheus 3 exclude their start, and
-/// those of Prometheus 2 include both ends.
+/// The offset of 1 ms is necessary because range selectors in Prometheus 3 exclude their start,
+/// while those in Prometheus 2 include both ends.
 fn window(seconds: i64) -> String {
     format!("[{seconds}s] offset 1ms")
 }
 
-/// Converts a resource name to the form that kube-state-metrics writes.
+/// Converts the name of a resource to the form that kube-state-metrics uses.
 pub(crate) fn clean(name: &str) -> String {
     name.chars()
         .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
         .collect()
 }
 
-/// Resources whose units are whole devices, in kube-state-metrics' form.
+/// Lists the resources whose units are whole devices, in the form that kube-state-metrics uses.
 fn resources() -> String {
     WHOLE.map(clean).join("|")
 }
 
-/// Resources whose units are slices of devices, in the same form.
+/// Resources whose units are slices of devices, in the form that kube-state-metrics uses.
 const PARTS: &str = "nvidia_com_mig_.+|.+_gpu_shared|amd_com_[a-z]+_nps[0-9]+|aliyun_com_gpu_mem";
-/// Memory that pods request on a shared device: in MiB, or in percent.
+/// Memory that pods request on a shared device, in MiB or in percent.
 pub(crate) const SHARED_MEBIBYTES: &str = "nvidia_com_gpumem";
 pub(crate) const SHARED_PERCENT: &str = "nvidia_com_gpumem_percentage";
 
-/// Devices and slices that containers request, whether or not their pod is bound.
+/// Queries the devices and slices that containers request, whether or not their pod is bound to a
+/// node.
 pub fn requests(seconds: i64) -> String {
     let resources = format!(
         "{}|{PARTS}|{SHARED_MEBIBYTES}|{SHARED_PERCENT}",
@@ -50,7 +52,7 @@ pub fn requests(seconds: i64) -> String {
     )
 }
 
-/// Queries the node labels that determine whether a unit of a resource is a whole device. Returns
+/// Queries the node labels that show whether a unit of a resource is a whole device. There are
 /// series only if kube-state-metrics is configured to export node labels.
 pub fn node_labels(seconds: i64) -> String {
     format!(
@@ -59,7 +61,7 @@ pub fn node_labels(seconds: i64) -> String {
     )
 }
 
-/// Pods that requested devices at some time in the window, one series per pod.
+/// Queries the pods that requested devices at any time in the window, with one series per pod.
 pub fn holders(seconds: i64) -> String {
     let selector = format!(
         "kube_pod_container_resource_requests{{resource=~\"{}\"}}",
@@ -77,19 +79,19 @@ const OF_POD: &str = "namespace,pod,exported_namespace,exported_pod";
 /// A fact about the start of a pod that requested devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StartQuery {
-    /// Creation time in Unix seconds.
+    /// The time at which the pod was created, in Unix seconds.
     Created,
-    /// Time in Unix seconds at which the pod was scheduled.
+    /// The time at which the pod was scheduled, in Unix seconds.
     Placed,
-    /// Number of devices, summed over all containers.
+    /// The number of devices that all containers together requested.
     Requested,
-    /// The pod's node, in the label `node`.
+    /// The node of the pod, in the label `node`.
     Place,
-    /// The pod's owner, in the labels `owner_kind` and `owner_name`.
+    /// The owner of the pod, in the labels `owner_kind` and `owner_name`.
     Owner,
 }
 
-/// Queries a fact as one series per pod that requested devices in the last `seconds`.
+/// Queries a fact about pods that requested devices in the last `seconds`, with one series per pod.
 pub fn starts(fact: StartQuery, seconds: i64) -> String {
     let latest = |labels: &str, metric: &str| {
         let last = format!(
@@ -120,7 +122,7 @@ pub fn starts(fact: StartQuery, seconds: i64) -> String {
     }
 }
 
-/// Devices that each namespace may request, by its resource quotas.
+/// Queries how many devices each namespace may request, according to its resource quotas.
 pub fn quotas() -> String {
     // Quotas of extended resources always have the prefix `requests.`.
     let names = WHOLE
@@ -132,13 +134,13 @@ pub fn quotas() -> String {
     )
 }
 
-/// Times at which pods existed that are owned by this object or by an object it created.
+/// Queries when pods existed that are owned by this object, or by an object that it created.
 pub fn lifetimes(name: &str) -> String {
     let (generated, exact) = (
         quoted(&format!("{}(-[a-z0-9-]+)?", regex::escape(name))),
         quoted(name),
     );
-    // The look-back of 5 minutes also finds a pod that lived between two evaluation steps.
+    // The look-back of 5 minutes also finds a pod that existed only between two evaluation steps.
     let seen = |matcher: String| format!("max_over_time(kube_pod_owner{{{matcher}}}[5m])");
     let selectors = [
         seen(format!("owner_name=~{generated}")),
@@ -151,7 +153,7 @@ pub fn lifetimes(name: &str) -> String {
     )
 }
 
-/// Devices and slices in the capacity of nodes.
+/// Queries the devices and slices in the capacity of nodes.
 pub fn capacity(seconds: i64) -> String {
     format!(
         "kube_node_status_capacity{{resource=~\"{}|{PARTS}\"}}{}",
@@ -160,32 +162,33 @@ pub fn capacity(seconds: i64) -> String {
     )
 }
 
-/// A fact about given pods or their owners.
+/// A fact about certain pods or their owners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PodQuery {
-    /// All phases a pod was ever in.
+    /// All phases that a pod has ever been in.
     PhasesEver,
-    /// Phases of pods over time.
+    /// The phases of pods over time.
     Phases,
-    /// Nodes of pods.
+    /// The nodes of pods.
     Places,
-    /// Owners of pods.
+    /// The owners of pods.
     Owners,
-    /// Labels of pods.
+    /// The labels of pods.
     Labels,
-    /// Annotations of pods.
+    /// The annotations of pods.
     Annotations,
-    /// Owners of ReplicaSets.
+    /// The owners of ReplicaSets.
     ReplicaSets,
-    /// Owners of Jobs.
+    /// The owners of Jobs.
     Jobs,
-    /// Owners of Deployments.
+    /// The owners of Deployments.
     Deployments,
-    /// Labels of pods that belong to a LeaderWorkerSet.
+    /// The labels of pods that belong to a LeaderWorkerSet.
     Groups,
 }
 
-/// Queries a fact about the pods, ReplicaSets or Jobs whose `label` is one of the names.
+/// Queries a fact about the pods, ReplicaSets or Jobs whose `label` has one of these names as its
+/// value.
 pub fn pod_facts(fact: PodQuery, names: &[&str], label: &str, seconds: i64) -> String {
     let names: Vec<String> = names.iter().map(|name| regex::escape(name)).collect();
     let names = quoted(&names.join("|"));
@@ -213,12 +216,12 @@ pub fn pod_facts(fact: PodQuery, names: &[&str], label: &str, seconds: i64) -> S
     }
 }
 
-/// Queries an arbitrary pod, for the labels of its series.
+/// Queries one pod, no matter which, to see which labels its series have.
 pub fn any_pod(seconds: i64) -> String {
     format!("topk(1, last_over_time(kube_pod_owner{}))", window(seconds))
 }
 
-/// Owners of custom objects, if kube-state-metrics is configured to export them.
+/// Queries the owners of custom objects, if kube-state-metrics is configured to export them.
 pub fn custom_owners(seconds: i64) -> String {
     format!(
         "last_over_time(kube_customresource_owner{}{})",
@@ -227,7 +230,7 @@ pub fn custom_owners(seconds: i64) -> String {
     )
 }
 
-/// Pods that objects of this kind and these names owned in the last `seconds`.
+/// Queries the pods that were owned by objects of this kind with these names in the last `seconds`.
 pub fn owned_by(namespace: &str, kind: &str, names: &[&str], seconds: i64) -> String {
     let names: Vec<String> = names.iter().map(|name| regex::escape(name)).collect();
     let (namespace, names) = (quoted(namespace), quoted(&names.join("|")));
@@ -245,7 +248,8 @@ pub fn owned_by(namespace: &str, kind: &str, names: &[&str], seconds: i64) -> St
     )
 }
 
-/// Queries the earliest start of these pods in the last `seconds`, in Unix seconds.
+/// Queries the time at which the first of these pods started in the last `seconds`, in Unix
+/// seconds.
 pub fn first_start(pods: &Pods, seconds: i64) -> String {
     let (namespace, names) = (quoted(&pods.namespace), quoted(&pods.names));
     let selector = |space: &str, pod: &str| {
@@ -261,7 +265,8 @@ pub fn first_start(pods: &Pods, seconds: i64) -> String {
     )
 }
 
-/// Pods that a Job of this name owned in the last `seconds`, and the pod of this name.
+/// Queries the pods that a Job with this name owned in the last `seconds`, and the pod with this
+/// name.
 pub fn owned(name: &str, seconds: i64) -> String {
     let (window, exact) = (window(seconds), quoted(name));
     let selectors = [
@@ -274,8 +279,8 @@ pub fn owned(name: &str, seconds: i64) -> String {
         .join(" or ")
 }
 
-/// Queries how these pods started and ended, by the label with their name. Only positive values are
-/// returned: conditions that hold, and times in Unix seconds.
+/// Queries how these pods started and ended. `label` is the label that contains their names. Only
+/// positive values are returned, which are conditions that hold and times in Unix seconds.
 pub fn ends(names: &[&str], label: &str, seconds: i64) -> String {
     const OF: &str = "created|info|completion_time|status_phase|status_reason|container_status_terminated_reason";
     let names: Vec<String> = names.iter().map(|name| regex::escape(name)).collect();
@@ -286,7 +291,7 @@ pub fn ends(names: &[&str], label: &str, seconds: i64) -> String {
     )
 }
 
-/// Queries how Jobs of this name started and ended, in the form of [`ends`].
+/// Queries how Jobs with this name started and ended, in the same form as [`ends`].
 pub fn job_ends(name: &str, seconds: i64) -> String {
     let (window, exact) = (window(seconds), quoted(name));
     format!(
@@ -294,15 +299,15 @@ pub fn job_ends(name: &str, seconds: i64) -> String {
     )
 }
 
-/// Reads kube-state-metrics' own `namespace` or `pod` from a series: from `exported_…` if the
-/// scrape replaced it by a label of the target, or else from the plain label.
+/// Reads the `namespace` or `pod` that kube-state-metrics set on a series. If the scrape replaced
+/// it by a label of the target, it is in `exported_…`, and otherwise in the plain label.
 pub fn label<'a>(series: &'a Series, name: &str) -> Option<&'a str> {
     series
         .label(&format!("exported_{name}"))
         .or_else(|| series.label(name))
 }
 
-/// Determines the form of a label that a whole result uses: exported or plain.
+/// Finds out which form of a label a query result uses: exported or plain.
 pub fn label_name(answer: &[Series], name: &str) -> String {
     let exported = format!("exported_{name}");
     if answer
@@ -315,7 +320,7 @@ pub fn label_name(answer: &[Series], name: &str) -> String {
     }
 }
 
-/// Reads the pod of a series, with its UID, or an empty UID if the series has none.
+/// Reads the pod of a series and its UID. The UID is empty if the series has none.
 pub fn pod(series: &Series) -> Option<(PodKey, String)> {
     let key = (
         label(series, "namespace")?.to_owned(),
@@ -324,7 +329,7 @@ pub fn pod(series: &Series) -> Option<(PodKey, String)> {
     Some((key, label(series, "uid").unwrap_or_default().to_owned()))
 }
 
-/// Names of pods that were in more than one phase.
+/// Returns the names of the pods that were in more than one phase.
 pub fn changed(phases_ever: &[Series]) -> BTreeSet<String> {
     let mut phases: BTreeMap<(PodKey, String), BTreeSet<&str>> = BTreeMap::new();
     for (id, phase) in phases_ever
@@ -340,16 +345,16 @@ pub fn changed(phases_ever: &[Series]) -> BTreeSet<String> {
         .collect()
 }
 
-/// Reads the owner in a series; `None` for a pod without an owner or with an owner that is not its
+/// Reads the owner from a series. `None` if the pod has no owner, or if the owner is not its
 /// controller.
 pub fn owner(series: &Series) -> Option<(String, String)> {
-    // Older versions of kube-state-metrics write `<none>` for a pod without an owner.
+    // Older versions of kube-state-metrics write `<none>` if a pod has no owner.
     let controller_label = |name: &str| {
         series
             .label(name)
             .filter(|text| !text.is_empty() && *text != "<none>")
     };
-    // An object has at most one managing controller; other owners only matter for garbage
+    // At most one owner is the managing controller. The other owners matter only for garbage
     // collection.
     if series.label("owner_is_controller") == Some("false") {
         return None;
@@ -360,8 +365,9 @@ pub fn owner(series: &Series) -> Option<(String, String)> {
     ))
 }
 
-/// Labels or annotations of a pod, without the given prefix. Their keys are in kube-state-metrics'
-/// form, with an underscore for each character that is not a letter or a digit.
+/// Reads the labels or annotations of a pod, without the given prefix. Their keys have the form
+/// that kube-state-metrics uses. It replaces each character that is not a letter or a digit by an
+/// underscore.
 pub fn names(series: &Series, prefix: &str) -> BTreeMap<String, String> {
     let stripped = series.labels.iter().filter_map(|(name, value)| {
         Some((name.strip_prefix(prefix)?.to_owned(), value.to_owned()))
@@ -369,7 +375,7 @@ pub fn names(series: &Series, prefix: &str) -> BTreeMap<String, String> {
     stripped.collect()
 }
 
-/// Converts a key to kube-state-metrics' form: `app.kubernetes.io/name` becomes
+/// Converts a key to the form that kube-state-metrics uses: `app.kubernetes.io/name` becomes
 /// `app_kubernetes_io_name`, and `costCenter` becomes `cost_center`.
 pub fn label_key(key: &str) -> String {
     let mut text = String::new();

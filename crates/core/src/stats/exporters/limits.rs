@@ -1,9 +1,10 @@
-//! Power limits and memory sizes of GPU models, for devices whose exporter reports none. Measured
-//! limits take precedence, because sites set their own.
+//! The power limits and memory sizes of GPU models, for devices whose exporter does not report
+//! them. Measured limits take precedence, because sites set their own.
 
 use crate::model::{Mebibytes, Watts};
 
-/// Model, as a part of its normalised name, and watts. The longest matching name wins.
+/// A part of the model's normalized name, and the power limit in watts. The longest matching name
+/// wins.
 const WATTS: [(&str, f64); 49] = [
     ("a100 80gb pcie", 300.0),
     ("a100 pcie", 250.0),
@@ -40,7 +41,7 @@ const WATTS: [(&str, f64); 49] = [
     ("rtx pro 6000 blackwell max q", 300.0),
     ("mi100", 300.0),
     ("mi210", 300.0),
-    // Two devices share a package of 560 W.
+    // The package has a limit of 560 W, which its two devices share.
     ("mi250x", 280.0),
     ("mi250", 280.0),
     ("mi300a", 760.0),
@@ -57,7 +58,7 @@ const WATTS: [(&str, f64); 49] = [
     ("rtx a6000", 300.0),
 ];
 
-/// Model, in the same form, and its memory in MiB.
+/// A part of the model's normalized name, and the memory in MiB.
 const MIB: [(&str, f64); 27] = [
     ("t4", 15_360.0),
     ("v100 sxm2 16gb", 16_384.0),
@@ -88,12 +89,12 @@ const MIB: [(&str, f64); 27] = [
     ("rtx 4090", 24_564.0),
 ];
 
-/// Looks up the memory of a model; `None` if it is not in the table.
+/// Looks up the memory of a model. `None` if it is not in the table.
 pub fn memory(model: &str) -> Option<Mebibytes> {
     look_up(&MIB, model).map(Mebibytes)
 }
 
-/// Looks up the highest power draw of a model; `None` if it is not in the table.
+/// Looks up the power limit of a model. `None` if it is not in the table.
 pub fn watts(model: &str) -> Option<Watts> {
     look_up(&WATTS, model).map(Watts)
 }
@@ -108,7 +109,7 @@ fn look_up(table: &[(&str, f64)], model: &str) -> Option<f64> {
         .map(|(_, value)| *value)
 }
 
-/// Converts a model to lower-case words with a blank around each word.
+/// Converts the name of a model to lower-case words, with a space before and after each word.
 fn words(model: &str) -> String {
     let text: String = model
         .chars()

@@ -1,4 +1,5 @@
-//! Metric names, labels and queries of exporters, and the devices that series belong to.
+//! Defines the names of exporters' metrics and labels, builds the queries for them, and finds the
+//! devices that series belong to.
 
 pub(crate) mod device_numbers;
 pub mod devices;

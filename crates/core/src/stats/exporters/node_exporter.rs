@@ -1,4 +1,5 @@
-//! Storage and network of a cluster in one query, from node-exporter, kubelets and storage systems.
+//! Queries the storage and network of a cluster in a single query. The values come from
+//! node-exporter, kubelets and storage systems.
 //!
 //! Sources: Ceph's manager module, Longhorn's manager, the kubelet's `kubelet_volume_stats_*`,
 //! node-exporter's filesystem and InfiniBand collectors.
@@ -11,11 +12,11 @@ use crate::model::Series;
 pub struct ClusterStorage {
     pub total: f64,
     pub used: f64,
-    /// Name of the source that reported the values.
+    /// The name of the source that reported the values.
     pub source: &'static str,
 }
 
-/// InfiniBand ports. `gigabits` is the rate of the fastest active port in Gbit/s.
+/// The InfiniBand ports. `gigabits` is the rate of the fastest active port in Gbit/s.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FabricPorts {
     pub ports: u64,
@@ -23,20 +24,20 @@ pub struct FabricPorts {
     pub gigabits: Option<f64>,
 }
 
-/// Storage and network of the cluster, as far as they are reported.
+/// The storage and network of the cluster. A part that is not reported is missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Machines {
     pub storage: Option<ClusterStorage>,
     pub rdma: Option<FabricPorts>,
 }
 
-/// Local disks count once per node; a file system that several nodes mount counts once.
+/// A local disk counts once for each node. A file system that several nodes mount counts only once.
 const LOCAL: &str =
     r#"fstype!~"tmpfs|overlay|squashfs|ramfs|nsfs|fuse.*|autofs",device=~"/dev/.+""#;
 const MOUNTED: &str =
     r#"fstype!~"tmpfs|overlay|squashfs|ramfs|nsfs|autofs|rootfs",device!~"/dev/.+""#;
 
-/// Queries for total and used storage per source, in order of preference.
+/// Lists the queries for total and used storage, one pair for each source, in order of preference.
 fn storages() -> [(&'static str, String, String); 4] {
     let volume = |name: &str| {
         format!("sum(max by (namespace,persistentvolumeclaim) (kubelet_volume_stats_{name}_bytes))")
@@ -66,10 +67,10 @@ fn storages() -> [(&'static str, String, String); 4] {
     ]
 }
 
-/// Counts a port once, even if several servers scrape it.
+/// A port counts once, even if several servers scrape it.
 const PORTS: &str = "max by (instance,node,device,port) (node_infiniband_state_id)";
 
-/// Builds one query for all values, which the label `part` identifies.
+/// Builds one query for all values. The label `part` shows which value a series contains.
 pub fn query() -> String {
     let mut parts: Vec<(String, String)> = Vec::new();
     for (source, total, used) in storages() {
@@ -111,7 +112,7 @@ pub fn read(answer: &[Series]) -> Machines {
     let count = |value: f64| value as u64;
     let rdma = get("ports").map(|ports| FabricPorts {
         ports: count(ports),
-        // `count` over an empty vector returns nothing, so no active port means 0.
+        // For an empty vector, `count` returns nothing. This means that there are 0 active ports.
         active: get("active").map_or(0, count),
         gigabits: get("rate").map(|bytes| bytes * 8.0 / 1e9),
     });

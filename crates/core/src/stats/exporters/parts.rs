@@ -1,5 +1,5 @@
-//! Resolves whether a unit of a node resource was a whole GPU or a slice: for the past from
-//! kube-state-metrics labels, for now from the API server.
+//! Determines whether a unit of a node's resource was a whole GPU or a slice. For the past, the
+//! answer comes from labels in kube-state-metrics. For the present, it comes from the API server.
 
 use std::collections::BTreeMap;
 
@@ -16,35 +16,36 @@ pub enum ResourceUnit {
     Part(Part),
 }
 
-/// Slices that nodes offer, by node and by resource in kube-state-metrics' form.
+/// The slices that nodes offer, keyed by node and by resource, in the form that kube-state-metrics
+/// uses.
 #[derive(Clone, Debug, Default)]
 pub struct NodeParts {
     by_resource: BTreeMap<(String, String), Part>,
     claimable: BTreeMap<String, ClaimableNow>,
 }
 
-/// Devices of a node that are allocated only through DRA claims, which kube-state-metrics does not
-/// count.
+/// The devices of a node that are allocated only through DRA claims. kube-state-metrics does not
+/// count them.
 #[derive(Clone, Debug, Default)]
 pub struct ClaimableNow {
-    /// Creation of the node, in Unix milliseconds.
+    /// The time at which the node was created, in Unix milliseconds.
     pub since: Option<i64>,
     pub gpus: u64,
     pub parts: BTreeMap<String, u64>,
 }
 
-/// kube-state-metrics labels that record what NVIDIA's units were at the time of the sample.
+/// The labels in kube-state-metrics that show what NVIDIA's units were at the time of the sample.
 const PRODUCT: &str = "label_nvidia_com_gpu_product";
 const REPLICAS: &str = "label_nvidia_com_gpu_replicas";
 
 impl NodeParts {
-    /// Reads the present state of the nodes.
+    /// Reads the present state of nodes.
     pub fn from_nodes<'n>(nodes: impl Iterator<Item = &'n NodeUsage>) -> Self {
         let mut parts = Self::default();
         for host in nodes {
             let details = &host.details;
             let resources = || details.capacity.keys().chain(details.allocatable.keys());
-            // Devices that are allocated through claims do not appear in the node's resources.
+            // Devices that are allocated through claims are not part of the node's resources.
             let by_name = resources().any(|resource| {
                 is_device(resource)
                     || Part::read(&details.node, &details.capacity, resource).is_some()
@@ -76,23 +77,24 @@ impl NodeParts {
         parts
     }
 
-    /// Nodes whose devices are allocated only through claims.
+    /// Iterates over the nodes whose devices are allocated only through claims.
     pub fn claimable(&self) -> impl Iterator<Item = (&String, &ClaimableNow)> {
         self.claimable.iter()
     }
 
-    /// Replaces the present state by the labels recorded at the time, as far as there are any.
+    /// Replaces the present state by what the labels recorded at the time, where there are any.
     #[must_use]
     pub fn with_past_labels(mut self, labels: &[Series]) -> Self {
         for series in labels {
             let (Some(name), Some(product)) = (label(series, "node"), series.label(PRODUCT)) else {
                 continue;
             };
-            // The number of replicas is in a separate label, which may not be exported.
+            // The number of replicas is in a separate label, which may not have been exported.
             if product.ends_with("-SHARED") && series.label(REPLICAS).is_none() {
                 continue;
             }
-            // `Part::read` decides by the labels of a node, so rebuild them from the series.
+            // `Part::read` decides from the labels of a node, so rebuild these labels from the
+            // series.
             let mut node = Node {
                 name: name.to_owned(),
                 ..Node::default()
@@ -125,8 +127,8 @@ impl NodeParts {
         self
     }
 
-    /// Determines the kind of a resource's unit on a node; `None` if it is not a device. `resource`
-    /// is in kube-state-metrics' form.
+    /// Determines what a unit of a resource on a node is. `None` if it is not a device. The name
+    /// `resource` has the form that kube-state-metrics uses.
     pub fn unit(&self, node: &str, resource: &str) -> Option<ResourceUnit> {
         if let Some(part) = self
             .by_resource

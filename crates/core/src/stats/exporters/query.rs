@@ -1,4 +1,4 @@
-//! Builds PromQL and quotes its values. The tests parse every query with a PromQL parser.
+//! Builds PromQL and quotes the values in it. The tests parse every query with a PromQL parser.
 
 use crate::model::{JobKind, Series};
 
@@ -23,17 +23,17 @@ pub fn quoted(value: &str) -> String {
     text
 }
 
-/// Selects pods whose devices a query returns.
+/// Selects the pods whose devices a query returns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pods {
     /// The namespace of the pods.
     pub namespace: String,
-    /// A regular expression for their names, which must match the whole name.
+    /// A regular expression for the names of the pods. It must match the whole name.
     pub names: String,
 }
 
 impl Pods {
-    /// Selects pods by exact names.
+    /// Selects pods by their exact names.
     pub fn by_name<'a>(namespace: &str, names: impl IntoIterator<Item = &'a str>) -> Self {
         let names: Vec<String> = names.into_iter().map(regex::escape).collect();
         Self {
@@ -42,16 +42,16 @@ impl Pods {
         }
     }
 
-    /// Selects all pods a job ever had: the known ones, and any whose name fits the job's.
-    /// Controllers derive the names of pods from that of the job.
+    /// Selects all pods that a job has ever had. These are the known ones, and all others whose
+    /// name matches the job's. Controllers derive the names of pods from the name of the job.
     pub fn for_job<'a>(
         namespace: &str,
         job: &str,
         kind: JobKind,
         pods: impl IntoIterator<Item = &'a str>,
     ) -> Self {
-        // Controllers truncate long names. Their random suffixes have no vowels and no digits that
-        // look like letters.
+        // Controllers truncate long names. The random suffixes contain no vowels, and no digits
+        // that look like letters.
         const LETTERS: &str = "[bcdfghjklmnpqrstvwxz2456789]";
         let cut = |longest: usize| regex::escape(&job.chars().take(longest).collect::<String>());
         let grown = match kind {
@@ -70,7 +70,7 @@ impl Pods {
     }
 }
 
-/// Queries the raw samples of the last `seconds`, as the half-open window `[start, end)`.
+/// Queries the raw samples of the last `seconds`, as a half-open window `[start, end)`.
 pub fn samples(quantities: &[Quantity], seconds: i64) -> String {
     format!(
         "{{__name__=~\"{}\"}}[{seconds}s] offset 1ms",
@@ -83,8 +83,8 @@ pub fn pattern(quantities: &[Quantity]) -> String {
     names(quantities).join("|")
 }
 
-/// Queries the raw samples, as in [`samples`], of devices allocated through a DRA claim, because
-/// kube-state-metrics does not report their number.
+/// Queries raw samples as [`samples`] does, but only those of devices that are allocated through a
+/// DRA claim. kube-state-metrics does not report the number of these devices.
 pub fn claimed(seconds: i64) -> String {
     format!(
         "{{__name__=~\"{}\",{CLAIM}!=\"\"}}[{seconds}s] offset 1ms",
@@ -92,13 +92,14 @@ pub fn claimed(seconds: i64) -> String {
     )
 }
 
-/// Names of the nodes that kube-state-metrics reports.
+/// Queries the names of the nodes that kube-state-metrics reports.
 pub const NODES: &str = "group by (node) (kube_node_info)";
 
-/// Capacity of GPU nodes from kube-state-metrics.
+/// Queries the capacity of GPU nodes, as kube-state-metrics reports it.
 const CAPACITY: &str = r#"kube_node_status_capacity{resource=~"(nvidia|amd)_com_.*"}"#;
 
-/// Parameters of a series request that matches GPU metrics of exporters and of kube-state-metrics.
+/// Builds the parameters of a series request that matches the GPU metrics of exporters and of
+/// kube-state-metrics.
 pub fn gpu_series() -> String {
     let selector = format!(
         "{{__name__=~{}}}",
@@ -110,13 +111,13 @@ pub fn gpu_series() -> String {
         .finish()
 }
 
-/// Values of a label on the current GPU series.
+/// Queries the values that a label has on the current GPU series.
 pub fn clusters(label: &str) -> String {
     let gpus = selector(&[Quantity::Utilization, Quantity::MemoryUsed], None);
     format!("group by ({label}) ({gpus} or {CAPACITY})")
 }
 
-/// Values of a label on the series of the pods with these UIDs.
+/// Queries the values that a label has on the series of the pods with these UIDs.
 pub fn clusters_of_pods(label: &str, uids: &[String]) -> String {
     let uids: Vec<String> = uids.iter().map(|uid| regex::escape(uid)).collect();
     format!(
@@ -125,7 +126,7 @@ pub fn clusters_of_pods(label: &str, uids: &[String]) -> String {
     )
 }
 
-/// Names of nodes with GPU series, together with the value of a label.
+/// Queries the names of nodes with GPU series, together with the value of a label.
 pub fn clusters_of_nodes(label: &str) -> String {
     let nodes: Vec<&str> = node_labels().collect();
     let gpus = selector(&[Quantity::Utilization, Quantity::MemoryUsed], None);
@@ -135,14 +136,14 @@ pub fn clusters_of_nodes(label: &str) -> String {
     )
 }
 
-/// Iterates over all names that a series gives its node.
+/// Iterates over all names of its node that a series contains.
 pub fn nodes_of(series: &Series) -> impl Iterator<Item = &str> {
     node_labels().filter_map(|label| series.label(label))
 }
 
-/// Counts the samples of devices in the last hour.
+/// Queries how many samples the devices had in the last hour.
 pub fn samples_of_an_hour() -> String {
-    // `count_over_time` drops the metric name, so counts of two metrics of one device would have
+    // `count_over_time` drops the metric name. The counts of two metrics of one device would have
     // equal labels, which a server refuses in one vector. Sums avoid that.
     let count = |name: &str| format!("(sum(count_over_time({name}[1h] offset 1ms)) or vector(0))");
     let counts = names(&[
@@ -165,13 +166,13 @@ pub fn names(quantities: &[Quantity]) -> Vec<&'static str> {
         .collect()
 }
 
-/// Lists the labels that gpuctl reads, for `by`.
+/// Lists the labels that gpuctl reads, for use in `by`.
 pub(crate) fn keys() -> String {
     labels().collect::<Vec<_>>().join(",")
 }
 
-/// Selects series of these quantities, of the devices of some pods or of all. A pod may be named by
-/// any of several label pairs.
+/// Selects the series of these quantities, either for the devices of some pods or for all devices.
+/// A pod may be named by any of several pairs of labels.
 fn selector(quantities: &[Quantity], pods: Option<&Pods>) -> String {
     let names = format!("__name__=~{}", quoted(&names(quantities).join("|")));
     let Some(pods) = pods else {
@@ -191,8 +192,8 @@ fn selector(quantities: &[Quantity], pods: Option<&Pods>) -> String {
         .join(" or ")
 }
 
-/// Deduplicates to one series per device and metric, with only the labels that gpuctl reads. Fault
-/// quantities are excluded; [`super::faults`] queries them.
+/// Reduces the series to one per device and metric, with only the labels that gpuctl reads. The
+/// quantities that show faults are excluded, because [`super::faults`] queries them.
 pub fn gauges(quantities: &[Quantity], pods: Option<&Pods>) -> String {
     let plain: Vec<Quantity> = quantities
         .iter()
@@ -202,7 +203,7 @@ pub fn gauges(quantities: &[Quantity], pods: Option<&Pods>) -> String {
     format!("max by (__name__,{}) ({})", keys(), selector(&plain, pods))
 }
 
-/// Queries the used memory of each device without a utilization. The names come from
+/// Queries the used memory of each device that has no utilization. The names come from
 /// [`super::exported_metrics`].
 pub fn without_utilization(utilization: &[&str]) -> String {
     let keys = keys();
@@ -210,7 +211,7 @@ pub fn without_utilization(utilization: &[&str]) -> String {
         let metrics = dialect_of(name)
             .into_iter()
             .flat_map(|dialect| dialect.metrics);
-        // A device with an impossible utilization counts as one without.
+        // A device whose utilization is impossible counts as a device without utilization.
         let possible = |metric: &ExporterMetric| {
             let (lowest, highest) = metric.range();
             format!("{} >= {lowest} <= {highest}", metric.name)
@@ -234,8 +235,9 @@ pub fn without_utilization(utilization: &[&str]) -> String {
     format!("max by (__name__,{keys}) ({})", queries.join(" or "))
 }
 
-/// Deduplicates like [`gauges`], but ignores samples older than `seconds`. Otherwise the server
-/// repeats the last sample for five minutes, and a gap looks like an idle device.
+/// Reduces the series as [`gauges`] does, but ignores samples that are older than `seconds`.
+/// Otherwise the server would repeat the last sample for five minutes, and a gap would look like an
+/// idle device.
 pub fn recent(quantities: &[Quantity], seconds: i64) -> String {
     format!(
         "max by (__name__,{}) (last_over_time({}[{seconds}s]))",
@@ -259,7 +261,8 @@ pub fn xids(seconds: i64) -> String {
         .join(" or ")
 }
 
-/// Metrics that pods expose about their training, matched by the end of the metric's name.
+/// Queries metrics that pods expose about their training. The end of a metric's name decides
+/// whether it matches.
 pub fn exposed(pods: &Pods) -> String {
     let ends: Vec<&str> = Measure::ALL.iter().map(|measure| measure.name()).collect();
     let names = format!(
@@ -279,18 +282,18 @@ pub fn exposed(pods: &Pods) -> String {
     )
 }
 
-/// Length of the window over which samples are counted to compute their interval.
+/// The length of the window in which samples are counted to compute the interval between them.
 const WINDOW_SECONDS: u32 = 300;
 
-/// Queries the age in seconds of each device's utilization sample, by the server's clock. Only ages
-/// above two scrape intervals of the job are returned. The metric names come from
-/// [`super::exported_metrics`].
+/// Queries how old each device's utilization sample is in seconds, by the clock of the server. Only
+/// ages above two scrape intervals of the scrape job are returned. The names of the metrics come
+/// from [`super::exported_metrics`].
 pub fn stale_ages(utilization: &[&str]) -> String {
     let queries: Vec<String> = utilization
         .iter()
         .map(|name| format!("(time() - timestamp({name}))"))
         .collect();
-    // The scrape interval is the window divided by its number of samples.
+    // The scrape interval is the length of the window divided by the number of samples in it.
     let twice = format!("{} / {}", 2 * WINDOW_SECONDS, samples_counted(utilization));
     format!(
         "min by ({}) ({}) > on (job) group_left () ({twice})",
@@ -299,7 +302,8 @@ pub fn stale_ages(utilization: &[&str]) -> String {
     )
 }
 
-/// Samples in five minutes of the device with the most samples, per scrape job.
+/// Queries the number of samples in five minutes for each scrape job. The device with the most
+/// samples counts.
 pub fn samples_counted(utilization: &[&str]) -> String {
     let queries: Vec<String> = utilization
         .iter()
@@ -308,12 +312,12 @@ pub fn samples_counted(utilization: &[&str]) -> String {
     format!("max by (job) ({})", queries.join(" or "))
 }
 
-/// Seconds between two samples, from the result of [`samples_counted`].
+/// Computes the number of seconds between two samples from the result of [`samples_counted`].
 pub fn interval(counted: f64) -> Option<f64> {
     (counted >= 1.0).then(|| f64::from(WINDOW_SECONDS) / counted)
 }
 
-/// Counts the series per exporter, which identifies the right one of several servers.
+/// Counts the series of each exporter. With several servers, this shows which one is right.
 pub fn inventory() -> String {
     let utilization = names(&[Quantity::Utilization]).join("|");
     format!(
@@ -352,7 +356,7 @@ mod tests {
             gauges(&ALL, Some(&pods))
                 .contains(r#"exported_namespace="team-a",exported_pod=~"train\\-0\\-x|a\\.b""#)
         );
-        // A ratio of 50, that is 5000 %, is not a valid utilization.
+        // A ratio of 50 means 5000 %, which is not a valid utilization.
         let silent =
             without_utilization(&["DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_PROF_GR_ENGINE_ACTIVE"]);
         assert!(
@@ -365,7 +369,8 @@ mod tests {
     }
 
     proptest! {
-        /// A pod name stays one value of one matcher, whatever characters it has.
+        /// The name of a pod stays a single value of a single matcher, whatever characters it
+        /// contains.
         #[test]
         fn quoted_values_cannot_escape(namespace in "\\PC*", pod in ".*") {
             let pods = Pods::by_name(&namespace, [pod.as_str()]);

@@ -1,6 +1,6 @@
-//! Recording rules for stores with many GPUs: Prometheus evaluates once a minute what gpuctl would
-//! otherwise query for every device over a whole hour. Only values that aggregate exactly are
-//! recorded: a maximum of maxima is correct, a mean of means is not.
+//! Recording rules for stores with many GPUs. Once a minute, Prometheus evaluates what gpuctl would
+//! otherwise query for every device over a whole hour. Only values that can be aggregated exactly
+//! are recorded: a maximum of maxima is correct, but a mean of means is not.
 
 use std::fmt::Write as _;
 
@@ -8,30 +8,33 @@ use crate::model::Series;
 
 use super::dialect::{FATAL_XIDS, Quantity, metrics};
 
-/// Series that proves that the rules ran where devices report errors, and for which codes.
+/// A series that proves that the rules ran where devices report errors. It also shows for which
+/// codes they ran.
 const MARK: &str = "gpuctl:fatal_xid:codes";
-/// Fewest samples of an hour that counts as recorded: one a minute, minus some for a restart of
-/// Prometheus.
+/// The minimum number of samples for an hour to count as recorded. There is one sample per minute,
+/// and a restart of Prometheus may lose a few.
 const ENOUGH: u32 = 57;
 
-/// Names the series with the fatal errors of a metric.
+/// Returns the name of the series with the fatal errors of a metric.
 pub(crate) fn name_of(metric: &str) -> String {
     format!("gpuctl:{metric}:fatal")
 }
 
-/// Filters a selector to the devices whose current error is fatal.
+/// Limits a selector to devices whose current error is fatal.
 pub(crate) fn fatal(selector: &str) -> String {
     FATAL_XIDS
         .map(|code| format!("{selector} == {code}"))
         .join(" or ")
 }
 
-/// Joins the codes for one label, so that rules of another version are not mistaken for these.
+/// Joins the codes into the value of a label. It shows whether rules come from a version with other
+/// codes.
 fn codes() -> String {
     FATAL_XIDS.map(|code| code.to_string()).join(",")
 }
 
-/// Queries whether the rules ran for the whole last hour. An empty result means no.
+/// Queries whether the rules ran during the whole last hour. An empty result means that they did
+/// not.
 pub fn is_recorded() -> String {
     format!(
         "count_over_time({MARK}{{codes=\"{}\"}}[1h]) >= {ENOUGH}",
@@ -63,8 +66,8 @@ pub fn rules() -> String {
             fatal(metric)
         );
     }
-    // The rule must yield nothing on a Prometheus that loads the rules but scrapes no devices, or
-    // its mark would vouch for another server's devices.
+    // A Prometheus may load the rules but scrape no devices. The rule must yield nothing there,
+    // because its mark would vouch for the devices of another server.
     let (any, codes) = (names.join(" or "), codes());
     let _ = writeln!(
         text,

@@ -1,6 +1,6 @@
-//! Reconstructs which pods held which devices during a window from kube-state-metrics samples,
-//! including deleted pods. Time is divided into slots of one scrape interval. Slots without samples
-//! are unknown and have no weight.
+//! Reconstructs from kube-state-metrics samples which pods held which devices during a window.
+//! Deleted pods are included. Time is divided into slots that are one scrape interval long. Slots
+//! without samples are unknown and have no weight.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,39 +19,39 @@ use super::top_owner::{LiveOwners, OwnerSeries, TopOwner, Tops};
 use crate::stats::exporters::kube_state::{names, pod};
 use crate::stats::exporters::parts::NodeParts;
 
-/// The allocation of a pod while it requested devices on one node.
+/// What a pod requested and held on one node.
 #[derive(Clone, Debug)]
 pub struct Allocation {
     pub pod: PodKey,
-    /// Empty while the pod is not scheduled.
+    /// The node. Empty while the pod is not scheduled.
     pub node: String,
     pub top: TopOwner,
-    /// Whole devices; 0 if the pod requested slices.
+    /// The number of whole devices. 0 if the pod requested slices.
     pub gpus: GpuCount,
-    /// Kind and number of slices. All slices of one kind on one node are one allocation.
+    /// The kind and number of slices. All slices of the same kind on one node form one allocation.
     pub part: Option<(Part, u64)>,
-    /// Slots with the pod requesting devices, that is, pending or running.
+    /// The slots in which the pod requested devices, that is, in which it was pending or running.
     pub requested: Vec<bool>,
-    /// Slots with the pod bound, and pending or running. A pod that pulls its image already holds
-    /// its devices.
+    /// The slots in which the pod was bound, and pending or running. A pod that pulls its image
+    /// already holds its devices.
     pub held: Vec<bool>,
-    /// The held slots with the phase Running, or without a known phase.
+    /// The held slots in which the pod's phase was Running or unknown.
     pub running: Vec<bool>,
-    /// The last observed phase, with its slot.
+    /// The last observed phase, and its slot.
     pub phase: Option<(usize, String)>,
-    /// `None` if kube-state-metrics exports none.
+    /// The labels of the pod. `None` if kube-state-metrics exports no labels.
     pub labels: Option<BTreeMap<String, String>>,
     pub annotations: Option<BTreeMap<String, String>>,
 }
 
 impl Allocation {
-    /// Counts the devices or slices.
+    /// Returns the number of devices or slices.
     pub fn units(&self) -> u64 {
         self.gpus.0 + self.part.as_ref().map_or(0, |(_, units)| *units)
     }
 
-    /// Counts the devices, and slices by their fraction. A slice of unknown fraction counts as one
-    /// device, a GiB of memory as zero.
+    /// Returns the number of devices, in which each slice counts by its fraction. A slice whose
+    /// fraction is unknown counts as one device, and a GiB of memory counts as zero.
     pub fn devices(&self) -> f64 {
         let parts = self.part.as_ref().map_or(0.0, |(part, units)| {
             *units as f64 * part.fraction.unwrap_or_else(|| part.unknown())
@@ -64,20 +64,20 @@ impl Allocation {
 #[derive(Clone, Debug)]
 pub struct AllocationHistory {
     pub span: TimeSpan,
-    /// Length of a slot in milliseconds.
+    /// The length of a slot in milliseconds.
     pub slot: i64,
-    /// Slots with samples of kube-state-metrics.
+    /// The slots in which kube-state-metrics had samples.
     pub observed: Vec<bool>,
-    /// Highest number of devices on all nodes in the window; `None` if kube-state-metrics reported
-    /// none.
+    /// The highest number of devices on all nodes in the window. `None` if kube-state-metrics
+    /// reported no devices.
     pub capacity: Option<u64>,
-    /// Devices on all nodes, per slot.
+    /// The number of devices on all nodes, for each slot.
     pub capacities: Vec<Option<u64>>,
-    /// Highest number of devices per node.
+    /// The highest number of devices on each node.
     pub node_capacities: BTreeMap<String, u64>,
-    /// Slices on all nodes, by name and slot.
+    /// The number of slices on all nodes, by name and slot.
     pub part_capacities: BTreeMap<String, Vec<Option<u64>>>,
-    /// Highest number of slices, by node and name.
+    /// The highest number of slices, by node and name.
     pub node_part_capacities: BTreeMap<String, BTreeMap<String, u64>>,
     pub allocations: Vec<Allocation>,
 }
@@ -86,18 +86,18 @@ pub struct AllocationHistory {
 #[derive(Clone, Debug, Default)]
 pub struct AllocationSeries {
     pub requests: Vec<Series>,
-    /// All phases that pods were ever in.
+    /// All phases that pods have ever been in.
     pub phases_ever: Vec<Series>,
-    /// Phases over time, for pods with more than one.
+    /// Phases over time, for pods that were in more than one phase.
     pub phases: Vec<Series>,
     pub owners: OwnerSeries,
     pub labels: Vec<Series>,
     pub annotations: Vec<Series>,
-    /// Samples of devices that were allocated through a claim.
+    /// Samples from devices that were allocated through a claim.
     pub claimed: Vec<Series>,
 }
 
-/// Indexes of a group's allocations, of whole devices and of slices.
+/// The indexes of the allocations in a group, separately for whole devices and slices.
 #[derive(Clone, Debug, Default)]
 pub struct AllocationGroup {
     pub whole: BTreeSet<usize>,
@@ -118,13 +118,13 @@ impl AllocationGroup {
 type PodId = (PodKey, String);
 type PodLabels = BTreeMap<PodId, BTreeMap<String, String>>;
 
-/// kube-state-metrics' records of the pods that requested devices.
+/// What kube-state-metrics reported about the pods that requested devices.
 struct PodRecords {
     count: usize,
     phases: BTreeMap<PodId, Phases>,
-    /// The phase of pods that were only ever in one.
+    /// The phase of each pod that was only ever in one phase.
     only_phases: BTreeMap<PodId, usize>,
-    /// The last slot with a device request of a pod.
+    /// The last slot in which each pod requested devices.
     last_seen: BTreeMap<PodId, usize>,
     tops: Tops,
     labels: Option<PodLabels>,
@@ -132,7 +132,7 @@ struct PodRecords {
 }
 
 impl PodRecords {
-    /// Parses the results, and fills in the UIDs of pods whose requests come from claims.
+    /// Parses the results. Fills in the UIDs of pods whose requests come from claims.
     fn new(
         answers: &AllocationSeries,
         slots: Slots,
@@ -164,7 +164,8 @@ impl PodRecords {
         }
     }
 
-    /// Phases of a pod. A pod with a single phase was in it until its last sample.
+    /// Returns the phases of a pod. If a pod was only in one phase, it stayed in it until its last
+    /// sample.
     fn phases(&self, id: &PodId) -> Option<Phases> {
         let only = || {
             let last = *self.last_seen.get(id)?;
@@ -217,8 +218,8 @@ impl PodRecords {
     }
 }
 
-/// Labels or annotations by pod; `None` if no series has any. Without an allow-list,
-/// kube-state-metrics exports the series without labels of the object.
+/// Groups labels or annotations by pod. `None` if no series has any. Without an allow-list,
+/// kube-state-metrics exports these series without the labels of the object.
 fn names_by_pod(answer: &[Series], prefix: &str) -> Option<PodLabels> {
     let labels: PodLabels = answer
         .iter()
@@ -231,8 +232,8 @@ fn names_by_pod(answer: &[Series], prefix: &str) -> Option<PodLabels> {
 }
 
 impl AllocationHistory {
-    /// Builds the history from query results. `parts` has the kinds of the nodes' units, and
-    /// `aliases` maps exporters' names of nodes to node names.
+    /// Builds the history from the results of queries. `parts` says which kinds of units the nodes
+    /// offer. `aliases` maps the names that exporters give nodes to the names of the nodes.
     pub fn new(
         answers: &AllocationSeries,
         capacity: &[Series],
@@ -276,7 +277,7 @@ impl AllocationHistory {
         }
     }
 
-    /// Builds a history with samples in every slot and without capacities.
+    /// Builds a history that has samples in every slot but no capacities.
     #[cfg(any(test, feature = "testing"))]
     pub fn from_allocations(start: i64, slot: i64, allocations: Vec<Allocation>) -> Self {
         let count = allocations
@@ -300,7 +301,7 @@ impl AllocationHistory {
         }
     }
 
-    /// Finds the highest number of slices in the window, by name.
+    /// Returns the highest number of slices in the window, by name.
     pub fn part_capacity(&self) -> Vec<(String, u64)> {
         let highest = |(name, slots): (&String, &Vec<Option<u64>>)| {
             Some((name.clone(), slots.iter().flatten().max().copied()?))
@@ -315,8 +316,8 @@ impl AllocationHistory {
             .filter(|slot| *slot < self.observed.len())
     }
 
-    /// Finds the nearest slot with samples for each slot: the last one before it, or else the first
-    /// one after.
+    /// For each slot, finds the nearest slot with samples. This is the last one before it, or if
+    /// there is none, the first one after it.
     pub(crate) fn nearest_observed(&self) -> Vec<Option<usize>> {
         let mut last = self.observed.iter().position(|observed| *observed);
         let nearest = |(slot, observed): (usize, &bool)| {
@@ -326,7 +327,7 @@ impl AllocationHistory {
         self.observed.iter().enumerate().map(nearest).collect()
     }
 
-    /// Indexes of the allocations that belong to a group.
+    /// Collects the indexes of the allocations that belong to a group.
     pub fn group(&self, belongs: impl Fn(&Allocation) -> bool) -> AllocationGroup {
         let mut group = AllocationGroup::default();
         let members = self

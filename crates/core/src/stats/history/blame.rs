@@ -1,8 +1,8 @@
-//! Finds nodes that end jobs more often than others. Counts the jobs whose first failed pod was on
-//! a node, per hour that the node held GPUs for any job. Each job counts once per node, because a
-//! broken program fails everywhere and repeatedly.
+//! Finds nodes on which jobs fail more often than on others. For each node, it counts the jobs
+//! whose first failed pod was there, per hour in which the node held GPUs for any job. Each job
+//! counts once per node, because a broken program fails everywhere and repeatedly.
 //!
-//! The interval is the exact one of a Poisson rate at 95 % (Garwood, 1936).
+//! The interval is the exact 95 % interval of a Poisson rate (Garwood, 1936).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,25 +11,28 @@ use crate::model::facts::reading::PodKey;
 use super::allocations::{Allocation, AllocationHistory};
 use super::top_owner::TopOwner;
 
-/// Failures of a job within this many milliseconds after its first count as consequences of it.
+/// Failures of a job within this many milliseconds after its first failure count as consequences of
+/// it.
 const FOLLOWS: i64 = 600_000;
-/// Probability outside the interval on each side.
+/// The probability that a value lies outside the interval on one side.
 const TAIL: f64 = 0.025;
 
-/// Failures of jobs on a node.
+/// The failures of jobs on a node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeBlame {
     pub node: String,
-    /// Jobs whose first failure was on this node.
+    /// The number of jobs whose first failure was on this node.
     pub jobs: u64,
-    /// Pods on this node that were the first of their job to fail. Each retry of a job counts
-    /// again.
+    /// The number of pods on this node that were the first of their job to fail. Each retry of a
+    /// job counts again.
     pub failures: u64,
-    /// Pods that failed on this node after another pod of their job, or at the same time.
+    /// The number of pods on this node that failed after another pod of their job, or at the same
+    /// time.
     pub followed: u64,
-    /// Hours for which a pod held GPUs on this node.
+    /// The number of hours in which a pod held GPUs on this node.
     pub hours: f64,
-    /// Jobs per 1,000 of these hours, with the bounds of the interval; `None` without such hours.
+    /// The number of jobs per 1,000 of these hours, with the bounds of the interval. `None` if
+    /// there are no such hours.
     pub rate: Option<Rate>,
     /// True if the lower bound is above the rate of all other nodes together.
     pub stands_out: bool,
@@ -43,18 +46,18 @@ pub struct Rate {
     pub high: f64,
 }
 
-/// A failed pod: its node, and when it was last seen with its devices.
+/// A failed pod, with its node and the last time at which it held its devices.
 struct FailedPod {
     at: i64,
     node: String,
 }
 
-/// Collects failures and hours chunk by chunk, in order of time.
+/// Collects failures and hours, one chunk of time after the other.
 #[derive(Default)]
 pub struct BlameLedger {
     hours: BTreeMap<String, f64>,
     failed: BTreeMap<TopOwner, Vec<FailedPod>>,
-    /// Time at which a pod last held its devices.
+    /// The last time at which each pod held its devices.
     held: BTreeMap<PodKey, i64>,
     counted: BTreeSet<PodKey>,
 }
@@ -71,7 +74,7 @@ impl BlameLedger {
                 .iter_mut()
                 .zip(&pod.held)
                 .for_each(|(slot, held)| *slot |= held);
-            // Before `note_failure`, which reads this time.
+            // This must come before `note_failure`, which reads this time.
             if let Some(last) = pod.held.iter().rposition(|held| *held) {
                 let time = seen.span.start + i64::try_from(last).unwrap_or(0) * seen.slot;
                 self.held.insert(pod.pod.clone(), time);
@@ -94,7 +97,7 @@ impl BlameLedger {
         let Some(last_held) = self.held.get(&pod.pod).filter(|_| has_failed) else {
             return;
         };
-        // A failed pod is reported until it is deleted, so count it once.
+        // A failed pod is reported until it is deleted, so count it only once.
         if self.counted.insert(pod.pod.clone()) {
             self.failed
                 .entry(pod.top.clone())
@@ -106,7 +109,7 @@ impl BlameLedger {
         }
     }
 
-    /// Ranks all nodes that held GPUs, outliers first.
+    /// Ranks all nodes that held GPUs. The outliers come first.
     pub fn nodes(self) -> Vec<NodeBlame> {
         let mut tally = FailureTally::default();
         for (top, pods) in self.failed {
@@ -146,12 +149,12 @@ impl BlameLedger {
     }
 }
 
-/// Failures by node.
+/// Failures, grouped by node.
 #[derive(Default)]
 struct FailureTally {
-    /// Jobs whose first failure was on the node.
+    /// The jobs whose first failure was on the node.
     jobs: BTreeMap<String, BTreeSet<TopOwner>>,
-    /// Pods that were the first of their job to fail.
+    /// The number of pods that were the first of their job to fail.
     first: BTreeMap<String, u64>,
     followed: BTreeMap<String, u64>,
 }
@@ -169,7 +172,7 @@ impl FailureTally {
                 .filter(|pod| pod.at == begin.at)
                 .map(|pod| pod.node.as_str())
                 .collect();
-            // If two nodes failed in the same slot, it is unknown which was first.
+            // If pods on two nodes failed in the same slot, it is unknown which one was first.
             let is_known = nodes.len() == 1;
             for (index, pod) in round.iter().enumerate() {
                 let counts = if is_known && index == 0 {
@@ -204,13 +207,13 @@ fn rate(count: u64, hours: f64) -> Rate {
     }
 }
 
-/// Computes the means for which `count` or more, or `count` or fewer, events have probability
-/// [`TAIL`].
+/// Computes the two means at which the probability of `count` or more events, or of `count` or
+/// fewer events, is [`TAIL`].
 fn poisson_bounds(count: u64) -> (f64, f64) {
     // The probability is monotonic in the mean, so bisection finds the bounds.
     let solve = |at_most: u64, probability: f64| {
         let (mut low, mut high) = (0.0, 20.0 + 4.0 * (count + 1) as f64);
-        // 80 halvings exceed the precision of an f64.
+        // 80 halvings are more precise than an f64.
         for _ in 0..80 {
             let middle = f64::midpoint(low, high);
             if poisson(at_most, middle) > probability {
@@ -233,7 +236,7 @@ fn poisson_bounds(count: u64) -> (f64, f64) {
 
 /// Computes the probability of at most `at_most` events with this mean.
 fn poisson(at_most: u64, mean: f64) -> f64 {
-    // Powers and factorials would overflow, so add up the logarithms of the factors.
+    // Powers and factorials would overflow, so add the logarithms of the factors.
     let mut log = -mean;
     let mut sum = log.exp();
     for k in 1..=at_most {
@@ -250,7 +253,7 @@ mod tests {
 
     #[test]
     fn poisson_bounds_match_published_tables() {
-        // Garwood's table at 95 %.
+        // From Garwood's table for 95 %.
         for (count, low, high) in [
             (0, 0.0, 3.689),
             (1, 0.0253, 5.572),
@@ -266,8 +269,8 @@ mod tests {
         }
     }
 
-    /// Builds a pod of a job on a node, which holds its devices in the given slots of sixty
-    /// one-minute slots.
+    /// Builds a pod of a job on a node. It holds its devices in the given slots, out of sixty slots
+    /// of one minute.
     fn pod(
         job: &str,
         name: &str,
@@ -312,7 +315,7 @@ mod tests {
                 // Both fail in the same slot, so it is unknown which was first.
                 pod("tie", "tie-0", "good", 40..50, "Failed"),
                 pod("tie", "tie-1", "other", 40..50, "Failed"),
-                // Failed before the first sample.
+                // The pod failed before the first sample.
                 pod("old", "old-0", "good", 0..0, "Failed"),
                 pod("long", "long-0", "good", 50..60, "Running"),
             ],
@@ -320,10 +323,11 @@ mod tests {
         ledger.add(&hour(
             1,
             vec![
-                // The next retry of the same job, and a remaining pod of the first.
+                // The next retry of the same job, and a pod that is left over from the first
+                // attempt.
                 pod("big", "big-1", "bad", 0..0, "Failed"),
                 pod("big", "big-1b", "bad", 0..10, "Failed"),
-                // Failed between the two chunks.
+                // The pod failed between the two chunks.
                 pod("long", "long-0", "good", 0..0, "Failed"),
             ],
         ));
@@ -333,7 +337,7 @@ mod tests {
         assert_eq!((bad.jobs, bad.failures, bad.followed), (1, 2, 0));
         assert!((bad.hours - 40.0 / 60.0).abs() < 1e-9);
         let good = blame("good");
-        // Busy in 0..31 and 40..60 of the first hour.
+        // The node was busy in 0..31 and 40..60 of the first hour.
         assert_eq!((good.jobs, good.failures, good.followed), (1, 1, 2));
         assert!((good.hours - 51.0 / 60.0).abs() < 1e-9, "{good:?}");
         assert_eq!((blame("other").jobs, blame("other").followed), (0, 2));
@@ -353,7 +357,8 @@ mod tests {
                     if failed { "Failed" } else { "Succeeded" },
                 )
             };
-            // 12 failures in 200 hours on this node, 2 in 200 on each of the others.
+            // There were 12 failures in 200 hours on this node, and 2 in 200 hours on each of the
+            // others.
             ledger.add(&hour(
                 number,
                 vec![
@@ -369,7 +374,7 @@ mod tests {
             ("bad", 12, true)
         );
         let rate = nodes[0].rate.unwrap();
-        // 12 in 200 hours; Garwood's bounds of 12 are 6.201 and 20.962.
+        // There were 12 failures in 200 hours. Garwood's bounds for 12 are 6.201 and 20.962.
         assert!(
             (rate.value - 60.0).abs() < 1e-9
                 && (rate.low - 31.0).abs() < 0.01

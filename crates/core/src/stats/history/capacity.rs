@@ -1,4 +1,4 @@
-//! Counts the devices and slices of nodes, by slot of a window.
+//! Counts the devices and slices of nodes in each slot of a window.
 
 use std::collections::BTreeMap;
 
@@ -10,24 +10,24 @@ use crate::model::values::units::MOST_PER_NODE;
 use crate::stats::exporters::kube_state::label;
 use crate::stats::exporters::parts::{ClaimableNow, NodeParts, ResourceUnit};
 
-/// Amounts by slot; `None` in slots without samples.
+/// One amount per slot. `None` for slots without samples.
 type SlotAmounts = Vec<Option<u64>>;
 
-/// Devices of all nodes.
+/// The devices of all nodes.
 #[derive(Default)]
 pub(super) struct Capacity {
-    /// Whole devices by slot.
+    /// The number of whole devices in each slot.
     pub(super) whole: SlotAmounts,
-    /// Highest number of whole devices by node.
+    /// The highest number of whole devices on each node.
     pub(super) node_capacities: BTreeMap<String, u64>,
-    /// Slices by name and slot.
+    /// The number of slices, by name and slot.
     pub(super) parts: BTreeMap<String, SlotAmounts>,
-    /// Highest number of slices by node and name.
+    /// The highest number of slices, by node and name.
     pub(super) node_part_capacities: BTreeMap<String, BTreeMap<String, u64>>,
 }
 
 impl Capacity {
-    /// Counts the devices that kube-state-metrics reported. In observed slots, also adds the
+    /// Counts the devices that kube-state-metrics reported. In slots with samples, it also adds the
     /// devices that are allocated only through claims.
     pub(super) fn counted(
         answer: &[Series],
@@ -90,7 +90,8 @@ impl Capacity {
                 .map(|sight| sight.is_observed.then_some(devices))
                 .collect()
         };
-        // Skip a node that kube-state-metrics counted, for example before it switched to claims.
+        // Skip a node that kube-state-metrics counted, for example because it counted the node
+        // before the node switched to claims.
         let exists = sights.iter().any(|sight| sight.exists);
         if devices.gpus > 0 && !self.node_capacities.contains_key(node) && exists {
             add(&mut self.whole, &amounts(devices.gpus));
@@ -114,14 +115,14 @@ impl Capacity {
     }
 }
 
-/// A node in a slot.
+/// What is known about a node in one slot.
 struct SlotSight {
     exists: bool,
-    /// The node existed, and kube-state-metrics had samples.
+    /// Whether the node existed and kube-state-metrics had samples.
     is_observed: bool,
 }
 
-/// Amounts by node and resource. Absurd amounts are dropped and noted.
+/// Groups amounts by node and resource. Absurd amounts are dropped and recorded.
 fn reported(answer: &[Series], slots: Slots) -> BTreeMap<(&str, &str), SlotAmounts> {
     let mut reported: BTreeMap<(&str, &str), SlotAmounts> = BTreeMap::new();
     for series in answer {
@@ -159,7 +160,7 @@ fn reported(answer: &[Series], slots: Slots) -> BTreeMap<(&str, &str), SlotAmoun
     reported
 }
 
-/// Adds two counts slot by slot; a missing amount adds nothing.
+/// Adds two lists of amounts slot by slot. A missing amount adds nothing.
 fn add(sums: &mut [Option<u64>], amounts: &[Option<u64>]) {
     for (sums, amount) in sums.iter_mut().zip(amounts) {
         *sums = amount

@@ -1,16 +1,17 @@
-//! Removes duplicate samples of a device that several collectors scraped.
+//! Removes the duplicate samples of a device that several collectors scraped.
 
 use std::collections::BTreeMap;
 
 use super::slots::interval;
 use crate::model::Point;
 
-/// Length in milliseconds of the windows whose means form a row: documents have a sample every five
-/// minutes.
+/// The length in milliseconds of the windows over which means are computed. Documents contain one
+/// sample every five minutes.
 pub const WINDOW: i64 = 300_000;
 
-/// Deduplicates the values of a device that several collectors scraped. A sample within half a
-/// scrape interval of another collector's sample is a copy.
+/// Removes duplicates from the values of a device that several collectors scraped. If two
+/// collectors took samples within half a scrape interval of each other, one of the samples is a
+/// copy.
 pub fn deduplicated(mut numbered: Vec<(u32, Point)>) -> Vec<Point> {
     numbered.sort_by_key(|(source, point)| (point.at, *source));
     let first = numbered.first().map(|(source, _)| *source);
@@ -52,7 +53,7 @@ mod tests {
             let kept = deduplicated(copies(shift));
             assert!((4..=5).contains(&kept.len()), "{shift}: {kept:?}");
         }
-        // The other collector fills the gap.
+        // The other collector's sample fills the gap.
         let mut gap = copies(10_000);
         gap.retain(|(source, point)| *source == 1 || point.at < 60_000);
         assert_eq!(deduplicated(gap).len(), 4);

@@ -1,4 +1,5 @@
-//! Builds one curve per device and quantity from the samples of a window. Gaps stay gaps.
+//! Builds one curve per device and quantity from the samples of a window. Gaps in the samples
+//! remain gaps in the curves.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,29 +18,31 @@ pub struct Trace {
     pub slice: Option<(String, u32)>,
     pub model: Option<String>,
     pub uuid: Option<String>,
-    /// Pods that held it in the window.
+    /// The pods that held the device in the window.
     pub pods: BTreeSet<PodKey>,
     curves: BTreeMap<Quantity, Vec<Point>>,
 }
 
-/// Curves, with counts of used and dropped samples.
+/// Curves, and how many samples were used and dropped.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct History {
     /// Sorted by node, number and slice.
     pub traces: Vec<Trace>,
     pub samples: u64,
-    /// Samples with a physically impossible value.
+    /// The number of samples with a physically impossible value.
     pub dropped: u64,
 }
 
-/// Lifetimes of pods in Unix milliseconds. Samples outside a pod's lifetime belong to another pod.
+/// The lifetimes of pods in Unix milliseconds. Samples from outside a pod's lifetime belong to
+/// another pod.
 pub type Lifetimes = BTreeMap<PodKey, (Option<i64>, Option<i64>)>;
 
-/// A value with its metric's rank and whether its series names a pod. The lowest pair wins.
+/// A value, with the rank of its metric and whether its series names a pod. The lowest of these
+/// pairs wins.
 type Best = BTreeMap<i64, (u8, bool, f64)>;
 
 impl Trace {
-    /// Selects the curve of a quantity, sorted by time; empty without samples.
+    /// Returns the curve of a quantity, sorted by time. It is empty if there are no samples.
     pub fn curve(&self, quantity: Quantity) -> &[Point] {
         self.curves.get(&quantity).map_or(&[], Vec::as_slice)
     }
@@ -54,7 +57,7 @@ impl Trace {
         cut
     }
 
-    /// Builds a trace from curves alone.
+    /// Builds a trace that has only curves.
     #[cfg(any(test, feature = "testing"))]
     pub fn from_curves(
         node: &str,
@@ -90,7 +93,8 @@ impl Trace {
         }
     }
 
-    /// Computes used memory in percent of the total, at times with both.
+    /// Computes the used memory in percent of the total memory, for each time at which both are
+    /// known.
     pub fn memory_share(&self) -> Vec<Point> {
         let free: BTreeMap<i64, f64> = self
             .curve(Quantity::MemoryFree)
@@ -102,7 +106,7 @@ impl Trace {
             .iter()
             .map(|point| (point.at, point.value))
             .collect();
-        // Without a measured total, use the memory size of the model.
+        // If no total was measured, use the memory size of the model.
         let totals_missing = self.slice.is_none() && free.is_empty() && total.is_empty();
         let usual = self
             .model
@@ -177,7 +181,7 @@ pub fn read(answer: &[Series], facts: &ApiFacts, lifetimes: &Lifetimes) -> Histo
     history
 }
 
-/// Keeps the value with the lowest rank, and of equal ranks the highest.
+/// Keeps the value with the lowest rank. If the ranks are equal, it keeps the highest value.
 fn keep_best(best: &mut Best, at: i64, new: (u8, bool, f64)) {
     let kept = best.entry(at).or_insert(new);
     let (rank, kept_rank) = ((new.0, new.1), (kept.0, kept.1));
@@ -186,7 +190,7 @@ fn keep_best(best: &mut Best, at: i64, new: (u8, bool, f64)) {
     }
 }
 
-/// A device while its series are read.
+/// A device whose series are being read.
 #[derive(Default)]
 struct DeviceCurves {
     trace: Trace,
@@ -194,7 +198,7 @@ struct DeviceCurves {
 }
 
 impl DeviceCurves {
-    /// Assembles the curves; `None` if all are empty.
+    /// Builds the curves. `None` if all of them are empty.
     fn into_trace(self, device: SeriesDevice) -> Option<Trace> {
         let curve = |best: Best| -> Vec<Point> {
             best.into_iter()
@@ -210,7 +214,7 @@ impl DeviceCurves {
         is_measured.then(|| Trace {
             node: device.node,
             slice: device.slice,
-            // A series without a number and a UUID belongs to the only device of its node.
+            // A series that has neither a number nor a UUID belongs to the only device of its node.
             index: device.index.unwrap_or(0),
             curves,
             ..self.trace
@@ -218,7 +222,7 @@ impl DeviceCurves {
     }
 }
 
-/// Averages several curves at each time with a sample of at least one.
+/// Averages several curves at each time at which at least one of them has a sample.
 pub fn mean<'a>(curves: impl Iterator<Item = &'a [Point]>) -> Vec<Point> {
     let mut sums: BTreeMap<i64, (f64, u32)> = BTreeMap::new();
     for point in curves.flatten() {
@@ -234,10 +238,10 @@ pub fn mean<'a>(curves: impl Iterator<Item = &'a [Point]>) -> Vec<Point> {
         .collect()
 }
 
-/// Writes a sentence about devices that look unused over a window, by the highest utilization of
-/// each. `None` if there are too few samples.
+/// Writes a sentence about devices that look unused over a window. The highest utilization of each
+/// device decides. `None` if there are too few samples.
 pub fn unused(history: &History, expected: usize) -> Option<String> {
-    /// At or below this percentage no real work runs.
+    /// If the percentage is not higher than this, the device does no real work.
     const IDLE: f64 = 1.0;
     let curves: Vec<&[Point]> = history
         .traces

@@ -1,4 +1,4 @@
-//! The samples that each device reported in a window, by quantity and collector.
+//! The samples that each device reported in a window, grouped by quantity and collector.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,8 @@ use crate::stats::exporters::dialect;
 use crate::stats::exporters::dialect::{Quantity, metric_of};
 use crate::stats::exporters::identity::{IdentityReader, SeriesDevice};
 
-/// The points of one series, with the numbers of its collector and of the pod in its labels.
+/// The points of one series. It also has a number for the collector, and one for the pod in the
+/// labels.
 struct Curve {
     collector: u32,
     pod: Option<u32>,
@@ -22,14 +23,14 @@ struct Curve {
 #[derive(Default)]
 pub(super) struct DeviceSamples {
     pub(super) model: Option<String>,
-    /// The device's number on its node, from the first series that has one.
+    /// The number of the device on its node, from the first series that has one.
     pub(super) index: Option<u32>,
-    /// Keyed by quantity and rank of the metric.
+    /// Keyed by quantity and by the rank of the metric.
     curves: BTreeMap<(Quantity, u8), Vec<Curve>>,
 }
 
 impl DeviceSamples {
-    /// Collects the pods in the labels.
+    /// Collects the pods that the labels name.
     pub(super) fn names(&self) -> NamedPods {
         let curves = || self.curves.values().flatten();
         let first = curves().next().and_then(|curve| curve.pod);
@@ -51,8 +52,8 @@ impl DeviceSamples {
         NamedPods::by_time(curves().flat_map(named_at).collect())
     }
 
-    /// Takes the curve of a quantity from its best metric. A value that occurs with and without its
-    /// pod counts once.
+    /// Returns the curve of a quantity from its best metric. A value that exists both with and
+    /// without its pod counts once.
     pub(super) fn curve(&mut self, quantity: Quantity) -> Vec<Point> {
         let best = self
             .curves
@@ -63,7 +64,7 @@ impl DeviceSamples {
         let mut curves = best
             .and_then(|best| self.curves.remove(&best))
             .unwrap_or_default();
-        // Replicated stores may return each sample twice, so check for duplicates first.
+        // A replicated store may return each sample twice, so check for duplicates first.
         if let [curve] = curves.as_slice()
             && curve
                 .points
@@ -89,10 +90,10 @@ impl DeviceSamples {
     }
 }
 
-/// The devices that reported in a window.
+/// The devices that reported samples in a window.
 pub(super) struct ReportedDevices {
     pub(super) devices: BTreeMap<SeriesDevice, DeviceSamples>,
-    /// Samples with a physically impossible value.
+    /// The number of samples with a physically impossible value.
     pub(super) dropped: u64,
 }
 
@@ -115,8 +116,8 @@ impl ReportedDevices {
             if !identity.reports(series, metric.quantity) {
                 continue;
             }
-            // Exporters number devices differently, so a UUID identifies one device regardless of
-            // its number.
+            // Exporters number devices differently, so a UUID identifies the same device whatever
+            // its number is.
             let index = if identity.uuid.is_some() {
                 identity.index.take()
             } else {
@@ -159,8 +160,8 @@ impl ReportedDevices {
         })
     }
 
-    /// Numbers of partitioned devices by node and UUID. All instances of a device share its number,
-    /// whichever exporter reports it.
+    /// Returns the numbers of partitioned devices, by node and UUID. All instances of a device have
+    /// its number, whichever exporter reports them.
     pub(super) fn partitioned_numbers(&self) -> BTreeMap<(String, String), u32> {
         let id = |identity: &SeriesDevice| Some((identity.node.clone(), identity.uuid.clone()?));
         let cut: BTreeSet<_> = self
@@ -195,10 +196,10 @@ impl ReportedDevices {
     }
 }
 
-/// Numbers the collectors of series. A collector is identified by the labels that do not describe
-/// the device or the pod.
+/// Gives numbers to the collectors of series. The labels that do not describe the device or the pod
+/// identify a collector.
 struct Collectors<'a> {
-    /// Labels that describe the device or the pod.
+    /// The labels that describe the device or the pod.
     read: BTreeSet<&'static str>,
     numbers: BTreeMap<Vec<(&'a str, &'a str)>, u32>,
 }

@@ -1,5 +1,5 @@
-//! Sums the GPU-hours of a group: held, measured, used and wasted, and the energy. Unmeasured time
-//! counts as neither used nor wasted.
+//! Sums the GPU-hours of a group, which are held, measured, used or wasted, and its energy. Time
+//! that was not measured counts as neither used nor wasted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,18 +12,18 @@ use crate::model::{DeviceId, Mebibytes, Percent, Watts};
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GpuHours {
-    /// Held by a pod, according to kube-state-metrics.
+    /// Hours in which a pod held the GPUs, according to kube-state-metrics.
     pub held: f64,
-    /// Requested but not held, that is, waiting.
+    /// Hours in which the GPUs were requested but not held, because the pod was waiting.
     pub waited: f64,
-    /// The part of the held time that exporters measured.
+    /// The part of the held time for which exporters reported measurements.
     pub measured: f64,
-    /// Measured time weighted by utilization: an hour at 40 % is 0.4.
+    /// The measured time, weighted by utilization. An hour at 40 % counts as 0.4.
     used: f64,
-    /// Measured energy in kWh; `None` without measurements.
+    /// The measured energy in kWh. `None` if it was not measured.
     pub energy: Option<f64>,
     pub workloads: BTreeSet<(String, String, String)>,
-    /// Slices of devices by name. They are not included in the sums above.
+    /// The slices of devices, by name. The sums above do not include them.
     pub parts: BTreeMap<String, PartHours>,
 }
 
@@ -40,7 +40,7 @@ impl GpuHours {
     /// Sums the GPU-hours of these allocations.
     pub fn for_group(ledger: &AllocationHistory, usage: &Usage, group: &AllocationGroup) -> Self {
         let allocations = || group.whole.iter().map(|index| &ledger.allocations[*index]);
-        // Slots without samples are in no sum: not held, not measured and not used.
+        // Slots without samples are not part of any sum. They are not held, measured or used.
         let slot_hours = ledger.slot as f64 / 3_600_000.0;
         let count = |slots: fn(&Allocation) -> &[bool]| -> f64 {
             let of = |allocation: &Allocation| {
@@ -95,22 +95,23 @@ impl GpuHours {
         }
     }
 
-    /// Weights the measured time by utilization; `None` if devices were held but none was measured.
+    /// Returns the measured time, weighted by utilization. `None` if devices were held but none of
+    /// them was measured.
     pub fn used(&self) -> Option<f64> {
         (self.measured > 0.0 || self.held == 0.0).then_some(self.used)
     }
 
-    /// Subtracts the used from the measured time.
+    /// Returns the part of the measured time that was not used.
     pub fn wasted(&self) -> Option<f64> {
         Some((self.measured - self.used()?).max(0.0))
     }
 
-    /// Subtracts the measured from the held time.
+    /// Returns the part of the held time that was not measured.
     pub fn unknown(&self) -> f64 {
         (self.held - self.measured).max(0.0)
     }
 
-    /// Computes the used share of the measured time; `None` without measurements.
+    /// Returns which percentage of the measured time was used. `None` if there are no measurements.
     pub fn utilization(&self) -> Option<Percent> {
         Percent::from_ratio(self.used, self.measured)
     }
@@ -133,15 +134,15 @@ impl GpuHours {
         }
     }
 
-    /// Computes the value of the slices in GPU-hours; `None` if the fraction of one is unknown.
+    /// Converts the slices to GPU-hours. `None` if the fraction of one of them is unknown.
     pub fn part_equivalent(&self) -> Option<f64> {
         self.parts
             .values()
             .try_fold(0.0, |sum, hours| Some(sum + hours.equivalent?))
     }
 
-    /// Computes the measured share of the held time. Slices count by their fraction, or as one
-    /// device if it is unknown. `None` if no device was held.
+    /// Returns which percentage of the held time was measured. Slices count by their fraction, or
+    /// as one device if the fraction is unknown. `None` if no device was held.
     pub fn covered(&self) -> Option<Percent> {
         let weighed = |hours: &PartHours| {
             let fraction = hours.fraction().unwrap_or(1.0);
@@ -162,25 +163,24 @@ impl GpuHours {
     }
 }
 
-/// The work of one device for a workload.
+/// The work that one device did for a workload.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DeviceWork {
-    /// Sum of percent times seconds, then the seconds.
+    /// The sum of percent times seconds, and the sum of the seconds.
     sum: f64,
     pub seconds: f64,
     pub memory_peak: Option<Mebibytes>,
     pub memory_total: Option<Mebibytes>,
-    /// The exporter's name for the model.
+    /// The name that the exporter uses for the model.
     pub model: Option<String>,
     watts: f64,
     watt_samples: f64,
-    /// True if other workloads used the device too, so that the values are not this workload's
-    /// alone.
+    /// True if other workloads used the device too. The values then include their work.
     pub shared: bool,
 }
 
 impl DeviceWork {
-    /// Averages over the measured seconds.
+    /// Returns the average over the measured seconds.
     pub fn utilization(&self) -> Option<Percent> {
         (self.seconds > 0.0).then(|| Percent(self.sum / self.seconds))
     }
@@ -190,10 +190,10 @@ impl DeviceWork {
     }
 }
 
-/// Work of devices, by node and device name.
+/// The work of devices, keyed by node and device name.
 pub type Works = BTreeMap<(String, DeviceId), DeviceWork>;
 
-/// Adds the work of devices for a group within the time of a ledger.
+/// Adds the work that devices did for a group during the time of a ledger.
 pub fn add_work(
     works: &mut Works,
     ledger: &AllocationHistory,
@@ -203,8 +203,8 @@ pub fn add_work(
     let members = ledger.group(group);
     let name = |device: usize| {
         let identity = &usage.devices[device];
-        // Usage numbers every device. A device without a number and a UUID is the only one of its
-        // node.
+        // Usage gives every device a number. A device that has neither a number nor a UUID is the
+        // only one of its node.
         let id = DeviceId {
             index: identity.index.unwrap_or(0),
             slice: identity.slice.clone(),
@@ -242,50 +242,52 @@ pub fn add_work(
     }
 }
 
-/// A recommended change, with the values it is based on.
+/// A recommended change, and the values it is based on.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Advice {
-    /// `idle` of `all` devices did nothing.
+    /// `idle` of the `all` devices did nothing.
     FewerGpus {
         idle: usize,
         all: usize,
-        /// One pod held all of them.
+        /// True if one pod held all of them.
         alone: bool,
     },
-    /// The work and its memory would fit into a slice of a device.
+    /// The work and the memory would fit into a slice of a device.
     Slice { memory_peak: Mebibytes },
-    /// One device drew a different amount of power than its peers. Utilization cannot show this,
-    /// because the ranks that wait for it spin.
+    /// One device drew more or less power than the others. Utilization cannot show this, because
+    /// the ranks that wait for it spin.
     Straggler {
         device: String,
         power: Watts,
         others: Watts,
     },
-    /// High utilization at idle power: a kernel that waits for an event that never comes.
+    /// Utilization was high, but power was as low as on an idle device. A kernel was waiting for an
+    /// event that never came.
     Stuck { devices: usize, power: Watts },
-    /// A server without requests for most of the time, in GPU-hours.
+    /// A server had no requests for most of the time. The values are in GPU-hours.
     NoRequests { idle: f64, held: f64 },
 }
 
-/// Below this utilization a device counts as idle.
+/// A device whose utilization is below this value counts as idle.
 const IDLE: Percent = Percent(5.0);
-/// Share of a device's memory that fits into a slice of one eighth.
+/// The fraction of a device's memory that fits into one eighth of the device.
 const EIGHTH: f64 = 0.12;
 
-/// The distribution of a workload over devices and pods.
+/// How a workload is distributed over devices and pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spread {
-    /// Highest number of devices that it held at the same time.
+    /// The highest number of devices that it held at the same time.
     pub most: u64,
-    /// Number of pods that it ever had.
+    /// The number of pods that it has ever had.
     pub pods: usize,
 }
 
-/// Lowest share of a server's time without requests for which advice is given.
+/// A server must have been without requests for at least this fraction of the time before advice is
+/// given.
 const MOSTLY: f64 = 0.5;
 
-/// Derives advice. `limit` is the power limit of the device model; `serving` holds a server's
-/// request statistics.
+/// Finds advice for a workload. `limit` is the power limit of the device model. `serving` contains
+/// the request statistics of a server.
 pub fn advice(
     works: &Works,
     spread: Spread,
@@ -307,7 +309,7 @@ fn device_advice(works: &Works, spread: Spread, limit: Option<Watts>) -> Vec<Adv
         .filter_map(|(name, work)| Some((name, work.utilization()?)))
         .collect();
     let mut advice = Vec::new();
-    // Advice about the job needs measurements of all its devices.
+    // Advice about the whole job requires measurements of all its devices.
     if measured.is_empty() || measured.len() < works.len() || works.values().any(|work| work.shared)
     {
         return advice;
@@ -316,7 +318,7 @@ fn device_advice(works: &Works, spread: Spread, limit: Option<Watts>) -> Vec<Adv
         .iter()
         .filter(|(_, utilization)| *utilization < IDLE)
         .count();
-    // A job that moved left devices behind, which were idle while it ran elsewhere.
+    // A job that moved to other devices left some behind. They were idle while it ran elsewhere.
     let stayed = measured.len() as u64 <= spread.most;
     if idle > 0 && idle < measured.len() && stayed {
         advice.push(Advice::FewerGpus {
@@ -339,7 +341,7 @@ fn device_advice(works: &Works, spread: Spread, limit: Option<Watts>) -> Vec<Adv
         advice.push(Advice::Slice { memory_peak });
     }
     advice.extend(straggler(works));
-    // Spinning kernels keep the utilization high but draw little power.
+    // Kernels that spin keep the utilization high but draw little power.
     let stuck: Vec<Watts> = works
         .values()
         .filter(|work| {
@@ -360,11 +362,12 @@ fn device_advice(works: &Works, spread: Spread, limit: Option<Watts>) -> Vec<Adv
     advice
 }
 
-/// Lowest deviation from the peers' power, as a share of it and in watts. Both must be exceeded.
+/// The smallest deviation from the power of the other devices that counts, as a fraction of it and
+/// in watts. Both limits must be exceeded.
 const ANOTHER_POWER: (f64, f64) = (0.2, 30.0);
 
-/// Finds the busy device whose power differs most from the median of its peers. With fewer than
-/// three devices the outlier cannot be identified.
+/// Finds the busy device whose power differs most from the median of the others. With fewer than
+/// three devices, the outlier cannot be identified.
 fn straggler(works: &Works) -> Option<Advice> {
     let busy = works.iter().filter(|(_, work)| {
         work.utilization()

@@ -1,5 +1,5 @@
-//! Determines which pods held a device at a given time, from the labels of its samples and the
-//! allocations on its node.
+//! Determines which pods held a device at a given time. It uses the labels of the device's samples
+//! and the allocations on its node.
 
 use std::collections::BTreeMap;
 
@@ -9,29 +9,29 @@ use crate::model::facts::reading::PodKey;
 use super::allocations::{Allocation, AllocationHistory};
 use crate::stats::exporters::identity::SeriesDevice;
 
-/// Allocations on one node.
+/// The allocations on one node.
 struct NodeAllocations {
-    /// Their indexes in the ledger.
+    /// The indexes of the allocations in the ledger.
     allocations: Vec<usize>,
-    /// Number of holder changes up to each slot: between two slots with the same number, the
-    /// holders stayed the same.
+    /// How often the holders have changed up to each slot. If two slots have the same number, the
+    /// holders stayed the same between them.
     changes: Vec<u32>,
 }
 
-/// Pods, by number, that the labels of one device name.
+/// The pods that the labels of a device name, as numbers.
 pub(crate) enum NamedPods {
-    /// The labels always name the same pod, or never a pod.
+    /// The labels always name the same pod, or they never name one.
     Same(Option<u32>),
     /// The labels name different pods at different times.
     ByTime {
         named: Vec<(i64, u32)>,
-        /// Index of the first entry at or after the last requested time.
+        /// The index of the first entry that is not before the last requested time.
         next: usize,
     },
 }
 
 impl NamedPods {
-    /// Builds it from pairs of time and pod.
+    /// Builds the list from pairs of time and pod.
     pub(crate) fn by_time(mut pods: Vec<(i64, u32)>) -> Self {
         pods.sort_unstable();
         pods.dedup();
@@ -41,7 +41,7 @@ impl NamedPods {
         }
     }
 
-    /// Looks up the pods at a time. Ascending times need no search.
+    /// Returns the pods at a time. If the times ascend, no search is needed.
     fn pods_at(&mut self, at: i64) -> impl Iterator<Item = u32> + Clone + '_ {
         let (same, pods) = match self {
             Self::Same(pod) => (*pod, &[][..]),
@@ -64,14 +64,14 @@ impl NamedPods {
     }
 }
 
-/// Holders of devices over time, by node.
+/// The holders of devices over time, grouped by node.
 pub(crate) struct Tenants<'l> {
     ledger: &'l AllocationHistory,
     by_node: BTreeMap<&'l str, NodeAllocations>,
     numbers: BTreeMap<&'l PodKey, u32>,
-    /// The number of each allocation's pod.
+    /// The number of the pod of each allocation.
     pods: Vec<u32>,
-    /// For each slot, the nearest slot with samples.
+    /// For each slot, the nearest slot that has samples.
     seen: Vec<Option<usize>>,
 }
 
@@ -117,15 +117,15 @@ impl<'l> Tenants<'l> {
         }
     }
 
-    /// Looks up the number of a pod; a pod without requests gets a number that matches no
+    /// Returns the number of a pod. A pod that requests nothing gets a number that matches no
     /// allocation.
     pub(crate) fn number(&self, pod: &PodKey) -> u32 {
         self.numbers.get(pod).copied().unwrap_or(u32::MAX)
     }
 
-    /// Tracks one device whose labels name these pods.
+    /// Tracks one device. `names` are the pods that its labels name.
     pub(crate) fn watch<'t>(&'t self, device: &SeriesDevice, names: NamedPods) -> DeviceWatch<'t> {
-        // Only whole devices are counted. For instances the holder cannot be inferred.
+        // Only whole devices are counted, because the holder of an instance cannot be inferred.
         let capacity = self
             .ledger
             .node_capacities
@@ -152,21 +152,22 @@ pub(crate) struct DeviceWatch<'t> {
     on_node: Option<&'t NodeAllocations>,
     /// True for a slice that is measured separately.
     is_instance: bool,
-    /// Number of devices on the node if the holder can be inferred from it alone, else 0.
+    /// The number of devices on the node, if the holder can be inferred from it alone. Otherwise 0.
     capacity: u64,
     names: NamedPods,
-    /// Start and number of the last requested slot.
+    /// The start and the number of the last requested slot.
     slot: (i64, Option<usize>),
-    /// Inputs of the last decision: the number of changes on the node, and the named pods.
+    /// The inputs of the last decision: how often holders had changed on the node, and which pods
+    /// were named.
     last: Option<(Option<u32>, Vec<u32>)>,
-    /// Indexes of allocations; several if the device is shared.
+    /// The indexes of allocations. There are several if the device is shared.
     pub holders: Vec<usize>,
-    /// True if a pod held the device, even an unidentified one.
+    /// True if a pod held the device, even if it is unknown which one.
     pub held: bool,
 }
 
 impl DeviceWatch<'_> {
-    /// Moves to a time. True if the holders differ from those of the previous time.
+    /// Moves to a time. Returns true if the holders are not the same as before.
     pub(crate) fn advance_to(&mut self, at: i64) -> bool {
         let slot = self.slot_of(at).and_then(|slot| self.tenants.seen[slot]);
         let now = slot.map(|slot| self.on_node.map_or(0, |on_node| on_node.changes[slot]));
@@ -186,7 +187,8 @@ impl DeviceWatch<'_> {
         is_other
     }
 
-    /// Finds the slot of a time. Usually it is the one after the last, which needs no division.
+    /// Finds the slot of a time. Usually it is the slot after the last one, which can be found
+    /// without a division.
     fn slot_of(&mut self, at: i64) -> Option<usize> {
         let (begin, last) = self.slot;
         let length = self.tenants.ledger.slot;
@@ -209,8 +211,8 @@ impl DeviceWatch<'_> {
         self.slot.1
     }
 
-    /// Whether an allocation may hold this device: instances are held as instances, anything else
-    /// as a device or a share of one.
+    /// Whether an allocation may include this device. An instance is held as an instance, and
+    /// everything else is held as a device or as a share of one.
     fn can_hold(&self, allocation: &Allocation) -> bool {
         allocation
             .part
@@ -219,9 +221,9 @@ impl DeviceWatch<'_> {
             == self.is_instance
     }
 
-    /// Finds the holders in a slot, and whether there was any. Holders are pods that the labels
-    /// name and that held devices on that node; without labels, the only pod that holds the whole
-    /// node.
+    /// Finds the holders in a slot, and whether the device was held at all. The holders are pods
+    /// that the labels name and that held devices on that node. If no labels name a pod, the holder
+    /// is the only pod, if it holds the whole node.
     fn holders_at(&self, slot: usize, named: &[u32]) -> (Vec<usize>, bool) {
         let allocations = &self.tenants.ledger.allocations;
         let holders = self.on_node.map_or(&[][..], |holders| &holders.allocations);
@@ -232,8 +234,8 @@ impl DeviceWatch<'_> {
             .collect();
         if !named.is_empty() {
             holders.retain(|index| named.contains(&self.tenants.pods[*index]));
-            // Some nodes offer partitions under the resource name of whole devices, and they are
-            // held as whole devices.
+            // Some nodes offer partitions under the resource name of whole devices. Pods then hold
+            // them as whole devices.
             if holders
                 .iter()
                 .any(|index| self.can_hold(&allocations[*index]))
@@ -266,8 +268,8 @@ mod tests {
 
     const SLOT: i64 = 30_000;
 
-    /// Builds eight devices of one node: `a` holds all of them for three slots, then `b` holds four
-    /// for three more. The third slot has no samples.
+    /// Builds eight devices of one node. `a` holds all of them for three slots, and then `b` holds
+    /// four of them for three slots. The third slot has no samples.
     fn ledger() -> AllocationHistory {
         let allocation = |name: &str, gpus: u64, held: [bool; 6]| Allocation {
             pod: ("team".into(), name.into()),
@@ -326,7 +328,7 @@ mod tests {
         }
         let a = |changed: bool| (changed, vec![0], true);
         let nobody = |changed: bool| (changed, Vec::new(), false);
-        // A slot without samples uses the previous one.
+        // A slot without samples uses the result of the previous slot.
         assert_eq!(
             seen,
             [
@@ -338,7 +340,7 @@ mod tests {
                 nobody(false)
             ]
         );
-        // Back to the start, as happens for another quantity; and outside the window.
+        // Go back to the start, as for another quantity, and then to a time outside the window.
         assert!(watch.advance_to(ledger.span.start) && watch.holders == [0]);
         assert!(watch.advance_to(ledger.span.end) && !watch.held);
     }

@@ -1,5 +1,5 @@
-//! Computes hourly statistics of a cluster, a namespace, a label value or a workload: devices held,
-//! weighted by time, and their utilization.
+//! Computes hourly statistics for a cluster, a namespace, a label value or a workload. They show
+//! how many devices were held, weighted by time, and how much they were used.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use super::top_owner::TopOwner;
 use super::usage::{HolderSamples, Usage, windows};
 use crate::model::values::units::{Mebibytes, Percent, UnitValue};
 
-/// Mean, extremes and percentiles of a list of values.
+/// The mean, extremes and percentiles of a list of values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ValueSummary<U> {
     pub count: usize,
@@ -22,7 +22,7 @@ pub struct ValueSummary<U> {
 }
 
 impl<U: UnitValue> ValueSummary<U> {
-    /// Summarizes values; `None` without any.
+    /// Summarizes values. `None` if there are none.
     pub fn from_values(mut sorted: Vec<U>) -> Option<Self> {
         sorted.sort_unstable_by(|a, b| a.value().total_cmp(&b.value()));
         let (min, max) = (*sorted.first()?, *sorted.last()?);
@@ -39,8 +39,8 @@ impl<U: UnitValue> ValueSummary<U> {
     }
 }
 
-/// Interpolates linearly between the neighbouring values: the median of 10, 20, …, 100 is 55, and
-/// their 95th percentile is 95.5.
+/// Interpolates linearly between neighboring values. The median of 10, 20, …, 100 is 55, and their
+/// 95th percentile is 95.5.
 fn percentile<U: UnitValue>(sorted: &[U], part: f64) -> U {
     let position = part * (sorted.len() - 1) as f64;
     #[expect(
@@ -57,17 +57,17 @@ fn percentile<U: UnitValue>(sorted: &[U], part: f64) -> U {
 /// The statistics of a group of pods.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sum {
-    /// Devices held, weighted by time.
+    /// The number of devices held, weighted by time.
     pub allocated: f64,
-    /// Devices requested, including those of waiting pods.
+    /// The number of devices requested, including those of waiting pods.
     pub requested: f64,
-    /// Over the five-minute means of the group.
+    /// A summary of the group's five-minute means.
     pub windows: Option<ValueSummary<Percent>>,
-    /// Over the samples of its devices.
+    /// A summary of the samples of its devices.
     pub samples: Option<ValueSummary<Percent>>,
-    /// Number of workloads that held a device or a slice at some time.
+    /// The number of workloads that held a device or a slice at some time.
     pub workloads: usize,
-    /// Slices of devices, which are not included in the other fields.
+    /// The slices of devices. The other fields do not include them.
     pub parts: Vec<PartSum>,
 }
 
@@ -76,18 +76,18 @@ pub struct Sum {
 pub struct WorkloadSum {
     pub top: TopOwner,
     pub sum: Sum,
-    /// Over the samples of its devices.
+    /// A summary of the samples of its devices.
     pub memory_used: Option<ValueSummary<Mebibytes>>,
     pub memory_total: Option<ValueSummary<Mebibytes>>,
-    /// Number of pods, over the slots with any.
+    /// The number of pods, over the slots in which there were any.
     pub replicas: Option<ValueSummary<f64>>,
-    /// Last observed status: `Running`, `Pending`, `Completed` or `Failed`.
+    /// The last observed status: `Running`, `Pending`, `Completed` or `Failed`.
     pub status: Option<&'static str>,
     pub labels: Option<BTreeMap<String, String>>,
     pub annotations: Option<BTreeMap<String, String>>,
 }
 
-/// Devices held by some pods, weighted by time over the observed slots.
+/// Returns how many devices some pods held, weighted by time over the slots with samples.
 pub fn allocated<'t>(
     ledger: &AllocationHistory,
     allocations: impl Iterator<Item = &'t Allocation>,
@@ -105,8 +105,8 @@ pub fn allocated<'t>(
     (observed_slots > 0).then(|| allocations.map(held_slots).sum::<f64>() / observed_slots as f64)
 }
 
-/// Sums a group of allocations. The sum of the whole cluster also includes devices with an unknown
-/// holder. `None` without observed slots.
+/// Sums a group of allocations. The sum for the whole cluster also includes devices whose holder is
+/// unknown. `None` if no slot has samples.
 pub fn sum(
     ledger: &AllocationHistory,
     usage: &Usage,
@@ -156,7 +156,7 @@ pub fn sum(
     })
 }
 
-/// Sums all workloads that requested devices, sorted by owner.
+/// Sums every workload that requested devices, sorted by owner.
 pub fn workloads(ledger: &AllocationHistory, usage: &Usage) -> Vec<WorkloadSum> {
     let mut tops: BTreeMap<&TopOwner, AllocationGroup> = BTreeMap::new();
     for (index, allocation) in ledger.allocations.iter().enumerate() {
@@ -207,7 +207,8 @@ pub fn workloads(ledger: &AllocationHistory, usage: &Usage) -> Vec<WorkloadSum> 
         .collect()
 }
 
-/// Status of the newest observation; of several phases in it, the busiest wins.
+/// Returns the status in the newest observation. If it contains several phases, the busiest one
+/// wins.
 fn status<'t>(allocations: impl Iterator<Item = &'t Allocation>) -> Option<&'static str> {
     let rank = |phase: &str| match phase {
         "Running" => 4,

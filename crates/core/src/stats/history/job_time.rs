@@ -1,11 +1,11 @@
 //! Measures how jobs spent their time (waiting, starting, running) and how often they were
 //! interrupted. Services have no end, so they are excluded.
 //!
-//! The effective training time ratio is the share of a job's time that it spent on training whose
-//! progress was kept. The time includes the wait for devices (Kokolis et al., "Revisiting
-//! Reliability in Large-Scale Machine Learning Research Clusters", arXiv 2410.21680). On average,
-//! an interruption loses half of the time between two checkpoints. Goodput is the same share of the
-//! time with devices.
+//! The effective training time ratio is the fraction of a job's time in which it made progress that
+//! was kept. The time includes the wait for devices (Kokolis et al., "Revisiting Reliability in
+//! Large-Scale Machine Learning Research Clusters", arXiv 2410.21680). On average, an interruption
+//! loses half of the time between two checkpoints. Goodput is the same fraction, but of the time in
+//! which the job had devices.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use super::allocations::{Allocation, AllocationHistory};
 use super::top_owner::TopOwner;
 use crate::model::facts::reading::PodKey;
 
-/// Kinds that serve until a user deletes them.
+/// Kinds of objects that serve until a user deletes them.
 const SERVICES: [&str; 9] = [
     "Deployment",
     "ReplicaSet",
@@ -26,20 +26,20 @@ const SERVICES: [&str; 9] = [
     "Notebook",
 ];
 
-/// Values of a group, in the order of the grouping keys.
+/// The values that define a group, in the order of the grouping keys.
 pub type GroupValues = Vec<Option<String>>;
 
-/// The activity of a job in a slot.
+/// What a job did in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum JobActivity {
     /// At least one of its pods was not scheduled.
     Waiting,
-    /// All were scheduled, but at least one did not run yet.
+    /// All pods were scheduled, but at least one of them did not run yet.
     Starting,
     Running,
 }
 
-/// The observed time of one job, in GPU-hours of the devices it requested.
+/// The observed time of one job, in GPU-hours of the devices that it requested.
 #[derive(Clone, Debug, Default)]
 struct JobTime {
     waiting: f64,
@@ -47,34 +47,37 @@ struct JobTime {
     running: f64,
     lost: f64,
     interruptions: u64,
-    /// Seconds from its first request until all its pods had devices.
+    /// The number of seconds from its first request until all its pods had devices.
     waited: f64,
-    /// True once all its pods had devices.
+    /// True once all its pods have had devices.
     placed: bool,
-    /// True if the job was in the first observed slot, so that the length of its wait is unknown.
+    /// True if the job was already there in the first observed slot. The length of its wait is then
+    /// unknown.
     started_before: bool,
     last: Option<JobActivity>,
-    /// End of its last slot, in milliseconds of observed time, with its number of devices.
+    /// The end of its last slot in milliseconds of observed time, and the number of its devices in
+    /// that slot.
     seen: Option<(i64, f64)>,
-    /// Hours that it has run since it started or was last interrupted.
+    /// The number of hours that it has run since it started or was last interrupted.
     since: f64,
-    /// Pods that ran in its last slot.
+    /// The pods that were running in its last slot.
     running_pods: BTreeSet<PodKey>,
     succeeded: bool,
 }
 
-/// Collects the jobs of a window, chunk by chunk in order of time.
+/// Collects the jobs of a window, one chunk of time after the other.
 #[derive(Clone, Debug, Default)]
 pub struct JobTimes {
     /// Keyed by group and owner.
     jobs: BTreeMap<(GroupValues, TopOwner), JobTime>,
-    /// Seconds between two checkpoints.
+    /// The number of seconds between two checkpoints.
     checkpoint: f64,
-    /// Observed milliseconds so far. Unobserved time is in no sum and does not interrupt a job.
+    /// The number of milliseconds observed so far. Time that was not observed is not part of any
+    /// sum, and does not interrupt a job.
     clock: i64,
 }
 
-/// Totals of the jobs of a group. Times are in GPU-hours.
+/// The totals for the jobs of a group. Times are in GPU-hours.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JobSum {
     pub jobs: u64,
@@ -83,16 +86,17 @@ pub struct JobSum {
     pub waiting: f64,
     pub starting: f64,
     pub running: f64,
-    /// Running time whose progress an interruption lost.
+    /// The running time whose progress was lost by interruptions.
     pub lost: f64,
-    /// Sorted waiting times in seconds, of the jobs whose wait started and ended in the window.
+    /// The waiting times in seconds of the jobs whose wait started and ended in the window. They
+    /// are sorted.
     pub waits: Vec<f64>,
-    /// Number of jobs that still wait.
+    /// The number of jobs that are still waiting.
     pub still_waiting: u64,
 }
 
 impl JobTimes {
-    /// `checkpoint` is the time between two checkpoints in seconds, or 0 if unknown.
+    /// `checkpoint` is the number of seconds between two checkpoints, or 0 if that is unknown.
     pub fn new(checkpoint: f64) -> Self {
         Self {
             checkpoint,
@@ -100,8 +104,8 @@ impl JobTimes {
         }
     }
 
-    /// Adds the next chunk of time. `group` maps an allocation to its group, or to `None` to skip
-    /// it.
+    /// Adds the next chunk of time. `group` maps an allocation to its group. If it returns `None`,
+    /// the allocation is skipped.
     pub fn add(
         &mut self,
         ledger: &AllocationHistory,
@@ -127,7 +131,7 @@ impl JobTimes {
         self.clock = clock.end;
     }
 
-    /// Totals by group.
+    /// Returns the totals of each group.
     pub fn sums(&self) -> BTreeMap<GroupValues, JobSum> {
         let mut sums: BTreeMap<GroupValues, JobSum> = BTreeMap::new();
         for ((group, _), job) in &self.jobs {
@@ -141,13 +145,13 @@ impl JobTimes {
     }
 }
 
-/// The slots of a chunk in observed time, which skips slots without samples.
+/// The slots of a chunk in observed time, which skips slots that have no samples.
 struct ObservedClock {
-    /// Slots with samples, and their start.
+    /// The slots with samples, and the start of each.
     begins: Vec<(usize, i64)>,
-    /// Length of a slot in milliseconds.
+    /// The length of a slot in milliseconds.
     slot: i64,
-    /// True for the first chunk.
+    /// True for the first chunk of the window.
     is_first: bool,
     end: i64,
 }
@@ -215,7 +219,7 @@ impl JobTime {
                 .filter(|allocation| allocation.running[slot])
                 .map(|allocation| &allocation.pod)
                 .collect();
-            // Compare with the pods of the previous slot before they are replaced.
+            // Compare with the pods of the previous slot before replacing them.
             let lost = self.has_lost_pod(time, &running, &done);
             self.running_pods = running.into_iter().cloned().collect();
             self.add_slot(
@@ -226,9 +230,11 @@ impl JobTime {
                 lost.then_some(checkpoint),
             );
         }
-        // The next run may start after the objects of these pods are deleted, so forget them now.
+        // The next run may start after the objects of these pods have been deleted, so forget these
+        // pods now.
         self.running_pods.retain(|pod| !done.contains(pod));
-        // Failed pods remain next to their replacements. In the same slot, the best phase counts.
+        // Failed pods exist beside their replacements. If a slot has several phases, the best one
+        // counts.
         let rank = |phase: &str| match phase {
             "Running" | "Pending" => 2,
             "Succeeded" => 1,
@@ -241,7 +247,7 @@ impl JobTime {
         self.succeeded = last.map_or(self.succeeded, |(_, phase)| phase == "Succeeded");
     }
 
-    /// Whether a running pod was interrupted, as opposed to succeeding.
+    /// Whether a running pod was interrupted. A pod that succeeded was not.
     fn has_lost_pod(
         &self,
         time: i64,
@@ -258,8 +264,8 @@ impl JobTime {
         })
     }
 
-    /// Adds a slot of `slot` milliseconds. `lost` is the number of seconds between two checkpoints
-    /// if a running pod was lost.
+    /// Adds a slot of `slot` milliseconds. If a running pod was lost, `lost` is the number of
+    /// seconds between two checkpoints.
     fn add_slot(
         &mut self,
         activity: JobActivity,
@@ -269,7 +275,7 @@ impl JobTime {
         lost: Option<f64>,
     ) {
         let hours = slot as f64 / 3_600_000.0;
-        // No pod exists between the end of one and the start of its replacement.
+        // Between the end of a pod and the start of its replacement, no pod exists.
         let gap = self.seen.map_or(0, |(until, _)| (time - until).max(0));
         let previous = self.last;
         let interrupted = lost.filter(|_| previous == Some(JobActivity::Running));
@@ -279,7 +285,8 @@ impl JobTime {
             self.lost += lost * self.seen.map_or(devices, |(_, devices)| devices);
             self.since = 0.0;
         }
-        // A gap after a successful end precedes another run, so the job did not wait in it.
+        // If the job ended successfully before the gap, it did not wait in the gap, because another
+        // run follows.
         let gap = if previous == Some(JobActivity::Running) && interrupted.is_none() {
             0
         } else {
@@ -336,20 +343,20 @@ impl JobSum {
         (self.running - self.lost).max(0.0)
     }
 
-    /// Computes the effective training time ratio, from 0 to 1; `None` without observations.
+    /// Computes the effective training time ratio, from 0 to 1. `None` if nothing was observed.
     pub fn effective_ratio(&self) -> Option<f64> {
         let total = self.waiting + self.starting + self.running;
         (total > 0.0).then(|| self.productive() / total)
     }
 
-    /// Computes the same share of the time with devices.
+    /// Computes the same ratio for the time in which the job had devices.
     pub fn goodput(&self) -> Option<f64> {
         let held = self.starting + self.running;
         (held > 0.0).then(|| self.productive() / held)
     }
 
-    /// Finds the quantile of the waiting times in seconds, as the smallest wait that is at least as
-    /// long as that share of them.
+    /// Finds a quantile of the waiting times, in seconds. It is the smallest wait for which at
+    /// least this fraction of the waits is not longer.
     pub fn wait(&self, part: f64) -> Option<f64> {
         #[expect(
             clippy::cast_possible_truncation,

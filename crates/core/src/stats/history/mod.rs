@@ -1,4 +1,4 @@
-//! The holders and the activity of devices over a window.
+//! Determines who held the devices over a window, and what the devices did.
 
 pub mod allocations;
 pub mod blame;

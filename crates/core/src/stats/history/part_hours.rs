@@ -1,6 +1,6 @@
-//! Sums the slices of devices that a group held (instances, partitions and shares), by name. They
-//! are never added to whole devices. Exporters measure an instance; the part of one pod in the work
-//! of a shared device is unknown.
+//! Sums the slices of devices (instances, partitions and shares) that a group held, by name. They
+//! are never added to whole devices. Exporters measure each instance. For a shared device, it is
+//! unknown how much of the work each pod did.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,39 +8,40 @@ use super::allocations::{Allocation, AllocationHistory};
 use super::usage::{Usage, windows};
 use crate::model::Percent;
 
-/// Hours for which a group held slices of one name.
+/// The hours in which a group held slices with the same name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PartHours {
-    /// Units times hours, according to kube-state-metrics.
+    /// The number of units times hours, according to kube-state-metrics.
     pub held: f64,
-    /// Requested but not held, that is, waiting.
+    /// The same for units that were requested but not held, because the pod was waiting.
     pub waited: f64,
-    /// `held` in GPU-hours, by the fraction of each unit; `None` if a fraction is unknown.
+    /// `held` in GPU-hours, where each unit counts by its fraction. `None` if a fraction is
+    /// unknown.
     pub equivalent: Option<f64>,
-    /// The part of the held time that exporters measured.
+    /// The part of the held time for which exporters reported measurements.
     pub measured: f64,
-    /// Measured time weighted by utilization.
+    /// The measured time, weighted by utilization.
     used: f64,
 }
 
-/// Slices of one name that a group held at some time.
+/// Slices with the same name that a group held at some time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PartSum {
     pub name: String,
-    /// Mean fraction of a device per unit.
+    /// The mean fraction of a device that a unit has.
     pub fraction: Option<f64>,
-    /// Units held, weighted by time.
+    /// The number of units held, weighted by time.
     pub allocated: f64,
-    /// Units requested, including those of waiting pods.
+    /// The number of units requested, including those of waiting pods.
     pub requested: f64,
-    /// Mean of the five-minute windows; `None` for shares, which cannot be measured.
+    /// The mean of the five-minute windows. `None` for shares, which cannot be measured.
     pub utilization: Option<Percent>,
-    /// Number of samples behind the mean.
+    /// The number of samples behind the mean.
     pub samples: usize,
 }
 
 impl PartSum {
-    /// Builds an empty sum, for slices that were not held.
+    /// Builds an empty sum, for slices that were not held at all.
     pub fn nothing(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -53,7 +54,7 @@ impl PartSum {
     }
 }
 
-/// Groups the indexes of allocations by the name of their slice.
+/// Groups the indexes of allocations by the name of their slices.
 pub fn by_name<'l>(
     ledger: &'l AllocationHistory,
     indexes: &BTreeSet<usize>,
@@ -67,7 +68,7 @@ pub fn by_name<'l>(
     names
 }
 
-/// Units times observed slots.
+/// Multiplies the units by the number of observed slots.
 fn units(ledger: &AllocationHistory, allocation: &Allocation, slots: &[bool]) -> f64 {
     let seen = slots
         .iter()
@@ -81,7 +82,8 @@ fn units(ledger: &AllocationHistory, allocation: &Allocation, slots: &[bool]) ->
             .map_or(0.0, |(_, units)| *units as f64)
 }
 
-/// Units times slots, and the same in devices if all fractions are known.
+/// Multiplies the units by the number of slots. Also converts the result to devices, if all
+/// fractions are known.
 fn equivalent(ledger: &AllocationHistory, indexes: &BTreeSet<usize>) -> (f64, Option<f64>) {
     let allocations = || indexes.iter().map(|index| &ledger.allocations[*index]);
     let held: f64 = allocations()
@@ -99,7 +101,7 @@ fn equivalent(ledger: &AllocationHistory, indexes: &BTreeSet<usize>) -> (f64, Op
 }
 
 impl PartHours {
-    /// Sums allocations by the name of their slice.
+    /// Sums allocations by the name of their slices.
     pub fn by_part(
         ledger: &AllocationHistory,
         usage: &Usage,
@@ -133,17 +135,17 @@ impl PartHours {
         by_name(ledger, indexes).into_iter().map(hours_of).collect()
     }
 
-    /// Weights the measured time by utilization; `None` without measurements.
+    /// Returns the measured time, weighted by utilization. `None` if there are no measurements.
     pub fn used(&self) -> Option<f64> {
         (self.measured > 0.0).then_some(self.used)
     }
 
-    /// Computes the used share of the measured time; `None` without measurements.
+    /// Returns which percentage of the measured time was used. `None` if there are no measurements.
     pub fn utilization(&self) -> Option<Percent> {
         Percent::from_ratio(self.used, self.measured)
     }
 
-    /// Computes the mean fraction of a device per unit, weighted by held time.
+    /// Returns the mean fraction of a device that a unit has, weighted by held time.
     pub fn fraction(&self) -> Option<f64> {
         self.equivalent
             .filter(|_| self.held > 0.0)
@@ -158,7 +160,8 @@ impl PartHours {
         self.used += other.used;
     }
 
-    /// Builds the neutral element of [`Self::add`], with a known equivalent of zero.
+    /// Builds a sum of nothing, to which others are added with [`Self::add`]. Its equivalent is
+    /// known to be zero.
     pub fn none() -> Self {
         Self {
             equivalent: Some(0.0),
@@ -178,7 +181,8 @@ fn measurable(ledger: &AllocationHistory, indexes: &BTreeSet<usize>) -> BTreeSet
     indexes.iter().filter(is_instance).copied().collect()
 }
 
-/// Statistics of allocations of slices, by name; empty without observed slots.
+/// Computes the statistics of allocations of slices, by name. The result is empty if no slot has
+/// samples.
 pub fn sums(ledger: &AllocationHistory, usage: &Usage, indexes: &BTreeSet<usize>) -> Vec<PartSum> {
     let observed_slots = ledger.observed_slots() as f64;
     if observed_slots == 0.0 {

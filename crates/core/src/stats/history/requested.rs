@@ -1,5 +1,5 @@
-//! The devices that pods requested: the amounts that kube-state-metrics reports, and devices
-//! allocated through DRA claims, which only exporters report.
+//! The devices that pods requested. kube-state-metrics reports the requested amounts. Devices that
+//! are allocated through DRA claims are reported only by exporters.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,20 +17,21 @@ use crate::stats::exporters::kube_state::{
 };
 use crate::stats::exporters::parts::{NodeParts, ResourceUnit};
 
-/// Amounts by container: whether it is an init container, its name, and the resource.
+/// Amounts, keyed by container and resource. A container is identified by whether it is an init
+/// container, and by its name.
 type Containers = BTreeMap<(bool, String, String), f64>;
-/// A pod on a node: key, UID and node. The UID is empty if it is unknown.
+/// A pod on a node, as the key of the pod, its UID and the node. The UID is empty if it is unknown.
 pub type PodPlace = (PodKey, String, String);
 
-/// A pod's request on a node: whole devices, or slices of one kind.
+/// What a pod requests on a node: whole devices, or slices of one kind.
 pub struct Requested {
     pub gpus: u64,
     pub part: Option<(Part, u64)>,
     pub slots: Vec<bool>,
 }
 
-/// Requests by pod and node. As in Kubernetes, a pod requests the sum of its containers or the
-/// maximum of its init containers, whichever is higher.
+/// Groups requests by pod and node. As in Kubernetes, a pod requests the sum of its containers or
+/// the maximum of its init containers, whichever is higher.
 pub(crate) fn by_pod(
     answer: &[Series],
     count: usize,
@@ -38,7 +39,8 @@ pub(crate) fn by_pod(
     parts: &NodeParts,
 ) -> Vec<(PodPlace, Requested)> {
     let mut by_place: BTreeMap<PodPlace, (Containers, Vec<bool>)> = BTreeMap::new();
-    // A pod that is not scheduled has an empty `node` label, which a scrape may replace by its own.
+    // If a pod is not scheduled, its `node` label is empty. A scrape may replace an empty label by
+    // its own.
     let where_it_is = label_name(answer, "node");
     for series in answer {
         let Some((key, uid)) = pod(series) else {
@@ -64,7 +66,7 @@ pub(crate) fn by_pod(
         *amount = amount.max(largest);
         mark(series, slots);
     }
-    // Before it is scheduled, a pod waits for the kind of unit that it gets on its later node.
+    // Before a pod is scheduled, it waits for the kind of unit that it later gets on its node.
     let bound: BTreeMap<(PodKey, String), String> = by_place
         .keys()
         .filter(|(_, _, node)| !node.is_empty())
@@ -91,9 +93,9 @@ pub(crate) fn by_pod(
 
 /// The units that all containers of a pod request together.
 struct PodUnits {
-    /// Whole devices.
+    /// The number of whole devices.
     gpus: f64,
-    /// Slices by name.
+    /// The slices, keyed by name.
     parts: BTreeMap<String, (Part, f64)>,
 }
 
@@ -125,7 +127,7 @@ impl PodUnits {
         self.gpus + self.parts.values().map(|(_, units)| units).sum::<f64>()
     }
 
-    /// Splits into one request for whole devices, and one for each kind of slice.
+    /// Splits the units into one request for whole devices, and one request for each kind of slice.
     fn requests(self, slots: &[bool]) -> impl Iterator<Item = Requested> {
         #[expect(
             clippy::cast_possible_truncation,
@@ -150,8 +152,8 @@ impl PodUnits {
     }
 }
 
-/// Sets the fraction of a slice from the memory that containers request with it, as the mean over
-/// their units. Each container requests memory for its own units.
+/// Sets the fraction of a slice from the memory that containers request together with it. It is the
+/// mean over the units. Each container requests memory for its own units.
 fn with_requested_memory(part: Part, containers: &Containers, resource: &str) -> Part {
     if !part.by_memory {
         return part;
@@ -183,7 +185,7 @@ fn with_requested_memory(part: Part, containers: &Containers, resource: &str) ->
     }
 }
 
-/// Computes the amount of a resource that a pod requests.
+/// Computes how much of a resource a pod requests.
 fn amount(containers: &Containers, resource: &str) -> f64 {
     let amounts = |is_first: bool| {
         containers
@@ -196,7 +198,8 @@ fn amount(containers: &Containers, resource: &str) -> f64 {
     amounts(true).map(|(_, value)| *value).fold(sum, f64::max)
 }
 
-/// A device of a claim: its UUID or number, its instance, and the profile of the instance.
+/// A device that belongs to a claim. It consists of its UUID or number, its instance, and the
+/// profile of the instance.
 type ClaimedDevice = (String, String, Option<String>);
 
 /// Reads the pod that holds a device through a claim.
@@ -210,8 +213,8 @@ pub fn claimant(series: &Series) -> Option<PodKey> {
     dialect::pod_labels().into_iter().find_map(both)
 }
 
-/// Adds devices allocated through claims, for pods that requested none by resource name. A device
-/// that several pods claim at the same time is shared.
+/// Adds devices that are allocated through claims, for pods that requested none by the name of a
+/// resource. A device that several pods claim at the same time is shared.
 pub(crate) fn add_claimed(
     requests: &mut Vec<(PodPlace, Requested)>,
     answer: &[Series],
@@ -219,7 +222,7 @@ pub(crate) fn add_claimed(
     count: usize,
     mark: impl Fn(&Series, &mut [bool]),
 ) {
-    // Slots by device and pod.
+    // Slots, keyed by device and pod.
     let mut devices: BTreeMap<(String, ClaimedDevice), BTreeMap<PodKey, Vec<bool>>> =
         BTreeMap::new();
     for series in answer.iter().filter(|series| series.label(CLAIM).is_some()) {
@@ -251,8 +254,8 @@ pub(crate) fn add_claimed(
     }
     let by_name: BTreeSet<PodKey> = requests.iter().map(|((key, ..), _)| key.clone()).collect();
     for ((node, (.., profile)), pods) in devices {
-        // Two pods in one slot may be a handover, so only more than one common slot counts as
-        // sharing.
+        // If two pods are in the same slot, one may have followed the other. Only more than one
+        // common slot counts as sharing.
         let together =
             |a: &[bool], b: &[bool]| a.iter().zip(b).filter(|(a, b)| **a && **b).count() > 1;
         for (key, slots) in pods.iter().filter(|(key, _)| !by_name.contains(*key)) {
@@ -332,10 +335,10 @@ mod tests {
             ),
             claimed("c", "GPU-3", &[], &[0, 1]),
             claimed("d", "GPU-3", &[], &[0, 1]),
-            // One after the other.
+            // One pod has the device after the other.
             claimed("x", "GPU-5", &[], &[0]),
             claimed("y", "GPU-5", &[], &[0, 1]),
-            // Its request was already reported by resource name.
+            // This request was already reported under the name of the resource.
             claimed("e", "GPU-4", &[], &[0]),
         ];
         let e = (

@@ -1,9 +1,9 @@
-//! Measures the work of inference servers on their GPUs: tokens, and idle time without running,
-//! waiting or answered requests. A server must export both open and answered requests to be
-//! included.
+//! Measures what inference servers do on their GPUs: how many tokens they process, and how long
+//! they are idle. A server is idle if it has no running, waiting or answered requests. A server is
+//! included only if it exports both open and answered requests.
 //!
-//! Counters restart at zero with their process: after a decrease, the whole value was counted
-//! since.
+//! Counters restart at zero when their process restarts. If a counter decreases, its whole value
+//! was counted since the restart.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,28 +13,28 @@ use crate::model::values::series::{Point, Series};
 use crate::stats::exporters::dialect::{EXPORTED_POD, PLAIN_POD};
 use crate::stats::score::serving::{ANSWERED, OPEN};
 
-/// Counters of the prompt tokens of requests.
+/// Counters for the prompt tokens of requests.
 const PROMPT: [&str; 3] = [
     "vllm:prompt_tokens_total",
     "sglang:prompt_tokens_total",
     "tgi_request_input_length_sum",
 ];
-/// Counters of generated tokens.
+/// Counters for generated tokens.
 const GENERATED: [&str; 3] = [
     "vllm:generation_tokens_total",
     "sglang:generation_tokens_total",
     "tgi_request_generated_tokens_sum",
 ];
 
-/// Seconds before a window to search for the predecessor of its first sample.
+/// How many seconds before a window to search for the sample that precedes its first sample.
 pub const BEFORE: i64 = 300;
 
-/// The work of a group's servers.
+/// What the servers of a group did.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ServingHours {
-    /// GPU-hours of pods that export request metrics, counting slices by their fraction.
+    /// The GPU-hours of the pods that export request metrics. Slices count by their fraction.
     pub held: f64,
-    /// The part of these hours without a running, waiting or answered request.
+    /// The part of these hours in which there was no running, waiting or answered request.
     pub idle: f64,
     pub prompt_tokens: f64,
     pub generated_tokens: f64,
@@ -48,13 +48,13 @@ impl ServingHours {
         self.generated_tokens += other.generated_tokens;
     }
 
-    /// Computes the generated tokens per held GPU-hour.
+    /// Returns how many tokens were generated per held GPU-hour.
     pub fn tokens_per_gpu_hour(&self) -> Option<f64> {
         (self.held > 0.0 && self.generated_tokens > 0.0).then(|| self.generated_tokens / self.held)
     }
 }
 
-/// Builds the query for a window and the time before it.
+/// Builds the query for a window and for a short time before it.
 pub fn query(seconds: i64) -> String {
     let names: Vec<&str> = OPEN
         .iter()
@@ -70,18 +70,18 @@ pub fn query(seconds: i64) -> String {
     )
 }
 
-/// The activity of one server.
+/// What one server did.
 #[derive(Default)]
 struct ServerActivity {
-    /// Whether a request was running or waiting at a time (`open`), and whether one had been
-    /// answered since the previous sample (`answered`).
+    /// For each time, whether a request was running or waiting (`open`). The map `answered`
+    /// contains whether a request was answered since the previous sample.
     open: BTreeMap<i64, bool>,
     answered: BTreeMap<i64, bool>,
-    /// Keyed by metric and scraper, because two scrapers of a server report the same tokens.
+    /// Keyed by metric and scraper, because two scrapers report the same tokens of a server.
     tokens: BTreeMap<(&'static str, String), f64>,
 }
 
-/// Labels that identify the scraper of a series.
+/// The labels that identify the scraper of a series.
 const SCRAPE: [&str; 9] = [
     "job",
     "instance",
@@ -94,7 +94,7 @@ const SCRAPE: [&str; 9] = [
     "cluster",
 ];
 
-/// Servers with request metrics in a window.
+/// The servers that export request metrics in a window.
 pub struct Servers {
     by_pod: BTreeMap<PodKey, ServerActivity>,
 }
@@ -143,7 +143,7 @@ impl Servers {
         Self { by_pod }
     }
 
-    /// Sums the servers of a group; `None` if none exports request metrics.
+    /// Sums the servers of a group. `None` if none of them exports request metrics.
     pub fn hours(
         &self,
         ledger: &AllocationHistory,
@@ -152,7 +152,7 @@ impl Servers {
         self.hours_of(ledger, &ledger.group(group))
     }
 
-    /// Sums the servers of some allocations; `None` if none exports request metrics.
+    /// Sums the servers of several allocations. `None` if none of them exports request metrics.
     pub fn hours_of(
         &self,
         ledger: &AllocationHistory,
@@ -179,7 +179,7 @@ impl Servers {
                     sum.idle += if active { 0.0 } else { hours };
                 }
             }
-            // A pod with several kinds of slices is one server, so count its tokens once.
+            // A pod with several kinds of slices is a single server, so count its tokens only once.
             if counted.insert(&allocation.pod) {
                 sum.prompt_tokens += server.tokens(&PROMPT);
                 sum.generated_tokens += server.tokens(&GENERATED);
@@ -190,7 +190,8 @@ impl Servers {
 }
 
 impl ServerActivity {
-    /// Sums the growth of these counters, each by the highest value among its scrapers.
+    /// Sums how much these counters grew. For each counter, the scraper with the highest value
+    /// counts.
     fn tokens(&self, names: &[&str]) -> f64 {
         let largest = |name: &&str| {
             let counters = self
@@ -203,8 +204,8 @@ impl ServerActivity {
         names.iter().map(largest).sum()
     }
 
-    /// Whether the server was active in a slot: by the samples in it, or else by the next sample
-    /// within five minutes. `None` without enough samples.
+    /// Whether the server was active in a slot. The samples in the slot decide, or if there are
+    /// none, the next sample within five minutes. `None` if there are too few samples.
     fn active(&self, start: i64, length: i64, slot: usize) -> Option<bool> {
         let begin = start + i64::try_from(slot).ok()?.saturating_mul(length);
         let in_slot = |values: &BTreeMap<i64, bool>| -> Option<bool> {
@@ -223,14 +224,14 @@ impl ServerActivity {
         match (in_slot(&self.open), in_slot(&self.answered)) {
             (Some(true), _) | (_, Some(true)) => Some(true),
             (Some(false), Some(false)) => Some(false),
-            // With only one of the two metrics, the other might show activity.
+            // If only one of the two metrics exists, the other one might have shown activity.
             _ => None,
         }
     }
 }
 
-/// Computes the growth of a counter between consecutive samples, at the time of the later one, from
-/// `start`.
+/// Computes how much a counter grew between consecutive samples, starting at `start`. The growth is
+/// assigned to the time of the later sample.
 fn growth(points: &[Point], start: i64) -> impl Iterator<Item = (i64, f64)> + '_ {
     points
         .windows(2)
@@ -277,8 +278,8 @@ mod tests {
             .into_iter()
             .collect();
         let answer = [
-            // 10 before the window; 5 more; then a new process that starts from zero and counts 7;
-            // then no growth.
+            // The counter has 10 before the window and grows by 5. Then a new process starts from
+            // zero and counts 7. Then it does not grow.
             series(
                 "chat",
                 "vllm:generation_tokens_total",
@@ -300,7 +301,7 @@ mod tests {
                 &[(0, 0.0), (1, 0.0), (2, 0.0), (3, f64::NAN)],
             ),
             series("chat", "vllm:num_requests_waiting", &[(3, 2.0)]),
-            // The same server, scraped by a second collector.
+            // A second collector scrapes the same server.
             Series {
                 labels: replica,
                 ..series(
@@ -337,8 +338,8 @@ mod tests {
         let servers = Servers::new(&answer, 0);
         let hours = servers.hours(&ledger, |_| true).unwrap();
         assert_eq!((hours.generated_tokens, hours.prompt_tokens), (12.0, 30.0));
-        // Minutes 0 and 1 answered a request, minute 2 was idle, and in minute 3 two wait. `half`
-        // lacks a metric.
+        // In minutes 0 and 1 a request was answered, minute 2 was idle, and in minute 3 two
+        // requests are waiting. `half` lacks a metric.
         assert!(
             (hours.held - 2.0 * 4.0 / 60.0).abs() < 1e-9 && (hours.idle - 2.0 / 60.0).abs() < 1e-9,
             "{hours:?}"

@@ -1,27 +1,28 @@
-//! A window of time, divided into slots of one scrape interval.
+//! A window of time that is divided into slots, each one scrape interval long.
 
 use std::collections::BTreeMap;
 
 use crate::model::values::series::{Point, Series};
 
-/// A half-open window `[start, end)` in Unix milliseconds.
+/// A half-open window `[start, end)`, in Unix milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeSpan {
     pub start: i64,
     pub end: i64,
 }
 
-/// Milliseconds between two scrapes if there are too few samples to compute it.
+/// The assumed number of milliseconds between two scrapes, if there are too few samples to compute
+/// it.
 const USUAL_SLOT: i64 = 60_000;
 
-/// Upper limit of the slot length. Series with a longer scrape interval have gaps.
+/// The maximum length of a slot. Series with a longer scrape interval have gaps.
 const LONGEST_SLOT: i64 = 300_000;
 
-/// The slots of a window. Each is as long as the most common time between two scrapes.
+/// The slots of a window. Each slot is as long as the most common time between two scrapes.
 #[derive(Clone, Copy)]
 pub(super) struct Slots {
     span: TimeSpan,
-    /// Length of a slot in milliseconds.
+    /// The length of a slot in milliseconds.
     pub(super) length: i64,
     pub(super) count: usize,
 }
@@ -46,7 +47,7 @@ impl Slots {
             .filter(|slot| *slot < self.count)
     }
 
-    /// Computes the start of a slot.
+    /// Returns the start of a slot.
     pub(super) fn begin(self, slot: usize) -> i64 {
         self.span.start
             + i64::try_from(slot)
@@ -54,13 +55,14 @@ impl Slots {
                 .saturating_mul(self.length)
     }
 
-    /// Marks the slots with samples of a series.
+    /// Marks the slots in which a series has samples.
     pub(super) fn mark(self, series: &Series, marked: &mut [bool]) {
         self.mark_every(self.length, series, marked);
     }
 
-    /// Marks the slots with samples of a device of a claim. Exporters have their own scrape
-    /// interval. The edges of the window up to one interval from a sample are marked too.
+    /// Marks the slots in which a device of a claim has samples. Exporters have a scrape interval
+    /// of their own. The start and the end of the window are marked too if a sample is at most one
+    /// interval away.
     pub(super) fn mark_claimed(self, series: &Series, marked: &mut [bool]) {
         let step = interval([&series.points[..]].into_iter())
             .unwrap_or(self.length)
@@ -79,8 +81,8 @@ impl Slots {
         }
     }
 
-    /// Marks the slots of samples at intervals of `step`. A single late or lost scrape, or an
-    /// interval of up to two and a half steps, is not a gap.
+    /// Marks the slots of samples that are `step` apart. If a single scrape is late or lost, or an
+    /// interval is up to two and a half steps long, this is not a gap.
     fn mark_every(self, step: i64, series: &Series, marked: &mut [bool]) {
         let mut before = None;
         for point in &series.points {
@@ -96,12 +98,12 @@ impl Slots {
         }
     }
 
-    /// Slots between two times.
+    /// Iterates over the slots between two times.
     fn between(self, from: i64, to: i64) -> impl Iterator<Item = usize> {
         self.times(from, to).filter_map(move |at| self.slot_at(at))
     }
 
-    /// Times between two times, one slot apart.
+    /// Iterates over times between two times, which are one slot apart.
     fn times(self, from: i64, to: i64) -> impl Iterator<Item = i64> {
         (from..to).step_by(usize::try_from(self.length).unwrap_or(usize::MAX))
     }
@@ -110,10 +112,11 @@ impl Slots {
 /// Finds the most common time between two samples, in milliseconds.
 pub fn interval<'a>(curves: impl Iterator<Item = &'a [Point]>) -> Option<i64> {
     let mut counts: BTreeMap<i64, usize> = BTreeMap::new();
-    // Most intervals equal the previous one, so count runs before touching the map.
+    // Most intervals are equal to the previous one, so count how often an interval repeats before
+    // updating the map.
     let (mut last, mut times) = (0, 0);
     for pair in curves.flat_map(|points| points.windows(2)) {
-        // Scrapes jitter by milliseconds.
+        // The time of a scrape varies by some milliseconds.
         let length = (pair[1].at - pair[0].at + 500) / 1000 * 1000;
         if length != last {
             *counts.entry(last).or_default() += times;
@@ -125,7 +128,7 @@ pub fn interval<'a>(curves: impl Iterator<Item = &'a [Point]>) -> Option<i64> {
     counts
         .into_iter()
         .filter(|(length, count)| *length > 0 && *count > 0)
-        // On a tie, the shorter interval wins.
+        // If two intervals are equally common, the shorter one wins.
         .max_by_key(|(length, count)| (*count, -length))
         .map(|(length, _)| length)
 }

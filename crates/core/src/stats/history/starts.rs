@@ -1,8 +1,8 @@
-//! Forecasts when a waiting job starts, from quantiles of how long similar jobs waited. It uses
-//! past starts only, not the order of the queue.
+//! Forecasts when a waiting job starts, from quantiles of how long similar jobs have waited. It
+//! uses only past starts, and not the order of the queue.
 //!
-//! The quantiles are order statistics at position p·(n+1) (Hyndman and Fan, 1996, definition 6). A
-//! further wait of the same kind is below such a quantile with probability p.
+//! The quantiles are order statistics at position p·(n+1) (Hyndman and Fan, 1996, definition 6).
+//! The probability is p that another wait of the same kind is shorter than such a quantile.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,44 +14,45 @@ use crate::model::values::units::MOST_PER_NODE;
 
 use crate::stats::exporters::kube_state::{label, owner, pod};
 
-/// Fewest starts for a forecast.
+/// The minimum number of starts for a forecast.
 pub(crate) const FEWEST: usize = 10;
-/// Pods of one owner that were created within this many seconds start together.
+/// Pods of one owner form a single start if they were created within this many seconds.
 const TOGETHER: f64 = 60.0;
-/// A similar job has at most this many times as many GPUs, and at least that fraction of them.
+/// A job is similar if it has at most this many times as many GPUs, and at least the inverse
+/// fraction.
 const SIZE: u64 = 2;
 
-/// A past start: pods of one owner that were created together.
+/// A past start, which consists of the pods of one owner that were created together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PastStart {
-    /// Nodes of its pods.
+    /// The nodes of its pods.
     pub nodes: BTreeSet<String>,
-    /// Devices of all its pods.
+    /// The number of devices of all its pods together.
     pub gpus: u64,
-    /// Seconds from its creation until its last pod was scheduled.
+    /// The number of seconds from its creation until its last pod was scheduled.
     pub waited: f64,
 }
 
-/// Remaining waiting time in seconds.
+/// How much longer the job will wait, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Forecast {
     pub p10: f64,
     pub p50: f64,
     pub p90: f64,
-    /// Number of similar starts behind the forecast.
+    /// The number of similar starts behind the forecast.
     pub starts: usize,
 }
 
-/// Results of kube-state-metrics queries about starts.
+/// The results of the kube-state-metrics queries about starts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StartSeries<'a> {
-    /// Creation times of pods, in Unix seconds.
+    /// The times at which pods were created, in Unix seconds.
     pub created: &'a [Series],
-    /// Times at which they were scheduled, in Unix seconds.
+    /// The times at which they were scheduled, in Unix seconds.
     pub placed: &'a [Series],
-    /// Devices that they requested.
+    /// The number of devices that they requested.
     pub requested: &'a [Series],
-    /// Their nodes, in the label `node`.
+    /// The nodes on which they run, in the label `node`.
     pub places: &'a [Series],
     pub owners: &'a [Series],
 }
@@ -122,7 +123,7 @@ pub fn past(answers: StartSeries<'_>) -> Vec<PastStart> {
     groups.into_values().flat_map(starts_of_owner).collect()
 }
 
-/// Groups the pods of one owner into starts, sorted by time.
+/// Groups the pods of one owner into starts, which are sorted by time.
 fn starts_of_owner(mut pods: Vec<PodStart<'_>>) -> Vec<PastStart> {
     pods.sort_by(|a, b| a.created.total_cmp(&b.created));
     let mut starts = Vec::new();
@@ -150,7 +151,7 @@ fn starts_of_owner(mut pods: Vec<PodStart<'_>>) -> Vec<PastStart> {
     starts
 }
 
-/// Selects starts similar to a job of `gpus` devices that may run on these nodes.
+/// Selects the starts that are similar to a job with `gpus` devices that may run on these nodes.
 pub fn similar<'s>(
     past: &'s [PastStart],
     gpus: u64,
@@ -163,8 +164,8 @@ pub fn similar<'s>(
         .collect()
 }
 
-/// Forecasts the remaining wait of a job that has waited `waited` seconds, from the similar jobs
-/// that waited longer. `None` if there are fewer than [`FEWEST`].
+/// Forecasts how much longer a job will wait that has already waited `waited` seconds. It uses the
+/// similar jobs that waited longer. `None` if there are fewer than [`FEWEST`].
 pub fn forecast(similar: &[&PastStart], waited: f64) -> Option<Forecast> {
     let mut left: Vec<f64> = similar
         .iter()
@@ -183,7 +184,7 @@ pub fn forecast(similar: &[&PastStart], waited: f64) -> Option<Forecast> {
     })
 }
 
-/// Interpolates the value at position p·(n+1) of sorted values linearly.
+/// Finds the value at position p·(n+1) of sorted values, with linear interpolation.
 fn quantile(sorted: &[f64], p: f64) -> f64 {
     let position = p * (sorted.len() + 1) as f64 - 1.0;
     let low = position.floor().clamp(0.0, (sorted.len() - 1) as f64);
@@ -214,7 +215,7 @@ mod tests {
     #[test]
     fn pods_created_together_are_one_start() {
         let job = [("owner_kind", "Job"), ("owner_name", "j")];
-        // Two ranks, the second with a longer wait, and a retry an hour later.
+        // Two ranks, of which the second waits longer, and a retry an hour later.
         let created = [
             series("a", &[], 1000.0),
             series("b", &[], 1010.0),
@@ -257,7 +258,7 @@ mod tests {
 
     #[test]
     fn forecast_quantiles_match_order_statistics() {
-        // 1..=19: p·20 is the 2nd, the 10th and the 18th.
+        // For 1..=19, p·20 is the 2nd, the 10th and the 18th value.
         let past: Vec<PastStart> = (1..=19)
             .map(|wait| PastStart {
                 nodes: BTreeSet::new(),
@@ -271,8 +272,8 @@ mod tests {
             (at_once.p10, at_once.p50, at_once.p90, at_once.starts),
             (2.0, 10.0, 18.0, 19)
         );
-        // A job that has waited 9 is compared with 10..=19, which had 1..=10 left: p·11 is 1.1, 5.5
-        // and 9.9.
+        // A job that has waited 9 is compared with 10..=19. These still had 1..=10 to wait, and
+        // p·11 is 1.1, 5.5 and 9.9.
         let waited = forecast(&starts, 9.0).unwrap();
         let near = |a: f64, b: f64| (a - b).abs() < 1e-9;
         assert!(
@@ -282,8 +283,9 @@ mod tests {
         assert_eq!(forecast(&starts, 10.0), None, "nine are too few");
     }
 
-    /// A cluster of 64 GPUs with jobs of 1 to 8 GPUs, random arrivals and run times, first come
-    /// first served. Each forecast uses only jobs that had started before it.
+    /// Simulates a cluster of 64 GPUs that serves jobs of 1 to 8 GPUs in the order of their
+    /// arrival. Arrivals and run times are random. Each forecast uses only jobs that had started
+    /// before it.
     #[test]
     fn interval_contains_four_of_five_starts() {
         let mut state = 88_172_645_463_325_252_u64;
@@ -297,7 +299,7 @@ mod tests {
         let mut free_at = vec![0.0_f64; 64];
         let (mut now, mut last_start) = (0.0_f64, 0.0_f64);
         let nodes: BTreeSet<String> = ["a".to_owned()].into();
-        // Arrival, start and size.
+        // The arrival, start and size of each job.
         let mut jobs: Vec<(f64, f64, u64)> = Vec::new();
         for _ in 0..60_000 {
             now += -(1.0 - random()).ln() * 240.0;
@@ -312,7 +314,7 @@ mod tests {
         let (mut forecasts, mut within) = (0_u32, 0_u32);
         for index in (5_000..60_000).step_by(100) {
             let (came, start, size) = jobs[index];
-            // The forecast is made one minute after the arrival.
+            // The forecast is made one minute after the job arrives.
             let at = came + 60.0;
             if start <= at || forecasts == 300 {
                 continue;

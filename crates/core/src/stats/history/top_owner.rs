@@ -1,5 +1,5 @@
-//! Finds the object at the top of a pod's owner chain. kube-state-metrics reports owners of past
-//! objects, the API server those of existing ones.
+//! Finds the object at the top of a pod's chain of owners. kube-state-metrics reports the owners of
+//! past objects, and the API server reports the owners of existing ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use crate::model::values::series::Series;
 
 use crate::stats::exporters::kube_state::{label, owner, pod};
 
-/// The object at the top of a pod's owner chain.
+/// The object at the top of a pod's chain of owners.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TopOwner {
     pub namespace: String,
@@ -16,24 +16,25 @@ pub struct TopOwner {
     pub name: String,
 }
 
-/// Existing objects: namespace, kind and name of each, with kind and name of its owner.
+/// The owners of existing objects. The key is the namespace, kind and name of the object, and the
+/// value is the kind and name of its owner.
 pub type LiveOwners = BTreeMap<(String, String, String), (String, String)>;
 
-/// Owner references in a window, from kube-state-metrics.
+/// The owner references in a window, from kube-state-metrics.
 #[derive(Clone, Debug, Default)]
 pub struct OwnerSeries {
     pub pods: Vec<Series>,
     pub replica_sets: Vec<Series>,
     pub jobs: Vec<Series>,
     pub deployments: Vec<Series>,
-    /// Owners of custom resources, if kube-state-metrics is configured to export them.
+    /// The owners of custom resources, if kube-state-metrics is configured to export them.
     pub custom: Vec<Series>,
-    /// Labels of StatefulSet pods that name the LeaderWorkerSet above them.
+    /// The labels of StatefulSet pods that name the LeaderWorkerSet above them.
     pub groups: Vec<Series>,
 }
 
 impl OwnerSeries {
-    /// Names of the owners of one kind.
+    /// Returns the names of the owners that have this kind.
     pub fn names(answer: &[Series], kind: &str) -> BTreeSet<String> {
         answer
             .iter()
@@ -43,8 +44,8 @@ impl OwnerSeries {
             .collect()
     }
 
-    /// Whether a pod has an owner whose own owner is known only to custom-resource metrics or the
-    /// API server.
+    /// Whether a pod has an owner whose own owner is not in these results. Only metrics about
+    /// custom resources or the API server know such owners.
     pub fn has_open_ends(&self) -> bool {
         let owners = self
             .pods
@@ -80,13 +81,13 @@ const TOPS: [&str; 8] = [
     "Pod",
 ];
 
-/// The label with the LeaderWorkerSet of a pod, in kube-state-metrics' form.
+/// The label that names the LeaderWorkerSet of a pod, in the form that kube-state-metrics uses.
 const OF_GROUP: &str = "label_leaderworkerset_sigs_k8s_io_name";
 
-/// Owner chains are short; a longer one is a cycle.
+/// Chains of owners are short, so a longer one is a cycle.
 const DEEPEST: usize = 16;
 
-/// Owners of pods, and the owners of those.
+/// The owners of pods, and the owners of those owners.
 pub(crate) struct Tops {
     pods: BTreeMap<PodKey, (String, String)>,
     /// Keyed by namespace, kind and name.
@@ -127,7 +128,7 @@ impl Tops {
                 continue;
             };
             if let Some((kind, name)) = pods.get(&key) {
-                // A known owner takes precedence over the label.
+                // If the owner is known, it takes precedence over the label.
                 let owned = (key.0, kind.clone(), name.clone());
                 above
                     .entry(owned)
@@ -137,7 +138,8 @@ impl Tops {
         Self { pods, above }
     }
 
-    /// Follows the chain as far as owners are known. A pod without an owner is its own top.
+    /// Follows the chain of owners as far as it is known. A pod without an owner is at the top of
+    /// its own chain.
     pub(crate) fn top_of(&self, pod: &PodKey) -> TopOwner {
         let (namespace, name) = pod.clone();
         let Some((mut kind, mut name)) = self.pods.get(pod).cloned() else {
@@ -228,7 +230,7 @@ mod tests {
         let owner = |kind: &str, name: &str| (kind.to_owned(), name.to_owned());
         let live = [
             (key("RayCluster", "ray-xyz"), owner("RayJob", "ray")),
-            // A cycle must not loop forever.
+            // A cycle must not cause an infinite loop.
             (key("A", "a"), owner("A", "a")),
         ];
         assert!(series.has_open_ends());

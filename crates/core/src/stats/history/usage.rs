@@ -1,4 +1,4 @@
-//! Assigns the samples of a window to the pods that held the device at the time. Impossible values
+//! Assigns the samples of a window to the pods that held the device at that time. Impossible values
 //! are dropped and counted.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,20 +17,20 @@ use crate::stats::exporters::dialect::Quantity;
 use crate::stats::exporters::identity::{ApiFacts, IdentityReader, SeriesDevice};
 use crate::stats::exporters::parts::NodeParts;
 
-/// Consecutive values of one device while its holders stayed the same.
+/// Consecutive values of one device during which its holders stayed the same.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HolderSamples<T = Point> {
     pub device: usize,
-    /// Indexes of allocations; several if the device is shared.
+    /// The indexes of allocations. There are several if the device is shared.
     pub holders: Vec<usize>,
-    /// True if a pod held the device, even an unidentified one.
+    /// True if a pod held the device, even if it is unknown which one.
     pub held: bool,
-    /// Time that each value represents: from one scrape to the next.
+    /// The time that each value represents, from one scrape to the next.
     pub seconds: f64,
     pub values: Vec<T>,
 }
 
-/// A sample of a device's memory.
+/// A sample of the memory of a device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct MemorySample {
     at: i64,
@@ -38,27 +38,28 @@ struct MemorySample {
     total: Option<Mebibytes>,
 }
 
-/// Highest used memory of a device, and its highest total.
+/// The highest used memory of a device, and the highest total memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct MemoryPeak {
     pub used: Mebibytes,
     pub total: Option<Mebibytes>,
 }
 
-/// Present facts about nodes, because past series may name a node by its address.
+/// Facts about the nodes as they are now. They are needed because past series may identify a node
+/// by its address.
 #[derive(Clone, Debug, Default)]
 pub struct NodeNames {
-    /// The kind of units that they offer.
+    /// The kinds of units that the nodes offer.
     pub parts: NodeParts,
-    /// Maps names and addresses to names.
+    /// Maps the names and addresses of nodes to their names.
     pub aliases: BTreeMap<String, String>,
 }
 
-/// Runs of one quantity, sorted by device and time.
+/// The runs of one quantity, sorted by device and time.
 #[derive(Clone, Debug)]
 struct Runs<T> {
     all: Vec<HolderSamples<T>>,
-    /// Indexes of runs by allocation.
+    /// The indexes of runs, for each allocation.
     by_allocation: Vec<Vec<usize>>,
 }
 
@@ -72,7 +73,8 @@ impl<T> Default for Runs<T> {
 }
 
 impl<T> Runs<T> {
-    /// Splits the values of a device, sorted by time, into runs with the same holders.
+    /// Splits the values of a device into runs with the same holders. The values must be sorted by
+    /// time.
     fn add(
         &mut self,
         device: usize,
@@ -84,7 +86,7 @@ impl<T> Runs<T> {
         let mut begins: Vec<HolderSamples<T>> = Vec::new();
         let mut places = Vec::new();
         for (index, value) in values.iter().enumerate() {
-            // `advance_to` is stateful, so call it before the check of `index`.
+            // `advance_to` changes its state, so call it before checking `index`.
             if watch.advance_to(at(value)) || index == 0 {
                 places.push(index);
                 begins.push(HolderSamples {
@@ -114,7 +116,7 @@ impl<T> Runs<T> {
         }
     }
 
-    /// Selects the runs of these allocations, each once.
+    /// Selects the runs of these allocations. Each run is selected once.
     fn held_by(&self, allocations: &BTreeSet<usize>) -> impl Iterator<Item = &HolderSamples<T>> {
         let run_indexes: BTreeSet<usize> = allocations
             .iter()
@@ -126,24 +128,24 @@ impl<T> Runs<T> {
     }
 }
 
-/// All samples, by quantity.
+/// All samples, grouped by quantity.
 #[derive(Clone, Debug, Default)]
 pub struct Usage {
     utilization: Runs<Point>,
     memory: Runs<MemorySample>,
     /// In watts.
     power: Runs<Point>,
-    /// Devices; runs refer to them by index.
+    /// The devices. Runs refer to them by index.
     pub devices: Vec<SeriesDevice>,
-    /// The exporters' names of their models.
+    /// The names that exporters use for the models of the devices.
     pub models: Vec<Option<String>>,
-    /// Samples with a physically impossible value.
+    /// The number of samples with a physically impossible value.
     pub dropped: u64,
 }
 
 impl Usage {
-    /// Reads raw samples of devices. `exporters` are pods whose own node may identify the node of a
-    /// device.
+    /// Reads raw samples of devices. `exporters` are the pods of exporters, whose node may show on
+    /// which node a device is.
     pub fn new(
         mut answer: Vec<Series>,
         ledger: &AllocationHistory,
@@ -168,7 +170,7 @@ impl Usage {
         let facts = ApiFacts::for_past(names, pods.chain(exporters.iter().cloned()));
         let reader = IdentityReader::new(&facts, &answer);
         let tenants = Tenants::new(ledger);
-        // Move the points out of the series instead of cloning them: there are many.
+        // Move the points out of the series instead of cloning them, because there are many.
         let samples: Vec<Vec<Point>> = answer
             .iter_mut()
             .map(|series| std::mem::take(&mut series.points))
@@ -196,7 +198,7 @@ impl Usage {
         usage
     }
 
-    /// Adds a device. A curve without an interval is assumed to have one sample per slot.
+    /// Adds a device. If the interval of a curve is unknown, one sample per slot is assumed.
     fn add(
         &mut self,
         index: SeriesDevice,
@@ -221,18 +223,18 @@ impl Usage {
         self.models.push(samples.model);
     }
 
-    /// Utilization in percent, sorted by device and time.
+    /// Returns the utilization in percent, sorted by device and time.
     pub fn runs(&self) -> &[HolderSamples] {
         &self.utilization.all
     }
 
-    /// Selects the utilization of devices while one of these allocations held them, without
-    /// duplicates, sorted by device and time.
+    /// Selects the utilization of devices while one of these allocations held them. It has no
+    /// duplicates, and is sorted by device and time.
     pub fn runs_of(&self, allocations: &BTreeSet<usize>) -> impl Iterator<Item = &HolderSamples> {
         self.utilization.held_by(allocations)
     }
 
-    /// Collects the used memory of such devices, and their total memory where it is known.
+    /// Collects the used memory of these devices, and also their total memory where it is known.
     pub fn memory_of(&self, allocations: &BTreeSet<usize>) -> (Vec<Mebibytes>, Vec<Mebibytes>) {
         let memory = || self.memory.held_by(allocations).flat_map(|run| &run.values);
         (
@@ -241,8 +243,8 @@ impl Usage {
         )
     }
 
-    /// Sums the energy of a group at selected times, in kWh; `None` without measurements. Gaps are
-    /// not filled.
+    /// Sums the energy of a group at certain times, in kWh. `None` if there are no measurements.
+    /// Gaps are not filled.
     pub fn energy(
         &self,
         allocations: &BTreeSet<usize>,
@@ -261,7 +263,7 @@ impl Usage {
         (!drawn.is_empty()).then(|| drawn.iter().sum::<f64>() / 3_600_000.0)
     }
 
-    /// Computes the mean power of each device of a group.
+    /// Computes the mean power of each device in a group.
     pub fn power(&self, allocations: &BTreeSet<usize>) -> BTreeMap<usize, Watts> {
         let mut sums: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
         for run in self.power.held_by(allocations) {
@@ -275,7 +277,7 @@ impl Usage {
             .collect()
     }
 
-    /// Finds the highest used memory of each device of a group, with its total.
+    /// Finds the highest used memory of each device in a group, together with the total memory.
     pub(crate) fn peaks(&self, allocations: &BTreeSet<usize>) -> BTreeMap<usize, MemoryPeak> {
         let mut peaks: BTreeMap<usize, MemoryPeak> = BTreeMap::new();
         for run in self.memory.held_by(allocations) {
@@ -289,7 +291,8 @@ impl Usage {
     }
 }
 
-/// Joins the used memory of a device with the total, where free or total memory is known.
+/// Combines the used memory of a device with its total memory, where the free or total memory is
+/// known.
 fn memory_samples(samples: &mut DeviceSamples) -> Vec<MemorySample> {
     let mut by_time = |quantity: Quantity| -> BTreeMap<i64, f64> {
         let points = samples.curve(quantity);
@@ -315,8 +318,9 @@ fn memory_samples(samples: &mut DeviceSamples) -> Vec<MemorySample> {
     points.into_iter().map(memory).collect()
 }
 
-/// Computes five-minute means by window number: first the mean of each device, then of the devices.
-/// Windows without samples are omitted. The runs must be sorted by device and time.
+/// Computes five-minute means, keyed by the number of the window. It averages over each device
+/// first, and then over the devices. Windows without samples are omitted. The runs must be sorted
+/// by device and time.
 pub fn windows<'u>(
     span: TimeSpan,
     runs: impl Iterator<Item = &'u HolderSamples>,
@@ -326,7 +330,7 @@ pub fn windows<'u>(
         let (sum_of_means, number) = windows.entry(window).or_default();
         (*sum_of_means, *number) = (*sum_of_means + sum / count, *number + 1);
     };
-    // Device and window of the running sum, end of the window, sum and count.
+    // The device and window of the running sum, the end of the window, the sum and the count.
     let mut open: Option<((usize, i64), i64, f64, f64)> = None;
     for (device, point) in runs.flat_map(|run| run.values.iter().map(|point| (run.device, point))) {
         match &mut open {

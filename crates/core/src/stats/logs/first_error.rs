@@ -1,6 +1,6 @@
-//! Finds the first error in a log: the end of a Python traceback, a CUDA or NCCL error, the message
-//! of a signal, a line marked as an error. Of many ranks the earliest error counts, because the
-//! others often follow from it.
+//! Finds the first error in a log. This can be the end of a Python traceback, a CUDA or NCCL error,
+//! the message about a signal, or a line marked as an error. If several ranks have errors, the
+//! earliest one counts, because the others often follow from it.
 
 use std::collections::VecDeque;
 use std::sync::LazyLock;
@@ -8,10 +8,10 @@ use std::sync::LazyLock;
 use jiff::Timestamp;
 use regex::{Regex, RegexSet};
 
-/// Number of lines kept before the error.
+/// The number of lines to keep before the error.
 pub const BEFORE: usize = 30;
 
-/// Patterns of errors: Python, torch, CUDA, NCCL, glibc, Go, Rust, shells, and log levels.
+/// Patterns for errors: Python, torch, CUDA, NCCL, glibc, Go, Rust, shells, and log levels.
 const WORDS: [&str; 9] = [
     r"(?:^|[\s\]|])[A-Za-z_][\w.]*(?:Error|Exception|Interrupt)(?::\s|$)",
     r"\b(?:CUDA|HIP|NCCL|RCCL|cuDNN|cuBLAS|CUBLAS|CUDNN) ?(?:error|failure|ERROR)|NCCL WARN .*(?i:error|fail|time|abort)",
@@ -24,11 +24,12 @@ const WORDS: [&str; 9] = [
     r"(?i)\bassertion .*failed\b|\bnan (?:loss|detected)\b|loss is nan",
 ];
 
-/// Patterns of lines that only look like errors.
+/// A pattern for lines that only look like errors.
 const HARMLESS: &str =
     r"(?i)\bwarn(?:ing)?\b|\bdeprecat|\b0 errors?\b|\bno errors?\b|retry(?:ing)? in ";
 
-/// Messages about saved checkpoints of Hugging Face, Lightning, Megatron, DeepSpeed and NeMo.
+/// A pattern for the messages with which Hugging Face, Lightning, Megatron, DeepSpeed and NeMo
+/// report a saved checkpoint.
 const SAVED: &str = r"(?i)\bsav(?:ed|ing)\b.{0,60}\bcheckpoint|\bcheckpoint\b.{0,60}\b(?:saved|written)\b|\bwrote checkpoint\b";
 
 static CHECKPOINT: LazyLock<Regex> =
@@ -37,7 +38,7 @@ static ERRORS: LazyLock<RegexSet> =
     LazyLock::new(|| RegexSet::new(WORDS).expect("the words are tested"));
 static SAFE: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(HARMLESS).expect("the words are tested"));
-/// The prefix that torchrun writes before the lines of a rank.
+/// The prefix that torchrun writes before each line of a rank.
 static PREFIX: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"^\[(?:rank)?\d+\]:\s?").expect("the prefix is tested"));
 static NUMBERS: LazyLock<Regex> =
@@ -47,12 +48,12 @@ static NUMBERS: LazyLock<Regex> =
 pub struct LogError {
     pub at: Option<Timestamp>,
     pub line: String,
-    /// The lines before it, oldest first. For a traceback they include its frames.
+    /// The lines before it, starting with the oldest. For a traceback, they include its frames.
     pub before: Vec<String>,
 }
 
 impl LogError {
-    /// Removes the parts of the line that differ between ranks.
+    /// Removes the parts of the line that are different on each rank.
     pub fn shape(&self) -> String {
         NUMBERS
             .replace_all(&PREFIX.replace(&self.line, ""), "#")
@@ -60,7 +61,7 @@ impl LogError {
     }
 }
 
-/// Scans one log line by line.
+/// Scans a log, one line at a time.
 #[derive(Debug, Default)]
 pub struct LogScan {
     before: VecDeque<String>,
@@ -69,16 +70,16 @@ pub struct LogScan {
     checkpoint: Option<Timestamp>,
 }
 
-/// The findings of one log.
+/// What was found in one log.
 #[derive(Debug, Default)]
 pub struct LogFindings {
     pub error: Option<LogError>,
-    /// Time of the last line about a saved checkpoint.
+    /// The time of the last line about a saved checkpoint.
     pub checkpoint: Option<Timestamp>,
 }
 
 impl LogScan {
-    /// Scans the next line. After the first error, only checkpoints are recorded.
+    /// Scans the next line. After the first error, it records only checkpoints.
     pub fn take(&mut self, at: Option<Timestamp>, text: &str) {
         if CHECKPOINT.is_match(text) {
             self.checkpoint = at.or(self.checkpoint);
@@ -86,13 +87,13 @@ impl LogScan {
         if self.error.is_some() {
             return;
         }
-        // A progress bar redraws itself with carriage returns; only its last state is relevant.
+        // A progress bar redraws itself with carriage returns, so only its last state matters.
         let text = text
             .rsplit('\r')
             .find(|part| !part.trim().is_empty())
             .unwrap_or(text);
         let bare = PREFIX.replace(text, "");
-        // The first line without indentation ends a traceback: it has the exception.
+        // The first line without indentation ends a traceback, because it contains the exception.
         let ends = if self.in_traceback {
             !bare.starts_with([' ', '\t']) && !bare.trim().is_empty()
         } else {
@@ -114,7 +115,7 @@ impl LogScan {
         }
     }
 
-    /// Ends the scan. A traceback that is cut off counts as an error.
+    /// Ends the scan. A traceback that was cut off counts as an error.
     pub fn finish(mut self) -> LogFindings {
         if self.error.is_none() && self.in_traceback {
             let last = self.before.pop_back();
@@ -132,13 +133,13 @@ impl LogScan {
 }
 
 fn is_error(text: &str) -> bool {
-    // NCCL reports its errors as warnings.
+    // NCCL reports its errors with the log level of warnings.
     let nccl = text.contains("NCCL WARN");
     ERRORS.is_match(text) && (nccl || !SAFE.is_match(text))
 }
 
-/// Finds the index of the earliest error, and counts the other logs with an error of the same
-/// shape.
+/// Finds the index of the earliest error, and counts in how many other logs there is an error of
+/// the same shape.
 pub fn earliest(errors: &[LogError]) -> Option<(usize, usize)> {
     // A log without timestamps cannot be ordered, so it comes last.
     let first = (0..errors.len())
@@ -228,7 +229,7 @@ mod tests {
         );
     }
 
-    /// 512 ranks: rank 200 fails first, and the others lose the connection within the next second.
+    /// Of 512 ranks, rank 200 fails first. The others lose the connection within the next second.
     #[test]
     fn earliest_error_of_all_ranks_wins() {
         let time = |millis: i64| Timestamp::from_millisecond(1_000_000 + millis).unwrap();

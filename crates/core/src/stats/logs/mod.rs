@@ -1,4 +1,4 @@
-//! Parsers for the output of trainers, debuggers and NCCL.
+//! Parses the output of trainers, debuggers and NCCL.
 
 pub mod first_error;
 pub mod progress;

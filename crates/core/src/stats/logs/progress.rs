@@ -1,5 +1,5 @@
-//! Parses the progress of a training from the log lines of common trainers. Unknown lines are
-//! ignored.
+//! Parses the progress of a training from the log lines that common trainers write. Unknown lines
+//! are ignored.
 
 use std::sync::LazyLock;
 
@@ -8,7 +8,8 @@ use regex::Regex;
 
 use crate::model::Percent;
 
-/// A trainer's form of progress lines. The order is by precedence: steps are finer than epochs.
+/// The form in which one trainer writes progress lines. The patterns are in order of precedence,
+/// because steps are finer than epochs.
 struct ProgressPattern {
     /// The trainer.
     #[cfg_attr(
@@ -16,9 +17,9 @@ struct ProgressPattern {
         expect(dead_code, reason = "names the pattern for its readers and its test")
     )]
     name: &'static str,
-    /// Captures (done, total), or a percentage alone.
+    /// Captures (done, total), or only a percentage.
     shape: &'static str,
-    /// The first number is the current epoch, so one less is complete.
+    /// True if the first number is the current epoch. One epoch less is then complete.
     started: bool,
 }
 
@@ -52,8 +53,8 @@ static SHAPES: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         .collect()
 });
 
-/// Finds the newest progress in the lines, from 0 to 100; `None` if no line has any. Steps take
-/// precedence over epochs, even over a later line.
+/// Finds the newest progress in the lines, from 0 to 100. `None` if no line contains any. Steps
+/// take precedence over epochs, even if the epochs are in a later line.
 pub fn percent<'a>(lines: impl DoubleEndedIterator<Item = &'a str> + Clone) -> Option<Percent> {
     PATTERNS
         .iter()
@@ -66,20 +67,20 @@ pub fn percent<'a>(lines: impl DoubleEndedIterator<Item = &'a str> + Clone) -> O
         })
 }
 
-/// Time of a program's last step, and the interval between its steps.
+/// The time of a program's last step, and the interval between its steps.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cadence {
     pub last: Timestamp,
-    /// Median interval in seconds.
+    /// The median interval in seconds.
     pub seconds: f64,
 }
 
-/// Lines that mention a step, whatever else they contain.
+/// A pattern for lines that mention a step, whatever else they contain.
 const STEP: &str = r"(?i)\b(?:step|iter|iteration|batch)\b[\s:=\[#]*\d+|\d{1,3}%\|";
 
 static STEPS: LazyLock<Regex> = LazyLock::new(|| Regex::new(STEP).expect("the pattern is tested"));
 
-/// Computes the cadence of step lines; `None` with fewer than three.
+/// Computes the time between lines that mention a step. `None` if there are fewer than three.
 pub fn cadence<'a>(lines: impl Iterator<Item = (Timestamp, &'a str)>) -> Option<Cadence> {
     let times: Vec<Timestamp> = lines
         .filter(|(_, line)| STEPS.is_match(line))
@@ -100,7 +101,7 @@ pub fn cadence<'a>(lines: impl Iterator<Item = (Timestamp, &'a str)>) -> Option<
 }
 
 fn read(pattern: &ProgressPattern, shape: &Regex, line: &str) -> Option<Percent> {
-    // A progress bar redraws itself with carriage returns; only its last state is relevant.
+    // A progress bar redraws itself with carriage returns, so only its last state matters.
     let captures = line.rsplit('\r').find_map(|part| shape.captures(part))?;
     let number = |index: usize| {
         captures
@@ -143,7 +144,7 @@ mod tests {
                     .map(|(second, line)| (time(*second), *line)),
             )
         };
-        // Intervals of 9, 9 and 63 seconds.
+        // The intervals are 9, 9 and 63 seconds.
         assert_eq!(
             cadence_of(6),
             Some(Cadence {

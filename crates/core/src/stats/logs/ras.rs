@@ -1,6 +1,6 @@
-//! Parses the `verbose status` text of NCCL's RAS subsystem. It finds processes that do not answer,
-//! and ranks that have launched fewer operations than others. Fetching the text is up to the
-//! caller.
+//! Parses the text that `verbose status` prints in NCCL's RAS subsystem. It finds processes that do
+//! not answer, and ranks that have launched fewer operations than others. The caller must fetch the
+//! text.
 //!
 //! Source: NCCL user guide, troubleshooting, RAS, in the wording of versions 2.24 to 2.31. Unknown
 //! lines are ignored.
@@ -11,17 +11,18 @@ use regex::{Captures, Regex};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RasReport {
-    /// NCCL's version, such as `2.27.3`.
+    /// The version of NCCL, such as `2.27.3`.
     pub version: String,
-    /// Number of processes of the job; `None` if the summary has none.
+    /// The number of processes in the job. `None` if the summary does not contain it.
     pub processes: Option<u64>,
-    /// Processes that RAS has declared dead after trying for a minute.
+    /// Processes that RAS has declared dead after trying for a minute to reach them.
     pub dead: Vec<RasProcess>,
-    /// Further processes that do not answer.
+    /// Other processes that do not answer.
     pub missing: Vec<RasProcess>,
-    /// Ranks without data, numbered within the first communicator that lacks some.
+    /// Ranks that have no data. The numbers refer to the first communicator in which ranks are
+    /// missing.
     pub missing_ranks: Vec<u32>,
-    /// Ranks that have launched fewer operations than others. During communication a few ranks are
+    /// Ranks that have launched fewer operations than others. During communication, a few ranks are
     /// always behind.
     pub behind: Vec<RankBehind>,
 }
@@ -32,35 +33,35 @@ impl RasReport {
         self.dead.len() + self.missing.len()
     }
 
-    /// False if the queried process may itself be the isolated one.
+    /// False if the queried process may itself be the one that is isolated.
     pub fn reaches_most(&self) -> bool {
         self.processes
             .is_none_or(|total| (self.unreached() as u64) * 2 < total)
     }
 }
 
-/// A process in RAS's notation.
+/// A process, in the notation that RAS uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RasProcess {
     pub process: u64,
-    /// An address or a host name.
+    /// The address or host name of the node.
     pub node: String,
-    /// One device or several: `5`, `0,1`.
+    /// The number of one device, or of several: `5`, `0,1`.
     pub gpus: String,
 }
 
-/// A rank that is behind in its communicator.
+/// A rank that is behind the others in its communicator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RankBehind {
     pub rank: u32,
     pub operations: u64,
-    /// The highest number of operations of a rank in its communicator.
+    /// The highest number of operations that any rank in its communicator has launched.
     pub most: u64,
-    /// `None` if RAS has no information about the process.
+    /// The process of the rank. `None` if RAS has no information about it.
     pub process: Option<RasProcess>,
 }
 
-/// The topic of the lines below a heading.
+/// What the lines below a heading are about.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Section {
     Dead,
@@ -70,7 +71,8 @@ enum Section {
     Other,
 }
 
-/// The end of a line about a rank; `[process information not found]` has no process.
+/// A pattern for the end of a line about a rank. If it is `[process information not found]`, no
+/// process is captured.
 const OF_RANK: &str = r" -- (?:GPUs? (?P<gpus>[\d,]+)(?: \(NVML [\d,]+\))? managed by process (?P<pid>\d+) on node (?P<node>\S+))?";
 
 static LINES: LazyLock<[Regex; 4]> = LazyLock::new(|| {
@@ -83,7 +85,7 @@ static LINES: LazyLock<[Regex; 4]> = LazyLock::new(|| {
     .map(|pattern| Regex::new(&pattern).expect("the patterns are tested"))
 });
 
-/// Parses a status text; `None` if it is not from RAS.
+/// Parses a status text. `None` if the text does not come from RAS.
 pub fn read(text: &str) -> Option<RasReport> {
     let version = text
         .lines()
@@ -103,7 +105,7 @@ pub fn read(text: &str) -> Option<RasReport> {
     // Completes the last communicator.
     reader.begin(Section::Other);
     let mut report = reader.report;
-    // RAS may list a dead process as missing too.
+    // RAS may also list a dead process as missing.
     report
         .missing
         .retain(|process| !report.dead.contains(process));
@@ -112,20 +114,20 @@ pub fn read(text: &str) -> Option<RasReport> {
     Some(report)
 }
 
-/// State of the parser.
+/// The state of the parser.
 #[derive(Default)]
 struct RasReader {
     report: RasReport,
     section: Section,
-    /// Operations of the ranks on the following lines.
+    /// The number of operations of the ranks on the following lines.
     count: u64,
-    /// The highest number of operations of a rank in this communicator.
+    /// The highest number of operations of any rank in this communicator.
     most: u64,
-    /// Ranks of this communicator, with their operations.
+    /// The ranks in this communicator, with their operations.
     counted: Vec<RankBehind>,
-    /// True on the line below the heading of the totals.
+    /// True if the next line is the one below the heading of the totals.
     is_after_total: bool,
-    /// Incomplete communicators so far.
+    /// The number of incomplete communicators so far.
     incomplete: u32,
 }
 
@@ -133,7 +135,7 @@ impl RasReader {
     fn read_line(&mut self, line: &str) {
         let [process, ..] = &*LINES;
         let text = line.trim();
-        // The line below a heading of five columns: nodes, processes per node, GPUs per process,
+        // The line below a heading with five columns: nodes, processes per node, GPUs per process,
         // processes, GPUs.
         if std::mem::replace(&mut self.is_after_total, text.starts_with("(total)")) {
             self.report.processes = text
@@ -164,7 +166,8 @@ impl RasReader {
         }
     }
 
-    /// Starts a section. The previous communicator is complete, so its ranks can be compared now.
+    /// Starts a section. The previous communicator is complete at this point, so its ranks can be
+    /// compared.
     fn begin(&mut self, section: Section) {
         let highest = self.most;
         self.report.behind.extend(
@@ -202,7 +205,7 @@ impl RasReader {
         }
     }
 
-    /// Parses a line about one rank, or about several ranks with the same count.
+    /// Parses a line about one rank, or about several ranks that have the same count.
     fn read_ranks(&mut self, text: &str) {
         let [_, rank, single_rank, several_ranks] = &*LINES;
         let is_count = self.section == Section::Counts;
@@ -216,7 +219,8 @@ impl RasReader {
         } else if let Some(captures) = rank.captures(text) {
             match self.section {
                 Section::Counts => self.count_rank(&captures, self.count),
-                // Ranks are numbered per communicator, so those of a second one would be ambiguous.
+                // Ranks are numbered within a communicator, so ranks from a second one would be
+                // ambiguous.
                 Section::Missing if self.incomplete == 1 => {
                     self.report.missing_ranks.extend(rank_number(&captures));
                 }
@@ -270,7 +274,7 @@ mod tests {
         }
     }
 
-    /// As in the guide: one process was stopped, and later declared dead.
+    /// As in the guide, one process was stopped and was later declared dead.
     #[test]
     fn unresponsive_processes_are_listed() {
         let table = "Group     Comms     Nodes     Ranks     Ranks     Ranks    Status  Errors\n    #  in group  per comm  per node  per \
@@ -298,7 +302,8 @@ mod tests {
             ..expected.clone()
         };
         assert_eq!(read(&dead), Some(given_up.clone()));
-        // A dead process also does not answer. The NVML number of a device is not its name.
+        // A dead process is also one that does not answer. The NVML number of a device is not part
+        // of its name.
         let both = dead.replace("managing GPU 5", "managing GPU 5 (NVML 3)").replace(
             "#0-0",
             "INCOMPLETE\n  Missing communicator data from 1 job process\n  Process 3487984 on node 172.16.64.213 managing GPU 5\n\n#0-0",
@@ -356,7 +361,7 @@ mod tests {
                 (7, 60, 64, "node1")
             ]
         );
-        // The rank that is ahead of all others is not behind.
+        // Being ahead of all others does not count as being behind.
         let ahead = text.replace("operation 60 --", "operation 70 --");
         assert_eq!(read(&ahead).unwrap().behind.len(), 2);
         // A rank counts even if its process is unknown.

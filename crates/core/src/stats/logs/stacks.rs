@@ -1,7 +1,7 @@
 //! Parses the stacks of ranks from the output of `py-spy dump` or `gdb`, and groups ranks with the
-//! same innermost frames. Running these tools is up to the caller.
+//! same innermost frames. The caller must run these tools.
 
-/// Functions that wait for other ranks, in any file.
+/// Functions in which a rank waits for other ranks. They count in any file.
 const COLLECTIVES: [&str; 9] = [
     "all_reduce",
     "allreduce",
@@ -13,8 +13,8 @@ const COLLECTIVES: [&str; 9] = [
     "batch_isend_irecv",
     "_communicate",
 ];
-/// Parts of function names in [`DISTRIBUTED`] that wait for other ranks. Elsewhere such names mean
-/// other things.
+/// Parts of the names of functions that wait for other ranks. They count only in [`DISTRIBUTED`],
+/// because such names mean other things elsewhere.
 const EXCHANGES: [&str; 9] = [
     "reduce",
     "gather",
@@ -27,11 +27,12 @@ const EXCHANGES: [&str; 9] = [
     "wait",
 ];
 const DISTRIBUTED: &str = "torch/distributed/";
-/// Frames of a rank that waits for its own device, possibly in a collective.
+/// Frames of a rank that waits for its own device. The device may be in a collective.
 const DEVICE: [&str; 1] = ["synchronize (torch/cuda/"];
 /// Frames of a rank that waits for data.
 const DATA: [&str; 3] = ["_next_data", "_try_get_data", "torch/utils/data/"];
-/// Frames of processes that do not compute: workers of data loaders and compilers, and launchers.
+/// Frames of processes that do not compute: the workers of data loaders and compilers, and
+/// launchers.
 const HELPERS: [&str; 9] = [
     "torch/utils/data/_utils/worker.py",
     "torch/distributed/elastic/agent/",
@@ -43,23 +44,23 @@ const HELPERS: [&str; 9] = [
     "multiprocessing/resource_tracker.py",
     "multiprocessing/forkserver.py",
 ];
-/// Number of innermost frames that are compared and shown.
+/// The number of innermost frames that are compared and shown.
 const SHOWN_FRAMES: usize = 3;
-/// Number of innermost frames searched for a collective.
+/// The number of innermost frames in which a collective is searched.
 const INNER_FRAMES: usize = 6;
 
-/// The main thread of a process, innermost frame first.
+/// The main thread of a process. The innermost frame comes first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stack {
     pub process: u64,
-    /// In the form `all_reduce (torch/distributed/distributed_c10d.py:2501)`.
+    /// Frames in the form `all_reduce (torch/distributed/distributed_c10d.py:2501)`.
     pub frames: Vec<String>,
 }
 
 /// Ranks with the same innermost frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StackGroup {
-    /// In the order of the input to [`group`].
+    /// The ranks, in the order of the input to [`group`].
     pub ranks: Vec<String>,
     /// The frames of the first rank.
     pub frames: Vec<String>,
@@ -76,12 +77,14 @@ impl StackGroup {
         has(self.inner(), &DEVICE)
     }
 
-    /// Whether the frames name Python files. `gdb` shows only functions of the interpreter.
+    /// Whether the frames contain the names of Python files. In the output of `gdb`, there are only
+    /// functions of the interpreter.
     pub fn is_python(&self) -> bool {
         self.frames.iter().any(|frame| frame.contains(" ("))
     }
 
-    /// Selects the innermost frames. Names further out may describe the whole program, not a wait.
+    /// Returns the innermost frames. Frames further out may describe the whole program and not a
+    /// wait.
     fn inner(&self) -> &[String] {
         &self.frames[..self.frames.len().min(INNER_FRAMES)]
     }
@@ -90,7 +93,7 @@ impl StackGroup {
         has(&self.frames, &DATA)
     }
 
-    /// Formats the innermost frames on one line, from the inside out.
+    /// Formats the innermost frames on one line, starting with the innermost.
     pub fn line(&self) -> String {
         self.frames
             .iter()
@@ -114,7 +117,7 @@ fn has(frames: &[String], words: &[&str]) -> bool {
         .any(|frame| words.iter().any(|word| frame.contains(word)))
 }
 
-/// Shortens the path to its file name: `all_reduce (distributed_c10d.py:2501)`.
+/// Shortens the path in a frame to the name of the file: `all_reduce (distributed_c10d.py:2501)`.
 fn short(frame: &str) -> String {
     match frame.split_once(" (") {
         Some((function, file)) => {
@@ -124,7 +127,7 @@ fn short(frame: &str) -> String {
     }
 }
 
-/// Parses the main threads of all computing processes, in the order of the text.
+/// Parses the main threads of all processes that compute, in the order of the text.
 pub fn read(text: &str) -> Vec<Stack> {
     let mut stacks: Vec<Stack> = Vec::new();
     let (mut process, mut is_main) = (None, false);
@@ -136,7 +139,7 @@ pub fn read(text: &str) -> Vec<Stack> {
                 .and_then(|number| number.trim().parse::<u64>().ok());
             is_main = false;
         } else if line.starts_with("Thread ") {
-            // py-spy names the main thread; gdb prints thread 1 last.
+            // py-spy names the main thread, and gdb prints it last, as thread 1.
             is_main = line.contains("\"MainThread\"") || line.starts_with("Thread 1 ");
             if let Some(process) = process.filter(|_| is_main) {
                 stacks.push(Stack {
@@ -172,9 +175,9 @@ fn gdb_function(numbered: &str) -> Option<String> {
     Some(function.split_whitespace().next()?.to_owned())
 }
 
-/// Groups ranks whose innermost frames are in the same functions, largest group first.
+/// Groups ranks whose innermost frames are in the same functions. The largest group comes first.
 pub fn group(stacks: Vec<(String, Stack)>) -> Vec<StackGroup> {
-    // Line numbers differ within a waiting loop, so compare frames without them.
+    // Within a loop that waits, line numbers differ, so compare the frames without them.
     let functions = |frames: &[String]| -> Vec<String> {
         frames
             .iter()

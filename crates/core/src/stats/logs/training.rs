@@ -1,5 +1,5 @@
-//! Parses the training metrics that trainers and servers log, with a table of named patterns.
-//! Unknown lines are ignored.
+//! Parses the training metrics that trainers and servers log, by a table of patterns. Unknown lines
+//! are ignored.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -11,16 +11,16 @@ use crate::model::Point;
 /// A curve for each metric that a workload logs about itself.
 pub type TrainingCurves = BTreeMap<Measure, Vec<Point>>;
 
-/// A metric in a line. The serialized names are part of the output contract.
+/// A metric that a line can contain. The serialized names are part of the output contract.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr, strum::VariantArray,
 )]
 #[strum(serialize_all = "snake_case")]
 pub enum Measure {
     SamplesPerSecond,
-    /// Per GPU if the trainer reports it per GPU.
+    /// The value is per GPU if the trainer reports it per GPU.
     TokensPerSecond,
-    /// Per GPU, as all trainers report it.
+    /// The value is per GPU, because all trainers report it in this way.
     Tflops,
     Loss,
     LearningRate,
@@ -38,17 +38,18 @@ impl Measure {
 
 /// The log format of one trainer.
 struct LogPattern {
-    /// The trainers that write it.
+    /// The trainers that write this format.
     #[cfg_attr(
         not(test),
         expect(dead_code, reason = "names the pattern for its readers and its test")
     )]
     name: &'static str,
-    /// A line has this format if it matches `sign`
+    /// A line has this format if it matches this pattern and does not match `unless`.
     sign: &'static str,
-    /// and does not match this, which finds metrics of other data, such as validation.
+    /// Lines that match this pattern contain metrics for other data, such as validation.
     unless: Option<&'static str>,
-    /// Patterns that capture a number. The first match per measure wins.
+    /// Patterns that each capture a number. If several patterns for the same measure match, the
+    /// first one wins.
     fields: &'static [(Measure, &'static str)],
 }
 
@@ -65,7 +66,7 @@ macro_rules! number {
     };
 }
 
-/// In order of precedence: the first pattern whose `sign` matches parses the line.
+/// The patterns in order of precedence. A line is parsed by the first pattern whose `sign` matches.
 const PATTERNS: [LogPattern; 6] = [
     LogPattern {
         name: "Hugging Face Trainer, LLaMA-Factory",
@@ -102,7 +103,7 @@ const PATTERNS: [LogPattern; 6] = [
             (Measure::Iteration, r"\biteration\s+(\d+)\s*/"),
             (Measure::Loss, number!(r"\blm loss:\s*")),
             (Measure::LearningRate, number!(r"\blearning rate:\s*")),
-            // A fork writes current and average: `1.5/1.4`.
+            // A fork of the trainer writes the current value and the average: `1.5/1.4`.
             (
                 Measure::Tflops,
                 number!(r"throughput per GPU \(TFLOP/s/GPU\):\s*"),
@@ -138,7 +139,8 @@ const PATTERNS: [LogPattern; 6] = [
     },
     LogPattern {
         name: "tqdm, Lightning",
-        // Downloads print bars too, so require a training's name at the start or a loss at the end.
+        // Downloads print progress bars too. Therefore, the line must start with the name of a
+        // training or end with a loss.
         sign: r"^\s*(?i:(?:epoch|train|training|steps?)\b[^%|]*)?\d{1,3}%\|[^|]*\|\s*\d+/\d+ \[|%\|[^|]*\|\s*\d+/\d+ \[.*\bloss=",
         unless: Some(r"(?i)^\s*(?:eval|valid|test|predict)"),
         fields: &[
@@ -216,13 +218,13 @@ static SHAPES: LazyLock<Vec<LogShape>> = LazyLock::new(|| {
     PATTERNS.iter().map(shape).collect()
 });
 
-/// Escape sequences for colors and cursor movement.
+/// Escape sequences for colors and for moving the cursor.
 static ANSI: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07").expect("the pattern is tested")
 });
 
-/// The batch size and the time per iteration. Megatron does not log samples per second, so they are
-/// computed from these.
+/// Patterns for the batch size and the time per iteration. Megatron does not log samples per
+/// second, so they are computed from these two.
 static BATCH: LazyLock<(Regex, Regex)> = LazyLock::new(|| {
     let regex = |text: &str| Regex::new(text).expect("the pattern is tested");
     (
@@ -231,7 +233,7 @@ static BATCH: LazyLock<(Regex, Regex)> = LazyLock::new(|| {
     )
 });
 
-/// Parses the metrics of a line, each at most once. Of a redrawn progress bar, the last state
+/// Parses the metrics in a line, each at most once. If a progress bar was redrawn, its last state
 /// counts.
 pub fn read(line: &str) -> Vec<(Measure, f64)> {
     let line = ANSI.replace_all(line, "");
@@ -281,9 +283,9 @@ fn read_part(line: &str) -> Vec<(Measure, f64)> {
     values
 }
 
-/// Maps a workload's own metric to a measure by the end of its name: `train_samples_per_second`,
-/// `megatron:loss`. Names with words such as `eval` or `total` are not metrics of the training
-/// itself.
+/// Maps a metric that a workload exposes to a measure, by the end of the metric's name:
+/// `train_samples_per_second`, `megatron:loss`. Names with words such as `eval` or `total` do not
+/// describe the training itself.
 pub fn exposed(name: &str) -> Option<Measure> {
     let name = name.to_ascii_lowercase();
     let words: Vec<&str> = name.split(['_', ':']).collect();
@@ -310,7 +312,7 @@ pub fn exposed(name: &str) -> Option<Measure> {
     Measure::ALL.iter().copied().find(ends)
 }
 
-/// Formats the newest throughput in some lines: `245 tokens/sec`.
+/// Formats the newest throughput in several lines: `245 tokens/sec`.
 pub fn throughput<'a>(lines: impl DoubleEndedIterator<Item = &'a str>) -> Option<String> {
     lines.rev().find_map(|line| {
         let values = read(line);

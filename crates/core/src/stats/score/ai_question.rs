@@ -1,5 +1,5 @@
-//! Builds the question to an AI about a device: an instruction, and a summary of the measurements
-//! in the window.
+//! Builds the question about a device that an AI is asked. It consists of an instruction and a
+//! summary of the measurements in the window.
 
 use serde_json::{Value, json};
 
@@ -8,10 +8,11 @@ use crate::model::Point;
 use crate::model::values::units::rounded;
 use crate::stats::exporters::dialect::Quantity;
 
-/// Points per curve: enough to show epochs and pauses, few enough to limit the cost.
+/// The number of points per curve. It is high enough to show epochs and pauses, and low enough to
+/// limit the cost.
 const POINTS: usize = 20;
 
-/// Writes the instruction, with the answer's format and language.
+/// Writes the instruction, including the format and language of the answer.
 pub fn instruction(language: &str) -> String {
     format!(
         "You judge whether a GPU that a Kubernetes pod holds is really used. You get its measurements over a time window as JSON: \
@@ -23,7 +24,8 @@ pub fn instruction(language: &str) -> String {
     )
 }
 
-/// Summarizes the measurements of a device, with `redact` without names of pods and nodes.
+/// Summarizes the measurements of a device. If `redact` is true, the names of pods and nodes are
+/// left out.
 pub fn question(device: &Scored, rules: &Rules, redact: bool) -> Value {
     let (namespace, pod) = device.holder();
     let score = &device.score;
@@ -64,7 +66,7 @@ pub fn question(device: &Scored, rules: &Rules, redact: bool) -> Value {
     question
 }
 
-/// Condenses a curve to a few numbers.
+/// Reduces a curve to a few numbers.
 fn condensed(points: &[Point], rules: &Rules) -> Value {
     let mut values: Vec<f64> = points.iter().map(|point| point.value).collect();
     values.sort_by(f64::total_cmp);
@@ -114,7 +116,7 @@ mod tests {
             weights: Weights::default(),
             thresholds: Thresholds::default(),
         };
-        // Forty points, so each piece of 20 s has two; the fifth piece is empty.
+        // Forty points, so each piece of 20 s contains two. The fifth piece is empty.
         let points: Vec<Point> = (0..40_i32)
             .filter(|index| !(8..10).contains(index))
             .map(|index| Point {
@@ -132,7 +134,7 @@ mod tests {
             (&condensed["min"], &condensed["max"]),
             (&json!(0.0), &json!(39.0))
         );
-        // The sum of 0 to 39 without 8 and 9 is 763, over 38.
+        // Without 8 and 9, the sum of 0 to 39 is 763. It is divided by 38.
         assert_eq!(condensed["mean"], 20.08);
     }
 }

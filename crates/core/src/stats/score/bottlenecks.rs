@@ -1,6 +1,6 @@
 //! Finds causes outside the GPU that slow down a rank: links that repeat transfers, network ports
-//! that are down, CPU limits that throttle. It reads the samples of one job and its nodes, and does
-//! not judge how much they matter to the job.
+//! that are down, and CPU limits that throttle. It reads the samples for one job and its nodes. It
+//! does not judge how much they matter to the job.
 //!
 //! Sources: DCGM's field ids and the limits of its health checks, node-exporter's InfiniBand
 //! collector, cAdvisor's `container_cpu_cfs_*`.
@@ -17,19 +17,19 @@ use crate::stats::exporters::query::{Pods, keys, quoted};
 pub struct Bottlenecks {
     pub links: Vec<LinkErrors>,
     pub ports: Vec<PortFault>,
-    /// Pods with the share of CFS periods throttled by their CPU limit, from 0 to 1. Only shares of
-    /// at least one half are listed.
+    /// Pods, with the fraction of CFS periods in which their CPU limit throttled them, from 0 to 1.
+    /// Only fractions of at least one half are listed.
     pub withheld: Vec<(String, f64)>,
 }
 
-/// A device with errors on a link.
+/// A device that had errors on a link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkErrors {
     pub node: String,
     pub index: u32,
     /// The kind of error, such as `PCIe replays`.
     pub what: &'static str,
-    /// Within ten minutes.
+    /// The number of errors within ten minutes.
     pub errors: f64,
 }
 
@@ -37,19 +37,19 @@ pub struct LinkErrors {
 #[derive(Clone, Debug, PartialEq)]
 pub struct PortFault {
     pub node: String,
-    /// Device and port, such as `mlx5_3/1`.
+    /// The device and the port, such as `mlx5_3/1`.
     pub port: String,
-    /// How many times its link went down within ten minutes; `None` if it is down now.
+    /// How often the link went down within ten minutes. `None` if it is down now.
     pub failures: Option<f64>,
 }
 
 /// The time range over which counters are compared.
 const WINDOW: &str = "10m";
-/// The query stores the kind of a series in this label.
+/// The label in which the query stores what a series contains.
 const PART: &str = "part";
-/// Counters of links, their meaning, and the lowest number of errors in the time range to report.
-/// DCGM's health checks warn from 8 PCIe replays per minute and 100 NVLink CRC errors per second. A
-/// healthy link repeats nothing; the limit of ten tolerates one short disturbance.
+/// Counters of links, what they count, and how many errors in the time range must have occurred to
+/// be reported. DCGM's health checks warn from 8 PCIe replays per minute and 100 NVLink CRC errors
+/// per second. A healthy link repeats nothing. The limit of ten tolerates one short disturbance.
 const LINKS: [(&str, &str, f64); 5] = [
     ("DCGM_FI_DEV_PCIE_REPLAY_COUNTER", "PCIe replays", 80.0),
     (
@@ -73,9 +73,9 @@ const LINKS: [(&str, &str, f64); 5] = [
         60_000.0,
     ),
 ];
-/// The state of a port that carries data (`ib_verbs`: `IB_PORT_ACTIVE`).
+/// The state of a port that can transfer data (`ib_verbs`: `IB_PORT_ACTIVE`).
 const ACTIVE: f64 = 4.0;
-/// Lowest share of throttled periods that slows down a pod.
+/// The lowest fraction of throttled periods that counts as slowing down a pod.
 const WITHHELD: f64 = 0.5;
 
 /// Builds the query for these pods and nodes. The keys of `nodes` are names and addresses.
@@ -95,7 +95,8 @@ pub fn query(pods: &Pods, nodes: &BTreeMap<String, String>) -> String {
             .join(" or ");
         part(name, &format!("max by ({}) ({series})", keys()))
     };
-    // cAdvisor's series with an empty `container` cover the whole pod and would count it twice.
+    // In cAdvisor, the series with an empty `container` cover the whole pod, so everything would
+    // count twice.
     let slices = |metric: &str| {
         let selector = |(space, pod): (&str, &str)| {
             format!(
@@ -147,14 +148,14 @@ pub fn read(answer: &[Series], nodes: &BTreeMap<String, String>) -> Bottlenecks 
     tally.finish()
 }
 
-/// Collects the series of a result.
+/// Collects the series of a query result.
 #[derive(Default)]
 struct BottleneckTally {
-    /// Errors by node, device and kind.
+    /// The number of errors, keyed by node, device and kind.
     links: BTreeMap<(String, u32, &'static str), f64>,
-    /// Throttled shares by pod.
+    /// The throttled fraction of each pod.
     withheld: BTreeMap<String, f64>,
-    /// States of ports, by port and node.
+    /// The states of ports, keyed by port and node.
     states: BTreeMap<String, BTreeMap<String, f64>>,
     /// Ports whose link went down.
     ports: Vec<PortFault>,
@@ -212,7 +213,7 @@ impl BottleneckTally {
         }
     }
 
-    /// Collects the problems, worst first.
+    /// Collects the problems. The worst ones come first.
     fn finish(self) -> Bottlenecks {
         let mut bottlenecks = Bottlenecks {
             ports: self.ports,
@@ -221,7 +222,7 @@ impl BottleneckTally {
         for (port, states) in self.states {
             let (up, down): (Vec<_>, Vec<_>) =
                 states.into_iter().partition(|(_, state)| *state == ACTIVE);
-            // A port that is down on most nodes is probably unused.
+            // If a port is down on most nodes, it is probably unused.
             if up.len() > down.len() {
                 bottlenecks
                     .ports
@@ -258,7 +259,8 @@ impl BottleneckTally {
     }
 }
 
-/// Finds the node of a series, by its `node` label or the host of its `instance`.
+/// Finds the node that a series belongs to, from its `node` label or from the host in its
+/// `instance` label.
 fn node_of(series: &Series, nodes: &BTreeMap<String, String>) -> Option<String> {
     let instance = series
         .label("instance")

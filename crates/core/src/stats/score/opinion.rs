@@ -34,7 +34,7 @@ pub struct Opinion {
     pub adjusted_score: Option<f64>,
 }
 
-/// Characters kept of a reason or recommendation.
+/// The maximum number of characters to keep of a reason or a recommendation.
 const LONGEST: usize = 1000;
 
 /// Why an answer is invalid. The messages do not quote the answer.
@@ -53,7 +53,7 @@ pub enum InvalidOpinion {
 /// Parses and validates an answer.
 pub fn read(answer: &str) -> Result<Opinion, InvalidOpinion> {
     let text = answer.trim();
-    // Some models wrap JSON in a code fence even if told not to.
+    // Some models wrap JSON in a code fence even if the instruction forbids it.
     let text = text
         .strip_prefix("```")
         .map_or(text, |inner| inner.strip_prefix("json").unwrap_or(inner));
@@ -83,7 +83,7 @@ pub fn read(answer: &str) -> Result<Opinion, InvalidOpinion> {
             })?,
         ),
     };
-    // The text of an AI may end up on a terminal, so drop control characters.
+    // Text from an AI may be printed on a terminal, so remove control characters.
     let words = |name: &'static str| match &value[name] {
         Value::String(text) => Ok(text
             .chars()

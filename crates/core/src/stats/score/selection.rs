@@ -1,4 +1,4 @@
-//! Selects the devices to score, and scores each from its measurements since its pod started.
+//! Selects the devices to score. It scores each of them by its measurements since its pod started.
 
 use std::collections::BTreeMap;
 
@@ -11,28 +11,28 @@ use super::value::{Band, Score, Thresholds, Weights};
 use crate::stats::exporters::dialect::Quantity;
 use crate::stats::history::curves::{History, Trace};
 
-/// A device with its score.
+/// A device and its score.
 #[derive(Clone, Debug)]
 pub struct Scored {
     pub reading: Reading,
-    /// False for a held device that no exporter reports.
+    /// False for a device that is held but that no exporter reports.
     pub measured: bool,
     pub score: Score,
     /// True if its pod held it for the whole window and no utilization sample is missing.
     pub whole: bool,
-    /// The measurements behind the score.
+    /// The measurements that the score is based on.
     pub trace: Option<Trace>,
-    /// An AI's opinion.
+    /// The opinion of an AI.
     pub opinion: Option<Opinion>,
-    /// Request activity of its pods; `None` for pods without request metrics.
+    /// Whether its pods receive requests. `None` for pods without request metrics.
     pub serving: Option<Serving>,
-    /// True if the opinion says with enough confidence that the device is in use.
+    /// True if the AI's opinion is that the device is in use, and its confidence is high enough.
     pub spared: bool,
 }
 
 impl Scored {
-    /// Applies the request activity of its pods: a server that answers is not low, and one that
-    /// does not is idle, regardless of the score.
+    /// Applies the request activity of its pods. Whatever the score is, a server that answers
+    /// requests is not low, and a server that does not is idle.
     pub fn set_serving(&mut self, by_pod: &BTreeMap<PodKey, Serving>) {
         let serving: Vec<Serving> = self
             .reading
@@ -55,15 +55,16 @@ impl Scored {
         };
     }
 
-    /// Identifies the device by its UUID, or else by node and number; `None` if no exporter reports
-    /// it.
+    /// Returns the UUID of the device, or its node and number if it has none. `None` if no exporter
+    /// reports the device.
     pub fn id(&self) -> Option<String> {
         let name = || format!("{}/{}", self.reading.node, self.reading.id());
         self.measured
             .then(|| self.reading.uuid.clone().unwrap_or_else(name))
     }
 
-    /// Reads namespace and name of the pod that holds it; of a shared device the first.
+    /// Returns the namespace and name of the pod that holds the device. For a shared device, it is
+    /// the first pod.
     pub fn holder(&self) -> (Option<&str>, Option<&str>) {
         let first = self.reading.holders.first();
         (
@@ -72,16 +73,16 @@ impl Scored {
         )
     }
 
-    /// Whether a held device is below the threshold and not exempt. No pod wastes a free device, so
-    /// it is never low.
+    /// Whether a held device is below the threshold and not exempt. A free device is never low,
+    /// because no pod wastes it.
     pub fn is_low(&self) -> bool {
         self.score.band.is_low() && self.reading.held == Some(true) && !self.spared
     }
 
-    /// Whether automation may act on the device: it is below the threshold even if all missing
-    /// measurements were high, and its samples cover the window.
+    /// Whether automation may act on the device. Its samples must cover the window, and it must be
+    /// below the threshold even if all missing measurements were high.
     pub fn is_certain(&self, threshold: f64) -> bool {
-        // Terms without measurements could have any value.
+        // A term without measurements could have any value.
         let surely = self
             .score
             .at_most
@@ -94,26 +95,27 @@ impl Scored {
     }
 }
 
-/// Parameters of the scoring.
+/// The parameters for the scores.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
     pub start: UnixSeconds,
     pub end: UnixSeconds,
-    /// Seconds between two samples.
+    /// The number of seconds between two samples.
     pub step: i64,
-    /// Seconds for which a sample remains valid.
+    /// The number of seconds for which a sample remains valid.
     pub lookback: i64,
     pub weights: Weights,
     pub thresholds: Thresholds,
 }
 
 impl Rules {
-    /// Counts the samples in a complete window.
+    /// Returns the number of samples in a complete window.
     pub fn expected(&self) -> usize {
         usize::try_from((self.end - self.start) / self.step.max(1) + 1).unwrap_or(1)
     }
 
-    /// Whether samples cover the window from start to end, with gaps of at most two steps.
+    /// Whether samples cover the window from start to end, with gaps that are at most two steps
+    /// long.
     fn covers(&self, trace: &Trace) -> bool {
         let times = trace
             .curve(Quantity::Utilization)
@@ -131,8 +133,8 @@ impl Rules {
     }
 }
 
-/// Scores every device, including held ones without samples. `consumers` is `None` if pods cannot
-/// be listed.
+/// Scores every device, including those that are held but have no samples. `consumers` is `None` if
+/// pods cannot be listed.
 pub fn scored(
     readings: &Readings,
     history: &History,
@@ -189,7 +191,8 @@ fn score(
     starts: &BTreeMap<PodKey, i64>,
     rules: &Rules,
 ) -> Scored {
-    // Measurements from before the pod started belong to a previous holder, whatever their labels.
+    // Measurements from before the pod started belong to an earlier holder, whatever their labels
+    // say.
     let begins: Option<Vec<i64>> = reading
         .holders
         .iter()
@@ -198,10 +201,10 @@ fn score(
     let begin = match (reading.held, begins) {
         (Some(true), begins) => begins.and_then(|begins| begins.into_iter().max()),
         (Some(false), _) => Some(i64::MIN),
-        // A pod may have just been assigned this device.
+        // The device may have been assigned to a pod only a moment ago.
         (None, _) => None,
     };
-    // A sample may be up to `lookback` older than the time for which it is valid.
+    // A sample may be up to `lookback` older than the time for which it is used.
     let trace = trace
         .zip(begin)
         .map(|(trace, begin)| trace.since(begin.saturating_add(rules.lookback * 1000)));
@@ -230,7 +233,7 @@ struct Traces<'h> {
     by_index: BTreeMap<TraceKey<'h, u32>, &'h Trace>,
 }
 
-/// Node, UUID or number, slice.
+/// The node, then the UUID or number, then the slice.
 type TraceKey<'h, I> = (&'h str, I, Option<&'h (String, u32)>);
 
 impl<'h> Traces<'h> {
@@ -259,7 +262,7 @@ impl<'h> Traces<'h> {
         Self { by_uuid, by_index }
     }
 
-    /// Looks up by UUID first, because numbers are assigned by gpuctl for some exporters.
+    /// Looks up by UUID first, because for some exporters gpuctl assigns the numbers itself.
     fn find(&self, reading: &Reading) -> Option<&'h Trace> {
         let (node, slice) = (reading.node.as_str(), reading.slice.as_ref());
         let by_uuid = reading
@@ -274,8 +277,8 @@ impl<'h> Traces<'h> {
     }
 }
 
-/// Devices that pods of a node hold but that have no current sample. They are identified by their
-/// curve in the window, or else unnamed.
+/// Finds devices that are held by pods of a node but have no current sample. A curve in the window
+/// shows which devices they are. Without such a curve, they have no name.
 fn lost(host: &NodeUsage, readings: &Readings, history: &History) -> Vec<(Reading, bool)> {
     let measured: Vec<&Reading> = readings
         .devices
@@ -334,7 +337,7 @@ fn held_devices(host: &NodeUsage) -> Vec<(PodKey, u64)> {
         .collect()
 }
 
-/// Whether a reading and a curve belong to the same device of a node.
+/// Whether a reading and a curve describe the same device of a node.
 fn matches_trace(reading: &Reading, trace: &Trace) -> bool {
     match (&reading.uuid, &trace.uuid) {
         (Some(uuid), Some(trace_uuid)) => (uuid, &reading.slice) == (trace_uuid, &trace.slice),
@@ -342,7 +345,8 @@ fn matches_trace(reading: &Reading, trace: &Trace) -> bool {
     }
 }
 
-/// Builds the reading of a held device without a current sample. The flag is true if it has a curve.
+/// Builds the reading for a device that is held but has no current sample. The flag is true if the
+/// device has a curve.
 fn silent_reading(host: &NodeUsage, pod: &PodKey, trace: Option<&Trace>) -> (Reading, bool) {
     let reading = Reading {
         node: host.name().to_owned(),

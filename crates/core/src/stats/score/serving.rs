@@ -1,12 +1,9 @@
 //! Reads the request metrics of inference servers: running, waiting and answered requests. A server
-//! that keeps its model in memory and answers no request is idle, however much GPU memory it uses.
-//! One that answers few requests is not idle.
+//! that keeps its model in memory but answers no requests is idle, however much GPU memory it uses.
+//! A server that answers only a few requests is not idle.
 //!
 //! Sources of the metric names: vLLM and SGLang (docs, "Production metrics"),
 //! text-generation-inference (docs, "Metrics"), Triton (docs/user_guide/metrics.md).
-//!
-//! Sources of the names: vLLM and SGLang (docs, "Production metrics"), text-generation-inference
-//! (docs, "Metrics"), Triton (docs/user_guide/metrics.md).
 
 use std::collections::BTreeMap;
 
@@ -14,7 +11,7 @@ use crate::model::Series;
 use crate::model::facts::reading::PodKey;
 use crate::stats::exporters::dialect::{EXPORTED_POD, PLAIN_POD};
 
-/// Gauges of running or waiting requests.
+/// Gauges that count running or waiting requests.
 pub(crate) const OPEN: [&str; 7] = [
     "vllm:num_requests_running",
     "vllm:num_requests_waiting",
@@ -24,21 +21,21 @@ pub(crate) const OPEN: [&str; 7] = [
     "tgi_queue_size",
     "nv_inference_pending_request_count",
 ];
-/// Counters of answered requests.
+/// Counters that count answered requests.
 pub(crate) const ANSWERED: [&str; 4] = [
     "vllm:request_success_total",
     "sglang:num_requests_total",
     "tgi_request_success",
     "nv_inference_request_success",
 ];
-/// The query copies the metric's name to this label.
+/// The query copies the name of the metric to this label.
 const PART: &str = "gpuctl_part";
 
-/// The activity of a server in a window.
+/// What a server did in a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub enum Serving {
-    /// No request ran, waited or was answered.
+    /// No request was running, waiting or answered.
     Idle,
     Active,
 }
@@ -64,7 +61,7 @@ pub fn query(seconds: i64) -> String {
     open.chain(answered).collect::<Vec<_>>().join(" or ")
 }
 
-/// Derives the activity by pod, for pods with request metrics.
+/// Determines the activity of each pod that has request metrics.
 pub fn read(answer: &[Series]) -> BTreeMap<PodKey, Serving> {
     let mut pods: BTreeMap<PodKey, (bool, bool, bool)> = BTreeMap::new();
     for series in answer {
@@ -90,7 +87,7 @@ pub fn read(answer: &[Series]) -> BTreeMap<PodKey, Serving> {
         *answered |= ANSWERED.contains(&part);
         *active |= value > 0.0;
     }
-    // With only one of the two metrics, the other might show activity.
+    // If only one of the two metrics exists, the other one might have shown activity.
     let judged = |(pod, (open, answered, active)): (PodKey, (bool, bool, bool))| match active {
         true => Some((pod, Serving::Active)),
         false => (open && answered).then_some((pod, Serving::Idle)),

@@ -1,7 +1,7 @@
 //! Computes the utilization score from 0 to 100, and decides when it is unknown.
 //!
-//! Note: a wrong `idle` can cost a user a training, so a GPU with too few samples is unknown and
-//! never low.
+//! Note: a wrong `idle` can cost a user a training. Therefore, the score of a GPU with too few
+//! samples is unknown and never low.
 
 use crate::model::{Mebibytes, Percent, Point, Watts};
 
@@ -9,7 +9,7 @@ use crate::stats::exporters::dialect::Quantity;
 use crate::stats::exporters::limits;
 use crate::stats::history::curves::Trace;
 
-/// Weights of the terms. The weight of a missing term is distributed over the others.
+/// The weights of the terms. If a term is missing, its weight is distributed over the others.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Weights {
     pub utilization: f64,
@@ -29,7 +29,7 @@ impl Default for Weights {
     }
 }
 
-/// Limits of the bands: idle below `idle`, low below `low`, high above `high`.
+/// The limits of the bands. A score is idle below `idle`, low below `low`, and high above `high`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Thresholds {
     pub idle: f64,
@@ -47,7 +47,7 @@ impl Default for Thresholds {
     }
 }
 
-/// The interpretation of a score.
+/// What a score means.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr, strum::VariantArray,
 )]
@@ -63,12 +63,12 @@ pub enum Band {
 impl Band {
     pub const ALL: &'static [Self] = <Self as strum::VariantArray>::VARIANTS;
 
-    /// The band's name in documents.
+    /// The name of the band in documents.
     pub fn word(self) -> &'static str {
         self.into()
     }
 
-    /// Whether utilization is low, which includes idle.
+    /// Whether utilization is low. Idle counts as low.
     pub fn is_low(self) -> bool {
         matches!(self, Self::Idle | Self::Low)
     }
@@ -85,38 +85,39 @@ impl Thresholds {
     }
 }
 
-/// A device's score and its terms. Terms are means over the window; `None` with too few samples.
+/// The score of a device, and its terms. Each term is a mean over the window. It is `None` if there
+/// are too few samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Score {
     pub utilization: Option<Percent>,
     pub memory_copy: Option<Percent>,
     pub memory_used: Option<Mebibytes>,
-    /// Used memory in percent of the device's memory.
+    /// The used memory, in percent of the device's memory.
     pub memory_share: Option<Percent>,
     pub power: Option<Watts>,
-    /// Power in percent of the device's limit.
+    /// The power, in percent of the device's limit.
     pub power_share: Option<Percent>,
-    /// Clock of the multiprocessors in MHz.
+    /// The clock of the multiprocessors in MHz.
     pub clock_mhz: Option<f64>,
-    /// Weighted mean of the known terms, from 0 to 100.
+    /// The weighted mean of the known terms, from 0 to 100.
     pub value: Option<f64>,
-    /// The value if every unknown term were 100.
+    /// What the value would be if every unknown term were 100.
     pub at_most: Option<f64>,
     pub band: Band,
-    /// Number of utilization samples.
+    /// The number of utilization samples.
     pub samples: usize,
-    /// Number of samples in a complete window.
+    /// The number of samples in a complete window.
     pub expected: usize,
 }
 
-/// Names of the terms in the order of the weights, as documents call their metrics.
+/// The names of the terms, in the order of the weights. Documents use them as names of the metrics.
 pub const TERMS: [&str; 4] = ["gpu_util", "mem_copy", "mem_used", "power_usage"];
 
 impl Score {
-    /// Scores the measurements of a device, out of `expected` samples.
+    /// Scores a device by its measurements. A complete window has `expected` samples.
     pub fn new(trace: &Trace, expected: usize, weights: Weights, thresholds: Thresholds) -> Self {
         let mean = |points: &[Point]| {
-            // At least half of the expected samples.
+            // At least half of the expected samples must exist.
             let enough = points.len() * 2 >= expected.max(1);
             enough
                 .then(|| points.iter().map(|point| point.value).sum::<f64>() / points.len() as f64)
@@ -159,7 +160,7 @@ impl Score {
                 .sum::<f64>()
                 / total_weight
         });
-        // Without utilization, the other terms do not show whether the device is used.
+        // If the utilization is missing, the other terms do not show whether the device is used.
         let band = utilization
             .and(value)
             .map_or(Band::Unknown, |value| thresholds.band(value));
@@ -179,7 +180,7 @@ impl Score {
         }
     }
 
-    /// Builds the score of a device without measurements.
+    /// Builds the score of a device that has no measurements.
     pub fn unknown(expected: usize) -> Self {
         Self {
             utilization: None,
@@ -197,7 +198,7 @@ impl Score {
         }
     }
 
-    /// Names of the known terms.
+    /// Returns the names of the known terms.
     pub fn terms(&self) -> Vec<&'static str> {
         let is_known = [
             self.utilization,
@@ -222,7 +223,7 @@ mod tests {
     use crate::stats::history::curves as history;
     use crate::stats::history::curves::Lifetimes;
 
-    /// Builds a device with these metrics, each with `samples` samples of one value.
+    /// Builds a device with these metrics. Each metric has `samples` samples with the same value.
     fn trace(model: &str, metrics: &[(&str, f64)], samples: i64) -> Trace {
         let series: Vec<Series> = metrics
             .iter()
@@ -289,14 +290,14 @@ mod tests {
         assert_eq!(copy.terms(), ["gpu_util", "mem_used", "power_usage"]);
         near(&without("DCGM_FI_DEV_FB_FREE", "x"), 66.25);
         near(&without("DCGM_FI_DEV_POWER_USAGE", "x"), 70.0);
-        // Without a measured limit, the model's limit applies: 200 of 700 W. An unknown model has
-        // none.
+        // If no limit was measured, the limit of the model is used, so this is 200 of 700 W. An
+        // unknown model has no limit.
         near(
             &without("DCGM_FI_DEV_ENFORCED_POWER_LIMIT", "NVIDIA H100 80GB HBM3"),
             40.0 + 8.0 + 15.0 + 0.1 * 200.0 / 7.0,
         );
         near(&without("DCGM_FI_DEV_ENFORCED_POWER_LIMIT", "x"), 70.0);
-        // Utilization is the essential term: without it the score is shown, but the band is
+        // Utilization is the essential term. Without it, the score is shown but the band is
         // unknown.
         let blind = without("DCGM_FI_DEV_GPU_UTIL", "x");
         near(&blind, 56.0);

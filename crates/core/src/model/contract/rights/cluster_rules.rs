@@ -1,4 +1,4 @@
-//! Rights of commands about nodes, pools, quotas, defaults and Prometheus.
+//! Permissions for commands that work on nodes, pools, quotas, defaults and Prometheus.
 
 use super::RightScope::{Cluster, Home, Namespace};
 use super::rules::{LIST, LIVE_UPDATES, MAKE, WATCH, rule};
@@ -77,7 +77,7 @@ pub const LIVE: &[Rule] = &[
     rule(Cluster, "", "pods", WATCH).or(LIVE_UPDATES),
 ];
 
-/// Finding which pod holds which GPU, and since when.
+/// Finding which pod holds each GPU, and since when.
 pub const SCORED: &[Rule] = &[
     rule(Cluster, "", "nodes", LIST),
     rule(Cluster, "", "pods", LIST).or("scores of pods in other namespaces"),
@@ -94,7 +94,7 @@ pub const METRICS: &[Rule] = &[
         .or("utilization, unless `--prometheus` names a server"),
 ];
 
-/// The right to query a Prometheus in the cluster through the API server.
+/// The permission to query a Prometheus in the cluster through the API server.
 pub const PROXY: Right = Right {
     scope: Cluster,
     group: "",
@@ -114,7 +114,7 @@ pub const PRESENT: &[Rule] = &[
         .or("devices of dynamic resource allocation"),
 ];
 
-/// Discovering a Prometheus whose Service has an unusual name.
+/// Discovering a Prometheus whose Service does not have a common name.
 pub const fn service_list() -> Right {
     Right {
         scope: Cluster,
@@ -124,7 +124,7 @@ pub const fn service_list() -> Right {
     }
 }
 
-/// Access to Prometheus, for commands that cannot answer without it.
+/// Access to Prometheus, for commands that do not work without it.
 pub const PROMETHEUS_ACCESS: &[Rule] = &[
     rule(PROXY.scope, PROXY.group, PROXY.resource, &["get"]),
     rule(Cluster, "", "services", LIST).or("a Prometheus with an unusual Service name"),
@@ -168,11 +168,11 @@ pub const DEFINITION: &[Rule] = &[
     rule(Cluster, "", "pods", LIST).or("the number of GPUs in use"),
 ];
 
-/// Creating the first pool, which also creates the namespace of all pools and lets all users read
-/// it.
+/// Creating the first pool. This also creates the namespace that contains all pools, and lets all
+/// users read it.
 pub const FIRST_POOL: &[Rule] = &[
     rule(Cluster, "", "namespaces", MAKE).or("the first pool"),
-    // RBAC prevents privilege escalation: a user can only grant rights that the user has.
+    // RBAC prevents privilege escalation: users can grant only the permissions that they have.
     rule(Home, "", "configmaps", &["list", "watch"])
         .or("letting all users read the definitions of pools"),
     rule(Home, "rbac.authorization.k8s.io", "roles", MAKE)

@@ -1,5 +1,5 @@
-//! Rights of commands about jobs and their objects. Each row of the verb table refers to some of
-//! these lists.
+//! Permissions for commands that work on jobs and their objects. Each row of the verb table refers
+//! to some of these lists.
 
 use super::RightScope::{Cluster, Home, Namespace};
 use super::{Need, RightScope, Rule};
@@ -20,8 +20,8 @@ pub(super) const fn rule(
 }
 
 impl Rule {
-    /// Makes the right optional: without it, the command omits `lost`. Rights on APIs that few
-    /// clusters serve are optional too, because the built-in role `edit` lacks them.
+    /// Makes the permission optional: without it, the command omits `lost`. Permissions for APIs
+    /// that few clusters serve are optional too, because the built-in role `edit` lacks them.
     pub(super) const fn or(self, lost: &'static str) -> Self {
         Self {
             need: Need::Optional(lost),
@@ -29,7 +29,7 @@ impl Rule {
         }
     }
 
-    /// Limits the need to some arguments or files.
+    /// Marks the permission as needed only with some arguments or files.
     pub(super) const fn when(self, used: &'static str) -> Self {
         Self {
             need: Need::For(used),
@@ -42,14 +42,14 @@ pub(super) const LIST: &[&str] = &["list"];
 pub(super) const WATCH: &[&str] = &["watch"];
 pub(super) const LIVE_UPDATES: &str = "immediate updates in `-w`";
 pub(super) const MAKE: &[&str] = &["get", "create", "patch"];
-/// Access of a multi-node training to its supervisor's Secret.
+/// Verbs on the supervisor's Secret, for a multi-node training.
 const TOKEN: &[&str] = &["get", "create", "patch", "delete"];
-/// Access of a multi-node training to its NetworkPolicy, which depends on the other policies of the
-/// namespace.
+/// Verbs on NetworkPolicies, for a multi-node training. `list` is needed because its NetworkPolicy
+/// depends on the other policies in the namespace.
 const POLICY: &[&str] = &["get", "list", "create", "patch", "delete"];
 const CALL: &[&str] = &["get", "create"];
 
-/// The purpose of LeaderWorkerSets.
+/// What LeaderWorkerSets are needed for.
 const MULTI_NODE_SERVICES: &str = "services on several nodes";
 
 /// Finding jobs: every command about a job starts with this.
@@ -90,7 +90,7 @@ pub const ANY_KIND: &[Rule] = &[
     rule(Namespace, "apps", "statefulsets", LIST).when("notebooks"),
 ];
 
-/// Submitting a job: the objects around it, and the checks before it.
+/// Submitting a job: checking it, and creating the objects around it.
 pub const PLACE: &[Rule] = &[
     rule(Namespace, "", "services", MAKE),
     rule(Namespace, "", "pods", &["create"]).or("checking pods beforehand"),
@@ -132,7 +132,7 @@ pub const PLACE: &[Rule] = &[
 
 const WAITING: &str = "`--wait` and `--follow`";
 
-/// Watching a job that was just submitted.
+/// Watching a job that has just been submitted.
 pub const AWAIT: &[Rule] = &[
     rule(Namespace, "batch", "jobs", LIST).when(WAITING),
     rule(Namespace, "", "pods", LIST).when(WAITING),
@@ -148,7 +148,7 @@ pub const AWAIT: &[Rule] = &[
     rule(Namespace, "", "pods/log", &["get"]).when("`--follow`"),
 ];
 
-/// Objects of a service other than its workload and its Service.
+/// Managing the objects of a service other than its workload and its Service.
 pub const SERVE: &[Rule] = &[
     rule(Namespace, "autoscaling", "horizontalpodautoscalers", MAKE).when("`autoscaling`"),
     rule(Namespace, "networking.k8s.io", "ingresses", MAKE).when("`service.host`"),
@@ -195,7 +195,8 @@ pub const RENEW: &[Rule] = &[
     .or(MULTI_NODE_SERVICES),
 ];
 
-/// Explaining why a job waits or died, in addition to finding it.
+/// Explaining why a job waits or has died. These permissions are needed in addition to those for
+/// finding it.
 pub const EXPLAIN: &[Rule] = &[
     rule(Namespace, "", "pods", &["get"]).or("requests of pods without a node"),
     rule(Cluster, "", "nodes", LIST).or("which resources nodes lack"),
@@ -236,7 +237,7 @@ pub const MAKE_SERVICE: &[Rule] = &[
     )
     .or(MULTI_NODE_SERVICES),
 ];
-/// Dry runs of `diff` for documents other than trainings.
+/// Making dry runs for `diff`, for documents other than trainings.
 pub const COMPARE: &[Rule] = &[
     rule(Namespace, "apps", "deployments", MAKE).when("services"),
     rule(
@@ -307,7 +308,8 @@ pub const DELETE_JOB: &[Rule] = &[
         .or("the policy that an interrupted `create` left behind"),
     rule(Namespace, "apps", "replicasets", &["list", "delete"]).when("services with `--force`"),
     rule(Namespace, "", "pods", &["delete"]).when("`--force`, and pods that outlived their job"),
-    // `delete` searches every kind for an object with this name that gpuctl did not create.
+    // `delete` also looks for objects of any kind that have this name and that gpuctl did not
+    // create.
     rule(Namespace, "batch", "jobs", &["get"]),
     rule(Namespace, "apps", "deployments", &["get"]).when("services"),
     rule(Namespace, "apps", "statefulsets", &["get"]).when("notebooks"),
@@ -325,7 +327,7 @@ pub const CLAIMS: &[Rule] = &[
     rule(Namespace, "", "pods", LIST).or("the pods that use claims"),
     rule(Namespace, "batch", "jobs", LIST).or("whether jobs still exist"),
 ];
-/// Checking that objects a job refers to exist, before it is submitted.
+/// Checking that the objects that a job refers to exist, before the job is submitted.
 pub const REFERENCES: &[Rule] = &[
     rule(Namespace, "", "resourcequotas", LIST).or("the check of quotas"),
     rule(Namespace, "", "persistentvolumeclaims", &["get"]).or("the check of claims"),

@@ -1,4 +1,4 @@
-//! Rights of each kind of user: viewer, researcher or operator.
+//! Permissions for each kind of user: viewer, researcher or operator.
 
 use std::collections::BTreeSet;
 
@@ -8,15 +8,15 @@ use super::{Right, RightScope, Task};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub enum UserRole {
-    /// Reads every view.
+    /// Can read every view.
     Viewer,
-    /// A viewer who also submits, watches and deletes jobs in one namespace.
+    /// A viewer who can also submit, watch and delete jobs in one namespace.
     Researcher,
-    /// A viewer of all namespaces who manages nodes, pools, quotas and the site's defaults.
+    /// A viewer of all namespaces who can also manage nodes, pools, quotas and the site's defaults.
     Operator,
 }
 
-/// Writing commands of a researcher.
+/// Commands with which a researcher changes the cluster.
 const RESEARCH: [&str; 18] = [
     "create jobs",
     "create services",
@@ -38,7 +38,7 @@ const RESEARCH: [&str; 18] = [
     "fit",
 ];
 
-/// Writing commands of an operator.
+/// Commands with which an operator changes the cluster.
 const OPERATION: [&str; 14] = [
     "create pools",
     "create quotas",
@@ -56,7 +56,7 @@ const OPERATION: [&str; 14] = [
     "fit",
 ];
 
-/// Commands that only read. `get` and `describe` cover all of their nouns.
+/// Commands that only read. `get` and `describe` stand for all their resources.
 const VIEWS: [&str; 15] = [
     "fit", "tree", "why", "free", "top", "score", "stats", "eff", "who gpu", "report", "snapshot",
     "logs", "events", "get", "describe",
@@ -83,7 +83,7 @@ impl UserRole {
         }
     }
 
-    /// Whether the role covers the command.
+    /// Whether the role includes the permissions for this command.
     pub fn uses(self, task: &Task) -> bool {
         let reads = VIEWS.contains(&task.words) || VIEWS.contains(&task.verb());
         match self {
@@ -93,8 +93,8 @@ impl UserRole {
         }
     }
 
-    /// Collects the rights of all commands of the role. Only an operator may write outside the
-    /// namespace. No role may read the logs of all namespaces.
+    /// Collects the permissions for all commands of the role. Only an operator may write outside
+    /// the namespace. No role may read the logs of all namespaces.
     pub fn rights<'t>(self, tasks: impl Iterator<Item = &'t Task>) -> BTreeSet<Right> {
         let is_read = |right: &Right| matches!(right.verb, "get" | "list" | "watch");
         let fits = |right: &Right| match (self, right.scope) {

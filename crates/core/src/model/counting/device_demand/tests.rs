@@ -1,4 +1,4 @@
-//! Tests counting devices that claims request.
+//! Tests how claims are compared with the devices that nodes offer.
 
 use super::*;
 
@@ -86,7 +86,7 @@ fn unsupported_selectors_are_not_evaluated() {
             products
         )])
     );
-    // The scheduler fails on a missing attribute, unless an earlier comparison is false.
+    // The scheduler fails on a missing attribute, unless an earlier comparison was already false.
     let devices = [device("a", "gpu", false, None)];
     let not_evaluated = DeviceClaims::NotEvaluated(
         "devices of class gpu.nvidia.com (CEL, or devices that are shared)".to_owned(),

@@ -1,4 +1,4 @@
-//! Tests how owners and pods become workloads.
+//! Tests how workloads are built from owners and pods.
 
 use super::*;
 

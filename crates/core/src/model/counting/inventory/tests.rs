@@ -1,4 +1,4 @@
-//! Tests the counts of GPUs and their holders.
+//! Tests how GPUs and their holders are counted.
 
 use std::rc::Rc;
 
@@ -219,7 +219,7 @@ fn claimed_devices_count_like_resources() {
         }
     );
     assert_eq!((only.holders.len(), only.holders[0].gpus), (1, GpuCount(2)));
-    // Tainted devices are not free; held ones still count as used.
+    // Tainted devices are not free, but held ones still count as used.
     let tainted = |free_device: &Device| Device {
         taint: Some("example.com/xid".into()),
         ..free_device.clone()
@@ -245,7 +245,7 @@ fn claimed_devices_count_like_resources() {
             Some("2 of 3 devices tainted (example.com/xid)")
         )
     );
-    // The driver serves `nvidia.com/gpu` through claims, so the pod's own request does not count
+    // The driver serves `nvidia.com/gpu` through claims, so the pod's own request must not count
     // again.
     let asks = [pod("p", "a", &[("nvidia.com/gpu", 2)])];
     let inventory = Inventory::new(
@@ -257,7 +257,7 @@ fn claimed_devices_count_like_resources() {
         (inventory.gpus().used, inventory.hosts[0].holders[0].gpus),
         (Some(2), GpuCount(2))
     );
-    // Without the right to read claims, the number of free devices is unknown.
+    // Without permission to read claims, the number of free devices is unknown.
     let unknown: Vec<Device> = devices
         .iter()
         .map(|device| Device {

@@ -1,4 +1,4 @@
-//! Tests which names indicate secrets.
+//! Tests which names are recognized as names of secrets.
 
 use super::*;
 

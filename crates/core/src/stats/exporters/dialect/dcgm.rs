@@ -6,8 +6,8 @@ use super::table::{Dialect, SliceLabels, metric};
 pub(super) const DCGM: Dialect = Dialect {
     metrics: &[
         metric("DCGM_FI_DEV_GPU_UTIL", Quantity::Utilization, 0, 1.0),
-        // MIG instances have no GPU_UTIL. This metric is the share of time with an active graphics
-        // engine, from 0 to 1.
+        // MIG instances have no GPU_UTIL. This metric is the fraction of time in which the graphics
+        // engine was active.
         metric(
             "DCGM_FI_PROF_GR_ENGINE_ACTIVE",
             Quantity::Utilization,
@@ -58,7 +58,7 @@ pub(super) const DCGM: Dialect = Dialect {
             1.0,
         ),
     ],
-    // `Hostname` up to 4.4, `hostname` since.
+    // The label is `Hostname` up to version 4.4, and `hostname` in later versions.
     node: &["Hostname", "hostname"],
     uuid: &["UUID"],
     index: &["gpu"],

@@ -1,12 +1,13 @@
-//! HAMi, which shares a device among pods: its node monitor and its scheduler. Source:
-//! cmd/vGPUmonitor/metrics.go and cmd/scheduler/metrics.go, before and after the metrics were
-//! renamed.
+//! HAMi, which shares a device among several pods. Its node monitor and its scheduler export
+//! metrics. Source: cmd/vGPUmonitor/metrics.go and cmd/scheduler/metrics.go, before and after the
+//! metrics were renamed.
 
 use super::quantity::Quantity;
 use super::table::{BYTES, Dialect, metric};
 
 pub(super) const HAMI: Dialect = Dialect {
-    // Ranks start at 2, because the exporter of the device's vendor reports more where it exists.
+    // Ranks start at 2, so that the exporter of the device's vendor takes precedence where there is
+    // one. It reports more metrics.
     metrics: &[
         metric(
             "hami_host_gpu_utilization_ratio",
@@ -28,7 +29,8 @@ pub(super) const HAMI: Dialect = Dialect {
             2,
             BYTES,
         ),
-        // A pod's part of a device. A query for one pod finds no other utilization.
+        // The part of a device that one pod uses. A query for a single pod finds no other
+        // utilization.
         metric(
             "hami_container_device_utilization_ratio",
             Quantity::Utilization,

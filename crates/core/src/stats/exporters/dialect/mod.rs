@@ -1,5 +1,6 @@
-//! The GPU exporters that gpuctl reads, one file and one table each (`dcgm.rs`, `amd.rs`, …), and
-//! what they share. The tables convert units; physically impossible values are rejected.
+//! The GPU exporters that gpuctl reads, with one file and one table for each (`dcgm.rs`, `amd.rs`,
+//! …), and the code that they share. The tables convert units. Physically impossible values are
+//! rejected.
 
 mod amd;
 mod dcgm;
@@ -13,35 +14,37 @@ use std::collections::BTreeSet;
 pub use quantity::Quantity;
 pub use table::{Dialect, ExporterMetric, SliceLabels};
 
-/// All supported exporters. If a series has labels of several, the first exporter's labels win.
+/// All supported exporters. If a series has the labels of several, the first exporter in this list
+/// wins.
 pub const DIALECTS: &[&Dialect] = &[&dcgm::DCGM, &amd::AMD, &hami::HAMI, &nvidia_gpu::NVIDIA_GPU];
 
-/// The labels (namespace, pod) that name the holder after Prometheus renamed the exporter's labels,
-/// because the target's own labels have the same names (`honor_labels: false`).
+/// The labels (namespace, pod) that name the holder if Prometheus renamed the labels of the
+/// exporter. It renames them if the target's own labels have the same names (`honor_labels:
+/// false`).
 pub const EXPORTED_POD: (&str, &str) = ("exported_namespace", "exported_pod");
 
-/// The labels (namespace, pod) that name the holder, or the exporter's own pod if Prometheus wrote
-/// the target's labels there.
+/// The labels (namespace, pod) that name the holder. If Prometheus wrote the target's labels there,
+/// they name the exporter's own pod instead.
 pub const PLAIN_POD: (&str, &str) = ("namespace", "pod");
 
-/// The label with the DRA claim through which a pod holds the device.
+/// The label that contains the name of the DRA claim through which a pod holds the device.
 pub(crate) const CLAIM: &str = "dra_claim_name";
 
-/// Whether a label describes a DRA claim. Such a label does not identify the collector of a sample.
+/// Whether a label describes a DRA claim. Such a label does not show which collector took a sample.
 pub(crate) fn is_of_claim(label: &str) -> bool {
     label.starts_with("dra_")
 }
 
-/// The container labels that accompany [`EXPORTED_POD`] and [`PLAIN_POD`], in this order.
+/// The labels for the container that belong to [`EXPORTED_POD`] and [`PLAIN_POD`], in this order.
 const CONTAINERS: [&str; 2] = ["exported_container", "container"];
 
-/// Labels for the node's name that scrape configurations add.
+/// Labels in which scrape configurations put the name of the node.
 const TARGET_NODE: [&str; 3] = ["node", "node_name", "kubernetes_node"];
 
-/// Labels with an address of the node, used only if no label has its name.
+/// Labels that contain an address of the node. They are used only if no label contains its name.
 pub const NODE_ADDRESS: [&str; 2] = ["exported_instance", "instance"];
 
-/// Labels with a node's name.
+/// Iterates over the labels that contain the name of a node.
 pub fn node_labels() -> impl Iterator<Item = &'static str> {
     DIALECTS
         .iter()
@@ -50,23 +53,23 @@ pub fn node_labels() -> impl Iterator<Item = &'static str> {
         .chain(TARGET_NODE)
 }
 
-/// Labels with a device's UUID.
+/// Iterates over the labels that contain the UUID of a device.
 pub(crate) fn uuid_labels() -> impl Iterator<Item = &'static str> {
     DIALECTS.iter().flat_map(|dialect| dialect.uuid).copied()
 }
 
-/// Labels with a device's number on its node.
+/// Iterates over the labels that contain the number of a device on its node.
 pub(crate) fn index_labels() -> impl Iterator<Item = &'static str> {
     DIALECTS.iter().flat_map(|dialect| dialect.index).copied()
 }
 
-/// Lists label pairs (namespace, pod) that only exporters write, never a scrape configuration. They
-/// name the pod that holds a device.
+/// Lists pairs of labels (namespace, pod) that name the pod that holds a device. Only exporters
+/// write these labels, and scrape configurations never do.
 pub(crate) fn holder_labels() -> impl Iterator<Item = (&'static str, &'static str)> {
     std::iter::once(EXPORTED_POD).chain(DIALECTS.iter().flat_map(|dialect| dialect.pod).copied())
 }
 
-/// Lists all label pairs that may name a pod, without duplicates.
+/// Lists all pairs of labels that may name a pod, without duplicates.
 pub fn pod_labels() -> Vec<(&'static str, &'static str)> {
     let mut pairs = Vec::new();
     for pair in holder_labels().chain([PLAIN_POD]) {
@@ -77,7 +80,7 @@ pub fn pod_labels() -> Vec<(&'static str, &'static str)> {
     pairs
 }
 
-/// Whether an exporter uses this name for its own container.
+/// Whether this is the name that an exporter gives its own container.
 pub(crate) fn is_exporter_container(name: &str) -> bool {
     DIALECTS
         .iter()
@@ -101,7 +104,7 @@ pub(crate) fn dialect_of(name: &str) -> Option<&'static Dialect> {
         .find(|dialect| dialect.metrics.iter().any(|metric| metric.name == name))
 }
 
-/// Lists all labels that gpuctl reads, so that a server may drop the rest.
+/// Lists all labels that gpuctl reads. A server may drop all others.
 pub fn labels() -> impl Iterator<Item = &'static str> {
     let pods = pod_labels()
         .into_iter()
@@ -137,13 +140,13 @@ pub fn labels() -> impl Iterator<Item = &'static str> {
     labels.filter(move |label| seen.insert(*label))
 }
 
-/// The codes for which [`is_fatal_xid`] holds.
+/// The codes for which [`is_fatal_xid`] returns true.
 pub const FATAL_XIDS: [u32; 8] = [48, 64, 74, 79, 95, 119, 120, 140];
 
-/// Whether a device must be checked before it is used again after this error, by NVIDIA's XID
-/// catalog: double-bit ECC errors, failed row remapping, NVLink errors, a GPU that has fallen off
-/// the bus, uncontained errors, a firmware timeout, unrecovered ECC errors. Errors that a user
-/// program can cause alone are not included.
+/// Whether a device must be checked after this error before it is used again, according to NVIDIA's
+/// XID catalog. These are double-bit ECC errors, failed row remapping, NVLink errors, a GPU that
+/// has fallen off the bus, uncontained errors, a firmware timeout and unrecovered ECC errors.
+/// Errors that a user program alone can cause are not included.
 pub fn is_fatal_xid(code: u32) -> bool {
     FATAL_XIDS.contains(&code)
 }

@@ -1,5 +1,5 @@
-//! The quantities that gpuctl reads from a device, each in one unit and with its physically
-//! possible range.
+//! The quantities that gpuctl reads from a device. Each has one unit and a physically possible
+//! range.
 
 /// A measured quantity of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -22,19 +22,19 @@ pub enum Quantity {
     Temperature,
     /// Clock of the multiprocessors in MHz.
     Clock,
-    /// Share of time with work on a multiprocessor, in percent.
+    /// The fraction of time in which a multiprocessor had work, in percent.
     SmActive,
-    /// Share of time with active tensor cores, in percent.
+    /// The fraction of time in which tensor cores were active, in percent.
     TensorActive,
-    /// Reasons for a reduced clock, as NVML's bit mask.
+    /// The reasons for a reduced clock, as a bit mask of NVML.
     Throttle,
-    /// Number of the last error; 0 means no error.
+    /// The number of the last error. 0 means that there was no error.
     Xid,
     /// 1 if a broken row of memory could not be replaced.
     RowRemapFailure,
-    /// 1 means healthy.
+    /// 1 if the device is healthy.
     Health,
-    /// Says only which pod holds a part of the device; the value is not used.
+    /// Only shows which pod holds a part of the device. The value itself is not used.
     Share,
 }
 
@@ -44,7 +44,7 @@ impl Quantity {
         matches!(self, Self::Xid | Self::RowRemapFailure | Self::Health)
     }
 
-    /// Defines the physically possible range, in gpuctl's unit.
+    /// Returns the range of values that are physically possible, in gpuctl's unit.
     pub(super) fn range(self) -> (f64, f64) {
         match self {
             Self::Utilization | Self::MemoryCopy | Self::SmActive | Self::TensorActive => {
@@ -57,7 +57,7 @@ impl Quantity {
             Self::PowerLimit => (1.0, 5000.0),
             Self::Temperature => (-40.0, 150.0),
             Self::Clock => (0.0, 20_000.0),
-            // NVML uses nine bits; the range leaves room for twelve.
+            // NVML uses nine bits. The range allows for twelve, in case more are added.
             Self::Throttle => (0.0, 4095.0),
             Self::Xid => (0.0, 100_000.0),
             Self::RowRemapFailure | Self::Health => (0.0, 1.0),

@@ -1,40 +1,41 @@
-//! The table of one exporter: its metrics, and the labels that name the device, the node and the
-//! pod.
+//! The table of one exporter, with its metrics and the labels that name the device, the node and
+//! the pod.
 
 use super::quantity::Quantity;
 
-/// The metric and label names of one exporter. Labels are in order of precedence: the first with a
-/// value wins.
+/// The names of the metrics and labels of one exporter. Labels are listed in order of precedence,
+/// so the first one that has a value wins.
 #[derive(Debug)]
 pub struct Dialect {
-    /// Its metrics. Each name occurs in one dialect only.
+    /// Its metrics. No name occurs in more than one dialect.
     pub metrics: &'static [ExporterMetric],
-    /// Labels with the node's name.
+    /// The labels that contain the name of the node.
     pub node: &'static [&'static str],
-    /// Labels with the device's UUID.
+    /// The labels that contain the UUID of the device.
     pub uuid: &'static [&'static str],
-    /// Labels with the device's number on its node.
+    /// The labels that contain the number of the device on its node.
     pub index: &'static [&'static str],
-    /// Labels with the device's model. They are read only from metrics of this dialect, because
-    /// their names may be as general as `name`.
+    /// The labels that contain the model of the device. They are read only from metrics of this
+    /// dialect, because a label may have a general name such as `name`.
     pub model: &'static [&'static str],
-    /// Label pairs (namespace, pod) with the pod that holds the device. All exporters may use
-    /// `namespace` and `pod`, so that pair is not listed.
+    /// The pairs of labels (namespace, pod) that name the pod that holds the device. `namespace`
+    /// and `pod` are not listed, because all exporters may use them.
     pub pod: &'static [(&'static str, &'static str)],
-    /// Labels with the holder's container. All exporters may use `container`, so it is not listed.
+    /// The labels that contain the container of the holder. `container` is not listed, because all
+    /// exporters may use it.
     pub container: &'static [&'static str],
-    /// Names of the exporter's own container. Needed only if the exporter names the holder in
-    /// `namespace` and `pod`: Prometheus writes the exporter's own pod there while no device is
-    /// held.
+    /// The names of the exporter's own container. They are needed only if the exporter names the
+    /// holder in `namespace` and `pod`. While no pod holds a device, Prometheus writes the
+    /// exporter's own pod there.
     pub exporter_containers: &'static [&'static str],
-    /// Labels of a device's slices, if devices can be partitioned.
+    /// The labels for slices, if devices can be partitioned.
     pub slice: Option<SliceLabels>,
-    /// Quantities that only the first slice of a device reports; the other slices report zero.
+    /// The quantities that only the first slice of a device reports. The other slices report zero.
     pub first_slice_only: &'static [Quantity],
 }
 
 impl Dialect {
-    /// No metrics and no labels, for `..Dialect::EMPTY` in the tables.
+    /// A dialect without metrics and labels, for `..Dialect::EMPTY` in the tables.
     pub const EMPTY: Self = Self {
         metrics: &[],
         node: &[],
@@ -49,39 +50,40 @@ impl Dialect {
     };
 }
 
-/// Labels that name a slice of a device.
+/// The labels that identify a slice of a device.
 #[derive(Clone, Copy, Debug)]
 pub enum SliceLabels {
-    /// One label with the profile and one with the instance's number.
+    /// One label contains the profile, and another one contains the number of the instance.
     Profile {
         /// The profile, such as `1g.10gb`.
         profile: &'static str,
-        /// The instance's number on the device.
+        /// The number of the instance on the device.
         number: &'static str,
     },
-    /// The partitioning modes of compute units and memory, and the partition's number.
+    /// The labels contain the partitioning modes of compute units and memory, and the number of the
+    /// partition.
     Modes {
-        /// Compute partitioning mode; `spx` is a whole device.
+        /// The compute partitioning mode. `spx` means a whole device.
         compute: &'static str,
-        /// Memory partitioning mode.
+        /// The memory partitioning mode.
         memory: &'static str,
-        /// The partition's number on the device.
+        /// The number of the partition on the device.
         number: &'static str,
     },
 }
 
 #[derive(Clone, Copy, Debug)]
 pub struct ExporterMetric {
-    /// The metric's name in Prometheus.
+    /// The name of the metric in Prometheus.
     pub name: &'static str,
     pub quantity: Quantity,
-    /// The lowest rank wins if a device has several metrics of one quantity.
+    /// If a device has several metrics for one quantity, the one with the lowest rank wins.
     pub rank: u8,
-    /// Factor that converts the exporter's unit to gpuctl's.
+    /// The factor that converts the exporter's unit to gpuctl's unit.
     pub scale: f64,
 }
 
-/// Builds a row of a metric table, `const` so that the tables are static.
+/// Builds a row of the table of metrics. It is `const` so that the tables can be static.
 pub(super) const fn metric(
     name: &'static str,
     quantity: Quantity,
@@ -100,18 +102,18 @@ pub(super) const fn metric(
 pub(super) const BYTES: f64 = 1.0 / 1_048_576.0;
 
 impl ExporterMetric {
-    /// Converts the possible range of the quantity to the exporter's unit.
+    /// Returns the possible range of the quantity, converted to the exporter's unit.
     pub fn range(&self) -> (f64, f64) {
         let (lowest, highest) = self.quantity.range();
         (lowest / self.scale, highest / self.scale)
     }
 
-    /// Converts a sample to gpuctl's unit. `None` if it is physically impossible: NaN, infinities,
-    /// sentinel values, a utilization above 100.
+    /// Converts a sample to gpuctl's unit. `None` if the value is physically impossible: NaN,
+    /// infinity, a sentinel value, or a utilization above 100.
     pub fn read(&self, value: f64) -> Option<f64> {
         let (lowest, highest) = self.quantity.range();
         let value = value * self.scale;
-        // Accept a ratio that floating-point rounding raised to 100.00000001.
+        // Accept a ratio that became 100.00000001 because of floating-point rounding.
         (value.is_finite() && value >= lowest && value <= highest + 1e-6)
             .then(|| value.min(highest))
     }

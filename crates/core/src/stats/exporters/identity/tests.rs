@@ -1,4 +1,4 @@
-//! Tests of the mapping from series to devices, nodes and pods.
+//! Tests how series are mapped to devices, nodes and pods.
 
 use std::rc::Rc;
 
@@ -68,7 +68,8 @@ fn nodes_are_resolved_by_name_address_and_exporter() {
         node(&[("instance", "10.0.0.2:9400")]).as_deref(),
         Some("gpu-2")
     );
-    // A container's host name is not a node name, but the exporter's pod identifies the node.
+    // The host name of a container is not the name of a node, but the exporter's pod shows which
+    // node it is.
     let exporter_pod = [
         ("Hostname", "exporter-x"),
         ("namespace", "team"),

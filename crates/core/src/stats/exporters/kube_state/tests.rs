@@ -1,4 +1,4 @@
-//! Tests of the kube-state-metrics queries.
+//! Tests the queries for kube-state-metrics.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Tests of the curves of a window.
+//! Tests how the curves of a window are built.
 
 use super::*;
 
@@ -45,7 +45,7 @@ fn each_device_has_one_curve_and_garbage_is_a_gap() {
         values(history.traces[0].curve(Quantity::Utilization)),
         [90.0, 70.0]
     );
-    // (90 + 10) / 2, and then 70 alone.
+    // First (90 + 10) / 2, and then only 70.
     let means = mean(
         history
             .traces

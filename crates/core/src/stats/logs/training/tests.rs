@@ -1,4 +1,4 @@
-//! Tests of the log lines of trainers and servers.
+//! Tests how the log lines of trainers and servers are parsed.
 
 use super::*;
 

@@ -1,11 +1,11 @@
-//! Tests of the comparison of a job's devices.
+//! Tests how the devices of a job are compared.
 
 use std::collections::BTreeMap;
 
 use super::*;
 use crate::model::Point;
 
-/// Deterministic noise; xorshift64 (Marsaglia 2003).
+/// A source of deterministic noise, based on xorshift64 (Marsaglia 2003).
 struct Random(u64);
 
 impl Random {
@@ -24,7 +24,7 @@ impl Random {
 
 const END: i64 = 600_000;
 
-/// The load of one device of a busy job, over ten minutes.
+/// The load on one device of a busy job, over ten minutes.
 #[derive(Clone, Copy)]
 struct Load {
     utilization: f64,
@@ -63,8 +63,8 @@ fn device(index: u32, load: Load, random: &mut Random) -> Trace {
     )
 }
 
-/// One bad device of 64, with noise on all. Measures how often it is found, and how often a healthy
-/// one is reported.
+/// One of 64 devices is bad, and all of them have noise. The test measures how often the bad one is
+/// found, and how often a healthy one is reported.
 #[test]
 fn deviating_device_among_64_is_found() {
     let mut random = Random(0x5eed_0020);
@@ -149,7 +149,8 @@ fn waiting_ranks_spin_and_the_blocking_rank_does_not() {
         (64, 63, &[37][..])
     );
     assert!((110.0..130.0).contains(&report.spinning_watts.unwrap()));
-    // A slower half is not an outlier, and of two devices neither can be blamed.
+    // If half of the devices are slower, they are not outliers. If there are only two devices,
+    // neither can be blamed.
     let halves: Vec<Trace> = (0..16)
         .map(|index| {
             device(

@@ -1,4 +1,4 @@
-//! Tests of the selection of devices to score.
+//! Tests which devices are selected and how they are scored.
 
 use super::*;
 use crate::model::GpuCount;
@@ -119,7 +119,7 @@ fn held_devices_without_samples_are_listed_as_unknown() {
         .collect();
     assert_eq!(rows, [("p", 5, true), ("q", 0, false)]);
     assert_eq!(lost_readings[0].0.uuid.as_deref(), Some("GPU-x"));
-    // All held devices are measured, even though no series names their holder.
+    // All held devices are measured, although no series names the pod that holds them.
     host.holders = vec![holder("q", GpuCount(1))];
     assert!(lost(&host, &readings, &History::default()).is_empty());
     let inventory = Inventory { hosts: vec![host] };
