@@ -1,5 +1,5 @@
 //! Limits the total bytes of all responses in flight. Each response has its own limit, but a
-//! command waits for several responses at once, and a server can exhaust each limit.
+//! command can wait for several responses at once, and a server can exhaust the limit of each.
 //!
 //! All responses share one limit. Once it is reached, only one response at a time may continue, up
 //! to its own limit, and the others wait for it to finish. The one that continues needs nothing
