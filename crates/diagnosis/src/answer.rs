@@ -1,5 +1,5 @@
-//! The answer of a diagnosis: the situation, its causes by weight with their evidence, and
-//! remedies.
+//! The answer of a diagnosis: the situation, its causes with their weights and evidence, and
+//! possible remedies.
 
 use std::collections::BTreeSet;
 
@@ -37,7 +37,7 @@ pub struct Answer {
     pub sentence: String,
     /// In descending order of weight.
     pub causes: Vec<Cause>,
-    /// The forecast of the start, for a job that waits for capacity.
+    /// When a job that waits for capacity is expected to start.
     pub start: Option<StartForecast>,
     /// The stacks of its ranks; `None` when they were not collected.
     pub stacks: Option<Vec<StackGroup>>,
@@ -94,7 +94,7 @@ pub struct HolderTime {
 pub struct Help {
     pub text: String,
     pub command: Option<String>,
-    /// True if a computation shows that the job then starts.
+    /// True if a computation shows that the job would then start.
     pub proven: bool,
 }
 
@@ -165,7 +165,7 @@ const MOST: usize = 5;
 /// normalizes the weights to a sum of 1.
 pub(super) fn weighed(mut causes: Vec<Cause>) -> Vec<Cause> {
     let mut seen = BTreeSet::new();
-    // Ranks often share a cause; only the first one's evidence matters.
+    // Ranks often share a cause; so keep only the evidence of the first one.
     causes.retain(|cause| seen.insert(cause.word));
     causes.truncate(MOST);
     let mut next = 1.0;

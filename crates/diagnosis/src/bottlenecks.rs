@@ -12,7 +12,7 @@ use gpuctl_core::stats::score::bottlenecks::{LinkErrors, PortFault};
 
 /// Utilization in percent above which a GPU does not wait for the CPU.
 const BUSY: f64 = 90.0;
-/// Limit on the further items in the evidence.
+/// Maximum number of additional items in the evidence.
 const NAMED: usize = 3;
 
 /// Lists the bottlenecks of the job, the worst of each kind first.

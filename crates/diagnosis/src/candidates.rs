@@ -59,8 +59,8 @@ pub(super) fn candidate<'n>(
         .map(|(resource, amount)| (resource.clone(), amount - taken(pending, resource, takes)))
         .collect();
     let mut obstacles = node_obstacles(&pending.rules, &pending.requests, node, &left);
-    // `left` excludes the pods that fit, so it is always short of something. For a single pod that
-    // is not an obstacle.
+    // `left` is what remains after the pods that fit, so something is always short. For a single
+    // pod that is not an obstacle.
     if takes > 0 && pending.together <= 1 {
         obstacles.retain(|(word, _)| !is_shortage(word));
     }
@@ -103,7 +103,7 @@ impl CountedObstacle {
         bool,
         &'static str,
     ) {
-        // Among equal ones GPUs come first, because they are what the job is about.
+        // Among equal obstacles, GPUs come first, because they matter most to the job.
         (
             std::cmp::Reverse(self.alone),
             std::cmp::Reverse(self.nodes),

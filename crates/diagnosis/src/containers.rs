@@ -26,7 +26,7 @@ const PROGRESS: [&str; 5] = [
     "Started",
 ];
 
-/// Explains why a pod with a node does not work; empty if it does.
+/// Explains why a pod with a node does not work; empty if the pod works.
 pub(super) fn causes(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
     if let Some((_, lost_text)) = lost(pod) {
         return vec![Cause::new("node-lost", lost_text, "pod")];
@@ -63,7 +63,7 @@ pub(super) fn causes(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
     if let Some(node_cause) = on_faulty_node(facts, pod).or_else(|| prepared(facts, pod)) {
         return vec![node_cause];
     }
-    // A later event shows that the pull is over; `None` is less than every time.
+    // A later event shows that the pull is over; `None` compares as earlier than any time.
     let done = newest(facts, pod, &["Pulled", "Started"]).and_then(|event| event.at);
     let pulling = newest(facts, pod, &["Pulling"])
         .filter(|event| pod.phase == PodPhase::Pending && event.at > done);
@@ -86,7 +86,7 @@ pub(super) fn causes(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
     unready_causes(facts, pod)
 }
 
-/// The cause of a pod whose program has ended while a sidecar keeps the GPUs.
+/// The cause of a pod whose main program has ended while a sidecar still holds the GPUs.
 fn sidecar_cause(pod: &Pod, sidecar: &str) -> Cause {
     let text = format!(
         "{} has ended, but its container {sidecar} still runs and keeps the GPUs",
@@ -98,8 +98,8 @@ fn sidecar_cause(pod: &Pod, sidecar: &str) -> Cause {
     )
 }
 
-/// The cause of a pod that was created moments ago. A longer wait has another reason, which is
-/// unknown here.
+/// The cause of a pod that was created moments ago. A longer wait must have another reason, which
+/// is not known here.
 fn creating(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
     let age = facts.now.as_second() - pod.created_at?.as_second();
     let text = format!("the container of {} is being created", pod_name(pod));
@@ -110,7 +110,7 @@ fn creating(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
 /// status of the pod, which keeps its GPUs and appears to run.
 pub(super) fn evicted(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
     let evicts = |event: &Event| event.warning && event.reason == "Evicted";
-    // An eviction before the last start of a container is over.
+    // Ignore an eviction that happened before the last start of a container.
     let event = newest_where(facts, pod, |event| {
         evicts(event) || event.reason == "Started"
     })
@@ -224,8 +224,8 @@ fn pull_error_word(message: &str) -> Option<&'static str> {
         .map(|(word, _)| *word)
 }
 
-/// Explains why an image cannot be pulled. The message «Back-off» has no details, so the event of
-/// the last attempt is used.
+/// Explains why an image cannot be pulled. The message «Back-off» contains no details, so the event
+/// for the last attempt is used.
 fn image(facts: &Facts<'_>, pod: &Pod, reason: &str, message: &str) -> Option<Cause> {
     let tried = newest_where(facts, pod, |event| {
         matches!(event.reason.as_str(), "Failed" | "InspectFailed")

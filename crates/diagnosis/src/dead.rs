@@ -24,13 +24,13 @@ const EXHAUSTED: [&str; 4] = [
     "ReachedMaxRestarts",
 ];
 
-/// Lists what ended the job. The first cause of the earliest failure comes first.
+/// Lists what ended the job, starting with the cause of the earliest failure.
 pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
     let job = facts.job;
     let condition = ["Failed", "FailureTarget"]
         .iter()
         .find_map(|kind| job.conditions.get(*kind));
-    // A lost node no longer matters once the Job itself has failed.
+    // The loss of a node no longer matters once the Job itself has failed.
     if condition.is_none()
         && let Some(cause) = node_lost(facts)
     {
@@ -44,8 +44,8 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
             "job",
         )];
     }
-    // Pods of the current attempt come first, in the order of their ends. Peers fail because the
-    // first rank has disappeared.
+    // Pods of the current attempt come first, in the order in which they ended. After the first
+    // failure, the peers fail because they lost that rank.
     let present: Vec<&str> = job
         .current_pods()
         .iter()
@@ -65,7 +65,7 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
             pod.rank,
         )
     });
-    // Failures of earlier attempts were retried.
+    // Earlier attempts were retried, so their failures did not end the job.
     let now: Vec<&Pod> = ended
         .iter()
         .copied()
@@ -147,8 +147,8 @@ fn gpu_fault(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
     )
 }
 
-/// The pod that failed first. Among pods that failed within the same second, the one with a
-/// specific reason.
+/// Finds the pod that failed first. Among pods that failed within the same second, prefers one with
+/// a specific reason.
 fn culprit<'p>(ended: &[&'p Pod]) -> Option<&'p Pod> {
     // A pod that was evicted before it ran has no end time, and its peers fail because of it.
     let timeless = ended
@@ -177,7 +177,7 @@ fn has_reason(pod: &Pod) -> bool {
         })
 }
 
-/// Describes the ends of the other ranks.
+/// Describes how the other ranks ended.
 fn peers(ended: &[&Pod], present: &[&str], first: &Pod) -> Option<String> {
     let others: Vec<&&Pod> = ended
         .iter()

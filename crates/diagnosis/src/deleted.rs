@@ -1,4 +1,4 @@
-//! Explains why a deleted job ended, from what kube-state-metrics and events still record. They
+//! Explains why a deleted job ended, using data that kube-state-metrics and events still hold. They
 //! contain reasons, but no exit codes or logs. This module sends no requests. If the reasons are
 //! ambiguous, it lists all possible causes with the same weight.
 
@@ -41,7 +41,7 @@ pub fn remembered(memory: &Memory, now: Timestamp) -> Answer {
         _ if memory.reason.as_deref() == Some("DeadlineExceeded") => {
             (Situation::Dead, vec![deadline("the job")])
         }
-        // Until the Job itself has failed, its failed pods are retried.
+        // The failed pods are retried as long as the Job itself has not failed.
         Some(pod) if memory.failed || !runs => (Situation::Dead, pod_causes(memory, pod)),
         None if !runs && !in_phase(PodPhase::Pending) && in_phase(PodPhase::Succeeded) => {
             (Situation::Fine, Vec::new())
@@ -120,7 +120,8 @@ fn deadline(name: &str) -> Cause {
     )
 }
 
-/// Lists what ended a pod: all possible causes if the reasons are ambiguous, none without a reason.
+/// Lists what ended a pod: all possible causes if the reasons are ambiguous, none if there is no
+/// reason.
 fn pod_causes(memory: &Memory, pod: &Pod) -> Vec<Cause> {
     let pod_label = pod_name(pod);
     let on_node = pod

@@ -1,5 +1,5 @@
-//! The facts that a diagnosis is based on. Data that could not be read is `None`, and no cause
-//! relies on it.
+//! The facts that a diagnosis is based on. If some data could not be read, its field is `None`, and
+//! no cause relies on it.
 
 use jiff::Timestamp;
 
@@ -43,18 +43,18 @@ pub struct Facts<'f> {
     pub devices: DeviceClaims,
     /// ResourceQuotas of the namespace; empty if the user cannot list them.
     pub quotas: Vec<QuotaUse>,
-    /// Its Volcano queue. It is read because Volcano's scheduler only reports that the pods are not
-    /// scheduled.
+    /// The job's Volcano queue. It is read because Volcano's scheduler reports only that the pods
+    /// are not scheduled, and not why.
     pub queue: Option<Queue>,
-    /// Start and deadline of the holders of the resources that it waits for.
+    /// When the pods that hold the needed resources started, and when they must end.
     pub holders: Vec<HolderTime>,
-    /// Errors of devices of the pod that ended first, close to its end: (device, XID).
+    /// Device errors that occurred near the end of the pod that ended first, as (device, XID).
     pub faults: Vec<(String, u32)>,
     /// Only for a running job.
     pub running: Option<RunningFacts>,
-    /// Messages about the end in the logs of ended pods.
+    /// Log messages of ended pods that explain why they ended.
     pub last_messages: Vec<LastMessage>,
-    /// Information collected from its ranks.
+    /// Information collected from the job's ranks.
     pub rank_answers: RankAnswers,
 }
 
@@ -66,7 +66,7 @@ pub struct RankAnswers {
     pub stacks: Option<Vec<StackGroup>>,
     /// Number of pods with missing or incomplete stacks.
     pub unread: usize,
-    /// Requests that were not diagnosed, with the reason.
+    /// Requests for information that were not answered, with the reason.
     pub silent: Vec<String>,
 }
 
@@ -76,11 +76,11 @@ pub struct RunningFacts {
     /// Measurements of its devices; empty without metrics.
     pub traces: Vec<Trace>,
     pub report: PeerReport,
-    /// `None` if no metrics source diagnosed.
+    /// `None` if no metrics source answered.
     pub bottlenecks: Option<Bottlenecks>,
-    /// When it logged its last step, and the duration of a step.
+    /// When the job logged its last step, and how long a step takes.
     pub cadence: Option<Cadence>,
-    /// The last log line of the rank that differs: (time, text).
+    /// The last log line of the rank that differs from the others, as (time, text).
     pub last_line: Option<(Option<Timestamp>, String)>,
 }
 
@@ -90,15 +90,15 @@ const STEPS: f64 = 10.0;
 const LEAST: f64 = 120.0;
 
 impl RunningFacts {
-    /// The seconds since the last step, if that is much longer than a step takes.
+    /// Returns the seconds since the last step if they far exceed the duration of a step.
     pub(super) fn stalled(&self, now: Timestamp) -> Option<f64> {
         let cadence = self.cadence.as_ref()?;
         let since = now.duration_since(cadence.last).as_secs_f64();
         (since > (cadence.seconds * STEPS).max(LEAST)).then_some(since)
     }
 
-    /// The device whose rank the other ranks wait for. It neither spins like the others, nor was it
-    /// silent before.
+    /// The device whose rank the other ranks wait for. Unlike the others, it is not spinning, and
+    /// it was not idle before.
     pub fn blocking_device(&self) -> Option<usize> {
         let report = &self.report;
         // A device without samples may be spinning too.
@@ -132,7 +132,7 @@ pub struct PendingPod {
     pub nominated: Option<String>,
     /// The scheduler's last reason and message.
     pub unscheduled: Option<(String, String)>,
-    /// Number of pods that must be scheduled together.
+    /// The number of pods that must be scheduled together.
     pub together: u64,
     /// The status of its pod group, from the gang scheduler.
     pub group: Option<GroupVerdict>,

@@ -66,8 +66,8 @@ pub fn diagnose(facts: &Facts<'_>) -> Answer {
     if let Some(pending) = &facts.pending {
         answer.not_evaluated = pending.rules.unevaluated_rules(&facts.devices);
     }
-    // One pod with enough capacity does not start the whole job, and unevaluated constraints may
-    // still exclude the pod.
+    // Capacity for one pod is not enough to start the whole job. Constraints that were not
+    // evaluated may also exclude the pod.
     let unsure = !answer.not_evaluated.is_empty()
         || !facts.subject.is_managed
         || facts

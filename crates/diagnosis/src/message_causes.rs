@@ -28,8 +28,8 @@ pub(super) fn causes_from_message(
     pending: &PendingPod,
     reasons: &[SchedulerReason],
 ) -> Vec<Cause> {
-    // Nodes without the requested labels were excluded on purpose, so they are a cause only if no
-    // node remains.
+    // Nodes without the requested labels are excluded on purpose, so missing labels are a cause
+    // only if no node remains.
     let mut parts: Vec<&SchedulerReason> = reasons.iter().collect();
     parts.sort_by_key(|reason| (rank(reason.word), std::cmp::Reverse(reason.nodes)));
     let only_labels = parts.iter().all(|reason| {

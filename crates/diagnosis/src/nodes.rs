@@ -1,5 +1,5 @@
-//! Compares one pod with one node like the scheduler, and lists all obstacles instead of only the
-//! first.
+//! Compares one pod with one node as the scheduler does, but lists all obstacles instead of only
+//! the first.
 
 use gpuctl_core::model::Node;
 use gpuctl_core::model::counting::capacity::{Amounts, lacking};

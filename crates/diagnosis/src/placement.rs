@@ -68,13 +68,13 @@ fn causes_from_nodes(
         .filter(|candidate| candidate.lacks_only_resources())
         .map(|candidate| candidate.takes)
         .fold(0, u64::saturating_add);
-    // Enough pods fit, so the scheduler must have a reason that this comparison does not know.
+    // Enough pods fit, so the scheduler must have a reason that this comparison does not cover.
     if takes >= pending.together {
         return beyond(pending, reasons);
     }
     let mut obstacles = counted(&candidates);
     obstacles.extend(unlisted(&obstacles, reasons));
-    // Whether all pods of a gang fit once this obstacle is removed, and not just more of them.
+    // Removing this obstacle must let all pods of the gang fit, and not just more of them.
     let makes_gang_fit = |word: &str| {
         let left = candidates.iter().filter(|node| {
             node.obstacles
@@ -262,8 +262,8 @@ fn no_label(
     )
 }
 
-/// Whether a node of the job's pool has GPUs of a type. If such a node lacks another label, the
-/// type is not what is missing.
+/// Whether a node of the job's pool has GPUs of a type. If such a node lacks another label, the GPU
+/// type is not the problem.
 fn has_type(facts: &Facts<'_>, candidates: &[CandidateNode<'_>], kind: &str) -> bool {
     let pool = facts.job.pool.as_deref();
     let kind = GpuType::parse(kind).map_or_else(|| kind.to_owned(), |kind| kind.to_string());

@@ -58,7 +58,7 @@ pub(super) fn claims(facts: &Facts<'_>) -> Vec<Cause> {
     facts.claims.iter().filter_map(cause).collect()
 }
 
-/// Finds a quota without capacity for one more pod, for when no event reports a refusal.
+/// Finds a quota that has no capacity for another pod, in case no event reports a rejection.
 pub(super) fn by_quota(facts: &Facts<'_>) -> Option<Cause> {
     let job = facts.job;
     let requests: Amounts = [("cpu", &job.cpu), ("memory", &job.memory)]

@@ -17,7 +17,8 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
         (position.in_cluster_queue, place)
     });
     let Some(verdict) = &job.queue_verdict else {
-        // Without a verdict, a full queue, a stopped one and a missing one look the same.
+        // If the queue reports no reason, a full queue, a stopped queue and a missing queue look
+        // the same.
         let behind = position.filter(|(place, _)| *place > 1);
         return behind
             .map(|(_, message)| Cause::new("queue-position", message, "queue"))

@@ -10,7 +10,7 @@ use gpuctl_core::stats::logs::stacks::StackGroup;
 
 /// Limit on the ranks in one line.
 const NAMED: usize = 4;
-/// The others wait for at most one in this many ranks.
+/// At most one in this many ranks can be the one that the others wait for.
 const FEW: usize = 4;
 /// Limit on the stack locations in the evidence of a cause.
 const PLACES: usize = 4;

@@ -77,7 +77,7 @@ fn no_service_account(namespace: &str, message: &str) -> Cause {
 
 fn exceeded_quota(namespace: &str, message: &str) -> String {
     let quota = after(message, "exceeded quota: ").unwrap_or("of the namespace");
-    // `exceeded quota: NAME, requested: …, used: …, limited: …`.
+    // The format is `exceeded quota: NAME, requested: …, used: …, limited: …`.
     let numbers =
         ["requested", "used", "limited"].map(|word| after_words(message, &format!("{word}: ")));
     match numbers {

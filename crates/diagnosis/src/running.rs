@@ -38,8 +38,8 @@ fn stuck(facts: &Facts<'_>, running: &RunningFacts) -> Option<Cause> {
     let is_stalled = running.stalled(facts.now).is_some();
     let moves = running.cadence.is_some() && !is_stalled;
     let report = &running.report;
-    // A missing response alone may just be late, and a process that was given up may no longer have
-    // had a rank.
+    // A missing response may just be late. A process that RAS gave up may no longer have had a
+    // rank.
     let given_up = || {
         let report = facts.rank_answers.ras.as_ref();
         report.is_some_and(|report| !report.dead.is_empty() && !report.missing_ranks.is_empty())
@@ -81,8 +81,8 @@ fn stuck(facts: &Facts<'_>, running: &RunningFacts) -> Option<Cause> {
     ranks::standstill(facts)
 }
 
-/// The situation of a job without a known problem. It is not known to be fine if it has logged no
-/// step for a long time.
+/// The situation of a job without a known problem. If it has logged no step for a long time, it may
+/// not be fine.
 pub(super) fn quiet(facts: &Facts<'_>) -> Situation {
     if silence(facts).is_some() {
         Situation::Unknown
@@ -91,7 +91,8 @@ pub(super) fn quiet(facts: &Facts<'_>) -> Situation {
     }
 }
 
-/// Describes how long a training has logged no step; `None` if it makes progress, or logs no steps.
+/// Describes how long ago a training logged its last step; `None` if it makes progress, or logs no
+/// steps.
 pub(super) fn silence(facts: &Facts<'_>) -> Option<String> {
     let running = facts
         .running

@@ -1,12 +1,12 @@
 //! Parses the message in which kube-scheduler explains why a pod has no node: `0/5 nodes are
-//! available: 2 Insufficient nvidia.com/gpu, …`. Each part counts the nodes that one filter
-//! excluded. The texts are those of Kubernetes 1.28 to 1.36, pkg/scheduler/framework/plugins. Parts
-//! with an unknown text are ignored.
+//! available: 2 Insufficient nvidia.com/gpu, …`. Each part gives the number of nodes that one
+//! filter excluded. The texts come from Kubernetes 1.28 to 1.36, pkg/scheduler/framework/plugins.
+//! Parts with an unknown text are ignored.
 
 use super::nodes::{insufficient, taint_word};
 use gpuctl_core::model::facts::state::scheduler_words;
 
-/// A reason that excludes some of the nodes, or the whole pod.
+/// A reason that rules out some of the nodes, or that blocks the pod on every node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SchedulerReason {
     pub word: &'static str,
@@ -43,7 +43,7 @@ const PARTS: [(&str, &str); 21] = [
     ("didn't have free ports", "host-port"),
     ("cannot allocate all claims", "device-claim"),
     ("unbound immediate PersistentVolumeClaims", "claim-pending"),
-    // `persistentvolumeclaim "x" not found`.
+    // Matches `persistentvolumeclaim "x" not found`.
     ("persistentvolumeclaim", "claim-missing"),
     ("resourceclaim", "device-claim"),
     ("Too many pods", "insufficient-pods"),

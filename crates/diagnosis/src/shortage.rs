@@ -286,7 +286,7 @@ pub(super) fn machine(
         let value = amount(
             resource,
             if resource == "cpu" {
-                // Rounded down to whole CPUs, which still fit.
+                // Round down to whole CPUs, so that the request still fits.
                 largest / 1000 * 1000
             } else {
                 largest

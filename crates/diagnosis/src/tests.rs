@@ -1,5 +1,5 @@
-//! Tests of causes that no simulated cluster can produce: messages of queues, rejections and ends,
-//! as the programs write them.
+//! Tests of causes that no simulated cluster can produce: the original messages of queues, rejected
+//! pods and ended pods.
 
 use super::*;
 use gpuctl_core::model::{
@@ -62,7 +62,7 @@ fn job(pods: Vec<Pod>) -> Job {
     }
 }
 
-/// Messages of Kueue 0.18.3.
+/// Uses messages of Kueue 0.18.3.
 #[test]
 fn queue_verdicts_become_causes() {
     let queued = |message: &str, reason: &str, position: Option<u64>| {
@@ -176,7 +176,7 @@ fn first_rank_to_end_determines_the_cause() {
         ended(2, 135, 1, "Error"),
     ];
     assert_eq!(cause_words(&failed(pods)), ["oom-container"]);
-    // Among ranks that ended within one second, the one with a specific reason is the cause.
+    // If several ranks ended within one second, the rank with a specific reason is the cause.
     let pods = vec![ended(0, 100, 1, "Error"), ended(1, 100, 139, "Error")];
     assert_eq!(cause_words(&failed(pods)), ["signal"]);
     let mut evicted = ended(0, 100, 137, "Error");
@@ -301,7 +301,7 @@ fn running_and_finished_jobs_have_no_cause() {
     );
 }
 
-/// A training without new log lines. The information from its ranks decides which of them the
+/// A training without new log lines. The information from the ranks determines which rank the
 /// others wait for.
 #[test]
 fn rank_answers_explain_a_hang() {
@@ -398,7 +398,7 @@ fn rank_answers_explain_a_hang() {
         device,
         "t hangs: 2 of 3 processes wait in a collective or for their GPU, and rank 1 waits for data"
     );
-    // If most ranks are elsewhere, it is unknown which of them the waiting one waits for.
+    // If most ranks are elsewhere, it is unknown which rank the waiting one waits for.
     let few = RankAnswers {
         stacks: Some(vec![
             group(&["rank 0", "rank 1"], "save (checkpoint.py:3)"),

@@ -72,7 +72,7 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
     let lacks = alive.len() + (job.pods_done as usize) < job.pods_wanted as usize;
     if let Some(message) = job.create_failure.as_deref().filter(|_| lacks) {
         causes.push(refused::cause(facts, message));
-    // Events expire after an hour, so a quota can be the cause without an event.
+    // Events expire after an hour, so a quota can be the cause even if no event reports it.
     } else if lacks && alive.is_empty() {
         causes.extend(by_quota(facts));
     }
@@ -170,7 +170,7 @@ fn unplaced(facts: &Facts<'_>) -> Vec<Cause> {
         }
         None => {}
     }
-    // A node that is on its way ends the wait, whatever else is missing now.
+    // The node that is being added will end the wait, whatever else is missing now.
     if let Some(event) = scaling_up(facts, &pending.name) {
         let text = format!("an autoscaler is adding a node: {}", event.message);
         let starting = Cause::new("node-starting", text, "events").when(event.at);
@@ -179,7 +179,7 @@ fn unplaced(facts: &Facts<'_>) -> Vec<Cause> {
     causes
 }
 
-/// Explains why a pod waits that no scheduler has processed. Gang and queue schedulers set no
+/// Explains why a pod that no scheduler has processed is waiting. Gang and queue schedulers set no
 /// condition while the pod's group waits.
 fn unseen(facts: &Facts<'_>, pending: &PendingPod, queue: Option<Cause>) -> Vec<Cause> {
     let age = pending
@@ -262,8 +262,8 @@ fn volcano(facts: &Facts<'_>) -> Option<Cause> {
     (used + missing > quota).then_some(cause)
 }
 
-/// The event in which an autoscaler announced a node for the pod, unless it is old or the
-/// autoscaler gave up.
+/// The event in which an autoscaler announced a node for the pod, unless the event is old or the
+/// autoscaler has given up.
 fn scaling_up<'f>(facts: &Facts<'f>, pod: &str) -> Option<&'f Event> {
     let object = format!("Pod/{pod}");
     let events = facts

@@ -1,7 +1,7 @@
-//! Caches answers on disk. Hourly rows of past hours never change. Facts about a cluster, such as
-//! its kinds and the address of its Prometheus, are valid for some minutes.
+//! Caches answers on disk. Rows for past hours never change. Facts about a cluster, such as its
+//! kinds and the address of its Prometheus, are valid for some minutes.
 //!
-//! Note: a damaged file counts as missing, as does one of another version or query. Several
+//! A damaged file counts as missing, and so does a file for another version or query. Several
 //! processes may read and write at the same time.
 
 use std::path::PathBuf;
@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 
 use crate::files::trust;
 
-/// The version of the calculation. A new version invalidates all cached answers.
+/// The version of the calculations whose results are cached. A new version invalidates all cached
+/// answers.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/2");
 
 /// A directory with answers; `None` disables the cache.
@@ -25,7 +26,7 @@ impl Cache {
         Self(dirs::cache_dir().map(|folder| folder.join("gpuctl/history")))
     }
 
-    /// Facts about clusters, in the user's cache directory.
+    /// Opens the facts about clusters, in the user's cache directory.
     pub fn cluster_facts() -> Self {
         Self(dirs::cache_dir().map(|folder| folder.join("gpuctl/found")))
     }

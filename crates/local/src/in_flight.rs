@@ -1,18 +1,19 @@
 //! Limits the total bytes of all responses in flight. Each response has its own limit, but a
-//! command waits for several responses at once, and a server can exhaust each limit.
+//! command can wait for several responses at once, and a server can exhaust the limit of each.
 //!
-//! Responses share a limit. Beyond it, one response at a time continues to its own limit, and the
-//! others wait until it ends. The one that continues needs nothing from the others, so they cannot
-//! block each other.
+//! All responses share one limit. Once it is reached, only one response at a time may continue, up
+//! to its own limit, and the others wait for it to finish. The one that continues needs nothing
+//! from the others, so they cannot block each other.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// Limit on the bytes of all responses except the one that has the turn.
+/// Limit on the total bytes of all responses except the one whose turn it is.
 const MOST: usize = 64 << 20;
-/// The longest wait for the turn. Its holder may never finish, if the program stops reading it.
+/// The maximum time to wait for the turn. The response that has it may never finish, because the
+/// program may stop reading it.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Describes a response that could not get the turn.
 pub const NO_TURN: &str = "its response did not fit into memory along with other large responses; request a shorter time or a single namespace";

@@ -1,5 +1,5 @@
-//! Reads the output of a program up to a limit, for programs that print credentials. A broken one
-//! may never stop printing.
+//! Reads the output of a program up to a limit, for programs that print credentials. A faulty
+//! program may never stop printing.
 
 use std::io;
 use std::process::{Output, Stdio};

@@ -24,7 +24,7 @@ pub struct SentRequest<'r> {
 }
 
 impl<'r> SentRequest<'r> {
-    /// Starts the clock. `path` may be a whole URL: its host and query string are left out.
+    /// Starts the clock. `path` may be a complete URL: its host and query string are left out.
     #[must_use]
     pub fn start(api: Api, method: &'r str, path: &'r str) -> Self {
         Self {

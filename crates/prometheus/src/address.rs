@@ -40,7 +40,7 @@ enum HeaderError {
 }
 
 impl Credentials {
-    /// Whether the address needs credentials.
+    /// Whether any credentials were given.
     pub fn are_given(&self) -> bool {
         self.user.is_some()
             || self.token.is_some()
@@ -169,7 +169,7 @@ impl PrometheusAddress {
         })
     }
 
-    /// Completes the credentials that commands print: a token, or AWS keys.
+    /// Runs the commands that print credentials, and adds their output: a token, or AWS keys.
     pub async fn authenticate(mut self) -> Result<Self, QueryError> {
         if let (None, Some(command)) = (&self.credentials.token, &self.credentials.token_command) {
             self.credentials.token = Some(super::token::from_command(command).await?);

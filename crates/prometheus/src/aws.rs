@@ -15,7 +15,7 @@ use super::{QueryError, token};
 
 /// The service name in signatures.
 const SERVICE: &str = "aps";
-/// Prints keys for any kind of login of the user.
+/// The command that prints keys, whichever way the user logged in.
 const COMMAND: &str = "aws configure export-credentials --format process";
 
 /// Keys of an AWS account, as printed by the AWS CLI.

@@ -58,7 +58,7 @@ impl Bits<'_> {
         None
     }
 
-    /// Reads the difference between this time delta and the previous one.
+    /// Reads by how much this time delta differs from the previous one.
     fn change_of_distance(&mut self) -> Option<i64> {
         // Length in bits after the prefixes 10, 110 and 1110.
         const LENGTHS: [u32; 3] = [14, 17, 20];

@@ -1,4 +1,4 @@
-//! Decodes the envelope of Prometheus' responses: status, warnings and series.
+//! Decodes Prometheus responses: the status, the warnings and the series.
 
 use std::fmt;
 
@@ -34,7 +34,7 @@ pub(super) struct Envelope {
     /// Go writes `null` for an empty list.
     #[serde(default)]
     warnings: Option<Vec<String>>,
-    /// VictoriaMetrics sets this when some of its storage nodes did not respond.
+    /// Set by VictoriaMetrics when some of its storage nodes did not respond.
     #[serde(default)]
     is_partial: bool,
     /// Lists of samples that were cut out of the JSON.
@@ -195,7 +195,7 @@ impl WireSeries {
     }
 }
 
-/// A response that does not fit the query.
+/// A response that is not valid for the query.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DecodeError {
     #[error("a response without data")]
@@ -209,7 +209,7 @@ pub(super) enum DecodeError {
 }
 
 impl Envelope {
-    /// Parses a response; `None` if it is not one of Prometheus.
+    /// Parses a response; `None` if it does not come from Prometheus.
     pub(super) fn read(answer: &str) -> Option<Self> {
         let CutResponse { rest, lists } = CutResponse::new(answer);
         if rest.len() > UNWEIGHED {
@@ -318,7 +318,7 @@ mod tests {
             envelope.series().unwrap()[0].points,
             [point(1000, 2.0), point(3000, 4.0)]
         );
-        // Other servers write spaces, or times in the style of Python.
+        // Other servers write spaces after commas, or format times as Python does.
         let spaced = matrix.replace(",[", ", [").replace("[3,", "[3.0000001,");
         assert_eq!(
             Envelope::read(&spaced).unwrap().series().unwrap()[0].points,

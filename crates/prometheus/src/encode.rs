@@ -2,8 +2,8 @@
 
 use gpuctl_core::protobuf::{put_bytes, put_number, put_varint};
 
-/// Encodes a chunk. Builds a text of zeros and ones first, which follows the specification
-/// literally.
+/// Encodes a chunk. First builds a string of zeros and ones, so that the code follows the
+/// specification literally.
 pub(crate) fn encode_chunk(points: &[(i64, f64)]) -> Vec<u8> {
     let mut text = String::new();
     let (mut distance, mut window) = (0, None);

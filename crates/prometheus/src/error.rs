@@ -1,4 +1,4 @@
-//! Errors between gpuctl and Prometheus.
+//! Errors in the communication with Prometheus.
 //!
 //! URLs in messages contain no user and no password.
 

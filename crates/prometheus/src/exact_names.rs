@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::HttpReply;
 use gpuctl_core::model::values::series::Series;
 
-/// The text before a name pattern, in a query and in a form.
+/// The text that precedes a name pattern in a query.
 const PATTERN: &str = "__name__=~\"";
 const IN_FORM: &str = "__name__%3D%7E%22";
 

@@ -1,5 +1,5 @@
-//! Entry points for fuzzers, which feed them with responses of Prometheus. They check invariants
-//! that hold for all bytes. Compiled only for fuzzers and tests.
+//! Entry points for fuzzers, which pass Prometheus responses to them. They check invariants that
+//! hold for all bytes. Compiled only for fuzzers and tests.
 
 use super::decode::Envelope;
 use super::remote_read::{self, SampleRange};

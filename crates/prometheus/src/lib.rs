@@ -1,5 +1,5 @@
-//! A client for the Prometheus API: sends queries directly or through a transport of the caller,
-//! and decodes the responses.
+//! A client for the Prometheus API: sends queries directly or through a transport that the caller
+//! supplies, and decodes the responses.
 #![warn(unreachable_pub)]
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
 
@@ -45,7 +45,7 @@ use decode::Envelope;
 use remote_read::{ChunkTrust, ReadMethod};
 use transport::{QueryTime, Transport};
 
-/// A Prometheus, or a compatible server.
+/// A client of a Prometheus server or a compatible one.
 pub struct Prometheus<'a> {
     transport: Transport<'a>,
     /// The name in messages, without credentials.
@@ -69,13 +69,13 @@ pub struct Prometheus<'a> {
 pub struct Window {
     pub start: UnixSeconds,
     pub end: UnixSeconds,
-    /// Seconds between two points.
+    /// The number of seconds between two points.
     pub step: i64,
 }
 
 /// Limit on the displayed characters of a web page's title.
 const TITLE: usize = 200;
-/// Limit of Prometheus on the points per series and query.
+/// Prometheus' limit on the points per series in one query.
 const MOST_POINTS: i64 = 11_000;
 /// Number of concurrent queries for one long window.
 const AT_ONCE: usize = 4;
@@ -107,7 +107,7 @@ impl<'a> Prometheus<'a> {
         Ok(Self::new(transport, address.shown(), timeout))
     }
 
-    /// Queries through a function of the caller.
+    /// Queries through a function that the caller supplies.
     pub fn with_sender(server: String, timeout: Duration, send: SendRequest<'a>) -> Self {
         Self::new(Transport::Custom(send), server, timeout)
     }
@@ -174,14 +174,14 @@ impl<'a> Prometheus<'a> {
         self.query_all(query, QueryTime::Now).await
     }
 
-    /// Evaluates a query at a time. A range selector returns samples as they were scraped.
+    /// Evaluates a query at a given time. A range selector returns samples as they were scraped.
     pub async fn query_at(&self, query: &str, at: UnixSeconds) -> Result<Vec<Series>, QueryError> {
         self.without_marks(self.query_all(query, QueryTime::At(at)).await?)
             .await
     }
 
     /// Fetches samples as they were scraped, for callers that read many ranges. Uses remote read if
-    /// the store supports it and has returned the same samples, otherwise a query.
+    /// the store supports it and has been shown to return the same samples. Otherwise uses a query.
     pub async fn samples(&self, range: &SampleRange) -> Result<Vec<Series>, QueryError> {
         let by_query = || self.query_at(&range.query, range.end);
         if self.requires_exact_names {
@@ -189,7 +189,7 @@ impl<'a> Prometheus<'a> {
         }
         match self.chunks.next() {
             ReadMethod::Query => by_query().await,
-            // The result of the query counts, so that a wrong remote read does no harm.
+            // Use the result of the query, so that an incorrect remote read does no harm.
             ReadMethod::Both => {
                 let (queried, chunks) =
                     join(by_query(), self.chunks_of(range, &Labels::default())).await;
@@ -383,7 +383,7 @@ pub async fn fetch(
 /// Long enough to act as no limit.
 const LONG: Duration = Duration::from_secs(24 * 3600);
 
-/// Joins the pieces of a window: series with equal labels become one.
+/// Joins the pieces of a window, merging series with equal labels.
 fn joined(pieces: Vec<Vec<Series>>) -> Vec<Series> {
     let mut map = std::collections::BTreeMap::new();
     for series in pieces.into_iter().flatten() {

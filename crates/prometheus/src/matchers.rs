@@ -139,7 +139,7 @@ impl Matchers {
     }
 }
 
-/// Whether the labels of an aggregation precede its argument: `sum by (node) (…)`.
+/// Whether the labels of an aggregation precede its argument, as in `sum by (node) (…)`.
 fn is_before_group(name: &str, next: &str) -> bool {
     const AGGREGATIONS: [&str; 12] = [
         "sum",

@@ -41,9 +41,9 @@ pub(super) struct ChunkTrust(RefCell<TrustState>);
 enum TrustState {
     /// The number of ranges that were queried so far.
     Untried(usize),
-    /// One range is being fetched in both ways.
+    /// One range is being fetched by query and by remote read.
     OnTrial,
-    /// Remote read adds these labels to every series.
+    /// Remote read is used. It adds these labels to every series.
     Trusted(Labels),
     Refused,
 }
@@ -57,9 +57,9 @@ impl Default for TrustState {
 /// How to fetch a range of samples.
 pub(super) enum ReadMethod {
     Query,
-    /// In both ways, to compare the results.
+    /// By query and by remote read, to compare the results.
     Both,
-    /// By remote read, which adds these labels.
+    /// By remote read. The store adds these labels to every series.
     Chunks(Labels),
 }
 
@@ -198,7 +198,7 @@ pub(super) fn series(
     let mut decoded_series: Vec<Series> = Vec::new();
     let mut frames = MessageReader::new(body);
     while !frames.is_at_end() {
-        // A frame is its length, a checksum of 4 bytes and the message. Source: Prometheus,
+        // A frame consists of its length, a 4-byte checksum and the message. Source: Prometheus,
         // `storage/remote/chunked.go`.
         let length = frames.varint().ok()?;
         // The checksum of a frame is not verified, because truncated and malformed chunks fail to
@@ -211,7 +211,7 @@ pub(super) fn series(
             };
             let decoded = one_series(decoded, from, to)?;
             match decoded_series.last_mut() {
-                // A long series is split over several frames.
+                // A long series is split across several frames.
                 Some(last) if last.labels == decoded.labels => last.points.extend(decoded.points),
                 _ => decoded_series.push(decoded),
             }

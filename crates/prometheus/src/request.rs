@@ -27,13 +27,13 @@ pub struct QueryRequest {
     pub form: Option<String>,
 }
 
-/// A transport of the caller, such as the API server's proxy.
+/// A transport supplied by the caller, such as the API server's proxy.
 pub type SendRequest<'a> =
     Box<dyn Fn(QueryRequest) -> LocalBoxFuture<'a, Result<HttpReply, QueryError>> + 'a>;
 
 /// Limit on a response in bytes, because it is held in memory before it is parsed.
 const LARGEST: usize = 96 << 20;
-/// Limit on the bytes read of an error response.
+/// Limit on the number of bytes read from an error response.
 const LARGEST_REFUSAL: usize = 8 << 20;
 
 /// The content type of a form in the request body.

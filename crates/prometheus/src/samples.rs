@@ -1,10 +1,10 @@
-//! Cuts the samples out of a response before serde_json parses the rest. An hour of a large cluster
-//! has hundreds of thousands of samples, all in the form `[1700000000.5,"97"]`. A list that
-//! contains anything else stays in the JSON.
+//! Cuts the samples out of a response before serde_json parses the rest. One hour of data from a
+//! large cluster has hundreds of thousands of samples, all in the form `[1700000000.5,"97"]`. A
+//! list that contains anything else stays in the JSON.
 //!
-//! A custom parser pays off. Together with related changes, it made `stats cluster` over a week of
-//! 1,000 GPUs much faster: from 3.5 to 5 times the response time of Prometheus to 1.4 times (`cargo
-//! bench --bench history`).
+//! A custom parser is worthwhile. `stats cluster` over a week of 1,000 GPUs used to take 3.5 to 5
+//! times as long as Prometheus needs to respond. With this parser and related changes, it takes 1.4
+//! times as long (`cargo bench --bench history`).
 
 use gpuctl_core::model::values::series::Point;
 
@@ -110,8 +110,8 @@ fn more_digits<'t>(mut number: u64, text: &[u8], mut rest: &'t [u8]) -> (u64, &'
     (number, rest)
 }
 
-/// Parses eight digits at once (Daniel Lemire, «Quickly parsing eight digits»): neighbors are
-/// combined to pairs, then to groups of four, then to eight digits.
+/// Parses eight digits at once (Daniel Lemire, «Quickly parsing eight digits»): neighboring digits
+/// are combined into pairs, then into groups of four, and then into all eight.
 fn eight_digits(text: &[u8]) -> Option<(u64, &[u8])> {
     let (eight, rest) = text.split_first_chunk::<8>()?;
     let digits = u64::from_le_bytes(*eight);

@@ -1,5 +1,5 @@
-//! Gets a short-lived token from a command of the user, as managed services of clouds require. Its
-//! output is never displayed, because it may contain the token.
+//! Gets a short-lived token from a command that the user configured, as managed cloud services
+//! require. Its output is never displayed, because it may contain the token.
 
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -14,7 +14,7 @@ const LONGEST: Duration = Duration::from_secs(30);
 /// Limit on its output in bytes.
 const LARGEST: usize = 64 * 1024;
 
-/// Why a command did not provide a token. Messages contain nothing of its output.
+/// Why a command did not provide a token. Messages never quote its output.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CommandFailure {
     #[error("it did not end within {} s", LONGEST.as_secs())]

@@ -12,7 +12,7 @@ pub(super) enum Transport<'a> {
     Custom(SendRequest<'a>),
 }
 
-/// The time at which a query is evaluated.
+/// When to evaluate a query.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum QueryTime {
     /// The current time of the server's clock.
@@ -22,11 +22,12 @@ pub(super) enum QueryTime {
 }
 
 /// Longer parameters are sent in the body, because servers limit the length of URLs. Through the
-/// API server, a POST needs another right than a GET. Without that right, the long URL is tried.
+/// API server, a POST needs a different permission than a GET. Without that permission, the long
+/// URL is tried.
 const LONGEST_PATH: usize = 12_000;
 
 impl Transport<'_> {
-    /// Makes the transport to an address.
+    /// Makes a transport that sends requests to an address.
     pub(super) fn new(address: &PrometheusAddress) -> Result<Self, QueryError> {
         let (client, server) = (address.client()?, address.shown());
         Ok(match address.signing() {
@@ -77,8 +78,8 @@ impl Transport<'_> {
         }
     }
 
-    /// Sends a remote read request; `None` with a transport of the caller, which cannot send binary
-    /// bodies.
+    /// Sends a remote read request; `None` if the caller supplied the transport, because such a
+    /// transport cannot send binary bodies.
     pub(super) async fn remote_read(
         &self,
         question: Vec<u8>,

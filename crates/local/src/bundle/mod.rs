@@ -1,6 +1,6 @@
-//! A bundle holds what the cluster and Prometheus returned within a few minutes, in one file.
-//! Reading commands can be answered from it elsewhere. It knows neither connections nor commands,
-//! and records the requests it could not answer.
+//! A bundle stores the responses of the cluster and of Prometheus in one file. Read-only commands
+//! can run from it on another machine. This module knows nothing about connections or commands. It
+//! records the requests that the bundle could not answer.
 
 mod read;
 mod redact;
@@ -27,7 +27,7 @@ use crate::files::{self, FileError};
 /// Version of the file format; bundles of other versions are rejected.
 const FORMAT: u32 = 1;
 
-/// Why the locks are never poisoned.
+/// The message for a poisoned lock, which cannot occur.
 const NEVER_POISONED: &str = "no code panics while it holds the lock";
 
 /// The captured answers, with secrets redacted.
@@ -35,22 +35,22 @@ const NEVER_POISONED: &str = "no code panics while it holds the lock";
 #[serde(rename_all = "camelCase")]
 pub struct Bundle {
     format: u32,
-    /// The version of gpuctl that made it.
+    /// The version of gpuctl that made the bundle.
     program: String,
-    /// The time of the capture, for all answers.
+    /// The time of the capture, which applies to all answers.
     pub at: Timestamp,
     /// The context in the kubeconfig, used as the cluster's name in answers.
     pub cluster: String,
     /// The address of the API server.
     pub server: String,
-    /// The namespace of the commands.
+    /// The namespace in which commands ran.
     pub namespace: String,
-    /// The name of the Prometheus; `None` if there was none.
+    /// The name of the Prometheus server; `None` if there was none.
     pub prometheus: Option<String>,
-    /// Label matchers that restrict its queries to this cluster.
+    /// Label matchers that restrict Prometheus queries to this cluster.
     #[serde(default)]
     pub matchers: Vec<(String, String)>,
-    /// A label with the values of several clusters, if this cluster's value was unknown.
+    /// The label that distinguishes several clusters, if this cluster's value was unknown.
     #[serde(default)]
     pub unclear: Option<(String, Vec<String>)>,
     /// Collections, by path without parameters.
@@ -62,7 +62,7 @@ pub struct Bundle {
     /// one run of a command reveals most of its queries.
     #[serde(skip)]
     is_being_made: AtomicBool,
-    /// Requests that it could not answer.
+    /// Requests that the bundle could not answer.
     #[serde(skip)]
     missed: Mutex<BTreeSet<Question>>,
 }
@@ -74,7 +74,7 @@ pub struct RecordedAnswer {
     pub body: Value,
 }
 
-/// A request that is matched literally.
+/// A request, which must match a recorded one exactly.
 #[derive(Clone, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, JsonSchema, Serialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Question {
@@ -166,7 +166,8 @@ impl Bundle {
 
     /// Stores a collection, without its secrets.
     pub fn record_list(&mut self, path: String, mut recorded: RecordedAnswer) {
-        // The field shows when labels of nodes were written; in other objects it only takes space.
+        // For nodes, the field shows when labels were written. In other objects it only takes up
+        // space.
         if !path.ends_with("/nodes") {
             let items = recorded.body.get_mut("items").and_then(Value::as_array_mut);
             let metadata = items
@@ -201,7 +202,8 @@ impl Bundle {
             .map_or(&[], Vec::as_slice)
     }
 
-    /// Lists the pods of all namespaces, or of the bundle's namespace if only that may be read.
+    /// Lists the pods of all namespaces, or only of the bundle's namespace if the user could not
+    /// read the others.
     pub fn pods(&self) -> Vec<&Value> {
         self.namespaced_items("/api/v1", "pods")
     }
@@ -224,7 +226,7 @@ impl Bundle {
             .cloned()
     }
 
-    /// Takes the requests that it could not answer since the last call.
+    /// Takes the requests that could not be answered since the last call.
     pub fn take_missing(&self) -> BTreeSet<Question> {
         std::mem::take(&mut *self.missed.lock().expect(NEVER_POISONED))
     }

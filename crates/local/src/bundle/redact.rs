@@ -1,7 +1,7 @@
-//! Redacts secrets in the content of a bundle: values of environment variables, values whose key or
-//! flag announces a token or a password, words in the form of credentials, and copies of whole
-//! objects. Names, labels, images, addresses and events remain, because commands need them. A
-//! secret without such a form cannot be recognized.
+//! Redacts secrets in a bundle: the values of environment variables, the values of keys and flags
+//! for tokens and passwords, words that look like credentials, and copies of objects. Names,
+//! labels, images, addresses and events remain, because commands need them. A secret that matches
+//! none of these patterns is not recognized.
 
 use serde_json::{Map, Value};
 
@@ -50,7 +50,7 @@ pub fn redact(value: &mut Value) {
 }
 
 fn redact_text(text: &mut String) {
-    // Parse JSON and YAML with variables, because a variable's name need not announce a secret.
+    // Parse JSON and YAML that contain variables, because a secret variable can have any name.
     if text.trim_start().starts_with(['{', '['])
         && ["env\"", "env_vars\"", "envVars\""]
             .iter()
@@ -116,7 +116,7 @@ fn redact_field(key: &str, value: &mut Value) {
         {
             *value = REDACTED.into();
         }
-        // A number under `token` is a count of tokens.
+        // A number under `token` counts tokens and is not a secret.
         Value::Number(_) if is_strong && !announced.counts_tokens && !lower.ends_with("token") => {
             *value = REDACTED.into();
         }
@@ -137,7 +137,7 @@ fn is_name(text: &str) -> bool {
             .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'.')
 }
 
-/// Redacts the labels of a series. `secret` is the name of a Secret there.
+/// Redacts the labels of a series. In a series, the label `secret` holds the name of a Secret.
 fn redact_series(labels: &mut Map<String, Value>) {
     for (label, value) in labels.iter_mut().filter(|(label, _)| *label != "secret") {
         redact_field(label, value);
@@ -157,7 +157,8 @@ fn redact_annotation(key: &str, value: &mut Value) {
     redact_text(text);
 }
 
-/// Converts a name to a Prometheus label: replaces everything but letters and digits by `_`.
+/// Converts a name to a Prometheus label: replaces every character other than letters and digits
+/// with `_`.
 fn plain(name: &str) -> String {
     name.chars()
         .map(|c| {

@@ -64,8 +64,8 @@ impl Bundle {
         {
             return Ok(listed(recorded, Some(namespace), &parameters));
         }
-        // Without `list`, a user may still `get` single objects, so a denied list proves nothing
-        // about its objects.
+        // Without `list`, a user may still `get` single objects, so a denied list does not mean
+        // that its objects are denied too.
         let readable = |path: &str| self.lists.get(path).filter(|recorded| recorded.code == 200);
         let collection = readable(parent).map(|recorded| (recorded, None));
         let collection = collection.or_else(|| {
@@ -92,7 +92,8 @@ impl Bundle {
         let is_review = matches!(question, Question::Review(..));
         let missing = self.not_recorded(question);
         if is_review && self.is_being_made() {
-            // Grant it for now, so that one run reveals all reviews that it needs.
+            // Grant it for now, so that a single run reveals every access review that the command
+            // makes.
             let granted = json!({"status": {"allowed": true, "userInfo": {"username": ""}}});
             return Ok(raw(&RecordedAnswer {
                 code: 201,

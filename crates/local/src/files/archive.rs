@@ -29,7 +29,7 @@ pub struct Skipped {
 }
 
 impl Skipped {
-    /// Limits on the number of names and on the length of each.
+    /// Limits on the number of skipped members that are listed, and on the length of each name.
     const NAMED: usize = 20;
     const LETTERS: usize = 256;
 
@@ -109,7 +109,7 @@ fn add(
     copied: &mut Copied,
 ) -> io::Result<()> {
     let kind = fs::symlink_metadata(path)?;
-    // Owners of this machine do not exist in the container, so leave them out.
+    // Omit the owners, because the users of this machine do not exist in the container.
     let mut header = Header::new_gnu();
     header.set_mode(platform::mode_of(&kind) & 0o777);
     header.set_mtime(platform::modified_at(&kind));
@@ -132,7 +132,8 @@ fn add(
         header.set_entry_type(EntryType::Symlink);
         archive.append_link(&mut header, name, fs::read_link(path)?)?;
     } else if kind.is_file() {
-        // Another user of the folder may have replaced it by a symlink or a pipe.
+        // Another user with access to the folder may have replaced the file with a symlink or a
+        // pipe.
         let file = platform::open_file(path)?;
         let size = file.metadata()?.len();
         header.set_size(size);

@@ -69,7 +69,7 @@ fn a_tree_comes_back_as_it_went() {
     fs::write(root.join("from/y"), "two!").unwrap();
     fs::set_permissions(root.join("from/y"), fs::Permissions::from_mode(0o755)).unwrap();
     symlink("a/b/x", root.join("from/link")).unwrap();
-    // As a model hub's cache is laid out.
+    // This is how the cache of a model hub is laid out.
     symlink("../../y", root.join("from/a/b/up")).unwrap();
     let mut bytes = Vec::new();
     let summary = pack(&root.join("from"), "top", &mut bytes).unwrap();
@@ -110,7 +110,7 @@ fn nothing_gets_out_of_the_folder() {
         ("top/out", EntryType::Symlink, "../../../etc"),
         ("top/absolute", EntryType::Symlink, "/etc/passwd"),
         ("top/beside", EntryType::Symlink, "../../x"),
-        // Inside by its text, but three levels above on disk.
+        // The path looks as if it were inside the copy, but on disk it leads three levels up.
         ("top/a/b/c/y", EntryType::Symlink, "../../.."),
         ("top/p", EntryType::Symlink, "a/b/c/y/../../.."),
         ("top/hard", EntryType::Link, "/etc/passwd"),
@@ -320,7 +320,7 @@ fn extension_headers_are_bounded_in_any_order() {
             );
         }
     }
-    // Many small ones in succession.
+    // Many small extension headers in succession.
     let extensions: Vec<u8> = (0..3000)
         .flat_map(|index| [block(b"LKxg"[index % 4], 512), vec![0; 512]].concat())
         .collect();

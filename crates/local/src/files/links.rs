@@ -1,7 +1,7 @@
 //! Finds the links of an archive that lead to a member of the same archive.
 //!
-//! Reads the text of each link once. Asking the system instead would follow up to 40 links for
-//! each of 100,000, and again whenever another link was created.
+//! The target of each link is read once. If the operating system resolved the links, each of up to
+//! 100,000 could lead through 40 others. Every new link would also require a new check.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -12,11 +12,12 @@ use std::sync::atomic::AtomicBool;
 
 use super::check_stop;
 
-/// Limit on the links that one link leads through, as in Linux.
+/// Maximum number of other links that a link can lead through, as in Linux.
 const MOST_HOPS: u32 = 40;
 /// Longest path in bytes, as in Linux.
 const LONGEST_PATH: usize = 4096;
-/// Limit on the memory for the ends of all links in bytes. Short links can have long ends.
+/// Limit in bytes on the memory for the resolved paths of all links. A short link can resolve to a
+/// long path.
 const MOST_END_BYTES: usize = 64 << 20;
 
 /// The target of a link, and the number of other links on the way.
@@ -30,7 +31,7 @@ struct Walk<'a> {
     link: usize,
     /// The path reached so far, unless it is another link.
     at: PathBuf,
-    /// The other link reached.
+    /// The other link that was reached.
     next: Option<usize>,
     /// Whether `at` is known to be a directory.
     is_folder: bool,
@@ -38,7 +39,8 @@ struct Walk<'a> {
     hops: u32,
 }
 
-/// Links by path, with the ends found so far. `Some(None)` leads nowhere or outside.
+/// Links by path, with the ends found so far. `Some(None)` marks a link that leads nowhere or
+/// outside the copy.
 struct Ends<'a> {
     folder: &'a Path,
     name: &'a str,
@@ -47,9 +49,9 @@ struct Ends<'a> {
     bytes: usize,
 }
 
-/// Selects the links, as (path, target), whose target is the member `name` of `folder` or below it.
-/// No link may exist yet in `folder`. Rejects a link whose parent directory is missing, or whose
-/// path another member has.
+/// Selects the links, given as (path, target), that lead to the member `name` of `folder` or to a
+/// path below it. `folder` must not contain any links yet. Rejects a link if its parent directory
+/// is missing or another member has the same path.
 pub(super) fn stay_inside(
     links: &[(PathBuf, PathBuf)],
     folder: &Path,
@@ -137,7 +139,7 @@ impl Ends<'_> {
                     walk.is_folder = false;
                     walk.next = self.places.get(walk.at.as_os_str()).copied();
                     if walk.next.is_some() {
-                        // A waiting link needs no memory for its path.
+                        // Free the path, which is not needed while the link waits.
                         walk.at = PathBuf::new();
                     }
                 }
@@ -219,7 +221,8 @@ mod tests {
     #[test]
     fn links_lead_through_links_in_any_order() {
         let folder = folder("chains");
-        // Through a linked directory, and out of the copy by a link that is deeper than its text.
+        // One link leads through a linked directory. Another leads out of the copy although its
+        // text alone does not show that.
         assert_eq!(
             inside_links(&folder, &[("top/x", "y/b/../../file"), ("top/y", "a")]),
             [true, true]
@@ -269,7 +272,8 @@ mod tests {
         fs::remove_dir_all(folder).unwrap();
     }
 
-    /// Each target is followed once: following all links again for each new one took minutes.
+    /// Checks that each target is followed only once. Following all links again for each new one
+    /// took minutes.
     #[test]
     fn many_links_in_the_worst_order_are_resolved() {
         let folder = folder("many");

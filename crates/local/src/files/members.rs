@@ -1,7 +1,7 @@
 //! Reads the members of a tar archive that a hostile container may have written.
 //!
-//! The reader of the `tar` crate loads extension headers of any size into memory and turns holes
-//! into zeros. This one bounds extension headers, lists of segments, and the data of skipped
+//! The reader in the `tar` crate loads extension headers of any size into memory and turns holes
+//! into zeros. This reader limits extension headers, lists of segments, and the data of skipped
 //! members.
 
 use std::io::{self, ErrorKind, Read};
@@ -18,7 +18,7 @@ const MOST_EXTENSIONS: u64 = 1 << 20;
 /// Limit on the bytes of skipped members.
 const MOST_UNWANTED: u64 = 1 << 30;
 
-/// One file, directory or link. [`Members`] yields its data next.
+/// One file, directory or link. Its data can be read from [`Members`] next.
 #[derive(Debug)]
 pub(super) struct Member {
     pub kind: EntryType,
@@ -158,7 +158,8 @@ impl<R: Read> Members<R> {
                     .filter(|segment_end| offset >= end && *segment_end <= total);
                 end = segment_end
                     .ok_or_else(|| invalid("the segments of a sparse member are out of order"))?;
-                // Lengths between ascending offsets cannot overflow.
+                // The segments are in ascending order and do not overlap, so the sum of their
+                // lengths cannot overflow.
                 sum += length;
                 segments.push((offset, length));
             }

@@ -34,7 +34,7 @@ pub enum Purpose {
     Private,
     /// Readable by other users' programs, such as node-exporter.
     Public,
-    /// Uses the mode of the umask. A file that exists keeps its mode.
+    /// The umask determines the mode of a new file. An existing file keeps its mode.
     Document,
     /// The config file. Keeps its mode, but removes other users' write access. May be a symlink
     /// that the user owns.
@@ -42,7 +42,7 @@ pub enum Purpose {
 }
 
 /// Limit on a file that is read whole, in bytes. Config files, tokens, certificates and prices are
-/// much smaller, and a device may have no end.
+/// much smaller, and a device may never reach its end.
 const LARGEST: u64 = 16 << 20;
 
 /// Reads a file of at most 16 MiB, or a pipe.
@@ -86,8 +86,8 @@ fn text(bytes: Vec<u8>, path: &Path) -> Result<String, FileError> {
     })
 }
 
-/// Fails after the user interrupted a copy. The error kind is not `ErrorKind::Interrupted`, because
-/// readers retry after it.
+/// Fails if the user has interrupted the copy. The error kind is not `ErrorKind::Interrupted`,
+/// because readers retry after it.
 fn check_stop(stop: &AtomicBool) -> io::Result<()> {
     match stop.load(Ordering::Relaxed) {
         true => Err(io::Error::other("it was interrupted")),
@@ -95,7 +95,7 @@ fn check_stop(stop: &AtomicBool) -> io::Result<()> {
     }
 }
 
-/// Creates a new file. Returns `Ok(false)` if the path exists, whatever it is.
+/// Creates a new file. Returns `Ok(false)` if anything already exists at the path.
 pub fn create(path: &Path, bytes: &[u8]) -> Result<bool, FileError> {
     let write_error = |source| FileError::Write {
         path: path.to_path_buf(),
@@ -105,8 +105,8 @@ pub fn create(path: &Path, bytes: &[u8]) -> Result<bool, FileError> {
         return Ok(false);
     }
     let fresh = write_fresh(path, bytes, NEW_FILE, false).map_err(write_error)?;
-    // Unlike a rename, this fails when the file exists by now. Some file systems have no hard
-    // links.
+    // Unlike a rename, this fails if the file has been created in the meantime. Some file systems
+    // have no hard links.
     let linked = std::fs::hard_link(&fresh, path);
     match linked {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -155,7 +155,7 @@ pub fn replace(path: &Path, bytes: &[u8], purpose: Purpose) -> Result<(), FileEr
 
 const PRIVATE_FILE: u32 = 0o600;
 const PUBLIC_FILE: u32 = 0o644;
-/// The umask restricts this mode.
+/// The mode of a new file, before the umask is applied.
 const NEW_FILE: u32 = 0o666;
 const PRIVATE_FOLDER: u32 = 0o700;
 const PUBLIC_FOLDER: u32 = 0o755;

@@ -7,7 +7,7 @@ use crate::platform::{self, FreeSpace};
 
 /// Limit on the bytes written between two checks.
 const INTERVAL: u64 = 16 << 20;
-/// Largest reserve. A nearly full disk reserves a tenth of its free space.
+/// Maximum space to keep free. On a nearly full disk, only a tenth of the free space is reserved.
 const RESERVE: FreeSpace = FreeSpace {
     bytes: 1 << 30,
     files: Some(10_000),

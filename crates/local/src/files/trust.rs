@@ -59,16 +59,16 @@ impl Exposure {
 }
 
 /// Finds a reason why others can change a file: the file, a folder above it, or a symlink. `None`
-/// if only the user and root can. Judges every type of file, because a pipe of another user has
-/// content as well.
+/// if only the user and root can. Checks every type of file, because a pipe can also deliver
+/// content that another user wrote.
 pub fn exposure(path: &Path) -> io::Result<Option<Exposure>> {
     check_chain(&std::path::absolute(path)?, 0)
 }
 
-/// Reads the config file. At the usual path it must be a regular file, because another user may
-/// have planted something else. One that the user named can also be a device, such as `/dev/null`,
-/// or the pipe of `--config <(…)`. Refuses named pipes without opening them: without a writer,
-/// that would wait forever.
+/// Reads the config file. At the default path it must be a regular file, because another user may
+/// have planted something else. A file that the user specified can also be a device, such as
+/// `/dev/null`, or the pipe of `--config <(…)`. Refuses named pipes without opening them: without a
+/// writer, that would wait forever.
 pub fn config_text(path: &Path, is_named: bool) -> Result<String, FileError> {
     // A command reads its settings several times, but a pipe only once.
     static PIPED: OnceLock<Vec<u8>> = OnceLock::new();
@@ -144,8 +144,8 @@ fn check_chain(path: &Path, links: usize) -> io::Result<Option<Exposure>> {
         let data = std::fs::symlink_metadata(&current)?;
         let is_far = !path.ancestors().take(3).any(|near| near == current);
         match platform::access_of_others(&data) {
-            // Distributions whose umask is 002 give each user a group without other members. ssh of
-            // Debian accepts those too.
+            // Distributions whose umask is 002 give each user a group without other members.
+            // Debian's ssh accepts those groups too.
             Some(Others::Write) if platform::has_private_group(&data) => {}
             // The kubelet gives folders of mounted ConfigMaps mode 0777, but mounts them read-only.
             Some(Others::Write) if platform::is_mounted_read_only(&current) => {}
@@ -233,7 +233,7 @@ pub fn make_private(folder: &Path) {
     }
 }
 
-/// gpuctl's own folders above a file, the innermost first.
+/// Lists gpuctl's own folders that contain a file, innermost first.
 fn state_folders(path: &Path) -> Vec<&Path> {
     let folders: Vec<&Path> = path.ancestors().skip(1).collect();
     let outermost = folders
@@ -247,7 +247,8 @@ fn permission_denied(reason: &str) -> io::Error {
     io::Error::new(ErrorKind::PermissionDenied, reason)
 }
 
-/// Reads a state file of gpuctl. Fails if others can write or own the file or its folder.
+/// Reads a state file of gpuctl. Fails if other users own the file or its folder, or can write to
+/// it.
 pub fn read_trusted(path: &Path) -> Result<String, FileError> {
     let read = || {
         if !state_folders(path).into_iter().all(is_closed) {

@@ -1,8 +1,8 @@
 //! Unpacks an archive from a container for `cp`.
 //!
 //! The archive is not trusted. It is unpacked into a new folder next to the target, where no link
-//! leads outside. Only a complete copy is moved into place. Every member uses an inode or counts
-//! towards a limit, so that an endless archive stops.
+//! leads outside. Only a complete copy is moved into place. Every member either uses an inode or
+//! counts towards a limit, so even an endless archive is stopped.
 #![expect(
     clippy::disallowed_methods,
     reason = "this is the edge that copies the user's files"
@@ -23,15 +23,16 @@ use super::members::{Member, Members};
 use super::space::Space;
 use crate::platform;
 
-/// Deeper folders cannot be removed by a process with a limit of 1024 open files.
+/// Limit on the depth of folders. A process that may open only 1024 files cannot remove deeper
+/// ones.
 const DEEPEST: usize = 256;
 /// Longest path in bytes, as in Linux.
 const LONGEST_PATH: usize = 4096;
 /// Limit on links, which stay in memory until the end of the archive.
 const MOST_LINKS: usize = 100_000;
 const MOST_LINK_BYTES: usize = 16 << 20;
-/// Limit on folders, links and second names of files. They need space on the disk, but hardly any
-/// in the archive: two kilobytes can name 255 new folders.
+/// Limit on folders, links and additional names of files. They take up space on the disk, but
+/// hardly any in the archive: two kilobytes can name 255 new folders.
 const MOST_WITHOUT_DATA: u64 = 2_000_000;
 /// Limit on skipped members, and on members that repeat an earlier name.
 const MOST_USELESS: u64 = 50_000;
@@ -72,7 +73,7 @@ pub fn staging_folder(target: &Path, unique: &str) -> PathBuf {
 }
 
 /// Reads an archive with one file or directory called `name` into `folder`, which must not exist
-/// yet. `stop` ends it, and [`Staged::place`], at the next block or member.
+/// yet. Setting `stop` interrupts this function and [`Staged::place`] at the next block or member.
 pub fn stage(
     source: impl Read,
     name: &str,
@@ -202,8 +203,8 @@ impl Staged {
         }
     }
 
-    /// Creates the missing folders above an accepted member. No link exists yet, so no folder is
-    /// outside.
+    /// Creates the missing folders above an accepted member. No link exists yet, so every folder is
+    /// inside the copy.
     fn make_parents(&mut self, path: &Path) -> io::Result<()> {
         let missing: Vec<&Path> = path
             .ancestors()
@@ -302,7 +303,7 @@ impl Staged {
         Ok(())
     }
 
-    /// Creates the links to targets inside the copy.
+    /// Creates the links whose targets are inside the copy.
     fn link(&mut self, links: &[(PathBuf, PathBuf)]) -> io::Result<()> {
         let verdicts = stay_inside(links, &self.folder, &self.name, &self.stop)?;
         for ((path, link), is_kept) in links.iter().zip(verdicts) {

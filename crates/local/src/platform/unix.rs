@@ -37,8 +37,8 @@ impl Drop for RawMode {
     }
 }
 
-/// Waits for a signal that ends this process, and returns its number. The signals are caught from
-/// the call on, so that the caller can clean up first.
+/// Waits for a signal that ends this process, and returns its number. The signals are caught as
+/// soon as this is called, so the caller can clean up first.
 pub fn termination_signal() -> impl Future<Output = u8> {
     let signals = [
         SignalKind::hangup(),
@@ -165,7 +165,7 @@ pub fn path_of_bytes(bytes: &[u8]) -> Option<PathBuf> {
 /// Determines how other users can change a file or folder; `None` if only its owner and root can.
 pub fn access_of_others(data: &Metadata) -> Option<Others> {
     let user = rustix::process::geteuid().as_raw();
-    // An owner can always change the mode, and root can do everything anyway.
+    // An owner can always change the mode. Root can change everything, so it does not count.
     if data.uid() != user && data.uid() != 0 {
         return Some(Others::Own);
     }
@@ -279,7 +279,7 @@ pub fn is_same_file(first: &Metadata, second: &Metadata) -> bool {
 /// aborts.
 #[expect(clippy::disallowed_methods, reason = "it is opened to be counted")]
 pub fn may_open_files(count: usize) -> bool {
-    // ENFILE and EMFILE.
+    // The error codes ENFILE and EMFILE.
     const TOO_MANY_OPEN: [Option<i32>; 2] = [Some(23), Some(24)];
     let files: Result<Vec<File>, _> = (0..count).map(|_| File::open("/dev/null")).collect();
     // Assume no limit on a system without that file.

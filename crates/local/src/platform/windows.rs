@@ -112,7 +112,7 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
-/// Devices are opened like files.
+/// Always false, because devices are opened like files.
 pub fn is_device(_data: &Metadata) -> bool {
     false
 }
@@ -122,7 +122,7 @@ pub fn is_null(_data: &Metadata) -> bool {
     false
 }
 
-/// Pipes have no paths in folders.
+/// Always false, because pipes have no paths in folders.
 pub fn is_pipe(_data: &Metadata) -> bool {
     false
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 pub use masks::Masks;
 
-/// Longest value in a line.
+/// Maximum length of a value in a line.
 const LONGEST: usize = 60;
 
 /// Lists the fields that differ, such as `spec.replicas: 1 → 2`.

@@ -2,7 +2,7 @@
 
 use super::ConvertError;
 
-/// Limit of generated documents, to keep the output readable.
+/// Limit on the number of generated documents, to keep the output readable.
 const MOST: usize = 256;
 
 /// Parses the indices, sorted, and the limit of concurrent tasks if there is one.

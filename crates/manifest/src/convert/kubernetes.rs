@@ -273,7 +273,7 @@ fn put_run_policy(job: &mut FieldMap, policy: &Value, omitted: &mut Vec<String>)
     policy.finish();
 }
 
-/// Whether the pods of both roles run the same program.
+/// Whether the pods of the master and of the workers run the same program.
 fn are_alike(master: &Value, worker: &Value) -> bool {
     let is_same = |key: &str| {
         master["template"]["spec"]["containers"][0][key]

@@ -39,7 +39,7 @@ impl ConvertError {
     }
 }
 
-/// Converts every document of a text. `image` is for scripts, which do not name one.
+/// Converts every document of a text. `image` is used for scripts, which do not specify an image.
 pub fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>, ConvertError> {
     if text
         .lines()

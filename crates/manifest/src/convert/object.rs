@@ -59,8 +59,8 @@ pub(super) fn head(object: &Value, omitted: &mut Vec<String>) -> Result<FieldMap
     Ok(job)
 }
 
-/// Records labels and annotations of pods that the job's metadata does not have, because gpuctl
-/// gives pods those of the job.
+/// Records pod labels and annotations that the job's metadata lacks, because gpuctl gives pods only
+/// the job's labels and annotations.
 pub(super) fn check_pod_metadata(
     template: &Value,
     object: &Value,

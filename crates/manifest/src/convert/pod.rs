@@ -217,7 +217,7 @@ impl PodFields {
         {
             match key.as_str() {
                 "cpu" | "memory" => {
-                    // The scheduler places pods by their requests.
+                    // Prefer the request, because the scheduler places pods by their requests.
                     let value = if key == "cpu" && !requests["cpu"].is_null() {
                         &requests["cpu"]
                     } else {

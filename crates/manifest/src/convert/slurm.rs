@@ -291,7 +291,7 @@ impl ConvertedScript {
                 "SLURM_ARRAY_TASK_ID": index.to_string(), "SLURM_ARRAY_TASK_COUNT": count.to_string(),
                 "SLURM_ARRAY_TASK_MIN": first.to_string(), "SLURM_ARRAY_TASK_MAX": last.to_string(), "SLURM_ARRAY_JOB_ID": self.label,
             });
-            // Every document of the array lacks the same parts, so list them once.
+            // The same parts are missing from every document of the array, so list them only once.
             let omitted = if *index == first {
                 self.omitted.clone()
             } else {

@@ -1,5 +1,5 @@
-//! Converts job files of other tools, field by field, and checks which fields are reported as
-//! omitted.
+//! Tests the conversion of other tools' job files, field by field, and checks which fields are
+//! reported as omitted.
 
 use super::*;
 use crate::spec;

@@ -78,15 +78,15 @@ pub(super) fn cloud_terms(
 }
 
 /// Keeps jobs that request whole GPUs off nodes that offer fractions under the same resource name.
-/// The label `nvidia.com/gpu.replicas` counts time-sliced or MPS shares. Slices of MIG's single
-/// strategy show only in the product name.
+/// The label `nvidia.com/gpu.replicas` counts time-sliced or MPS shares. With MIG's single
+/// strategy, only the product name shows that a device is a slice.
 pub(super) fn avoid_shared_gpus(
     resources: &BTreeMap<String, Quantity>,
     nodes: &[Node],
 ) -> Vec<NodeSelectorRequirement> {
     const PRODUCT: &str = "nvidia.com/gpu.product";
-    // A `NotIn` requirement needs explicit values. Devices are rarely split into more shares;
-    // counts of existing nodes are added.
+    // A `NotIn` requirement needs explicit values. Devices are rarely split into more shares than
+    // this. Higher counts on existing nodes are added.
     const MOST: u32 = 10;
     if resources.len() != 1 || !resources.contains_key(gpu::WHOLE[0]) {
         return Vec::new();

@@ -37,7 +37,7 @@ const QUEUE: [&str; 3] = [
     "vllm_num_requests_waiting",
 ];
 
-/// Programs that allocate most GPU memory at startup, whatever the load.
+/// Programs that allocate most GPU memory at startup, regardless of the load.
 const PREALLOCATING: [&str; 6] = [
     "vllm",
     "sglang",

@@ -1,6 +1,6 @@
-//! Makes a command resume from its checkpoints. A line of shell checks the directory each time
+//! Makes a command resume from its checkpoints. A line of shell code checks the directory each time
 //! before the command starts. This covers retries, pods on other nodes, and jobs that are submitted
-//! again. The contents of the directory are up to the program.
+//! again. The program decides what the directory contains.
 
 use super::Refusal;
 use super::command::Words;

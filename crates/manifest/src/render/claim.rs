@@ -1,4 +1,4 @@
-//! Claims GPUs on nodes whose driver offers them through dynamic resource allocation only: builds a
+//! Claims GPUs on nodes whose driver offers them only through dynamic resource allocation: builds a
 //! ResourceClaimTemplate and the references in the pod. Fields follow resource.k8s.io v1, or
 //! v1beta1 if the cluster serves nothing newer.
 

@@ -14,7 +14,7 @@ use super::storage::CACHE;
 use super::supervisor::{self, RANK};
 use super::{Target, servers};
 
-/// Cache directories of libraries, each with a directory of the model cache: huggingface_hub,
+/// Cache directories of libraries, each with its directory in the model cache: huggingface_hub,
 /// modelscope, torch.hub, compiled graphs of vLLM, and Triton kernels.
 pub const CACHES: [(&str, &str); 5] = [
     ("HF_HOME", "huggingface"),
@@ -163,7 +163,7 @@ fn rendezvous(variables: &mut Variables, job: &JobDocument, target: &Target, lau
             variables.set_from_pod("RANK", RANK);
             variables.set("LOCAL_RANK", "0");
         }
-        // LLaMA-Factory starts torchrun without being told only if a pod has several GPUs.
+        // LLaMA-Factory starts torchrun on its own only if a pod has several GPUs.
         Launcher::LlamaFactory => variables.set("FORCE_TORCHRUN", "1"),
         _ => {}
     }

@@ -1,6 +1,6 @@
-//! Requests RDMA devices (`resources.rdma`), and keeps the ports of jobs apart that use the network
-//! of their node. Resource names are those of the device plugins: Mellanox' rdma-shared-dev-plugin
-//! and network operator, and AWS' EFA plugin.
+//! Requests RDMA devices (`resources.rdma`), and assigns different ports to jobs that use the host
+//! network. Resource names are those of the device plugins: Mellanox' rdma-shared-dev-plugin and
+//! network operator, and AWS' EFA plugin.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use crate::spec::{JobDocument, Rdma};
 use gpuctl_core::model::values::fingerprint::fnv;
 use gpuctl_core::model::{Node, Nodes};
 
-/// A node with more devices than this offers shares of a device to all its pods, and one share per
+/// A node that offers more devices than this shares each device among its pods, so one share per
 /// pod is enough.
 const SHARED: u64 = 64;
 /// torch's default.
@@ -21,7 +21,8 @@ const MASTER_PORT: u16 = 29_500;
 /// The port on which rank 0's supervisor listens. It differs from torch's ports 29500 and 29400.
 const SUPERVISOR_PORT: u16 = 29_450;
 
-/// Resolves the devices that each pod requests, and a warning for the user.
+/// Determines the devices that each pod requests, and returns a warning for the user if there is
+/// one.
 pub(super) fn devices(
     job: &JobDocument,
     target: &Target,
@@ -55,8 +56,8 @@ pub(super) fn devices(
     )
 }
 
-/// Finds the devices that all nodes with RDMA have. The job's part of them equals its part of the
-/// node's GPUs.
+/// Finds the devices that all nodes with RDMA have. The job gets the same proportion of them as of
+/// the node's GPUs.
 fn common_devices<'n>(nodes: impl Iterator<Item = &'n Node>, gpus: u32) -> BTreeMap<String, u64> {
     let equipped: Vec<(&Node, BTreeSet<&str>)> = nodes
         .map(|node| {

@@ -90,7 +90,7 @@ pub(super) fn resources<'n>(
     })
 }
 
-/// Refuses a request for whole GPUs if the nodes offer only parts.
+/// Refuses a request for whole GPUs if the nodes offer only fractions of GPUs.
 fn no_whole_gpus(requested: &JobResources, nodes: &[&Node]) -> Refusal {
     let sizes: BTreeSet<&str> = nodes
         .iter()

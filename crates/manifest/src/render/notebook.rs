@@ -63,8 +63,8 @@ pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Ref
     })
 }
 
-/// The port on which the command listens. If the file sets a different port, that is the port of
-/// the Service.
+/// The port on which the command listens. If the file sets a different port, the Service uses that
+/// one.
 fn listen_port(job: &JobDocument, service: &Service, warnings: &mut Vec<String>) -> u16 {
     let command_port = port::from_command(job);
     let listen_port = service

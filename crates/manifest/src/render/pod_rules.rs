@@ -1,4 +1,4 @@
-//! Compares a pod with a node like the scheduler: node selectors, required node affinity and
+//! Compares a pod with a node as the scheduler does: node selectors, required node affinity and
 //! taints. Also names the rules of a pod that depend on more than nodes.
 
 use std::collections::BTreeMap;
@@ -289,7 +289,7 @@ fn unmet_expression(term: &NodeSelectorTerm, node: &Node) -> Option<String> {
     }
 }
 
-/// Evaluates a requirement like the scheduler. Source: k8s.io/apimachinery/pkg/labels
+/// Evaluates a requirement as the scheduler does. Source: k8s.io/apimachinery/pkg/labels
 /// (Requirement.Matches).
 fn is_satisfied(requirement: &NodeSelectorRequirement, value: Option<&String>) -> bool {
     let values = requirement.values.as_deref().unwrap_or_default();

@@ -61,8 +61,8 @@ pub fn reads_all_configmaps(rules: &Value) -> bool {
         == json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}])
 }
 
-/// Builds the namespace of gpuctl and, unless `private`, the right of all users to read its facts
-/// and defaults.
+/// Builds the namespace of gpuctl and, unless `private`, the permission for all users to read its
+/// facts and defaults.
 pub fn home_namespace(private: bool) -> Vec<Object> {
     let labels = json!({MANAGED_BY: MANAGED_BY_US});
     let mut objects = vec![object(

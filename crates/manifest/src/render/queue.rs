@@ -10,7 +10,8 @@ use crate::spec::JobDocument;
 use gpuctl_core::model::contract::labels::{KUEUE_QUEUE, VOLCANO_GROUP_SIZE, VOLCANO_QUEUE};
 use gpuctl_core::model::{Gang, JobKind, QueueSystem};
 
-/// Marks the owner of the pods, and its template if the queueing system reads that.
+/// Adds the queue to the owner of the pods, and to its pod template if the queueing system reads it
+/// there.
 pub(super) fn queue(job: &JobDocument, target: &Target, root: &mut Object) -> Result<(), Refusal> {
     if let Some(queue) = &job.queue {
         match target.queueing {

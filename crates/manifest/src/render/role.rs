@@ -1,5 +1,5 @@
-//! Builds the roles that grant the rights of commands, and their bindings. There is one role each
-//! for the namespace, the namespace of pools, the cluster, and the Service of Prometheus.
+//! Builds the roles that grant the permissions that commands need, and their bindings. There is one
+//! role each for the namespace, the namespace of pools, the cluster, and the Service of Prometheus.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,7 +40,7 @@ pub struct ProxyGrant {
 pub struct RoleSet<'r> {
     pub name: &'r str,
     pub rights: &'r BTreeSet<Right>,
-    /// The namespace of namespaced rights; `None` for all namespaces.
+    /// The namespace of namespaced permissions; `None` for all namespaces.
     pub namespace: Option<&'r str>,
     pub proxy: Option<&'r ProxyGrant>,
     /// If empty, builds no bindings.

@@ -19,8 +19,8 @@ use gpuctl_core::model::{JobKind, Nodes};
 use super::labels::metadata;
 use super::{Object, Refusal, Target, supervisor};
 
-/// Limit of all local files. A ConfigMap holds at most 1 MiB, including the overhead of the
-/// encoding.
+/// Limit on the total size of all local files. A ConfigMap holds at most 1 MiB, including the
+/// overhead of the encoding.
 pub const FILES_KIB: usize = 900;
 
 /// Directory of the model cache: on a volume mounted there, otherwise on the node.

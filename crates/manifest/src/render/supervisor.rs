@@ -296,7 +296,8 @@ pub(super) fn config_map(
 }
 
 /// Builds the rules for failed pods. An evicted pod does not count as a failure. With the
-/// supervisor, no other pod fails along with it; without it, the others do, and they count.
+/// supervisor, no other pod fails when one is evicted. Without it, the other pods fail too, and
+/// they count.
 pub(super) fn failure_policy(supervised: bool) -> PodFailurePolicy {
     let disrupted = PodFailurePolicyOnPodConditionsPattern {
         type_: "DisruptionTarget".to_owned(),
@@ -316,8 +317,8 @@ pub(super) fn failure_policy(supervised: bool) -> PodFailurePolicy {
             values: vec![code],
         }),
     };
-    // The Job controller applies the first rule that matches: an eviction is ignored whatever the
-    // exit code is.
+    // The Job controller applies the first rule that matches: an eviction is ignored regardless of
+    // the exit code.
     let mut rules = vec![ignored];
     if supervised {
         rules.extend([by_code("FailJob", FAILED), by_code("Ignore", NOT_PLACED)]);

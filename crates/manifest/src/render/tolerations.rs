@@ -66,7 +66,7 @@ fn tolerate(key: &str, value: Option<&str>) -> Toleration {
         key: Some(key.to_owned()),
         operator: Some(operator.to_owned()),
         value: value.map(ToOwned::to_owned),
-        // A `NoExecute` taint evicts all pods for a reason, so do not tolerate it.
+        // A `NoExecute` taint is meant to evict all pods, so do not tolerate it.
         effect: Some("NoSchedule".to_owned()),
         ..Toleration::default()
     }
@@ -206,7 +206,7 @@ fn is_selected(node: &Node, job: &JobDocument) -> bool {
             .all(|(key, value)| node.labels.get(key) == Some(value))
 }
 
-/// Matches like the scheduler (core/v1 `Toleration`): an empty key or effect matches any.
+/// Matches as the scheduler does (core/v1 `Toleration`): an empty key or effect matches every one.
 pub(super) fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     let effect = toleration
         .effect

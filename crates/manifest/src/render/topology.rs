@@ -1,6 +1,6 @@
 //! Prefers nearby nodes for the ranks of a training (`job.topology`). Clusters use different labels
-//! for the topology; the known ones come from the documentation of clouds and from NVIDIA's
-//! topograph. Kueue itself places pods by the levels of its Topology objects.
+//! for the topology; the known ones come from the documentation of cloud providers and from
+//! NVIDIA's topograph. Kueue itself places pods by the levels of its Topology objects.
 
 use k8s_openapi::api::core::v1::{PodAffinity, PodAffinityTerm, WeightedPodAffinityTerm};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;

@@ -65,7 +65,8 @@ fn pod_fields(job: &JobDocument, target: &Target) -> Value {
         .max_runtime
         .filter(|_| !supervisor::supervises(job))
     {
-        // The deadline of a Job includes waiting time. That of a pod starts on its node.
+        // The deadline of a Job includes the time that it waits. The deadline of a pod starts when
+        // the pod starts on its node.
         fields["activeDeadlineSeconds"] = json!(limit.as_secs());
     }
     overlay::merge(&mut fields, &queue::pod_fields(job, target));

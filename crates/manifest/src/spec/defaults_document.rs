@@ -93,7 +93,7 @@ pub struct SiteLimits {
 /// A row of `gpuctl get defaults`: one field of one scope.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DefaultRow {
-    /// Such as `all`, `kind training` or `pool infer-pool`.
+    /// For example `all`, `kind training` or `pool infer-pool`.
     pub scope: String,
     /// The canonical name of the field.
     pub field: &'static str,

@@ -172,7 +172,7 @@ pub struct Model {
     pub source: Option<String>,
     pub name: Option<String>,
     pub version: Option<String>,
-    /// Such as `safetensors`.
+    /// The format, such as `safetensors`.
     pub format: Option<String>,
     /// Whether the cache directory is mounted.
     pub cache: bool,
@@ -325,15 +325,15 @@ pub struct Checkpoint {
 /// Fields of `kind: training` only.
 #[derive(Clone, Debug)]
 pub struct Training {
-    /// Passed to the program as a variable.
+    /// The number of epochs, passed to the program as a variable.
     pub epochs: Option<u32>,
-    /// Per GPU.
+    /// The batch size per GPU.
     pub batch_size: Option<u32>,
     /// Number of restarts after failures.
     pub retries: u32,
     /// The scope of a restart; `None` if the file does not set it.
     pub restart: Option<Restart>,
-    /// Longest time without output from any rank.
+    /// How long all ranks may produce no output.
     pub hang_timeout: Option<Duration>,
     /// The directory of the checkpoints, and the arguments to resume from them.
     pub checkpoint: Option<Checkpoint>,

@@ -304,7 +304,7 @@ impl<'s> Inheritance<'s> {
                     value,
                     replaced,
                 );
-                // The mark shows whether the site changed a value, without revealing a secret.
+                // The mark shows whether the site changed the value, but does not reveal a secret.
                 if let (EnvValue::Text(text), Some(inherited)) =
                     (&variable.value, self.inherited.last_mut())
                 {

@@ -1,4 +1,4 @@
-//! Parses manifests: YAML in, documents or all problems out, each problem with its line and column.
+//! Parses YAML manifests into documents, or reports every problem with its line and column.
 
 pub mod checks;
 mod defaults;
@@ -62,7 +62,7 @@ use fields::Reader;
 use gpuctl_core::model::JobKind;
 use tree::{Entry, YamlDocument, YamlNode, YamlValue};
 
-/// Larger files are refused before they are read.
+/// Size limit of a manifest in bytes. Larger files are refused before they are read.
 pub const FILE_BYTES: u64 = 1 << 20;
 
 const KINDS: [&str; 8] = [

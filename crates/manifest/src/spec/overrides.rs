@@ -73,8 +73,8 @@ pub(super) fn apply(root: &mut YamlNode, overrides: &[Override], problems: &mut 
     }
 }
 
-/// Parents whose keys are free text. Below them a key must match exactly; elsewhere case, `-` and
-/// `_` are ignored.
+/// Fields whose keys users choose freely. Below them a key must match exactly; elsewhere case, `-`
+/// and `_` are ignored.
 const THEIR_OWN: [&str; 7] = [
     "env",
     "labels",
@@ -228,7 +228,7 @@ fn inline(node: &YamlNode) -> String {
     }
 }
 
-/// Writes text as it was if it needs no quotes, else as a JSON string, which is valid YAML.
+/// Writes text unquoted if it needs no quotes, and otherwise as a JSON string, which is valid YAML.
 fn quoted(text: &str, plain: bool) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/');
     let word = text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '/')

@@ -1,4 +1,5 @@
-//! Reads what a training restarts after a failure, and from where: `job.restart` and `checkpoint:`.
+//! Reads `job.restart` and `checkpoint:`, which set what restarts after a failure and where a
+//! training resumes.
 
 use super::document::Checkpoint;
 use super::fields::{Fields, Located, Reader};

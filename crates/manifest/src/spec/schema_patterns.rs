@@ -85,7 +85,7 @@ pub(super) fn absolute_path() -> String {
     format!(r"^(?!(?:.*/)?\.\.(?:/|$))/[^:{CONTROL}]*$")
 }
 
-/// The same for a host path, without paths that would give control of the node.
+/// A pattern for an absolute host path that does not give control of the node.
 pub(super) fn host_path() -> String {
     // Separators, with redundant slashes and `.` components.
     const SEP: &str = r"/(?:\.?/)*";

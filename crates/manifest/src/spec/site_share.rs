@@ -30,9 +30,9 @@ pub struct SiteToleration {
 pub struct Inherited {
     /// The field of the job's document, such as `job.queue`.
     pub field: String,
-    /// The value as the site wrote it; dots for a secret.
+    /// The value as the site wrote it; a secret is shown as dots.
     pub value: String,
-    /// Such as `all`, `kind training` or `pool infer-pool`.
+    /// For example `all`, `kind training` or `pool infer-pool`.
     pub scope: String,
     /// The value, or a hash of a secret. It shows whether the site changed the value.
     pub mark: String,

@@ -60,7 +60,7 @@ fn problems(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Builds a training with more lines.
+/// Builds a minimal training and adds these lines.
 fn training(fields: &str) -> String {
     format!("kind: training\nversion: v0.1\njob: {{name: a}}\nenvironment: {{image: i}}\n{fields}")
 }

@@ -8,12 +8,12 @@ use serde_saphyr::granit_parser::{
 
 use gpuctl_core::error::{FilePosition, Problem};
 
-/// No job needs deeper nesting.
+/// Maximum nesting depth. No job needs a deeper one.
 const DEPTH: usize = 32;
-/// Most values in one file.
+/// Maximum number of values in one file.
 const NODES: usize = 10_000;
-/// Largest document, which is stored in an annotation. Kubernetes limits all annotations of an
-/// object to 262,144 bytes; the rest is left for other annotations.
+/// Maximum size of a document, which is stored in an annotation. Kubernetes limits all annotations
+/// of an object to 262,144 bytes; the rest is left for other annotations.
 pub(super) const DOCUMENT_BYTES: usize = 200 * 1024;
 
 /// A value and its position.
@@ -342,7 +342,7 @@ impl<'t> Builder<'t, '_> {
         };
         let line = self.text.lines().nth(at.line - 1).unwrap_or_default();
         let character = line.chars().nth(at.column - 1);
-        // People paste YAML from chats with a Markdown back-tick around it.
+        // Users paste YAML from chats together with the surrounding Markdown backticks.
         let tick = line
             .chars()
             .position(|c| c == '`')

@@ -1,5 +1,4 @@
-//! Field values that have a type of their own: priorities, restart scopes and environment
-//! variables.
+//! Field values that have their own types: priorities, restart scopes and environment variables.
 
 /// `job.priority`: one of gpuctl's three PriorityClasses, or an existing one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +58,7 @@ pub struct EnvVariable {
 /// The source of a variable's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EnvValue {
-    /// The file itself.
+    /// A value that the file contains.
     Text(String),
     /// A key of a Secret.
     Secret { name: String, key: String },

@@ -96,7 +96,7 @@ fn variables(node: &mut YamlNode, mask: &dyn Fn(&str) -> String) {
     }
 }
 
-/// Fields of a variable in a list.
+/// The fields that an item in a list of variables can have.
 const SOURCES: [&str; 5] = ["name", "secret", "key", "valuefrom", "value"];
 
 /// Hides one value, but keeps references to Secrets and ConfigMaps.
