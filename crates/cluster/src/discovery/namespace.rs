@@ -1,5 +1,5 @@
-//! Checks whether a namespace that gpuctl created is empty, over every kind that the API server
-//! serves, before it is deleted.
+//! Deletes a namespace that gpuctl created, after checking that it contains no objects of any kind
+//! that the API server serves.
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 use serde_json::Value;
@@ -25,7 +25,7 @@ const DEFAULT_OBJECTS: [(&str, &str); 2] = [
 ];
 /// Kinds that Kubernetes derives from other objects.
 const DERIVED: [&str; 3] = ["events", "endpoints", "endpointslices"];
-/// Maximum number of concurrent lists.
+/// Maximum number of concurrent list requests.
 const AT_ONCE: usize = 8;
 
 impl NamespacesApi<'_> {
@@ -76,7 +76,7 @@ impl NamespacesApi<'_> {
         if let Some(remaining) = self.first_remaining(name).await? {
             return Ok(Namespace::RecordedAnswer(remaining));
         }
-        // The UID protects a namespace with this name that was created after the check.
+        // The UID protects a namespace with the same name that was created after the check.
         self.0
             .writes()
             .delete_at(&path, Deletion::with_uid(&uid))
@@ -171,7 +171,7 @@ impl NamespacesApi<'_> {
             Err(failure) if failure.is_forbidden() => {
                 Ok(Some(format!("{kind}, which you may not list")))
             }
-            // The kind was removed between discovery and this list.
+            // The kind was removed between discovery and this request.
             Err(failure) if failure.is_not_found() => Ok(None),
             other => other.map(|()| any.then(|| kind.to_owned())),
         }

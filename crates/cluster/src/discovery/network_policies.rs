@@ -39,7 +39,7 @@ impl WirePolicy<'_> {
 }
 
 impl NamespacesApi<'_> {
-    /// Whether the namespace has policies for ingress that gpuctl did not create.
+    /// Whether the namespace has ingress policies that gpuctl did not create.
     pub async fn is_isolated_by_others(self, namespace: &str) -> Result<bool, Failure> {
         let path = format!("/apis/networking.k8s.io/v1/namespaces/{namespace}/networkpolicies");
         let mut is_isolated = false;

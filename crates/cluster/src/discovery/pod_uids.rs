@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::{Failure, handles::MetricsApi, unless_forbidden};
 
-/// Number of pods that suffices to identify a cluster.
+/// Number of pods that is enough to identify a cluster.
 const ENOUGH: &str = "40";
 
 impl MetricsApi<'_> {

@@ -19,8 +19,8 @@ use gpuctl_core::model::values::units::MOST_PER_NODE;
 const TAINT_RULES: [&str; 3] = ["v1", "v1beta2", "v1alpha3"];
 
 impl DevicesApi<'_> {
-    /// Compares the claims of a pod with the offered devices. `rendered` are objects that do not
-    /// exist yet; claim templates are looked up there first.
+    /// Compares the claims of a pod with the offered devices. `rendered` holds objects that do not
+    /// exist yet, so claim templates are looked up there first.
     pub async fn device_claims(
         self,
         namespace: &str,
@@ -104,7 +104,7 @@ impl DevicesApi<'_> {
         Ok(requested(&template["spec"]["spec"]["devices"]).map_err(not_evaluated))
     }
 
-    /// Lists the rules that taint devices; `None` without the right to list them.
+    /// Lists the rules that taint devices; `None` if the user cannot list them.
     async fn taint_rules(self) -> Result<Option<Vec<Value>>, Failure> {
         for version in TAINT_RULES {
             match self
@@ -152,11 +152,11 @@ fn add_selectors(
     Ok(None)
 }
 
-/// Reads the device counts that a claim requests, or the reason why it is more than a count.
+/// Reads the device counts that a claim requests, or explains why counts cannot express it.
 fn requested(devices: &Value) -> Result<Vec<DeviceDemand>, &'static str> {
     let mut demands = Vec::new();
     for request in devices["requests"].as_array().into_iter().flatten() {
-        // `v1beta1` has no `exactly` level: the fields are in the request.
+        // `v1beta1` has no `exactly` level. Its fields are directly in the request.
         let details = if request["exactly"].is_object() {
             &request["exactly"]
         } else {
@@ -198,7 +198,8 @@ fn requested(devices: &Value) -> Result<Vec<DeviceDemand>, &'static str> {
             tolerations: tolerations.collect(),
         });
     }
-    // A constraint compares the devices of a claim, so it cannot exclude a single device.
+    // A constraint compares the devices of a claim with each other, so it cannot rule out a single
+    // device.
     let constraints = devices["constraints"]
         .as_array()
         .is_some_and(|constraints| !constraints.is_empty());
@@ -256,7 +257,7 @@ fn is_complete(slice: &Value, slices: &[Value]) -> bool {
         .is_none_or(|count| published as u64 >= count)
 }
 
-/// Describes a device, without its node and as if no claim held it.
+/// Describes a device without its node, and as if no claim held it.
 fn offered_device(device: &Value, key: &DeviceKey, rules: &[Value]) -> OfferedDevice {
     let (driver, pool, name) = key;
     // `v1beta1` nests the fields in `basic`.

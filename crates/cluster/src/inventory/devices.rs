@@ -67,7 +67,7 @@ impl DevicesApi<'_> {
     }
 }
 
-/// Counts the whole devices that pods may claim, by node.
+/// Counts, for each node, the whole devices that pods may claim.
 pub(crate) fn claimable(slices: &Claimed) -> HashMap<String, Vec<ClaimableDevices>> {
     let mut counts: BTreeMap<(String, String, Option<String>), u64> = BTreeMap::new();
     for device in devices(&slices.items, None)
@@ -97,7 +97,8 @@ pub(crate) fn devices(slices: &[Value], claims: Option<&[Value]>) -> Vec<Device>
     for slice in current(slices) {
         let (driver, pool) = pool(slice);
         let node = text(slice, "/spec/nodeName");
-        // Drivers publish other devices too. `gpu.nvidia.com` and `gpu.amd.com` publish GPUs.
+        // Drivers also publish other devices. The drivers `gpu.nvidia.com` and `gpu.amd.com`
+        // publish GPUs.
         if !driver.starts_with("gpu.") || node.is_empty() {
             continue;
         }

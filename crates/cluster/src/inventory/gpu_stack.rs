@@ -7,9 +7,8 @@ use crate::transport::decode::{Condition, ListPage, WirePod};
 use crate::{Failure, handles::InventoryApi};
 use gpuctl_core::model::facts::gpu_stack::{StackLink, StackPod};
 
-/// Values of the labels, and the component that each identifies. Sources: NVIDIA/gpu-operator
-/// assets, NVIDIA/k8s-device-plugin, NVIDIA/dcgm-exporter, ROCm/gpu-operator and
-/// ROCm/k8s-device-plugin.
+/// Label values, each with the component that it identifies. Sources: NVIDIA/gpu-operator assets,
+/// NVIDIA/k8s-device-plugin, NVIDIA/dcgm-exporter, ROCm/gpu-operator and ROCm/k8s-device-plugin.
 const PROGRAMS: [(&str, StackLink); 11] = [
     ("nvidia-driver-daemonset", StackLink::Driver),
     ("nvidia-container-toolkit-daemonset", StackLink::Toolkit),

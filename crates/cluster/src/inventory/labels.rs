@@ -30,7 +30,7 @@ pub enum LabelOverwrite<'a> {
     Only(Option<&'a str>),
 }
 
-/// Attempts per write when other writers cause conflicts.
+/// Maximum number of attempts per write if other writers cause conflicts.
 const TRIES: u32 = 8;
 
 fn contended(node: &str) -> Failure {
@@ -109,8 +109,8 @@ impl NodesApi<'_> {
             if taints == current {
                 return Ok(true);
             }
-            // A merge patch replaces an array as a whole (RFC 7396). Without the version, a taint
-            // that a controller adds at the same time would be lost.
+            // A merge patch replaces the entire array (RFC 7396). Without the version, a taint that
+            // a controller adds at the same time would be lost.
             let version = &host["metadata"]["resourceVersion"];
             let patch =
                 json!({"metadata": {"resourceVersion": version}, "spec": {"taints": taints}});

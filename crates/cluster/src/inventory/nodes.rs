@@ -1,4 +1,4 @@
-//! Reads the fields of nodes that placing a job needs.
+//! Reads the fields of nodes that are needed to place a job.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -81,7 +81,7 @@ impl NodesApi<'_> {
         nodes
             .iter_mut()
             .for_each(|node| note_type_label(node, &labels));
-        // Without the right to list slices, only the devices of device plugins count.
+        // If the user cannot list slices, only the devices of device plugins count.
         let mut devices = slices?.map(|slices| claimable(&slices)).unwrap_or_default();
         nodes
             .iter_mut()

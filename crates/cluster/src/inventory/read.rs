@@ -30,7 +30,7 @@ pub struct InventorySnapshot {
     pub devices: Vec<Device>,
     /// Kinds that the user cannot list in the whole cluster, such as `pods` or `resource slices`.
     pub unreadable: Vec<&'static str>,
-    /// Set if the nodes are the published ones: the error of listing the live ones.
+    /// The error from listing the live nodes; set if the nodes are the published ones.
     refused: Option<Failure>,
 }
 
@@ -287,7 +287,8 @@ impl WireHost<'_> {
                     .map(|(key, value)| (key.clone(), value.clone()))
                     .collect(),
                 allocatable: extended(&self.status.allocatable),
-                // The capacity, with devices that are installed but unhealthy, is in `NodeDetails`.
+                // The capacity, which includes devices that are installed but unhealthy, is in
+                // `NodeDetails`.
                 capacity: BTreeMap::new(),
                 machine: BTreeMap::new(),
                 taints: self.spec.taints(),
@@ -325,8 +326,9 @@ impl WireHost<'_> {
     }
 }
 
-/// Reads when each label was written. `managedFields` has one time per manager: that of its last
-/// write to any of its fields. It therefore dates a label only if the manager owns no other field.
+/// Reads when each label was written. `managedFields` has only one time per manager, that of its
+/// last write to any of its fields. This is the time of a label only if the manager owns no other
+/// field.
 fn labels_written(node: &Value) -> BTreeMap<String, Timestamp> {
     let mut times = BTreeMap::new();
     let managers = node

@@ -14,8 +14,8 @@ use crate::transport::decode::{ListPage, ObjectMetadata};
 use crate::transport::lenient;
 use crate::{Failure, handles::EventsApi};
 
-/// Maximum number of pods whose events are listed pod by pod. Beyond it, one list of the namespace
-/// is cheaper.
+/// Maximum number of pods whose events are listed pod by pod. For more pods, one list of the
+/// namespace's events is cheaper.
 const ONE_BY_ONE: usize = 8;
 
 #[derive(Deserialize)]
@@ -41,8 +41,8 @@ struct WireEvent<'a> {
     series: Option<EventSeries>,
 }
 
-/// Repetitions, as recorders of `events.k8s.io/v1` (such as kube-scheduler's) count them. They
-/// leave `count` and `lastTimestamp` empty.
+/// The repetitions of an event, as counted by recorders of `events.k8s.io/v1` such as
+/// kube-scheduler's. These recorders leave `count` and `lastTimestamp` empty.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct EventSeries {
@@ -80,7 +80,8 @@ impl EventsApi<'_> {
         let namespace = job.namespace.as_str();
         let pods: BTreeSet<&str> = job.pods.iter().map(|pod| pod.uid.as_str()).collect();
         let mut answers = Vec::new();
-        // A Deployment's ReplicaSets have unknown names, so finding their events needs the list.
+        // The names of a Deployment's ReplicaSets are unknown, so finding their events requires the
+        // full list.
         if pods.len() <= ONE_BY_ONE && OwnerKind::for_job(job) != OwnerKind::Deployment {
             let by_name = format!("involvedObject.name={}", job.name);
             let of_pods = join_all(pods.iter().map(|uid| self.for_object(namespace, uid)));
@@ -134,14 +135,14 @@ impl EventsApi<'_> {
     /// Lists the events that the kubelet of a node reported. Events about objects without a
     /// namespace are in the namespace `default`.
     pub async fn for_node(self, node: &str) -> Result<Vec<Event>, Failure> {
-        // By name, because kubelets set `involvedObject.uid` to the node's name
+        // Select by name, because kubelets set `involvedObject.uid` to the node's name
         // (pkg/kubelet/kubelet.go).
         let selector = format!("involvedObject.kind=Node,involvedObject.name={node}");
         self.events_where("default", Some(&selector), |_| true)
             .await
     }
 
-    /// Lists the events with this reason and their namespaces, for one namespace or for all.
+    /// Lists the events with this reason, each with its namespace, for one namespace or for all.
     pub(crate) async fn with_reason(
         self,
         namespace: Option<&str>,
@@ -198,8 +199,8 @@ impl EventsApi<'_> {
 /// Whether the event is about the owner of the job, one of its ReplicaSets, or another object that
 /// belongs to the job by name.
 fn is_related(job: &Job, object: &Involved<'_>) -> bool {
-    // A ReplicaSet is named after its Deployment and the hash of the template. The check of the
-    // hash excludes Deployments whose name only begins alike.
+    // A ReplicaSet is named after its Deployment and the hash of the template. Checking the hash
+    // excludes Deployments whose names merely begin with the same text.
     let hash = object
         .name
         .strip_prefix(job.name.as_str())

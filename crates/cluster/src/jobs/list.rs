@@ -1,5 +1,5 @@
-//! Lists jobs and their pods by label. It needs one list per kind of owner and one of pods, in
-//! parallel, regardless of the number of jobs.
+//! Lists jobs and their pods by label. This takes one list per kind of owner and one for the pods,
+//! all in parallel, regardless of the number of jobs.
 
 use std::collections::HashMap;
 
@@ -29,7 +29,7 @@ pub struct JobFilter {
     pub user: Option<String>,
 }
 
-/// Jobs that match, and the limits of the search.
+/// The jobs that match, and what limited the search.
 #[derive(Debug)]
 pub struct Selection {
     pub jobs: Vec<Job>,
@@ -210,7 +210,7 @@ impl JobsApi<'_> {
     }
 
     /// Lists the jobs of one namespace or of all, and the kinds that the user cannot list. Fails if
-    /// the user can list no kind, or no pods.
+    /// the user cannot list any kind, or cannot list pods.
     async fn jobs_in(
         self,
         filter: &JobFilter,
@@ -270,9 +270,9 @@ impl JobsApi<'_> {
         Ok(job_pods)
     }
 
-    /// Explains from events why a pod with a node does not start. A kubelet that cannot mount a
-    /// volume or create a sandbox reports it only there. Also finds evictions of pods that look as
-    /// if they run: a kubelet with a full disk cannot record the end of a pod.
+    /// Uses events to explain why a pod that has a node does not start. A kubelet that cannot mount
+    /// a volume or create a sandbox reports this only in events. Also finds evicted pods that still
+    /// appear to run, because a kubelet with a full disk cannot record that a pod ended.
     pub(crate) async fn explain_stuck_pods(self, jobs: &mut [Job]) {
         const REFUSALS: [&str; 4] = [
             "FailedMount",
@@ -334,9 +334,9 @@ impl JobsApi<'_> {
         .await;
     }
 
-    /// Explains from events why pods are missing. A controller that may not create pods reports it
-    /// only there, except that a Deployment also sets a condition. Without the right to read events
-    /// the job remains `Creating`.
+    /// Uses events to explain why pods are missing. A controller that is not allowed to create pods
+    /// reports this only in events, although a Deployment also sets a condition. If the user cannot
+    /// read events, the job remains `Creating`.
     pub(crate) async fn explain_missing_pods(self, jobs: &mut [Job]) {
         let lacks_pods = |job: &&mut Job| {
             let current = job

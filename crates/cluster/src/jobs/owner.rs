@@ -54,13 +54,13 @@ impl OwnerKind {
         })
     }
 
-    /// Whether clusters may lack this kind. A user without rights to it gets 403 whether or not the
+    /// Whether clusters may lack this kind. A user without access to it gets 403 whether or not the
     /// cluster serves it.
     pub(crate) fn is_optional(self) -> bool {
         self == Self::LeaderWorkerSet
     }
 
-    /// Returns the word before the slash in `deployment/web`.
+    /// Returns the word for the kind, such as `deployment` in `deployment/web`.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Job => "job",
@@ -91,8 +91,8 @@ impl OwnerKind {
 
 /// Identifies the owner of a pod. Users may copy labels by hand, so only the controller reference
 /// proves that a pod belongs to a job. A Deployment owns its pods through a ReplicaSet, whose name
-/// is that of the Deployment and the hash of the template. A LeaderWorkerSet owns its pods through
-/// StatefulSets, and labels the pods with its name.
+/// consists of the Deployment's name and the hash of the template. A LeaderWorkerSet owns its pods
+/// through StatefulSets, and labels the pods with its name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum PodOwner {
     Uid(String),

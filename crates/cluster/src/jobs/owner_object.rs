@@ -66,9 +66,9 @@ struct OwnerStatus<'a> {
     completion_time: Option<Timestamp>,
     succeeded: u32,
     observed_generation: u64,
-    /// All pods of a Deployment or StatefulSet.
+    /// Number of pods of a Deployment or StatefulSet.
     replicas: u32,
-    /// Pods of the newest template.
+    /// Number of pods created from the newest template.
     updated_replicas: u32,
 }
 
@@ -116,7 +116,7 @@ impl WireOwner<'_> {
     fn size(&self, owner: OwnerKind) -> (u32, bool) {
         let group_size = self.spec.group_size();
         match (owner, self.spec.replicas) {
-            // Without the right to write Kueue's Workload, a pause sets the parallelism to 0.
+            // If the user may not write Kueue's Workload, a pause sets the parallelism to 0.
             (OwnerKind::Job, _) => (
                 // A Job without `completions` is a work queue with `parallelism` pods.
                 self.spec.completions.unwrap_or(self.spec.parallelism),
@@ -137,7 +137,7 @@ impl WireOwner<'_> {
         }
     }
 
-    /// Whether pods of an earlier template are still being replaced.
+    /// Whether pods created from an earlier template are still being replaced.
     fn has_old_pods(&self) -> bool {
         self.status.observed_generation < self.metadata.generation
             || self.status.updated_replicas < self.spec.replicas.unwrap_or(1)

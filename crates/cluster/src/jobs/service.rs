@@ -12,8 +12,8 @@ use gpuctl_manifest::render::{IngressClass, Served};
 use crate::{Failure, handles::ServicesApi};
 
 impl ServicesApi<'_> {
-    /// Reads which optional APIs the cluster serves for services. Ingress classes are unknown to
-    /// users who cannot list them.
+    /// Reads which optional APIs the cluster serves for services. Ingress classes are unknown if
+    /// the user cannot list them.
     pub async fn served(self) -> Result<Served, Failure> {
         let classes = self
             .0
@@ -44,8 +44,8 @@ impl ServicesApi<'_> {
         })
     }
 
-    /// Lists the pod metrics of the custom metrics API; `None` without that API or if its server is
-    /// down.
+    /// Lists the pod metrics of the custom metrics API; `None` if the cluster lacks this API or its
+    /// server is down.
     async fn custom_metrics(self) -> Result<Option<BTreeSet<String>>, Failure> {
         let discovery = self.0.discovery();
         let Some(version) = discovery.preferred_version("custom.metrics.k8s.io").await? else {
@@ -146,7 +146,7 @@ fn service_endpoints(service: &Value, job: &Job) -> Vec<Endpoint> {
         format!("{scheme}://{name}.{namespace}.svc:{service_port}"),
     ));
     if let Some(node_port) = number("nodePort") {
-        // Every node accepts the port. The node of a ready pod avoids an extra hop.
+        // Every node accepts connections to the port, but the node of a ready pod saves a hop.
         let host = job
             .pods
             .iter()

@@ -1,5 +1,5 @@
-//! Reads the subject of `why` if it is not a job of gpuctl: a pod or a foreign workload, as a job
-//! with its pods. It also reads the requests of a pod without a node, and its volume claims.
+//! Reads the subject of `why` if it is not a gpuctl job but a pod or a foreign workload. Returns it
+//! as a job with its pods. Also reads the requests and volume claims of a pod without a node.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use gpuctl_core::model::contract::labels::KUEUE_QUEUE;
 use gpuctl_core::model::facts::workload::OwnerObject;
 use gpuctl_core::model::{ClaimState, GroupVerdict, Job, Pod, PodPhase};
 
-/// The fields of a pod without a node that placing it needs.
+/// The fields of a pod without a node that are needed to place it.
 pub struct UnplacedPod {
     pub name: String,
     /// `None` if the user cannot read it.
@@ -45,7 +45,7 @@ impl JobsApi<'_> {
         ))
     }
 
-    /// Reads the workload with this name, of a kind that owns pods, and returns it with the word
+    /// Finds the workload with this name among the kinds that own pods. Returns it with the word
     /// for its kind.
     pub async fn workload_as_job(
         self,
@@ -211,8 +211,8 @@ impl JobsApi<'_> {
     }
 }
 
-/// Copies the status of a custom object to the job: whether it is suspended, its queue, and its
-/// end.
+/// Copies the status of a custom object to the job: whether it is suspended, its queue, and how it
+/// ended.
 fn apply_conditions(object: &Value, job: &mut Job) {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     job.uid = text(&object["metadata"]["uid"]);
@@ -238,7 +238,7 @@ fn apply_conditions(object: &Value, job: &mut Job) {
     for condition in conditions {
         match condition["type"].as_str().unwrap_or_default() {
             "Failed" => conclusions.push(("Failed", condition)),
-            // JobSet, Kubeflow and Job use different words for it.
+            // JobSet, Kubeflow and Job use different words for a successful end.
             "Completed" | "Succeeded" | "Complete" => conclusions.push(("Complete", condition)),
             _ => {}
         }
