@@ -29,8 +29,8 @@ const DERIVED: [&str; 3] = ["events", "endpoints", "endpointslices"];
 const AT_ONCE: usize = 8;
 
 impl NamespacesApi<'_> {
-    /// Whether a namespace exists. Returns true without the right to read it, so that a role keeps
-    /// its rules.
+    /// Whether a namespace exists. Returns true if the user cannot read it, so that a generated
+    /// role keeps its rules.
     pub async fn exists(self, name: &str) -> Result<bool, Failure> {
         match self
             .0

@@ -61,8 +61,8 @@ struct HeldState {
 }
 
 impl HeldStatus<'_> {
-    /// Time since which all containers have been running; `None` while one of them is not. A pod
-    /// that is still pulling its image holds its devices but does not use them.
+    /// The time since which all containers have been running; `None` if one of them is not running.
+    /// A pod that is still pulling its image holds its devices but does not use them.
     fn runs_since(&self) -> Option<Timestamp> {
         let starts = self
             .container_statuses

@@ -158,7 +158,7 @@ impl PodSpec<'_> {
         if is_absurd {
             extended.retain(|resource, _| !is_device(resource));
         }
-        // The resources of other plugins do not count devices. The cap keeps sums over all pods
+        // The units of other plugins' resources are not devices. The cap keeps sums over all pods
         // from overflowing.
         extended
             .values_mut()

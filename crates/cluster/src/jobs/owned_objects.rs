@@ -158,8 +158,8 @@ impl JobsApi<'_> {
                     })
                     .await;
                 match result {
-                    // A bundle from an earlier version lacks the kinds that this version did not
-                    // record.
+                    // A bundle from an earlier version lacks the kinds that the earlier version did
+                    // not support.
                     Err(failure)
                         if !failure.is_forbidden()
                             && !matches!(failure, Failure::NotInBundle(_)) =>

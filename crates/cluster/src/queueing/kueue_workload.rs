@@ -72,8 +72,8 @@ impl QueuesApi<'_> {
                     let Some(owner) = workload.metadata.controller() else {
                         continue;
                     };
-                    // A service can have one Workload per replica; the verdict is that of a waiting
-                    // one.
+                    // A service can have one Workload per replica. If one of them waits, its
+                    // verdict applies.
                     let verdict = workload.status.verdict(workload.spec.active);
                     verdicts.names.insert(
                         owner.uid.clone(),

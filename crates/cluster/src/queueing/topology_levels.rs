@@ -10,9 +10,9 @@ use serde_json::Value;
 use crate::{Failure, handles::QueuesApi};
 
 impl QueuesApi<'_> {
-    /// Returns the labels that are Topology levels in every GPU flavor of a LocalQueue. Returns
-    /// none if a flavor has no Topology or the user cannot read it. Source: kueue.x-k8s.io/v1beta2
-    /// (ClusterQueue, ResourceFlavor, Topology).
+    /// Returns the labels that are levels of the Topology in every GPU flavor of a LocalQueue.
+    /// Returns none if a flavor has no Topology or the user cannot read it. Source:
+    /// kueue.x-k8s.io/v1beta2 (ClusterQueue, ResourceFlavor, Topology).
     pub async fn topology_levels(
         self,
         version: &str,

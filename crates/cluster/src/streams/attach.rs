@@ -1,5 +1,5 @@
-//! Runs a command in a container or attaches to its process, and carries input, output, window size
-//! and exit code.
+//! Runs a command in a container or attaches to its process, and transfers the input, the output,
+//! the window size and the exit code.
 
 use std::sync::LazyLock;
 
@@ -22,7 +22,7 @@ const STDOUT: u8 = 1;
 const STDERR: u8 = 2;
 const STATUS: u8 = 3;
 const RESIZE: u8 = 4;
-/// Closes the channel that the next byte names. New in v5.
+/// Closes the channel that is given by the next byte. New in v5.
 const CLOSE: u8 = 255;
 
 /// The command and its container.
@@ -34,7 +34,7 @@ pub struct ExecRequest<'a> {
     /// `None` attaches to the process that is already running.
     pub command: Option<&'a [String]>,
     pub stdin: bool,
-    /// Allocates a terminal: output and errors share a stream, and the window has a size.
+    /// Allocates a terminal, so that output and errors share a stream and the window has a size.
     pub tty: bool,
 }
 
@@ -109,7 +109,7 @@ impl SessionsApi<'_> {
 }
 
 impl Session {
-    /// Carries input and output until the process ends. Also ends when `sink` returns false.
+    /// Transfers input and output until the process ends or `sink` returns false.
     pub async fn run(
         self,
         input: mpsc::Receiver<SessionInput>,

@@ -1,5 +1,5 @@
-//! Follows the logs of a whole job: later pods join, a retried rank continues in its new pod, and
-//! the end of the job ends the stream.
+//! Follows the logs of all pods of a job. Pods that start later are added, a retried rank continues
+//! in its new pod, and the stream ends with the job.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +13,7 @@ use gpuctl_core::model::{Container, Job, Pod, State};
 
 use crate::{Failure, Follower, JobFilter, LogLine, LogQuery, OutageRetry, handles::LogsApi};
 
-/// Restarts per pod that were already reported.
+/// The number of restarts already reported for each pod.
 type Restarts = BTreeMap<String, u32>;
 
 /// State of the pods of a followed job.
@@ -80,9 +80,10 @@ pub enum LogEvent {
 
 const FIRST_BACKOFF: Duration = Duration::from_millis(300);
 const POLL_INTERVAL: Duration = Duration::from_millis(1500);
-/// The kubelet closes the log after a pod has ended, but a proxy in between may not.
+/// How long to keep reading the log of an ended pod. The kubelet closes the log, but a proxy in
+/// between may not.
 const GRACE: Duration = Duration::from_millis(1000);
-/// Maximum time to follow pods that outlive their job, as on a lost node.
+/// Maximum time to follow pods that outlive their job, for example on a lost node.
 const STRAGGLERS: Duration = Duration::from_secs(30);
 
 impl LogsApi<'_> {
@@ -257,7 +258,7 @@ pub fn names_no_container(failure: &Failure) -> bool {
     failure.code() == Some(400) && failure.cause() == Some(RefusalCause::NoSuchContainer)
 }
 
-/// Whether a container has started: before that it has no log.
+/// Whether a container has started. Before that, it has no log.
 fn has_log(pod: &Pod) -> bool {
     let has_output = |container: &Container| {
         container.running || container.terminated.is_some() || container.last_ended.is_some()

@@ -30,7 +30,7 @@ impl Follower {
         })
     }
 
-    /// Prepares for a new connection; call it before each.
+    /// Prepares for a new connection. Must be called before each connection.
     pub(crate) fn resume(&mut self) {
         self.resuming = self.last.is_some();
         self.skip = self.at_last;

@@ -13,19 +13,19 @@ use crate::transport::stream::StreamEnd;
 use crate::{Failure, handles::LogsApi};
 use gpuctl_core::model::{Job, Pod, PodPhase};
 
-/// Maximum time that an error message waits for the last lines of the log.
+/// How long an error message waits for the last lines of the log.
 const LAST_LINES_WITHIN: Duration = Duration::from_secs(2);
 
-/// Estimated bytes of a line when the query limits the number of lines. Container runtimes split
-/// lines at 16 KiB.
+/// Estimated size of a line in bytes if the query limits the number of lines. Container runtimes
+/// split lines at 16 KiB.
 const USUAL_LINE: usize = 16 << 10;
-/// Number of lines to keep when the query has no `tail`.
+/// Number of lines to keep if the query has no `tail`.
 const MOST_LINES: usize = 1 << 20;
-/// Assumed average bytes per line of a log with a limit on lines. A log with longer lines gets a
-/// warning.
+/// Assumed average size of a line in bytes if the query limits the number of lines. A log with
+/// longer lines causes a warning.
 const AVERAGE_LINE: usize = 4 << 10;
-/// Lines beyond `tail` that gpuctl reads. The kubelet finds the first of the last lines and reads
-/// to the end of the file, so it also sends lines written in the meantime.
+/// How many lines beyond `tail` gpuctl reads. The kubelet finds the first of the last lines and
+/// reads to the end of the file, so it also sends lines written in the meantime.
 const SURPLUS: usize = 1000;
 
 /// Selects lines of a container's log.
@@ -36,7 +36,7 @@ pub struct LogQuery {
     pub since: Option<Duration>,
     /// Selects the run before the container's last restart.
     pub previous: bool,
-    /// Limit on kept bytes when several logs share the memory. Defaults to `MOST_BYTES`.
+    /// Maximum number of bytes to keep if several logs share the memory. Defaults to `MOST_BYTES`.
     pub most_bytes: Option<usize>,
 }
 
@@ -214,7 +214,7 @@ impl LogsApi<'_> {
         }
     }
 
-    /// Passes the current lines to `sink`, within the limits on bytes and time for one log.
+    /// Passes the current lines to `sink`, within the size and time limits for one log.
     pub async fn scan(
         self,
         namespace: &str,

@@ -99,7 +99,7 @@ fn admission(cause: RefusalCause) -> Option<(ErrorName, &'static str)> {
     })
 }
 
-/// Converts an error response of the API server. A 403 is about RBAC only if its reason is
+/// Converts an error response from the API server. A 403 is about RBAC only if its reason is
 /// `Forbidden`: quotas, webhooks and Pod Security use the same code.
 fn api(code: u16, reason: &str, message: String) -> Error {
     // Admission webhooks can choose the code.

@@ -22,9 +22,10 @@ use gpuctl_local::bundle::NotInBundle;
 use gpuctl_local::in_flight::{InFlight, NO_TURN};
 use gpuctl_local::request_log::{Api, SentRequest};
 
-/// Maximum bytes of a response.
+/// Maximum size of a response in bytes.
 const LARGEST: usize = 64 << 20;
-/// Read limit for an error response. A message can be long, but gpuctl shows only its beginning.
+/// Maximum number of bytes read from an error response. A message can be long, but gpuctl shows
+/// only its beginning.
 const LARGEST_REFUSAL: usize = 32 << 20;
 /// Joins a path and its parameters; values are percent-encoded.
 pub(crate) fn with_query(path: &str, parameters: &[(&str, &str)]) -> String {
@@ -53,7 +54,7 @@ pub(crate) struct ApiRequest<'a> {
     pub body: &'a Bytes,
     /// Value of the `Accept` header.
     pub accept: &'a str,
-    /// Buffer for the response; reusing that of an earlier response saves memory.
+    /// Buffer for the response. Reusing the buffer of an earlier response saves memory.
     pub buffer: &'a Cell<BytesMut>,
 }
 
@@ -117,7 +118,8 @@ impl Connection {
         .await
     }
 
-    /// Sends the request, and retries it if that may help. Each attempt has the request timeout.
+    /// Sends the request, and retries it if that may help. The request timeout applies to each
+    /// attempt.
     pub(crate) async fn answer(&self, request: ApiRequest<'_>) -> Result<ApiResponse, Failure> {
         self.reject_writes(request.method, request.path)?;
         path::check(request.path, Destination::ApiServer)?;
@@ -234,11 +236,11 @@ impl Connection {
                 )
             })?;
             let data = frame.data_ref().map_or(&[][..], |data| data);
-            // The beginning of an error suffices.
+            // The beginning of an error is enough.
             if code >= 300 && body.len() + data.len() > LARGEST_REFUSAL {
                 break;
             }
-            // Not retried: the next response would be as large.
+            // This is not retried, because the next response would be just as large.
             if body.len() + data.len() > LARGEST {
                 return Err((
                     TryOutcome::Status(400, None),
@@ -372,7 +374,8 @@ impl Connection {
     }
 }
 
-/// Whether no connection was established. Otherwise the server may have executed the request.
+/// Whether the connection could not be established. Otherwise the server may have executed the
+/// request.
 fn is_connect(error: &kube::Error) -> bool {
     let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(inner) = source {

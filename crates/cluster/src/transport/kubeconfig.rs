@@ -30,7 +30,7 @@ fn read_file(path: &Path) -> Result<Kubeconfig, KubeconfigError> {
             Kubeconfig::read_from(path)
         };
     }
-    // kube resolves relative paths in a file. A pipe has no folder.
+    // kube resolves relative paths against the folder of the file. A pipe has no folder.
     let text = piped_text(path).map_err(failed)?;
     if text.len() as u64 > LARGEST {
         Err(too_large())

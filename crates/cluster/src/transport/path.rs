@@ -1,5 +1,5 @@
 //! Validates the paths of requests. Objects refer to each other by names that users choose. A name
-//! such as `x/proxy/admin` must not redirect a read of one object to another program.
+//! such as `x/proxy/admin` must not turn a read of one object into a request to another program.
 //!
 //! Two checks work together: [`is_segment`] validates a name before it becomes a path segment, and
 //! [`check`] validates every path before the request is sent.
@@ -59,7 +59,7 @@ pub(crate) fn check(path: &str, destination: Destination) -> Result<(), Failure>
     }
 }
 
-/// Splits a path into segments. RBAC allows `:` in names.
+/// Splits a path into segments. The names of RBAC objects may contain `:`.
 fn segments(resource: &str) -> Option<Vec<&str>> {
     let segments: Vec<&str> = resource.strip_prefix('/')?.split('/').collect();
     let is_valid = |segment: &&str| {

@@ -1,5 +1,5 @@
-//! Chooses the proxy for requests to the API server like kubectl: the kubeconfig's `proxy-url`,
-//! otherwise `HTTPS_PROXY` or `HTTP_PROXY` unless `NO_PROXY` names the server.
+//! Chooses the proxy for requests to the API server in the same way as kubectl: the kubeconfig's
+//! `proxy-url`, otherwise `HTTPS_PROXY` or `HTTP_PROXY` unless `NO_PROXY` names the server.
 //!
 //! kube 5.0 compares `NO_PROXY` with the address of the proxy instead of the server's, so its
 //! choice is not used.
@@ -27,8 +27,7 @@ pub(crate) struct ProxyEnvironment {
 }
 
 impl ProxyEnvironment {
-    /// Reads the variables in upper case, otherwise in lower case. An empty variable counts as
-    /// unset.
+    /// Reads each variable in upper case, or else in lower case. An empty variable counts as unset.
     #[expect(
         clippy::disallowed_methods,
         reason = "these variables apply to all programs; they are not settings of gpuctl"
@@ -48,8 +47,8 @@ impl ProxyEnvironment {
     }
 
     /// Selects the proxy for requests to `server`. `written` is the cluster's `proxy-url` in the
-    /// kubeconfig, which `NO_PROXY` does not affect. Errors name the source of the address and its
-    /// scheme, but nothing else of it.
+    /// kubeconfig, which `NO_PROXY` does not affect. Errors name the source and scheme of the
+    /// address, but no other part of it.
     pub(crate) fn proxy_to(
         &self,
         server: &Uri,

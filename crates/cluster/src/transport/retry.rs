@@ -1,6 +1,7 @@
 //! Decides whether a request is sent again, and after which delay.
 //!
-//! Every request of gpuctl can be repeated, because it reads, applies or deletes one object.
+//! Every request that gpuctl sends can be repeated, because it reads, applies or deletes one
+//! object.
 
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ impl TryOutcome {
     /// Classifies a failure for a retry.
     pub(crate) fn from_failure(failure: &Failure) -> Self {
         match failure {
-            // A bundle gives the same answer again.
+            // A bundle would give the same answer again.
             Failure::NotInBundle(_) => Self::Status(404, None),
             other => other
                 .code()

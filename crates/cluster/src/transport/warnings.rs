@@ -1,5 +1,6 @@
 //! Collects the API server's warnings (`Warning` headers of admission policies and deprecated
-//! versions) per task, because several tasks share one connection. Drops warnings outside a task.
+//! versions) per task, because several tasks share one connection. Warnings that arrive outside a
+//! task are dropped.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -35,7 +36,7 @@ pub(crate) fn note(headers: &HeaderMap) {
             .and_then(|rest| rest.strip_suffix('"'))
             .unwrap_or(quoted);
         if !inner.is_empty() {
-            // Fails outside a task.
+            // This fails outside a task.
             let _ = WARNINGS.try_with(|warnings| {
                 let mut warnings = warnings.borrow_mut();
                 if warnings.len() < MOST {

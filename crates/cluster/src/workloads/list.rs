@@ -1,5 +1,5 @@
-//! Reads owners and pods of the cluster or a namespace: common kinds as lists, custom kinds by
-//! following owner references (`custom_owners.rs`).
+//! Reads the owners and pods of the cluster or of a namespace. It lists common kinds, and finds
+//! objects of custom kinds by following owner references (`custom_owners.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -62,7 +62,7 @@ pub struct OwnersAndInventory {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OtherPods {
     Named,
-    /// Only their sums, for lists of workloads.
+    /// Records only their sums, for lists of workloads.
     Summed,
 }
 
@@ -247,7 +247,7 @@ impl WorkloadsApi<'_> {
                 Err(failure) => return Err(failure),
             }
         }
-        // Follow only the owners of devices: a cluster has many other owners.
+        // Follow only the owners of pods with GPUs, because a cluster has many other owners.
         let mut pending: Vec<String> = owners
             .values()
             .filter(|owner| owner.gpus > GpuCount::ZERO)

@@ -1,4 +1,5 @@
-//! Writes objects: server-side apply, dry runs, and deletes that also delete the pods.
+//! Writes objects with server-side apply, validates them with dry runs, and deletes them together
+//! with their pods.
 
 use bytes::Bytes;
 use http::Method;
@@ -47,7 +48,7 @@ pub struct Deletion<'a> {
 }
 
 impl<'a> Deletion<'a> {
-    /// Selects the object with this UID, with the grace period of its containers.
+    /// Deletes only the object with this UID, and gives its containers their grace period.
     pub fn with_uid(uid: &'a str) -> Self {
         Self {
             uid: Some(uid),
@@ -104,7 +105,7 @@ impl WritesApi<'_> {
         self.apply_with(object, dry_run, false).await
     }
 
-    /// Like `apply`; `force` takes over fields that other managers own.
+    /// Works like `apply`, but `force` takes over fields that other managers own.
     pub async fn apply_with(
         self,
         object: &Object,
@@ -133,7 +134,8 @@ impl WritesApi<'_> {
             )
             .await?;
         Ok(Applied {
-            // An apply answers 201 for a new object and 200 for an existing one.
+            // The server answers an apply with 201 for a new object and with 200 for an existing
+            // one.
             created: answer.code == 201,
             live: answer.json(&self.0.server)?,
         })
@@ -173,8 +175,8 @@ impl WritesApi<'_> {
             .await
         {
             Ok(_) => Ok(true),
-            // A 409 is a failed precondition: the object was replaced or changed, so it is not ours
-            // to delete.
+            // A 409 means that the precondition failed. The object was replaced or changed, so it
+            // must not be deleted.
             Err(failure)
                 if failure.is_not_found()
                     || (failure.code() == Some(409)
@@ -201,8 +203,8 @@ impl WritesApi<'_> {
         answer.json(&self.0.server)
     }
 
-    /// Returns the API server's message if an unreachable webhook blocks changes of an object.
-    /// Finds out with the dry run of a patch.
+    /// Returns the API server's message if an unreachable webhook blocks changes to an object.
+    /// Detects this with a dry run of a patch.
     pub async fn blocked_by(self, path: &str) -> Option<String> {
         let path = with_query(path, &[("dryRun", "All"), ("fieldManager", MANAGER)]);
         let patch = json!({"metadata": {"annotations": {RUN: "dry run"}}}).to_string();
@@ -221,8 +223,8 @@ impl WritesApi<'_> {
             .then_some(message)
     }
 
-    /// Creates an object that the server does not store, such as a review; or, with `dry_run`, any
-    /// object.
+    /// Creates an object that the server does not store, such as a review. With `dry_run`, this can
+    /// be any object.
     pub async fn post(self, path: &str, body: &Value, dry_run: bool) -> Result<Value, Failure> {
         let parameters: &[(&str, &str)] = if dry_run {
             &[("dryRun", "All"), ("fieldManager", MANAGER)]

@@ -1,6 +1,6 @@
-//! Computes what applying a document again would change, from the API server's dry run of each
-//! object: nothing, a change in place, a conflict with another field manager, or an immutable
-//! field.
+//! Computes what applying a document again would change, based on a dry run of each object. The
+//! result is nothing, a change in place, a conflict with another field manager, or a change to an
+//! immutable field.
 
 use futures::future::join_all;
 use serde_json::Value;
@@ -26,7 +26,8 @@ fn source(owner: &Value) -> Option<Value> {
         .cloned()
 }
 
-/// Returns the objects to apply, with their owner last, and the defaults that wait.
+/// Returns the objects to apply, with their owner last, and the defaults that wait for the next
+/// change of the file.
 fn applied(
     rendered: &Rendered,
     owner: &Value,
@@ -51,11 +52,11 @@ fn applied(
     (objects, waiting)
 }
 
-/// An update that failed midway, and the objects written before.
+/// An update that failed midway, and the objects written before it failed.
 #[derive(Debug)]
 pub struct PartialChange {
     pub failure: Failure,
-    /// As `kind/name`.
+    /// The object, as `kind/name`.
     pub object: String,
     pub written: Vec<String>,
 }
@@ -86,11 +87,11 @@ impl WritesApi<'_> {
         };
         let (objects, waiting) = applied(rendered, owner, sameness);
         let stale = self.stale(root, &objects, owner).await?;
-        // Until its autoscaler is deleted, that autoscaler sets the number of pods.
+        // Until the job's autoscaler is deleted, it sets the number of pods.
         let scaled = stale
             .iter()
             .any(|object| object.address().starts_with("horizontalpodautoscalers/"));
-        // Changed defaults of the site alone must not change existing objects.
+        // A change to the site's defaults alone must not change existing objects.
         let keep_existing =
             same_source && keeps_defaults && site_defaults(owner) != site_defaults(&root.body);
         let last = objects.len() - 1;
@@ -313,7 +314,7 @@ fn is_fixed(failure: &Failure) -> bool {
         "can not be less than",
     ];
     let fixed = |text: &str| WORDS.iter().any(|word| text.contains(word));
-    // Kueue's webhook reports it for the queue of a running job.
+    // Kueue's webhook reports this for the queue of a running job.
     let message = failure.to_string();
     if RefusalCause::from_message(&message) == Some(RefusalCause::WebhookDenied)
         && message.contains("field is immutable")

@@ -37,7 +37,7 @@ pub struct Effects {
     pub stale: Vec<OwnedObject>,
     /// Whether to overwrite the values of other field managers.
     pub force: bool,
-    /// Whether an autoscaler is deleted, and with it the number of pods that it set.
+    /// Whether an autoscaler is deleted, so that the number of pods that it set no longer applies.
     pub(super) scaled: bool,
     /// Whether the YAML is unchanged since it was submitted.
     pub same_source: bool,

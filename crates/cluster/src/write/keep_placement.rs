@@ -1,5 +1,5 @@
-//! Preserves the placement of the pods of a live job, the form of their device claims, and their
-//! scheduler.
+//! Preserves where the pods of a live job run, how they claim devices, and which scheduler places
+//! them.
 
 use serde_json::Value;
 
@@ -7,8 +7,8 @@ use gpuctl_core::model::contract::labels::{
     GPU_TYPE, KUEUE_TOPOLOGY, VOLCANO_GROUP_SIZE, VOLCANO_QUEUE,
 };
 
-/// Preserves the placement. It depends on the nodes of the cluster and on the rights of the user,
-/// which may have changed. Such a change must not restart a job while its file is unchanged.
+/// Preserves the placement. It depends on the cluster's nodes and the user's permissions, which may
+/// have changed. Such a change must not restart a job while its file is unchanged.
 pub(super) fn keep_placement(body: &mut Value, live: &Value) {
     for key in ["affinity", "tolerations"] {
         let pointer = format!("/spec/template/spec/{key}");
@@ -60,8 +60,8 @@ fn keep_claims(body: &mut Value, live: &Value) {
     }
 }
 
-/// Preserves the scheduler and the pod group: the cluster may serve groups that it did not serve
-/// when the job was created.
+/// Preserves the scheduler and the pod group, because the cluster may now serve groups that it did
+/// not serve when the job was created.
 pub(super) fn keep_gang(body: &mut Value, live: &Value) {
     let Some(template) = body.pointer_mut("/spec/template") else {
         return;

@@ -9,21 +9,21 @@ use crate::{Failure, handles::WritesApi};
 use gpuctl_core::model::contract::refusal::RefusalCause;
 use gpuctl_manifest::render::{Object, Rendered};
 
-/// Maximum time until the API server's admission plugin knows a new priority class, which it learns
-/// from a watch.
+/// Maximum time until the API server's admission plugin knows a new priority class. The plugin
+/// learns about it from a watch.
 const CLASS_WITHIN: Duration = Duration::from_secs(2);
 
 #[derive(PartialEq, Eq)]
 enum Shared {
     Exists,
-    /// The user cannot read it, or cannot create it.
+    /// The user cannot read the class, or cannot create it.
     Unknown,
-    /// Only a dry run created it.
+    /// Only a dry run created the class.
     DryRun,
 }
 
 impl WritesApi<'_> {
-    /// Lets the server validate a pod of the document, after creating the priority classes that it
+    /// Has the server validate a pod of the document, after creating the priority classes that it
     /// names. Returns warnings.
     pub async fn judge_pod(
         self,

@@ -1,5 +1,5 @@
 //! Checks the objects of a document before anything is written: which ones already exist, and
-//! whether the API server accepts them and a pod in a dry run.
+//! whether the API server accepts them and one of their pods in a dry run.
 
 use futures::future::join_all;
 use serde_json::Value;
@@ -61,7 +61,7 @@ impl WritesApi<'_> {
         self.names_of_replicas_are_free(rendered).await?;
         let objects = rendered.objects.iter().filter(|object| !object.shared);
         let results = join_all(objects.map(|object| self.judge_new(rendered, object))).await;
-        // An existing object explains more than an error of the dry run next to it.
+        // An existing object explains more than the error from a dry run of another object.
         let (failed, decided): (Vec<_>, Vec<_>) = results
             .into_iter()
             .partition(|result| matches!(result, Err(Obstacle::Failure(_))));
@@ -90,7 +90,7 @@ impl WritesApi<'_> {
         rendered: &Rendered,
         object: &Object,
     ) -> Result<Vec<String>, Obstacle> {
-        // An immutable leftover of an interrupted run cannot be applied and need not be.
+        // An immutable object left over from an interrupted run cannot be applied, and need not be.
         if is_fixed(object)
             && let Some(live) = unless_forbidden(self.live_companion(object).await)?.flatten()
         {
@@ -182,7 +182,8 @@ impl WritesApi<'_> {
             Err(failure) if failure.is_forbidden() => return Ok(()),
             other => other?.jobs,
         };
-        // Leftover pods of a deleted job, which stay on a dead node forever, do not block the name.
+        // The remaining pods of a deleted job, which stay on a dead node forever, do not block the
+        // name.
         jobs.iter()
             .find(|job| !job.owner_is_gone)
             .map_or(Ok(()), |job| Err(in_the_way(job)))

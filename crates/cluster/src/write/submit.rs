@@ -13,11 +13,11 @@ use gpuctl_manifest::render::{Object, Rendered};
 /// report or delete them.
 #[derive(Debug, Default)]
 pub struct Progress {
-    /// With their UIDs.
+    /// The created objects with their UIDs.
     created: Vec<(Object, String)>,
-    /// The object whose creation was requested but not confirmed; true for the owner.
+    /// The object whose creation was requested but not confirmed. The flag is true for the owner.
     unconfirmed: Option<(Object, bool)>,
-    /// No further object may be sent.
+    /// Whether no further objects may be sent.
     stopped: bool,
 }
 
@@ -37,9 +37,9 @@ impl Progress {
 /// Objects that remain after a failed submission.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Leftovers {
-    /// As `kind/name`.
+    /// The objects, as `kind/name`.
     pub existing: Vec<String>,
-    /// An object that may exist: the server did not respond.
+    /// An object that may exist, because the server did not respond.
     pub unconfirmed: Option<String>,
 }
 
@@ -50,7 +50,7 @@ pub struct PartialSubmission {
     /// The object that failed, as `kind/name`.
     pub object: String,
     pub left: Leftovers,
-    /// Another run created the job in the meantime, and its job now uses the objects.
+    /// Whether another run created the job in the meantime, so that its job now uses the objects.
     pub taken: bool,
 }
 
@@ -62,12 +62,12 @@ pub struct Submitted {
     pub warnings: Vec<String>,
 }
 
-/// The newest object that a run made.
+/// Returns the newest object that the run created.
 fn newest(progress: &RefCell<Progress>) -> Option<(Object, String)> {
     progress.borrow().created.last().cloned()
 }
 
-/// Why writing stopped.
+/// The reason why writing stopped.
 enum WriteStop {
     Failed(Failure),
     Taken(Failure),
@@ -141,7 +141,7 @@ impl WritesApi<'_> {
         progress: &RefCell<Progress>,
     ) -> Result<Value, WriteStop> {
         if progress.borrow().stopped {
-            // The caller drops this future and then removes the objects that were made.
+            // The caller drops this future and then removes the objects that were created.
             return std::future::pending().await;
         }
         let root = rendered.objects.last() == Some(object);
@@ -198,7 +198,7 @@ impl WritesApi<'_> {
         let mut leftovers = Leftovers::default();
         if let Some((object, root)) = unconfirmed {
             match self.live_companion(&object).await {
-                // Another run was faster: its job now uses the objects of this run.
+                // Another run was faster, and its job now uses the objects of this run.
                 Ok(Some(live)) if root && !is_of(&live, run) && belongs(&object, &live) => {
                     return leftovers;
                 }
@@ -214,7 +214,8 @@ impl WritesApi<'_> {
                 Err(_) => leftovers.unconfirmed = Some(label(&object)),
             }
         }
-        // An object leaves the list after its deletion, so that a second call continues here.
+        // An object is removed from the list after its deletion, so that a second call continues
+        // here.
         while let Some((object, uid)) = newest(progress) {
             if keep_partial
                 || self
@@ -229,8 +230,9 @@ impl WritesApi<'_> {
         leftovers
     }
 
-    /// Makes the owner own the other objects, so that deleting it in any way also deletes them.
-    /// Kept claims get no owner. The job exists even if this fails, so a failure is only a warning.
+    /// Sets the owner of the other objects, so that they are deleted with it, however it is
+    /// deleted. Kept claims get no owner. The job exists even if this fails, so a failure is only a
+    /// warning.
     async fn adopt(self, rendered: &Rendered, owner: &Value, omissions: &[String]) -> Vec<String> {
         let mut warnings = Vec::new();
         for object in owned(rendered, owner)
@@ -259,7 +261,7 @@ pub(crate) fn owned(rendered: &Rendered, owner: &Value) -> Vec<Object> {
             .unwrap_or_default()
     };
     // With `blockOwnerDeletion: true`, the admission plugin OwnerReferencesPermissionEnforcement
-    // would require the right to update the owner's finalizers.
+    // would require permission to update the owner's finalizers.
     let reference = json!([{
         "apiVersion": text("/apiVersion"), "kind": text("/kind"), "name": text("/metadata/name"),
         "uid": text("/metadata/uid"), "blockOwnerDeletion": false,
