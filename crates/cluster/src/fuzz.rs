@@ -74,8 +74,8 @@ pub fn json_page(bytes: &[u8]) {
     }
 }
 
-/// Reads a watch that arrives in pieces. An event that is sent twice must signal a change only
-/// once.
+/// Reads a watch that arrives in pieces. An event that is sent twice must be reported as only one
+/// change.
 pub fn watch(bytes: &[u8]) {
     let mut changes = WatchedCollection::default();
     for line in in_pieces(bytes) {

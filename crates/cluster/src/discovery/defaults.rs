@@ -20,7 +20,7 @@ const PATH: &str = "/api/v1/namespaces/gpuctl-system/configmaps/gpuctl-defaults"
 pub struct StoredDefaults {
     /// The text of the file, not yet parsed.
     pub text: String,
-    /// User who last wrote the defaults.
+    /// The user who last wrote the defaults.
     pub user: Option<String>,
     pub created_at: Option<Timestamp>,
 }

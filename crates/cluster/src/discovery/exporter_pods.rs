@@ -10,7 +10,7 @@ use crate::transport::decode::{ListPage, ObjectMetadata};
 use crate::transport::http::with_query;
 use crate::{Failure, handles::MetricsApi};
 
-/// A pod that exposes metrics of its node's GPUs.
+/// A pod that exposes metrics for the GPUs of its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExporterPod {
     pub namespace: String,

@@ -8,7 +8,7 @@ use crate::write::apply::Deletion;
 use crate::{Failure, handles::NamespacesApi};
 use gpuctl_core::model::contract::labels::{HOME, MANAGED_BY, MANAGED_BY_US};
 
-/// Outcome of removing a namespace.
+/// The outcome of removing a namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Namespace {
     Deleted,
@@ -115,7 +115,7 @@ impl NamespacesApi<'_> {
 
     /// Lists the namespaced kinds of one group version, as (version, kind).
     async fn kinds(self, version: String) -> Result<Vec<(String, String)>, Failure> {
-        // An aggregated API server computes metrics on request; they are not stored objects.
+        // Metrics are not stored objects. An aggregated API server computes them on request.
         if version.contains("metrics.k8s.io") {
             return Ok(Vec::new());
         }

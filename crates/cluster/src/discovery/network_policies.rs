@@ -1,4 +1,4 @@
-//! Detects NetworkPolicies that isolate a namespace and that gpuctl did not create.
+//! Detects NetworkPolicies that gpuctl did not create and that isolate a namespace.
 
 use std::borrow::Cow;
 
@@ -24,7 +24,7 @@ struct PolicySpec<'a> {
 }
 
 impl WirePolicy<'_> {
-    /// Whether the policy restricts ingress. A policy without `policyTypes` does.
+    /// Whether the policy restricts ingress and was not created by gpuctl.
     fn isolates(&self) -> bool {
         let types = &self.spec.policy_types;
         let is_foreign = self

@@ -23,7 +23,7 @@ pub struct PrometheusService {
     pub base: &'static str,
 }
 
-/// A response with any status code.
+/// A response, regardless of its status code.
 pub struct ProxiedResponse {
     pub code: u16,
     pub media: String,
@@ -98,7 +98,7 @@ impl PrometheusService {
         })
     }
 
-    /// Creates the reference for a Service that the user named.
+    /// Creates a reference to a Service that the user named.
     pub fn new(namespace: &str, service: &str, port: u16) -> Self {
         Self {
             namespace: namespace.to_owned(),

@@ -86,7 +86,7 @@ fn waiting_pod(pod: &WirePod<'_>, holder: String) -> WaitingPod {
     let nominated =
         Some(pod.status.nominated_node_name.to_string()).filter(|node| !node.is_empty());
     let mut selector = pod.spec.node_selector.clone();
-    // gpuctl's jobs select their pool by node affinity, not by `nodeSelector`.
+    // gpuctl's jobs select their pool with node affinity instead of `nodeSelector`.
     selector.extend(
         pod.metadata
             .labels
@@ -166,7 +166,7 @@ impl PodSpec<'_> {
         let node_resources = MACHINE
             .into_iter()
             .map(|resource| (resource.to_owned(), i128::from(self.of_node(resource))));
-        // Nodes also limit the number of pods, as the resource `pods`.
+        // Nodes also limit the number of pods, with the resource `pods`.
         let pod = ("pods".to_owned(), 1000);
         extended
             .chain(node_resources)

@@ -1,5 +1,6 @@
 //! Reads the device claims of a pod (dynamic resource allocation) and the devices that drivers
-//! offer. Claims that need more than a count of devices on one node are reported as not evaluated.
+//! offer. Claims that cannot be reduced to a number of devices on one node are reported as not
+//! evaluated.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -73,7 +74,7 @@ impl DevicesApi<'_> {
         ))
     }
 
-    /// Reads the devices that one claim requests, or the outcome if they cannot be counted.
+    /// Reads the devices that one claim requests. Returns the outcome if they cannot be counted.
     async fn demands_of(
         self,
         claim: &Value,
@@ -211,8 +212,8 @@ fn requested(devices: &Value) -> Result<Vec<DeviceDemand>, &'static str> {
 
 fn selectors(owner: &Value) -> Vec<String> {
     let selectors = owner["selectors"].as_array().into_iter().flatten();
-    // A selector without a CEL expression is of an unknown kind. The empty expression keeps it in
-    // the list as one that cannot be evaluated.
+    // A selector without a CEL expression has an unknown form. The empty expression keeps it in the
+    // list as one that cannot be evaluated.
     selectors
         .map(|selector| {
             selector["cel"]["expression"]
@@ -245,7 +246,7 @@ fn offered(slices: &Claimed, claims: &Claimed, rules: &[Value]) -> Vec<OfferedDe
 
 /// Whether all slices of the pool's current generation are listed.
 fn is_complete(slice: &Value, slices: &[Value]) -> bool {
-    // A driver publishes a pool in several slices, one after the other. `resourceSliceCount` is
+    // A driver can publish a pool as several slices, one after the other. `resourceSliceCount` is
     // their total number in this generation (`ResourcePool`).
     let published = slices
         .iter()
@@ -324,7 +325,8 @@ fn applies(rule: &Value, driver: &str, pool: &str, device: &str) -> bool {
     matches("driver", driver) && matches("pool", pool) && matches("device", device)
 }
 
-/// Whether a rule selects devices by more than their names, as early API versions allow.
+/// Whether a rule selects devices by properties other than their names, which early API versions
+/// allow.
 fn is_beyond_names(rule: &Value) -> bool {
     let selector = &rule["spec"]["deviceSelector"];
     selector["deviceClassName"].is_string()

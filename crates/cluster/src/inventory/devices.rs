@@ -1,5 +1,5 @@
-//! Reads devices of dynamic resource allocation: the slices that drivers offer and the claims that
-//! hold them.
+//! Reads the devices of dynamic resource allocation: the slices in which drivers offer them, and
+//! the claims that hold them.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,7 +10,7 @@ use crate::transport::decode::ListPage;
 use crate::{Failure, handles::DevicesApi};
 use gpuctl_core::model::{ClaimableDevices, Device};
 
-/// Objects of dynamic resource allocation.
+/// Objects of one kind that belong to dynamic resource allocation.
 #[derive(Default)]
 pub(crate) struct Claimed {
     /// API version that serves the objects; empty if none does.
@@ -120,7 +120,7 @@ pub(crate) fn devices(slices: &[Value], claims: Option<&[Value]>) -> Vec<Device>
     devices
 }
 
-/// Lists the pods that hold each device, by namespace and name.
+/// Maps each device to the pods that hold it, as (namespace, name).
 fn holders(claims: &[Value]) -> HashMap<DeviceKey, Vec<(String, String)>> {
     let mut holders: HashMap<DeviceKey, Vec<(String, String)>> = HashMap::new();
     for claim in claims {

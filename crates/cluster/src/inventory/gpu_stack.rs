@@ -25,7 +25,7 @@ const PROGRAMS: [(&str, StackLink); 11] = [
 const LABELS: [&str; 2] = ["app", "app.kubernetes.io/name"];
 
 impl InventoryApi<'_> {
-    /// Lists the pods of GPU operators across namespaces.
+    /// Lists the pods of GPU operators in all namespaces.
     pub async fn gpu_stack(self) -> Result<Vec<StackPod>, Failure> {
         let [app, name] = LABELS.map(|label| self.stack_pods(label));
         let (app, name) = join(app, name).await;

@@ -117,8 +117,8 @@ impl<'de> Deserialize<'de> for JobLabels {
 #[serde(transparent)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// Converts pods to consumers while pages arrive. Namespaces, nodes, jobs and equal requests are
-/// stored once and shared.
+/// Converts pods to consumers as pages arrive. Equal namespaces, nodes, jobs and requests are
+/// stored only once and shared.
 #[derive(Default)]
 pub(crate) struct ConsumerReader {
     texts: SharedTexts,

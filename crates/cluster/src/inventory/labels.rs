@@ -1,8 +1,8 @@
 //! Writes labels and pool taints of nodes with merge patches. Each patch carries the
 //! `resourceVersion` that was read, so that concurrent writers do not overwrite each other.
 //!
-//! Server-side apply is not an option: applying one label would remove the other labels that the
-//! same field manager owns.
+//! Server-side apply is not an option, because applying one label would remove the other labels
+//! that the same field manager owns.
 
 use serde_json::{Value, json};
 
@@ -63,7 +63,7 @@ impl NodesApi<'_> {
                 return Ok(Labelling::Conflict(current.map(ToOwned::to_owned)));
             }
             match self.patch_labels(node, &version, &[(key, value)]).await {
-                // Another writer was faster: read the node again.
+                // Another writer was faster, so read the node again.
                 Err(failure) if failure.code() == Some(409) => {}
                 other => return other.map(|()| Labelling::Done),
             }
@@ -71,8 +71,8 @@ impl NodesApi<'_> {
         Err(contended(node))
     }
 
-    /// Removes the taint of `old_pool` from a node and adds that of `new_pool`. Other taints stay.
-    /// Returns false if the node does not exist.
+    /// Removes the taint of `old_pool` from a node and adds that of `new_pool`. Other taints are
+    /// kept. Returns false if the node does not exist.
     pub async fn set_pool_taint(
         self,
         node: &str,

@@ -49,8 +49,7 @@ struct StoredMetadata {
 }
 
 impl PoolConfigMap {
-    /// Parses the definition. Rejects a definition whose text names a different pool than its
-    /// object.
+    /// Parses the definition. Rejects a definition if its text and its object name different pools.
     fn pool(self) -> Option<StoredPool> {
         let pool: PoolDefinition = serde_json::from_str(self.data.get("pool")?).ok()?;
         let has_own_name = self.metadata.name.strip_prefix("pool-") == Some(&pool.name);
@@ -76,8 +75,8 @@ const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/gpuctl-system
 const TRIES: u32 = 8;
 
 impl PoolsApi<'_> {
-    /// Lists all definitions by name. Falls back to the published ones if the user cannot list
-    /// them.
+    /// Lists all definitions, sorted by name. Falls back to the published ones if the user cannot
+    /// list them.
     pub async fn list(self) -> Result<Vec<PoolDefinition>, Failure> {
         match self.defined_pools().await {
             Err(failure) if failure.is_forbidden() => self.published_pools().await.ok_or(failure),
@@ -133,9 +132,9 @@ impl PoolsApi<'_> {
         }
     }
 
-    /// Creates the namespace for definitions, readable by every user unless `private`. An existing
-    /// private namespace stays private. An existing namespace that lacks only the role for readers
-    /// gets it.
+    /// Creates the namespace for definitions. Every user can read it unless `private` is set. An
+    /// existing private namespace stays private. An existing namespace that lacks only the role for
+    /// readers gets it.
     pub async fn ensure_home(self, private: bool) -> Result<PoolNamespace, Failure> {
         let objects = home_namespace(private);
         let Some((namespace, readers)) = objects.split_first() else {
@@ -175,7 +174,7 @@ impl PoolsApi<'_> {
         })
     }
 
-    /// Creates an object that gives users access. Returns whether it created the object.
+    /// Creates an object that gives users access. Returns false if the object already exists.
     async fn grant_access(self, object: &Object, exists: bool) -> Result<bool, Failure> {
         if exists && let Some(live) = self.0.writes().live(object).await? {
             // A role from an earlier version exposes every ConfigMap in the namespace to all users.

@@ -37,7 +37,7 @@ impl PodSpec<'_> {
         starting.max(running)
     }
 
-    /// Returns the container that requests devices, otherwise the first one.
+    /// Returns the container that requests devices, or the first container if none does.
     pub(crate) fn main_container(&self) -> &str {
         let requests_devices = |container: &&WireContainer<'_>| {
             container
@@ -124,13 +124,14 @@ impl PodSpec<'_> {
 /// Maximum number of units that a pod can request of a resource that is not a device.
 const MOST_OF_OTHERS: u64 = 1 << 40;
 
-/// Total requests of a pod.
+/// The total requests of a pod.
 #[derive(Debug, Default)]
 pub(crate) struct Total {
     pub extended: BTreeMap<String, u64>,
     pub cpu_milli: u64,
     pub memory_bytes: u64,
-    /// Whether the pod requests more devices than a node can have; `extended` omits them.
+    /// Whether the pod requests more devices than a node can have. In this case, `extended` omits
+    /// them.
     pub is_absurd: bool,
 }
 

@@ -125,18 +125,19 @@ pub struct HolderLifetime {
     pub is_bound: bool,
 }
 
-/// Reads the time limit in seconds of each pod of a Job; `None` unless all pods run at once and
-/// none is retried.
+/// Reads the time limit in seconds of each pod of a Job; `None` unless all pods run at the same
+/// time and none is retried.
 fn pod_limit(job: &Value) -> Option<i64> {
     let number = |pointer: &str| job.pointer(pointer).and_then(Value::as_i64);
     let retries = number("/spec/backoffLimitPerIndex").or_else(|| number("/spec/backoffLimit"))?;
-    // If some pods start later than others, a limit per pod does not bound the Job.
+    // If some pods start later than others, a time limit per pod does not limit the duration of the
+    // Job.
     let starts_together =
         number("/spec/parallelism").unwrap_or(1) >= number("/spec/completions").unwrap_or(1);
     number("/spec/template/spec/activeDeadlineSeconds").filter(|_| retries == 0 && starts_together)
 }
 
-/// Reads the time limit in seconds that gpuctl's supervisor of ranks enforces.
+/// Reads the time limit in seconds that gpuctl's rank supervisor enforces.
 fn supervisor_limit(job: &Value) -> Option<i64> {
     if job["metadata"]["labels"][MANAGED_BY] != MANAGED_BY_US {
         return None;

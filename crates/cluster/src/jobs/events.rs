@@ -1,4 +1,4 @@
-//! Reads the events of a job and its objects, newest last.
+//! Reads the events about a job and its objects, oldest first.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -111,8 +111,8 @@ impl EventsApi<'_> {
         for answer in answers {
             events.extend(answer?);
         }
-        // A deleted job with the same name may have left events; by default, the API server keeps
-        // them for an hour.
+        // A deleted job with the same name may have left events, which the API server keeps for an
+        // hour by default.
         events.retain(|event| {
             event.at.is_none() || job.created_at.is_none() || event.at >= job.created_at
         });
@@ -132,8 +132,8 @@ impl EventsApi<'_> {
         .await
     }
 
-    /// Lists the events that the kubelet of a node reported. Events about objects without a
-    /// namespace are in the namespace `default`.
+    /// Lists the events that a node's kubelet reported. Events about objects without a namespace
+    /// are in the namespace `default`.
     pub async fn for_node(self, node: &str) -> Result<Vec<Event>, Failure> {
         // Select by name, because kubelets set `involvedObject.uid` to the node's name
         // (pkg/kubelet/kubelet.go).
@@ -248,8 +248,8 @@ impl WireEvent<'_> {
                 "{}/{}",
                 self.involved_object.kind, self.involved_object.name
             ),
-            // Orders events of the same second. Resource versions are opaque by contract; if one is
-            // not a number, the order falls back to the message.
+            // This orders events that occurred in the same second. Resource versions are opaque by
+            // contract; if one is not a number, the order falls back to the message.
             version: self.metadata.resource_version.parse().unwrap_or(0),
             count: self
                 .series

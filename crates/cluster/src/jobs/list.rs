@@ -19,9 +19,9 @@ use gpuctl_manifest::render::label_value;
 /// Criteria that select jobs.
 #[derive(Clone, Debug, Default)]
 pub struct JobFilter {
-    /// `None` selects every namespace that the user can read.
+    /// If `None`, all namespaces that the user can read are selected.
     pub namespace: Option<String>,
-    /// Empty selects all jobs.
+    /// If empty, jobs with any name are selected.
     pub names: Vec<String>,
     pub kind: Option<JobKind>,
     pub pool: Option<String>,
@@ -52,7 +52,7 @@ impl Selection {
     }
 }
 
-/// Maximum number of jobs per command whose missing or stuck pods are explained.
+/// Maximum number of jobs for which one command explains missing or stuck pods.
 const LOOKED_INTO: usize = 20;
 
 impl JobFilter {
@@ -89,7 +89,7 @@ impl JobFilter {
     }
 }
 
-/// Pods of jobs, by owner.
+/// The pods of jobs, by owner.
 #[derive(Default)]
 struct JobPods {
     pods: HashMap<PodOwner, Vec<Pod>>,
@@ -161,7 +161,7 @@ fn with_members(owners: ReadableOwners, mut pods_by_owner: JobPods) -> Vec<Job> 
             .unwrap_or_default();
     }
     if owners.hides_groups {
-        // The LeaderWorkerSet of these pods may exist even though the user cannot see it.
+        // The LeaderWorkerSet of these pods may exist without being visible to the user.
         pods_by_owner
             .leftovers
             .retain(|leftover| leftover.pod.group.is_none());
@@ -188,7 +188,7 @@ fn with_members(owners: ReadableOwners, mut pods_by_owner: JobPods) -> Vec<Job> 
 pub const NAMES_AT_ONCE: usize = 50;
 
 impl JobsApi<'_> {
-    /// Lists the jobs that `filter` selects, with their pods, by namespace and name.
+    /// Lists the jobs that `filter` selects, with their pods, sorted by namespace and name.
     pub async fn list(self, filter: &JobFilter) -> Result<Selection, Failure> {
         let namespace = filter.namespace.as_deref();
         match self.jobs_in(filter, namespace).await {
@@ -311,7 +311,7 @@ impl JobsApi<'_> {
                 .for_object(&job.namespace, &pod)
                 .await
                 .unwrap_or_default();
-            // An event after the failure shows that the failure is over.
+            // An event after the failure shows that the problem is over.
             let recent = events
                 .into_iter()
                 .rev()
@@ -361,7 +361,7 @@ impl JobsApi<'_> {
                 0 | 1 => self.0.events().for_object(&job.namespace, &job.uid).await,
                 _ => self.0.events().for_groups(job).await,
             };
-            // A success after the failure shows that the failure is over.
+            // A success after the failure shows that the problem is over.
             let reasons = ["FailedCreate", "SuccessfulCreate"];
             let newest = events
                 .unwrap_or_default()

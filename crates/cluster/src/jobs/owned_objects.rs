@@ -33,7 +33,7 @@ const KINDS: [(&str, &str, &str, bool); 6] = [
     ),
 ];
 
-/// One object of a job.
+/// An object that belongs to a job.
 #[derive(Clone, Debug)]
 pub struct OwnedObject {
     kind: &'static str,
@@ -104,7 +104,7 @@ struct NamedObject<'a> {
     spec: OwnedSpec,
 }
 
-/// Only claims have these fields in this form; other kinds decode to the default.
+/// Only claims have these fields in this form. For other kinds, the default is used.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct OwnedSpec {
@@ -120,7 +120,7 @@ fn lenient<'de, D: serde::Deserializer<'de>>(
 }
 
 impl JobsApi<'_> {
-    /// Lists the objects with the labels of this job. Skips kinds that the user cannot list.
+    /// Lists the objects that have the labels of this job. Skips kinds that the user cannot list.
     pub async fn belongings(self, namespace: &str, job: &str) -> Result<Vec<OwnedObject>, Failure> {
         let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{JOB}={job}");
         let lists = KINDS.iter().map(|(kind, group, plural, kept)| {
@@ -233,7 +233,7 @@ impl JobsApi<'_> {
             .delete_at(&belonging.path, Deletion::with_uid(&belonging.uid))
             .await
         {
-            // The garbage collector deletes it after its owner.
+            // The garbage collector will delete it after its owner.
             Err(failure) if failure.is_forbidden() && belonging.is_collected() => Ok(false),
             other => other,
         }
@@ -248,8 +248,8 @@ impl JobsApi<'_> {
             .await
     }
 
-    /// Returns the kind of an existing object that could own pods with this name and is not a job
-    /// of gpuctl.
+    /// Returns the kind of an existing object that could own pods with this name and is not a
+    /// gpuctl job.
     pub async fn foreign(
         self,
         namespace: &str,
@@ -329,8 +329,8 @@ impl EndingObject<'_> {
 
 impl JobsApi<'_> {
     /// Lists the objects of a deleted job that still exist: its owner and its pods. Pods of a
-    /// Deployment are matched by its name only, so those of a newer Deployment with this name match
-    /// too.
+    /// Deployment are matched only by the name of the Deployment, so pods of a newer Deployment
+    /// with the same name also match.
     pub async fn remains(self, job: &Job) -> Result<Vec<PendingDeletion>, Failure> {
         let (namespace, owner) = (job.namespace.as_str(), OwnerKind::for_job(job));
         let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{JOB}={}", job.name);

@@ -1,5 +1,5 @@
-//! Maps a job to the object that owns its pods: its path in the API, and the criterion that
-//! separates its pods from those of another job with the same name.
+//! Maps a job to the object that owns its pods. Provides the object's path in the API, and a
+//! criterion that separates its pods from those of another job with the same name.
 
 use crate::transport::decode::{ObjectMetadata, TEMPLATE_HASH};
 use gpuctl_core::model::contract::labels::GROUP;
@@ -11,7 +11,8 @@ pub(crate) enum OwnerKind {
     Job,
     Deployment,
     StatefulSet,
-    /// For services whose replicas consist of several pods. Not part of Kubernetes.
+    /// Used for services whose replicas consist of several pods. This kind is not part of
+    /// Kubernetes.
     LeaderWorkerSet,
 }
 
@@ -70,7 +71,7 @@ impl OwnerKind {
         }
     }
 
-    /// Builds the path of the collection, for one namespace or for all.
+    /// Builds the path of the collection, in one namespace or in all.
     pub(crate) fn collection(self, namespace: Option<&str>) -> String {
         let (group, plural) = match self {
             Self::Job => ("/apis/batch/v1", "jobs"),

@@ -27,7 +27,7 @@ pub(crate) struct WireOwner<'a> {
     status: OwnerStatus<'a>,
 }
 
-/// Fields of Jobs, Deployments, StatefulSets and LeaderWorkerSets.
+/// The spec fields of Jobs, Deployments, StatefulSets and LeaderWorkerSets.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 struct OwnerSpec<'a> {
@@ -73,7 +73,7 @@ struct OwnerStatus<'a> {
 }
 
 impl<'a> OwnerSpec<'a> {
-    /// Returns the pod template; for a group, that of its leader.
+    /// Returns the pod template. For a group, this is the template of its leader.
     fn pod(&self) -> &PodSpec<'a> {
         let group = self.leader_worker_template.as_ref();
         group.map_or(&self.template.spec, |group| &group.leader_template.spec)
@@ -87,7 +87,7 @@ impl<'a> OwnerSpec<'a> {
 }
 
 impl OwnerStatus<'_> {
-    /// Collects the reason and message of each condition that is true, by type.
+    /// Maps the type of each true condition to its reason and message.
     fn conditions_that_hold(&self) -> BTreeMap<String, (String, String)> {
         self.conditions
             .iter()

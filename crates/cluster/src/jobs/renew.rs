@@ -13,8 +13,8 @@ use gpuctl_core::model::{Job, Pod};
 const JOB_TRACKING: &str = "batch.kubernetes.io/job-tracking";
 
 impl JobsApi<'_> {
-    /// Evicts a pod. The pod gets its grace period, and the Job controller counts no failure. A pod
-    /// that no longer exists is not an error.
+    /// Evicts a pod. The pod gets its grace period, and the Job controller does not count this as a
+    /// failure. A pod that no longer exists is not an error.
     pub async fn evict(self, namespace: &str, pod: &Pod) -> Result<(), Failure> {
         let eviction = json!({
             "apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod.name, "namespace": namespace},

@@ -64,7 +64,7 @@ impl ServicesApi<'_> {
             .filter_map(|resource| resource["name"].as_str());
         Ok(Some(
             names
-                // The API lists each metric of pods as a resource `pods/NAME`.
+                // The API lists each pod metric as a resource named `pods/NAME`.
                 .filter_map(|name| name.strip_prefix("pods/"))
                 .map(ToOwned::to_owned)
                 .collect(),
@@ -253,7 +253,7 @@ fn metric_name(metric: &Value) -> String {
     name.and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// Reads a metric in percent: an average value, or the utilization of a resource.
+/// Reads a metric, which is an average value, or the utilization of a resource in percent.
 fn value(metric: &Value, field: &str) -> Option<f64> {
     let average = metric
         .pointer(&format!("/pods/{field}/averageValue"))

@@ -110,7 +110,7 @@ impl StorageApi<'_> {
 /// Problems with the storage classes of claims.
 #[derive(Debug, Default)]
 pub struct ClassFindings {
-    /// Classes that do not exist, so that no volume is provisioned for the claim.
+    /// Classes that do not exist. No volume is provisioned for claims with such a class.
     pub missing: Vec<MissingClass>,
     pub warnings: Vec<String>,
 }

@@ -22,14 +22,14 @@ pub struct UnplacedPod {
     pub spec: Option<Value>,
     pub created_at: Option<Timestamp>,
     pub nominated: Option<String>,
-    /// Status of its group according to the gang scheduler.
+    /// The status of its group according to the gang scheduler.
     pub group: Option<GroupVerdict>,
     /// Whether its device claims were created from their templates.
     pub claims_made: bool,
 }
 
 impl JobsApi<'_> {
-    /// Reads a pod as a job of one pod.
+    /// Reads a pod and presents it as a job with one pod.
     pub async fn pod_as_job(self, namespace: &str, name: &str) -> Result<Option<Job>, Failure> {
         let collection = format!("/api/v1/namespaces/{namespace}/pods");
         let Some(object) = self.0.find_in::<Value>(&collection, name).await? else {
@@ -84,8 +84,8 @@ impl JobsApi<'_> {
         Ok(None)
     }
 
-    /// Reads the pods with these names as a job, together with the status of the object that owns
-    /// them.
+    /// Reads the pods with these names and the status of the object that owns them, and presents
+    /// them as a job.
     pub async fn pods_as_job(
         self,
         owner: &OwnerObject,
@@ -225,7 +225,7 @@ fn apply_conditions(object: &Value, job: &mut Job) {
         .collect();
     job.queue = job.labels.get(KUEUE_QUEUE).cloned();
     job.queued = job.queue.is_some();
-    // JobSets and Jobs have the field in `spec`, Kubeflow's jobs in `spec.runPolicy`.
+    // JobSets and Jobs have the field in `spec`. Kubeflow's jobs have it in `spec.runPolicy`.
     job.suspended = ["/spec/suspend", "/spec/runPolicy/suspend"]
         .iter()
         .any(|field| object.pointer(field) == Some(&true.into()));
@@ -277,7 +277,7 @@ fn apply_conditions(object: &Value, job: &mut Job) {
         .insert(kind.to_owned(), (text_of("reason"), text_of("message")));
 }
 
-/// Builds a job from its pods alone. Their phases determine its outcome.
+/// Builds a job from only its pods. Their phases determine its outcome.
 fn job_from_pods(namespace: &str, name: &str, pods: Vec<Pod>) -> Job {
     let all_in = |phase: PodPhase| !pods.is_empty() && pods.iter().all(|pod| pod.phase == phase);
     let failed =

@@ -26,7 +26,7 @@ pub(super) struct WorkloadSpec {
 impl Default for WorkloadSpec {
     fn default() -> Self {
         Self {
-            // The CRD of Workload sets this default.
+            // The Workload CRD sets this default.
             active: true,
             queue_name: None,
         }

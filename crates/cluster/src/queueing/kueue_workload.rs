@@ -16,7 +16,7 @@ use gpuctl_core::model::{Job, QueueVerdict};
 
 const GROUP: &str = "kueue.x-k8s.io";
 
-/// Verdicts of Workloads, by the UID of their owner.
+/// The verdicts on Workloads, by the UID of their owner.
 #[derive(Default)]
 struct Verdicts {
     of_owners: HashMap<String, Option<QueueVerdict>>,

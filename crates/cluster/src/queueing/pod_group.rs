@@ -128,7 +128,7 @@ fn volcano_verdict(group: &Value) -> GroupVerdict {
     }
 }
 
-/// Reads a group of scheduler-plugins, which has a phase instead of conditions.
+/// Reads a PodGroup of scheduler-plugins, which has a phase instead of conditions.
 fn coscheduling_verdict(group: &Value) -> Option<GroupVerdict> {
     let (phase, min_member) = (
         group["status"]["phase"].as_str()?,
@@ -156,7 +156,7 @@ fn condition(
     let is_match = |condition: &&Value| {
         types.iter().any(|kind| condition["type"] == *kind) && condition["status"] == status
     };
-    // RFC 3339 times in UTC sort like strings.
+    // RFC 3339 times in UTC can be sorted as strings.
     let newest = |condition: &&Value| {
         condition["lastTransitionTime"]
             .as_str()
@@ -168,7 +168,7 @@ fn condition(
         .iter()
         .filter(is_match)
         .max_by_key(newest)?;
-    // KAI lists its reasons in `reasons`; the condition's own fields are from earlier versions.
+    // KAI lists its reasons in `reasons`; the condition's own fields come from earlier versions.
     let cause = condition["reasons"]
         .as_array()
         .and_then(|reasons| reasons.first())

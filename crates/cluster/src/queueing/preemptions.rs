@@ -15,7 +15,7 @@ use gpuctl_core::model::{Job, Preemption};
 /// Preemptions and the evidence for them.
 #[derive(Debug, Default)]
 pub struct Preemptions {
-    /// Newest first.
+    /// The preemptions, newest first.
     pub items: Vec<Preemption>,
     /// Number of Workloads examined; `None` if the cluster has no Kueue or the user cannot read
     /// them.
@@ -38,7 +38,7 @@ impl WireWorkload<'_> {
             return None;
         }
         Some(Preemption {
-            // If the preemption is over, the transition time is that of its end.
+            // If the preemption is over, the transition time is the time at which it ended.
             at: condition.last_transition_time.filter(|_| !is_over),
             namespace: self.metadata.namespace.to_string(),
             job: self.metadata.controller().map_or_else(
@@ -158,7 +158,7 @@ impl QueuesApi<'_> {
     }
 }
 
-/// Treats a forbidden answer as empty and records the kind as unreadable.
+/// Treats a forbidden response as empty and records the kind as unreadable.
 fn readable<T: Default>(
     answer: Result<T, Failure>,
     kind: &'static str,

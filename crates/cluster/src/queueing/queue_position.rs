@@ -31,7 +31,7 @@ struct Summary<'a> {
 struct PendingWorkload<'a> {
     #[serde(borrow, default)]
     metadata: ObjectMetadata<'a>,
-    /// Starts at 0, like the next field.
+    /// Positions start at 0, in this field and in the next.
     position_in_cluster_queue: u64,
     position_in_local_queue: u64,
 }
@@ -77,8 +77,8 @@ impl QueuesApi<'_> {
         })
     }
 
-    /// Reads the positions of the jobs that wait in one queue, by the UIDs of the owners of their
-    /// Workloads.
+    /// Reads the positions of the jobs that wait in one queue. The keys are the UIDs of their
+    /// Workloads' owners.
     async fn positions(
         self,
         version: &str,

@@ -77,7 +77,7 @@ impl QueuesApi<'_> {
             .filter(|version| versions.contains(version))
         {
             let version = format!("scheduling.k8s.io/{version}");
-            // A served version may lack the kind: `PriorityClass` is in the same group.
+            // A served version may lack the kind, because `PriorityClass` is in the same group.
             let resources = self
                 .0
                 .find::<Value>(&format!("/apis/{version}"))
@@ -309,7 +309,7 @@ fn kueue_queue(queue: &Value, cluster_queue: Option<&Value>) -> Queue {
     }
 }
 
-/// Reads a queue of Volcano; `groups` are all its PodGroups. Source: scheduling.volcano.sh/v1beta1.
+/// Reads a Volcano queue; `groups` holds all PodGroups. Source: scheduling.volcano.sh/v1beta1.
 fn volcano_queue(queue: &Value, groups: Option<&[Value]>) -> Queue {
     let name = text(queue, "/metadata/name");
     let count_groups = |phases: &[&str]| {

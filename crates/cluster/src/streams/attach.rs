@@ -38,14 +38,14 @@ pub struct ExecRequest<'a> {
     pub tty: bool,
 }
 
-/// Input of a session. Closing the channel ends the input.
+/// The input of a session. Closing the channel ends the input.
 #[derive(Debug)]
 pub enum SessionInput {
     Bytes(Bytes),
     Resize { columns: u16, rows: u16 },
 }
 
-/// Output stream of a session.
+/// An output stream of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionStream {
     Out,
@@ -78,8 +78,8 @@ impl SessionsApi<'_> {
             ("container", call.container),
             ("stdin", flag(call.stdin)),
             ("stdout", "true"),
-            // A terminal has one output stream: container runtimes reject `stderr` together with
-            // `tty`.
+            // A terminal has only one output stream, so container runtimes reject `stderr` together
+            // with `tty`.
             ("stderr", flag(!call.tty)),
             ("tty", flag(call.tty)),
         ];
@@ -119,7 +119,8 @@ impl Session {
             .await
     }
 
-    /// Like `run`, with an asynchronous `sink`. A slow `sink` pauses reading but not other tasks.
+    /// Works like `run`, but with an asynchronous `sink`. A slow `sink` pauses reading but not
+    /// other tasks.
     pub async fn run_slowly(
         self,
         mut input: mpsc::Receiver<SessionInput>,
@@ -186,8 +187,8 @@ impl Session {
     }
 }
 
-/// Reads the exit code, which is a cause in the details of a failed Status. Implementations other
-/// than the kubelet, such as virtual ones, put it into the message.
+/// Reads the exit code, which is listed as a cause in the details of a failed Status.
+/// Implementations other than the kubelet, such as virtual ones, put it into the message.
 fn ending(status: &Status) -> SessionEnd {
     static IN_WORDS: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"exit (?:status|code) (\d+)$").expect("the pattern is tested")

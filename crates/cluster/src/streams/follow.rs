@@ -16,7 +16,7 @@ use crate::{Failure, Follower, JobFilter, LogLine, LogQuery, OutageRetry, handle
 /// The number of restarts already reported for each pod.
 type Restarts = BTreeMap<String, u32>;
 
-/// State of the pods of a followed job.
+/// What is known about the pods of a followed job.
 #[derive(Default)]
 struct SeenPods {
     /// The newest pod of each rank.
@@ -74,7 +74,7 @@ pub enum LogEvent {
         rank: Option<u32>,
         line: LogLine,
     },
-    /// A pod was replaced or a stream broke.
+    /// A note that, for example, a pod was replaced or a stream broke.
     Note(String),
 }
 
@@ -88,7 +88,7 @@ const STRAGGLERS: Duration = Duration::from_secs(30);
 
 impl LogsApi<'_> {
     /// Follows every pod of `job` that `includes` accepts until the job has ended or is deleted.
-    /// Returns its last state.
+    /// Returns the job's last state.
     pub async fn follow(
         self,
         job: &Job,
@@ -223,7 +223,7 @@ impl LogsApi<'_> {
         }
     }
 
-    /// Reads the rest of an ended pod's log after a broken stream. A pod that no longer exists has
+    /// Reads the rest of an ended pod's log after the stream broke. A pod that no longer exists has
     /// no log.
     async fn drain(
         self,
@@ -252,8 +252,8 @@ impl LogsApi<'_> {
     }
 }
 
-/// Whether the API server answered 400 because the pod has no such container. Other 400s mean that
-/// the container has not started.
+/// Whether the API server answered 400 because the pod has no such container. Other responses with
+/// 400 mean that the container has not started.
 pub fn names_no_container(failure: &Failure) -> bool {
     failure.code() == Some(400) && failure.cause() == Some(RefusalCause::NoSuchContainer)
 }

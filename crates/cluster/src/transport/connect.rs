@@ -73,9 +73,9 @@ pub struct Connection {
     pub(crate) access: Access,
     pub(crate) server: String,
     pub(crate) request_timeout: Duration,
-    /// The server's clock according to the `Date` header of its last response, in whole seconds.
+    /// The server's time according to the `Date` header of its last response, in whole seconds.
     pub(crate) server_time: Cell<Option<Timestamp>>,
-    /// The current namespace: `-n`, else the context's, else `default`.
+    /// The current namespace, which is set by `-n`, or else by the context, or else is `default`.
     pub namespace: String,
     /// Whether `-n` set the namespace.
     pub namespace_is_explicit: bool,
@@ -286,7 +286,7 @@ async fn config(access: &Access) -> Result<Config, Failure> {
     Ok(config)
 }
 
-/// Returns the user name of a context and its cluster. `context` defaults to the current context of
+/// Returns the user name and the cluster of a context. `context` defaults to the current context of
 /// the kubeconfig.
 fn user_and_cluster(
     kubeconfig: &Kubeconfig,

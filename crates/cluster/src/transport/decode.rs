@@ -1,5 +1,5 @@
-//! Decodes the fields of Kubernetes objects that gpuctl reads, borrowed from the bytes of a page.
-//! Other fields cost nothing, and an object that lacks fields is still decoded.
+//! Decodes the fields of Kubernetes objects that gpuctl reads, and borrows their values from the
+//! bytes of a page. Other fields are skipped, and an object that lacks fields is still decoded.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -42,10 +42,10 @@ pub(crate) fn with_query(path: &str, parameters: &[(&str, &str)]) -> String {
 /// How long a failed attempt to connect must take to count as hung.
 const HUNG: Duration = Duration::from_secs(4);
 
-/// Response encoding of most requests.
+/// The response encoding of most requests.
 pub(crate) const JSON: &str = "application/json";
 
-/// A request and the accepted encodings of its response.
+/// A request, and the encodings that are accepted for its response.
 #[derive(Clone, Copy)]
 pub(crate) struct ApiRequest<'a> {
     pub method: &'a Method,
@@ -66,10 +66,10 @@ pub struct ApiResponse {
     pub is_protobuf: bool,
 }
 
-/// A response with any status.
+/// A response, regardless of its status.
 pub(crate) struct ApiReply {
     pub code: u16,
-    /// The content type.
+    /// The content type of the body.
     pub media: String,
     pub body: Bytes,
     /// Value of `Retry-After` in seconds.
@@ -144,7 +144,7 @@ impl Connection {
                     });
                 }
             };
-            // A connection attempt that hung is not retried: it would hang again.
+            // A connection attempt that hung is not retried, because it would hang again.
             let slow = outcome == TryOutcome::NotConnected && start.elapsed() > HUNG;
             match retry::wait(outcome, tries, waited).filter(|_| !slow) {
                 None => return Err(failure),
@@ -223,8 +223,8 @@ impl Connection {
         code: u16,
         buffer: &Cell<BytesMut>,
     ) -> Result<Bytes, (TryOutcome, Failure)> {
-        // Append to one buffer. Collecting the parts first would need twice the memory, and a page
-        // needs more memory than anything else.
+        // Append to one buffer. Collecting the parts first would need twice the memory, and pages
+        // already take more memory than anything else.
         let mut body = buffer.take();
         body.clear();
         let mut in_flight = InFlight::default();
@@ -311,7 +311,7 @@ impl Connection {
             self.server_time.set(Some(time.timestamp()));
         }
         let code = response.status().as_u16();
-        // RFC 9110 also allows a date; the API server sends seconds.
+        // RFC 9110 also allows a date, but the API server sends seconds.
         let retry_after = response
             .headers()
             .get(header::RETRY_AFTER)

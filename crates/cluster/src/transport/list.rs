@@ -1,6 +1,6 @@
 //! Reads lists page by page, as protobuf if the kind and the server support it, otherwise as JSON.
-//! Protobuf needs a third of the bytes and of the server's work. This module does not depend on any
-//! kind.
+//! Protobuf needs a third of the bytes and a third of the server's work. This module is independent
+//! of the kinds of objects.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -30,7 +30,7 @@ const PAGE: usize = 500;
 /// Maximum number of objects on any page.
 const LARGEST: usize = 2000;
 /// Target size of a page in bytes. The API server goes through the collection for every page, and
-/// gpuctl holds whole pages in memory.
+/// gpuctl holds entire pages in memory.
 const BYTES: usize = 4 << 20;
 /// Accepts protobuf if it is supported, and otherwise JSON, which every kind supports.
 const EITHER: &str = "application/vnd.kubernetes.protobuf,application/json";
@@ -57,7 +57,7 @@ const SLOWEST: f64 = 100.0;
 #[derive(Clone, Copy)]
 pub(crate) struct Page<'a> {
     bytes: &'a [u8],
-    /// The kind of list in protobuf; `None` for JSON.
+    /// The list's protobuf message; `None` for JSON.
     message: Option<&'static Message>,
     /// The path of the list, whose last segment names the kind.
     path: &'a str,
@@ -119,7 +119,7 @@ fn described(path: &str, item: &RawValue) -> String {
 struct PageHead<'a> {
     #[serde(borrow)]
     metadata: PageMetadata<'a>,
-    /// Objects, counted here and decoded later. Go writes `null` for an empty list.
+    /// The objects, which are counted here and decoded later. Go writes `null` for an empty list.
     #[serde(default)]
     items: Option<Vec<IgnoredAny>>,
 }
@@ -135,7 +135,7 @@ struct PageMetadata<'a> {
 struct PagedList<'a> {
     path: &'a str,
     parameters: &'a [(&'a str, &'a str)],
-    /// The message of the list in protobuf; `None` requests JSON.
+    /// The list's protobuf message; `None` requests JSON.
     message: Option<&'static Message>,
 }
 
@@ -324,9 +324,9 @@ impl Connection {
                 (Err(error), _) => return Err(unreadable(&self.server, &error)),
                 (Ok(_), None) => return Ok(()),
                 // The continue token expired: its `resourceVersion` was compacted, after five
-                // minutes by default. `metadata.continue` of the 410 continues the list with the
-                // current state, so the list is no longer consistent (API concepts, "Retrieving
-                // large results sets in chunks").
+                // minutes by default. The 410 has a `metadata.continue` that continues the list
+                // with the current state. The list is then no longer consistent (API concepts,
+                // "Retrieving large results sets in chunks").
                 (
                     Ok(_),
                     Some(Err(Failure::Api {
@@ -371,7 +371,7 @@ impl Connection {
         let mut parameters = list.parameters.to_vec();
         parameters.push(("limit", &limit));
         // A token is valid only with the query parameters of the request that returned it
-        // (`ListOptions.continue`). The API server accepts a different limit nevertheless.
+        // (`ListOptions.continue`). However, the API server accepts a different limit.
         if !token.is_empty() {
             parameters.push(("continue", token));
         }

@@ -1,6 +1,6 @@
 //! Notifies waiting commands when pods of a job, or nodes and pods of the cluster, change. Without
 //! notifications, hundreds of waiting commands would overload the API server by polling. A
-//! notification carries no data: the receiver reads again.
+//! notification carries no data, so the receiver reads again.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -20,9 +20,9 @@ use gpuctl_core::model::contract::labels::JOB;
 
 /// Minimum interval between two reads of a job, so that changes to many pods are handled together.
 const MIN_INTERVAL: Duration = Duration::from_millis(500);
-/// Minimum interval for lists, which need several requests per read.
+/// Minimum interval between reads of lists, which need several requests per read.
 const LIST_MIN_INTERVAL: Duration = Duration::from_secs(2);
-/// Minimum interval for reads of the whole cluster.
+/// Minimum interval between reads of the entire cluster.
 const NODES_MIN_INTERVAL: Duration = Duration::from_secs(5);
 /// Minimum interval for events, which may also be about objects of other users.
 const EVENTS_MIN_INTERVAL: Duration = Duration::from_secs(4);
@@ -42,11 +42,12 @@ const MAX_INTERVAL: Duration = Duration::from_secs(20);
 const LIST_MAX_INTERVAL: Duration = Duration::from_secs(15);
 /// Polling interval if the user has no permission to watch.
 const POLL_INTERVAL: Duration = Duration::from_secs(4);
-/// Polling interval for lists of the whole cluster.
+/// Polling interval for lists of the entire cluster.
 const LIST_POLL_INTERVAL: Duration = Duration::from_secs(10);
-/// Delay before a watch is reopened: some proxies close every watch immediately.
+/// Delay before a watch is reopened. It is needed because some proxies close every watch
+/// immediately.
 const REOPEN_DELAY: Duration = Duration::from_secs(2);
-/// Duration in seconds after which the server ends a watch, which is then reopened.
+/// Number of seconds after which the server ends a watch. The watch is then reopened.
 const WATCH_SECONDS: &str = "300";
 
 /// Waits for changes to one job, or to all visible objects.
@@ -165,7 +166,7 @@ impl Connection {
                         match notify_periodically(&notify, LIST_POLL_INTERVAL).await {}
                     }
                     Err(_) => {}
-                    // Changes between the caller's last read and this version are unknown.
+                    // There may have been changes between the caller's last read and this version.
                     Ok(()) => notify.notify_one(),
                 }
             }
@@ -188,7 +189,7 @@ impl Connection {
                 }
             });
             match watch.await {
-                // The version was compacted: list again.
+                // The version was compacted, so list again.
                 Err(failure) if failure.code() == Some(410) => changes.version = None,
                 Err(failure) if !failure.is_transient() => {
                     match notify_periodically(&notify, LIST_POLL_INTERVAL).await {}
@@ -199,9 +200,9 @@ impl Connection {
         }
     }
 
-    /// Determines the version at which a watch begins. Lists nodes completely: kubelets update them
-    /// every few minutes, and only a comparison with the earlier state shows whether a field
-    /// changed. Pods are updated only on changes.
+    /// Determines the version at which a watch begins. Nodes are listed completely, because
+    /// kubelets update them every few minutes. Only a comparison with the earlier state shows
+    /// whether a field changed. Pods are updated only if something changes.
     async fn start_version(
         &self,
         collection: &str,
@@ -230,7 +231,8 @@ impl Connection {
             })
             .await?;
         } else {
-            // One object is enough: the page carries the `resourceVersion` of the whole collection.
+            // One object is enough, because the page carries the `resourceVersion` of the entire
+            // collection.
             visit(&self.get(&with_query(collection, &[("limit", "1")])).await?);
         }
         changes.version = version;
@@ -241,7 +243,8 @@ impl Connection {
     async fn watch_first(&self, paths: Vec<String>, notify: Rc<Notify>) -> Infallible {
         for path in paths {
             // Without `resourceVersion` a watch begins with a synthetic ADDED event for each
-            // existing pod. They cost at most one extra read, because `notify_one` coalesces them.
+            // existing pod. These events cause at most one extra read, because `notify_one`
+            // coalesces them.
             while self
                 .stream(&path, false, |_| notify.notify_one())
                 .await
@@ -263,8 +266,8 @@ async fn notify_periodically(notify: &Notify, min_interval: Duration) -> Infalli
 }
 
 impl ChangeWatch<'_> {
-    /// Waits until it is time to read again, at the latest at `deadline`. Returns true if the
-    /// data must be read again because it changed or is stale.
+    /// Waits until it is time to read again, but no longer than until `deadline`. Returns true if
+    /// the data must be read again because it changed or is stale.
     pub async fn changed(&mut self, deadline: Option<Instant>) -> bool {
         let (min_interval, max_interval) = (self.min_interval, self.max_interval);
         let remaining = deadline.map_or(max_interval, |deadline| {
@@ -300,12 +303,12 @@ impl ChangeWatch<'_> {
     }
 }
 
-/// State of a watched collection.
+/// The state of a watched collection.
 #[derive(Default)]
 pub(crate) struct WatchedCollection {
     /// Version at which the next watch continues; `None` if it is unknown.
     version: Option<String>,
-    /// Hash of the fields that inventories show, by the UID of the object.
+    /// A hash of the fields that inventories show, by the UID of the object.
     seen: HashMap<String, u64>,
 }
 

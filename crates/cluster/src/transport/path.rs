@@ -37,7 +37,7 @@ pub(crate) fn is_segment(text: &str) -> bool {
         && !text.bytes().all(|byte| byte == b'.')
 }
 
-/// Whether `text` is an API version: `v1`, or a group and a version.
+/// Whether `text` is an API version, which is `v1` or a group and a version.
 pub(crate) fn is_version(text: &str) -> bool {
     let parts: Vec<&str> = text.split('/').collect();
     parts.len() <= 2 && parts.iter().all(|part| is_segment(part))
@@ -71,7 +71,8 @@ fn segments(resource: &str) -> Option<Vec<&str>> {
         .then_some(segments)
 }
 
-/// Returns the segments after group and version: the plural, a name, a subresource.
+/// Returns the segments that follow the group, the version and the namespace: the plural, a name
+/// and a subresource.
 fn below_namespace<'s, 'p>(segments: &'s [&'p str]) -> Option<&'s [&'p str]> {
     // Discovery and `/version` do not address objects.
     let (["api", _, rest @ ..] | ["apis", _, _, rest @ ..]) = segments else {

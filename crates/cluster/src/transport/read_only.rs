@@ -32,7 +32,8 @@ impl fmt::Display for ReadOnly {
 
 pub(crate) fn only_reads(method: &Method, path: &str) -> bool {
     let (resource, query) = path.split_once('?').unwrap_or((path, ""));
-    // Exec and attach use GET for the WebSocket upgrade, but the process can do anything.
+    // Exec and attach use GET for the WebSocket upgrade, but the process in the container can do
+    // anything.
     let enters_container = ["/exec", "/attach"]
         .iter()
         .any(|end| resource.ends_with(end));

@@ -135,7 +135,7 @@ fn blamed(StatusCause { field, message }: StatusCause) -> Blame {
     }
 }
 
-/// Decodes `null` like an absent field.
+/// Decodes `null` in the same way as an absent field.
 fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     value: D,
 ) -> Result<T, D::Error> {

@@ -19,7 +19,7 @@ pub(crate) enum TryOutcome {
 }
 
 impl TryOutcome {
-    /// Classifies a failure for a retry.
+    /// Classifies a failure to decide whether to retry.
     pub(crate) fn from_failure(failure: &Failure) -> Self {
         match failure {
             // A bundle would give the same answer again.
@@ -33,7 +33,7 @@ impl TryOutcome {
 
 /// Maximum delay before an attempt, even if the server requests more.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
-/// Maximum sum of the delays of one request.
+/// Maximum total delay of one request.
 const ALL_WAITS: Duration = Duration::from_secs(30);
 
 /// Returns the delay before the next attempt, or `None` to give up. `tries` attempts were made,
@@ -59,7 +59,7 @@ pub(crate) fn wait(outcome: TryOutcome, tries: u32, waited: Duration) -> Option<
 mod tests {
     use super::*;
 
-    /// Returns the number of attempts and the sum of the delays.
+    /// Returns the number of attempts and the total delay.
     fn spent(outcome: TryOutcome) -> (u32, Duration) {
         let (mut tries, mut waited) = (1, Duration::ZERO);
         while let Some(pause) = wait(outcome, tries, waited) {

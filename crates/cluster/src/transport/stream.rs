@@ -21,7 +21,7 @@ pub(crate) enum StreamEnd {
     Complete,
     /// The reader stopped.
     Enough,
-    /// The limit on bytes was reached.
+    /// The size limit was reached.
     TooLong,
 }
 

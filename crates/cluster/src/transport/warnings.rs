@@ -17,7 +17,8 @@ tokio::task_local! {
     static WARNINGS: RefCell<BTreeSet<String>>;
 }
 
-/// Runs `work` and returns its outcome with the API server's warnings during that time, each once.
+/// Runs `work` and returns its outcome. Also returns the API server's warnings during that time,
+/// without duplicates.
 pub async fn with_warnings<T>(work: impl Future<Output = T>) -> (T, BTreeSet<String>) {
     let work = async {
         let outcome = work.await;

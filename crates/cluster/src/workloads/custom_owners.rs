@@ -18,7 +18,7 @@ use gpuctl_core::model::values::omissions::Omission;
 
 /// Maximum number of owners that are read concurrently.
 const AT_ONCE: usize = 16;
-/// Maximum number of levels of owners.
+/// Maximum number of levels of owners that are followed.
 const HIGHEST: usize = 8;
 /// Time limit for reading all owners of a list, so that a hanging aggregated API server does not
 /// block the list.

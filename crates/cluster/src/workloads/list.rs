@@ -24,13 +24,13 @@ use crate::{Failure, InventorySnapshot, handles::WorkloadsApi};
 #[derive(Clone)]
 pub struct Owners {
     pub forest: Forest,
-    /// Kinds that the user cannot list, so that workloads without pods are missing.
+    /// Kinds that the user cannot list. Workloads of these kinds are missing if they have no pods.
     pub unreadable: Vec<String>,
     /// Set if all namespaces were requested but only this one could be read.
     pub narrowed_to: Option<String>,
 }
 
-/// Kinds that are listed: (API version, plural, kind).
+/// The kinds that are listed, as (API version, plural, kind).
 const LISTED: [(&str, &str, &str); 6] = [
     ("apps/v1", "replicasets", "ReplicaSet"),
     ("apps/v1", "deployments", "Deployment"),
@@ -54,7 +54,7 @@ struct OwnedPod<'a> {
 #[derive(Clone)]
 pub struct OwnersAndInventory {
     pub owners: Owners,
-    /// Forbidden if the user cannot list nodes.
+    /// The inventory, or a failure if the user cannot list nodes.
     pub inventory: Result<InventorySnapshot, Failure>,
 }
 
@@ -111,7 +111,8 @@ impl OwnedPods {
     }
 }
 
-/// Objects of one kind of [`LISTED`], with references to their own owners by their UIDs.
+/// The objects of one kind from [`LISTED`], and the references to their own owners, by the objects'
+/// UIDs.
 type ListedOwners = (
     &'static str,
     Result<(Vec<OwnerObject>, BTreeMap<String, Reference>), Failure>,

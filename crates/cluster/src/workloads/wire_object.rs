@@ -94,8 +94,8 @@ impl WireObject<'_> {
     fn resting(&self, kind: &str, desired: u64) -> Option<&'static str> {
         let Self { metadata, spec, .. } = self;
         match kind {
-            // Kueue suspends Jobs that it has not admitted. A pause by a user is recorded in an
-            // annotation.
+            // Kueue suspends Jobs that it has not admitted. If a user paused the Job, an annotation
+            // records this.
             "Job"
                 if spec.suspend
                     && metadata.labels.contains_key(KUEUE_QUEUE)

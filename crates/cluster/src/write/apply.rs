@@ -17,10 +17,10 @@ const APPLY: &str = "application/apply-patch+yaml";
 const MANAGER: &str = "gpuctl";
 
 /// A `resourceVersion` that no object has. The server ignores it for a new object and reports a
-/// conflict for an existing one, so that an apply creates but never changes.
+/// conflict for an existing one, so that an apply can create an object but never change one.
 const NEVER: &str = "1";
 
-/// Outcome of a creation.
+/// The outcome of creating an object.
 #[derive(Clone, Debug)]
 pub enum Creation {
     Created(Value),
@@ -28,7 +28,7 @@ pub enum Creation {
     Existing(Value),
 }
 
-/// Outcome of an apply.
+/// The outcome of an apply.
 #[derive(Clone, Debug)]
 pub struct Applied {
     /// Whether the apply created the object.
@@ -87,7 +87,8 @@ impl WritesApi<'_> {
         match self.apply(&guarded, false).await {
             Ok(applied) => Ok(Creation::Created(applied.live)),
             // The server returns this reason for the `resourceVersion` above. An earlier attempt of
-            // this run may have created the object and lost the response, which the mark shows.
+            // this run may have created the object but lost the response. The mark shows whether
+            // this happened.
             Err(failure) if failure.reason() == "Conflict" => {
                 match self.live_companion(object).await? {
                     Some(live) if is_of(&live, run) => Ok(Creation::Created(live)),
@@ -141,8 +142,8 @@ impl WritesApi<'_> {
         })
     }
 
-    /// Deletes `object`. Returns false if it does not exist. Pods of a Job are deleted with it: by
-    /// default, `batch/v1` orphans them (`DefaultGarbageCollectionPolicy` in
+    /// Deletes `object`. Returns false if it does not exist. The pods of a Job are deleted with it.
+    /// By default, `batch/v1` would orphan them (`DefaultGarbageCollectionPolicy` in
     /// pkg/registry/batch/job/strategy.go), and they would keep their GPUs.
     pub async fn delete(self, object: &Object, deletion: Deletion<'_>) -> Result<bool, Failure> {
         self.delete_at(

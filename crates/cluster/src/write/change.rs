@@ -68,9 +68,9 @@ impl WritesApi<'_> {
         Ok(self.live(root).await?.filter(|live| belongs(root, live)))
     }
 
-    /// Computes the effects of applying the objects. `owner` is the live owner; with `renew` it
-    /// gets the defaults that are newer than it. A training is never submitted again for newer
-    /// defaults.
+    /// Computes the effects of applying the objects. `owner` is the live owner. With `renew`, it
+    /// gets the defaults that are newer than it. A training is never submitted again just because
+    /// of newer defaults.
     pub async fn effects(
         self,
         rendered: &Rendered,
@@ -152,8 +152,8 @@ impl WritesApi<'_> {
         Ok(stale)
     }
 
-    /// Determines the effect of applying an object. With `stays`, only restores its owner
-    /// reference.
+    /// Determines the effect of applying an object. With `stays`, only its owner reference is
+    /// restored.
     async fn effect_of_other(
         self,
         object: &Object,
@@ -210,8 +210,8 @@ impl WritesApi<'_> {
                     Effect::Changed { live, desired }
                 })
             }
-            // A conflict of field managers lists its fields as causes. A conflict of resource
-            // versions lists none.
+            // A conflict between field managers lists the fields as causes. A conflict between
+            // resource versions lists none.
             Err(failure) if failure.reason() == "Conflict" && !failure.fields().is_empty() => {
                 Ok(Effect::Conflict(foreign_conflicts(&failure, scaled)))
             }
@@ -223,8 +223,8 @@ impl WritesApi<'_> {
         }
     }
 
-    /// Writes the changes, the owner last, and returns the owner if it changed. Earlier changes
-    /// remain if a later one fails.
+    /// Writes the changes, with the owner last, and returns the owner if it changed. Earlier
+    /// changes remain if a later one fails.
     pub async fn change(self, effects: &Effects) -> Result<Option<Value>, PartialChange> {
         let (mut written, mut owner) = (Vec::new(), None);
         for (object, effect) in &effects.objects {
@@ -279,7 +279,7 @@ impl WritesApi<'_> {
     }
 }
 
-/// Whether no other field manager takes part in the conflict.
+/// Whether the conflict involves no other field manager.
 fn is_of_ours(failure: &Failure, scaled: bool) -> bool {
     failure.reason() == "Conflict"
         && !failure.fields().is_empty()
@@ -288,7 +288,7 @@ fn is_of_ours(failure: &Failure, scaled: bool) -> bool {
 
 /// Selects the fields of a conflict that other managers own.
 fn foreign_conflicts(failure: &Failure, scaled: bool) -> Vec<Blame> {
-    // Server-side apply tells managers apart by name and operation. The merge patches of gpuctl are
+    // Server-side apply tells managers apart by name and operation. gpuctl's merge patches count as
     // updates, so gpuctl can conflict with itself.
     let is_own = |blame: &Blame| blame.message.starts_with("conflict with \"gpuctl\"");
     let is_scaler = |blame: &Blame| {

@@ -1,5 +1,6 @@
 //! Classifies the companion objects of a job. The supervisor's program and the ranks' token are
-//! immutable while their Job exists. Other companions are optional: a job works without them.
+//! immutable while their Job exists. Other companions are optional, because a job works without
+//! them.
 
 use aws_lc_rs::rand::{SecureRandom, SystemRandom};
 use k8s_openapi::ByteString;
@@ -29,7 +30,8 @@ pub(crate) fn belongs(object: &Object, live: &Value) -> bool {
         && label_of(live, JOB) == label_of(&object.body, JOB)
 }
 
-/// Strips status and server-managed metadata from a live object, to leave its desired state.
+/// Strips the status and server-managed metadata from a live object, so that only its desired state
+/// is left.
 pub(crate) fn comparable(live: &Value) -> Value {
     let mut comparable = live.clone();
     if let Some(object) = comparable.as_object_mut() {

@@ -30,7 +30,7 @@ pub(super) fn keep_placement(body: &mut Value, live: &Value) {
     }
 }
 
-/// Preserves whether pods request devices by claims or by the name of a resource.
+/// Preserves whether pods request devices with claims or with an extended resource.
 fn keep_claims(body: &mut Value, live: &Value) {
     const CLAIMS: &str = "/spec/template/spec/resourceClaims";
     let (live_claims, claims) = (live.pointer(CLAIMS), body.pointer(CLAIMS));
@@ -103,8 +103,8 @@ pub(super) fn keep_gang(body: &mut Value, live: &Value) {
         return;
     };
     keep_topology(template, live);
-    // Earlier versions did not write Volcano's queue on the pods of trainings, whose template is
-    // immutable.
+    // Earlier versions did not record Volcano's queue on the pods of trainings, and the pod
+    // template of a training is immutable.
     let queue = live
         .pointer("/spec/template/metadata/annotations")
         .and_then(|annotations| annotations.get(VOLCANO_QUEUE));
@@ -117,7 +117,8 @@ pub(super) fn keep_gang(body: &mut Value, live: &Value) {
     }
 }
 
-/// Preserves whether Kueue places the pods by its topology, which some users cannot read.
+/// Preserves whether Kueue places the pods by topology, because some users cannot read the
+/// topology.
 fn keep_topology(template: &mut Value, live: &Value) {
     let live_topology = live
         .pointer("/spec/template/metadata/annotations")
@@ -135,7 +136,7 @@ fn keep_topology(template: &mut Value, live: &Value) {
     }
 }
 
-/// Preserves the label with the GPU type.
+/// Preserves the label that holds the GPU type.
 pub(crate) fn keep_type(body: &mut Value, labels: &str, owner: &Value) {
     let Some(target) = body.pointer_mut(labels).and_then(Value::as_object_mut) else {
         return;

@@ -85,7 +85,8 @@ impl WritesApi<'_> {
         }
     }
 
-    /// Lists the image pull secrets that do not exist; none if the user cannot read secrets.
+    /// Lists the image pull secrets that do not exist. The list is empty if the user cannot read
+    /// Secrets.
     async fn missing_secrets(self, pod: &Object) -> Vec<String> {
         let namespace = pod.namespace().unwrap_or_default();
         let references = pod
@@ -114,7 +115,8 @@ impl WritesApi<'_> {
         match self.live(object).await {
             Ok(Some(_)) => return Ok(Shared::Exists),
             Ok(None) => {}
-            // A user who cannot read the class may still use it; the validation of the pod decides.
+            // A user who cannot read the class may still be able to use it. Validating the pod
+            // shows this.
             Err(failure) if failure.is_forbidden() => return Ok(Shared::Unknown),
             Err(failure) => return Err(failure),
         }

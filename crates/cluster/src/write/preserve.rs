@@ -1,5 +1,5 @@
-//! Preserves live fields that re-applying an unchanged file must not overwrite: placement, device
-//! claims, earlier defaults, and the number of pods if others set it.
+//! Preserves live fields that re-applying an unchanged file must not overwrite. These are
+//! placement, device claims, earlier defaults, and the number of pods if others set it.
 
 use serde_json::Value;
 
@@ -22,7 +22,7 @@ pub(crate) struct Sameness {
 }
 
 /// Returns the owner to apply, and the defaults that it does not get. Fields that others have set
-/// since then are preserved.
+/// are preserved.
 pub(crate) fn settled(
     root: &Object,
     live: &Value,
@@ -51,15 +51,15 @@ pub(crate) fn settled(
     (root, waiting)
 }
 
-/// Paths of pod templates in an owner: one template, or those of the leader and of the workers of
-/// each replica.
+/// The paths of pod templates in an owner. An owner has one template, or one for the leader and one
+/// for the workers of each replica.
 const TEMPLATES: [&str; 3] = [
     "/spec/template",
     "/spec/leaderWorkerTemplate/leaderTemplate",
     "/spec/leaderWorkerTemplate/workerTemplate",
 ];
 
-/// Calls `settle` for each pod template of an owner, moved to `/spec/template`.
+/// Calls `settle` for each pod template of an owner, after moving the template to `/spec/template`.
 fn each_template(body: &mut Value, live: &Value, mut settle: impl FnMut(&mut Value, &Value)) {
     let original = body.clone();
     let mut templates = Vec::new();
@@ -155,8 +155,8 @@ pub(crate) fn is_still_used(object: &Object, live: &Value, same_source: bool) ->
             .any(|path| live.pointer(&format!("{path}{field}")).is_some())
 }
 
-/// Preserves the pods if the job was created with other defaults of the site. Returns the changes
-/// that wait.
+/// Preserves the pods if the site's defaults have changed since the job was created. Returns the
+/// changes that wait.
 fn keep_site_defaults(body: &mut Value, live: &Value) -> Option<Vec<&'static str>> {
     let (previous, current) = (site_defaults(live), site_defaults(body));
     if previous == current {
@@ -180,8 +180,8 @@ fn keep_site_defaults(body: &mut Value, live: &Value) -> Option<Vec<&'static str
 }
 
 /// Removes defaults that an earlier version did not set when it created the job. They wait for the
-/// next change of the file, so that they alone do not restart the job. Returns the defaults that
-/// wait.
+/// next change of the file, because defaults alone must not restart the job. Returns the defaults
+/// that wait.
 fn keep_defaults(body: &mut Value, live: &Value) -> Vec<&'static str> {
     let mut waiting = Vec::new();
     let live = live.pointer("/spec/template/spec").unwrap_or(&Value::Null);

@@ -25,16 +25,16 @@ const METADATA_ONLY: &str = "application/json;as=PartialObjectMetadata;g=meta.k8
 pub struct Repair {
     pub live: Value,
     pub desired: Value,
-    /// The repaired parts, for display.
+    /// The parts that are repaired, for display.
     pub changes: Vec<&'static str>,
     action: RepairAction,
 }
 
 #[derive(Clone, Debug)]
 enum RepairAction {
-    /// A merge patch.
+    /// A merge patch to apply.
     Patch(Value),
-    /// Its content is immutable: delete the object with this UID and create it again.
+    /// The content is immutable, so the object with this UID must be deleted and created again.
     Recreate { uid: String },
 }
 

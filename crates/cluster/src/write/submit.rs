@@ -1,4 +1,5 @@
-//! Creates the objects of one document in order, and deletes them again if one of them fails.
+//! Creates the objects of one document in order, and deletes them again if creating one of them
+//! fails.
 
 use std::cell::RefCell;
 
@@ -80,8 +81,8 @@ impl From<Failure> for WriteStop {
 }
 
 impl WritesApi<'_> {
-    /// Writes the objects in order; the last one owns the others. `run` marks the objects of this
-    /// run. Deletes them again after a failure, unless `keep_partial` is set.
+    /// Writes the objects in order, with the owner of the others last. `run` marks the objects of
+    /// this run. Deletes them again after a failure, unless `keep_partial` is set.
     pub async fn submit(
         self,
         rendered: &Rendered,
@@ -132,7 +133,7 @@ impl WritesApi<'_> {
         unreachable!("the last object of a document is its owner")
     }
 
-    /// Creates one object. Reuses an existing one that is a leftover of this same job.
+    /// Creates one object. Reuses an existing one if it is a leftover of the same job.
     async fn put(
         self,
         object: &Object,
@@ -147,7 +148,8 @@ impl WritesApi<'_> {
         let root = rendered.objects.last() == Some(object);
         progress.borrow_mut().unconfirmed = Some((object.clone(), root));
         let created = self.create(object, run).await;
-        // After an error the object may still exist: an earlier attempt may have succeeded.
+        // After an error, the object may still exist, because an earlier attempt may have
+        // succeeded.
         if created.is_ok() {
             progress.borrow_mut().unconfirmed = None;
         }
@@ -172,7 +174,8 @@ impl WritesApi<'_> {
                 let is_own = is_own && live.pointer("/metadata/deletionTimestamp").is_none();
                 match (root, is_own) {
                     (true, true) => Err(WriteStop::Taken(failure)),
-                    // Another run may have created the job; then the object belongs to its job.
+                    // Another run may have created the job. In this case, the object belongs to
+                    // that run's job.
                     (false, true)
                         if is_fixed(object) && self.live_owner(rendered).await?.is_some() =>
                     {

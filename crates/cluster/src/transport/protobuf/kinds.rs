@@ -1,7 +1,7 @@
-//! Declares names and numbers of the protobuf fields that gpuctl reads, for the kinds of which a
-//! cluster has thousands of objects. It covers every field that a struct decodes; the decoder skips
-//! all other fields. Source: `generated.proto` of k8s.io/api and k8s.io/apimachinery 0.34. Field
-//! numbers never change.
+//! Declares the names and numbers of the protobuf fields that gpuctl reads, for the kinds of which
+//! a cluster has thousands of objects. It covers every field that a struct decodes; the decoder
+//! skips all other fields. Source: `generated.proto` of k8s.io/api and k8s.io/apimachinery 0.34.
+//! Field numbers never change.
 
 use super::pod_messages::{CONDITION, POD_SPEC, POD_STATUS, field, message};
 use super::{Kind, Message};
@@ -28,7 +28,7 @@ macro_rules! object {
     };
 }
 
-/// Finds the message of the list at this API path; `None` for a kind that is read as JSON.
+/// Finds the message for the list at this API path; `None` for a kind that is read as JSON.
 pub(crate) fn list_of(path: &str) -> Option<&'static Message> {
     let (core, batch, apps) = (
         path.strip_prefix("/api/v1/"),

@@ -30,7 +30,7 @@ pub(crate) struct Message {
 #[derive(Debug)]
 pub(crate) struct MessageField {
     pub number: u64,
-    /// The name in JSON.
+    /// The name of the field in JSON.
     pub name: &'static str,
     pub kind: Kind,
 }
@@ -101,7 +101,7 @@ struct Payload<'de> {
 }
 
 impl Payload<'_> {
-    /// Whether JSON omits the field: Go omits empty strings, and writes the zero time as `null`.
+    /// Whether JSON omits the field. Go omits empty strings, and writes the zero time as `null`.
     fn is_absent(&self) -> Result<bool> {
         Ok(match (self.kind, self.raw) {
             (Kind::Text, Scalar::Bytes(text)) => text.is_empty(),
@@ -310,7 +310,8 @@ impl<'de> SeqAccess<'de> for Items<'de> {
     }
 }
 
-/// Iterates over the entries of a map: messages with a key and a value, each omitted if empty.
+/// Iterates over the entries of a map. Each entry is a message with a key and a value, either of
+/// which is omitted if empty.
 struct Entries<'de> {
     element: Kind,
     rest: MessageReader<'de>,

@@ -1,4 +1,4 @@
-//! Declares names and numbers of the protobuf fields of pods that gpuctl reads.
+//! Declares the names and numbers of the protobuf fields that gpuctl reads from pods.
 
 use super::{Kind, Message, MessageField};
 
