@@ -74,8 +74,8 @@ impl EventsApi<'_> {
         .await
     }
 
-    /// Lists the events about the job, its pods and related objects: ReplicaSets, claims,
-    /// autoscaler and Service.
+    /// Lists the events about the job, its pods and related objects, which are ReplicaSets, claims,
+    /// the autoscaler and the Service.
     pub async fn for_job(self, job: &Job) -> Result<Vec<Event>, Failure> {
         let namespace = job.namespace.as_str();
         let pods: BTreeSet<&str> = job.pods.iter().map(|pod| pod.uid.as_str()).collect();

@@ -25,7 +25,7 @@ pub struct JobFilter {
     pub names: Vec<String>,
     pub kind: Option<JobKind>,
     pub pool: Option<String>,
-    /// The user's name according to the API server.
+    /// The name that the API server reports for the user.
     pub user: Option<String>,
 }
 

@@ -329,8 +329,8 @@ impl EndingObject<'_> {
 
 impl JobsApi<'_> {
     /// Lists the objects of a deleted job that still exist: its owner and its pods. Pods of a
-    /// Deployment are matched only by the name of the Deployment, so pods of a newer Deployment
-    /// with the same name also match.
+    /// Deployment are matched only by its name, so those of a newer Deployment with the same name
+    /// also match.
     pub async fn remains(self, job: &Job) -> Result<Vec<PendingDeletion>, Failure> {
         let (namespace, owner) = (job.namespace.as_str(), OwnerKind::for_job(job));
         let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{JOB}={}", job.name);

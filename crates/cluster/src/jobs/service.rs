@@ -253,7 +253,7 @@ fn metric_name(metric: &Value) -> String {
     name.and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// Reads a metric, which is an average value, or the utilization of a resource in percent.
+/// Reads the average value of a pod metric, or the average utilization of a resource in percent.
 fn value(metric: &Value, field: &str) -> Option<f64> {
     let average = metric
         .pointer(&format!("/pods/{field}/averageValue"))

@@ -58,7 +58,7 @@ impl WireWorkload<'_> {
 }
 
 impl QueuesApi<'_> {
-    /// Lists the preemptions of one namespace or of all. `jobs` holds gpuctl's jobs, whose names
+    /// Lists the preemptions in one namespace or in all. `jobs` holds gpuctl's jobs, whose names
     /// replace UIDs.
     pub async fn preemptions(
         self,
@@ -120,8 +120,8 @@ impl QueuesApi<'_> {
         Ok((preemptions, Some(count)))
     }
 
-    /// Lists the pods of these jobs that kube-scheduler preempted. Source: its event `Preempted`,
-    /// pkg/scheduler/framework/preemption/executor.go.
+    /// Lists the times that kube-scheduler preempted a pod of these jobs. Source: its event
+    /// `Preempted`, pkg/scheduler/framework/preemption/executor.go.
     async fn scheduler_preemptions(
         self,
         namespace: Option<&str>,

@@ -24,7 +24,7 @@ pub struct Route {
     pub namespace: String,
     pub job: String,
     pub kind: JobKind,
-    /// Only this pod or this rank; by default the first ready pod.
+    /// Selects only this pod or this rank. The default is the first ready pod.
     pub pod: Option<String>,
     pub rank: Option<u32>,
     pub port: u16,
@@ -39,7 +39,7 @@ pub enum RouteEvent {
     Waiting(String),
     Failed(String),
 }
-/// Maximum time that a connection waits for a pod.
+/// How long a connection waits for a pod.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long the server may stay silent after the client has finished sending. A client that only
 /// half-closed its socket cannot be distinguished from one that disconnected.
@@ -93,7 +93,7 @@ impl SessionsApi<'_> {
             let mut connections = FuturesUnordered::new();
             loop {
                 tokio::select! {
-                    // An error such as too many open files is temporary, and open connections
+                    // Errors such as too many open files are temporary, and open connections
                     // continue.
                     accepted = listener.accept() => if let Ok((socket, _)) = accepted {
                         connections.push(self.carry(route, socket, &current, sink));
@@ -155,7 +155,7 @@ impl SessionsApi<'_> {
                     }
                     last_state = Some(state);
                 }
-                // Open connections continue; the next poll looks for the pod again.
+                // Open connections continue, and the next poll looks for the pod again.
                 Err(failure) if failure.is_transient() => {}
                 Err(failure) => return Err(failure),
             }
@@ -247,13 +247,13 @@ async fn silence(has_ended: &Cell<bool>, last_read: &Cell<Instant>) {
     }
 }
 
-/// One connection to a port of a pod.
+/// A connection to a port of a pod.
 struct Tunnel {
     socket: Socket,
 }
 
-/// Channels of the first port; this code requests only one. The first message on each channel holds
-/// only the port number (pkg/kubelet/cri/streaming/portforward/websocket.go).
+/// The channels of the first port. This code requests only one port. The first message on each
+/// channel holds only the port number (pkg/kubelet/cri/streaming/portforward/websocket.go).
 const DATA: u8 = 0;
 const ERROR: u8 = 1;
 

@@ -22,7 +22,7 @@ pub struct LogLines {
     pub lines: Vec<LogLine>,
     /// Whether the log exceeded a size limit.
     pub is_cut: bool,
-    /// Whether the server sent more lines than requested, so they may not be the newest.
+    /// Whether the server sent more lines than requested. The lines may then not be the newest.
     pub has_surplus: bool,
 }
 

@@ -24,11 +24,11 @@ const MOST_LINES: usize = 1 << 20;
 /// Assumed average size of a line in bytes if the query limits the number of lines. A log with
 /// longer lines causes a warning.
 const AVERAGE_LINE: usize = 4 << 10;
-/// How many lines beyond `tail` gpuctl reads. The kubelet finds the first of the last lines and
-/// reads to the end of the file, so it also sends lines written in the meantime.
+/// How many lines beyond `tail` gpuctl reads. The kubelet looks up where the last lines begin and
+/// reads to the end of the file. It therefore also sends lines that were written in the meantime.
 const SURPLUS: usize = 1000;
 
-/// Selects lines of a container's log.
+/// Selects lines from a container's log.
 #[derive(Clone, Debug, Default)]
 pub struct LogQuery {
     pub container: String,
@@ -71,7 +71,7 @@ impl LogsApi<'_> {
     ) -> String {
         let mut parameters = vec![
             ("container", query.container.clone()),
-            // Resuming after a disconnect needs the timestamps.
+            // The timestamps are needed to resume after a disconnect.
             ("timestamps", "true".to_owned()),
         ];
         if follow {
@@ -104,7 +104,7 @@ impl LogsApi<'_> {
     }
 
     /// Reads the last lines of the first pod that failed, or of a pod that does not start. Returns
-    /// none if they do not arrive in time.
+    /// no lines if they do not arrive in time.
     pub async fn last_lines(self, job: &Job, count: u32) -> Vec<String> {
         let mut pods = job.current_pods();
         pods.sort_by_key(|pod| {
@@ -152,8 +152,8 @@ impl LogsApi<'_> {
             .await
     }
 
-    /// Reads a log once and keeps the newest `limit` lines that match, at most the query's `tail`.
-    /// Stops when the server sends many more lines or bytes than `tail` lines can have.
+    /// Reads a log once and keeps the newest `limit` lines that match, but no more than the query's
+    /// `tail`. Stops when the server sends many more lines or bytes than `tail` lines can have.
     pub async fn matching(
         self,
         namespace: &str,
@@ -164,7 +164,8 @@ impl LogsApi<'_> {
     ) -> Result<LogLines, Failure> {
         let path = Self::log_path(namespace, pod, query, false, None);
         let tail = query.tail.map_or(usize::MAX, |tail| tail as usize);
-        // Reading fewer bytes would lose the newest lines. The request timeout bounds the time.
+        // Reading fewer bytes would lose the newest lines. The request timeout limits the time that
+        // this takes.
         let byte_limit = tail.saturating_mul(AVERAGE_LINE).max(MOST_BYTES);
         let (mut tries, mut waited) = (0, Duration::ZERO);
         loop {

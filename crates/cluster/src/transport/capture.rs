@@ -13,7 +13,7 @@ use super::http::with_query;
 use crate::{Connection, Failure};
 use gpuctl_local::bundle::{Bundle, Question, RecordedAnswer};
 
-/// API groups with the collections that commands read; the empty group is the core group.
+/// API groups and the collections in them that commands read. The empty group is the core group.
 const COLLECTIONS: [(&str, &[&str]); 13] = [
     (
         "",
@@ -70,7 +70,7 @@ const COLLECTIONS: [(&str, &[&str]); 13] = [
     ("scheduling.x-k8s.io", &["podgroups"]),
     ("leaderworkerset.x-k8s.io", &["leaderworkersets"]),
 ];
-/// ConfigMaps with pools, the site's defaults and facts about nodes.
+/// The ConfigMaps that hold pools, the site's defaults and facts about nodes.
 const OWN_CONFIG: &str = "/api/v1/namespaces/gpuctl-system/configmaps";
 /// Maximum number of concurrent requests.
 const AT_ONCE: usize = 4;
@@ -157,7 +157,7 @@ impl Connection {
         while let Some(batch) = answers.next().await {
             for (path, answer) in batch {
                 match answer {
-                    // One unreadable collection must not fail the whole bundle.
+                    // One unreadable collection must not prevent the bundle from being recorded.
                     Err(failure) => unread.push(format!("{path}: {failure}")),
                     Ok(answer) => {
                         if answer.code != 200 {
@@ -262,8 +262,8 @@ fn keep_groups(list: &Value, bundle: &mut Bundle) -> Vec<String> {
     versions
 }
 
-/// Selects the collections of one API version that can be listed and satisfy `is_wanted`, and
-/// whether each is namespaced.
+/// Selects the collections of one API version that can be listed and satisfy `is_wanted`. The flag
+/// says whether a collection is namespaced.
 fn collections<'a>(
     path: &'a str,
     resources: &'a Value,

@@ -22,8 +22,8 @@ use super::{credentials, kubeconfig, replay};
 use gpuctl_core::model::secrets::{shown_error, shown_url};
 use gpuctl_local::bundle::Bundle;
 
-/// Removes the user, password and query from a server's address. Works on the parsed parts, because
-/// an `@` in the path must not change the host.
+/// Removes the user, password and query from a server's address. This works on the parsed parts,
+/// because an `@` in the path must not change the host.
 fn without_user(server: &Uri) -> Uri {
     let Some(authority) = server.authority() else {
         return server.clone();
@@ -36,11 +36,11 @@ fn without_user(server: &Uri) -> Uri {
     parts.build().unwrap_or_else(|_| server.clone())
 }
 
-/// Settings of a connection, from flags and environment.
+/// The settings of a connection, from flags and the environment.
 #[derive(Clone, Debug, Default)]
 pub struct Access {
-    /// Files in order of precedence. Empty selects the default file or, inside a pod, the pod's own
-    /// configuration.
+    /// Kubeconfig files in order of precedence. If empty, the default file is used or, inside a
+    /// pod, the pod's own configuration.
     pub kubeconfig: Vec<PathBuf>,
     pub context: Option<String>,
     pub namespace: Option<String>,
@@ -52,7 +52,7 @@ pub struct Access {
     pub interactive: bool,
     /// The reason why changes are forbidden; `None` if they are allowed.
     pub read_only: Option<ReadOnly>,
-    /// A bundle that answers requests instead of a cluster.
+    /// A bundle that takes the place of a cluster and answers requests.
     pub bundle: Option<Arc<Bundle>>,
 }
 

@@ -71,7 +71,7 @@ fn segments(resource: &str) -> Option<Vec<&str>> {
         .then_some(segments)
 }
 
-/// Returns the segments that follow the group, the version and the namespace: the plural, a name
+/// Returns the segments that follow the group, the version and any namespace: the plural, a name
 /// and a subresource.
 fn below_namespace<'s, 'p>(segments: &'s [&'p str]) -> Option<&'s [&'p str]> {
     // Discovery and `/version` do not address objects.

@@ -1,5 +1,5 @@
-//! The WebSocket of exec, attach and port-forward. Both directions run independently, so that a
-//! full buffer in one never blocks the other. Pings detect a lost peer.
+//! Opens the WebSocket for exec, attach and port-forward. Both directions run independently, so
+//! that a full buffer in one never blocks the other. Pings detect a lost peer.
 
 use std::cell::Cell;
 use std::pin::Pin;

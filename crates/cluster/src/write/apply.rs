@@ -17,7 +17,7 @@ const APPLY: &str = "application/apply-patch+yaml";
 const MANAGER: &str = "gpuctl";
 
 /// A `resourceVersion` that no object has. The server ignores it for a new object and reports a
-/// conflict for an existing one, so that an apply can create an object but never change one.
+/// conflict for an existing one. An apply with it can create an object but never change one.
 const NEVER: &str = "1";
 
 /// The outcome of creating an object.
