@@ -246,8 +246,8 @@ fn offered(slices: &Claimed, claims: &Claimed, rules: &[Value]) -> Vec<OfferedDe
 
 /// Whether all slices of the pool's current generation are listed.
 fn is_complete(slice: &Value, slices: &[Value]) -> bool {
-    // A driver can publish a pool as several slices, one after the other. `resourceSliceCount` is
-    // their total number in this generation (`ResourcePool`).
+    // A driver can split a pool into several slices, which it publishes one after the other.
+    // `resourceSliceCount` is their total number in this generation (`ResourcePool`).
     let published = slices
         .iter()
         .filter(|other| pool(other) == pool(slice) && generation(other) == generation(slice))

@@ -277,7 +277,7 @@ fn apply_conditions(object: &Value, job: &mut Job) {
         .insert(kind.to_owned(), (text_of("reason"), text_of("message")));
 }
 
-/// Builds a job from only its pods. Their phases determine its outcome.
+/// Builds a job based only on its pods. Their phases determine its outcome.
 fn job_from_pods(namespace: &str, name: &str, pods: Vec<Pod>) -> Job {
     let all_in = |phase: PodPhase| !pods.is_empty() && pods.iter().all(|pod| pod.phase == phase);
     let failed =

@@ -83,7 +83,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(1500);
 /// How long to keep reading the log of an ended pod. The kubelet closes the log, but a proxy in
 /// between may not.
 const GRACE: Duration = Duration::from_millis(1000);
-/// Maximum time to follow pods that outlive their job, for example on a lost node.
+/// How long to follow pods that outlive their job, for example on a lost node.
 const STRAGGLERS: Duration = Duration::from_secs(30);
 
 impl LogsApi<'_> {

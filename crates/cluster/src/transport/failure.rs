@@ -43,7 +43,7 @@ pub enum Failure {
     #[error("{message}")]
     Api {
         code: u16,
-        /// Kubernetes' CamelCase reason, such as `AlreadyExists`.
+        /// The reason that Kubernetes gives in CamelCase, such as `AlreadyExists`.
         reason: String,
         message: String,
         /// Continue token in the response to an expired list. With it, the list continues but is no

@@ -246,7 +246,7 @@ impl PageLimits {
 }
 
 impl Connection {
-    /// Reads a list page by page. `take` decodes each page.
+    /// Reads a list page by page, and decodes each page with `take`.
     pub(crate) async fn list(
         &self,
         path: &str,

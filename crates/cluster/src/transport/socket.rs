@@ -24,7 +24,6 @@ const GONE: Duration = Duration::from_secs(70);
 type Sending = Pin<Box<dyn Sink<Message, Error = Error>>>;
 type Receiving = Pin<Box<dyn Stream<Item = Result<Message, Error>>>>;
 
-/// An open connection.
 pub(crate) struct Socket {
     pub send: Sending,
     pub receive: Receiver,

@@ -244,7 +244,7 @@ impl WritesApi<'_> {
         answer.json(&self.0.server)
     }
 
-    /// Lets the API server validate an object as if it were created now.
+    /// Has the API server validate an object as if it were created now.
     pub async fn judge(self, object: &Object) -> Result<(), Failure> {
         self.post(&collection(object), &object.body, true)
             .await

@@ -126,7 +126,6 @@ impl WritesApi<'_> {
         })))
     }
 
-    /// Applies a repair.
     pub(crate) async fn repair(self, object: &Object, repair: &Repair) -> Result<(), Failure> {
         match &repair.action {
             RepairAction::Patch(patch) => self.merge_patch(&path_of(object), patch).await.map(drop),

@@ -1,4 +1,4 @@
-//! Tests of `owned_objects.rs`.
+//! Tests for `owned_objects.rs`.
 
 use serde_json::json;
 

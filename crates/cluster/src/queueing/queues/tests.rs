@@ -1,4 +1,4 @@
-//! Tests of `queues.rs`.
+//! Tests for `queues.rs`.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Tests of `follower.rs`.
+//! Tests for `follower.rs`.
 
 use super::*;
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! Tests of `list.rs`.
+//! Tests for `list.rs`.
 
 use std::time::Duration;
 

@@ -16,7 +16,6 @@ pub(crate) use kinds::{STATUS, list_of};
 
 use gpuctl_core::protobuf::{MessageReader, Scalar};
 
-/// Media type of this encoding.
 pub(crate) const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 
 /// The fields of a message that gpuctl reads, and the names of fields that only related kinds have.

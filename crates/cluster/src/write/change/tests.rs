@@ -1,4 +1,4 @@
-//! Tests of `change.rs`.
+//! Tests for `change.rs`.
 
 use serde_json::json;
 
