@@ -1,6 +1,6 @@
-//! Entry points for fuzzers and tests: they feed bytes to the readers of API server responses
-//! (pages in both encodings, watches, logs). They check properties that hold for any bytes, not
-//! expected values.
+//! Provides entry points for fuzzers and tests. They feed arbitrary bytes to the code that reads
+//! API server responses: pages in both encodings, watches and logs. They check properties that hold
+//! for any bytes, not expected values.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -74,8 +74,8 @@ pub fn json_page(bytes: &[u8]) {
     }
 }
 
-/// Reads a watch that arrives in pieces. An event that is sent twice must signal a change only
-/// once.
+/// Reads a watch that arrives in pieces. An event that is sent twice must be reported as only one
+/// change.
 pub fn watch(bytes: &[u8]) {
     let mut changes = WatchedCollection::default();
     for line in in_pieces(bytes) {
@@ -134,7 +134,8 @@ pub fn log(bytes: &[u8]) {
         .iter()
         .enumerate()
         .map(|(index, step)| {
-            // Many lines with the same timestamp, some within one second, some later.
+            // Many lines have the same timestamp. Of the others, some are within the same second
+            // and some are later.
             second += i64::from(*step) / 64 * 400;
             let at = Timestamp::from_millisecond(second).expect("minutes after 1970");
             line(format!("{at} {index}").as_bytes())
@@ -172,7 +173,7 @@ pub fn protobuf_seed(list: &str) -> Vec<u8> {
     protobuf::encode::encoded_list(PODS, &list).1
 }
 
-/// Counts the pods of a page, decoded as inventories decode it.
+/// Counts the pods of a page after decoding it in the way that inventories do.
 pub fn consumers_in(page: &[u8], is_protobuf: bool) -> usize {
     let page = match is_protobuf {
         true => protobuf::decode::<ListPage<HeldPod<'_>>>(page, message(PODS)),

@@ -24,7 +24,7 @@ handles! {
     site => SiteApi;
     /// Namespaces and their isolation.
     namespaces => NamespacesApi;
-    /// API groups that the server serves, and the user's rights.
+    /// API groups that the server serves, and the user's permissions.
     discovery => DiscoveryApi;
     /// Prometheus and GPU exporters inside the cluster.
     metrics => MetricsApi;

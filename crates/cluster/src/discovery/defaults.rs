@@ -18,9 +18,9 @@ const PATH: &str = "/api/v1/namespaces/gpuctl-system/configmaps/gpuctl-defaults"
 /// The site's defaults as stored in the cluster.
 #[derive(Clone, Debug)]
 pub struct StoredDefaults {
-    /// The unparsed file.
+    /// The text of the file, not yet parsed.
     pub text: String,
-    /// User who last wrote the defaults.
+    /// The user who last wrote the defaults.
     pub user: Option<String>,
     pub created_at: Option<Timestamp>,
 }
@@ -59,7 +59,7 @@ impl SiteApi<'_> {
         self.0.writes().delete_at(PATH, Deletion::default()).await
     }
 
-    /// Reads the node labels that hold the GPU type at this site. Without the right to read them,
+    /// Reads the node labels that hold the GPU type at this site. If the user cannot read them,
     /// only the built-in labels apply.
     pub(crate) async fn gpu_type_labels(self) -> Vec<String> {
         let stored = self.0.find::<WireDefaults>(PATH).await.ok().flatten();

@@ -10,7 +10,7 @@ use crate::transport::decode::{ListPage, ObjectMetadata};
 use crate::transport::http::with_query;
 use crate::{Failure, handles::MetricsApi};
 
-/// A pod that exposes metrics of its node's GPUs.
+/// A pod that exposes metrics for the GPUs of its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExporterPod {
     pub namespace: String,
@@ -19,8 +19,8 @@ pub struct ExporterPod {
     pub port: u16,
 }
 
-/// Label selectors of the exporters, as their operators and charts set them, and the default port
-/// for pods that declare none.
+/// Label selectors that match the exporters of operators and charts. Each comes with the default
+/// port for pods that declare none.
 const SELECTORS: [(&str, u16); 3] = [
     ("app in (nvidia-dcgm-exporter,dcgm-exporter)", 9400),
     (
@@ -96,8 +96,8 @@ impl MetricsApi<'_> {
                         .iter()
                         .filter(|pod| !pod.spec.node_name.is_empty())
                     {
-                        // A node can run exporters of both an operator and a chart, which report
-                        // the same GPUs.
+                        // A node can run one exporter from an operator and another from a chart.
+                        // Both report the same GPUs.
                         if !exporters
                             .iter()
                             .any(|exporter| exporter.node == pod.spec.node_name)
@@ -117,7 +117,7 @@ impl MetricsApi<'_> {
         Ok(exporters)
     }
 
-    /// Reads the metrics that an exporter exposes now.
+    /// Reads the current metrics of an exporter.
     pub async fn exposed_by(self, exporter: &ExporterPod) -> Result<String, Failure> {
         let ExporterPod {
             namespace,

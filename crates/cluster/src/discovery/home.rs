@@ -1,10 +1,10 @@
-//! Checks whether an administrator has marked the namespace `gpuctl-system`. Otherwise a user with
-//! the right to create namespaces could create it first and set defaults for all users.
+//! Checks whether an administrator has marked the namespace `gpuctl-system`. Without this check, a
+//! user with permission to create namespaces could create it first and set defaults for all users.
 //!
-//! The mark is a ClusterRole that names the UID of the namespace. Users with the right to create
-//! namespaces cannot create ClusterRoles. A namespace that is deleted and created again gets
-//! another UID. The role's binding lets every user read the ClusterRole and the namespace, and
-//! nothing else.
+//! The mark is a ClusterRole that names the UID of the namespace. Permission to create namespaces
+//! does not include permission to create ClusterRoles. A namespace that is deleted and created
+//! again gets another UID. The role's binding lets every user read the ClusterRole and the
+//! namespace, and nothing else.
 
 use serde_json::Value;
 
@@ -30,7 +30,7 @@ impl SiteApi<'_> {
         let (role, home) =
             futures::future::join(self.0.find_in::<Value>(ROLES, HOME_ROLE), home).await;
         let (role, home) = match (unless_forbidden(role), unless_forbidden(home)) {
-            // Bundles of earlier versions contain neither object.
+            // Bundles from earlier versions contain neither object.
             (Err(Failure::NotInBundle(_)), _) | (_, Err(Failure::NotInBundle(_))) => {
                 return Ok(HomeMark::Unmarked);
             }
@@ -58,7 +58,8 @@ impl SiteApi<'_> {
             .map(Option::flatten)
     }
 
-    /// Marks the namespace `gpuctl-system`. Returns false without the necessary rights.
+    /// Marks the namespace `gpuctl-system`. Returns false if the user lacks the necessary
+    /// permissions.
     pub async fn mark_home(self, private: bool) -> Result<bool, Failure> {
         let Some(home) = self.home().await? else {
             return Ok(false);

@@ -1,4 +1,4 @@
-//! Finds out which APIs and services a cluster offers and which rights the user has.
+//! Finds out which APIs and services a cluster offers and which permissions the user has.
 
 pub(crate) mod defaults;
 pub(crate) mod exporter_pods;

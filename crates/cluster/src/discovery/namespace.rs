@@ -1,5 +1,5 @@
-//! Checks whether a namespace that gpuctl created is empty, over every kind that the API server
-//! serves, before it is deleted.
+//! Deletes a namespace that gpuctl created, after checking that it contains no objects of any kind
+//! that the API server serves.
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 use serde_json::Value;
@@ -8,7 +8,7 @@ use crate::write::apply::Deletion;
 use crate::{Failure, handles::NamespacesApi};
 use gpuctl_core::model::contract::labels::{HOME, MANAGED_BY, MANAGED_BY_US};
 
-/// Outcome of removing a namespace.
+/// The outcome of removing a namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Namespace {
     Deleted,
@@ -25,12 +25,12 @@ const DEFAULT_OBJECTS: [(&str, &str); 2] = [
 ];
 /// Kinds that Kubernetes derives from other objects.
 const DERIVED: [&str; 3] = ["events", "endpoints", "endpointslices"];
-/// Maximum number of concurrent lists.
+/// Maximum number of concurrent list requests.
 const AT_ONCE: usize = 8;
 
 impl NamespacesApi<'_> {
-    /// Whether a namespace exists. Returns true without the right to read it, so that a role keeps
-    /// its rules.
+    /// Whether a namespace exists. Returns true if the user cannot read it, so that a generated
+    /// role keeps its rules.
     pub async fn exists(self, name: &str) -> Result<bool, Failure> {
         match self
             .0
@@ -76,7 +76,7 @@ impl NamespacesApi<'_> {
         if let Some(remaining) = self.first_remaining(name).await? {
             return Ok(Namespace::StillUsed(remaining));
         }
-        // The UID protects a namespace with this name that was created after the check.
+        // The UID protects a namespace with the same name that was created after the check.
         self.0
             .writes()
             .delete_at(&path, Deletion::with_uid(&uid))
@@ -115,7 +115,7 @@ impl NamespacesApi<'_> {
 
     /// Lists the namespaced kinds of one group version, as (version, kind).
     async fn kinds(self, version: String) -> Result<Vec<(String, String)>, Failure> {
-        // An aggregated API server computes metrics on request; they are not stored objects.
+        // Metrics are not stored objects. An aggregated API server computes them on request.
         if version.contains("metrics.k8s.io") {
             return Ok(Vec::new());
         }
@@ -171,7 +171,7 @@ impl NamespacesApi<'_> {
             Err(failure) if failure.is_forbidden() => {
                 Ok(Some(format!("{kind}, which you may not list")))
             }
-            // The kind was removed between discovery and this list.
+            // The kind was removed between discovery and this request.
             Err(failure) if failure.is_not_found() => Ok(None),
             other => other.map(|()| any.then(|| kind.to_owned())),
         }

@@ -1,4 +1,4 @@
-//! Detects NetworkPolicies that isolate a namespace and that gpuctl did not create.
+//! Detects NetworkPolicies that gpuctl did not create and that isolate a namespace.
 
 use std::borrow::Cow;
 
@@ -24,7 +24,7 @@ struct PolicySpec<'a> {
 }
 
 impl WirePolicy<'_> {
-    /// Whether the policy restricts ingress. A policy without `policyTypes` does.
+    /// Whether the policy restricts ingress and was not created by gpuctl.
     fn isolates(&self) -> bool {
         let types = &self.spec.policy_types;
         let is_foreign = self
@@ -39,7 +39,7 @@ impl WirePolicy<'_> {
 }
 
 impl NamespacesApi<'_> {
-    /// Whether the namespace has policies for ingress that gpuctl did not create.
+    /// Whether the namespace has ingress policies that gpuctl did not create.
     pub async fn is_isolated_by_others(self, namespace: &str) -> Result<bool, Failure> {
         let path = format!("/apis/networking.k8s.io/v1/namespaces/{namespace}/networkpolicies");
         let mut is_isolated = false;

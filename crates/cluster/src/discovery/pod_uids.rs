@@ -1,15 +1,15 @@
-//! Reads the UIDs of some pods. They identify the cluster in a Prometheus that stores several
-//! clusters.
+//! Reads the UIDs of some pods. The UIDs identify the cluster in a Prometheus that stores metrics
+//! of several clusters.
 
 use serde_json::Value;
 
 use crate::{Failure, handles::MetricsApi, unless_forbidden};
 
-/// Number of pods that suffices to identify a cluster.
+/// Number of pods that is enough to identify a cluster.
 const ENOUGH: &str = "40";
 
 impl MetricsApi<'_> {
-    /// Reads the UIDs of some pods of the cluster, or of the current namespace if the user cannot
+    /// Reads the UIDs of some pods in the cluster, or in the current namespace if the user cannot
     /// list all pods.
     pub async fn some_pods(self) -> Result<Vec<String>, Failure> {
         let all_namespaces = unless_forbidden(

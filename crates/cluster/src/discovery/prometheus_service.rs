@@ -1,5 +1,5 @@
-//! Finds Services that may be Prometheus and carries requests to them through the API server's
-//! proxy or a port-forward.
+//! Finds Services that may be Prometheus and sends requests to them through the API server's proxy
+//! or a port-forward.
 
 use bytes::Bytes;
 use futures::future::{join_all, select};
@@ -23,15 +23,15 @@ pub struct PrometheusService {
     pub base: &'static str,
 }
 
-/// A response with any status code.
+/// A response, regardless of its status code.
 pub struct ProxiedResponse {
     pub code: u16,
     pub media: String,
     pub body: Bytes,
 }
 
-/// Label selectors of Services, longest retention first. Each has the port to choose if the Service
-/// has several, and the path prefix of the API.
+/// Label selectors for Services, ordered from the longest retention to the shortest. Each comes
+/// with the port to use if the Service has several, and with the path prefix of the API.
 const SELECTORS: [(&str, Option<u16>, &str); 7] = [
     ("app.kubernetes.io/name=thanos-query", None, ""),
     (
@@ -63,7 +63,7 @@ const WELL_KNOWN: [(&str, &str, u16); 8] = [
 ];
 
 impl PrometheusService {
-    /// Serializes the Service as JSON for `remembered`.
+    /// Serializes the Service as JSON that `remembered` can parse.
     pub fn to_remember(&self) -> Value {
         let Self {
             namespace,
@@ -98,7 +98,7 @@ impl PrometheusService {
         })
     }
 
-    /// Creates the reference for a Service that the user named.
+    /// Creates a reference to a Service that the user named.
     pub fn new(namespace: &str, service: &str, port: u16) -> Self {
         Self {
             namespace: namespace.to_owned(),
@@ -109,8 +109,8 @@ impl PrometheusService {
         }
     }
 
-    /// Formats the name in the path of a proxied request: `https:NAME:PORT`. A role that grants
-    /// `services/proxy` by name must contain exactly this name.
+    /// Formats the name that appears in the path of a proxied request: `https:NAME:PORT`. A role
+    /// that grants `services/proxy` by name must contain exactly this name.
     pub fn proxy_name(&self) -> String {
         let Self {
             service,
@@ -122,12 +122,12 @@ impl PrometheusService {
         format!("{scheme}{service}:{port}")
     }
 
-    /// Formats as `monitoring/prometheus-operated`.
+    /// Formats the namespace and name, such as `monitoring/prometheus-operated`.
     pub fn name(&self) -> String {
         format!("{}/{}", self.namespace, self.service)
     }
 
-    /// Whether gpuctl looks for the Service even without the right to list Services.
+    /// Whether gpuctl looks for the Service even if the user cannot list Services.
     pub fn is_well_known(&self) -> bool {
         WELL_KNOWN.iter().any(|(namespace, service, port)| {
             // OpenShift serves Thanos Querier only over HTTPS.
@@ -142,7 +142,7 @@ impl PrometheusService {
 }
 
 impl MetricsApi<'_> {
-    /// Lists Services that may be Prometheus, those with the longest retention first. The flag is
+    /// Lists the Services that may be Prometheus, with the longest retention first. The flag is
     /// false if the user cannot list Services and the result holds the well-known names.
     pub async fn candidate_services(self) -> Result<(Vec<PrometheusService>, bool), Failure> {
         let lists = SELECTORS.map(|(selector, ..)| async move {
@@ -174,7 +174,7 @@ impl MetricsApi<'_> {
         Ok((gates, true))
     }
 
-    /// Builds the well-known Services, in their usual namespaces and in the user's own.
+    /// Builds the well-known Services, in their usual namespaces and in the user's own namespace.
     fn well_known_services(self) -> Vec<PrometheusService> {
         let gate = |namespace: &str, service: &str, port| PrometheusService {
             namespace: namespace.to_owned(),
@@ -272,7 +272,7 @@ impl MetricsApi<'_> {
                 .as_array()?
                 .iter()
                 .filter_map(|port| u16::try_from(port["port"].as_u64()?).ok());
-            // EndpointSlices list ports of pods, which may differ from the port of the Service.
+            // EndpointSlices list the ports of pods, which may differ from the port of the Service.
             let port = ports
                 .clone()
                 .find(|port| *port == gate.port)
@@ -292,8 +292,7 @@ impl MetricsApi<'_> {
         }))
     }
 
-    /// Runs `call` with a local address that is forwarded to a port of the pod until `call`
-    /// returns.
+    /// Forwards a local address to a port of the pod while `call` runs with that address.
     pub async fn with_port_forward<T>(
         self,
         namespace: &str,

@@ -1,4 +1,4 @@
-//! Asks the API server which rights the user has, one SelfSubjectAccessReview per right.
+//! Asks the API server which permissions the user has, with one SelfSubjectAccessReview for each.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,8 +13,8 @@ use gpuctl_core::model::contract::rights::{Right, RightScope};
 const AT_ONCE: usize = 16;
 
 impl DiscoveryApi<'_> {
-    /// Checks each right. Rights within a namespace are checked in `namespace`; `None` checks them
-    /// for all namespaces.
+    /// Checks each permission. Namespaced permissions are checked in `namespace`, or in all
+    /// namespaces if it is `None`.
     pub async fn may(
         self,
         rights: &BTreeSet<Right>,

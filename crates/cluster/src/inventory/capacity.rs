@@ -1,6 +1,6 @@
-//! Computes the free resources of nodes, the jobs that hold the rest, and the pods that wait. All
-//! of it comes from one list of the pods that have not terminated. It also computes the requests of
-//! a pod that does not exist yet.
+//! Computes the free resources of nodes, and finds the jobs that hold the rest and the pods that
+//! wait. All of this comes from one list of the pods that have not terminated. It also computes the
+//! requests of a pod that does not exist yet.
 
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use serde_json::Value;
@@ -23,8 +23,8 @@ pub fn requests(pod: &Value) -> Amounts {
 }
 
 impl InventoryApi<'_> {
-    /// Reads the priority of a class and whether its pods preempt others; `None` if the class does
-    /// not exist or the user cannot read it.
+    /// Reads the value of a priority class and whether its pods preempt others; `None` if the class
+    /// does not exist or the user cannot read it.
     pub async fn priority_class(self, name: &str) -> Result<Option<PriorityClass>, Failure> {
         let answer = self
             .0
@@ -86,7 +86,7 @@ fn waiting_pod(pod: &WirePod<'_>, holder: String) -> WaitingPod {
     let nominated =
         Some(pod.status.nominated_node_name.to_string()).filter(|node| !node.is_empty());
     let mut selector = pod.spec.node_selector.clone();
-    // gpuctl's jobs select their pool by node affinity, not by `nodeSelector`.
+    // gpuctl's jobs select their pool with node affinity instead of `nodeSelector`.
     selector.extend(
         pod.metadata
             .labels
@@ -97,7 +97,8 @@ fn waiting_pod(pod: &WirePod<'_>, holder: String) -> WaitingPod {
     WaitingPod {
         holder,
         priority: pod.spec.priority,
-        // Names of foreign claims contain no count; each requests at least one device.
+        // The names of claims that gpuctl did not create contain no count. Each requests at least
+        // one device.
         devices: pod.spec.devices().max(claims),
         nominated,
         selector,
@@ -114,7 +115,7 @@ fn occupy(capacity: &mut ClusterCapacity, pod: &WirePod<'_>, holder: String) {
     let amounts = pod.spec.amounts();
     for (resource, amount) in &amounts {
         if let Some(available) = free.get_mut(resource) {
-            // Static pods bypass the scheduler and can exceed what is allocatable.
+            // Static pods bypass the scheduler and can exceed the allocatable amount.
             *available = available.saturating_sub(*amount);
         }
     }
@@ -165,7 +166,7 @@ impl PodSpec<'_> {
         let node_resources = MACHINE
             .into_iter()
             .map(|resource| (resource.to_owned(), i128::from(self.of_node(resource))));
-        // Nodes also limit the number of pods, as the resource `pods`.
+        // Nodes also limit the number of pods, with the resource `pods`.
         let pod = ("pods".to_owned(), 1000);
         extended
             .chain(node_resources)

@@ -1,5 +1,6 @@
 //! Reads the device claims of a pod (dynamic resource allocation) and the devices that drivers
-//! offer. Claims that need more than a count of devices on one node are reported as not evaluated.
+//! offer. Claims that cannot be reduced to a number of devices on one node are reported as not
+//! evaluated.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -19,8 +20,8 @@ use gpuctl_core::model::values::units::MOST_PER_NODE;
 const TAINT_RULES: [&str; 3] = ["v1", "v1beta2", "v1alpha3"];
 
 impl DevicesApi<'_> {
-    /// Compares the claims of a pod with the offered devices. `rendered` are objects that do not
-    /// exist yet; claim templates are looked up there first.
+    /// Compares the claims of a pod with the offered devices. `rendered` holds objects that do not
+    /// exist yet, so claim templates are looked up there first.
     pub async fn device_claims(
         self,
         namespace: &str,
@@ -73,7 +74,7 @@ impl DevicesApi<'_> {
         ))
     }
 
-    /// Reads the devices that one claim requests, or the outcome if they cannot be counted.
+    /// Reads the devices that one claim requests. Returns the outcome if they cannot be counted.
     async fn demands_of(
         self,
         claim: &Value,
@@ -104,7 +105,7 @@ impl DevicesApi<'_> {
         Ok(requested(&template["spec"]["spec"]["devices"]).map_err(not_evaluated))
     }
 
-    /// Lists the rules that taint devices; `None` without the right to list them.
+    /// Lists the rules that taint devices; `None` if the user cannot list them.
     async fn taint_rules(self) -> Result<Option<Vec<Value>>, Failure> {
         for version in TAINT_RULES {
             match self
@@ -152,11 +153,11 @@ fn add_selectors(
     Ok(None)
 }
 
-/// Reads the device counts that a claim requests, or the reason why it is more than a count.
+/// Reads the device counts that a claim requests, or explains why counts cannot express it.
 fn requested(devices: &Value) -> Result<Vec<DeviceDemand>, &'static str> {
     let mut demands = Vec::new();
     for request in devices["requests"].as_array().into_iter().flatten() {
-        // `v1beta1` has no `exactly` level: the fields are in the request.
+        // `v1beta1` has no `exactly` level. Its fields are directly in the request.
         let details = if request["exactly"].is_object() {
             &request["exactly"]
         } else {
@@ -198,7 +199,8 @@ fn requested(devices: &Value) -> Result<Vec<DeviceDemand>, &'static str> {
             tolerations: tolerations.collect(),
         });
     }
-    // A constraint compares the devices of a claim, so it cannot exclude a single device.
+    // A constraint compares the devices of a claim with each other, so it cannot rule out a single
+    // device.
     let constraints = devices["constraints"]
         .as_array()
         .is_some_and(|constraints| !constraints.is_empty());
@@ -210,8 +212,8 @@ fn requested(devices: &Value) -> Result<Vec<DeviceDemand>, &'static str> {
 
 fn selectors(owner: &Value) -> Vec<String> {
     let selectors = owner["selectors"].as_array().into_iter().flatten();
-    // A selector without a CEL expression is of an unknown kind. The empty expression keeps it in
-    // the list as one that cannot be evaluated.
+    // A selector without a CEL expression has an unknown form. The empty expression keeps it in the
+    // list as one that cannot be evaluated.
     selectors
         .map(|selector| {
             selector["cel"]["expression"]
@@ -244,8 +246,8 @@ fn offered(slices: &Claimed, claims: &Claimed, rules: &[Value]) -> Vec<OfferedDe
 
 /// Whether all slices of the pool's current generation are listed.
 fn is_complete(slice: &Value, slices: &[Value]) -> bool {
-    // A driver publishes a pool in several slices, one after the other. `resourceSliceCount` is
-    // their total number in this generation (`ResourcePool`).
+    // A driver can split a pool into several slices, which it publishes one after the other.
+    // `resourceSliceCount` is their total number in this generation (`ResourcePool`).
     let published = slices
         .iter()
         .filter(|other| pool(other) == pool(slice) && generation(other) == generation(slice))
@@ -256,7 +258,7 @@ fn is_complete(slice: &Value, slices: &[Value]) -> bool {
         .is_none_or(|count| published as u64 >= count)
 }
 
-/// Describes a device, without its node and as if no claim held it.
+/// Describes a device without its node, and as if no claim held it.
 fn offered_device(device: &Value, key: &DeviceKey, rules: &[Value]) -> OfferedDevice {
     let (driver, pool, name) = key;
     // `v1beta1` nests the fields in `basic`.
@@ -323,7 +325,8 @@ fn applies(rule: &Value, driver: &str, pool: &str, device: &str) -> bool {
     matches("driver", driver) && matches("pool", pool) && matches("device", device)
 }
 
-/// Whether a rule selects devices by more than their names, as early API versions allow.
+/// Whether a rule selects devices by properties other than their names, which early API versions
+/// allow.
 fn is_beyond_names(rule: &Value) -> bool {
     let selector = &rule["spec"]["deviceSelector"];
     selector["deviceClassName"].is_string()

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// A device by its driver, pool and name.
+/// Identifies a device by its driver, pool and name.
 pub(super) type DeviceKey = (String, String, String);
 
 /// Reads the string at a JSON pointer; empty if there is none.

@@ -1,5 +1,5 @@
-//! Reads devices of dynamic resource allocation: the slices that drivers offer and the claims that
-//! hold them.
+//! Reads the devices of dynamic resource allocation: the slices in which drivers offer them, and
+//! the claims that hold them.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,7 +10,7 @@ use crate::transport::decode::ListPage;
 use crate::{Failure, handles::DevicesApi};
 use gpuctl_core::model::{ClaimableDevices, Device};
 
-/// Objects of dynamic resource allocation.
+/// Objects of one kind that belong to dynamic resource allocation.
 #[derive(Default)]
 pub(crate) struct Claimed {
     /// API version that serves the objects; empty if none does.
@@ -67,7 +67,7 @@ impl DevicesApi<'_> {
     }
 }
 
-/// Counts the whole devices that pods may claim, by node.
+/// Counts, for each node, the whole devices that pods may claim.
 pub(crate) fn claimable(slices: &Claimed) -> HashMap<String, Vec<ClaimableDevices>> {
     let mut counts: BTreeMap<(String, String, Option<String>), u64> = BTreeMap::new();
     for device in devices(&slices.items, None)
@@ -97,7 +97,8 @@ pub(crate) fn devices(slices: &[Value], claims: Option<&[Value]>) -> Vec<Device>
     for slice in current(slices) {
         let (driver, pool) = pool(slice);
         let node = text(slice, "/spec/nodeName");
-        // Drivers publish other devices too. `gpu.nvidia.com` and `gpu.amd.com` publish GPUs.
+        // Drivers also publish other devices. The drivers `gpu.nvidia.com` and `gpu.amd.com`
+        // publish GPUs.
         if !driver.starts_with("gpu.") || node.is_empty() {
             continue;
         }
@@ -119,7 +120,7 @@ pub(crate) fn devices(slices: &[Value], claims: Option<&[Value]>) -> Vec<Device>
     devices
 }
 
-/// Lists the pods that hold each device, by namespace and name.
+/// Maps each device to the pods that hold it, as (namespace, name).
 fn holders(claims: &[Value]) -> HashMap<DeviceKey, Vec<(String, String)>> {
     let mut holders: HashMap<DeviceKey, Vec<(String, String)>> = HashMap::new();
     for claim in claims {

@@ -7,9 +7,8 @@ use crate::transport::decode::{Condition, ListPage, WirePod};
 use crate::{Failure, handles::InventoryApi};
 use gpuctl_core::model::facts::gpu_stack::{StackLink, StackPod};
 
-/// Values of the labels, and the component that each identifies. Sources: NVIDIA/gpu-operator
-/// assets, NVIDIA/k8s-device-plugin, NVIDIA/dcgm-exporter, ROCm/gpu-operator and
-/// ROCm/k8s-device-plugin.
+/// Label values, each with the component that it identifies. Sources: NVIDIA/gpu-operator assets,
+/// NVIDIA/k8s-device-plugin, NVIDIA/dcgm-exporter, ROCm/gpu-operator and ROCm/k8s-device-plugin.
 const PROGRAMS: [(&str, StackLink); 11] = [
     ("nvidia-driver-daemonset", StackLink::Driver),
     ("nvidia-container-toolkit-daemonset", StackLink::Toolkit),
@@ -26,7 +25,7 @@ const PROGRAMS: [(&str, StackLink); 11] = [
 const LABELS: [&str; 2] = ["app", "app.kubernetes.io/name"];
 
 impl InventoryApi<'_> {
-    /// Lists the pods of GPU operators across namespaces.
+    /// Lists the pods of GPU operators in all namespaces.
     pub async fn gpu_stack(self) -> Result<Vec<StackPod>, Failure> {
         let [app, name] = LABELS.map(|label| self.stack_pods(label));
         let (app, name) = join(app, name).await;

@@ -1,4 +1,5 @@
-//! Decodes only the resources that a pod holds on its node, for lists of all pods of a cluster.
+//! Decodes only the resources that a pod holds on its node. Lists of all pods in a cluster use
+//! this.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
@@ -17,8 +18,8 @@ use gpuctl_core::model::values::omissions;
 use gpuctl_core::model::values::omissions::Omission;
 use gpuctl_core::model::{Consumer, MachineRequests};
 
-/// A pod, reduced to the resources that it holds on its node. A cluster has more pods than any
-/// other objects, so nothing else is decoded.
+/// A pod, reduced to the resources that it holds on its node. A cluster has more pods than objects
+/// of any other kind, so nothing else is decoded.
 #[derive(Deserialize)]
 pub(crate) struct HeldPod<'a> {
     #[serde(borrow, default)]
@@ -60,8 +61,8 @@ struct HeldState {
 }
 
 impl HeldStatus<'_> {
-    /// Time since which all containers have been running; `None` while one of them is not. A pod
-    /// that pulls its image holds its devices but does not use them.
+    /// The time since which all containers have been running; `None` if one of them is not running.
+    /// A pod that is still pulling its image holds its devices but does not use them.
     fn runs_since(&self) -> Option<Timestamp> {
         let starts = self
             .container_statuses
@@ -116,8 +117,8 @@ impl<'de> Deserialize<'de> for JobLabels {
 #[serde(transparent)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// Converts pods to consumers while pages arrive. Namespaces, nodes, jobs and equal requests are
-/// stored once and shared.
+/// Converts pods to consumers as pages arrive. Equal namespaces, nodes, jobs and requests are
+/// stored only once and shared.
 #[derive(Default)]
 pub(crate) struct ConsumerReader {
     texts: SharedTexts,

@@ -1,8 +1,8 @@
 //! Writes labels and pool taints of nodes with merge patches. Each patch carries the
 //! `resourceVersion` that was read, so that concurrent writers do not overwrite each other.
 //!
-//! Server-side apply is not an option: applying one label would remove the other labels that the
-//! same field manager owns.
+//! Server-side apply is not an option, because applying one label would remove the other labels
+//! that the same field manager owns.
 
 use serde_json::{Value, json};
 
@@ -30,7 +30,7 @@ pub enum LabelOverwrite<'a> {
     Only(Option<&'a str>),
 }
 
-/// Attempts per write when other writers cause conflicts.
+/// Maximum number of attempts per write if other writers cause conflicts.
 const TRIES: u32 = 8;
 
 fn contended(node: &str) -> Failure {
@@ -63,7 +63,7 @@ impl NodesApi<'_> {
                 return Ok(Labelling::Conflict(current.map(ToOwned::to_owned)));
             }
             match self.patch_labels(node, &version, &[(key, value)]).await {
-                // Another writer was faster: read the node again.
+                // Another writer was faster, so read the node again.
                 Err(failure) if failure.code() == Some(409) => {}
                 other => return other.map(|()| Labelling::Done),
             }
@@ -71,8 +71,8 @@ impl NodesApi<'_> {
         Err(contended(node))
     }
 
-    /// Removes the taint of `old_pool` from a node and adds that of `new_pool`. Other taints stay.
-    /// Returns false if the node does not exist.
+    /// Removes the taint of `old_pool` from a node and adds that of `new_pool`. Other taints are
+    /// kept. Returns false if the node does not exist.
     pub async fn set_pool_taint(
         self,
         node: &str,
@@ -109,8 +109,8 @@ impl NodesApi<'_> {
             if taints == current {
                 return Ok(true);
             }
-            // A merge patch replaces an array as a whole (RFC 7396). Without the version, a taint
-            // that a controller adds at the same time would be lost.
+            // A merge patch replaces the entire array (RFC 7396). Without the version, a taint that
+            // a controller adds at the same time would be lost.
             let version = &host["metadata"]["resourceVersion"];
             let patch =
                 json!({"metadata": {"resourceVersion": version}, "spec": {"taints": taints}});

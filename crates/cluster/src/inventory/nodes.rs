@@ -1,4 +1,4 @@
-//! Reads the fields of nodes that placing a job needs.
+//! Reads the fields of nodes that are needed to place a job.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -57,7 +57,7 @@ struct FactsMap {
 }
 
 impl NodesApi<'_> {
-    /// Lists all nodes by name. Falls back to the published ones if the user cannot list nodes.
+    /// Lists all nodes. Falls back to the published ones if the user cannot list nodes.
     pub async fn list(self) -> Result<Nodes, Failure> {
         match self.described_nodes().await {
             Ok(nodes) => Ok(Nodes::Listed(nodes)),
@@ -69,7 +69,7 @@ impl NodesApi<'_> {
         }
     }
 
-    /// Lists all nodes with the label that holds their GPU type and with their claimable devices.
+    /// Lists all nodes, including their claimable devices and the label that holds their GPU type.
     pub(crate) async fn described_nodes(self) -> Result<Vec<Node>, Failure> {
         let (nodes, labels, slices) = join3(
             self.listed_nodes(),
@@ -81,7 +81,7 @@ impl NodesApi<'_> {
         nodes
             .iter_mut()
             .for_each(|node| note_type_label(node, &labels));
-        // Without the right to list slices, only the devices of device plugins count.
+        // If the user cannot list slices, only the devices of device plugins count.
         let mut devices = slices?.map(|slices| claimable(&slices)).unwrap_or_default();
         nodes
             .iter_mut()

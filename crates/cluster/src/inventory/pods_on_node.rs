@@ -21,7 +21,7 @@ pub struct PodOnNode {
 }
 
 impl NodesApi<'_> {
-    /// Lists the running and pending pods of a node, without DaemonSet pods and static pods.
+    /// Lists the running and pending pods of a node, except DaemonSet pods and static pods.
     pub async fn pods_on(self, node: &str) -> Result<Vec<PodOnNode>, Failure> {
         let selector = format!("spec.nodeName={node},status.phase!=Succeeded,status.phase!=Failed");
         let mut pods = Vec::new();

@@ -1,5 +1,5 @@
-//! Reads and writes pool definitions, and publishes facts about nodes and pools. Writes carry the
-//! `resourceVersion` that was read.
+//! Reads and writes pool definitions, and publishes facts about nodes and pools. Each write carries
+//! the `resourceVersion` that was read before.
 
 use std::collections::BTreeMap;
 
@@ -28,9 +28,9 @@ pub struct StoredPool {
 pub enum PoolNamespace {
     /// It already existed.
     Older,
-    /// Created now, readable by every user.
+    /// It was created now, and every user can read it.
     Read,
-    /// Created now, readable by no other user.
+    /// It was created now, and no other user can read it.
     Unread,
 }
 
@@ -49,8 +49,7 @@ struct StoredMetadata {
 }
 
 impl PoolConfigMap {
-    /// Parses the definition. Rejects a definition whose text names a different pool than its
-    /// object.
+    /// Parses the definition. Rejects a definition if its text and its object name different pools.
     fn pool(self) -> Option<StoredPool> {
         let pool: PoolDefinition = serde_json::from_str(self.data.get("pool")?).ok()?;
         let has_own_name = self.metadata.name.strip_prefix("pool-") == Some(&pool.name);
@@ -72,12 +71,12 @@ fn contended(object: &str) -> Failure {
 
 const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/gpuctl-system/roles";
 
-/// Attempts per write when other writers cause conflicts.
+/// Maximum number of attempts per write if other writers cause conflicts.
 const TRIES: u32 = 8;
 
 impl PoolsApi<'_> {
-    /// Lists all definitions by name. Falls back to the published ones if the user cannot list
-    /// them.
+    /// Lists all definitions, sorted by name. Falls back to the published ones if the user cannot
+    /// list them.
     pub async fn list(self) -> Result<Vec<PoolDefinition>, Failure> {
         match self.defined_pools().await {
             Err(failure) if failure.is_forbidden() => self.published_pools().await.ok_or(failure),
@@ -133,9 +132,9 @@ impl PoolsApi<'_> {
         }
     }
 
-    /// Creates the namespace for definitions, readable by every user unless `private`. An existing
-    /// private namespace stays private. An existing namespace that lacks only the role for readers
-    /// gets it.
+    /// Creates the namespace for definitions. Every user can read it unless `private` is set. An
+    /// existing private namespace stays private. An existing namespace that lacks only the role for
+    /// readers gets it.
     pub async fn ensure_home(self, private: bool) -> Result<PoolNamespace, Failure> {
         let objects = home_namespace(private);
         let Some((namespace, readers)) = objects.split_first() else {
@@ -149,8 +148,8 @@ impl PoolsApi<'_> {
             other => other?.is_some(),
         };
         if !exists {
-            // Another user may have created an existing namespace, even a moment ago. An
-            // administrator marks it after inspecting it.
+            // Another user may have created an existing namespace, even a moment ago, so it is not
+            // marked here. An administrator marks it after inspecting it.
             if self.0.writes().apply(namespace, false).await?.created {
                 self.0.site().mark_home(private).await?;
             }
@@ -175,10 +174,10 @@ impl PoolsApi<'_> {
         })
     }
 
-    /// Creates an object that gives users access. Returns whether it created the object.
+    /// Creates an object that gives users access. Returns false if the object already exists.
     async fn grant_access(self, object: &Object, exists: bool) -> Result<bool, Failure> {
         if exists && let Some(live) = self.0.writes().live(object).await? {
-            // A role of an earlier version exposes every ConfigMap of the namespace to all users.
+            // A role from an earlier version exposes every ConfigMap in the namespace to all users.
             // Users read the pools from the published facts afterwards, so those must exist first.
             if object.plural == "roles"
                 && reads_all_configmaps(&live["rules"])
@@ -220,7 +219,7 @@ impl PoolsApi<'_> {
             .await
         {
             Ok(_) => Ok(true),
-            // A 409 may also mean that a first attempt succeeded and its response was lost.
+            // A 409 may also mean that an earlier attempt succeeded but its response was lost.
             Err(failure) if failure.code() == Some(409) => Ok(self
                 .get(&pool.name)
                 .await?
@@ -255,8 +254,8 @@ impl PoolsApi<'_> {
         Err(contended(&format!("pool {name}")))
     }
 
-    /// Deletes a definition; with `version`, only in that version. Returns false if it has changed
-    /// or no longer exists.
+    /// Deletes a definition. If `version` is set, deletes it only at that version. Returns false if
+    /// it has changed or no longer exists.
     pub async fn remove(self, name: &str, version: Option<&str>) -> Result<bool, Failure> {
         self.0
             .writes()
@@ -271,7 +270,7 @@ impl PoolsApi<'_> {
     }
 
     /// Publishes the facts about nodes for users who cannot read nodes. Creates the ConfigMap only
-    /// with `create`. Does nothing for a user who cannot list nodes.
+    /// if `create` is set. Does nothing for a user who cannot list nodes.
     pub async fn publish(self, create: bool) -> Result<(), Failure> {
         for _ in 0..TRIES {
             // Read the facts before the nodes. If another process publishes in between, its nodes
@@ -284,7 +283,7 @@ impl PoolsApi<'_> {
                 Err(failure) if failure.is_forbidden() => return Ok(()),
                 other => other?,
             };
-            // Without the right to list definitions, keep the ones published earlier.
+            // If the user cannot list definitions, keep the ones published earlier.
             let pools = match self.defined_pools().await {
                 Err(failure) if failure.is_forbidden() => self.published_pools().await,
                 other => Some(other?),

@@ -30,12 +30,13 @@ pub struct InventorySnapshot {
     pub devices: Vec<Device>,
     /// Kinds that the user cannot list in the whole cluster, such as `pods` or `resource slices`.
     pub unreadable: Vec<&'static str>,
-    /// Set if the nodes are the published ones: the error of listing the live ones.
+    /// The error from listing the live nodes; set if the nodes are the published ones.
     refused: Option<Failure>,
 }
 
 impl InventorySnapshot {
-    /// Fails if the nodes are only the published ones, for callers that need their current state.
+    /// Fails if the nodes are only the published ones. For callers that need the current state of
+    /// the nodes.
     pub fn listed(self) -> Result<Self, Failure> {
         match self.refused {
             Some(failure) => Err(failure),
@@ -116,7 +117,8 @@ struct NodeInfo<'a> {
 }
 
 impl InventoryApi<'_> {
-    /// Reads nodes, GPUs and their consumers. Fails without nodes; other parts may be unknown.
+    /// Reads nodes, GPUs and their consumers. Fails if the nodes cannot be read; other parts may be
+    /// unknown.
     pub async fn snapshot(self) -> Result<InventorySnapshot, Failure> {
         let unfinished = [(
             "fieldSelector",
@@ -125,7 +127,7 @@ impl InventoryApi<'_> {
         self.snapshot_with(&unfinished, |_| Ok(())).await.0
     }
 
-    /// Reads the inventory with a selection of pods and passes each page of pods to `visit`. The
+    /// Reads the inventory with only some of the pods, and passes each page of pods to `visit`. The
     /// second result is an error if the pods could not be listed.
     pub(crate) async fn snapshot_with(
         self,
@@ -232,7 +234,7 @@ impl InventoryApi<'_> {
         Ok(consumers)
     }
 
-    /// Reads one node with the times of its label writes, and its `resourceVersion` for a
+    /// Reads one node, the times at which its labels were written, and its `resourceVersion` for a
     /// conditional write.
     pub async fn host(self, name: &str) -> Result<Option<(NodeDetails, String)>, Failure> {
         let Some(object) = self.0.find_in::<Value>("/api/v1/nodes", name).await? else {
@@ -287,7 +289,8 @@ impl WireHost<'_> {
                     .map(|(key, value)| (key.clone(), value.clone()))
                     .collect(),
                 allocatable: extended(&self.status.allocatable),
-                // The capacity, with devices that are installed but unhealthy, is in `NodeDetails`.
+                // The capacity, which includes devices that are installed but unhealthy, is in
+                // `NodeDetails`.
                 capacity: BTreeMap::new(),
                 machine: BTreeMap::new(),
                 taints: self.spec.taints(),
@@ -325,8 +328,9 @@ impl WireHost<'_> {
     }
 }
 
-/// Reads when each label was written. `managedFields` has one time per manager: that of its last
-/// write to any of its fields. It therefore dates a label only if the manager owns no other field.
+/// Reads when each label was written. `managedFields` has only one time per manager, that of its
+/// last write to any of its fields. This is the time of a label only if the manager owns no other
+/// field.
 fn labels_written(node: &Value) -> BTreeMap<String, Timestamp> {
     let mut times = BTreeMap::new();
     let managers = node

@@ -1,5 +1,5 @@
-//! Computes the requests of a pod as the scheduler does: with sidecars, init containers, runtime
-//! overhead and pod-level requests.
+//! Computes the requests of a pod as the scheduler does, including sidecars, init containers,
+//! runtime overhead and pod-level requests.
 
 use std::collections::BTreeMap;
 
@@ -16,9 +16,9 @@ impl PodSpec<'_> {
         self.sum(|container| container.requested(resource))
     }
 
-    /// Computes the peak over the pod's life. Sidecars keep running next to the containers. Any
-    /// other init container runs before the containers, next to the sidecars started earlier
-    /// (KEP-753).
+    /// Computes the highest amount that the pod needs at any time. Sidecars keep running next to
+    /// the containers. Any other init container runs before the containers, next to the sidecars
+    /// started earlier (KEP-753).
     fn sum(&self, amount: impl Fn(&WireContainer<'_>) -> u64) -> u64 {
         let (mut sidecars, mut starting) = (0, 0);
         for init in &self.init_containers {
@@ -37,7 +37,7 @@ impl PodSpec<'_> {
         starting.max(running)
     }
 
-    /// Returns the container that requests devices, otherwise the first one.
+    /// Returns the container that requests devices, or the first container if none does.
     pub(crate) fn main_container(&self) -> &str {
         let requests_devices = |container: &&WireContainer<'_>| {
             container
@@ -73,8 +73,8 @@ impl PodSpec<'_> {
                 .any(extended)
     }
 
-    /// Counts requested devices, whole or slices, and devices in gpuctl's claims. Returns 0 if the
-    /// sum is more than any node can have.
+    /// Counts the requested devices (whole devices or slices) and the devices in gpuctl's claims.
+    /// Returns 0 if the sum is more than any node can have.
     pub(crate) fn devices(&self) -> u64 {
         Some(self.all_devices())
             .filter(|devices| *devices <= MOST_PER_NODE)
@@ -103,7 +103,7 @@ impl PodSpec<'_> {
             .flat_map(names)
             .collect();
         resources.retain(|resource| is_device(resource));
-        // Several containers can request one resource; `requested` already combines them.
+        // Several containers can request the same resource; `requested` already combines them.
         resources.sort_unstable();
         resources.dedup();
         resources
@@ -121,16 +121,17 @@ impl PodSpec<'_> {
     }
 }
 
-/// Limit per pod on the units of a resource that is not a device.
+/// Maximum number of units that a pod can request of a resource that is not a device.
 const MOST_OF_OTHERS: u64 = 1 << 40;
 
-/// Total requests of a pod.
+/// The total requests of a pod.
 #[derive(Debug, Default)]
 pub(crate) struct Total {
     pub extended: BTreeMap<String, u64>,
     pub cpu_milli: u64,
     pub memory_bytes: u64,
-    /// Whether the pod requests more devices than a node can have; `extended` omits them.
+    /// Whether the pod requests more devices than a node can have. In this case, `extended` omits
+    /// them.
     pub is_absurd: bool,
 }
 
@@ -158,8 +159,8 @@ impl PodSpec<'_> {
         if is_absurd {
             extended.retain(|resource, _| !is_device(resource));
         }
-        // The units of other plugins are not devices. A cap keeps sums over all pods from
-        // overflowing.
+        // The units of other plugins' resources are not devices. The cap keeps sums over all pods
+        // from overflowing.
         extended
             .values_mut()
             .for_each(|amount| *amount = (*amount).min(MOST_OF_OTHERS));
@@ -172,8 +173,8 @@ impl PodSpec<'_> {
         }
     }
 
-    /// Computes the CPU or memory requests in thousandths: the pod-level request if set, otherwise
-    /// the sum over containers; plus the overhead of the runtime class.
+    /// Computes the CPU or memory request in thousandths. This is the pod-level request if set,
+    /// otherwise the sum over the containers, plus the overhead of the runtime class.
     pub(crate) fn of_node(&self, resource: &str) -> u64 {
         let milli = |text: &String| {
             quantity::milli(text)
@@ -309,7 +310,7 @@ mod tests {
             {"name":"a","resources":{"requests":{"cpu":"1","memory":"1Gi"},"limits":{"nvidia.com/gpu":"2"}}},
             {"name":"b","resources":{"limits":{"memory":"512Mi"}}}]}"#;
         let total = spec(text).total();
-        // 2000 + 250; 1024 + 512 + 100 MiB.
+        // The CPU total is 2000 + 250. The memory total is 1024 + 512 + 100 MiB.
         assert_eq!((total.cpu_milli, total.memory_bytes), (2250, 1636 << 20));
         assert_eq!(
             total.extended,

@@ -54,7 +54,7 @@ impl WireClaim<'_> {
             job: meta.labels.get(JOB).filter(|_| is_managed).cloned(),
             size: size.cloned(),
             // The finalizer `kubernetes.io/pvc-protection` keeps a deleted claim while pods use it.
-            // Its phase does not show that.
+            // The claim's phase does not show this.
             status: if meta.deletion_timestamp.is_some() {
                 "Terminating".to_owned()
             } else {
@@ -69,8 +69,8 @@ impl WireClaim<'_> {
 }
 
 impl StorageApi<'_> {
-    /// Lists the claims of one namespace or of all namespaces, by name. Includes those that gpuctl
-    /// did not create if `all_claims` is set.
+    /// Lists the claims in one namespace or in all, sorted by namespace and name. Includes those
+    /// that gpuctl did not create if `all_claims` is set.
     pub async fn claims(
         self,
         namespace: Option<&str>,
@@ -135,7 +135,7 @@ impl StorageApi<'_> {
     }
 }
 
-/// Pods that mount each claim, by namespace and name.
+/// The pods that mount each claim, by the claim's namespace and name.
 #[derive(Default)]
 struct Uses(BTreeMap<(String, String), ClaimUse>);
 

@@ -1,4 +1,5 @@
-//! Reads when jobs that hold GPUs must end, and whether that frees enough capacity for another job.
+//! Reads when jobs that hold GPUs must end, and computes whether that frees enough capacity for
+//! another job.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,14 +15,14 @@ use gpuctl_core::model::counting::capacity::Amounts;
 use gpuctl_core::model::counting::start::free_by;
 use gpuctl_core::model::counting::victims::NodeLoad;
 
-/// Maximum number of holders to query, those with the most devices first, and of concurrent
-/// queries.
+/// Maximum number of holders to query, starting with those that hold the most devices. Also the
+/// maximum number of concurrent queries.
 const ASKED: usize = 32;
 const AT_ONCE: usize = 8;
 
 impl JobsApi<'_> {
-    /// Computes when the deadlines of running jobs will have freed capacity for `pods` pods on
-    /// these nodes; `None` if they do not free enough.
+    /// Computes when running jobs will have reached deadlines that free enough capacity for `pods`
+    /// pods on these nodes. `None` if the deadlines do not free enough.
     pub async fn capacity_by(
         self,
         requests: &Amounts,
@@ -63,9 +64,9 @@ impl JobsApi<'_> {
         free_by(requests, pods, nodes, &ends)
     }
 
-    /// Reads when a Job started and when its deadline ends it; for other holders it reads the pod.
-    /// `placed_at` is the time at which the last of its pods was placed. Limits of pods count from
-    /// then, and the Job's own limit counts from its start.
+    /// Reads when a Job started and when its deadline ends it. For other holders, it reads these
+    /// times from the pod. `placed_at` is the time at which the last of its pods was placed. The
+    /// time limits of pods count from then, while the Job's own limit counts from its start.
     pub async fn lifetime(
         self,
         namespace: &str,
@@ -102,8 +103,8 @@ impl JobsApi<'_> {
                 .and_then(Value::as_i64),
         );
         let pod_deadline = deadline(placed_at, pod_limit(&job_object));
-        // gpuctl's supervisor counts from the time when all ranks are present, which is later than
-        // their placement. The result is an estimate, not a bound.
+        // gpuctl's supervisor counts from the time when all ranks are present, which is after they
+        // were placed. The result is an estimate, not a bound.
         let supervised = deadline(placed_at, supervisor_limit(&job_object));
         let is_bound = job_deadline.is_some() || pod_deadline.is_some();
         HolderLifetime {
@@ -114,28 +115,29 @@ impl JobsApi<'_> {
     }
 }
 
-/// Start and end of a holder of GPUs.
+/// When a holder of GPUs started and when it must end.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HolderLifetime {
     pub since: Option<Timestamp>,
-    /// Time at which a limit ends it.
+    /// Time at which a time limit ends the holder.
     pub ends_by: Option<Timestamp>,
-    /// Whether it cannot run longer than `ends_by`.
+    /// Whether the holder cannot run beyond `ends_by`.
     pub is_bound: bool,
 }
 
-/// Reads the time limit in seconds of each pod of a Job; `None` unless all pods run at once and
-/// none is retried.
+/// Reads the time limit in seconds of each pod of a Job; `None` unless all pods run at the same
+/// time and none is retried.
 fn pod_limit(job: &Value) -> Option<i64> {
     let number = |pointer: &str| job.pointer(pointer).and_then(Value::as_i64);
     let retries = number("/spec/backoffLimitPerIndex").or_else(|| number("/spec/backoffLimit"))?;
-    // If some pods start later than others, a limit per pod does not bound the Job.
+    // If some pods start later than others, a time limit per pod does not limit the duration of the
+    // Job.
     let starts_together =
         number("/spec/parallelism").unwrap_or(1) >= number("/spec/completions").unwrap_or(1);
     number("/spec/template/spec/activeDeadlineSeconds").filter(|_| retries == 0 && starts_together)
 }
 
-/// Reads the time limit in seconds that gpuctl's supervisor of ranks enforces.
+/// Reads the time limit in seconds that gpuctl's rank supervisor enforces.
 fn supervisor_limit(job: &Value) -> Option<i64> {
     if job["metadata"]["labels"][MANAGED_BY] != MANAGED_BY_US {
         return None;

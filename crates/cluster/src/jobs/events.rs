@@ -1,4 +1,4 @@
-//! Reads the events of a job and its objects, newest last.
+//! Reads the events about a job and its objects, oldest first.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -14,8 +14,8 @@ use crate::transport::decode::{ListPage, ObjectMetadata};
 use crate::transport::lenient;
 use crate::{Failure, handles::EventsApi};
 
-/// Maximum number of pods whose events are listed pod by pod. Beyond it, one list of the namespace
-/// is cheaper.
+/// Maximum number of pods whose events are listed pod by pod. For more pods, one list of the
+/// namespace's events is cheaper.
 const ONE_BY_ONE: usize = 8;
 
 #[derive(Deserialize)]
@@ -41,8 +41,8 @@ struct WireEvent<'a> {
     series: Option<EventSeries>,
 }
 
-/// Repetitions, as recorders of `events.k8s.io/v1` (such as kube-scheduler's) count them. They
-/// leave `count` and `lastTimestamp` empty.
+/// The repetitions of an event, as counted by recorders of `events.k8s.io/v1` such as
+/// kube-scheduler's. These recorders leave `count` and `lastTimestamp` empty.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct EventSeries {
@@ -74,13 +74,14 @@ impl EventsApi<'_> {
         .await
     }
 
-    /// Lists the events about the job, its pods and related objects: ReplicaSets, claims,
-    /// autoscaler and Service.
+    /// Lists the events about the job, its pods and related objects, which are ReplicaSets, claims,
+    /// the autoscaler and the Service.
     pub async fn for_job(self, job: &Job) -> Result<Vec<Event>, Failure> {
         let namespace = job.namespace.as_str();
         let pods: BTreeSet<&str> = job.pods.iter().map(|pod| pod.uid.as_str()).collect();
         let mut answers = Vec::new();
-        // A Deployment's ReplicaSets have unknown names, so finding their events needs the list.
+        // The names of a Deployment's ReplicaSets are unknown, so finding their events requires the
+        // full list.
         if pods.len() <= ONE_BY_ONE && OwnerKind::for_job(job) != OwnerKind::Deployment {
             let by_name = format!("involvedObject.name={}", job.name);
             let of_pods = join_all(pods.iter().map(|uid| self.for_object(namespace, uid)));
@@ -110,8 +111,8 @@ impl EventsApi<'_> {
         for answer in answers {
             events.extend(answer?);
         }
-        // A deleted job with the same name may have left events; by default, the API server keeps
-        // them for an hour.
+        // A deleted job with the same name may have left events, which the API server keeps for an
+        // hour by default.
         events.retain(|event| {
             event.at.is_none() || job.created_at.is_none() || event.at >= job.created_at
         });
@@ -131,17 +132,17 @@ impl EventsApi<'_> {
         .await
     }
 
-    /// Lists the events that the kubelet of a node reported. Events about objects without a
-    /// namespace are in the namespace `default`.
+    /// Lists the events that a node's kubelet reported. Events about objects without a namespace
+    /// are in the namespace `default`.
     pub async fn for_node(self, node: &str) -> Result<Vec<Event>, Failure> {
-        // By name, because kubelets set `involvedObject.uid` to the node's name
+        // Select by name, because kubelets set `involvedObject.uid` to the node's name
         // (pkg/kubelet/kubelet.go).
         let selector = format!("involvedObject.kind=Node,involvedObject.name={node}");
         self.events_where("default", Some(&selector), |_| true)
             .await
     }
 
-    /// Lists the events with this reason and their namespaces, for one namespace or for all.
+    /// Lists the events with this reason, each with its namespace, for one namespace or for all.
     pub(crate) async fn with_reason(
         self,
         namespace: Option<&str>,
@@ -198,8 +199,8 @@ impl EventsApi<'_> {
 /// Whether the event is about the owner of the job, one of its ReplicaSets, or another object that
 /// belongs to the job by name.
 fn is_related(job: &Job, object: &Involved<'_>) -> bool {
-    // A ReplicaSet is named after its Deployment and the hash of the template. The check of the
-    // hash excludes Deployments whose name only begins alike.
+    // A ReplicaSet is named after its Deployment and the hash of the template. Checking the hash
+    // excludes Deployments whose names merely begin with the same text.
     let hash = object
         .name
         .strip_prefix(job.name.as_str())
@@ -247,8 +248,8 @@ impl WireEvent<'_> {
                 "{}/{}",
                 self.involved_object.kind, self.involved_object.name
             ),
-            // Orders events of the same second. Resource versions are opaque by contract; if one is
-            // not a number, the order falls back to the message.
+            // This orders events that occurred in the same second. Resource versions are opaque by
+            // contract; if one is not a number, the order falls back to the message.
             version: self.metadata.resource_version.parse().unwrap_or(0),
             count: self
                 .series

@@ -6,7 +6,7 @@ use crate::transport::decode::WirePod;
 use gpuctl_core::model::contract::labels::{GPU_TYPE, JOB, KIND, POOL_LABEL, USER};
 use gpuctl_core::model::{Job, JobKind, Pod};
 
-/// A terminating pod with the facts about its job that its labels hold.
+/// A terminating pod, and the facts about its job that are recorded in its labels.
 pub(crate) struct Leftover {
     namespace: String,
     job: String,
@@ -34,8 +34,8 @@ impl Leftover {
     }
 }
 
-/// Builds the deleted jobs whose pods are still terminating. These pods hold their GPUs, on a dead
-/// node forever.
+/// Reconstructs the deleted jobs whose pods are still terminating. These pods still hold their
+/// GPUs, and on a dead node they hold them forever.
 pub(crate) fn left_over(leftovers: Vec<Leftover>) -> Vec<Job> {
     let mut jobs: BTreeMap<(String, String), Job> = BTreeMap::new();
     for leftover in leftovers

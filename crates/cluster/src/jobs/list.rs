@@ -1,5 +1,5 @@
-//! Lists jobs and their pods by label. It needs one list per kind of owner and one of pods, in
-//! parallel, regardless of the number of jobs.
+//! Lists jobs and their pods by label. This takes one list per kind of owner and one for the pods,
+//! all in parallel, regardless of the number of jobs.
 
 use std::collections::HashMap;
 
@@ -19,17 +19,17 @@ use gpuctl_manifest::render::label_value;
 /// Criteria that select jobs.
 #[derive(Clone, Debug, Default)]
 pub struct JobFilter {
-    /// `None` selects every namespace that the user can read.
+    /// If `None`, all namespaces that the user can read are selected.
     pub namespace: Option<String>,
-    /// Empty selects all jobs.
+    /// If empty, jobs with any name are selected.
     pub names: Vec<String>,
     pub kind: Option<JobKind>,
     pub pool: Option<String>,
-    /// The user's name according to the API server.
+    /// The name that the API server reports for the user.
     pub user: Option<String>,
 }
 
-/// Jobs that match, and the limits of the search.
+/// The jobs that match, and what limited the search.
 #[derive(Debug)]
 pub struct Selection {
     pub jobs: Vec<Job>,
@@ -52,7 +52,7 @@ impl Selection {
     }
 }
 
-/// Maximum number of jobs per command whose missing or stuck pods are explained.
+/// Maximum number of jobs for which one command explains missing or stuck pods.
 const LOOKED_INTO: usize = 20;
 
 impl JobFilter {
@@ -89,7 +89,7 @@ impl JobFilter {
     }
 }
 
-/// Pods of jobs, by owner.
+/// The pods of jobs, by owner.
 #[derive(Default)]
 struct JobPods {
     pods: HashMap<PodOwner, Vec<Pod>>,
@@ -161,7 +161,7 @@ fn with_members(owners: ReadableOwners, mut pods_by_owner: JobPods) -> Vec<Job> 
             .unwrap_or_default();
     }
     if owners.hides_groups {
-        // The LeaderWorkerSet of these pods may exist even though the user cannot see it.
+        // The LeaderWorkerSet of these pods may exist without being visible to the user.
         pods_by_owner
             .leftovers
             .retain(|leftover| leftover.pod.group.is_none());
@@ -188,7 +188,7 @@ fn with_members(owners: ReadableOwners, mut pods_by_owner: JobPods) -> Vec<Job> 
 pub const NAMES_AT_ONCE: usize = 50;
 
 impl JobsApi<'_> {
-    /// Lists the jobs that `filter` selects, with their pods, by namespace and name.
+    /// Lists the jobs that `filter` selects, with their pods, sorted by namespace and name.
     pub async fn list(self, filter: &JobFilter) -> Result<Selection, Failure> {
         let namespace = filter.namespace.as_deref();
         match self.jobs_in(filter, namespace).await {
@@ -210,7 +210,7 @@ impl JobsApi<'_> {
     }
 
     /// Lists the jobs of one namespace or of all, and the kinds that the user cannot list. Fails if
-    /// the user can list no kind, or no pods.
+    /// the user cannot list any kind, or cannot list pods.
     async fn jobs_in(
         self,
         filter: &JobFilter,
@@ -270,9 +270,9 @@ impl JobsApi<'_> {
         Ok(job_pods)
     }
 
-    /// Explains from events why a pod with a node does not start. A kubelet that cannot mount a
-    /// volume or create a sandbox reports it only there. Also finds evictions of pods that look as
-    /// if they run: a kubelet with a full disk cannot record the end of a pod.
+    /// Uses events to explain why a pod that has a node does not start. A kubelet that cannot mount
+    /// a volume or create a sandbox reports this only in events. Also finds evicted pods that still
+    /// appear to run, because a kubelet with a full disk cannot record that a pod ended.
     pub(crate) async fn explain_stuck_pods(self, jobs: &mut [Job]) {
         const REFUSALS: [&str; 4] = [
             "FailedMount",
@@ -311,7 +311,7 @@ impl JobsApi<'_> {
                 .for_object(&job.namespace, &pod)
                 .await
                 .unwrap_or_default();
-            // An event after the failure shows that the failure is over.
+            // An event after the failure shows that the problem is over.
             let recent = events
                 .into_iter()
                 .rev()
@@ -334,9 +334,9 @@ impl JobsApi<'_> {
         .await;
     }
 
-    /// Explains from events why pods are missing. A controller that may not create pods reports it
-    /// only there, except that a Deployment also sets a condition. Without the right to read events
-    /// the job remains `Creating`.
+    /// Uses events to explain why pods are missing. A controller that is not allowed to create pods
+    /// reports this only in events, although a Deployment also sets a condition. If the user cannot
+    /// read events, the job remains `Creating`.
     pub(crate) async fn explain_missing_pods(self, jobs: &mut [Job]) {
         let lacks_pods = |job: &&mut Job| {
             let current = job
@@ -361,7 +361,7 @@ impl JobsApi<'_> {
                 0 | 1 => self.0.events().for_object(&job.namespace, &job.uid).await,
                 _ => self.0.events().for_groups(job).await,
             };
-            // A success after the failure shows that the failure is over.
+            // A success after the failure shows that the problem is over.
             let reasons = ["FailedCreate", "SuccessfulCreate"];
             let newest = events
                 .unwrap_or_default()

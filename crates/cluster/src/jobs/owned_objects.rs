@@ -12,7 +12,8 @@ use crate::{Failure, handles::JobsApi, unless_forbidden};
 use gpuctl_core::model::Job;
 use gpuctl_core::model::contract::labels::{JOB, MANAGED_BY, MANAGED_BY_US};
 
-/// Kinds that a job may own: (kind, group, collection, kept when the job is deleted).
+/// Kinds that a job may own, as (kind, group, collection, whether the object is kept when the job
+/// is deleted).
 const KINDS: [(&str, &str, &str, bool); 6] = [
     ("service", "/api/v1", "services", false),
     ("configmap", "/api/v1", "configmaps", false),
@@ -32,7 +33,7 @@ const KINDS: [(&str, &str, &str, bool); 6] = [
     ),
 ];
 
-/// One object of a job.
+/// An object that belongs to a job.
 #[derive(Clone, Debug)]
 pub struct OwnedObject {
     kind: &'static str,
@@ -49,7 +50,7 @@ pub struct OwnedObject {
 }
 
 impl OwnedObject {
-    /// Whether the garbage collector deletes it with the object of this UID.
+    /// Whether the garbage collector deletes it together with the object that has this UID.
     pub(crate) fn is_owned_by(&self, uid: &str) -> bool {
         self.owners.iter().any(|owner| owner == uid)
     }
@@ -59,7 +60,7 @@ impl OwnedObject {
         !self.kept && !self.owners.is_empty()
     }
 
-    /// Formats as `collection/name`, as in URLs.
+    /// Formats the object as `collection/name`, as in URLs.
     pub fn address(&self) -> String {
         self.path
             .rsplitn(3, '/')
@@ -71,7 +72,7 @@ impl OwnedObject {
             .join("/")
     }
 
-    /// Formats as `kind/name`, with the size of a claim.
+    /// Formats the object as `kind/name`, followed by the size if it is a claim.
     pub fn sized(&self) -> String {
         let size = self
             .size
@@ -80,7 +81,7 @@ impl OwnedObject {
         format!("{}/{}{size}", self.kind, self.name)
     }
 
-    /// Formats as `kind/name`.
+    /// Formats the object as `kind/name`.
     pub fn label(&self) -> String {
         format!("{}/{}", self.kind, self.name)
     }
@@ -91,7 +92,7 @@ impl OwnedObject {
 pub struct PendingDeletion {
     pub uid: String,
     pub path: String,
-    /// `kind/name`, with the finalizers that keep it.
+    /// The object as `kind/name`, with the finalizers that prevent its deletion.
     pub label: String,
 }
 
@@ -103,7 +104,7 @@ struct NamedObject<'a> {
     spec: OwnedSpec,
 }
 
-/// Only claims have these fields in this form; other kinds decode to the default.
+/// Only claims have these fields in this form. For other kinds, the default is used.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct OwnedSpec {
@@ -119,7 +120,7 @@ fn lenient<'de, D: serde::Deserializer<'de>>(
 }
 
 impl JobsApi<'_> {
-    /// Lists the objects with the labels of this job. Skips kinds that the user cannot list.
+    /// Lists the objects that have the labels of this job. Skips kinds that the user cannot list.
     pub async fn belongings(self, namespace: &str, job: &str) -> Result<Vec<OwnedObject>, Failure> {
         let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{JOB}={job}");
         let lists = KINDS.iter().map(|(kind, group, plural, kept)| {
@@ -157,7 +158,8 @@ impl JobsApi<'_> {
                     })
                     .await;
                 match result {
-                    // A bundle of an earlier version lacks kinds that it did not support.
+                    // A bundle from an earlier version lacks the kinds that the earlier version did
+                    // not support.
                     Err(failure)
                         if !failure.is_forbidden()
                             && !matches!(failure, Failure::NotInBundle(_)) =>
@@ -176,8 +178,8 @@ impl JobsApi<'_> {
     }
 
     /// Lists the objects that `delete` removes: those of `belongings`, and the Secret with the
-    /// ranks' token. Its name is fixed, so this needs no right to list Secrets and does not read
-    /// its content.
+    /// ranks' token. Its name is fixed, so this requires no permission to list Secrets and does not
+    /// read its content.
     pub async fn deletable(self, namespace: &str, job: &str) -> Result<Vec<OwnedObject>, Failure> {
         let mut objects = self.belongings(namespace, job).await?;
         let name = format!("{job}-supervisor");
@@ -231,13 +233,13 @@ impl JobsApi<'_> {
             .delete_at(&belonging.path, Deletion::with_uid(&belonging.uid))
             .await
         {
-            // The garbage collector deletes it after its owner.
+            // The garbage collector will delete it after its owner.
             Err(failure) if failure.is_forbidden() && belonging.is_collected() => Ok(false),
             other => other,
         }
     }
 
-    /// Deletes the owner of the job's pods, which the garbage collector deletes with it.
+    /// Deletes the owner of the job's pods. The garbage collector then deletes the pods.
     pub async fn delete_owner(self, job: &Job) -> Result<bool, Failure> {
         let path = OwnerKind::for_job(job).path(&job.namespace, &job.name);
         self.0
@@ -246,8 +248,8 @@ impl JobsApi<'_> {
             .await
     }
 
-    /// Returns the kind of an existing object that could own pods with this name and is not a job
-    /// of gpuctl.
+    /// Returns the kind of an existing object that could own pods with this name and is not a
+    /// gpuctl job.
     pub async fn foreign(
         self,
         namespace: &str,
@@ -327,8 +329,8 @@ impl EndingObject<'_> {
 
 impl JobsApi<'_> {
     /// Lists the objects of a deleted job that still exist: its owner and its pods. Pods of a
-    /// Deployment are matched by its name only, so those of a newer Deployment with this name match
-    /// too.
+    /// Deployment are matched only by its name, so those of a newer Deployment with the same name
+    /// also match.
     pub async fn remains(self, job: &Job) -> Result<Vec<PendingDeletion>, Failure> {
         let (namespace, owner) = (job.namespace.as_str(), OwnerKind::for_job(job));
         let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{JOB}={}", job.name);
@@ -360,7 +362,7 @@ impl JobsApi<'_> {
         Ok(remaining)
     }
 
-    /// Lists pods with the labels of a job that does not exist: (path, UID).
+    /// Lists the pods that have the labels of a job that does not exist, as (path, UID).
     pub async fn orphans(
         self,
         namespace: &str,

@@ -1,5 +1,5 @@
-//! Maps a job to the object that owns its pods: its path in the API, and the criterion that
-//! separates its pods from those of another job with the same name.
+//! Maps a job to the object that owns its pods. Provides the object's path in the API, and a
+//! criterion that separates its pods from those of another job with the same name.
 
 use crate::transport::decode::{ObjectMetadata, TEMPLATE_HASH};
 use gpuctl_core::model::contract::labels::GROUP;
@@ -11,7 +11,8 @@ pub(crate) enum OwnerKind {
     Job,
     Deployment,
     StatefulSet,
-    /// For services whose replicas consist of several pods. Not part of Kubernetes.
+    /// Used for services whose replicas consist of several pods. This kind is not part of
+    /// Kubernetes.
     LeaderWorkerSet,
 }
 
@@ -54,13 +55,13 @@ impl OwnerKind {
         })
     }
 
-    /// Whether clusters may lack this kind. A user without rights to it gets 403 whether or not the
+    /// Whether clusters may lack this kind. A user without access to it gets 403 whether or not the
     /// cluster serves it.
     pub(crate) fn is_optional(self) -> bool {
         self == Self::LeaderWorkerSet
     }
 
-    /// Returns the word before the slash in `deployment/web`.
+    /// Returns the word for the kind, such as `deployment` in `deployment/web`.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Job => "job",
@@ -70,7 +71,7 @@ impl OwnerKind {
         }
     }
 
-    /// Builds the path of the collection, for one namespace or for all.
+    /// Builds the path of the collection, in one namespace or in all.
     pub(crate) fn collection(self, namespace: Option<&str>) -> String {
         let (group, plural) = match self {
             Self::Job => ("/apis/batch/v1", "jobs"),
@@ -91,8 +92,8 @@ impl OwnerKind {
 
 /// Identifies the owner of a pod. Users may copy labels by hand, so only the controller reference
 /// proves that a pod belongs to a job. A Deployment owns its pods through a ReplicaSet, whose name
-/// is that of the Deployment and the hash of the template. A LeaderWorkerSet owns its pods through
-/// StatefulSets, and labels the pods with its name.
+/// consists of the Deployment's name and the hash of the template. A LeaderWorkerSet owns its pods
+/// through StatefulSets, and labels the pods with its name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum PodOwner {
     Uid(String),

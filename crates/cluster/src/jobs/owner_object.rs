@@ -27,7 +27,7 @@ pub(crate) struct WireOwner<'a> {
     status: OwnerStatus<'a>,
 }
 
-/// Fields of Jobs, Deployments, StatefulSets and LeaderWorkerSets.
+/// The spec fields of Jobs, Deployments, StatefulSets and LeaderWorkerSets.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 struct OwnerSpec<'a> {
@@ -66,14 +66,14 @@ struct OwnerStatus<'a> {
     completion_time: Option<Timestamp>,
     succeeded: u32,
     observed_generation: u64,
-    /// All pods of a Deployment or StatefulSet.
+    /// Number of pods of a Deployment or StatefulSet.
     replicas: u32,
-    /// Pods of the newest template.
+    /// Number of pods created from the newest template.
     updated_replicas: u32,
 }
 
 impl<'a> OwnerSpec<'a> {
-    /// Returns the pod template; for a group, that of its leader.
+    /// Returns the pod template. For a group, this is the template of its leader.
     fn pod(&self) -> &PodSpec<'a> {
         let group = self.leader_worker_template.as_ref();
         group.map_or(&self.template.spec, |group| &group.leader_template.spec)
@@ -87,7 +87,7 @@ impl<'a> OwnerSpec<'a> {
 }
 
 impl OwnerStatus<'_> {
-    /// Collects the reason and message of each condition that is true, by type.
+    /// Maps the type of each true condition to its reason and message.
     fn conditions_that_hold(&self) -> BTreeMap<String, (String, String)> {
         self.conditions
             .iter()
@@ -116,7 +116,7 @@ impl WireOwner<'_> {
     fn size(&self, owner: OwnerKind) -> (u32, bool) {
         let group_size = self.spec.group_size();
         match (owner, self.spec.replicas) {
-            // Without the right to write Kueue's Workload, a pause sets the parallelism to 0.
+            // If the user may not write Kueue's Workload, a pause sets the parallelism to 0.
             (OwnerKind::Job, _) => (
                 // A Job without `completions` is a work queue with `parallelism` pods.
                 self.spec.completions.unwrap_or(self.spec.parallelism),
@@ -137,7 +137,7 @@ impl WireOwner<'_> {
         }
     }
 
-    /// Whether pods of an earlier template are still being replaced.
+    /// Whether pods created from an earlier template are still being replaced.
     fn has_old_pods(&self) -> bool {
         self.status.observed_generation < self.metadata.generation
             || self.status.updated_replicas < self.spec.replicas.unwrap_or(1)

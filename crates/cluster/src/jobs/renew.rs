@@ -13,8 +13,8 @@ use gpuctl_core::model::{Job, Pod};
 const JOB_TRACKING: &str = "batch.kubernetes.io/job-tracking";
 
 impl JobsApi<'_> {
-    /// Evicts a pod. The pod gets its grace period, and the Job controller counts no failure. A pod
-    /// that no longer exists is not an error.
+    /// Evicts a pod. The pod gets its grace period, and the Job controller does not count this as a
+    /// failure. A pod that no longer exists is not an error.
     pub async fn evict(self, namespace: &str, pod: &Pod) -> Result<(), Failure> {
         let eviction = json!({
             "apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod.name, "namespace": namespace},
@@ -24,7 +24,7 @@ impl JobsApi<'_> {
         // The API server answers 429 while a PodDisruptionBudget forbids the eviction. The
         // transport retries that like any other 429.
         match self.0.writes().post(&path, &eviction, false).await {
-            // A 409 is a failed precondition: another pod has this name now.
+            // A 409 means that the precondition failed because another pod has this name now.
             Err(failure) if failure.is_not_found() || failure.code() == Some(409) => Ok(()),
             other => other.map(drop),
         }
@@ -32,7 +32,7 @@ impl JobsApi<'_> {
 
     /// Deletes a pod whose node does not respond. The Job controller keeps such a pod until the
     /// kubelet reports its end, so this also removes the controller's finalizer. The controller
-    /// counts nothing for a pod that vanishes.
+    /// does not count a pod that disappears.
     pub async fn force_delete(self, namespace: &str, pod: &Pod) -> Result<(), Failure> {
         let path = format!("/api/v1/namespaces/{namespace}/pods/{}", pod.name);
         self.0
@@ -59,7 +59,7 @@ impl JobsApi<'_> {
             .as_array()
             .into_iter()
             .flatten();
-        // A merge patch replaces the list as a whole, so it must repeat the finalizers of others.
+        // A merge patch replaces the entire list, so it must repeat the finalizers that others set.
         let other_finalizers: Vec<&Value> = finalizers
             .filter(|finalizer| *finalizer != JOB_TRACKING)
             .collect();
@@ -70,10 +70,10 @@ impl JobsApi<'_> {
         }
     }
 
-    /// Replaces the pods of a service as an update of its template does.
+    /// Replaces the pods of a service in the same way as a change to its template.
     pub async fn roll(self, job: &Job, now: Timestamp) -> Result<(), Failure> {
         // A changed annotation of the template starts a rollout. `kubectl rollout restart` works
-        // alike.
+        // the same way.
         let template = json!({"metadata": {"annotations": {RESTARTED: now.to_string()}}});
         let patch = match OwnerKind::for_job(job) {
             OwnerKind::LeaderWorkerSet => {

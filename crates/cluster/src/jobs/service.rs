@@ -12,8 +12,8 @@ use gpuctl_manifest::render::{IngressClass, Served};
 use crate::{Failure, handles::ServicesApi};
 
 impl ServicesApi<'_> {
-    /// Reads which optional APIs the cluster serves for services. Ingress classes are unknown to
-    /// users who cannot list them.
+    /// Reads which optional APIs the cluster serves for services. Ingress classes are unknown if
+    /// the user cannot list them.
     pub async fn served(self) -> Result<Served, Failure> {
         let classes = self
             .0
@@ -44,8 +44,8 @@ impl ServicesApi<'_> {
         })
     }
 
-    /// Lists the pod metrics of the custom metrics API; `None` without that API or if its server is
-    /// down.
+    /// Lists the pod metrics of the custom metrics API; `None` if the cluster lacks this API or its
+    /// server is down.
     async fn custom_metrics(self) -> Result<Option<BTreeSet<String>>, Failure> {
         let discovery = self.0.discovery();
         let Some(version) = discovery.preferred_version("custom.metrics.k8s.io").await? else {
@@ -64,7 +64,7 @@ impl ServicesApi<'_> {
             .filter_map(|resource| resource["name"].as_str());
         Ok(Some(
             names
-                // The API lists each metric of pods as a resource `pods/NAME`.
+                // The API lists each pod metric as a resource named `pods/NAME`.
                 .filter_map(|name| name.strip_prefix("pods/"))
                 .map(ToOwned::to_owned)
                 .collect(),
@@ -146,7 +146,7 @@ fn service_endpoints(service: &Value, job: &Job) -> Vec<Endpoint> {
         format!("{scheme}://{name}.{namespace}.svc:{service_port}"),
     ));
     if let Some(node_port) = number("nodePort") {
-        // Every node accepts the port. The node of a ready pod avoids an extra hop.
+        // Every node accepts connections to the port, but the node of a ready pod saves a hop.
         let host = job
             .pods
             .iter()
@@ -253,7 +253,7 @@ fn metric_name(metric: &Value) -> String {
     name.and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// Reads a metric in percent: an average value, or the utilization of a resource.
+/// Reads the average value of a pod metric, or the average utilization of a resource in percent.
 fn value(metric: &Value, field: &str) -> Option<f64> {
     let average = metric
         .pointer(&format!("/pods/{field}/averageValue"))

@@ -52,8 +52,8 @@ impl JobsApi<'_> {
             .map(|_| ())
     }
 
-    /// Resumes a paused job, on any node or on the one where it ran; a service gets its earlier
-    /// size.
+    /// Resumes a paused job on any node or on the node where it ran before. A service gets its
+    /// earlier size.
     pub async fn resume(self, job: &Job, unpin: bool) -> Result<(), Failure> {
         if !job.kind.serves() {
             return self.suspend(job, false).await;
@@ -66,7 +66,7 @@ impl JobsApi<'_> {
             .writes()
             .merge_patch(&Self::owner_path(job), &patch)
             .await?;
-        // A StatefulSet does not replace a pod of its old template that never became ready
+        // A StatefulSet does not replace a pod from its old template that never became ready
         // (kubernetes#67250).
         for pod in job.pods.iter().filter(|pod| unpin && pod.node.is_none()) {
             let path = format!("/api/v1/namespaces/{}/pods/{}", job.namespace, pod.name);

@@ -74,8 +74,8 @@ impl StorageApi<'_> {
         findings
     }
 
-    /// Drops findings that block no pod: the claim already exists, or a volume with this class name
-    /// exists.
+    /// Drops findings that do not block any pod, because the claim or a volume with this class name
+    /// already exists.
     async fn without_class(self, rendered: &Rendered, findings: &mut ClassFindings) {
         let mut existing = Vec::new();
         for claim in rendered.objects.iter().filter(|object| object.kept) {
@@ -98,8 +98,8 @@ impl StorageApi<'_> {
                     .missing
                     .retain(|missing| !is_rendered(&missing.class));
             }
-            // Without the right to list volumes, a missing class is only a warning: such a volume
-            // may exist.
+            // If the user cannot list volumes, a missing class is only a warning, because such a
+            // volume may exist.
             Err(_) => findings
                 .warnings
                 .extend(findings.missing.drain(..).map(|missing| missing.message)),
@@ -110,12 +110,12 @@ impl StorageApi<'_> {
 /// Problems with the storage classes of claims.
 #[derive(Debug, Default)]
 pub struct ClassFindings {
-    /// Classes that do not exist, so that no volume is provisioned for the claim.
+    /// Classes that do not exist. No volume is provisioned for claims with such a class.
     pub missing: Vec<MissingClass>,
     pub warnings: Vec<String>,
 }
 
-/// A storage class that a claim names and that does not exist.
+/// A storage class that does not exist although a claim names it.
 #[derive(Debug)]
 pub struct MissingClass {
     claim: String,

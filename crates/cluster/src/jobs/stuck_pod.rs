@@ -11,13 +11,14 @@ use crate::transport::failure::Failure;
 use crate::write::apply::Deletion;
 use gpuctl_manifest::render::Object;
 
-/// Number of checks, and time between them, for the controller to observe a change.
+/// How often to check whether the controller has observed a change, and how long to wait between
+/// checks.
 const LOOKS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(250);
 
 impl JobsApi<'_> {
-    /// Deletes the pod of a single-pod StatefulSet if it is of an older version and not ready.
-    /// Returns its name if so.
+    /// Deletes the pod of a single-pod StatefulSet if the pod has an older version and is not
+    /// ready. Returns the name of the deleted pod.
     pub async fn replace_stuck_pod(self, root: &Object) -> Result<Option<String>, Failure> {
         let Some(revision) = self.newest_revision(root).await? else {
             return Ok(None);

@@ -1,5 +1,5 @@
-//! Reads the subject of `why` if it is not a job of gpuctl: a pod or a foreign workload, as a job
-//! with its pods. It also reads the requests of a pod without a node, and its volume claims.
+//! Reads the subject of `why` if it is not a gpuctl job but a pod or a foreign workload. Returns it
+//! as a job with its pods. Also reads the requests and volume claims of a pod without a node.
 
 use std::collections::BTreeSet;
 
@@ -15,21 +15,21 @@ use gpuctl_core::model::contract::labels::KUEUE_QUEUE;
 use gpuctl_core::model::facts::workload::OwnerObject;
 use gpuctl_core::model::{ClaimState, GroupVerdict, Job, Pod, PodPhase};
 
-/// The fields of a pod without a node that placing it needs.
+/// The fields of a pod without a node that are needed to place it.
 pub struct UnplacedPod {
     pub name: String,
     /// `None` if the user cannot read it.
     pub spec: Option<Value>,
     pub created_at: Option<Timestamp>,
     pub nominated: Option<String>,
-    /// Status of its group according to the gang scheduler.
+    /// The status of its group according to the gang scheduler.
     pub group: Option<GroupVerdict>,
     /// Whether its device claims were created from their templates.
     pub claims_made: bool,
 }
 
 impl JobsApi<'_> {
-    /// Reads a pod as a job of one pod.
+    /// Reads a pod and presents it as a job with one pod.
     pub async fn pod_as_job(self, namespace: &str, name: &str) -> Result<Option<Job>, Failure> {
         let collection = format!("/api/v1/namespaces/{namespace}/pods");
         let Some(object) = self.0.find_in::<Value>(&collection, name).await? else {
@@ -45,7 +45,7 @@ impl JobsApi<'_> {
         ))
     }
 
-    /// Reads the workload with this name, of a kind that owns pods, and returns it with the word
+    /// Finds the workload with this name among the kinds that own pods. Returns it with the word
     /// for its kind.
     pub async fn workload_as_job(
         self,
@@ -84,8 +84,8 @@ impl JobsApi<'_> {
         Ok(None)
     }
 
-    /// Reads the pods with these names as a job, together with the status of the object that owns
-    /// them.
+    /// Reads the pods with these names and the status of the object that owns them, and presents
+    /// them as a job.
     pub async fn pods_as_job(
         self,
         owner: &OwnerObject,
@@ -211,8 +211,8 @@ impl JobsApi<'_> {
     }
 }
 
-/// Copies the status of a custom object to the job: whether it is suspended, its queue, and its
-/// end.
+/// Copies the status of a custom object to the job: whether it is suspended, its queue, and how it
+/// ended.
 fn apply_conditions(object: &Value, job: &mut Job) {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     job.uid = text(&object["metadata"]["uid"]);
@@ -225,7 +225,7 @@ fn apply_conditions(object: &Value, job: &mut Job) {
         .collect();
     job.queue = job.labels.get(KUEUE_QUEUE).cloned();
     job.queued = job.queue.is_some();
-    // JobSets and Jobs have the field in `spec`, Kubeflow's jobs in `spec.runPolicy`.
+    // JobSets and Jobs have the field in `spec`. Kubeflow's jobs have it in `spec.runPolicy`.
     job.suspended = ["/spec/suspend", "/spec/runPolicy/suspend"]
         .iter()
         .any(|field| object.pointer(field) == Some(&true.into()));
@@ -238,7 +238,7 @@ fn apply_conditions(object: &Value, job: &mut Job) {
     for condition in conditions {
         match condition["type"].as_str().unwrap_or_default() {
             "Failed" => conclusions.push(("Failed", condition)),
-            // JobSet, Kubeflow and Job use different words for it.
+            // JobSet, Kubeflow and Job use different words for a successful end.
             "Completed" | "Succeeded" | "Complete" => conclusions.push(("Complete", condition)),
             _ => {}
         }
@@ -277,7 +277,7 @@ fn apply_conditions(object: &Value, job: &mut Job) {
         .insert(kind.to_owned(), (text_of("reason"), text_of("message")));
 }
 
-/// Builds a job from its pods alone. Their phases determine its outcome.
+/// Builds a job based only on its pods. Their phases determine its outcome.
 fn job_from_pods(namespace: &str, name: &str, pods: Vec<Pod>) -> Job {
     let all_in = |phase: PodPhase| !pods.is_empty() && pods.iter().all(|pod| pod.phase == phase);
     let failed =

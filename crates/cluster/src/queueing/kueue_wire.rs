@@ -26,7 +26,7 @@ pub(super) struct WorkloadSpec {
 impl Default for WorkloadSpec {
     fn default() -> Self {
         Self {
-            // The CRD of Workload sets this default.
+            // The Workload CRD sets this default.
             active: true,
             queue_name: None,
         }
@@ -123,7 +123,7 @@ impl WorkloadStatus<'_> {
         let pending = self
             .condition("QuotaReserved")
             .filter(|condition| !condition.message.is_empty());
-        // On an eviction Kueue writes its message into both conditions
+        // When Kueue evicts a workload, it writes the same message into both conditions
         // (pkg/controller/jobframework/reconciler.go).
         let repeats = |condition: &&Condition<'_>| {
             holds("Evicted").is_some_and(|evicted| evicted.message == condition.message)

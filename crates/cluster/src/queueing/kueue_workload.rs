@@ -1,7 +1,7 @@
 //! Reads Kueue's status of jobs that wait in its queues, and pauses and resumes these jobs.
 //!
-//! Kueue owns `spec.suspend` and reverts other writers. Its own switch is on the Workload that it
-//! creates for each job, which ordinary users of Kueue cannot write.
+//! Kueue owns `spec.suspend` and reverts changes by other writers. Its own switch is a field of the
+//! Workload that it creates for each job. Ordinary users of Kueue cannot write Workloads.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -16,7 +16,7 @@ use gpuctl_core::model::{Job, QueueVerdict};
 
 const GROUP: &str = "kueue.x-k8s.io";
 
-/// Verdicts of Workloads, by the UID of their owner.
+/// The verdicts on Workloads, by the UID of their owner.
 #[derive(Default)]
 struct Verdicts {
     of_owners: HashMap<String, Option<QueueVerdict>>,
@@ -72,8 +72,8 @@ impl QueuesApi<'_> {
                     let Some(owner) = workload.metadata.controller() else {
                         continue;
                     };
-                    // A service can have one Workload per replica; the verdict is that of a waiting
-                    // one.
+                    // A service can have one Workload per replica. If one of them waits, its
+                    // verdict applies.
                     let verdict = workload.status.verdict(workload.spec.active);
                     verdicts.names.insert(
                         owner.uid.clone(),
@@ -128,10 +128,10 @@ impl QueuesApi<'_> {
         }
     }
 
-    /// Takes a training out of its queue, and records on the job that a user did this: otherwise it
-    /// looks like a waiting job. Without the right to write the Workload, it sets a parallelism of
-    /// 0. Kueue then stops the job and admits it again without quota. Without Kueue it suspends the
-    /// job.
+    /// Takes a training out of its queue. It also records on the job that a user did this, because
+    /// otherwise the job would look like one that waits. If the user may not write the Workload, it
+    /// sets the parallelism to 0. Kueue then stops the job and admits it again without quota.
+    /// Without Kueue, it suspends the job.
     pub async fn hold(self, job: &Job) -> Result<(), Failure> {
         let deactivated = match self.workload(job).await {
             Ok(Some((path, _))) => self
@@ -167,8 +167,8 @@ impl QueuesApi<'_> {
             Err(failure) if failure.is_forbidden() => Some((String::new(), true)),
             other => other?,
         };
-        // Suspended until Kueue admits it: otherwise its pods would start before Kueue has seen
-        // their number.
+        // The job stays suspended until Kueue admits it. Otherwise its pods would start before
+        // Kueue knows how many there are.
         let spec = json!({"parallelism": job.pods_wanted, "suspend": workload.is_some()});
         let patch = json!({"metadata": {"annotations": {PAUSED: null}}, "spec": spec});
         self.0
@@ -178,7 +178,7 @@ impl QueuesApi<'_> {
                 &patch,
             )
             .await?;
-        // Last, so that Kueue does not admit the job before its parallelism is restored.
+        // This comes last, so that Kueue does not admit the job before its parallelism is restored.
         match workload {
             Some((path, false)) => self
                 .0
@@ -191,7 +191,7 @@ impl QueuesApi<'_> {
     }
 }
 
-/// Replaces the UIDs in a message, `a workload (UID: …, JobUID: …)`, by the name of the job.
+/// Replaces `a workload (UID: …, JobUID: …)` in a message with the name of the job.
 fn with_job_name(verdict: QueueVerdict, names: &HashMap<String, String>) -> QueueVerdict {
     let matched = names
         .iter()
@@ -224,7 +224,7 @@ mod tests {
             .map(|verdict| (verdict.reason, verdict.message))
     }
 
-    /// Conditions as Kueue 0.18.3 writes them.
+    /// Uses conditions in the form that Kueue 0.18.3 writes them.
     #[test]
     fn kueue_messages_are_kept() {
         let unmet = |reason: &str, message: &str| json!({"type": "QuotaReserved", "status": "False", "reason": reason, "message": message});

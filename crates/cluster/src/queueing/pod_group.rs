@@ -1,5 +1,5 @@
-//! Reads the verdict of a gang scheduler on the group of a pod: PodGroups of Kubernetes, Volcano,
-//! KAI and scheduler-plugins. Sources: k8s.io/api/scheduling/v1alpha2,
+//! Reads a gang scheduler's verdict on the group of a pod. It supports the PodGroups of Kubernetes,
+//! Volcano, KAI and scheduler-plugins. Sources: k8s.io/api/scheduling/v1alpha2,
 //! volcano.sh/apis/scheduling/v1beta1, KAI's pkg/apis/scheduling/v2alpha2 (all `PodGroupStatus`).
 
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use gpuctl_core::model::GroupVerdict;
 use gpuctl_core::model::contract::labels::COSCHEDULING_GROUP;
 use gpuctl_manifest::render::Rendered;
 
-/// Annotations with the name of a pod's group: Volcano's and KAI's.
+/// Annotations with the name of a pod's group, for Volcano and for KAI.
 const VOLCANO_GROUP: &str = "scheduling.k8s.io/group-name";
 const KAI_GROUP: &str = "pod-group-name";
 
@@ -128,7 +128,7 @@ fn volcano_verdict(group: &Value) -> GroupVerdict {
     }
 }
 
-/// Reads a group of scheduler-plugins, which has a phase instead of conditions.
+/// Reads a PodGroup of scheduler-plugins, which has a phase instead of conditions.
 fn coscheduling_verdict(group: &Value) -> Option<GroupVerdict> {
     let (phase, min_member) = (
         group["status"]["phase"].as_str()?,
@@ -146,7 +146,7 @@ fn coscheduling_verdict(group: &Value) -> Option<GroupVerdict> {
     })
 }
 
-/// Returns the newest condition of these types according to which the group waits.
+/// Returns the newest condition of these types that reports that the group waits.
 fn condition(
     conditions: &Value,
     types: &[&str],
@@ -156,7 +156,7 @@ fn condition(
     let is_match = |condition: &&Value| {
         types.iter().any(|kind| condition["type"] == *kind) && condition["status"] == status
     };
-    // RFC 3339 times in UTC sort like strings.
+    // RFC 3339 times in UTC can be sorted as strings.
     let newest = |condition: &&Value| {
         condition["lastTransitionTime"]
             .as_str()
@@ -168,7 +168,7 @@ fn condition(
         .iter()
         .filter(is_match)
         .max_by_key(newest)?;
-    // KAI lists its reasons in `reasons`; the condition's own fields are from earlier versions.
+    // KAI lists its reasons in `reasons`; the condition's own fields come from earlier versions.
     let cause = condition["reasons"]
         .as_array()
         .and_then(|reasons| reasons.first())

@@ -1,6 +1,6 @@
 //! Reads past preemptions and their causes while the cluster still records them. Kueue keeps the
-//! last preemption of each job in the conditions of its Workload. The scheduler's are in events,
-//! which the API server deletes after an hour (`--event-ttl`).
+//! last preemption of each job in the conditions of its Workload. The scheduler records its
+//! preemptions in events, which the API server deletes after an hour (`--event-ttl`).
 
 use std::collections::HashMap;
 
@@ -15,11 +15,12 @@ use gpuctl_core::model::{Job, Preemption};
 /// Preemptions and the evidence for them.
 #[derive(Debug, Default)]
 pub struct Preemptions {
-    /// Newest first.
+    /// The preemptions, newest first.
     pub items: Vec<Preemption>,
-    /// Number of Workloads examined; `None` without Kueue or without the right to read them.
+    /// Number of Workloads examined; `None` if the cluster has no Kueue or the user cannot read
+    /// them.
     pub workloads: Option<usize>,
-    /// Time of the oldest event that still exists; `None` without events or without the right to
+    /// Time of the oldest event that still exists; `None` if there are no events or the user cannot
     /// read them.
     pub events_since: Option<Timestamp>,
     /// Kinds that the user cannot read.
@@ -37,7 +38,7 @@ impl WireWorkload<'_> {
             return None;
         }
         Some(Preemption {
-            // If the preemption is over, the transition time is that of its end.
+            // If the preemption is over, the transition time is the time at which it ended.
             at: condition.last_transition_time.filter(|_| !is_over),
             namespace: self.metadata.namespace.to_string(),
             job: self.metadata.controller().map_or_else(
@@ -57,8 +58,8 @@ impl WireWorkload<'_> {
 }
 
 impl QueuesApi<'_> {
-    /// Lists the preemptions of one namespace or of all. `jobs` are gpuctl's jobs, to resolve UIDs
-    /// to their names.
+    /// Lists the preemptions in one namespace or in all. `jobs` holds gpuctl's jobs, whose names
+    /// replace UIDs.
     pub async fn preemptions(
         self,
         namespace: Option<&str>,
@@ -119,7 +120,7 @@ impl QueuesApi<'_> {
         Ok((preemptions, Some(count)))
     }
 
-    /// Lists the preemptions of pods of these jobs by kube-scheduler. Source: its event
+    /// Lists the times that kube-scheduler preempted a pod of these jobs. Source: its event
     /// `Preempted`, pkg/scheduler/framework/preemption/executor.go.
     async fn scheduler_preemptions(
         self,
@@ -134,8 +135,8 @@ impl QueuesApi<'_> {
             .collect();
         let preemptions = events.into_iter().filter_map(|(namespace, event)| {
             let pod = event.object.strip_prefix("Pod/")?;
-            // The pod itself may no longer exist. Its name is that of the job with a suffix from
-            // its controller.
+            // The pod itself may no longer exist. Its name is the job's name with a suffix that its
+            // controller added.
             let owns_pod = |job: &&Job| job.namespace == namespace && is_pod_of(job, pod);
             let job = jobs
                 .iter()
@@ -157,7 +158,7 @@ impl QueuesApi<'_> {
     }
 }
 
-/// Treats a forbidden answer as empty and records the kind as unreadable.
+/// Treats a forbidden response as empty and records the kind as unreadable.
 fn readable<T: Default>(
     answer: Result<T, Failure>,
     kind: &'static str,
@@ -187,7 +188,7 @@ fn is_pod_of(job: &Job, pod: &str) -> bool {
     })
 }
 
-/// Returns the word after a mark.
+/// Returns the word that follows `prefix`.
 fn token_after<'t>(text: &'t str, prefix: &str) -> Option<&'t str> {
     let rest = text.split_once(prefix)?.1;
     rest.split(|c: char| c != '-' && !c.is_ascii_alphanumeric())
@@ -199,7 +200,7 @@ fn token_after<'t>(text: &'t str, prefix: &str) -> Option<&'t str> {
 mod tests {
     use super::*;
 
-    /// Conditions as Kueue 0.18.3 writes them.
+    /// Uses conditions in the form that Kueue 0.18.3 writes them.
     #[test]
     fn the_last_preemption_is_told_while_it_lasts_and_after() {
         let workload = |status: &str, message: &str| {

@@ -1,5 +1,5 @@
-//! Reads the positions of jobs in Kueue's queues from its visibility API. This is an aggregated API
-//! that a cluster may lack; positions are then unknown.
+//! Reads the positions of jobs in Kueue's queues from its visibility API. This is an aggregated
+//! API. If a cluster lacks it, positions are unknown.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -12,7 +12,8 @@ use crate::handles::QueuesApi;
 use crate::transport::decode::ObjectMetadata;
 use gpuctl_core::model::{Job, QueuePosition};
 
-/// Maximum number of waiting jobs to read per queue. With more, the length of the queue is unknown.
+/// Maximum number of waiting jobs to read per queue. If there are more, the length of the queue is
+/// unknown.
 const MOST: usize = 1000;
 /// Maximum number of concurrent requests.
 const AT_ONCE: usize = 8;
@@ -30,7 +31,7 @@ struct Summary<'a> {
 struct PendingWorkload<'a> {
     #[serde(borrow, default)]
     metadata: ObjectMetadata<'a>,
-    /// Starts at 0, like the next field.
+    /// Positions start at 0, in this field and in the next.
     position_in_cluster_queue: u64,
     position_in_local_queue: u64,
 }
@@ -76,8 +77,8 @@ impl QueuesApi<'_> {
         })
     }
 
-    /// Reads the positions of the jobs that wait in one queue, by the UIDs of the owners of their
-    /// Workloads.
+    /// Reads the positions of the jobs that wait in one queue. The keys are the UIDs of their
+    /// Workloads' owners.
     async fn positions(
         self,
         version: &str,
@@ -127,7 +128,7 @@ fn by_owner(summary: &Summary<'_>) -> HashMap<String, QueuePosition> {
 mod tests {
     use super::*;
 
-    /// A response as Kueue 0.18.3 sends it.
+    /// Uses a response in the form that Kueue 0.18.3 sends it.
     #[test]
     fn places_count_from_one() {
         let text = r#"{"items": [

@@ -1,5 +1,5 @@
-//! Reads which systems for queues and gangs the cluster serves (Kueue, Volcano, Kubernetes'
-//! PodGroups), and their queues. `deploy/queueing.rs` chooses among them.
+//! Reads which queueing and gang scheduling systems the cluster serves (Kueue, Volcano, Kubernetes'
+//! PodGroups), and lists their queues. `deploy/queueing.rs` chooses among the systems.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,17 +14,17 @@ use gpuctl_core::model::{GpuCount, Queue, QueueSystem};
 /// first. Source: k8s.io/api 0.36.3 and 0.37.0.
 pub(crate) const POD_GROUP_VERSIONS: [&str; 3] = ["v1beta1", "v1alpha3", "v1alpha2"];
 
-/// Groups and versions that the cluster serves; `None` for missing ones.
+/// API groups and versions that the cluster serves; `None` for missing ones.
 #[derive(Clone, Debug, Default)]
 pub struct ServedQueueing {
     kueue: Option<String>,
     volcano: Option<String>,
-    /// Such as `scheduling.k8s.io/v1alpha2`.
+    /// For example `scheduling.k8s.io/v1alpha2`.
     pub pod_groups: Option<String>,
 }
 
 impl ServedQueueing {
-    /// Returns the group and version of a system's queues.
+    /// Returns the API group and version of a system's queues.
     pub fn version_of(&self, system: QueueSystem) -> Option<&str> {
         match system {
             QueueSystem::Kueue => self.kueue.as_deref(),
@@ -77,7 +77,7 @@ impl QueuesApi<'_> {
             .filter(|version| versions.contains(version))
         {
             let version = format!("scheduling.k8s.io/{version}");
-            // A served version may lack the kind: `PriorityClass` is in the same group.
+            // A served version may lack the kind, because `PriorityClass` is in the same group.
             let resources = self
                 .0
                 .find::<Value>(&format!("/apis/{version}"))
@@ -121,8 +121,8 @@ impl QueuesApi<'_> {
     }
 
     /// Lists the queues of all systems by namespace and name, and the systems whose queues the user
-    /// cannot list. `namespace` limits Kueue's queues to one namespace. Fails if the user can list
-    /// the queues of no system.
+    /// cannot list. `namespace` limits Kueue's queues to one namespace. Fails if the user cannot
+    /// list the queues of any system.
     pub async fn list(
         self,
         served: &ServedQueueing,
@@ -164,7 +164,7 @@ impl QueuesApi<'_> {
             Some(namespace) => format!("/apis/{version}/namespaces/{namespace}/localqueues"),
             None => format!("/apis/{version}/localqueues"),
         };
-        // ClusterQueues are cluster-scoped; ordinary users often may not list them.
+        // ClusterQueues are cluster-scoped, so ordinary users often cannot list them.
         let cluster_queues = match self
             .objects(&format!("/apis/{version}/clusterqueues"))
             .await
@@ -188,7 +188,8 @@ impl QueuesApi<'_> {
             .collect())
     }
 
-    /// Counts PodGroups, because Volcano's queues have no counts of jobs (volcano-sh/volcano#4584).
+    /// Counts PodGroups, because Volcano's queues do not report how many jobs they have
+    /// (volcano-sh/volcano#4584).
     async fn queues_of_volcano(self, version: &str) -> Result<Vec<Queue>, Failure> {
         let queues = self.objects(&format!("/apis/{version}/queues")).await?;
         let groups = self
@@ -232,7 +233,8 @@ fn owned(object: &Value, pointer: &str) -> Option<String> {
         .map(ToOwned::to_owned)
 }
 
-/// Reads a count from the status. A missing field means 0; without any status the count is unknown.
+/// Reads a count from the status. A missing field means 0; if there is no status, the count is
+/// unknown.
 fn number(object: &Value, field: &str) -> Option<u64> {
     let status = object["status"]
         .as_object()
@@ -251,7 +253,7 @@ fn devices(value: &Value) -> Option<u64> {
     }
 }
 
-/// Sums the devices of a list of flavors, `[{resources: [{name, FIELD}]}]`; `None` if no resource
+/// Sums the devices in a list of flavors, `[{resources: [{name, FIELD}]}]`; `None` if no resource
 /// is a device.
 fn flavor_devices(flavors: Option<&Value>, field: &str) -> Option<GpuCount> {
     let flavors = flavors.and_then(Value::as_array).into_iter().flatten();
@@ -263,8 +265,8 @@ fn flavor_devices(flavors: Option<&Value>, field: &str) -> Option<GpuCount> {
     (!amounts.is_empty()).then(|| amounts.into_iter().map(GpuCount).sum())
 }
 
-/// Reads a LocalQueue with its ClusterQueue. Source: kueue.x-k8s.io/v1beta2, and v1beta1, whose
-/// field is `flavorUsage`.
+/// Reads a LocalQueue with its ClusterQueue. Source: kueue.x-k8s.io/v1beta2, and v1beta1, which
+/// calls the field `flavorUsage`.
 fn kueue_queue(queue: &Value, cluster_queue: Option<&Value>) -> Queue {
     let inactive = |queue: &Value| {
         let conditions = queue["status"]["conditions"]
@@ -307,7 +309,7 @@ fn kueue_queue(queue: &Value, cluster_queue: Option<&Value>) -> Queue {
     }
 }
 
-/// Reads a queue of Volcano; `groups` are all its PodGroups. Source: scheduling.volcano.sh/v1beta1.
+/// Reads a Volcano queue; `groups` holds all PodGroups. Source: scheduling.volcano.sh/v1beta1.
 fn volcano_queue(queue: &Value, groups: Option<&[Value]>) -> Queue {
     let name = text(queue, "/metadata/name");
     let count_groups = |phases: &[&str]| {

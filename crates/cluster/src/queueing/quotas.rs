@@ -1,4 +1,4 @@
-//! Reads ResourceQuotas by namespace: their hard limits and current use.
+//! Reads the hard limits and the current use of ResourceQuotas.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ pub struct QuotaPart {
 }
 
 impl QuotaPart {
-    /// Formats as `kind/name`.
+    /// Formats the object as `kind/name`.
     pub fn label(&self) -> String {
         format!("{}/{}", self.plural.trim_end_matches('s'), self.name)
     }
@@ -60,7 +60,7 @@ impl QuotaPart {
 }
 
 impl QuotasApi<'_> {
-    /// Lists the quotas of one namespace or of all, and marks gpuctl's own.
+    /// Lists the quotas in one namespace or in all, and marks those that gpuctl manages.
     pub async fn list(self, namespace: Option<&str>) -> Result<Vec<QuotaUse>, Failure> {
         let path = namespace.map_or_else(
             || "/api/v1/resourcequotas".to_owned(),
@@ -119,7 +119,7 @@ impl QuotasApi<'_> {
         Ok(parts)
     }
 
-    /// Deletes one of these objects.
+    /// Deletes one of the objects that implement a quota.
     pub async fn remove_part(self, part: &QuotaPart) -> Result<(), Failure> {
         self.0
             .writes()

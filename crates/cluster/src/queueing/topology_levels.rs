@@ -1,6 +1,6 @@
-//! Reads the node labels that Kueue uses to place the jobs of a queue close together: a flavor can
-//! name a Topology. Ordinary users of Kueue may lack the right to read these; the levels are then
-//! unknown.
+//! Reads the node labels that Kueue uses to place the pods of a job close together. They are the
+//! levels of the Topology that a flavor can name. Ordinary users of Kueue may lack permission to
+//! read these objects, in which case the levels are unknown.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::{Failure, handles::QueuesApi};
 
 impl QueuesApi<'_> {
-    /// Returns the labels that are levels of the Topology of every GPU flavor of a LocalQueue.
+    /// Returns the labels that are levels of the Topology in every GPU flavor of a LocalQueue.
     /// Returns none if a flavor has no Topology or the user cannot read it. Source:
     /// kueue.x-k8s.io/v1beta2 (ClusterQueue, ResourceFlavor, Topology).
     pub async fn topology_levels(
@@ -80,7 +80,7 @@ impl QueuesApi<'_> {
     }
 }
 
-/// Lists the flavors of resource groups with devices.
+/// Lists the flavors of the resource groups that contain devices.
 fn flavors(queue: &Value) -> BTreeSet<String> {
     let groups = queue["spec"]["resourceGroups"]
         .as_array()

@@ -1,5 +1,5 @@
-//! Runs a command in a container or attaches to its process, and carries input, output, window size
-//! and exit code.
+//! Runs a command in a container or attaches to its process, and transfers the input, the output,
+//! the window size and the exit code.
 
 use std::sync::LazyLock;
 
@@ -22,7 +22,7 @@ const STDOUT: u8 = 1;
 const STDERR: u8 = 2;
 const STATUS: u8 = 3;
 const RESIZE: u8 = 4;
-/// Closes the channel that the next byte names. New in v5.
+/// Closes the channel that is given by the next byte. New in v5.
 const CLOSE: u8 = 255;
 
 /// The command and its container.
@@ -34,18 +34,18 @@ pub struct ExecRequest<'a> {
     /// `None` attaches to the process that is already running.
     pub command: Option<&'a [String]>,
     pub stdin: bool,
-    /// Allocates a terminal: output and errors share a stream, and the window has a size.
+    /// Allocates a terminal, so that output and errors share a stream and the window has a size.
     pub tty: bool,
 }
 
-/// Input of a session. Closing the channel ends the input.
+/// The input of a session. Closing the channel ends the input.
 #[derive(Debug)]
 pub enum SessionInput {
     Bytes(Bytes),
     Resize { columns: u16, rows: u16 },
 }
 
-/// Output stream of a session.
+/// An output stream of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionStream {
     Out,
@@ -78,8 +78,8 @@ impl SessionsApi<'_> {
             ("container", call.container),
             ("stdin", flag(call.stdin)),
             ("stdout", "true"),
-            // A terminal has one output stream: container runtimes reject `stderr` together with
-            // `tty`.
+            // A terminal has only one output stream, so container runtimes reject `stderr` together
+            // with `tty`.
             ("stderr", flag(!call.tty)),
             ("tty", flag(call.tty)),
         ];
@@ -109,7 +109,7 @@ impl SessionsApi<'_> {
 }
 
 impl Session {
-    /// Carries input and output until the process ends. Also ends when `sink` returns false.
+    /// Transfers input and output until the process ends or `sink` returns false.
     pub async fn run(
         self,
         input: mpsc::Receiver<SessionInput>,
@@ -119,7 +119,8 @@ impl Session {
             .await
     }
 
-    /// Like `run`, with an asynchronous `sink`. A slow `sink` pauses reading but not other tasks.
+    /// Works like `run`, but with an asynchronous `sink`. A slow `sink` pauses reading but not
+    /// other tasks.
     pub async fn run_slowly(
         self,
         mut input: mpsc::Receiver<SessionInput>,
@@ -186,8 +187,8 @@ impl Session {
     }
 }
 
-/// Reads the exit code, which is a cause in the details of a failed Status. Implementations other
-/// than the kubelet, such as virtual ones, put it into the message.
+/// Reads the exit code, which is listed as a cause in the details of a failed Status.
+/// Implementations other than the kubelet, such as virtual ones, put it into the message.
 fn ending(status: &Status) -> SessionEnd {
     static IN_WORDS: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"exit (?:status|code) (\d+)$").expect("the pattern is tested")

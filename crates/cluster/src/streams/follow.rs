@@ -1,5 +1,5 @@
-//! Follows the logs of a whole job: later pods join, a retried rank continues in its new pod, and
-//! the end of the job ends the stream.
+//! Follows the logs of all pods of a job. Pods that start later are added, a retried rank continues
+//! in its new pod, and the stream ends with the job.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,10 +13,10 @@ use gpuctl_core::model::{Container, Job, Pod, State};
 
 use crate::{Failure, Follower, JobFilter, LogLine, LogQuery, OutageRetry, handles::LogsApi};
 
-/// Restarts per pod that were already reported.
+/// The number of restarts already reported for each pod.
 type Restarts = BTreeMap<String, u32>;
 
-/// State of the pods of a followed job.
+/// What is known about the pods of a followed job.
 #[derive(Default)]
 struct SeenPods {
     /// The newest pod of each rank.
@@ -74,20 +74,21 @@ pub enum LogEvent {
         rank: Option<u32>,
         line: LogLine,
     },
-    /// A pod was replaced or a stream broke.
+    /// A note that, for example, a pod was replaced or a stream broke.
     Note(String),
 }
 
 const FIRST_BACKOFF: Duration = Duration::from_millis(300);
 const POLL_INTERVAL: Duration = Duration::from_millis(1500);
-/// The kubelet closes the log after a pod has ended, but a proxy in between may not.
+/// How long to keep reading the log of an ended pod. The kubelet closes the log, but a proxy in
+/// between may not.
 const GRACE: Duration = Duration::from_millis(1000);
-/// Maximum time to follow pods that outlive their job, as on a lost node.
+/// How long to follow pods that outlive their job, for example on a lost node.
 const STRAGGLERS: Duration = Duration::from_secs(30);
 
 impl LogsApi<'_> {
     /// Follows every pod of `job` that `includes` accepts until the job has ended or is deleted.
-    /// Returns its last state.
+    /// Returns the job's last state.
     pub async fn follow(
         self,
         job: &Job,
@@ -222,7 +223,7 @@ impl LogsApi<'_> {
         }
     }
 
-    /// Reads the rest of an ended pod's log after a broken stream. A pod that no longer exists has
+    /// Reads the rest of an ended pod's log after the stream broke. A pod that no longer exists has
     /// no log.
     async fn drain(
         self,
@@ -251,13 +252,13 @@ impl LogsApi<'_> {
     }
 }
 
-/// Whether the API server answered 400 because the pod has no such container. Other 400s mean that
-/// the container has not started.
+/// Whether the API server answered 400 because the pod has no such container. Other responses with
+/// 400 mean that the container has not started.
 pub fn names_no_container(failure: &Failure) -> bool {
     failure.code() == Some(400) && failure.cause() == Some(RefusalCause::NoSuchContainer)
 }
 
-/// Whether a container has started: before that it has no log.
+/// Whether a container has started. Before that, it has no log.
 fn has_log(pod: &Pod) -> bool {
     let has_output = |container: &Container| {
         container.running || container.terminated.is_some() || container.last_ended.is_some()

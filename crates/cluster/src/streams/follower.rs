@@ -7,11 +7,11 @@ use jiff::Timestamp;
 
 use super::log_lines::LogLine;
 
-/// Position in the log of one container.
+/// The position in the log of one container.
 #[derive(Clone, Debug, Default)]
 pub struct Follower {
     last: Option<Timestamp>,
-    /// Number of lines with exactly this timestamp that were accepted.
+    /// Number of accepted lines with exactly this timestamp.
     at_last: usize,
     /// Number of lines with exactly this timestamp to skip after a resume.
     skip: usize,
@@ -30,7 +30,7 @@ impl Follower {
         })
     }
 
-    /// Prepares for a new connection; call it before each.
+    /// Prepares for a new connection. Must be called before each connection.
     pub(crate) fn resume(&mut self) {
         self.resuming = self.last.is_some();
         self.skip = self.at_last;

@@ -24,7 +24,7 @@ pub struct Route {
     pub namespace: String,
     pub job: String,
     pub kind: JobKind,
-    /// Only this pod or this rank; by default the first ready pod.
+    /// Selects only this pod or this rank. The default is the first ready pod.
     pub pod: Option<String>,
     pub rank: Option<u32>,
     pub port: u16,
@@ -35,14 +35,14 @@ pub struct Route {
 pub enum RouteEvent {
     /// New connections go to this pod.
     Pod(String),
-    /// No pod accepts connections, with the reason; connections wait.
+    /// No pod accepts connections, for the given reason. Connections wait.
     Waiting(String),
     Failed(String),
 }
-/// Maximum time that a connection waits for a pod.
+/// How long a connection waits for a pod.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Maximum silence of the server after the client has ended its requests. A client that only
-/// half-closed its socket cannot be distinguished from one that left.
+/// How long the server may stay silent after the client has finished sending. A client that only
+/// half-closed its socket cannot be distinguished from one that disconnected.
 const MAX_SILENCE: Duration = Duration::from_secs(20);
 
 impl Route {
@@ -52,8 +52,8 @@ impl Route {
         matches && pod.phase == PodPhase::Running && !pod.deleting
     }
 
-    /// Selects the pod to use. Prefers ready pods, but accepts a pod that is only running: a
-    /// notebook can be opened before it is ready.
+    /// Selects the pod to use. Prefers ready pods, but accepts a pod that is only running, because
+    /// a notebook can be opened before it is ready.
     fn pod_of(&self, job: &Job) -> Option<String> {
         let mut pods: Vec<&Pod> = job
             .current_pods()
@@ -80,8 +80,8 @@ impl SessionsApi<'_> {
         }
     }
 
-    /// Carries connections of `listener` until the job no longer exists, then returns its last
-    /// state.
+    /// Forwards connections from `listener` until the job no longer exists, then returns the job's
+    /// last state.
     pub async fn serve(
         self,
         route: &Route,
@@ -93,7 +93,7 @@ impl SessionsApi<'_> {
             let mut connections = FuturesUnordered::new();
             loop {
                 tokio::select! {
-                    // An error such as too many open files is temporary, and open connections
+                    // Errors such as too many open files are temporary, and open connections
                     // continue.
                     accepted = listener.accept() => if let Ok((socket, _)) = accepted {
                         connections.push(self.carry(route, socket, &current, sink));
@@ -108,7 +108,7 @@ impl SessionsApi<'_> {
         }
     }
 
-    /// Keeps `current` at a pod that accepts connections, until the job no longer exists.
+    /// Keeps `current` set to a pod that accepts connections until the job no longer exists.
     async fn track_pod(
         self,
         route: &Route,
@@ -155,7 +155,7 @@ impl SessionsApi<'_> {
                     }
                     last_state = Some(state);
                 }
-                // Open connections continue; the next poll looks for the pod again.
+                // Open connections continue, and the next poll looks for the pod again.
                 Err(failure) if failure.is_transient() => {}
                 Err(failure) => return Err(failure),
             }
@@ -163,8 +163,8 @@ impl SessionsApi<'_> {
         }
     }
 
-    /// Carries one connection. Returns an error only for a failure that affects all connections,
-    /// such as missing rights.
+    /// Forwards one connection. Returns an error only for a failure that affects all connections,
+    /// such as missing permissions.
     async fn carry(
         self,
         route: &Route,
@@ -200,7 +200,7 @@ impl SessionsApi<'_> {
         Ok(())
     }
 
-    /// Carries connections of `listener` to a port of a pod, until one fails.
+    /// Forwards connections from `listener` to a port of a pod until one fails.
     pub(crate) async fn carry_to(
         self,
         listener: &TcpListener,
@@ -237,7 +237,7 @@ impl SessionsApi<'_> {
     }
 }
 
-/// Waits until nothing has arrived for a while after the local program has ended its requests.
+/// Waits until nothing has arrived for a while after the local program has finished sending.
 async fn silence(has_ended: &Cell<bool>, last_read: &Cell<Instant>) {
     loop {
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -247,19 +247,19 @@ async fn silence(has_ended: &Cell<bool>, last_read: &Cell<Instant>) {
     }
 }
 
-/// One connection to a port of a pod.
+/// A connection to a port of a pod.
 struct Tunnel {
     socket: Socket,
 }
 
-/// Channels of the first port; this code requests only one. The first message on each channel holds
-/// only the port number (pkg/kubelet/cri/streaming/portforward/websocket.go).
+/// The channels of the first port. This code requests only one port. The first message on each
+/// channel holds only the port number (pkg/kubelet/cri/streaming/portforward/websocket.go).
 const DATA: u8 = 0;
 const ERROR: u8 = 1;
 
 impl Tunnel {
-    /// Carries both directions until they end. Returns the node's error message if the port does
-    /// not respond.
+    /// Transfers data in both directions until they end. Returns the node's error message if the
+    /// port does not respond.
     async fn carry(self, mut client: TcpStream) -> Option<String> {
         let Socket {
             mut send,
@@ -297,8 +297,8 @@ impl Tunnel {
                 let message = tokio::select! {
                     read = client_read.read(&mut bytes), if !client_closed.get() => match read {
                         Ok(count @ 1..) => framed(DATA, &bytes[..count]),
-                        // The protocol cannot close one direction only: ending this one would also
-                        // end the other, and the response may still arrive.
+                        // The protocol cannot close only one direction. Ending this one would also
+                        // end the other, on which the response may still arrive.
                         _ => {
                             client_closed.set(true);
                             last_read.set(Instant::now());

@@ -1,4 +1,4 @@
-//! Splits a log into lines, and keeps some of them within limits on number and bytes.
+//! Splits a log into lines, and keeps the newest ones within limits on their number and total size.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 /// Maximum length of a line in bytes. Longer lines are truncated.
 pub(crate) const LONGEST_LINE: usize = 1 << 20;
-/// Maximum number of bytes kept of one log.
+/// Maximum number of bytes kept from one log.
 pub const MOST_BYTES: usize = 64 << 20;
 /// One line and its timestamp.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,19 +20,19 @@ pub struct LogLine {
 #[derive(Debug, Default)]
 pub struct LogLines {
     pub lines: Vec<LogLine>,
-    /// Whether the log exceeded a limit on bytes.
+    /// Whether the log exceeded a size limit.
     pub is_cut: bool,
-    /// Whether the server sent more lines than requested, so they may not be the newest.
+    /// Whether the server sent more lines than requested. The lines may then not be the newest.
     pub has_surplus: bool,
 }
 
-/// Keeps the newest lines within limits on number and bytes.
+/// Keeps the newest lines within limits on their number and total size.
 pub(crate) struct NewestLines {
     pub lines: VecDeque<LogLine>,
     bytes: usize,
     most_lines: usize,
     most_bytes: usize,
-    /// Whether the limit on bytes dropped lines.
+    /// Whether lines were dropped because of the size limit.
     pub is_cut: bool,
 }
 
@@ -60,7 +60,7 @@ impl NewestLines {
     }
 }
 
-/// Memory of a line in bytes.
+/// Memory that a line takes, in bytes.
 fn size(line: &LogLine) -> usize {
     size_of::<LogLine>() + line.text.len()
 }

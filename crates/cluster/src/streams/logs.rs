@@ -13,22 +13,22 @@ use crate::transport::stream::StreamEnd;
 use crate::{Failure, handles::LogsApi};
 use gpuctl_core::model::{Job, Pod, PodPhase};
 
-/// Maximum time that an error message waits for the last lines of the log.
+/// How long an error message waits for the last lines of the log.
 const LAST_LINES_WITHIN: Duration = Duration::from_secs(2);
 
-/// Estimated bytes of a line when the query limits the number of lines. Container runtimes split
-/// lines at 16 KiB.
+/// Estimated size of a line in bytes if the query limits the number of lines. Container runtimes
+/// split lines at 16 KiB.
 const USUAL_LINE: usize = 16 << 10;
-/// Number of lines to keep when the query has no `tail`.
+/// Number of lines to keep if the query has no `tail`.
 const MOST_LINES: usize = 1 << 20;
-/// Assumed average bytes per line of a log with a limit on lines. A log with longer lines gets a
-/// warning.
+/// Assumed average size of a line in bytes if the query limits the number of lines. A log with
+/// longer lines causes a warning.
 const AVERAGE_LINE: usize = 4 << 10;
-/// Lines beyond `tail` that gpuctl reads. The kubelet finds the first of the last lines and reads
-/// to the end of the file, so it also sends lines written in the meantime.
+/// How many lines beyond `tail` gpuctl reads. The kubelet looks up where the last lines begin and
+/// reads to the end of the file. It therefore also sends lines that were written in the meantime.
 const SURPLUS: usize = 1000;
 
-/// Selects lines of a container's log.
+/// Selects lines from a container's log.
 #[derive(Clone, Debug, Default)]
 pub struct LogQuery {
     pub container: String,
@@ -36,7 +36,7 @@ pub struct LogQuery {
     pub since: Option<Duration>,
     /// Selects the run before the container's last restart.
     pub previous: bool,
-    /// Limit on kept bytes when several logs share the memory. Defaults to `MOST_BYTES`.
+    /// Maximum number of bytes to keep if several logs share the memory. Defaults to `MOST_BYTES`.
     pub most_bytes: Option<usize>,
 }
 
@@ -71,7 +71,7 @@ impl LogsApi<'_> {
     ) -> String {
         let mut parameters = vec![
             ("container", query.container.clone()),
-            // Resuming after a disconnect needs the timestamps.
+            // The timestamps are needed to resume after a disconnect.
             ("timestamps", "true".to_owned()),
         ];
         if follow {
@@ -104,7 +104,7 @@ impl LogsApi<'_> {
     }
 
     /// Reads the last lines of the first pod that failed, or of a pod that does not start. Returns
-    /// none if they do not arrive in time.
+    /// no lines if they do not arrive in time.
     pub async fn last_lines(self, job: &Job, count: u32) -> Vec<String> {
         let mut pods = job.current_pods();
         pods.sort_by_key(|pod| {
@@ -152,8 +152,8 @@ impl LogsApi<'_> {
             .await
     }
 
-    /// Reads a log once and keeps the newest `limit` lines that match, at most the query's `tail`.
-    /// Stops when the server sends many more lines or bytes than `tail` lines can have.
+    /// Reads a log once and keeps the newest `limit` lines that match, but no more than the query's
+    /// `tail`. Stops when the server sends many more lines or bytes than `tail` lines can have.
     pub async fn matching(
         self,
         namespace: &str,
@@ -164,7 +164,8 @@ impl LogsApi<'_> {
     ) -> Result<LogLines, Failure> {
         let path = Self::log_path(namespace, pod, query, false, None);
         let tail = query.tail.map_or(usize::MAX, |tail| tail as usize);
-        // Reading fewer bytes would lose the newest lines. The request timeout bounds the time.
+        // Reading fewer bytes would lose the newest lines. The request timeout limits the time that
+        // this takes.
         let byte_limit = tail.saturating_mul(AVERAGE_LINE).max(MOST_BYTES);
         let (mut tries, mut waited) = (0, Duration::ZERO);
         loop {
@@ -214,7 +215,7 @@ impl LogsApi<'_> {
         }
     }
 
-    /// Passes the current lines to `sink`, within the limits on bytes and time for one log.
+    /// Passes the current lines to `sink`, within the size and time limits for one log.
     pub async fn scan(
         self,
         namespace: &str,

@@ -1,4 +1,4 @@
-//! Logs, sessions in containers and forwarded ports.
+//! Reads logs, runs sessions in containers and forwards ports.
 
 pub(crate) mod attach;
 pub(crate) mod follow;

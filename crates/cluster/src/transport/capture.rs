@@ -1,5 +1,6 @@
-//! Records a cluster into a bundle: every collection that gpuctl reads, and the responses to single
-//! requests. Secrets are never read. ConfigMaps of others are reduced to the names of their files.
+//! Records a cluster into a bundle: every collection that gpuctl reads, and the responses to
+//! individual requests. Secrets are never read. ConfigMaps that are not gpuctl's are reduced to the
+//! names of their files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -12,7 +13,7 @@ use super::http::with_query;
 use crate::{Connection, Failure};
 use gpuctl_local::bundle::{Bundle, Question, RecordedAnswer};
 
-/// API groups with the collections that commands read; the empty group is the core group.
+/// API groups and the collections in them that commands read. The empty group is the core group.
 const COLLECTIONS: [(&str, &[&str]); 13] = [
     (
         "",
@@ -69,15 +70,15 @@ const COLLECTIONS: [(&str, &[&str]); 13] = [
     ("scheduling.x-k8s.io", &["podgroups"]),
     ("leaderworkerset.x-k8s.io", &["leaderworkersets"]),
 ];
-/// ConfigMaps with pools, the site's defaults and facts about nodes.
+/// The ConfigMaps that hold pools, the site's defaults and facts about nodes.
 const OWN_CONFIG: &str = "/api/v1/namespaces/gpuctl-system/configmaps";
 /// Maximum number of concurrent requests.
 const AT_ONCE: usize = 4;
-/// Number of lines kept of a log.
+/// Number of lines kept from each log.
 const LINES: &str = "200";
-/// Read limit for a log whose server ignores `limitBytes`.
+/// Maximum number of bytes read from a log if the server ignores `limitBytes`.
 const LARGEST_LOG: usize = 1 << 20;
-/// Number of bytes kept of a log.
+/// Number of bytes kept from each log.
 const BYTES: &str = "1000000";
 
 impl Connection {
@@ -132,8 +133,8 @@ impl Connection {
         Ok(unread)
     }
 
-    /// Reads collections, each with a flag for namespaced ones. Falls back to the current namespace
-    /// if the user cannot list all of them.
+    /// Reads collections; the flag says whether a collection is namespaced. Falls back to the
+    /// current namespace if the user cannot list all of them.
     async fn read_lists(&self, lists: BTreeMap<String, bool>, bundle: &mut Bundle) -> Vec<String> {
         let answers = stream::iter(lists).map(|(path, namespaced)| async move {
             let answer = self.read_list(&path).await;
@@ -156,7 +157,7 @@ impl Connection {
         while let Some(batch) = answers.next().await {
             for (path, answer) in batch {
                 match answer {
-                    // One unreadable collection must not fail the whole bundle.
+                    // One unreadable collection must not prevent the bundle from being recorded.
                     Err(failure) => unread.push(format!("{path}: {failure}")),
                     Ok(answer) => {
                         if answer.code != 200 {
@@ -170,7 +171,7 @@ impl Connection {
         unread
     }
 
-    /// Reads all pages of a collection. An error response of the API server is recorded too.
+    /// Reads all pages of a collection. Also records an error response from the API server.
     async fn read_list(&self, path: &str) -> Result<RecordedAnswer, Failure> {
         let mut list: Option<Value> = None;
         let listing = self.list_whole(path, &[], |page| {
@@ -194,12 +195,13 @@ impl Connection {
         answered(result.map(|()| list.unwrap_or_default()))
     }
 
-    /// Reads one response. An error response of the API server is recorded too.
+    /// Reads one response. Also records an error response from the API server.
     async fn kept(&self, path: &str) -> Result<RecordedAnswer, Failure> {
         answered(self.get::<Value>(path).await)
     }
 
-    /// Repeats a request that the bundle lacks; `None` if it is not one for the API server.
+    /// Sends a request whose response the bundle lacks; `None` if the request is not for the API
+    /// server.
     pub async fn captured(&self, question: &Question) -> Result<Option<RecordedAnswer>, Failure> {
         match question {
             Question::Get(path) if path.contains("/secrets") => Ok(None),
@@ -260,8 +262,8 @@ fn keep_groups(list: &Value, bundle: &mut Bundle) -> Vec<String> {
     versions
 }
 
-/// Selects the collections of one API version that can be listed and satisfy `is_wanted`, and
-/// whether each is namespaced.
+/// Selects the collections of one API version that can be listed and satisfy `is_wanted`. The flag
+/// says whether a collection is namespaced.
 fn collections<'a>(
     path: &'a str,
     resources: &'a Value,
@@ -288,7 +290,7 @@ fn collections<'a>(
         })
 }
 
-/// Lists the API version and kind of every owner of a pod.
+/// Lists the API version and kind of every object that owns a pod.
 fn owners(pods: &[&Value]) -> BTreeSet<(String, String)> {
     let references = pods
         .iter()
@@ -304,8 +306,8 @@ fn owners(pods: &[&Value]) -> BTreeSet<(String, String)> {
         .collect()
 }
 
-/// Converts permanent errors of the API server into recorded responses. Temporary ones, such as
-/// those of an overloaded server, remain failures.
+/// Converts permanent errors from the API server into recorded responses. Temporary errors, such as
+/// those from an overloaded server, remain failures.
 fn answered(result: Result<Value, Failure>) -> Result<RecordedAnswer, Failure> {
     match result {
         Ok(body) => Ok(RecordedAnswer { code: 200, body }),

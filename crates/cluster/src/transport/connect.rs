@@ -1,7 +1,8 @@
-//! Connects like kubectl: `KUBECONFIG` lists, contexts, `--as`, in-cluster configuration.
+//! Connects to a cluster as kubectl does. It supports `KUBECONFIG` lists, contexts, `--as` and
+//! in-cluster configuration.
 //!
-//! One configuration makes two clients: one whose requests time out, and one for streams that may
-//! stay silent.
+//! Each configuration produces two clients: one whose requests time out, and one for streams that
+//! may stay silent.
 
 use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
@@ -21,8 +22,8 @@ use super::{credentials, kubeconfig, replay};
 use gpuctl_core::model::secrets::{shown_error, shown_url};
 use gpuctl_local::bundle::Bundle;
 
-/// Removes the user, password and query from a server's address. Works on the parsed parts, because
-/// an `@` in the path must not change the host.
+/// Removes the user, password and query from a server's address. This works on the parsed parts,
+/// because an `@` in the path must not change the host.
 fn without_user(server: &Uri) -> Uri {
     let Some(authority) = server.authority() else {
         return server.clone();
@@ -35,27 +36,28 @@ fn without_user(server: &Uri) -> Uri {
     parts.build().unwrap_or_else(|_| server.clone())
 }
 
-/// Settings of a connection, from flags and environment.
+/// The settings of a connection, from flags and the environment.
 #[derive(Clone, Debug, Default)]
 pub struct Access {
-    /// Files in order of precedence. Empty selects the default file or, inside a pod, the pod's own
-    /// configuration.
+    /// Kubeconfig files in order of precedence. If empty, the default file is used or, inside a
+    /// pod, the pod's own configuration.
     pub kubeconfig: Vec<PathBuf>,
     pub context: Option<String>,
     pub namespace: Option<String>,
     pub impersonate: Option<String>,
     pub impersonate_groups: Vec<String>,
-    /// Limit for one request including its response.
+    /// Time limit for one request, including its response.
     pub request_timeout: Duration,
-    /// Whether a user can answer prompts of a credential plugin.
+    /// Whether a user can answer prompts from a credential plugin.
     pub interactive: bool,
     /// The reason why changes are forbidden; `None` if they are allowed.
     pub read_only: Option<ReadOnly>,
-    /// A bundle that answers requests instead of a cluster.
+    /// A bundle that takes the place of a cluster and answers requests.
     pub bundle: Option<Arc<Bundle>>,
 }
 
-/// Two clients of one server: for requests with a timeout, and for streams that may stay silent.
+/// Two clients for the same server: one for requests with a timeout, and one for streams that may
+/// stay silent.
 #[derive(Clone)]
 pub(crate) struct Clients {
     pub requests: Client,
@@ -71,19 +73,20 @@ pub struct Connection {
     pub(crate) access: Access,
     pub(crate) server: String,
     pub(crate) request_timeout: Duration,
-    /// The server's clock according to the `Date` header of its last response, in whole seconds.
+    /// The server's time according to the `Date` header of its last response, in whole seconds.
     pub(crate) server_time: Cell<Option<Timestamp>>,
-    /// The current namespace: `-n`, else the context's, else `default`.
+    /// The current namespace, which is set by `-n`, or else by the context, or else is `default`.
     pub namespace: String,
     /// Whether `-n` set the namespace.
     pub namespace_is_explicit: bool,
 }
 
-/// A server that is up accepts a connection sooner.
+/// Time limit for connecting. A server that is up accepts a connection sooner.
 const CONNECT: Duration = Duration::from_secs(5);
 /// Maximum silence between two parts of a response.
 const IDLE: Duration = Duration::from_secs(15);
-/// Newer credentials would not help if the server rejects ones that are this young.
+/// Credentials younger than this are not renewed. If the server rejects them, newer ones would not
+/// help.
 const FRESH: Duration = Duration::from_secs(5);
 
 impl Connection {
@@ -125,7 +128,7 @@ impl Connection {
     /// valid for minutes, but following a log can take days. `refused` is when the rejected
     /// credentials were obtained. Returns false if the current ones are too recent to replace.
     pub(crate) async fn renew(&self, refused: Instant) -> Result<bool, Failure> {
-        // A bundle has no credentials, and must never lead to a cluster.
+        // A bundle has no credentials, and reading it must never contact a cluster.
         if self.access.bundle.is_some() {
             return Ok(false);
         }
@@ -149,7 +152,7 @@ impl Connection {
         (clients.streams.clone(), clients.since)
     }
 
-    /// Lists the contexts of the kubeconfig in its order, and the current one.
+    /// Lists the contexts of the kubeconfig in the order of the file, and the current context.
     pub fn contexts(access: &Access) -> Result<(Vec<String>, Option<String>), Failure> {
         if let Some(bundle) = &access.bundle {
             return Ok((vec![bundle.cluster.clone()], Some(bundle.cluster.clone())));
@@ -167,7 +170,7 @@ impl Connection {
         ))
     }
 
-    /// Returns the server, user and namespace that a connection would have. `None` without a
+    /// Returns the server, user and namespace that a connection would use. `None` without a
     /// kubeconfig, or if it lacks one of them. Runs no plugin and sends no request.
     pub fn place(access: &Access) -> Option<String> {
         let kubeconfig = kubeconfig::read(&access.kubeconfig).ok()??;
@@ -261,7 +264,8 @@ fn client(config: Config) -> Result<Client, Failure> {
     })
 }
 
-/// kube's error messages quote proxies with their passwords, and may quote a plugin's output.
+/// Formats an error without secrets. kube's messages quote proxies with their passwords, and may
+/// quote a plugin's output.
 fn redacted(error: &kube::Error) -> String {
     match error {
         kube::Error::Auth(_) => "the credentials in it cannot be read".to_owned(),
@@ -282,7 +286,7 @@ async fn config(access: &Access) -> Result<Config, Failure> {
     Ok(config)
 }
 
-/// Returns the user name of a context and its cluster. `context` defaults to the current context of
+/// Returns the user name and the cluster of a context. `context` defaults to the current context of
 /// the kubeconfig.
 fn user_and_cluster(
     kubeconfig: &Kubeconfig,

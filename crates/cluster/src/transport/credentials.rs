@@ -16,7 +16,7 @@ use tokio::process::Command;
 use crate::Failure;
 use gpuctl_local::program_output::output_within;
 
-/// Time limit for a plugin without a user who can respond. A user who logs in through a browser has
+/// Time limit for a plugin if no user can respond to it. A user who logs in through a browser has
 /// no time limit.
 const LONGEST: Duration = Duration::from_secs(30);
 /// Maximum output of a plugin in bytes.
@@ -35,8 +35,8 @@ struct CredentialStatus {
     client_key_data: Option<String>,
 }
 
-/// Replaces an `exec:` block by the credentials of its plugin. `cluster` is passed to plugins with
-/// `provideClusterInfo`. `interactive` means that a user is present.
+/// Replaces an `exec:` block with the credentials that its plugin returns. `cluster` is passed to
+/// plugins with `provideClusterInfo`. `interactive` means that a user is present.
 pub(crate) async fn resolve(
     auth: &mut AuthInfo,
     cluster: Option<&Cluster>,
@@ -52,7 +52,7 @@ pub(crate) async fn resolve(
     if let (Some(certificate), Some(key)) =
         (&status.client_certificate_data, &status.client_key_data)
     {
-        // An ExecCredential contains PEM, but a kubeconfig contains base64 of it.
+        // An ExecCredential contains PEM, but a kubeconfig contains PEM encoded as base64.
         auth.client_certificate_data = Some(STANDARD.encode(certificate));
         auth.client_key_data = Some(STANDARD.encode(key).into());
     }
@@ -111,7 +111,7 @@ async fn run(exec: &ExecConfig, interactive: bool) -> Result<CredentialStatus, F
     Ok(status)
 }
 
-/// Builds the command that runs the plugin. `ask` lets it read answers from the terminal.
+/// Builds the command that runs the plugin. `may_prompt` lets it read answers from the terminal.
 fn plugin(exec: &ExecConfig, program: &str, may_prompt: bool, interactive: bool) -> Command {
     let version = exec
         .api_version
@@ -130,7 +130,7 @@ fn plugin(exec: &ExecConfig, program: &str, may_prompt: bool, interactive: bool)
         } else {
             Stdio::null()
         })
-        // Plugins print device codes and login URLs on stderr, even those that do not read answers.
+        // Even plugins that do not read answers print device codes and login URLs on stderr.
         .stderr(if interactive {
             Stdio::inherit()
         } else {

@@ -1,5 +1,5 @@
-//! Decodes the fields of Kubernetes objects that gpuctl reads, borrowed from the bytes of a page.
-//! Other fields cost nothing, and an object that lacks fields is still decoded.
+//! Decodes the fields of Kubernetes objects that gpuctl reads, and borrows their values from the
+//! bytes of a page. Other fields are skipped, and an object that lacks fields is still decoded.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -94,7 +94,7 @@ pub(crate) struct PodSpec<'a> {
     pub init_containers: Vec<WireContainer<'a>>,
     pub volumes: Vec<WireVolume>,
     pub node_selector: BTreeMap<String, String>,
-    /// Overhead of the runtime class, in addition to the containers.
+    /// Overhead of the runtime class, in addition to the requests of the containers.
     pub overhead: BTreeMap<String, String>,
     /// Pod-level requests, which replace the sum of the containers' requests (KEP-2837).
     pub resources: ContainerResources,
@@ -300,7 +300,7 @@ impl Condition<'_> {
 }
 
 impl PodStatus<'_> {
-    /// Time at which the first container started; `None` while all wait or pull images.
+    /// Time at which the first container started; `None` while all of them wait or pull images.
     pub(crate) fn started_at(&self) -> Option<Timestamp> {
         // The status holds only the last two runs of a container. After more restarts, use the
         // start time of the pod, which never changes.
@@ -318,7 +318,7 @@ impl PodStatus<'_> {
     }
 
     /// Returns the reason why a container does not start, such as `CrashLoopBackOff`. Ignores the
-    /// reasons of a normal start.
+    /// reasons that appear during a normal start.
     pub(crate) fn trouble(&self) -> Option<String> {
         let statuses = self
             .container_statuses
@@ -362,7 +362,7 @@ impl ContainerStatus<'_> {
     }
 }
 
-/// Label with the hash of the pod template on a ReplicaSet and its pods.
+/// The label on a ReplicaSet and its pods that holds the hash of the pod template.
 pub(crate) const TEMPLATE_HASH: &str = "pod-template-hash";
 
 #[cfg(test)]

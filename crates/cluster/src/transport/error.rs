@@ -1,4 +1,4 @@
-//! Converts failures of API requests into user-facing errors with name, cause and hint.
+//! Converts failures of API requests into user-facing errors with a name, a cause and a hint.
 
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_core::model::contract::refusal::RefusalCause;
@@ -99,8 +99,8 @@ fn admission(cause: RefusalCause) -> Option<(ErrorName, &'static str)> {
     })
 }
 
-/// Converts an error response of the API server. A 403 is about RBAC only if its reason is
-/// `Forbidden`: quotas, webhooks and Pod Security use the same code.
+/// Converts an error response from the API server. Not every 403 is about RBAC, because quotas,
+/// webhooks and Pod Security use the same code. A 403 from RBAC has the reason `Forbidden`.
 fn api(code: u16, reason: &str, message: String) -> Error {
     // Admission webhooks can choose the code.
     if matches!(code, 400 | 403 | 422 | 500)

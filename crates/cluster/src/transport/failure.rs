@@ -43,15 +43,15 @@ pub enum Failure {
     #[error("{message}")]
     Api {
         code: u16,
-        /// Kubernetes' CamelCase reason, such as `AlreadyExists`.
+        /// The reason that Kubernetes gives in CamelCase, such as `AlreadyExists`.
         reason: String,
         message: String,
-        /// Continue token in the response to an expired list. It continues the list without
-        /// consistency.
+        /// Continue token in the response to an expired list. With it, the list continues but is no
+        /// longer consistent.
         resume: Option<String>,
-        /// Invalid fields according to the API server.
+        /// The fields that the API server reports as invalid.
         fields: Vec<Blame>,
-        /// Resource that the error is about, such as `namespaces`.
+        /// The resource that the error is about, such as `namespaces`.
         resource: Box<str>,
     },
 }
@@ -63,7 +63,7 @@ pub struct Blame {
     pub message: String,
 }
 
-/// Converts a failure because of missing rights into `None`.
+/// Converts a failure due to missing permissions into `None`.
 pub fn unless_forbidden<T>(answer: Result<T, Failure>) -> Result<Option<T>, Failure> {
     match answer {
         Err(failure) if failure.is_forbidden() => Ok(None),
@@ -72,7 +72,8 @@ pub fn unless_forbidden<T>(answer: Result<T, Failure>) -> Result<Option<T>, Fail
 }
 
 impl Failure {
-    /// Creates a conflict that gpuctl detected, in the form of the API server's.
+    /// Creates the failure for a conflict that gpuctl detected, in the form that the API server
+    /// uses.
     pub fn conflict(reason: &str, message: String) -> Self {
         Self::Api {
             code: 409,
@@ -114,8 +115,8 @@ impl Failure {
         }
     }
 
-    /// Classifies the failure by the API server's message, for causes that have no reason of their
-    /// own.
+    /// Classifies the failure by the API server's message, because some causes have no reason of
+    /// their own.
     pub fn cause(&self) -> Option<RefusalCause> {
         match self {
             Self::Api { message, .. } => RefusalCause::from_message(message),
@@ -123,7 +124,7 @@ impl Failure {
         }
     }
 
-    /// Whether the namespace does not exist.
+    /// Whether the request failed because the namespace does not exist.
     pub fn lacks_namespace(&self) -> bool {
         matches!(self, Self::Api { code: 404, resource, .. } if &**resource == "namespaces")
     }
@@ -135,7 +136,7 @@ impl Failure {
         }
     }
 
-    /// Whether a retry may succeed, as after a server restart or a network outage.
+    /// Whether a retry may succeed, for example after a server restart or a network outage.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::TimedOut { .. } => true,

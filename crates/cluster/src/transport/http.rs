@@ -22,9 +22,10 @@ use gpuctl_local::bundle::NotInBundle;
 use gpuctl_local::in_flight::{InFlight, NO_TURN};
 use gpuctl_local::request_log::{Api, SentRequest};
 
-/// Maximum bytes of a response.
+/// Maximum size of a response in bytes.
 const LARGEST: usize = 64 << 20;
-/// Read limit for an error response. A message can be long, but gpuctl shows only its beginning.
+/// Maximum number of bytes read from an error response. A message can be long, but gpuctl shows
+/// only its beginning.
 const LARGEST_REFUSAL: usize = 32 << 20;
 /// Joins a path and its parameters; values are percent-encoded.
 pub(crate) fn with_query(path: &str, parameters: &[(&str, &str)]) -> String {
@@ -41,10 +42,10 @@ pub(crate) fn with_query(path: &str, parameters: &[(&str, &str)]) -> String {
 /// How long a failed attempt to connect must take to count as hung.
 const HUNG: Duration = Duration::from_secs(4);
 
-/// Response encoding of most requests.
+/// The response encoding of most requests.
 pub(crate) const JSON: &str = "application/json";
 
-/// A request and the accepted encodings of its response.
+/// A request, and the encodings that are accepted for its response.
 #[derive(Clone, Copy)]
 pub(crate) struct ApiRequest<'a> {
     pub method: &'a Method,
@@ -53,7 +54,7 @@ pub(crate) struct ApiRequest<'a> {
     pub body: &'a Bytes,
     /// Value of the `Accept` header.
     pub accept: &'a str,
-    /// Buffer for the response; reusing that of an earlier response saves memory.
+    /// Buffer for the response. Reusing the buffer of an earlier response saves memory.
     pub buffer: &'a Cell<BytesMut>,
 }
 
@@ -65,10 +66,10 @@ pub struct ApiResponse {
     pub is_protobuf: bool,
 }
 
-/// A response with any status.
+/// A response, regardless of its status.
 pub(crate) struct ApiReply {
     pub code: u16,
-    /// The content type.
+    /// The content type of the body.
     pub media: String,
     pub body: Bytes,
     /// Value of `Retry-After` in seconds.
@@ -117,7 +118,8 @@ impl Connection {
         .await
     }
 
-    /// Sends the request, and retries it if that may help. Each attempt has the request timeout.
+    /// Sends the request, and retries it if that may help. The request timeout applies to each
+    /// attempt.
     pub(crate) async fn answer(&self, request: ApiRequest<'_>) -> Result<ApiResponse, Failure> {
         self.reject_writes(request.method, request.path)?;
         path::check(request.path, Destination::ApiServer)?;
@@ -142,7 +144,7 @@ impl Connection {
                     });
                 }
             };
-            // A connection attempt that hung is not retried: it would hang again.
+            // A connection attempt that hung is not retried, because it would hang again.
             let slow = outcome == TryOutcome::NotConnected && start.elapsed() > HUNG;
             match retry::wait(outcome, tries, waited).filter(|_| !slow) {
                 None => return Err(failure),
@@ -221,8 +223,8 @@ impl Connection {
         code: u16,
         buffer: &Cell<BytesMut>,
     ) -> Result<Bytes, (TryOutcome, Failure)> {
-        // Append to one buffer. Collecting the parts first would need twice the memory, and a page
-        // needs more memory than anything else.
+        // Append to one buffer. Collecting the parts first would need twice the memory, and pages
+        // already take more memory than anything else.
         let mut body = buffer.take();
         body.clear();
         let mut in_flight = InFlight::default();
@@ -234,11 +236,11 @@ impl Connection {
                 )
             })?;
             let data = frame.data_ref().map_or(&[][..], |data| data);
-            // The beginning of an error suffices.
+            // The beginning of an error is enough.
             if code >= 300 && body.len() + data.len() > LARGEST_REFUSAL {
                 break;
             }
-            // Not retried: the next response would be as large.
+            // This is not retried, because the next response would be just as large.
             if body.len() + data.len() > LARGEST {
                 return Err((
                     TryOutcome::Status(400, None),
@@ -309,7 +311,7 @@ impl Connection {
             self.server_time.set(Some(time.timestamp()));
         }
         let code = response.status().as_u16();
-        // RFC 9110 also allows a date; the API server sends seconds.
+        // RFC 9110 also allows a date, but the API server sends seconds.
         let retry_after = response
             .headers()
             .get(header::RETRY_AFTER)
@@ -372,7 +374,8 @@ impl Connection {
     }
 }
 
-/// Whether no connection was established. Otherwise the server may have executed the request.
+/// Whether the connection could not be established. Otherwise the server may have executed the
+/// request.
 fn is_connect(error: &kube::Error) -> bool {
     let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(inner) = source {

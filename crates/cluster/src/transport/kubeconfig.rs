@@ -13,7 +13,8 @@ use gpuctl_core::model::secrets::shown_error;
 /// Maximum size of a kubeconfig in bytes.
 const LARGEST: u64 = 16 << 20;
 
-/// Reads one file. kube would read a file of any size, or an endless device, into memory.
+/// Reads one file of limited size. kube would read a file of any size, or an endless device, into
+/// memory.
 fn read_file(path: &Path) -> Result<Kubeconfig, KubeconfigError> {
     let failed = |source| KubeconfigError::ReadConfig(source, path.to_path_buf());
     let too_large = || {
@@ -30,7 +31,7 @@ fn read_file(path: &Path) -> Result<Kubeconfig, KubeconfigError> {
             Kubeconfig::read_from(path)
         };
     }
-    // kube resolves relative paths in a file. A pipe has no folder.
+    // kube resolves relative paths against the folder of the file. A pipe has no folder.
     let text = piped_text(path).map_err(failed)?;
     if text.len() as u64 > LARGEST {
         Err(too_large())

@@ -1,5 +1,5 @@
-//! Decodes values that their authors may have set to something invalid. An invalid value becomes
-//! `None`, so that the rest of the object remains usable.
+//! Decodes values that may be invalid, because anyone can have written them. An invalid value
+//! becomes `None`, so that the rest of the object remains usable.
 
 use std::fmt;
 
@@ -7,7 +7,8 @@ use jiff::Timestamp;
 use serde::Deserializer;
 use serde::de::{Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// Earliest plausible time. Ages and durations fit into the range with room for arithmetic.
+/// The earliest time that is accepted. The range leaves room for arithmetic with ages and
+/// durations.
 const EARLIEST: Timestamp = Timestamp::UNIX_EPOCH;
 /// 2200-01-01. Kubernetes accepts years up to 9999, but jiff's arithmetic overflows for them.
 const LATEST_SECOND: i64 = 7_258_118_400;
@@ -38,7 +39,8 @@ pub(crate) fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D
     deserializer.deserialize_any(CountOf)
 }
 
-/// Parses a text as a time: `None` without a text, `Some(None)` for an invalid time.
+/// Decodes a string as a time: `None` if the value is not a string, `Some(None)` for an invalid
+/// time.
 struct TextOf;
 
 impl<'de> Visitor<'de> for TextOf {

@@ -1,6 +1,6 @@
 //! Reads lists page by page, as protobuf if the kind and the server support it, otherwise as JSON.
-//! Protobuf needs a third of the bytes and of the server's work. This module does not depend on any
-//! kind.
+//! Protobuf needs a third of the bytes and a third of the server's work. This module is independent
+//! of the kinds of objects.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -24,37 +24,40 @@ use crate::{Connection, Failure};
 use gpuctl_core::model::values::omissions;
 use gpuctl_core::model::values::omissions::Omission;
 
-/// Objects of the first page. kubectl requests the same number, which is cheap for both sides.
+/// Number of objects on the first page. kubectl requests the same number, which is cheap for both
+/// sides.
 const PAGE: usize = 500;
-/// Maximum objects of any page.
+/// Maximum number of objects on any page.
 const LARGEST: usize = 2000;
 /// Target size of a page in bytes. The API server goes through the collection for every page, and
-/// gpuctl holds whole pages in memory.
+/// gpuctl holds entire pages in memory.
 const BYTES: usize = 4 << 20;
-/// Protobuf if supported, and JSON, which every kind supports.
+/// Accepts protobuf if it is supported, and otherwise JSON, which every kind supports.
 const EITHER: &str = "application/vnd.kubernetes.protobuf,application/json";
 
-/// Limit on the objects of one list. No cluster has more: a server that sends them exhausts memory.
+/// Maximum number of objects in one list. No cluster has more, and a server that sends more would
+/// exhaust memory.
 const MOST_OBJECTS: usize = 750_000;
-/// Limit on consecutive empty pages before the last one.
+/// Maximum number of consecutive empty pages before the last page.
 const EMPTY_PAGES: usize = 10;
-/// Limit on pages, except the last, with less than a tenth of the requested objects. The API server
-/// fills its pages; some aggregated servers do not.
+/// Maximum number of pages, not counting the last, with fewer than a tenth of the requested
+/// objects. The API server fills its pages; some aggregated servers do not.
 const SHORT_PAGES: usize = 200;
-/// Lower limit on the average size of an object in bytes. A list below `FEW` objects may have
-/// smaller ones.
+/// Minimum average size of an object in bytes. A list of fewer than `FEW` objects may have smaller
+/// ones.
 const SMALLEST: usize = 60;
 const FEW: usize = 50_000;
-/// Share of the request timeout before the rate limit applies: 50 s of 60 s.
+/// Share of the request timeout after which the rate limit applies, for example 50 s of 60 s.
 const UNTIMED: f64 = 5.0 / 6.0;
-/// Minimum objects per second of a list that takes longer. A slow connection transfers thousands.
+/// Minimum number of objects per second in a list that takes longer. Even a slow connection
+/// transfers thousands.
 const SLOWEST: f64 = 100.0;
 
 /// The response for one page.
 #[derive(Clone, Copy)]
 pub(crate) struct Page<'a> {
     bytes: &'a [u8],
-    /// The kind of list in protobuf; `None` for JSON.
+    /// The list's protobuf message; `None` for JSON.
     message: Option<&'static Message>,
     /// The path of the list, whose last segment names the kind.
     path: &'a str,
@@ -70,8 +73,8 @@ impl<'a> Page<'a> {
     }
 
     /// Decodes the objects of the page. Skips and records an object that cannot be decoded, so that
-    /// one invalid object does not hide all others. An invalid protobuf page fails as a whole, and
-    /// the caller requests it again as JSON.
+    /// one invalid object does not hide all others. If a protobuf page is invalid, this fails, and
+    /// the caller requests the page again as JSON.
     pub(crate) fn objects<T: Deserialize<'a>>(self) -> serde_json::Result<ListPage<T>> {
         match self.decode() {
             Err(error) if self.message.is_none() && error.is_data() => {
@@ -96,7 +99,7 @@ impl<'a> Page<'a> {
     }
 }
 
-/// Names an object that cannot be decoded: `pods team-a/x`.
+/// Names an object that cannot be decoded, such as `pods team-a/x`.
 fn described(path: &str, item: &RawValue) -> String {
     let object: Value = serde_json::from_str(item.get()).unwrap_or_default();
     let text = |key: &str| {
@@ -116,7 +119,7 @@ fn described(path: &str, item: &RawValue) -> String {
 struct PageHead<'a> {
     #[serde(borrow)]
     metadata: PageMetadata<'a>,
-    /// Objects, counted here and decoded later. Go writes `null` for an empty list.
+    /// The objects, which are counted here and decoded later. Go writes `null` for an empty list.
     #[serde(default)]
     items: Option<Vec<IgnoredAny>>,
 }
@@ -132,11 +135,11 @@ struct PageMetadata<'a> {
 struct PagedList<'a> {
     path: &'a str,
     parameters: &'a [(&'a str, &'a str)],
-    /// The message of the list in protobuf; `None` requests JSON.
+    /// The list's protobuf message; `None` requests JSON.
     message: Option<&'static Message>,
 }
 
-/// A limit of lists that a server exceeds.
+/// A limit on lists that a server exceeded.
 #[derive(Debug, thiserror::Error)]
 enum ExceededLimit {
     #[error("it has more than {most} objects", most = MOST_OBJECTS)]
@@ -153,7 +156,7 @@ enum ExceededLimit {
     RepeatedPage,
 }
 
-/// Detects an endless list from the pages received up to now.
+/// Detects an endless list from the pages received so far.
 struct PageLimits {
     begun: Instant,
     /// Time after which the rate limit applies.
@@ -243,7 +246,7 @@ impl PageLimits {
 }
 
 impl Connection {
-    /// Reads a list page by page. `take` decodes each page.
+    /// Reads a list page by page, and decodes each page with `take`.
     pub(crate) async fn list(
         &self,
         path: &str,
@@ -281,7 +284,7 @@ impl Connection {
         let (mut next, mut restarted, mut size) = (String::new(), false, PAGE);
         let mut limits = PageLimits::new(self.request_timeout);
         // Two pages are in memory at a time, and later pages reuse their buffers. Freeing and
-        // allocating such large blocks would leave holes between the objects kept of each page.
+        // allocating such large blocks would leave holes between the objects kept from each page.
         let buffer = Cell::default();
         let mut answer = self.page(list, &next, size, &buffer).await?;
         loop {
@@ -321,9 +324,9 @@ impl Connection {
                 (Err(error), _) => return Err(unreadable(&self.server, &error)),
                 (Ok(_), None) => return Ok(()),
                 // The continue token expired: its `resourceVersion` was compacted, after five
-                // minutes by default. `metadata.continue` of the 410 continues the list with the
-                // current state, so the whole is no longer consistent (API concepts, "Retrieving
-                // large results sets in chunks").
+                // minutes by default. The 410 has a `metadata.continue` that continues the list
+                // with the current state. The list is then no longer consistent (API concepts,
+                // "Retrieving large results sets in chunks").
                 (
                     Ok(_),
                     Some(Err(Failure::Api {
@@ -353,7 +356,7 @@ impl Connection {
         }
     }
 
-    /// Requests the page of a continue token; an empty token requests the first page.
+    /// Requests the page for a continue token; an empty token requests the first page.
     async fn page(
         &self,
         list: PagedList<'_>,
@@ -362,12 +365,13 @@ impl Connection {
         buffer: &Cell<BytesMut>,
     ) -> Result<ApiResponse, Failure> {
         let limit = size.to_string();
-        // No `resourceVersion`: the list must include earlier writes of this command. With `0`, the
-        // watch cache may return stale objects (API concepts, "Resource versions").
+        // The request has no `resourceVersion`, because the list must include earlier writes of
+        // this command. With `0`, the watch cache may return stale objects (API concepts, "Resource
+        // versions").
         let mut parameters = list.parameters.to_vec();
         parameters.push(("limit", &limit));
         // A token is valid only with the query parameters of the request that returned it
-        // (`ListOptions.continue`). The API server accepts a different limit nevertheless.
+        // (`ListOptions.continue`). However, the API server accepts a different limit.
         if !token.is_empty() {
             parameters.push(("continue", token));
         }

@@ -1,4 +1,4 @@
-//! Carries requests to the API server and decodes its responses.
+//! Sends requests to the API server and decodes its responses.
 
 pub(crate) mod capture;
 pub(crate) mod connect;

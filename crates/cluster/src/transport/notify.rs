@@ -1,6 +1,6 @@
 //! Notifies waiting commands when pods of a job, or nodes and pods of the cluster, change. Without
 //! notifications, hundreds of waiting commands would overload the API server by polling. A
-//! notification carries no data: the receiver reads again.
+//! notification carries no data, so the receiver reads again.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -18,38 +18,39 @@ use super::http::with_query;
 use crate::{Connection, Failure};
 use gpuctl_core::model::contract::labels::JOB;
 
-/// Minimum interval between two reads of a job, so that changes of many pods are handled together.
+/// Minimum interval between two reads of a job, so that changes to many pods are handled together.
 const MIN_INTERVAL: Duration = Duration::from_millis(500);
-/// Minimum interval for lists, which need several requests per read.
+/// Minimum interval between reads of lists, which need several requests per read.
 const LIST_MIN_INTERVAL: Duration = Duration::from_secs(2);
-/// Minimum interval for reads of the whole cluster.
+/// Minimum interval between reads of the entire cluster.
 const NODES_MIN_INTERVAL: Duration = Duration::from_secs(5);
-/// Minimum interval for events, which also report on objects of others.
+/// Minimum interval for events, which may also be about objects of other users.
 const EVENTS_MIN_INTERVAL: Duration = Duration::from_secs(4);
-/// Further reads after a change: controllers update their own status shortly after that of the
-/// pods.
+/// Delays of further reads after a change, because controllers update their own status shortly
+/// after that of the pods.
 const FOLLOW_UPS: [Duration; 3] = [
     Duration::from_millis(700),
     Duration::from_millis(1500),
     Duration::from_secs(3),
 ];
-/// Maximum age of node and pod data without a notification.
+/// Maximum age of node and pod data if no notification arrives.
 const MAX_AGE: Duration = Duration::from_secs(120);
-/// Maximum interval without a read: for changes that no pod shows, and for connections that died
-/// unnoticed.
+/// Maximum interval between two reads. It covers changes that no pod shows, and connections that
+/// died unnoticed.
 const MAX_INTERVAL: Duration = Duration::from_secs(20);
 /// Maximum interval for lists, which also show metrics.
 const LIST_MAX_INTERVAL: Duration = Duration::from_secs(15);
-/// Polling interval without the right to watch.
+/// Polling interval if the user has no permission to watch.
 const POLL_INTERVAL: Duration = Duration::from_secs(4);
-/// Polling interval for lists of the whole cluster.
+/// Polling interval for lists of the entire cluster.
 const LIST_POLL_INTERVAL: Duration = Duration::from_secs(10);
-/// Delay before a watch is reopened: some proxies close every watch immediately.
+/// Delay before a watch is reopened. It is needed because some proxies close every watch
+/// immediately.
 const REOPEN_DELAY: Duration = Duration::from_secs(2);
-/// Duration in seconds after which the server ends a watch, which is then reopened.
+/// Number of seconds after which the server ends a watch. The watch is then reopened.
 const WATCH_SECONDS: &str = "300";
 
-/// Waits for changes of one job, or of all visible objects.
+/// Waits for changes to one job, or to all visible objects.
 pub struct ChangeWatch<'c> {
     min_interval: Duration,
     max_interval: Duration,
@@ -64,7 +65,7 @@ pub struct ChangeWatch<'c> {
 }
 
 impl Connection {
-    /// Subscribes to changes of the job's pods.
+    /// Subscribes to changes to the job's pods.
     pub fn watch_job<'c>(&'c self, namespace: &str, job: &str) -> ChangeWatch<'c> {
         self.watch_pods(
             Some(namespace),
@@ -74,7 +75,7 @@ impl Connection {
         )
     }
 
-    /// Subscribes to changes of the pods of any job, for one namespace or for all.
+    /// Subscribes to changes to the pods of all jobs, in one namespace or in all.
     pub fn watch_jobs(&self, namespace: Option<&str>) -> ChangeWatch<'_> {
         self.watch_pods(namespace, JOB, LIST_MIN_INTERVAL, LIST_MAX_INTERVAL)
     }
@@ -93,7 +94,7 @@ impl Connection {
         ];
         let path_of =
             |namespace: &str| with_query(&format!("/api/v1/namespaces/{namespace}/pods"), &query);
-        // Without the right to watch all namespaces, watch the current one.
+        // If the user cannot watch all namespaces, watch the current one.
         let paths = match namespace {
             Some(namespace) => vec![path_of(namespace)],
             None => vec![with_query("/api/v1/pods", &query), path_of(&self.namespace)],
@@ -111,7 +112,7 @@ impl Connection {
         }
     }
 
-    /// Subscribes to changes of nodes and pods in fields that inventories show.
+    /// Subscribes to changes to nodes and pods in the fields that inventories show.
     pub fn watch_nodes(&self, max_interval: Duration) -> ChangeWatch<'_> {
         let notify = Rc::new(Notify::new());
         let (nodes, pods) = (
@@ -130,7 +131,7 @@ impl Connection {
         }
     }
 
-    /// Subscribes to changes of the job's pods and to events in its namespace.
+    /// Subscribes to changes to the job's pods and to events in its namespace.
     pub fn watch_events<'c>(&'c self, namespace: &str, job: &str) -> ChangeWatch<'c> {
         let ChangeWatch {
             watching, notify, ..
@@ -160,12 +161,12 @@ impl Connection {
         loop {
             if changes.version.is_none() {
                 match self.start_version(collection, &mut changes).await {
-                    // Without the right to list, notify at fixed intervals.
+                    // If the user cannot list the collection, notify at fixed intervals.
                     Err(failure) if !failure.is_transient() => {
                         match notify_periodically(&notify, LIST_POLL_INTERVAL).await {}
                     }
                     Err(_) => {}
-                    // Changes between the caller's last read and this version are unknown.
+                    // There may have been changes between the caller's last read and this version.
                     Ok(()) => notify.notify_one(),
                 }
             }
@@ -188,7 +189,7 @@ impl Connection {
                 }
             });
             match watch.await {
-                // The version was compacted: list again.
+                // The version was compacted, so list again.
                 Err(failure) if failure.code() == Some(410) => changes.version = None,
                 Err(failure) if !failure.is_transient() => {
                     match notify_periodically(&notify, LIST_POLL_INTERVAL).await {}
@@ -199,9 +200,9 @@ impl Connection {
         }
     }
 
-    /// Determines the version at which a watch begins. Lists nodes completely: kubelets update them
-    /// every few minutes, and only a comparison with the earlier state shows whether a field
-    /// changed. Pods are updated only on changes.
+    /// Determines the version at which a watch begins. Nodes are listed completely, because
+    /// kubelets update them every few minutes. Only a comparison with the earlier state shows
+    /// whether a field changed. Pods are updated only if something changes.
     async fn start_version(
         &self,
         collection: &str,
@@ -230,7 +231,8 @@ impl Connection {
             })
             .await?;
         } else {
-            // One object is enough: the page carries the `resourceVersion` of the whole collection.
+            // One object is enough, because the page carries the `resourceVersion` of the entire
+            // collection.
             visit(&self.get(&with_query(collection, &[("limit", "1")])).await?);
         }
         changes.version = version;
@@ -241,7 +243,8 @@ impl Connection {
     async fn watch_first(&self, paths: Vec<String>, notify: Rc<Notify>) -> Infallible {
         for path in paths {
             // Without `resourceVersion` a watch begins with a synthetic ADDED event for each
-            // existing pod. They cost at most one extra read, because `notify_one` coalesces them.
+            // existing pod. These events cause at most one extra read, because `notify_one`
+            // coalesces them.
             while self
                 .stream(&path, false, |_| notify.notify_one())
                 .await
@@ -254,7 +257,7 @@ impl Connection {
     }
 }
 
-/// Notifies at fixed intervals, for users without the right to watch.
+/// Notifies at fixed intervals, for users without permission to watch.
 async fn notify_periodically(notify: &Notify, min_interval: Duration) -> Infallible {
     loop {
         tokio::time::sleep(min_interval).await;
@@ -263,8 +266,8 @@ async fn notify_periodically(notify: &Notify, min_interval: Duration) -> Infalli
 }
 
 impl ChangeWatch<'_> {
-    /// Waits until it is time to read again, at the latest at `deadline`. Returns true if the
-    /// data must be read again because it changed or is stale.
+    /// Waits until it is time to read again, but no longer than until `deadline`. Returns true if
+    /// the data must be read again because it changed or is stale.
     pub async fn changed(&mut self, deadline: Option<Instant>) -> bool {
         let (min_interval, max_interval) = (self.min_interval, self.max_interval);
         let remaining = deadline.map_or(max_interval, |deadline| {
@@ -300,20 +303,20 @@ impl ChangeWatch<'_> {
     }
 }
 
-/// State of a watched collection.
+/// The state of a watched collection.
 #[derive(Default)]
 pub(crate) struct WatchedCollection {
     /// Version at which the next watch continues; `None` if it is unknown.
     version: Option<String>,
-    /// Hash of the fields that inventories show, by the UID of the object.
+    /// A hash of the fields that inventories show, by the UID of the object.
     seen: HashMap<String, u64>,
 }
 
 impl WatchedCollection {
     /// Whether an event changes a field that inventories show. Kubelets update their nodes every
-    /// few minutes, and the times of these updates are not a change.
+    /// few minutes, but the new update times do not count as a change.
     pub(crate) fn is_change(&mut self, line: &[u8]) -> bool {
-        // A line that was truncated for its length is still an event about some object.
+        // A line that was truncated because of its length is still an event about some object.
         let Ok(event) = serde_json::from_slice::<Value>(line) else {
             return true;
         };
@@ -352,7 +355,7 @@ impl WatchedCollection {
 /// Hashes the fields of a node, pod or event that inventories show.
 fn shown_fields_hash(object: &Value) -> u64 {
     const FIELDS: [&str; 10] = [
-        // For events.
+        // Only events have this field.
         "/count",
         "/series/count",
         "/metadata/labels",

@@ -1,4 +1,4 @@
-//! Repeats requests of long-running commands during an outage of the API server, up to five
+//! Repeats requests of long-running commands during an outage of the API server, for up to five
 //! minutes.
 
 use std::cell::RefCell;

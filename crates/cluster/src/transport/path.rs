@@ -1,5 +1,5 @@
 //! Validates the paths of requests. Objects refer to each other by names that users choose. A name
-//! such as `x/proxy/admin` must not redirect a read of one object to another program.
+//! such as `x/proxy/admin` must not turn a read of one object into a request to another program.
 //!
 //! Two checks work together: [`is_segment`] validates a name before it becomes a path segment, and
 //! [`check`] validates every path before the request is sent.
@@ -37,7 +37,7 @@ pub(crate) fn is_segment(text: &str) -> bool {
         && !text.bytes().all(|byte| byte == b'.')
 }
 
-/// Whether `text` is an API version: `v1`, or a group and a version.
+/// Whether `text` is an API version, which is `v1` or a group and a version.
 pub(crate) fn is_version(text: &str) -> bool {
     let parts: Vec<&str> = text.split('/').collect();
     parts.len() <= 2 && parts.iter().all(|part| is_segment(part))
@@ -59,7 +59,7 @@ pub(crate) fn check(path: &str, destination: Destination) -> Result<(), Failure>
     }
 }
 
-/// Splits a path into segments. RBAC allows `:` in names.
+/// Splits a path into segments. The names of RBAC objects may contain `:`.
 fn segments(resource: &str) -> Option<Vec<&str>> {
     let segments: Vec<&str> = resource.strip_prefix('/')?.split('/').collect();
     let is_valid = |segment: &&str| {
@@ -71,7 +71,8 @@ fn segments(resource: &str) -> Option<Vec<&str>> {
         .then_some(segments)
 }
 
-/// Returns the segments after group and version: the plural, a name, a subresource.
+/// Returns the segments that follow the group, the version and any namespace: the plural, a name
+/// and a subresource.
 fn below_namespace<'s, 'p>(segments: &'s [&'p str]) -> Option<&'s [&'p str]> {
     // Discovery and `/version` do not address objects.
     let (["api", _, rest @ ..] | ["apis", _, _, rest @ ..]) = segments else {

@@ -1,4 +1,4 @@
-//! Converts a pod of the Kubernetes API into a pod of the model.
+//! Converts pods from the Kubernetes API into pods of gpuctl's model.
 
 use super::decode::{Condition, ContainerStatus, TEMPLATE_HASH, Terminated, WirePod};
 use gpuctl_core::model::contract::labels::{GROUP_INDEX, GROUP_RANK, GROUP_REVISION};
@@ -11,7 +11,7 @@ impl WirePod<'_> {
     fn rank(&self) -> Option<u32> {
         let index = "batch.kubernetes.io/job-completion-index";
         let rank = self
-            // The label exists since Kubernetes 1.28; the annotation is older.
+            // The label has existed since Kubernetes 1.28; the annotation is older.
             .metadata
             .labels
             .get(index)
@@ -19,8 +19,7 @@ impl WirePod<'_> {
         rank.and_then(|rank| rank.parse().ok())
     }
 
-    /// Lists the job's containers first. Init containers are included only while they block the
-    /// pod.
+    /// Lists the containers, followed by those init containers that block the pod.
     fn containers(&self) -> Vec<Container> {
         let inits = self
             .status

@@ -1,5 +1,6 @@
-//! Chooses the proxy for requests to the API server like kubectl: the kubeconfig's `proxy-url`,
-//! otherwise `HTTPS_PROXY` or `HTTP_PROXY` unless `NO_PROXY` names the server.
+//! Chooses the proxy for requests to the API server in the same way as kubectl. It uses the
+//! kubeconfig's `proxy-url`, or else `HTTPS_PROXY` or `HTTP_PROXY` unless `NO_PROXY` names the
+//! server.
 //!
 //! kube 5.0 compares `NO_PROXY` with the address of the proxy instead of the server's, so its
 //! choice is not used.
@@ -7,7 +8,8 @@
 use http::Uri;
 use hyper_util::client::proxy::matcher::Matcher;
 
-/// Why the address of a proxy cannot be used. `origin` is the variable or field that contains it.
+/// The reason why the address of a proxy cannot be used. `origin` is the variable or field that
+/// contains it.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ProxyError {
     #[error("{origin} is not an address such as http://proxy.example.com:3128")]
@@ -27,8 +29,7 @@ pub(crate) struct ProxyEnvironment {
 }
 
 impl ProxyEnvironment {
-    /// Reads the variables in upper case, otherwise in lower case. An empty variable counts as
-    /// unset.
+    /// Reads each variable in upper case, or else in lower case. An empty variable counts as unset.
     #[expect(
         clippy::disallowed_methods,
         reason = "these variables apply to all programs; they are not settings of gpuctl"
@@ -48,8 +49,8 @@ impl ProxyEnvironment {
     }
 
     /// Selects the proxy for requests to `server`. `written` is the cluster's `proxy-url` in the
-    /// kubeconfig, which `NO_PROXY` does not affect. Errors name the source of the address and its
-    /// scheme, but nothing else of it.
+    /// kubeconfig, which `NO_PROXY` does not affect. Errors name the source and scheme of the
+    /// address, but no other part of it.
     pub(crate) fn proxy_to(
         &self,
         server: &Uri,
@@ -89,8 +90,7 @@ fn usable(value: &str, origin: &'static str) -> Result<Uri, ProxyError> {
     } else {
         format!("http://{value}")
     };
-    // In `http://user:password` the host is missing, and the password is at the position of the
-    // port.
+    // In `http://user:password`, the host is missing and the password is in the place of the port.
     let has_host = |uri: &Uri| {
         let authority = uri.authority().map_or("", |authority| {
             authority.as_str().rsplit('@').next().unwrap_or_default()

@@ -1,6 +1,6 @@
 //! Rejects requests that would change the cluster before they are sent. Only this module defines
-//! which requests read: GET, dry runs, access reviews, and queries to a Prometheus behind the API
-//! server.
+//! which requests count as reads: GET, dry runs, access reviews, and queries to a Prometheus behind
+//! the API server.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use http::Method;
 pub enum ReadOnly {
     Flag,
     Environment,
-    /// The config file, for all contexts or for this one.
+    /// The config file forbids changes, for all contexts or for this one.
     File,
     /// A setting that cannot be read and might forbid changes.
     Unclear(String),
@@ -32,7 +32,8 @@ impl fmt::Display for ReadOnly {
 
 pub(crate) fn only_reads(method: &Method, path: &str) -> bool {
     let (resource, query) = path.split_once('?').unwrap_or((path, ""));
-    // Exec and attach use GET for the WebSocket upgrade, but the process can do anything.
+    // Exec and attach use GET for the WebSocket upgrade, but the process in the container can do
+    // anything.
     let enters_container = ["/exec", "/attach"]
         .iter()
         .any(|end| resource.ends_with(end));

@@ -1,4 +1,4 @@
-//! Decodes error responses of the API server, and names responses that cannot be decoded.
+//! Decodes error responses of the API server, and describes responses that cannot be decoded.
 
 use serde::{Deserialize, Deserializer};
 
@@ -9,10 +9,11 @@ use gpuctl_core::model::values::excerpt::{SERVER_MESSAGE, excerpt, shortened};
 /// Maximum number of causes that are read from an error response.
 const MOST_CAUSES: usize = 100;
 
-/// Limit in characters for a web page's title and for a response that is not a Status.
+/// Maximum length in characters of a web page's title, and of a response that is not a Status.
 const TITLE: usize = 200;
 
-/// Names the object that cannot be decoded. Other responses do not come from an API server.
+/// Builds the failure for a response that cannot be decoded. It names the object if there is one.
+/// Other responses do not come from an API server.
 pub(crate) fn unreadable_answer(server: &str, body: &[u8], error: &serde_json::Error) -> Failure {
     #[derive(Deserialize)]
     struct AnyObject {
@@ -126,7 +127,7 @@ struct StatusCause {
     message: String,
 }
 
-/// Converts a field that an error response names.
+/// Converts an invalid field that an error response names.
 fn blamed(StatusCause { field, message }: StatusCause) -> Blame {
     Blame {
         field: shortened(field, SERVER_MESSAGE),
@@ -134,7 +135,7 @@ fn blamed(StatusCause { field, message }: StatusCause) -> Blame {
     }
 }
 
-/// Decodes `null` like an absent field.
+/// Decodes `null` in the same way as an absent field.
 fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     value: D,
 ) -> Result<T, D::Error> {
@@ -142,7 +143,7 @@ fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
 }
 
 impl Connection {
-    /// Converts the error response of a server.
+    /// Converts an error response from a server.
     pub(crate) fn failure(&self, code: u16, media: &str, body: &[u8]) -> Failure {
         // The API server encodes an error in the encoding that the request accepts.
         let status: Option<WireStatus> = match media.starts_with(protobuf::MEDIA_TYPE) {

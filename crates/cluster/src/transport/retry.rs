@@ -1,6 +1,7 @@
 //! Decides whether a request is sent again, and after which delay.
 //!
-//! Every request of gpuctl can be repeated, because it reads, applies or deletes one object.
+//! Every request that gpuctl sends can be repeated, because it reads, applies or deletes one
+//! object.
 
 use std::time::Duration;
 
@@ -18,10 +19,10 @@ pub(crate) enum TryOutcome {
 }
 
 impl TryOutcome {
-    /// Classifies a failure for a retry.
+    /// Classifies a failure to decide whether to retry.
     pub(crate) fn from_failure(failure: &Failure) -> Self {
         match failure {
-            // A bundle gives the same answer again.
+            // A bundle would give the same answer again.
             Failure::NotInBundle(_) => Self::Status(404, None),
             other => other
                 .code()
@@ -32,7 +33,7 @@ impl TryOutcome {
 
 /// Maximum delay before an attempt, even if the server requests more.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
-/// Maximum sum of the delays of one request.
+/// Maximum total delay of one request.
 const ALL_WAITS: Duration = Duration::from_secs(30);
 
 /// Returns the delay before the next attempt, or `None` to give up. `tries` attempts were made,
@@ -58,7 +59,7 @@ pub(crate) fn wait(outcome: TryOutcome, tries: u32, waited: Duration) -> Option<
 mod tests {
     use super::*;
 
-    /// Returns the number of attempts and the sum of the delays.
+    /// Returns the number of attempts and the total delay.
     fn spent(outcome: TryOutcome) -> (u32, Duration) {
         let (mut tries, mut waited) = (1, Duration::ZERO);
         while let Some(pause) = wait(outcome, tries, waited) {

@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 use std::rc::Rc;
 
-/// Strings seen up to now.
+/// The strings seen so far.
 #[derive(Default)]
 pub(crate) struct SharedTexts(HashSet<Rc<str>>);
 
 impl SharedTexts {
-    /// Returns the shared copy.
+    /// Returns the shared copy of a string.
     pub(crate) fn intern(&mut self, text: &str) -> Rc<str> {
         if let Some(existing) = self.0.get(text) {
             return Rc::clone(existing);

@@ -1,5 +1,5 @@
-//! The WebSocket of exec, attach and port-forward. Both directions run independently, so that a
-//! full one never blocks the other, and a silent peer is detected.
+//! Opens the WebSocket for exec, attach and port-forward. Both directions run independently, so
+//! that a full buffer in one never blocks the other. Pings detect a lost peer.
 
 use std::cell::Cell;
 use std::pin::Pin;
@@ -18,21 +18,20 @@ use gpuctl_local::request_log::{Api, SentRequest};
 
 /// Interval of pings, which keep an idle connection open and detect a lost peer.
 pub(crate) const PING: Duration = Duration::from_secs(20);
-/// A peer that has answered pings counts as lost after this silence.
+/// A peer that has answered pings counts as lost after being silent for this long.
 const GONE: Duration = Duration::from_secs(70);
 
 type Sending = Pin<Box<dyn Sink<Message, Error = Error>>>;
 type Receiving = Pin<Box<dyn Stream<Item = Result<Message, Error>>>>;
 
-/// An open connection.
 pub(crate) struct Socket {
     pub send: Sending,
     pub receive: Receiver,
-    /// Whether one direction can be closed alone.
+    /// Whether one direction can be closed without the other.
     pub half_close: bool,
 }
 
-/// The receiving half.
+/// The receiving half of the socket.
 pub(crate) struct Receiver {
     messages: Receiving,
     /// When the peer last sent anything; `None` until it has answered a ping.

@@ -12,7 +12,7 @@ use crate::Connection;
 use crate::streams::log_lines::LineSplitter;
 use gpuctl_local::request_log::{Api, SentRequest};
 
-/// Read limit for an error response in bytes.
+/// Maximum number of bytes read from an error response.
 const REFUSAL: usize = 64 << 10;
 
 /// How a log stream ended.
@@ -21,13 +21,13 @@ pub(crate) enum StreamEnd {
     Complete,
     /// The reader stopped.
     Enough,
-    /// The limit on bytes was reached.
+    /// The size limit was reached.
     TooLong,
 }
 
 impl Connection {
-    /// Reads lines. `finite` also accepts a last line without a line break; in a followed log the
-    /// rest may still arrive.
+    /// Reads lines. With `finite`, also accepts a last line without a line break. In a followed
+    /// log, the rest of that line may still arrive.
     pub(crate) async fn stream(
         &self,
         path: &str,
@@ -124,7 +124,8 @@ impl Connection {
             if end != StreamEnd::Complete {
                 return Ok(end);
             }
-            // A server that is always faster than this loop must not starve signals and deadlines.
+            // A server that is always faster than this loop must not delay the handling of signals
+            // and deadlines.
             tokio::task::yield_now().await;
         }
         if finite && !lines.pending.is_empty() {

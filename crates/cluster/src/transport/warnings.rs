@@ -1,5 +1,6 @@
 //! Collects the API server's warnings (`Warning` headers of admission policies and deprecated
-//! versions) per task, because several tasks share one connection. Drops warnings outside a task.
+//! versions) per task, because several tasks share one connection. Warnings that arrive outside a
+//! task are dropped.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -16,7 +17,8 @@ tokio::task_local! {
     static WARNINGS: RefCell<BTreeSet<String>>;
 }
 
-/// Runs `work` and returns its outcome with the API server's warnings during that time, each once.
+/// Runs `work` and returns its outcome. Also returns the API server's warnings during that time,
+/// without duplicates.
 pub async fn with_warnings<T>(work: impl Future<Output = T>) -> (T, BTreeSet<String>) {
     let work = async {
         let outcome = work.await;
@@ -35,7 +37,7 @@ pub(crate) fn note(headers: &HeaderMap) {
             .and_then(|rest| rest.strip_suffix('"'))
             .unwrap_or(quoted);
         if !inner.is_empty() {
-            // Fails outside a task.
+            // This fails outside a task.
             let _ = WARNINGS.try_with(|warnings| {
                 let mut warnings = warnings.borrow_mut();
                 if warnings.len() < MOST {

@@ -1,5 +1,5 @@
-//! Follows owner references to objects that no list contained: custom kinds, each found by
-//! discovery and read one by one.
+//! Follows owner references to objects of custom kinds, which no list contained. It finds the kinds
+//! by discovery and reads the objects one by one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -18,9 +18,10 @@ use gpuctl_core::model::values::omissions::Omission;
 
 /// Maximum number of owners that are read concurrently.
 const AT_ONCE: usize = 16;
-/// Maximum number of levels of owners.
+/// Maximum number of levels of owners that are followed.
 const HIGHEST: usize = 8;
-/// Time limit for all owners of a list, so that a hanging aggregated API server does not block it.
+/// Time limit for reading all owners of a list, so that a hanging aggregated API server does not
+/// block the list.
 const PATIENCE: Duration = Duration::from_secs(4);
 
 /// A reference to an owner that has not been read.
@@ -54,8 +55,8 @@ impl Reference {
 }
 
 impl WorkloadsApi<'_> {
-    /// Reads the owners that no list contained, then their owners, within `PATIENCE`. Shows an
-    /// owner that cannot be read as its reference describes it.
+    /// Reads the owners that no list contained, then their owners, within `PATIENCE`. An owner that
+    /// cannot be read is shown as its reference describes it.
     pub(crate) async fn follow_up(
         self,
         references: BTreeSet<Reference>,
@@ -128,7 +129,8 @@ impl WorkloadsApi<'_> {
         }
         let lookups = unknown.into_iter().map(|(version, kinds)| async move {
             let served = self.kinds_of(version, &kinds).await;
-            // Do not request a kind again that the cluster does not serve.
+            // Record the kinds that the cluster does not serve, so that they are not requested
+            // again.
             let missing = kinds
                 .into_iter()
                 .filter(|kind| !served.contains_key(*kind))

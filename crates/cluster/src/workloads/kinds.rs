@@ -6,7 +6,7 @@
 //!   pod names it as its owner.
 //! - Discovery lists the kind as namespaced, with the verb `get`, and not as a subresource.
 //!
-//! Discovery is cached for ten minutes. A kind that the cache does not have causes a new request.
+//! Discovery is cached for ten minutes. A kind that is not in the cache causes a new request.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -64,8 +64,8 @@ impl WorkloadsApi<'_> {
     }
 }
 
-/// Returns cached kinds that have not expired. A negative age, after the clock was set back, counts
-/// as expired.
+/// Returns cached kinds that have not expired. A negative age, which results from setting the clock
+/// back, counts as expired.
 fn young(mut cached: Value, now: i64) -> Option<Kinds> {
     let is_fresh = (0..KEPT).contains(&(now - cached["at"].as_i64()?));
     is_fresh

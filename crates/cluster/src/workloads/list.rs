@@ -1,5 +1,5 @@
-//! Reads owners and pods of the cluster or a namespace: common kinds as lists, custom kinds by
-//! following owner references (`custom_owners.rs`).
+//! Reads the owners and pods of the cluster or of a namespace. It lists common kinds, and finds
+//! objects of custom kinds by following owner references (`custom_owners.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -24,13 +24,13 @@ use crate::{Failure, InventorySnapshot, handles::WorkloadsApi};
 #[derive(Clone)]
 pub struct Owners {
     pub forest: Forest,
-    /// Kinds that the user cannot list, so that workloads without pods are missing.
+    /// Kinds that the user cannot list. Workloads of these kinds are missing if they have no pods.
     pub unreadable: Vec<String>,
     /// Set if all namespaces were requested but only this one could be read.
     pub narrowed_to: Option<String>,
 }
 
-/// Kinds that are listed: (API version, plural, kind).
+/// The kinds that are listed, as (API version, plural, kind).
 const LISTED: [(&str, &str, &str); 6] = [
     ("apps/v1", "replicasets", "ReplicaSet"),
     ("apps/v1", "deployments", "Deployment"),
@@ -54,7 +54,7 @@ struct OwnedPod<'a> {
 #[derive(Clone)]
 pub struct OwnersAndInventory {
     pub owners: Owners,
-    /// Forbidden if the user cannot list nodes.
+    /// The inventory, or a failure if the user cannot list nodes.
     pub inventory: Result<InventorySnapshot, Failure>,
 }
 
@@ -62,7 +62,7 @@ pub struct OwnersAndInventory {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OtherPods {
     Named,
-    /// Only their sums, for lists of workloads.
+    /// Records only their sums, for lists of workloads.
     Summed,
 }
 
@@ -111,7 +111,8 @@ impl OwnedPods {
     }
 }
 
-/// Objects of one kind of [`LISTED`], with references to their own owners by their UIDs.
+/// The objects of one kind from [`LISTED`], and the references to their own owners, by the objects'
+/// UIDs.
 type ListedOwners = (
     &'static str,
     Result<(Vec<OwnerObject>, BTreeMap<String, Reference>), Failure>,
@@ -247,7 +248,7 @@ impl WorkloadsApi<'_> {
                 Err(failure) => return Err(failure),
             }
         }
-        // Follow only the owners of devices: a cluster has many other owners.
+        // Follow only the owners of pods with GPUs, because a cluster has many other owners.
         let mut pending: Vec<String> = owners
             .values()
             .filter(|owner| owner.gpus > GpuCount::ZERO)

@@ -1,4 +1,4 @@
-//! Reads workloads of any origin.
+//! Reads workloads, no matter what created them.
 
 pub(crate) mod custom_owners;
 pub(crate) mod kinds;

@@ -31,7 +31,7 @@ struct ObjectSpec<'a> {
     suspend: bool,
     #[serde(borrow)]
     template: WireTemplate<'a>,
-    /// For CronJobs.
+    /// Only CronJobs have this field.
     #[serde(borrow)]
     job_template: WireJobTemplate<'a>,
 }
@@ -94,8 +94,8 @@ impl WireObject<'_> {
     fn resting(&self, kind: &str, desired: u64) -> Option<&'static str> {
         let Self { metadata, spec, .. } = self;
         match kind {
-            // Kueue suspends Jobs that it has not admitted. A pause by a user is recorded in an
-            // annotation.
+            // Kueue suspends Jobs that it has not admitted. If a user paused the Job, an annotation
+            // records this.
             "Job"
                 if spec.suspend
                     && metadata.labels.contains_key(KUEUE_QUEUE)
@@ -123,7 +123,8 @@ impl WireObject<'_> {
         let desired = match kind {
             "CronJob" => spec.job_template.spec.parallelism.unwrap_or(1),
             "Job" => spec.parallelism.unwrap_or(1),
-            // The number of nodes determines it, so it is only in the status.
+            // The number of nodes determines how many pods a DaemonSet has, so the number is only
+            // in the status.
             "DaemonSet" => status.desired_number_scheduled.unwrap_or(0),
             _ => spec.replicas.unwrap_or(1),
         };

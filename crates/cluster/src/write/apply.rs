@@ -1,4 +1,5 @@
-//! Writes objects: server-side apply, dry runs, and deletes that also delete the pods.
+//! Writes objects with server-side apply, validates them with dry runs, and deletes them together
+//! with their pods.
 
 use bytes::Bytes;
 use http::Method;
@@ -16,10 +17,10 @@ const APPLY: &str = "application/apply-patch+yaml";
 const MANAGER: &str = "gpuctl";
 
 /// A `resourceVersion` that no object has. The server ignores it for a new object and reports a
-/// conflict for an existing one, so that an apply creates but never changes.
+/// conflict for an existing one. An apply with it can create an object but never change one.
 const NEVER: &str = "1";
 
-/// Outcome of a creation.
+/// The outcome of creating an object.
 #[derive(Clone, Debug)]
 pub enum Creation {
     Created(Value),
@@ -27,7 +28,7 @@ pub enum Creation {
     Existing(Value),
 }
 
-/// Outcome of an apply.
+/// The outcome of an apply.
 #[derive(Clone, Debug)]
 pub struct Applied {
     /// Whether the apply created the object.
@@ -47,7 +48,7 @@ pub struct Deletion<'a> {
 }
 
 impl<'a> Deletion<'a> {
-    /// Selects the object with this UID, with the grace period of its containers.
+    /// Deletes only the object with this UID, and gives its containers their grace period.
     pub fn with_uid(uid: &'a str) -> Self {
         Self {
             uid: Some(uid),
@@ -86,7 +87,8 @@ impl WritesApi<'_> {
         match self.apply(&guarded, false).await {
             Ok(applied) => Ok(Creation::Created(applied.live)),
             // The server returns this reason for the `resourceVersion` above. An earlier attempt of
-            // this run may have created the object and lost the response, which the mark shows.
+            // this run may have created the object but lost the response. The mark shows whether
+            // this happened.
             Err(failure) if failure.reason() == "Conflict" => {
                 match self.live_companion(object).await? {
                     Some(live) if is_of(&live, run) => Ok(Creation::Created(live)),
@@ -104,7 +106,7 @@ impl WritesApi<'_> {
         self.apply_with(object, dry_run, false).await
     }
 
-    /// Like `apply`; `force` takes over fields that other managers own.
+    /// Works like `apply`, but `force` takes over fields that other managers own.
     pub async fn apply_with(
         self,
         object: &Object,
@@ -133,14 +135,15 @@ impl WritesApi<'_> {
             )
             .await?;
         Ok(Applied {
-            // An apply answers 201 for a new object and 200 for an existing one.
+            // The server answers an apply with 201 for a new object and with 200 for an existing
+            // one.
             created: answer.code == 201,
             live: answer.json(&self.0.server)?,
         })
     }
 
-    /// Deletes `object`. Returns false if it does not exist. Pods of a Job are deleted with it: by
-    /// default, `batch/v1` orphans them (`DefaultGarbageCollectionPolicy` in
+    /// Deletes `object`. Returns false if it does not exist. The pods of a Job are deleted with it.
+    /// By default, `batch/v1` would orphan them (`DefaultGarbageCollectionPolicy` in
     /// pkg/registry/batch/job/strategy.go), and they would keep their GPUs.
     pub async fn delete(self, object: &Object, deletion: Deletion<'_>) -> Result<bool, Failure> {
         self.delete_at(
@@ -173,8 +176,8 @@ impl WritesApi<'_> {
             .await
         {
             Ok(_) => Ok(true),
-            // A 409 is a failed precondition: the object was replaced or changed, so it is not ours
-            // to delete.
+            // A 409 means that the precondition failed. The object was replaced or changed, so it
+            // must not be deleted.
             Err(failure)
                 if failure.is_not_found()
                     || (failure.code() == Some(409)
@@ -201,8 +204,8 @@ impl WritesApi<'_> {
         answer.json(&self.0.server)
     }
 
-    /// Returns the API server's message if an unreachable webhook blocks changes of an object.
-    /// Finds out with the dry run of a patch.
+    /// Returns the API server's message if an unreachable webhook blocks changes to an object.
+    /// Detects this with a dry run of a patch.
     pub async fn blocked_by(self, path: &str) -> Option<String> {
         let path = with_query(path, &[("dryRun", "All"), ("fieldManager", MANAGER)]);
         let patch = json!({"metadata": {"annotations": {RUN: "dry run"}}}).to_string();
@@ -221,8 +224,8 @@ impl WritesApi<'_> {
             .then_some(message)
     }
 
-    /// Creates an object that the server does not store, such as a review; or, with `dry_run`, any
-    /// object.
+    /// Creates an object that the server does not store, such as a review. With `dry_run`, this can
+    /// be any object.
     pub async fn post(self, path: &str, body: &Value, dry_run: bool) -> Result<Value, Failure> {
         let parameters: &[(&str, &str)] = if dry_run {
             &[("dryRun", "All"), ("fieldManager", MANAGER)]
@@ -241,7 +244,7 @@ impl WritesApi<'_> {
         answer.json(&self.0.server)
     }
 
-    /// Lets the API server validate an object as if it were created now.
+    /// Has the API server validate an object as if it were created now.
     pub async fn judge(self, object: &Object) -> Result<(), Failure> {
         self.post(&collection(object), &object.body, true)
             .await

@@ -1,6 +1,6 @@
-//! Computes what applying a document again would change, from the API server's dry run of each
-//! object: nothing, a change in place, a conflict with another field manager, or an immutable
-//! field.
+//! Computes what applying a document again would change, based on a dry run of each object. The
+//! result is nothing, a change in place, a conflict with another field manager, or a change to an
+//! immutable field.
 
 use futures::future::join_all;
 use serde_json::Value;
@@ -26,7 +26,8 @@ fn source(owner: &Value) -> Option<Value> {
         .cloned()
 }
 
-/// Returns the objects to apply, with their owner last, and the defaults that wait.
+/// Returns the objects to apply, with their owner last, and the defaults that wait for the next
+/// change of the file.
 fn applied(
     rendered: &Rendered,
     owner: &Value,
@@ -51,11 +52,11 @@ fn applied(
     (objects, waiting)
 }
 
-/// An update that failed midway, and the objects written before.
+/// An update that failed midway, and the objects written before it failed.
 #[derive(Debug)]
 pub struct PartialChange {
     pub failure: Failure,
-    /// As `kind/name`.
+    /// The object, as `kind/name`.
     pub object: String,
     pub written: Vec<String>,
 }
@@ -67,9 +68,9 @@ impl WritesApi<'_> {
         Ok(self.live(root).await?.filter(|live| belongs(root, live)))
     }
 
-    /// Computes the effects of applying the objects. `owner` is the live owner; with `renew` it
-    /// gets the defaults that are newer than it. A training is never submitted again for newer
-    /// defaults.
+    /// Computes the effects of applying the objects. `owner` is the live owner. With `renew`, it
+    /// gets the defaults that are newer than it. A training is never submitted again just because
+    /// of newer defaults.
     pub async fn effects(
         self,
         rendered: &Rendered,
@@ -86,11 +87,11 @@ impl WritesApi<'_> {
         };
         let (objects, waiting) = applied(rendered, owner, sameness);
         let stale = self.stale(root, &objects, owner).await?;
-        // Until its autoscaler is deleted, that autoscaler sets the number of pods.
+        // Until the job's autoscaler is deleted, it sets the number of pods.
         let scaled = stale
             .iter()
             .any(|object| object.address().starts_with("horizontalpodautoscalers/"));
-        // Changed defaults of the site alone must not change existing objects.
+        // A change to the site's defaults alone must not change existing objects.
         let keep_existing =
             same_source && keeps_defaults && site_defaults(owner) != site_defaults(&root.body);
         let last = objects.len() - 1;
@@ -151,8 +152,8 @@ impl WritesApi<'_> {
         Ok(stale)
     }
 
-    /// Determines the effect of applying an object. With `stays`, only restores its owner
-    /// reference.
+    /// Determines the effect of applying an object. With `stays`, only its owner reference is
+    /// restored.
     async fn effect_of_other(
         self,
         object: &Object,
@@ -209,8 +210,8 @@ impl WritesApi<'_> {
                     Effect::Changed { live, desired }
                 })
             }
-            // A conflict of field managers lists its fields as causes. A conflict of resource
-            // versions lists none.
+            // A conflict between field managers lists the fields as causes. A conflict between
+            // resource versions lists none.
             Err(failure) if failure.reason() == "Conflict" && !failure.fields().is_empty() => {
                 Ok(Effect::Conflict(foreign_conflicts(&failure, scaled)))
             }
@@ -222,8 +223,8 @@ impl WritesApi<'_> {
         }
     }
 
-    /// Writes the changes, the owner last, and returns the owner if it changed. Earlier changes
-    /// remain if a later one fails.
+    /// Writes the changes, with the owner last, and returns the owner if it changed. Earlier
+    /// changes remain if a later one fails.
     pub async fn change(self, effects: &Effects) -> Result<Option<Value>, PartialChange> {
         let (mut written, mut owner) = (Vec::new(), None);
         for (object, effect) in &effects.objects {
@@ -278,7 +279,7 @@ impl WritesApi<'_> {
     }
 }
 
-/// Whether no other field manager takes part in the conflict.
+/// Whether the conflict involves no other field manager.
 fn is_of_ours(failure: &Failure, scaled: bool) -> bool {
     failure.reason() == "Conflict"
         && !failure.fields().is_empty()
@@ -287,7 +288,7 @@ fn is_of_ours(failure: &Failure, scaled: bool) -> bool {
 
 /// Selects the fields of a conflict that other managers own.
 fn foreign_conflicts(failure: &Failure, scaled: bool) -> Vec<Blame> {
-    // Server-side apply tells managers apart by name and operation. The merge patches of gpuctl are
+    // Server-side apply tells managers apart by name and operation. gpuctl's merge patches count as
     // updates, so gpuctl can conflict with itself.
     let is_own = |blame: &Blame| blame.message.starts_with("conflict with \"gpuctl\"");
     let is_scaler = |blame: &Blame| {
@@ -313,7 +314,7 @@ fn is_fixed(failure: &Failure) -> bool {
         "can not be less than",
     ];
     let fixed = |text: &str| WORDS.iter().any(|word| text.contains(word));
-    // Kueue's webhook reports it for the queue of a running job.
+    // Kueue's webhook reports this for the queue of a running job.
     let message = failure.to_string();
     if RefusalCause::from_message(&message) == Some(RefusalCause::WebhookDenied)
         && message.contains("field is immutable")

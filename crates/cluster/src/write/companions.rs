@@ -1,5 +1,6 @@
 //! Classifies the companion objects of a job. The supervisor's program and the ranks' token are
-//! immutable while their Job exists. Other companions are optional: a job works without them.
+//! immutable while their Job exists. Other companions are optional, because a job works without
+//! them.
 
 use aws_lc_rs::rand::{SecureRandom, SystemRandom};
 use k8s_openapi::ByteString;
@@ -12,7 +13,7 @@ use gpuctl_core::model::contract::labels::{
 };
 use gpuctl_manifest::render::Object;
 
-/// Formats as `kind/name`.
+/// Formats the object as `kind/name`.
 pub fn label(object: &Object) -> String {
     format!("{}/{}", object.kind().to_lowercase(), object.name())
 }
@@ -29,7 +30,8 @@ pub(crate) fn belongs(object: &Object, live: &Value) -> bool {
         && label_of(live, JOB) == label_of(&object.body, JOB)
 }
 
-/// Strips status and server-managed metadata from a live object, to leave its desired state.
+/// Strips the status and server-managed metadata from a live object, so that only its desired state
+/// is left.
 pub(crate) fn comparable(live: &Value) -> Value {
     let mut comparable = live.clone();
     if let Some(object) = comparable.as_object_mut() {
@@ -85,7 +87,7 @@ pub(crate) fn tolerated(object: &Object, failure: Failure) -> Result<String, Fai
     }
 }
 
-/// The warning that a job has no NetworkPolicy.
+/// Builds the warning that a job has no NetworkPolicy.
 pub fn policy_left_out(name: &str, failure: &Failure) -> String {
     format!(
         "networkpolicy/{name} is left out, so any pod of the cluster can connect to the port of rank 0; \
@@ -107,12 +109,12 @@ pub(crate) fn with_content(object: &Object) -> Object {
     object
 }
 
-/// The text of the program.
+/// Returns the text of the program.
 pub(crate) fn program(body: &Value) -> Option<&str> {
     body.pointer("/data")?.get(SUPERVISOR_FILE)?.as_str()
 }
 
-/// Whether the object is a ConfigMap with this file only.
+/// Whether the object is a ConfigMap with only one file.
 pub(crate) fn is_only_program(live: &Value) -> bool {
     let files = |field: &str| live[field].as_object().map_or(0, serde_json::Map::len);
     files("data") == 1 && files("binaryData") == 0

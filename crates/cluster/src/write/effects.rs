@@ -7,7 +7,7 @@ use super::repair::{FixedState, Repair};
 use crate::{Blame, Failure, OwnedObject};
 use gpuctl_manifest::render::Object;
 
-/// Effect of applying one object.
+/// The effect of applying one object.
 #[derive(Clone, Debug)]
 pub enum Effect {
     /// The object does not exist yet.
@@ -18,7 +18,7 @@ pub enum Effect {
         live: Value,
         desired: Value,
     },
-    /// Immutable fields differ; `desired` is the object that was to be sent.
+    /// Immutable fields differ; `desired` is the object that would have been applied.
     Immutable {
         live: Value,
         desired: Value,
@@ -29,7 +29,7 @@ pub enum Effect {
     Conflict(Vec<Blame>),
 }
 
-/// Effects of applying a document.
+/// The effects of applying a document.
 #[derive(Clone, Debug)]
 pub struct Effects {
     pub objects: Vec<(Object, Effect)>,
@@ -37,7 +37,7 @@ pub struct Effects {
     pub stale: Vec<OwnedObject>,
     /// Whether to overwrite the values of other field managers.
     pub force: bool,
-    /// Whether an autoscaler is deleted, and with it the number of pods that it set.
+    /// Whether an autoscaler is deleted, so that the number of pods that it set no longer applies.
     pub(super) scaled: bool,
     /// Whether the YAML is unchanged since it was submitted.
     pub same_source: bool,
@@ -95,7 +95,7 @@ impl Effects {
     }
 }
 
-/// Result of examining one object.
+/// The result of examining one object.
 pub(super) enum Judged {
     Effect(Effect),
     /// The object differs from its original state and cannot be repaired. Holds the message.

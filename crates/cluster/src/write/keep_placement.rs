@@ -1,5 +1,5 @@
-//! Preserves the placement of the pods of a live job, the form of their device claims, and their
-//! scheduler.
+//! Preserves where the pods of a live job run, how they claim devices, and which scheduler places
+//! them.
 
 use serde_json::Value;
 
@@ -7,8 +7,8 @@ use gpuctl_core::model::contract::labels::{
     GPU_TYPE, KUEUE_TOPOLOGY, VOLCANO_GROUP_SIZE, VOLCANO_QUEUE,
 };
 
-/// Preserves the placement. It depends on the nodes of the cluster and on the rights of the user,
-/// which may have changed. Such a change must not restart a job while its file is unchanged.
+/// Preserves the placement. It depends on the cluster's nodes and the user's permissions, which may
+/// have changed. Such a change must not restart a job while its file is unchanged.
 pub(super) fn keep_placement(body: &mut Value, live: &Value) {
     for key in ["affinity", "tolerations"] {
         let pointer = format!("/spec/template/spec/{key}");
@@ -30,7 +30,7 @@ pub(super) fn keep_placement(body: &mut Value, live: &Value) {
     }
 }
 
-/// Preserves whether pods request devices by claims or by the name of a resource.
+/// Preserves whether pods request devices with claims or with an extended resource.
 fn keep_claims(body: &mut Value, live: &Value) {
     const CLAIMS: &str = "/spec/template/spec/resourceClaims";
     let (live_claims, claims) = (live.pointer(CLAIMS), body.pointer(CLAIMS));
@@ -60,8 +60,8 @@ fn keep_claims(body: &mut Value, live: &Value) {
     }
 }
 
-/// Preserves the scheduler and the pod group: the cluster may serve groups that it did not serve
-/// when the job was created.
+/// Preserves the scheduler and the pod group, because the cluster may now serve groups that it did
+/// not serve when the job was created.
 pub(super) fn keep_gang(body: &mut Value, live: &Value) {
     let Some(template) = body.pointer_mut("/spec/template") else {
         return;
@@ -103,8 +103,8 @@ pub(super) fn keep_gang(body: &mut Value, live: &Value) {
         return;
     };
     keep_topology(template, live);
-    // Earlier versions did not write Volcano's queue on the pods of trainings, whose template is
-    // immutable.
+    // Earlier versions did not record Volcano's queue on the pods of trainings, and the pod
+    // template of a training is immutable.
     let queue = live
         .pointer("/spec/template/metadata/annotations")
         .and_then(|annotations| annotations.get(VOLCANO_QUEUE));
@@ -117,7 +117,8 @@ pub(super) fn keep_gang(body: &mut Value, live: &Value) {
     }
 }
 
-/// Preserves whether Kueue places the pods by its topology, which some users cannot read.
+/// Preserves whether Kueue places the pods by topology, because some users cannot read the
+/// topology.
 fn keep_topology(template: &mut Value, live: &Value) {
     let live_topology = live
         .pointer("/spec/template/metadata/annotations")
@@ -135,7 +136,7 @@ fn keep_topology(template: &mut Value, live: &Value) {
     }
 }
 
-/// Preserves the label with the GPU type.
+/// Preserves the label that holds the GPU type.
 pub(crate) fn keep_type(body: &mut Value, labels: &str, owner: &Value) {
     let Some(target) = body.pointer_mut(labels).and_then(Value::as_object_mut) else {
         return;

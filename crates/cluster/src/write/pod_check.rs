@@ -9,21 +9,21 @@ use crate::{Failure, handles::WritesApi};
 use gpuctl_core::model::contract::refusal::RefusalCause;
 use gpuctl_manifest::render::{Object, Rendered};
 
-/// Maximum time until the API server's admission plugin knows a new priority class, which it learns
-/// from a watch.
+/// Maximum time until the API server's admission plugin knows a new priority class. The plugin
+/// learns about it from a watch.
 const CLASS_WITHIN: Duration = Duration::from_secs(2);
 
 #[derive(PartialEq, Eq)]
 enum Shared {
     Exists,
-    /// The user cannot read it, or cannot create it.
+    /// The user cannot read the class, or cannot create it.
     Unknown,
-    /// Only a dry run created it.
+    /// Only a dry run created the class.
     DryRun,
 }
 
 impl WritesApi<'_> {
-    /// Lets the server validate a pod of the document, after creating the priority classes that it
+    /// Has the server validate a pod of the document, after creating the priority classes that it
     /// names. Returns warnings.
     pub async fn judge_pod(
         self,
@@ -85,7 +85,8 @@ impl WritesApi<'_> {
         }
     }
 
-    /// Lists the image pull secrets that do not exist; none if the user cannot read secrets.
+    /// Lists the image pull secrets that do not exist. The list is empty if the user cannot read
+    /// Secrets.
     async fn missing_secrets(self, pod: &Object) -> Vec<String> {
         let namespace = pod.namespace().unwrap_or_default();
         let references = pod
@@ -114,7 +115,8 @@ impl WritesApi<'_> {
         match self.live(object).await {
             Ok(Some(_)) => return Ok(Shared::Exists),
             Ok(None) => {}
-            // A user who cannot read the class may still use it; the validation of the pod decides.
+            // A user who cannot read the class may still be able to use it. Validating the pod
+            // shows this.
             Err(failure) if failure.is_forbidden() => return Ok(Shared::Unknown),
             Err(failure) => return Err(failure),
         }

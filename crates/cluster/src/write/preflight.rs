@@ -1,5 +1,5 @@
-//! Checks the objects of a document before anything is written: which ones already exist, and
-//! whether the API server accepts them and a pod in a dry run.
+//! Checks the objects of a document before anything is written. Finds out which ones already exist,
+//! and whether the API server accepts them and one of their pods in a dry run.
 
 use futures::future::join_all;
 use serde_json::Value;
@@ -36,7 +36,7 @@ pub enum Obstacle {
     },
     /// The priority class does not exist and the user cannot create it.
     NoPriorityClass,
-    /// The quota is exhausted now; pods are admitted when others have ended.
+    /// The quota is exhausted now. Pods will be admitted when others have ended.
     PodQuota(Failure),
     Failure(Failure),
 }
@@ -48,9 +48,9 @@ impl From<Failure> for Obstacle {
 }
 
 impl WritesApi<'_> {
-    /// Looks for obstacles. Writes only shared priority classes, and not even these with `dry_run`.
-    /// Returns warnings. `namesake` is a job with this name that existed before the run, of any
-    /// kind: two jobs with one name would share a Service and its pods.
+    /// Looks for obstacles. Writes only shared priority classes, and with `dry_run` not even these.
+    /// Returns warnings. `namesake` is a job of any kind with this name that existed before the
+    /// run. Two jobs with the same name would share a Service and its pods.
     pub async fn preflight(
         self,
         rendered: &Rendered,
@@ -61,7 +61,7 @@ impl WritesApi<'_> {
         self.names_of_replicas_are_free(rendered).await?;
         let objects = rendered.objects.iter().filter(|object| !object.shared);
         let results = join_all(objects.map(|object| self.judge_new(rendered, object))).await;
-        // An existing object explains more than an error of the dry run next to it.
+        // An existing object explains more than the error from a dry run of another object.
         let (failed, decided): (Vec<_>, Vec<_>) = results
             .into_iter()
             .partition(|result| matches!(result, Err(Obstacle::Failure(_))));
@@ -73,7 +73,8 @@ impl WritesApi<'_> {
         Ok(warnings)
     }
 
-    /// Validates an object and, if its name exists, the existing object. Returns warnings.
+    /// Validates an object and, if one with its name already exists, the existing object. Returns
+    /// warnings.
     async fn judge_new(
         self,
         rendered: &Rendered,
@@ -90,7 +91,7 @@ impl WritesApi<'_> {
         rendered: &Rendered,
         object: &Object,
     ) -> Result<Vec<String>, Obstacle> {
-        // An immutable leftover of an interrupted run cannot be applied and need not be.
+        // An immutable object left over from an interrupted run cannot be applied, and need not be.
         if is_fixed(object)
             && let Some(live) = unless_forbidden(self.live_companion(object).await)?.flatten()
         {
@@ -111,8 +112,8 @@ impl WritesApi<'_> {
             && let Some(live) = self.live(object).await?
             && let Err(obstacle) = self.may_use(rendered, object, &live, &mut warnings)
         {
-            // Another run may have created the job since the first check; then the job is the
-            // obstacle.
+            // Another run may have created the job since the first check. In this case, the job is
+            // the obstacle.
             self.name_is_free(rendered).await?;
             return Err(obstacle);
         }
@@ -126,8 +127,8 @@ impl WritesApi<'_> {
         Ok(warnings)
     }
 
-    /// Validates all objects that replace a job of another kind; that job is deleted first with its
-    /// objects. Returns warnings.
+    /// Validates all objects that will replace a job of another kind. That job and its objects will
+    /// be deleted first. Returns warnings.
     pub async fn judge_all(self, rendered: &Rendered) -> Result<Vec<String>, Obstacle> {
         let mut warnings = Vec::new();
         for object in rendered.objects.iter().filter(|object| !object.shared) {
@@ -153,8 +154,8 @@ impl WritesApi<'_> {
         Ok(warnings)
     }
 
-    /// Validates the owner of the pods as if its name were free, so that a job is not deleted for a
-    /// replacement that the server rejects. Returns warnings.
+    /// Validates the owner of the pods as if its name were free. This prevents deleting a job whose
+    /// replacement the server would reject. Returns warnings.
     pub async fn judge_owner(self, rendered: &Rendered) -> Result<Vec<String>, Obstacle> {
         let mut owner = rendered
             .objects
@@ -182,7 +183,8 @@ impl WritesApi<'_> {
             Err(failure) if failure.is_forbidden() => return Ok(()),
             other => other?.jobs,
         };
-        // Leftover pods of a deleted job, which stay on a dead node forever, do not block the name.
+        // The remaining pods of a deleted job, which stay on a dead node forever, do not block the
+        // name.
         jobs.iter()
             .find(|job| !job.owner_is_gone)
             .map_or(Ok(()), |job| Err(in_the_way(job)))
@@ -217,7 +219,7 @@ impl WritesApi<'_> {
         Ok(())
     }
 
-    /// Rejects the existing object unless it is a leftover or a kept claim of this same job.
+    /// Rejects the existing object unless it is a leftover or a kept claim of the same job.
     fn may_use(
         self,
         rendered: &Rendered,
@@ -286,9 +288,9 @@ fn in_the_way(job: &Job) -> Obstacle {
     }
 }
 
-/// Warns if Kueue did not modify an object with a queue: its integration for this kind is off, so
-/// it does not hold the pods back. Otherwise its webhook suspends a Job, and labels the pods of
-/// other kinds.
+/// Warns if Kueue did not modify an object that has a queue. In this case, Kueue's integration for
+/// this kind is off, so Kueue does not hold the pods back. Otherwise, its webhook suspends a Job
+/// and labels the pods of other kinds.
 fn outside_queue(object: &Object, applied: &Value) -> Option<String> {
     let queue = object
         .body
@@ -327,7 +329,7 @@ pub(super) fn not_judged(object: &Object, failure: &Failure) -> String {
     )
 }
 
-/// Describes an immutable field of a claim that differs and matters.
+/// Describes a difference in an immutable field of a claim, if it matters.
 fn differs(desired: &Object, live: &Value) -> Option<String> {
     let text = |pointer: &str| {
         live.pointer(pointer)

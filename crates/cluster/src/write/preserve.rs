@@ -1,5 +1,5 @@
-//! Preserves live fields that re-applying an unchanged file must not overwrite: placement, device
-//! claims, earlier defaults, and a number of pods that others set.
+//! Preserves live fields that re-applying an unchanged file must not overwrite. These are
+//! placement, device claims, earlier defaults, and the number of pods if others set it.
 
 use serde_json::Value;
 
@@ -9,20 +9,20 @@ use gpuctl_core::model::contract::labels::{
 };
 use gpuctl_manifest::render::{CACHES, Object, Rendered};
 
-/// Name of the pending change when the site's defaults differ from those of a job.
+/// Name of the pending change if the site's defaults differ from those of a job.
 pub const SITE_DEFAULTS_WAIT: &str = "changed defaults of the site";
 
-/// The unchanged parts of a job.
+/// Which parts of a job are unchanged.
 #[derive(Clone, Copy)]
 pub(crate) struct Sameness {
-    /// The file is unchanged, so its placement is preserved.
+    /// Whether the file is unchanged. If so, the placement is preserved.
     pub source: bool,
-    /// Newer defaults wait for the next change of the file.
+    /// Whether newer defaults wait for the next change of the file.
     pub defaults: bool,
 }
 
 /// Returns the owner to apply, and the defaults that it does not get. Fields that others have set
-/// since then are preserved.
+/// are preserved.
 pub(crate) fn settled(
     root: &Object,
     live: &Value,
@@ -33,7 +33,7 @@ pub(crate) fn settled(
     let mut waiting = Vec::new();
     if sameness.source {
         each_template(&mut root.body, live, |body, live| {
-            // With the site's new defaults come their tolerations.
+            // The site's new defaults bring their own tolerations.
             if sameness.defaults || site_defaults(live) == site_defaults(body) {
                 keep_placement(body, live);
             }
@@ -51,15 +51,15 @@ pub(crate) fn settled(
     (root, waiting)
 }
 
-/// Paths of pod templates in an owner: one template, or those of the leader and of the workers of
-/// each replica.
+/// The paths of pod templates in an owner. An owner has one template, or one for the leader and one
+/// for the workers of each replica.
 const TEMPLATES: [&str; 3] = [
     "/spec/template",
     "/spec/leaderWorkerTemplate/leaderTemplate",
     "/spec/leaderWorkerTemplate/workerTemplate",
 ];
 
-/// Calls `settle` for each pod template of an owner, moved to `/spec/template`.
+/// Calls `settle` for each pod template of an owner, after moving the template to `/spec/template`.
 fn each_template(body: &mut Value, live: &Value, mut settle: impl FnMut(&mut Value, &Value)) {
     let original = body.clone();
     let mut templates = Vec::new();
@@ -88,14 +88,14 @@ fn each_template(body: &mut Value, live: &Value, mut settle: impl FnMut(&mut Val
     }
 }
 
-/// Preserves the number of pods, and whether they run, if others decide them.
+/// Preserves the number of pods, and whether they run, if others control this.
 fn keep_size(root: &mut Object, live: &Value, rendered: &Rendered) {
     let Some(spec) = root.body["spec"].as_object_mut() else {
         return;
     };
-    // Pausing and queues set this field.
+    // A pause or a queue sets this field.
     spec.remove("suspend");
-    // A pause without the right to write Kueue's Workload sets this field to 0.
+    // If the user may not write Kueue's Workload, a pause sets this field to 0.
     if spec.contains_key("parallelism")
         && live.pointer("/spec/parallelism") == Some(&Value::from(0))
     {
@@ -123,7 +123,7 @@ fn keep_size(root: &mut Object, live: &Value, rendered: &Rendered) {
     } else if scaled && size_is_of_others(live) {
         spec.remove("replicas");
     } else if scaled && !live_size.is_null() {
-        // No other manager owns the field yet: omitting it would reset it to 1.
+        // No other manager owns the field yet, so omitting it would reset it to 1.
         spec.insert("replicas".to_owned(), live_size);
     }
 }
@@ -136,7 +136,7 @@ pub(crate) fn site_defaults(body: &Value) -> Option<Value> {
 }
 
 /// Whether the job uses an object. Returns false for a claim template or a pod group that the live
-/// job does not use. While its file is unchanged, a job keeps its way to claim devices and its
+/// job does not use. While its file is unchanged, a job keeps its way of claiming devices and its
 /// scheduler, even if the cluster offers others now.
 pub(crate) fn is_still_used(object: &Object, live: &Value, same_source: bool) -> bool {
     let field = match object.plural {
@@ -155,8 +155,8 @@ pub(crate) fn is_still_used(object: &Object, live: &Value, same_source: bool) ->
             .any(|path| live.pointer(&format!("{path}{field}")).is_some())
 }
 
-/// Preserves the pods if the job was created with other defaults of the site. Returns the changes
-/// that wait.
+/// Preserves the pods if the site's defaults have changed since the job was created. Returns the
+/// changes that wait.
 fn keep_site_defaults(body: &mut Value, live: &Value) -> Option<Vec<&'static str>> {
     let (previous, current) = (site_defaults(live), site_defaults(body));
     if previous == current {
@@ -180,8 +180,8 @@ fn keep_site_defaults(body: &mut Value, live: &Value) -> Option<Vec<&'static str
 }
 
 /// Removes defaults that an earlier version did not set when it created the job. They wait for the
-/// next change of the file, so that they alone do not restart the job. Returns the defaults that
-/// wait.
+/// next change of the file, because defaults alone must not restart the job. Returns the defaults
+/// that wait.
 fn keep_defaults(body: &mut Value, live: &Value) -> Vec<&'static str> {
     let mut waiting = Vec::new();
     let live = live.pointer("/spec/template/spec").unwrap_or(&Value::Null);
@@ -246,7 +246,7 @@ fn keep_defaults(body: &mut Value, live: &Value) -> Vec<&'static str> {
 }
 
 /// Whether the object is the program that synchronizes ranks. All ranks of a training must run the
-/// same program, so its lifetime is that of its Job.
+/// same program, so it must exist as long as its Job.
 pub(crate) fn is_supervisor(object: &Object) -> bool {
     object.plural == "configmaps"
         && object
@@ -297,8 +297,8 @@ pub(crate) fn program_hash(owner: &Value) -> Option<&str> {
         .and_then(Value::as_str)
 }
 
-/// Preserves the start command of ranks and their failure policy: the program and its arguments are
-/// of the version that created the job. Returns the change that waits.
+/// Preserves the ranks' start command and failure policy, because the program and its arguments
+/// come from the version that created the job. Returns the change that waits.
 fn keep_supervision(body: &mut Value, live: &Value) -> Option<&'static str> {
     let command = |body: &Value| {
         body.pointer("/spec/template/spec/containers/0/command")

@@ -25,16 +25,16 @@ const METADATA_ONLY: &str = "application/json;as=PartialObjectMetadata;g=meta.k8
 pub struct Repair {
     pub live: Value,
     pub desired: Value,
-    /// The repaired parts, for display.
+    /// The parts that are repaired, for display.
     pub changes: Vec<&'static str>,
     action: RepairAction,
 }
 
 #[derive(Clone, Debug)]
 enum RepairAction {
-    /// A merge patch.
+    /// A merge patch to apply.
     Patch(Value),
-    /// Its content is immutable: delete the object with this UID and create it again.
+    /// The content is immutable, so the object with this UID must be deleted and created again.
     Recreate { uid: String },
 }
 
@@ -48,7 +48,7 @@ pub(crate) enum FixedState {
 }
 
 impl WritesApi<'_> {
-    /// Reads the live object; only the metadata of a Secret.
+    /// Reads the live object, or only its metadata if it is a Secret.
     pub(crate) async fn live_companion(self, object: &Object) -> Result<Option<Value>, Failure> {
         if is_token(object) {
             self.find_metadata(&path_of(object)).await
@@ -100,7 +100,7 @@ impl WritesApi<'_> {
                 FixedState::Lost(missing())
             });
         };
-        // Earlier versions recorded no hash to compare with.
+        // Earlier versions did not record a hash to compare with.
         let Some(original) = original else {
             return Ok(state_of(owner_repair(object, live)));
         };
@@ -126,7 +126,6 @@ impl WritesApi<'_> {
         })))
     }
 
-    /// Applies a repair.
     pub(crate) async fn repair(self, object: &Object, repair: &Repair) -> Result<(), Failure> {
         match &repair.action {
             RepairAction::Patch(patch) => self.merge_patch(&path_of(object), patch).await.map(drop),
@@ -137,7 +136,7 @@ impl WritesApi<'_> {
         }
     }
 
-    /// Sets the owner reference by a patch, because applying the object would remove its content.
+    /// Sets the owner reference with a patch, because applying the object would remove its content.
     pub(crate) async fn adopt_fixed(self, object: &Object) -> Result<(), Failure> {
         let patch =
             json!({"metadata": {"ownerReferences": object.body["metadata"]["ownerReferences"]}});
@@ -145,7 +144,8 @@ impl WritesApi<'_> {
     }
 
     /// Reuses the program that an interrupted run of the same job created. Replaces a program of
-    /// another version, one that an earlier job owns, and every token: any user may have made it.
+    /// another version, one that an earlier job owns, and every token, because any user may have
+    /// created it.
     pub(crate) async fn reuse(self, object: &Object, live: Value) -> Result<Value, Failure> {
         let text = |pointer: &str| live.pointer(pointer).and_then(Value::as_str);
         let is_original =

@@ -1,4 +1,5 @@
-//! Creates the objects of one document in order, and deletes them again if one of them fails.
+//! Creates the objects of one document in order, and deletes them again if creating one of them
+//! fails.
 
 use std::cell::RefCell;
 
@@ -13,11 +14,11 @@ use gpuctl_manifest::render::{Object, Rendered};
 /// report or delete them.
 #[derive(Debug, Default)]
 pub struct Progress {
-    /// With their UIDs.
+    /// The created objects with their UIDs.
     created: Vec<(Object, String)>,
-    /// The object whose creation was requested but not confirmed; true for the owner.
+    /// The object whose creation was requested but not confirmed. The flag is true for the owner.
     unconfirmed: Option<(Object, bool)>,
-    /// No further object may be sent.
+    /// Whether no further objects may be sent.
     stopped: bool,
 }
 
@@ -37,9 +38,9 @@ impl Progress {
 /// Objects that remain after a failed submission.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Leftovers {
-    /// As `kind/name`.
+    /// The objects, as `kind/name`.
     pub existing: Vec<String>,
-    /// An object that may exist: the server did not respond.
+    /// An object that may exist, because the server did not respond.
     pub unconfirmed: Option<String>,
 }
 
@@ -50,7 +51,7 @@ pub struct PartialSubmission {
     /// The object that failed, as `kind/name`.
     pub object: String,
     pub left: Leftovers,
-    /// Another run created the job in the meantime, and its job now uses the objects.
+    /// Whether another run created the job in the meantime, so that its job now uses the objects.
     pub taken: bool,
 }
 
@@ -62,12 +63,12 @@ pub struct Submitted {
     pub warnings: Vec<String>,
 }
 
-/// The newest object that a run made.
+/// Returns the newest object that the run created.
 fn newest(progress: &RefCell<Progress>) -> Option<(Object, String)> {
     progress.borrow().created.last().cloned()
 }
 
-/// Why writing stopped.
+/// The reason why writing stopped.
 enum WriteStop {
     Failed(Failure),
     Taken(Failure),
@@ -80,8 +81,8 @@ impl From<Failure> for WriteStop {
 }
 
 impl WritesApi<'_> {
-    /// Writes the objects in order; the last one owns the others. `run` marks the objects of this
-    /// run. Deletes them again after a failure, unless `keep_partial` is set.
+    /// Writes the objects in order, with the owner of the others last. `run` marks the objects of
+    /// this run. Deletes them again after a failure, unless `keep_partial` is set.
     pub async fn submit(
         self,
         rendered: &Rendered,
@@ -132,7 +133,7 @@ impl WritesApi<'_> {
         unreachable!("the last object of a document is its owner")
     }
 
-    /// Creates one object. Reuses an existing one that is a leftover of this same job.
+    /// Creates one object. Reuses an existing one if it is a leftover of the same job.
     async fn put(
         self,
         object: &Object,
@@ -141,13 +142,14 @@ impl WritesApi<'_> {
         progress: &RefCell<Progress>,
     ) -> Result<Value, WriteStop> {
         if progress.borrow().stopped {
-            // The caller drops this future and then removes the objects that were made.
+            // The caller drops this future and then removes the objects that were created.
             return std::future::pending().await;
         }
         let root = rendered.objects.last() == Some(object);
         progress.borrow_mut().unconfirmed = Some((object.clone(), root));
         let created = self.create(object, run).await;
-        // After an error the object may still exist: an earlier attempt may have succeeded.
+        // After an error, the object may still exist, because an earlier attempt may have
+        // succeeded.
         if created.is_ok() {
             progress.borrow_mut().unconfirmed = None;
         }
@@ -172,7 +174,8 @@ impl WritesApi<'_> {
                 let is_own = is_own && live.pointer("/metadata/deletionTimestamp").is_none();
                 match (root, is_own) {
                     (true, true) => Err(WriteStop::Taken(failure)),
-                    // Another run may have created the job; then the object belongs to its job.
+                    // Another run may have created the job. In this case, the object belongs to
+                    // that run's job.
                     (false, true)
                         if is_fixed(object) && self.live_owner(rendered).await?.is_some() =>
                     {
@@ -198,7 +201,7 @@ impl WritesApi<'_> {
         let mut leftovers = Leftovers::default();
         if let Some((object, root)) = unconfirmed {
             match self.live_companion(&object).await {
-                // Another run was faster: its job now uses the objects of this run.
+                // Another run was faster, and its job now uses the objects of this run.
                 Ok(Some(live)) if root && !is_of(&live, run) && belongs(&object, &live) => {
                     return leftovers;
                 }
@@ -214,7 +217,8 @@ impl WritesApi<'_> {
                 Err(_) => leftovers.unconfirmed = Some(label(&object)),
             }
         }
-        // An object leaves the list after its deletion, so that a second call continues here.
+        // An object is removed from the list after its deletion, so that a second call continues
+        // here.
         while let Some((object, uid)) = newest(progress) {
             if keep_partial
                 || self
@@ -229,8 +233,9 @@ impl WritesApi<'_> {
         leftovers
     }
 
-    /// Makes the owner own the other objects, so that deleting it in any way also deletes them.
-    /// Kept claims get no owner. The job exists even if this fails, so a failure is only a warning.
+    /// Sets the owner of the other objects, so that they are deleted with it, however it is
+    /// deleted. Kept claims get no owner. The job exists even if this fails, so a failure is only a
+    /// warning.
     async fn adopt(self, rendered: &Rendered, owner: &Value, omissions: &[String]) -> Vec<String> {
         let mut warnings = Vec::new();
         for object in owned(rendered, owner)
@@ -259,7 +264,7 @@ pub(crate) fn owned(rendered: &Rendered, owner: &Value) -> Vec<Object> {
             .unwrap_or_default()
     };
     // With `blockOwnerDeletion: true`, the admission plugin OwnerReferencesPermissionEnforcement
-    // would require the right to update the owner's finalizers.
+    // would require permission to update the owner's finalizers.
     let reference = json!([{
         "apiVersion": text("/apiVersion"), "kind": text("/kind"), "name": text("/metadata/name"),
         "uid": text("/metadata/uid"), "blockOwnerDeletion": false,

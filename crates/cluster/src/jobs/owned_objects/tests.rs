@@ -1,4 +1,4 @@
-//! Tests of `owned_objects.rs`.
+//! Tests for `owned_objects.rs`.
 
 use serde_json::json;
 
@@ -6,8 +6,8 @@ use super::*;
 use crate::transport::protobuf::decode;
 use crate::transport::protobuf::encode::encoded_list;
 
-/// A kind whose protobuf fields have no numbers would decode to empty fields, so each kind is
-/// listed.
+/// If the protobuf fields of a kind had no numbers, they would decode as empty, so this test lists
+/// every kind.
 #[test]
 fn every_kind_of_object_is_read_in_protobuf() {
     for kind in [

@@ -1,4 +1,4 @@
-//! Tests of `follower.rs`.
+//! Tests for `follower.rs`.
 
 use super::*;
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ fn at(millis: i64) -> Timestamp {
 }
 
 proptest! {
-    /// The lines that come out are those that went in, regardless of where the connection breaks.
+    /// The follower passes on every line exactly once, regardless of where the connection breaks.
     #[test]
     fn no_line_is_lost_or_repeated(steps in prop::collection::vec(0_i64..700, 1..60), breaks in prop::collection::vec(0_usize..60, 0..8)) {
         let mut time = 1_000;

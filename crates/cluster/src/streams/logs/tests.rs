@@ -1,4 +1,4 @@
-//! Tests of `logs.rs`.
+//! Tests for `logs.rs`.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Tests of `decode.rs`.
+//! Tests for `decode.rs`.
 
 use super::*;
 

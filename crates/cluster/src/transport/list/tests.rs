@@ -1,4 +1,4 @@
-//! Tests of `list.rs`.
+//! Tests for `list.rs`.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ fn an_object_that_cannot_be_decoded_hides_no_other() {
 
 #[test]
 fn pages_grow_with_small_objects() {
-    // 500 pods of 3.2 kB, of 9 kB, and of 200 bytes.
+    // Pages of 500 pods that take 3.2 kB, 9 kB and 200 bytes each.
     assert_eq!(
         (
             next_size(500, 1_600_000),
@@ -54,7 +54,7 @@ fn pages_grow_with_small_objects() {
         ),
         (1310, 500, 2000)
     );
-    // The first objects are small, later ones are not.
+    // The first objects are small, but later ones are not.
     assert_eq!(
         (next_size(2000, 40_000_000), next_size(500, 0)),
         (500, 2000)
@@ -113,7 +113,7 @@ fn a_list_without_an_end_is_given_up() {
 fn half_a_million_pods_are_read_however_slow_the_server_is() {
     let mut limits = PageLimits::new(MINUTE);
     for page in 1..=1000_u32 {
-        // At 500 objects every half second, it takes 500 s.
+        // At 500 objects every half second, the list takes 500 s.
         limits.count(500, 500 * 1000).unwrap();
         limits
             .take(

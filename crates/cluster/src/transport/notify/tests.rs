@@ -1,4 +1,4 @@
-//! Tests of `notify.rs`.
+//! Tests for `notify.rs`.
 
 use super::*;
 

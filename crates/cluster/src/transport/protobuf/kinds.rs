@@ -1,12 +1,12 @@
-//! Declares names and numbers of the protobuf fields that gpuctl reads, for the kinds that a
-//! cluster has by the thousand. It covers every field that a struct decodes; the decoder skips all
-//! other fields. Source: `generated.proto` of k8s.io/api and k8s.io/apimachinery 0.34. Field
-//! numbers never change.
+//! Declares the names and numbers of the protobuf fields that gpuctl reads, for the kinds of which
+//! a cluster has thousands of objects. It covers every field that a struct decodes; the decoder
+//! skips all other fields. Source: `generated.proto` of k8s.io/api and k8s.io/apimachinery 0.34.
+//! Field numbers never change.
 
 use super::pod_messages::{CONDITION, POD_SPEC, POD_STATUS, field, message};
 use super::{Kind, Message};
 
-/// Declares the message of a list: its metadata, and items of this message.
+/// Declares the message of a list, which consists of its metadata and of items of this message.
 macro_rules! list_of {
     ($item:expr) => {{
         static LIST: Message = message(&[
@@ -17,7 +17,7 @@ macro_rules! list_of {
     }};
 }
 
-/// Declares the message of an object: its metadata, spec and status.
+/// Declares the message of an object, which consists of its metadata, spec and status.
 macro_rules! object {
     ($name:ident, $spec:expr, $status:expr) => {
         static $name: Message = message(&[
@@ -28,14 +28,14 @@ macro_rules! object {
     };
 }
 
-/// Finds the message of the list at this API path; `None` for a kind that is read as JSON.
+/// Finds the message for the list at this API path; `None` for a kind that is read as JSON.
 pub(crate) fn list_of(path: &str) -> Option<&'static Message> {
     let (core, batch, apps) = (
         path.strip_prefix("/api/v1/"),
         path.strip_prefix("/apis/batch/v1/"),
         path.strip_prefix("/apis/apps/v1/"),
     );
-    // `pods`, or `namespaces/NAME/pods`.
+    // The path is `pods` or `namespaces/NAME/pods`.
     let plural = |plural: &'static str, parent: Option<&str>| {
         parent.is_some_and(|path| {
             path == plural
@@ -161,7 +161,7 @@ static NODE_INFO: Message = message(&[
     field(5, "osImage", Kind::Text),
 ]);
 
-/// Pod template of an owner.
+/// The pod template of an owner.
 static TEMPLATE: Message = message(&[field(2, "spec", Kind::Message(&POD_SPEC))]);
 
 object!(JOB, &JOB_SPEC, &JOB_STATUS);
@@ -249,7 +249,7 @@ object!(DEPLOYMENT, &SIZED_SPEC, &DEPLOYMENT_STATUS);
 object!(STATEFUL_SET, &SIZED_SPEC, &STATEFUL_SET_STATUS);
 object!(REPLICA_SET, &SIZED_SPEC, &REPLICA_SET_STATUS);
 
-/// For Deployments, StatefulSets and ReplicaSets.
+/// The spec of Deployments, StatefulSets and ReplicaSets.
 static SIZED_SPEC: Message = Message {
     fields: &[
         field(1, "replicas", Kind::Integer),
@@ -299,7 +299,7 @@ static DEPLOYMENT_CONDITION: Message = message(&[
     field(7, "lastTransitionTime", Kind::Time),
 ]);
 
-/// For StatefulSets, ReplicaSets and DaemonSets.
+/// A condition of StatefulSets, ReplicaSets and DaemonSets.
 static SET_CONDITION: Message = message(&[
     field(1, "type", Kind::Text),
     field(2, "status", Kind::Text),

@@ -1,7 +1,7 @@
 //! Decodes protobuf responses of the API server. It is a serde deserializer that maps field numbers
-//! to the names in `kinds.rs`, so that structs for JSON decode protobuf too. It skips fields that
-//! `kinds.rs` does not name, and borrows strings. Source of the envelope: Kubernetes API Concepts,
-//! "Kubernetes Protobuf encoding".
+//! to the names in `kinds.rs`, so that the structs that decode JSON also decode protobuf. It skips
+//! fields that `kinds.rs` does not name, and borrows strings. Source of the envelope: Kubernetes
+//! API Concepts, "Kubernetes Protobuf encoding".
 
 mod kinds;
 mod pod_messages;
@@ -16,21 +16,20 @@ pub(crate) use kinds::{STATUS, list_of};
 
 use gpuctl_core::protobuf::{MessageReader, Scalar};
 
-/// Media type of this encoding.
 pub(crate) const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 
-/// The fields of a message that are read, and the names that only related kinds have.
+/// The fields of a message that gpuctl reads, and the names of fields that only related kinds have.
 #[derive(Debug)]
 pub(crate) struct Message {
     pub fields: &'static [MessageField],
-    /// Names that a struct for several kinds decodes and this kind does not have.
+    /// Names of fields that a struct for several kinds decodes but this kind does not have.
     pub absent: &'static [&'static str],
 }
 
 #[derive(Debug)]
 pub(crate) struct MessageField {
     pub number: u64,
-    /// The name in JSON.
+    /// The name of the field in JSON.
     pub name: &'static str,
     pub kind: Kind,
 }
@@ -42,13 +41,13 @@ pub(crate) enum Kind {
     Flag,
     /// Seconds since 1970; zero means no time.
     Time,
-    /// A string within a message.
+    /// A message that contains a string.
     Quantity,
     Message(&'static Message),
     /// A message whose fields JSON puts into the surrounding object.
     Inline(&'static Message),
     List(&'static Kind),
-    /// Values with string keys.
+    /// A map from strings to values of this kind.
     Map(&'static Kind),
 }
 
@@ -67,7 +66,7 @@ impl Message {
     }
 }
 
-/// Decodes a response that contains such a message.
+/// Decodes a response that contains this message.
 pub(crate) fn decode<'de, T: Deserialize<'de>>(
     answer: &'de [u8],
     message: &'static Message,
@@ -90,7 +89,7 @@ fn object(answer: &[u8]) -> Result<&[u8]> {
             return Ok(raw);
         }
     }
-    // An object without any field set.
+    // The object has no field set.
     Ok(&[])
 }
 
@@ -101,7 +100,7 @@ struct Payload<'de> {
 }
 
 impl Payload<'_> {
-    /// Whether JSON omits the field: Go omits empty strings, and writes the zero time as `null`.
+    /// Whether JSON omits the field. Go omits empty strings, and writes the zero time as `null`.
     fn is_absent(&self) -> Result<bool> {
         Ok(match (self.kind, self.raw) {
             (Kind::Text, Scalar::Bytes(text)) => text.is_empty(),
@@ -206,7 +205,7 @@ impl<'de> Deserializer<'de> for Payload<'de> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value> {
-        // Without a number here, a field that is read from JSON would silently stay empty.
+        // If a field that is read from JSON had no number here, it would silently stay empty.
         debug_assert!(
             self.message()
                 .is_none_or(|message| fields.iter().all(|field| message.names(field))),
@@ -229,7 +228,7 @@ impl<'de> Deserializer<'de> for Payload<'de> {
 struct MessageFields<'de> {
     message: &'static Message,
     rest: MessageReader<'de>,
-    /// Messages around an inline one, with their remaining bytes.
+    /// The messages that surround an inline message, with their remaining bytes.
     outer: Vec<(&'static Message, MessageReader<'de>)>,
     next: Option<Payload<'de>>,
 }
@@ -256,7 +255,8 @@ impl<'de> MapAccess<'de> for MessageFields<'de> {
                     (self.message, self.rest) = (message, MessageReader::new(bytes(raw)?));
                     continue;
                 }
-                // All consecutive fields with the same number, including their keys.
+                // The value consists of all consecutive fields with the same number, including
+                // their keys.
                 Kind::List(_) | Kind::Map(_) => {
                     let run = self.rest.run_since(start, number)?;
                     Payload {
@@ -309,7 +309,8 @@ impl<'de> SeqAccess<'de> for Items<'de> {
     }
 }
 
-/// Iterates over the entries of a map: messages with a key and a value, each omitted if empty.
+/// Iterates over the entries of a map. Each entry is a message with a key and a value, either of
+/// which is omitted if empty.
 struct Entries<'de> {
     element: Kind,
     rest: MessageReader<'de>,

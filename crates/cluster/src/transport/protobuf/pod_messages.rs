@@ -1,4 +1,4 @@
-//! Declares names and numbers of the protobuf fields of pods that gpuctl reads.
+//! Declares the names and numbers of the protobuf fields that gpuctl reads from pods.
 
 use super::{Kind, Message, MessageField};
 
@@ -30,7 +30,7 @@ pub(super) static POD_SPEC: Message = message(&[
     field(40, "resources", Kind::Message(&RESOURCES)),
 ]);
 
-/// A message that is read only for its presence.
+/// A message of which only the presence matters.
 static UNREAD: Message = message(&[]);
 
 static POD_RESOURCE_CLAIM: Message = message(&[field(1, "name", Kind::Text)]);
@@ -87,7 +87,7 @@ pub(super) static POD_STATUS: Message = message(&[
     field(11, "nominatedNodeName", Kind::Text),
 ]);
 
-/// For pods and Jobs.
+/// A condition of pods and Jobs.
 pub(super) static CONDITION: Message = message(&[
     field(1, "type", Kind::Text),
     field(2, "status", Kind::Text),

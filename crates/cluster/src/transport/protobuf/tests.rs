@@ -211,7 +211,7 @@ fn a_refusal_is_read_and_times_that_are_none_are_none() {
     let message = list_of("/api/v1/pods").unwrap();
     let page: ListPage<WirePod<'_>> = decode(&envelope, message).unwrap();
     assert_eq!(page.items[0].metadata.creation_timestamp, None);
-    // Kubernetes never writes the items of one list apart from each other.
+    // Kubernetes never puts other fields between the items of a list.
     let mut split_message = Vec::new();
     bytes_field(14, b"a", &mut split_message);
     bytes_field(1, b"name", &mut split_message);

@@ -1,4 +1,4 @@
-//! Tests of `refusal.rs`.
+//! Tests for `refusal.rs`.
 
 use super::*;
 

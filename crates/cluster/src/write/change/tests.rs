@@ -1,4 +1,4 @@
-//! Tests of `change.rs`.
+//! Tests for `change.rs`.
 
 use serde_json::json;
 
@@ -31,7 +31,7 @@ fn conflicts_with_our_own_writes_are_none() {
         "conflict with \"kube-controller-manager\" with subresource \"scale\"",
     )]);
     assert!(is_of_ours(&autoscaler, true) && !is_of_ours(&autoscaler, false));
-    // A conflict of resource versions names no field.
+    // A conflict between resource versions names no field.
     assert!(!is_of_ours(&failure(Vec::new()), true));
 }
 

@@ -1,4 +1,4 @@
-//! Tests of `preserve.rs`.
+//! Tests for `preserve.rs`.
 
 use serde_json::json;
 
