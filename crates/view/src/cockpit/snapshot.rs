@@ -14,7 +14,8 @@ use gpuctl_core::model::{
 
 /// How far back curves go, in milliseconds.
 pub(crate) const PAST: i64 = 30 * 60 * 1000;
-/// Minimum time between two stored points, in milliseconds. A curve has only twelve cells.
+/// Minimum time between two stored points, in milliseconds. A curve is only twelve characters wide,
+/// so more points would not be visible.
 const APART: i64 = 30 * 1000;
 
 /// A workload that holds GPUs or waits for them.
@@ -24,9 +25,9 @@ pub struct JobLine {
     pub kind: String,
     pub name: String,
     pub standing: WorkloadState,
-    /// Why it waits or fails: a reason of Kubernetes.
+    /// Why it waits or fails: the reason that Kubernetes gives.
     pub reason: Option<String>,
-    /// Held devices and slices.
+    /// Devices and slices that it holds.
     pub held: GpuCount,
     pub requested: GpuCount,
     pub types: String,
@@ -51,12 +52,12 @@ impl JobLine {
     }
 }
 
-/// Utilization in percent per line, oldest point first. Times are in Unix milliseconds.
+/// The utilization of each line in percent, oldest point first. Times are in Unix milliseconds.
 #[derive(Clone, Debug, Default)]
 pub struct Curves(BTreeMap<String, Vec<Point>>);
 
 impl Curves {
-    /// Adds older curves before these.
+    /// Prepends older curves to these.
     pub fn prepend_all(&mut self, older: Self) {
         older
             .0
@@ -197,7 +198,7 @@ impl CockpitSnapshot {
             .find(|job| job.namespace == namespace && job.pods.contains(pod))
     }
 
-    /// When the curves begin.
+    /// Computes the time at which the curves begin.
     pub fn begin(&self) -> UnixSeconds {
         UnixSeconds::from(self.at) - PAST / 1000
     }

@@ -42,7 +42,8 @@ pub fn paths() -> Vec<String> {
     paths
 }
 
-/// Looks up a path with or without the kind in front: `training.resources.gpu`, `resources.gpu`.
+/// Looks up a path with or without the kind in front, such as `training.resources.gpu` or
+/// `resources.gpu`.
 ///
 /// The error contains the unknown part and the names that are valid in its place.
 pub fn find(path: &str) -> Result<FieldLookup, (String, Vec<&'static str>)> {
@@ -53,8 +54,8 @@ pub fn find(path: &str) -> Result<FieldLookup, (String, Vec<&'static str>)> {
         .find(|kind| *kind == parts[0])
         // `resource` is another spelling of the kind `pool`.
         .or((parts[0] == "resource").then_some("pool"));
-    // The kinds `quota` and `pool` have fields of these names, as in `pool.quota.maxJobs`. A first
-    // part that names both is the field if the second part is not a field of the kind.
+    // `quota` and `pool` are also names of fields, as in `pool.quota.maxJobs`. The first part names
+    // such a field if the second part is not a field of the kind.
     let named_alike = |kind: &&str| {
         below(fields_of_kind(kind), kind, kind)
             && !below(fields_of_kind(kind), parts.get(1).unwrap_or(kind), kind)
@@ -69,7 +70,8 @@ pub fn find(path: &str) -> Result<FieldLookup, (String, Vec<&'static str>)> {
             }
             kind
         }
-        // A path without a kind belongs to the first kind that has its first part.
+        // A path without a kind belongs to the first kind that has a field named like its first
+        // part.
         None => kinds
             .into_iter()
             .find(|kind| below(fields_of_kind(kind), parts[0], kind))
@@ -223,7 +225,7 @@ pub struct Explanation<'a> {
     /// The description of the field itself.
     #[serde(flatten)]
     about: Option<FieldItem<'a>>,
-    /// Names of the fields below it.
+    /// Names of the fields that it contains.
     fields: Vec<&'a str>,
     /// The site's defaults for this field.
     #[serde(skip_serializing_if = "Option::is_none")]

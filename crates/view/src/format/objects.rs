@@ -1,4 +1,4 @@
-//! Kubernetes objects as one document that `kubectl apply -f` accepts.
+//! Renders Kubernetes objects as one document that `kubectl apply -f` accepts.
 
 use schemars::JsonSchema;
 use serde::Serialize;

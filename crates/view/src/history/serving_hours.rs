@@ -10,7 +10,7 @@ use crate::format::coverage::rounded;
 #[derive(JsonSchema, Serialize)]
 pub(crate) struct ServingHoursItem {
     held_gpu_hours: f64,
-    /// GPU-hours without a running, waiting or answered request.
+    /// GPU-hours during which no request was running, waiting or answered.
     idle_gpu_hours: f64,
     prompt_tokens: f64,
     generated_tokens: f64,
