@@ -16,7 +16,7 @@ pub struct CustomColumn {
 /// Finds the first column whose outermost key does not exist in the rows, and lists the keys that
 /// exist.
 ///
-/// If there are no rows, there is nothing to compare with, and the result is `None`.
+/// Returns `None` if all of them exist, or if there are no rows to check.
 pub fn unknown<'c, 'r>(
     columns: &'c [CustomColumn],
     rows: &'r [Value],

@@ -223,7 +223,7 @@ pub(crate) struct ErrorDocument<'a> {
 }
 
 /// Renders the error as JSON objects, one per line. There is one object for each problem in a file,
-/// or a single object if the error lists no problems.
+/// or a single object if the error is not about a file.
 pub fn error_json(error: &Error) -> String {
     let object = |message: &str, hints: &[String], location: Option<(&Problems, &Problem)>| {
         let warning = location.is_some_and(|(_, problem)| problem.severity == Severity::Warning);

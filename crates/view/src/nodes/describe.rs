@@ -128,7 +128,8 @@ fn add_conditions(lines: &mut NamedLines, host: &NodeUsage) {
         .details
         .conditions
         .iter()
-        // `Ready` is healthy when it is True, all other conditions of a node when they are not.
+        // `Ready` is healthy when it is True. All other node conditions are healthy when they are
+        // not True.
         .filter(|condition| (condition.kind == "Ready") == (condition.status != "True"))
         .map(|condition| {
             format!(

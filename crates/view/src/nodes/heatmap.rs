@@ -55,8 +55,9 @@ impl HeatmapMetric {
         }
     }
 
-    /// The range of the axis. For power it ends at the highest limit, measured or known for the
-    /// model, or else at a round number above the highest value.
+    /// Computes the range of the axis. For power, it ends at the highest limit, which is either
+    /// measured or known for the model. If a value exceeds that limit, the range ends at a round
+    /// number above the value.
     fn axis(self, devices: &[Reading]) -> (i64, i64) {
         #[expect(
             clippy::cast_possible_truncation,

@@ -15,7 +15,7 @@ use crate::format::text::{bar, clean, count, or_dash, paint};
 /// The data of an overview.
 pub struct OverviewSource<'a> {
     pub inventory: &'a Inventory,
-    /// `None` when pods may not be listed.
+    /// `None` when the user is not allowed to list pods.
     pub consumers: Option<&'a Consumers>,
     pub machines: Machines,
     pub coverage: Option<Coverage>,
@@ -38,7 +38,7 @@ pub struct Overview {
     /// unknown.
     unknown_nodes: usize,
     allocation_rate: Option<f64>,
-    /// Mean over the devices that a pod holds and that have a sample.
+    /// Mean utilization of the devices that pods hold. Devices without a sample do not count.
     utilization: Option<f64>,
     gpu_total: u64,
     gpu_allocated: Option<u64>,
@@ -66,7 +66,7 @@ struct StorageStat {
     used_capacity: Option<String>,
     available_capacity: Option<String>,
     utilization_rate: Option<f64>,
-    /// `ceph`, `longhorn`, `volumes` or `disks`.
+    /// One of `ceph`, `longhorn`, `volumes` and `disks`.
     source: Option<&'static str>,
 }
 
@@ -107,7 +107,7 @@ fn bytes(value: f64) -> String {
     format!("{}{unit}", text.trim_end_matches(".0"))
 }
 
-/// Counts everything about the cluster, for JSON and for people.
+/// Builds the overview of the cluster, which is the source of both the JSON and the text.
 pub fn document(cluster: &OverviewSource<'_>) -> Overview {
     let hosts: Vec<&NodeUsage> = cluster
         .inventory
@@ -213,7 +213,7 @@ fn devices(consumer: &Consumer) -> u64 {
     whole_devices.map(|(_, amount)| amount).sum()
 }
 
-/// Renders the overview for people: bars with their numbers, then what needs attention.
+/// Renders the overview for people: first bars with numbers, then what needs attention.
 pub fn text(overview: &Overview, style: TextStyle) -> String {
     let cells = style
         .width
@@ -266,7 +266,7 @@ pub fn text(overview: &Overview, style: TextStyle) -> String {
     text
 }
 
-/// Notes how many devices the mean utilization includes.
+/// Notes how many devices the mean utilization is based on.
 fn sampled_text(overview: &Overview) -> String {
     match (overview.gpu_sampled, overview.gpu_allocated) {
         (Some(sampled), Some(held)) if held > sampled => format!(

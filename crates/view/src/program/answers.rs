@@ -13,7 +13,7 @@ use crate::format::errors::ErrorDocument;
 /// A function that generates the schema of a type.
 pub type MakeSchema = fn(&mut SchemaGenerator) -> Schema;
 
-/// Generates the schema of `T`. Its function pointers are the [`MakeSchema`] of a command.
+/// Generates the schema of `T`. Function pointers to it serve as the [`MakeSchema`] of a command.
 pub fn shape<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }

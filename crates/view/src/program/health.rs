@@ -83,7 +83,7 @@ fn line(status: CheckStatus, component: &str, message: &str) -> String {
     format!("{:<5} {component:<11} {}\n", status.word(), clean(message))
 }
 
-/// Formats the duration of a request, to follow the name of its server.
+/// Formats the duration of a request, to print after the name of the server.
 fn milliseconds(seconds: Option<f64>) -> String {
     seconds.map_or(String::new(), |seconds| {
         format!(", {:.0} ms", seconds * 1000.0)
