@@ -133,7 +133,7 @@ impl Scope {
     }
 }
 
-/// The object behind a row.
+/// The object that a row shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RowTarget {
     Job {

@@ -241,7 +241,7 @@ fn node_row(node: &NodeUsage, order: Order, curve: &dyn Fn(&str) -> (String, Tin
     }
 }
 
-/// The GPU types of a node, joined by commas.
+/// Joins the GPU types of a node with commas.
 fn kind_of(node: &NodeUsage) -> String {
     joined(&node.kinds())
 }

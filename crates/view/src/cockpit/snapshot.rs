@@ -42,7 +42,7 @@ pub struct JobLine {
 }
 
 impl JobLine {
-    /// NAMESPACE/KIND/NAME, which `why` and `describe workload` accept.
+    /// Formats the full name as NAMESPACE/KIND/NAME, which `why` and `describe workload` accept.
     pub(crate) fn full_name(&self) -> String {
         format!("{}/{}/{}", self.namespace, self.kind, self.name)
     }
@@ -97,11 +97,11 @@ impl Curves {
 #[derive(Clone, Debug, Default)]
 pub struct CockpitSnapshot {
     pub at: Timestamp,
-    /// Whole devices.
+    /// Total and held numbers of whole devices.
     pub count: Count,
-    /// Mean of the GPUs with a sample; `None` without metrics.
+    /// Mean utilization of the GPUs that have a sample; `None` without metrics.
     pub utilization: Option<Percent>,
-    /// Number of GPUs with a utilization.
+    /// Number of GPUs whose utilization is known.
     pub sampled: u64,
     pub jobs: Vec<JobLine>,
     pub nodes: Vec<NodeUsage>,
@@ -204,7 +204,7 @@ impl CockpitSnapshot {
     }
 }
 
-/// NODE/DEVICE, which `who gpu` accepts.
+/// Formats the name of a GPU as NODE/DEVICE, which `who gpu` accepts.
 pub(crate) fn gpu_name(gpu: &Reading) -> String {
     format!("{}/{}", gpu.node, gpu.id())
 }

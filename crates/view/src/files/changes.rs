@@ -17,7 +17,7 @@ use crate::{TextStyle, yaml};
 pub struct Difference {
     /// Empty for cluster-scoped objects.
     namespace: String,
-    /// KIND/NAME.
+    /// The object as KIND/NAME.
     object: String,
     /// `created`, `updated`, `removed`, `replaced`, or `file` for the job file itself.
     change: &'static str,
@@ -29,10 +29,10 @@ pub struct Difference {
 /// An entry in the JSON output of `diff`.
 #[derive(JsonSchema, Serialize)]
 pub struct DifferenceItem<'a> {
-    /// KIND/NAME.
+    /// The object as KIND/NAME.
     object: &'a str,
     namespace: Option<&'a str>,
-    /// `created`, `updated`, `removed`, `replaced`.
+    /// One of `created`, `updated`, `removed` and `replaced`.
     change: &'static str,
     /// Paths of the fields that change.
     fields: &'a [String],

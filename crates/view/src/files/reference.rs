@@ -18,7 +18,7 @@ pub enum FieldLookup {
     Field(&'static str, &'static Field),
 }
 
-/// Lists the paths of all fields without the kind in front, each path once.
+/// Lists the path of each field once, without the kind in front.
 pub fn paths() -> Vec<String> {
     fn walk(fields: &[Field], kind: &str, parent: &str, paths: &mut Vec<String>) {
         for field in fields.iter().filter(|field| field.applies_to(kind)) {

@@ -35,7 +35,7 @@ impl Validated {
     }
 }
 
-/// Counts the errors and warnings of all files.
+/// Counts the errors and warnings in all files.
 pub fn counted(files: &[Validated]) -> (u64, u64) {
     let sum = |severity| files.iter().map(|file| file.counted(severity)).sum();
     (sum(Severity::Error), sum(Severity::Warning))

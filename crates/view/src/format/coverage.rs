@@ -22,8 +22,8 @@ pub struct Coverage {
     pub gpus_sampled: u64,
     /// Devices whose newest sample is older than two scrapes.
     pub gpus_stale: u64,
-    /// Number of samples that were used. It grows with the number of values that are shown. No
-    /// samples are read to find devices without problems.
+    /// Number of samples that were used. It grows with the number of values that are shown. Checks
+    /// for problems add samples only for devices that have one.
     pub samples: u64,
     /// Samples with values outside the physically possible range.
     pub samples_dropped: u64,

@@ -168,7 +168,7 @@ impl Excerpt {
     }
 }
 
-/// Width of a text in terminal columns.
+/// Measures the width of a text in terminal columns.
 fn columns(text: &str) -> usize {
     clean(text).chars().map(width).sum()
 }
@@ -200,7 +200,7 @@ fn starred(line: &str, problems: &Problems, problem: &Problem) -> String {
 /// Maximum number of characters of a source line.
 const LINE: usize = 100;
 
-/// Width of a character in terminal columns.
+/// Measures the width of a character in terminal columns.
 fn width(c: char) -> usize {
     unicode_width::UnicodeWidthChar::width(c).unwrap_or(1)
 }

@@ -3,7 +3,7 @@
 use super::text::{status_line, wrapped};
 use crate::TextStyle;
 
-/// Column where values begin.
+/// The column where values begin.
 const VALUE_COLUMN: usize = 15;
 
 /// A heading with named values below it.

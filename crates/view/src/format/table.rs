@@ -125,7 +125,7 @@ pub const fn right(title: &'static str) -> Column {
     }
 }
 
-/// A right-aligned column of percentages.
+/// Creates a right-aligned column of percentages.
 pub(crate) const fn percentages(title: &'static str) -> Column {
     Column {
         percentage: true,

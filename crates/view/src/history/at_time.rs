@@ -167,7 +167,7 @@ pub fn nodes(then: &PointInTime<'_>) -> ListAt<NodeAt> {
     ListAt::new(then.time, names.into_iter().map(node).collect())
 }
 
-/// Counts the parts of a node's devices, in total and held.
+/// Counts all parts of a node's devices, and the parts that pods held.
 fn node_slices(
     then: &PointInTime<'_>,
     node: &str,

@@ -136,7 +136,7 @@ pub struct WorkloadRow {
     max_replica_count: Option<i64>,
     min_replica_count: Option<i64>,
     pub(crate) workload_status: Option<String>,
-    /// Number of samples behind the utilization.
+    /// Number of samples that the utilization is based on.
     sample_count: usize,
     /// Not part of the history. It is filled in from the cluster if the object still exists.
     pub owner_uid: Option<String>,

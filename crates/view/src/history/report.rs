@@ -41,8 +41,8 @@ impl Group {
         }
     }
 
-    /// Computes the rest of the budget in GPU-hours and in cost. Parts of devices count by their
-    /// fraction. `None` when the budget or the use is unknown.
+    /// Computes the remaining budget, in GPU-hours and in cost. Parts of devices are weighted by
+    /// their fraction. `None` when the budget or the use is unknown.
     pub fn remaining_budget(&self) -> (Option<f64>, Option<f64>) {
         let used = self
             .account

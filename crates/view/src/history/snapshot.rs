@@ -78,7 +78,7 @@ impl PointInTime<'_> {
         &self.ledger.allocations[index]
     }
 
-    /// Sums the parts of devices of these allocations by name.
+    /// Sums the device parts that these allocations held, by name.
     pub(crate) fn parts(&self, held: &[usize]) -> Vec<PartAt> {
         let mut names: BTreeMap<&str, u64> = BTreeMap::new();
         for (part, units) in held
@@ -219,7 +219,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// CLUSTER/TIME, which identifies the snapshot.
+    /// Formats the name as CLUSTER/TIME, which identifies the snapshot.
     pub fn name(&self) -> String {
         format!("{}/{}", self.cluster_name, self.snapshot_time)
     }

@@ -20,7 +20,7 @@ pub struct FirstErrorItem<'a> {
     pub first: Option<FirstErrorLine<'a>>,
 }
 
-/// The line with the error and its origin.
+/// The line with the error, and where it comes from.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FirstErrorLine<'a> {

@@ -74,7 +74,7 @@ pub struct JobItem {
     created_at: Option<Timestamp>,
     started_at: Option<Timestamp>,
     finished_at: Option<Timestamp>,
-    /// Progress in whole percent.
+    /// Progress in percent, as a whole number.
     progress: Option<u8>,
     /// Mean utilization in percent of the devices that it holds. Devices without a sample do not
     /// count.

@@ -63,7 +63,7 @@ pub fn document(lines: &[PodLogLine]) -> LogDocument<'_> {
 /// What to print before a line.
 #[derive(Clone, Copy, Debug)]
 pub struct Prefix {
-    /// Whether to print the rank or the replica. Useful when there are several.
+    /// Whether to print the rank or the replica, which is useful when there are several.
     pub rank: bool,
     pub timestamps: bool,
 }

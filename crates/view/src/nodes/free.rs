@@ -214,7 +214,7 @@ fn dash(text: &str) -> String {
 struct Together<'a> {
     gpus: u64,
     nodes: Vec<&'a str>,
-    /// Amount of the missing resource that the holder has.
+    /// How much of the missing resource the holder has.
     amount: u64,
 }
 

@@ -218,7 +218,7 @@ fn slices_text(slices: &BTreeMap<String, Count>) -> String {
     slices.iter().map(slice_text).collect::<Vec<_>>().join(", ")
 }
 
-/// Sums up the nodes and their free GPUs, for a terminal.
+/// Summarizes the nodes and their free GPUs, for a terminal.
 pub fn footer(hosts: &[&NodeUsage]) -> String {
     let total = inventory::total(hosts.iter().map(|host| host.gpus));
     let free_on = |health: NodeHealth| {

@@ -75,9 +75,9 @@ fn of_types(command: &str, shapes: &[MakeSchema]) -> Value {
     Value::Object(schema)
 }
 
-/// Builds the schema of a line that a command prints with `--watch`: a row of its answer, or the
-/// whole answer if it has no rows. If options choose between several answers, each of them is
-/// accepted.
+/// Builds the schema of a line that a command prints with `--watch`. A line is a row of the answer,
+/// or the whole answer if it has no rows. If options choose between several answers, each of them
+/// is accepted.
 pub fn line(name: &str) -> Option<Value> {
     let answer_schema = schema(name)?;
     let shapes = answer_schema["anyOf"].as_array().map_or_else(

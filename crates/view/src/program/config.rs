@@ -110,7 +110,7 @@ pub fn nested(settings: &[Setting], origins: bool) -> Map<String, Value> {
     sections
 }
 
-/// Renders settings as a config file, without the ones that have no value.
+/// Renders settings as a config file. Omits settings that have no value.
 pub fn yaml(settings: &[Setting]) -> String {
     let defined: Map<String, Value> = nested(settings, false)
         .into_iter()

@@ -58,7 +58,7 @@ pub struct DoctorReport {
     pub checks: Vec<DoctorCheck>,
 }
 
-/// Renders one line per check, and below it the command that fixes it.
+/// Renders one line per check, followed by the command that fixes the problem.
 pub fn text(report: &DoctorReport) -> String {
     let mut text = kubernetes_line(&report.kubernetes) + &prometheus_line(&report.prometheus);
     for check in &report.checks {

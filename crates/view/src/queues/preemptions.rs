@@ -35,7 +35,7 @@ struct PreemptionItem<'a> {
     message: &'a str,
 }
 
-/// The data behind the list.
+/// The data that the list is based on.
 #[derive(Clone, Copy, JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PreemptionCoverage {

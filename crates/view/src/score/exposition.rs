@@ -9,7 +9,7 @@ use gpuctl_core::stats::score::value::Band;
 
 use super::summary::ScoreStats;
 
-/// Statistics of the analyses so far.
+/// Statistics about the analyses so far.
 #[derive(Clone, Debug, Default)]
 pub struct Analyses {
     pub total: u64,
