@@ -65,7 +65,7 @@ pub struct Cockpit {
     tab: Tab,
     scope: Option<Scope>,
     back: Vec<StepBack>,
-    /// Key of the selected row, per list.
+    /// Key of the selected row of each list.
     selected: BTreeMap<Tab, String>,
     order: Order,
     filter: String,

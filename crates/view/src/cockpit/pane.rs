@@ -57,7 +57,7 @@ impl Pane {
         }
     }
 
-    /// Scrolls by lines. Scrolling past the end follows the output again.
+    /// Scrolls by a number of lines. If it scrolls past the end, the pane follows the output again.
     pub(crate) fn scroll(&mut self, offset: isize) {
         let last = self.last();
         let top = self.top.unwrap_or(last).saturating_add_signed(offset);

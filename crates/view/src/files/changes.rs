@@ -36,7 +36,7 @@ pub struct DifferenceItem<'a> {
     change: &'static str,
     /// Paths of the fields that change.
     fields: &'a [String],
-    /// Unified diff, as `diff -u` prints it.
+    /// Unified diff, in the format of `diff -u`.
     diff: String,
 }
 
@@ -159,7 +159,7 @@ impl Difference {
     }
 }
 
-/// Renders the differences one after the other, as `diff -u` prints them.
+/// Renders the differences one after the other, in the format of `diff -u`.
 pub fn text(differences: &[Difference], style: TextStyle) -> String {
     let mut text = String::new();
     for line in differences

@@ -1,4 +1,4 @@
-//! Renders the table of fields for `explain`, `init` and the reference in docs.
+//! Renders the table of fields for `explain`, `init` and the reference in the documentation.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use super::defaults::DefaultsList;
 /// The result of looking up a path.
 #[derive(Clone, Copy, Debug)]
 pub enum FieldLookup {
-    /// The whole document of a kind.
+    /// A complete document of this kind.
     Document(&'static str),
     Field(&'static str, &'static Field),
 }
@@ -220,7 +220,7 @@ pub fn explained(path: &str, lookup: FieldLookup) -> String {
 #[derive(JsonSchema, Serialize)]
 pub struct Explanation<'a> {
     kind: &'a str,
-    /// The requested path; `null` for a whole document.
+    /// The requested path; `null` for a complete document.
     field: Option<&'a str>,
     /// The description of the field itself.
     #[serde(flatten)]

@@ -1,5 +1,5 @@
 //! Renders the results of `validate` and the list of checks: for people, for programs, and for the
-//! docs.
+//! documentation.
 
 use colored::Color;
 use schemars::JsonSchema;

@@ -52,7 +52,7 @@ fn defused(cell: Cow<'_, str>) -> Cow<'_, str> {
     }
 }
 
-/// Renders every field of every row. Maps and lists are JSON within their cell; unknown values are
+/// Renders every field of every row. Maps and lists are written as JSON, and unknown values are
 /// empty.
 pub fn rows<T: Serialize>(rows: &[T], headers: bool) -> String {
     let rows: Vec<Value> = rows

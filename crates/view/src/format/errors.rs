@@ -197,7 +197,7 @@ fn starred(line: &str, problems: &Problems, problem: &Problem) -> String {
         .fold(shown, |shown, secret| shown.replace(secret, &stars(secret)))
 }
 
-/// Maximum number of characters of a source line.
+/// Maximum number of characters to show of a source line.
 const LINE: usize = 100;
 
 /// Measures the width of a character in terminal columns.

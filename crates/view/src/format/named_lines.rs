@@ -13,7 +13,7 @@ pub(crate) struct NamedLines {
 }
 
 impl NamedLines {
-    /// Starts with a heading, which must end with a line break.
+    /// Starts the lines with a heading, which must end with a line break.
     pub(crate) fn below(heading: String, style: TextStyle) -> Self {
         Self {
             text: heading,

@@ -191,7 +191,7 @@ impl Table {
     /// from the right first, then shortens long texts, then drops the rightmost columns except the
     /// first two.
     fn fitting(&self, width: usize) -> (Vec<usize>, Vec<usize>) {
-        /// Shortest length to which a name is cut.
+        /// Names are never cut to fewer characters than this.
         const SHORTEST: usize = 12;
         let mut widths = self.widths();
         let mut visible: Vec<usize> = (0..self.columns.len()).collect();

@@ -240,7 +240,7 @@ pub fn jobs(then: &PointInTime<'_>) -> ListAt<JobAt> {
             name: top.name.clone(),
             namespace: top.namespace.clone(),
             workload_type: top.kind.clone(),
-            // kube-state-metrics replaces the `/` of the label `gpuctl/pool` by `_`.
+            // kube-state-metrics replaces the `/` in the label `gpuctl/pool` with `_`.
             pool: label("gpuctl_pool"),
             status: if running.is_empty() {
                 "pending"

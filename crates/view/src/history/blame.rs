@@ -21,7 +21,7 @@ pub struct BlameList<'a> {
     pub hours_without_data: u64,
 }
 
-/// The jobs that failed on one node.
+/// How often jobs failed on one node.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BlameItem<'a> {

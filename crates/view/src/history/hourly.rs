@@ -1,6 +1,7 @@
 //! Builds the hourly rows of `stats`, with the field names of the aggregation document.
 //!
-//! Percentages are 0 to 100, hours are UTC, memory is in GiB, and unknown values are `null`.
+//! Percentages are from 0 to 100, hours are in UTC, memory is in GiB, and unknown values are
+//! `null`.
 
 use std::collections::BTreeMap;
 
@@ -26,8 +27,8 @@ pub struct Hour<'a> {
     pub partial: bool,
 }
 
-/// Hashes the identity of a row to a number with FNV-1a. The same row always gets the same number.
-/// It is below 2^53, so that JSON readers that use doubles keep it exact.
+/// Hashes the identity of a row with FNV-1a. The same row always gets the same number. It is below
+/// 2^53, so that JSON readers that use doubles keep it exact.
 pub fn id(parts: &[&str]) -> u64 {
     // The offset basis and the prime of 64-bit FNV-1a.
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;

@@ -95,7 +95,7 @@ pub struct JobMetrics {
     /// Mean utilization of its devices in percent, from 0 to 100.
     #[serde(skip_serializing_if = "Option::is_none")]
     gpu_utilization: Option<Vec<TimedValue>>,
-    /// GiB per device.
+    /// In GiB per device.
     #[serde(skip_serializing_if = "Option::is_none")]
     memory_usage: Option<Vec<TimedValue>>,
     /// Throughput that its log reports, in `throughputUnit`.

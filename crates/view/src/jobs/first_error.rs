@@ -13,7 +13,7 @@ use gpuctl_core::stats::logs::first_error::LogError;
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FirstErrorItem<'a> {
-    /// Number of pods whose log was read, out of `pods`.
+    /// Number of pods whose logs were read, out of `pods`.
     pub pods_read: usize,
     pub pods: usize,
     /// `null` when no line looks like an error.

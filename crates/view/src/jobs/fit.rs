@@ -9,7 +9,7 @@ use gpuctl_core::model::counting::fit::{Domain, Fit, FitVerdict, NodeGroup};
 use gpuctl_core::model::counting::start::StartForecast;
 use gpuctl_core::model::counting::victims::Victim;
 
-/// Maximum number of node names in a line.
+/// Maximum number of node names on a line.
 const SHOWN: usize = 4;
 
 /// The JSON output of `fit` for one job.

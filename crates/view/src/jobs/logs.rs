@@ -123,7 +123,7 @@ pub fn remark(text: &str) -> String {
     format!("── {text} ──")
 }
 
-/// Formats the remark after the last line of a job that has ended.
+/// Formats the remark that follows the last line of a job that has ended.
 pub fn ending(job: &str, state: &State) -> String {
     let message = state
         .message

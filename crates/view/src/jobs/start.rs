@@ -39,7 +39,7 @@ pub(crate) fn start_item(start: &StartForecast) -> StartItem {
     }
 }
 
-/// Formats the forecast in one line.
+/// Formats the forecast on one line.
 pub(crate) fn start_text(start: &StartForecast) -> String {
     let basis = format!(
         "{} within {}",

@@ -11,8 +11,8 @@ use crate::format::text::{age, clean, count, span, wrapped};
 use gpuctl_core::stats::logs::stacks::StackGroup;
 use gpuctl_diagnosis::{Answer, Cause, HolderTime};
 
-/// Maximum size of an answer in bytes of JSON, so that hundreds of them can be read at once. It
-/// leaves room within 2 KB for the indentation of a list.
+/// Maximum size of an answer in bytes of JSON, so that hundreds of them can be read at once. Within
+/// 2 KB, this leaves enough space to indent the answer in a list.
 const LARGEST: usize = 1800;
 /// Maximum size of a text in bytes of JSON.
 const LONGEST: usize = 240;

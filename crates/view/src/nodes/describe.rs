@@ -122,7 +122,7 @@ fn add_requests(lines: &mut NamedLines, host: &NodeUsage) {
     );
 }
 
-/// Adds unhealthy conditions, and taints.
+/// Adds the taints, and the conditions that are unhealthy.
 fn add_conditions(lines: &mut NamedLines, host: &NodeUsage) {
     let bad: Vec<String> = host
         .details

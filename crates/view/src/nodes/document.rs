@@ -163,7 +163,8 @@ pub(crate) struct HolderKey {
 /// Lists the devices of a node: the ones with metrics, then the ones that only the node's capacity
 /// counts.
 pub fn gpus(host: &NodeUsage) -> Vec<GpuItem> {
-    // Without metrics, the state of a single device is only known if all devices are held, or none.
+    // Without metrics, the state of a single device is only known if all devices are held or all
+    // are free.
     let unmeasured = match host.gpus.used {
         Some(0) => "free",
         Some(used) if used >= host.gpus.total => "used",

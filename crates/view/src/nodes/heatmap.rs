@@ -236,7 +236,7 @@ fn cell(
         Some(_) if metric == HeatmapMetric::Utilization && is_free(reading) => "    ·".to_owned(),
         Some(value) => {
             let share = if metric == HeatmapMetric::Utilization {
-                // Inverted: low utilization is the problem to show, unlike low power or
+                // The scale is inverted, because low utilization is a problem, unlike low power or
                 // temperature.
                 1.0 - value / 100.0
             } else {
@@ -307,7 +307,7 @@ fn is_free(reading: Option<&Reading>) -> bool {
 /// with a higher number are appended, so that a wrong number does not allocate a huge row.
 const WIDEST: usize = 64;
 
-/// Colors a number by its share of the scale, from blue over green to red.
+/// Colors a number by its share of the scale, from blue through green to red.
 fn tile(text: &str, share: f64, style: TextStyle) -> String {
     use colored::Colorize;
     if !style.color {

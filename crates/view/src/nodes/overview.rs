@@ -1,4 +1,5 @@
-//! Renders `get overview`. Rates are 0 to 1 in JSON. Unknown values are `null`, and `-` for people.
+//! Renders `get overview`. In JSON, rates are from 0 to 1. Unknown values are `null`, and `-` for
+//! people.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -97,7 +98,7 @@ fn fill(host: &NodeUsage) -> Option<Fill> {
     })
 }
 
-/// Formats in decimal units, as storage is sold: `450TB`, `1.5GB`.
+/// Formats bytes in decimal units, in which storage is sold, as in `450TB` or `1.5GB`.
 fn bytes(value: f64) -> String {
     let (unit, size) = [("TB", 1e12), ("GB", 1e9), ("MB", 1e6)]
         .into_iter()
@@ -146,7 +147,7 @@ pub fn document(cluster: &OverviewSource<'_>) -> Overview {
         utilization: figures.utilization.map(rate),
         gpu_total: gpus.total,
         gpu_allocated: gpus.used,
-        // Whole devices only, like the allocated count.
+        // Count only whole devices, as the allocated count does.
         gpu_sampled: cluster.coverage.map(|_| {
             held.iter()
                 .filter(|reading| reading.slice.is_none() && reading.utilization.is_some())
@@ -278,7 +279,7 @@ fn sampled_text(overview: &Overview) -> String {
     }
 }
 
-/// Counts the nodes by their use, and names the faulty ones.
+/// Counts the nodes by how full they are, and names the faulty ones.
 fn node_text(overview: &Overview, style: TextStyle) -> String {
     let mut parts = vec![
         format!("{} idle", or_dash(overview.fully_idle_nodes)),

@@ -1,5 +1,5 @@
-//! Renders nodes for people: their free GPUs, and why these may be unusable. Unknown values are
-//! `-`, never 0.
+//! Renders nodes for people: their free GPUs, and why they may be unusable. Unknown values are `-`,
+//! never 0.
 
 use std::collections::BTreeMap;
 

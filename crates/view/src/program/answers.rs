@@ -18,7 +18,7 @@ pub fn shape<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }
 
-/// Converts the words of a command to the name of its answer.
+/// Converts the words of a command into the name of its answer.
 pub fn name(command: &str) -> String {
     command.replace(' ', "-")
 }

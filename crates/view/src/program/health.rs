@@ -10,7 +10,7 @@ use gpuctl_core::model::contract::check::{CheckStatus, DoctorCheck};
 /// The state of gpuctl's analysis and of its connections.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct HealthStatus {
-    /// `healthy`; `degraded` without Prometheus; `unhealthy` when the cluster does not answer or
+    /// `healthy`, `degraded` without Prometheus, or `unhealthy` when the cluster does not answer or
     /// analyses do not finish.
     pub status: &'static str,
     pub prometheus_connected: bool,
@@ -40,7 +40,7 @@ pub struct ClusterHealth {
 #[derive(Debug, Default, JsonSchema, Serialize)]
 pub struct PrometheusHealth {
     pub server: Option<String>,
-    /// Whether it has metrics of GPUs; `null` when it did not answer.
+    /// Whether it has metrics about GPUs; `null` when it did not answer.
     pub has_gpus: Option<bool>,
     /// Seconds to find Prometheus and to run one query.
     pub seconds: Option<f64>,

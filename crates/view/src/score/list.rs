@@ -15,7 +15,7 @@ use crate::format::table::{Cell, Column, Table, left, percentages, right};
 use crate::format::text::{blocks, count, or_dash};
 use crate::{Format, TextStyle};
 
-/// The score of a device. Units are percent, MiB (called MB, as exporters do), watts and MHz.
+/// The score of a device. The units are percent, MiB (which exporters call MB), watts and MHz.
 #[derive(Clone, JsonSchema, Serialize)]
 pub struct ScoreItem {
     /// `null` for a device that a pod holds but no exporter reports.

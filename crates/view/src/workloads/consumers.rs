@@ -1,4 +1,5 @@
-//! Renders `get consumers`: workloads, and how they use their devices. Rates are 0 to 1 in JSON.
+//! Renders `get consumers`: workloads, and how they use their devices. In JSON, rates are from 0 to
+//! 1.
 
 use schemars::JsonSchema;
 use serde::Serialize;

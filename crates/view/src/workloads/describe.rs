@@ -1,4 +1,4 @@
-//! Renders `describe workload`. In JSON, times are Unix seconds and rates are 0 to 1.
+//! Renders `describe workload`. In JSON, times are in Unix seconds and rates are from 0 to 1.
 
 use std::collections::BTreeMap;
 

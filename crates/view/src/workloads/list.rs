@@ -1,7 +1,7 @@
 //! Renders lists of workloads that any tool created, in the form that the workloads document
 //! defines.
 //!
-//! Times are Unix seconds in JSON.
+//! In JSON, times are in Unix seconds.
 
 use std::collections::{BTreeMap, BTreeSet};
 
