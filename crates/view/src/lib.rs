@@ -26,7 +26,7 @@ pub enum Format {
     /// Aligned columns for people.
     #[default]
     Table,
-    /// Aligned columns for people, with the optional ones.
+    /// Aligned columns for people, including the optional ones.
     Wide,
     /// One JSON document.
     Json,
@@ -39,7 +39,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// Whether stdout is one document. Messages on stderr are JSON objects then.
+    /// Whether stdout is one document. If so, messages on stderr are JSON objects.
     pub fn is_document(self) -> bool {
         matches!(self, Self::Json | Self::Yaml)
     }
@@ -82,8 +82,8 @@ pub fn json_line(value: &impl Serialize) -> String {
 /// Never: our structs have only string keys.
 pub fn yaml(value: &impl Serialize) -> String {
     let text = serde_saphyr::to_string(value).expect("our structs are YAML");
-    // The YAML serializer writes unsafe characters unescaped, even outside of quotes. JSON is valid
-    // YAML, and its strings are quoted, so there they can be escaped.
+    // The YAML serializer does not escape unsafe characters, even outside quotes. JSON is valid
+    // YAML, and its strings are always quoted, so unsafe characters can be escaped there.
     match format::text::is_escaped_in(&text) {
         true => format::text::escaped_in_yaml(format!(
             "{}\n",
@@ -93,7 +93,7 @@ pub fn yaml(value: &impl Serialize) -> String {
     }
 }
 
-/// Serializes a document as JSON or YAML; `None` for formats for people.
+/// Serializes a document as JSON or YAML. Returns `None` if the format is for people.
 pub fn document(format: Format, value: &impl Serialize) -> Option<String> {
     match format {
         Format::Json => Some(json(value)),

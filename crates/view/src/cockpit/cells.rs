@@ -1,4 +1,4 @@
-//! Builds the cells of the cockpit's lists: text with a color.
+//! Builds the cells of the cockpit's lists, which consist of text and a color.
 
 use ratatui::style::{Color, Style};
 

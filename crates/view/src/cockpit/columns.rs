@@ -4,7 +4,7 @@
 use super::lists::Tab;
 
 /// A column. `right` aligns it to the right. On narrow screens, columns with a higher `yields` are
-/// hidden first; 0 is never hidden.
+/// hidden first; a column with 0 is never hidden.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CockpitColumn {
     pub title: &'static str,

@@ -123,8 +123,8 @@ fn tab_line(cockpit: &Cockpit) -> Line<'static> {
 fn last_line(cockpit: &Cockpit) -> Line<'static> {
     let cursor = if cockpit.is_typing { "▏" } else { "" };
     let text = match (&cockpit.trouble, &cockpit.remark) {
-        // An active filter stays visible, and so does an outage. A remark hides the filter until
-        // the next key.
+        // Active filters and outages stay visible. A remark hides the filter until the next key
+        // press.
         _ if cockpit.is_typing
             || (!cockpit.filter.is_empty()
                 && cockpit.pane.is_none()
@@ -181,7 +181,7 @@ fn draw_list(cockpit: &mut Cockpit, frame: &mut Frame<'_>, area: Rect) {
             .gpus
             .iter()
             .filter(|gpu| shown_gpus.contains(super::gpu_name(gpu).as_str()));
-        // At most half of the screen, so that the list keeps some rows.
+        // The map takes at most half of the screen, so that the list keeps some rows.
         let size = (usize::from(area.width), usize::from(area.height / 2));
         let lines = map(
             gpus,
@@ -251,11 +251,11 @@ fn nothing(cockpit: &Cockpit) -> &'static str {
     }
 }
 
-/// Columns with their positions, and their widths.
+/// The columns that fit, each with its index, and their widths.
 type Fitted = (Vec<(usize, CockpitColumn)>, Vec<usize>);
 
-/// Picks the columns that fit into `width`, and their widths. Hides columns before it shortens
-/// names.
+/// Picks the columns that fit into `width`, and computes their widths. Hides columns before it
+/// shortens names.
 fn fitted(tab: Tab, rows: &[Row], width: usize) -> Fitted {
     let mut columns: Vec<(usize, CockpitColumn)> = columns(tab).into_iter().enumerate().collect();
     let natural = |(cell_index, column): &(usize, CockpitColumn)| {
@@ -268,7 +268,7 @@ fn fitted(tab: Tab, rows: &[Row], width: usize) -> Fitted {
     };
     loop {
         let widths: Vec<usize> = columns.iter().map(natural).collect();
-        // One column for the selection mark, and a space after each cell.
+        // Reserve one column for the selection mark, and a space after each cell.
         let surplus =
             (1 + widths.iter().map(|width| width + 1).sum::<usize>()).saturating_sub(width);
         if surplus == 0 {
@@ -285,7 +285,7 @@ fn fitted(tab: Tab, rows: &[Row], width: usize) -> Fitted {
             Some(index) => drop(columns.remove(index)),
             None => {
                 let mut widths = widths;
-                // Shorten left-aligned texts, from left to right, to at least 12 columns.
+                // Shorten left-aligned cells from left to right, but never below 12 columns.
                 for index in (0..columns.len())
                     .filter(|index| !columns[*index].1.right)
                     .collect::<Vec<_>>()
@@ -366,7 +366,7 @@ fn draw_help(frame: &mut Frame<'_>) {
         width,
         height,
     );
-    // Without it, the list would show through the box.
+    // Without `Clear`, the list would show through the box.
     frame.render_widget(Clear, popup);
     frame.render_widget(
         Paragraph::new(lines).block(Block::bordered().title(" keys ")),

@@ -1,5 +1,5 @@
-//! Draws the heat map of the cockpit: one character per GPU after the name of its node. Its height
-//! and color show the utilization.
+//! Draws the heat map of the cockpit: one character per GPU after the name of its node. The height
+//! and the color of the character show the utilization.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ fn cell(gpu: &Reading, color: bool) -> (char, Style) {
         (None, Some(false), _) => ('·', Tint::Dim),
         (None, _, None) => ('?', Tint::Dim),
         (None, _, Some(Percent(value))) => {
-            // 100 % belongs to the last of the eight steps.
+            // There are eight steps, so 100 % counts as the last one.
             let step = ((value.clamp(0.0, 100.0) / 100.0 * 8.0) as usize).min(7);
             (BLOCKS[step], tint_of(gpu.utilization))
         }
@@ -28,8 +28,8 @@ fn cell(gpu: &Reading, color: bool) -> (char, Style) {
     (letter, style(tint, color))
 }
 
-/// Draws the map with lines of `width`. If it needs more than `height` lines, it shows the lines
-/// around the selected GPU.
+/// Draws the map with lines of at most `width` columns. If it needs more than `height` lines, it
+/// shows the lines around the selected GPU.
 pub(super) fn map<'g>(
     gpus: impl Iterator<Item = &'g Reading>,
     selected: Option<&str>,
@@ -43,10 +43,10 @@ pub(super) fn map<'g>(
         .map(|name| clean(name).chars().count())
         .max()
         .unwrap_or(0)
-        // Cut longer node names, so that more GPUs fit on a line.
+        // Limit the width of node names, so that more GPUs fit on a line.
         .min(32);
     let cells = nodes.values().map(Vec::len).max().unwrap_or(0);
-    // Two spaces separate the nodes of a line.
+    // Two spaces separate the nodes on a line.
     let block = name_width + 1 + cells + 2;
     let beside = (width.saturating_sub(1) / block.max(1)).max(1);
     let (mut lines, mut of_selected) = (Vec::new(), 0);

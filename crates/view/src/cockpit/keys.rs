@@ -7,7 +7,7 @@ use crossterm::event::{
 use super::lists::Tab;
 use super::{Cockpit, CockpitAction};
 
-/// Every key, for the help page of `?`.
+/// Every key and its effect, for the help page that `?` opens.
 pub(super) const HELP: [(&str, &str); 15] = [
     ("1 … 6, Tab", "jobs, nodes, GPUs, queues, waiting, overview"),
     ("↑ ↓ k j", "select; PgUp, PgDn, Home and End go further"),
@@ -45,7 +45,7 @@ impl Cockpit {
     /// Handles a key press or a mouse event.
     pub fn take(&mut self, event: &Event) -> Option<CockpitAction> {
         match event {
-            // Windows always reports the release of a key as well (crossterm's docs of
+            // Windows also reports when a key is released (see crossterm's docs of
             // `KeyEvent::kind`).
             Event::Key(key) if key.kind != KeyEventKind::Release => {
                 self.remark = None;
@@ -117,7 +117,8 @@ impl Cockpit {
         None
     }
 
-    /// Clears the filter, or else goes one step back. Returns false when there is neither.
+    /// Clears the filter, or goes one step back if no filter is set. Returns false if there is no
+    /// step to go back either.
     fn leave(&mut self) -> bool {
         if self.filter.is_empty() {
             return self.step_back();
@@ -135,7 +136,7 @@ impl Cockpit {
     }
 
     fn page(&self) -> isize {
-        // One row of overlap between pages, as pagers do.
+        // Consecutive pages overlap by one row, as in a pager.
         isize::try_from(self.viewport.1.max(2) - 1).unwrap_or(1)
     }
 
@@ -211,8 +212,8 @@ impl Cockpit {
 
     /// Lists the tabs with their titles and the half-open range of screen columns of each.
     pub(super) fn tabs(&self) -> Vec<(Tab, String, u16, u16)> {
-        // The positions must match `tab_line` in `draw.rs`: one space in front, two after each
-        // title.
+        // The positions must match `tab_line` in `draw.rs`: one space before the first title, and
+        // two spaces after each title.
         let mut column = 1;
         let title = |(index, tab): (usize, Tab)| {
             let count = match tab {

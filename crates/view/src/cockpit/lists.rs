@@ -6,7 +6,7 @@ use crate::workloads::top::TopOrder;
 use gpuctl_core::model::Figures;
 use gpuctl_core::model::values::units::UnitValue;
 
-/// The lists, in the order of the keys 1 to 6.
+/// The lists, in the order of the keys `1` to `6`, which open them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tab {
     #[default]
@@ -93,7 +93,7 @@ impl Order {
         }
     }
 
-    /// Extracts the sort value of a row; `None` sorts last, by name.
+    /// Extracts the value by which a row is sorted. Rows without a value come last, sorted by name.
     pub(super) fn number(
         self,
         figures: &Figures,
@@ -113,7 +113,7 @@ impl Order {
     }
 }
 
-/// Limits a list to the row that the user opened.
+/// Limits a list to what belongs to the row that the user opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     Node(String),
@@ -133,7 +133,7 @@ impl Scope {
     }
 }
 
-/// The object behind a row.
+/// The object that a row shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RowTarget {
     Job {

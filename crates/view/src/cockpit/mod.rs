@@ -1,8 +1,8 @@
 //! Holds the state of `gpuctl top` on a terminal: lists of jobs, nodes, GPUs and queues, and the
 //! output of other commands.
 //!
-//! Snapshots and keys go in, screens and requests ([`CockpitAction`]) come out. The module does no
-//! I/O and reads no clock, so tests can drive it.
+//! The module takes snapshots and key presses, and produces screens and requests
+//! ([`CockpitAction`]). It does no I/O and reads no clock, so it is easy to test.
 
 mod cells;
 mod columns;
@@ -31,7 +31,7 @@ use crate::workloads::top::TopOrder;
 use lists::{Order, RowTarget, Scope};
 use rows::{ListRequest, Row};
 
-/// A request of the user that the cockpit cannot serve itself. The words are arguments of gpuctl.
+/// A user's request that the cockpit cannot handle itself. The strings are arguments for gpuctl.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CockpitAction {
     Quit,
@@ -65,16 +65,16 @@ pub struct Cockpit {
     tab: Tab,
     scope: Option<Scope>,
     back: Vec<StepBack>,
-    /// Key of the selected row, per list.
+    /// Key of the selected row of each list.
     selected: BTreeMap<Tab, String>,
     order: Order,
     filter: String,
     /// True while the user types the filter.
     is_typing: bool,
     is_helping: bool,
-    /// Shown in the last line until the next key.
+    /// A message that the last line shows until the next key press.
     remark: Option<String>,
-    /// Visible rows of the list: the index of the first, and their number. Maps mouse clicks to
+    /// Index of the first visible row, and the number of visible rows. Used to map mouse clicks to
     /// rows.
     viewport: (usize, usize),
     /// Screen row of the first row of the list, below the column titles.
@@ -112,7 +112,7 @@ impl Cockpit {
             remark: None,
             viewport: (0, 0),
             list_row: 0,
-            // Until the first draw sets it.
+            // Used until the first draw sets the actual width.
             width: style.width.unwrap_or(80),
         }
     }
@@ -170,7 +170,7 @@ impl Cockpit {
         (self.tab, self.scope) = (tab, Some(scope));
     }
 
-    /// Returns to the previous list. Returns false when there is none.
+    /// Goes back to the previous list. Returns false if there is none.
     fn step_back(&mut self) -> bool {
         let Some(step) = self.back.pop() else {
             return false;
@@ -179,8 +179,9 @@ impl Cockpit {
         true
     }
 
-    /// Opens the selected row: from a GPU type to its nodes, to their GPUs, to the job of a GPU, to
-    /// its logs; from a queue to its jobs.
+    /// Opens the selected row. A GPU type opens its nodes, a node its GPUs, a GPU the job that
+    /// holds it, and a job its logs. A queue opens the jobs of its namespace, or its description if
+    /// it has no namespace.
     fn enter(&mut self) -> Option<CockpitAction> {
         let rows = self.rows();
         let place = rows.get(self.place(&rows))?.place.clone();
@@ -285,7 +286,7 @@ impl Cockpit {
             .find(|job| job.full_name() == full)
             .and_then(|job| job.is_ours);
         match verb {
-            // `why` works with the workloads of any tool.
+            // `why` works with workloads that any tool created.
             "why" => self.answer(&["why", "-n", &namespace, &full], false),
             // If it is unknown whether gpuctl created the job, let the command itself report an
             // error.

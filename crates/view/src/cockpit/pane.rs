@@ -13,7 +13,7 @@ pub struct Pane {
     /// The command as a user would type it.
     pub title: String,
     lines: Vec<String>,
-    /// Index of the first visible line; `None` follows the end.
+    /// Index of the first visible line; `None` while the pane follows the end of the output.
     top: Option<usize>,
     /// How the command ended; `None` while it runs.
     pub ended: Option<String>,
@@ -23,7 +23,8 @@ pub struct Pane {
 }
 
 impl Pane {
-    /// Creates an empty pane. With `follows`, it stays at the end of the output, as for logs.
+    /// Creates an empty pane. With `follows`, it scrolls to new output as it arrives, which is
+    /// useful for logs.
     pub fn new(title: String, width: usize, follows: bool) -> Self {
         Self {
             title,
@@ -35,7 +36,7 @@ impl Pane {
 
     /// Appends a line, wrapped at the width of the pane.
     pub fn push(&mut self, line: &str) {
-        // Continuation lines keep the indentation of the line, up to half of the width.
+        // Continuation lines keep the indentation of the line, up to half the width.
         let indent = " ".repeat(
             line.chars()
                 .take_while(|letter| *letter == ' ')
@@ -56,7 +57,7 @@ impl Pane {
         }
     }
 
-    /// Scrolls by lines. Scrolling past the end follows the output again.
+    /// Scrolls by a number of lines. If it scrolls past the end, the pane follows the output again.
     pub(crate) fn scroll(&mut self, offset: isize) {
         let last = self.last();
         let top = self.top.unwrap_or(last).saturating_add_signed(offset);
@@ -71,12 +72,12 @@ impl Pane {
         self.top = None;
     }
 
-    /// Number of lines to scroll for a page.
+    /// Number of lines by which one page scrolls.
     pub fn page(&self) -> isize {
         isize::try_from(self.rows.saturating_sub(1).max(1)).unwrap_or(1)
     }
 
-    /// Slices the visible lines for a pane of this size, and remembers the size.
+    /// Selects the lines that are visible in a pane of this size, and remembers the size.
     pub(crate) fn visible_lines(&mut self, width: usize, rows: usize) -> &[String] {
         (self.width, self.rows) = (width, rows);
         let top = self.top.unwrap_or_else(|| self.last()).min(self.last());

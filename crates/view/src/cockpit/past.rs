@@ -1,5 +1,4 @@
-//! Builds the curves of the last half hour from the metrics store, for the time before the cockpit
-//! started.
+//! Builds the curves for the half hour before the cockpit started, from the metrics store.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! Builds the rows of each list of the cockpit: those in scope that match the filter, sorted.
+//! Builds the rows of each list of the cockpit. A list contains the rows in scope that match the
+//! filter, in sorted order.
 
 use std::cmp::Ordering;
 
@@ -139,7 +140,7 @@ fn job_status(job: &JobLine) -> (String, Tint) {
         |reason| format!("{status} {}", clean(reason)),
     );
     let tint = match job.standing {
-        // The reason of a job that does not wait is the trouble of one of its pods.
+        // If the job is not waiting, its reason describes a problem of one of its pods.
         _ if job.reason.is_some() && !job.waits() => Tint::Bad,
         WorkloadState::Running => Tint::Good,
         WorkloadState::Pending => Tint::Waiting,
@@ -240,7 +241,7 @@ fn node_row(node: &NodeUsage, order: Order, curve: &dyn Fn(&str) -> (String, Tin
     }
 }
 
-/// The GPU types of a node, joined by commas.
+/// Joins the GPU types of a node with commas.
 fn kind_of(node: &NodeUsage) -> String {
     joined(&node.kinds())
 }
@@ -248,7 +249,7 @@ fn kind_of(node: &NodeUsage) -> String {
 fn gpu_row(gpu: &Reading, order: Order, curve: &dyn Fn(&str) -> (String, Tint)) -> Row {
     let figures = Figures::from_readings(std::iter::once(gpu));
     let holder = gpu.holders.first().cloned();
-    // A fault is more important than the holder.
+    // Show a fault instead of the holder, because it is more important.
     let holder_text = match (&holder, gpu.held, &gpu.fault) {
         (_, _, Some(fault)) => (clean(fault).into_owned(), Tint::Bad),
         (Some((namespace, pod)), _, None) => plain(format!("{}/{}", clean(namespace), clean(pod))),
@@ -308,7 +309,8 @@ fn queue_row(queue: &Queue) -> Row {
         plain(or_dash(queue.running)),
         (or_dash(queue.waiting), tint),
     ];
-    // Queues with the most waiting jobs come first, whatever the order of other lists.
+    // Queues with the most waiting jobs come first, whatever order the user chose for the other
+    // lists.
     let number = queue.waiting.map(|waiting| waiting as f64);
     Row {
         key,

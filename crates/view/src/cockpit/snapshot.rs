@@ -14,7 +14,8 @@ use gpuctl_core::model::{
 
 /// How far back curves go, in milliseconds.
 pub(crate) const PAST: i64 = 30 * 60 * 1000;
-/// Minimum time between two stored points, in milliseconds. A curve has only twelve cells.
+/// Minimum time between two stored points, in milliseconds. A curve is only twelve characters wide,
+/// so more points would not be visible.
 const APART: i64 = 30 * 1000;
 
 /// A workload that holds GPUs or waits for them.
@@ -24,9 +25,9 @@ pub struct JobLine {
     pub kind: String,
     pub name: String,
     pub standing: WorkloadState,
-    /// Why it waits or fails: a reason of Kubernetes.
+    /// Why it waits or fails: the reason that Kubernetes gives.
     pub reason: Option<String>,
-    /// Held devices and slices.
+    /// Devices and slices that it holds.
     pub held: GpuCount,
     pub requested: GpuCount,
     pub types: String,
@@ -41,7 +42,7 @@ pub struct JobLine {
 }
 
 impl JobLine {
-    /// NAMESPACE/KIND/NAME, which `why` and `describe workload` accept.
+    /// Formats the full name as NAMESPACE/KIND/NAME, which `why` and `describe workload` accept.
     pub(crate) fn full_name(&self) -> String {
         format!("{}/{}/{}", self.namespace, self.kind, self.name)
     }
@@ -51,12 +52,12 @@ impl JobLine {
     }
 }
 
-/// Utilization in percent per line, oldest point first. Times are in Unix milliseconds.
+/// The utilization of each line in percent, oldest point first. Times are in Unix milliseconds.
 #[derive(Clone, Debug, Default)]
 pub struct Curves(BTreeMap<String, Vec<Point>>);
 
 impl Curves {
-    /// Adds older curves before these.
+    /// Prepends older curves to these.
     pub fn prepend_all(&mut self, older: Self) {
         older
             .0
@@ -96,11 +97,11 @@ impl Curves {
 #[derive(Clone, Debug, Default)]
 pub struct CockpitSnapshot {
     pub at: Timestamp,
-    /// Whole devices.
+    /// Total and held numbers of whole devices.
     pub count: Count,
-    /// Mean of the GPUs with a sample; `None` without metrics.
+    /// Mean utilization of the GPUs that have a sample; `None` without metrics.
     pub utilization: Option<Percent>,
-    /// Number of GPUs with a utilization.
+    /// Number of GPUs whose utilization is known.
     pub sampled: u64,
     pub jobs: Vec<JobLine>,
     pub nodes: Vec<NodeUsage>,
@@ -197,13 +198,13 @@ impl CockpitSnapshot {
             .find(|job| job.namespace == namespace && job.pods.contains(pod))
     }
 
-    /// When the curves begin.
+    /// Computes the time at which the curves begin.
     pub fn begin(&self) -> UnixSeconds {
         UnixSeconds::from(self.at) - PAST / 1000
     }
 }
 
-/// NODE/DEVICE, which `who gpu` accepts.
+/// Formats the name of a GPU as NODE/DEVICE, which `who gpu` accepts.
 pub(crate) fn gpu_name(gpu: &Reading) -> String {
     format!("{}/{}", gpu.node, gpu.id())
 }

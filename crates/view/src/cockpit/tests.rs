@@ -247,7 +247,7 @@ fn words(action: Option<CockpitAction>) -> String {
     }
 }
 
-/// A screen without its first line, which contains the local time.
+/// Renders a screen without its first line, which contains the local time.
 fn body(cockpit: &mut Cockpit, width: u16, height: u16) -> String {
     screen(cockpit, width, height)
         .split_once('\n')
@@ -450,7 +450,7 @@ fn curves_keep_a_point_each_half_minute_and_the_newest() {
         cockpit.update(later);
     }
     let points = cockpit.curves.points("gpu-a-01/gpu-0");
-    // Ten minutes at one point per half minute.
+    // Ten minutes have 20 points, one per half minute.
     assert!(
         (count_before + 19..=count_before + 21).contains(&points.len()),
         "{}",

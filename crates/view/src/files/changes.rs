@@ -12,12 +12,12 @@ use gpuctl_manifest::compare::{Masks, changes, requested_changes};
 use crate::format::text::{clean, paint};
 use crate::{TextStyle, yaml};
 
-/// The difference between a live object and the object of a file.
+/// The difference between a live object and the object that a file declares.
 #[derive(Clone, Debug)]
 pub struct Difference {
     /// Empty for cluster-scoped objects.
     namespace: String,
-    /// KIND/NAME.
+    /// The object as KIND/NAME.
     object: String,
     /// `created`, `updated`, `removed`, `replaced`, or `file` for the job file itself.
     change: &'static str,
@@ -26,22 +26,22 @@ pub struct Difference {
     after: String,
 }
 
-/// An entry of the JSON output of `diff`.
+/// An entry in the JSON output of `diff`.
 #[derive(JsonSchema, Serialize)]
 pub struct DifferenceItem<'a> {
-    /// KIND/NAME.
+    /// The object as KIND/NAME.
     object: &'a str,
     namespace: Option<&'a str>,
-    /// `created`, `updated`, `removed`, `replaced`.
+    /// One of `created`, `updated`, `removed` and `replaced`.
     change: &'static str,
     /// Paths of the fields that change.
     fields: &'a [String],
-    /// Unified diff, as `diff -u` prints it.
+    /// Unified diff, in the format of `diff -u`.
     diff: String,
 }
 
 impl Difference {
-    /// An object that does not exist yet.
+    /// Creates the difference for an object that does not exist yet.
     pub fn new(namespace: &str, object: &str, desired: &Value) -> Self {
         Self::build(
             namespace,
@@ -53,7 +53,7 @@ impl Difference {
         )
     }
 
-    /// An object that the file no longer declares.
+    /// Creates the difference for an object that the file no longer declares.
     pub fn deleted(namespace: &str, object: &str) -> Self {
         Self::build(
             namespace,
@@ -65,18 +65,18 @@ impl Difference {
         )
     }
 
-    /// The difference between the submitted file and the current one, which people read first.
+    /// Creates the difference between the submitted file and the current one. People read it first.
     pub fn of_file(namespace: &str, document: &str, before: String, after: String) -> Self {
         Self::build(namespace, document, "file", before, after, Vec::new())
     }
 
-    /// Whether this is the difference of a file. Programs do not get it, because the objects
-    /// contain the same changes.
+    /// Whether this is the difference between two files. JSON output omits it, because the
+    /// differences between objects contain the same changes.
     pub fn is_of_file(&self) -> bool {
         self.change == "file"
     }
 
-    /// An object whose fields can be changed in place.
+    /// Creates the difference for an object whose fields can be changed in place.
     pub fn changed(namespace: &str, object: &str, live: &Value, desired: &Value) -> Self {
         let fields = changes(live, desired, &Masks::default());
         Self::build(
@@ -89,8 +89,8 @@ impl Difference {
         )
     }
 
-    /// An object with immutable fields that change, so it must be replaced. `desired` contains only
-    /// the fields of the file.
+    /// Creates the difference for an object that must be replaced, because immutable fields change.
+    /// `desired` contains only the fields of the file.
     pub fn fixed(namespace: &str, object: &str, live: &Value, desired: &Value) -> Self {
         let fields = requested_changes(live, desired, &Masks::default());
         Self::build(
@@ -159,7 +159,7 @@ impl Difference {
     }
 }
 
-/// Renders the differences one after the other, as `diff -u` prints them.
+/// Renders the differences one after the other, in the format of `diff -u`.
 pub fn text(differences: &[Difference], style: TextStyle) -> String {
     let mut text = String::new();
     for line in differences

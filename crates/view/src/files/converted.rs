@@ -5,11 +5,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-/// An entry of the JSON output of `convert`.
+/// An entry in the JSON output of `convert`.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConvertedItem<'a> {
-    /// The original object, as `Job/train`.
+    /// The original object, such as `Job/train`.
     pub from: &'a str,
     /// A job file.
     pub document: &'a Value,

@@ -64,7 +64,7 @@ pub fn names(rows: &[DefaultRow]) -> Vec<String> {
         .collect()
 }
 
-/// Formats a value in one line; text without quotes.
+/// Formats a value on one line. Text has no quotes.
 pub fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => clean(text).into_owned(),
@@ -138,7 +138,8 @@ pub fn whole<'a>(site: &'a SiteDefaults, origin: &DefaultsOrigin<'a>) -> WholeDe
     }
 }
 
-/// Renders the file of the defaults for people, after a comment with its author.
+/// Renders the file with the site's defaults for people, below comments that name its author and
+/// the time of its creation.
 pub fn text(site: &SiteDefaults, origin: &DefaultsOrigin<'_>) -> String {
     let author = origin.user.map_or_else(String::new, |user| {
         format!("# written by {}\n", clean(user))

@@ -1,4 +1,4 @@
-//! Renders the table of fields for `explain`, `init` and the reference in docs.
+//! Renders the table of fields for `explain`, `init` and the reference in the documentation.
 
 use std::collections::BTreeSet;
 
@@ -13,12 +13,12 @@ use super::defaults::DefaultsList;
 /// The result of looking up a path.
 #[derive(Clone, Copy, Debug)]
 pub enum FieldLookup {
-    /// The whole document of a kind.
+    /// A complete document of this kind.
     Document(&'static str),
     Field(&'static str, &'static Field),
 }
 
-/// Lists the paths of all fields without the kind in front, each path once.
+/// Lists the path of each field once, without the kind in front.
 pub fn paths() -> Vec<String> {
     fn walk(fields: &[Field], kind: &str, parent: &str, paths: &mut Vec<String>) {
         for field in fields.iter().filter(|field| field.applies_to(kind)) {
@@ -42,7 +42,8 @@ pub fn paths() -> Vec<String> {
     paths
 }
 
-/// Looks up a path with or without the kind in front: `training.resources.gpu`, `resources.gpu`.
+/// Looks up a path with or without the kind in front, such as `training.resources.gpu` or
+/// `resources.gpu`.
 ///
 /// The error contains the unknown part and the names that are valid in its place.
 pub fn find(path: &str) -> Result<FieldLookup, (String, Vec<&'static str>)> {
@@ -53,8 +54,8 @@ pub fn find(path: &str) -> Result<FieldLookup, (String, Vec<&'static str>)> {
         .find(|kind| *kind == parts[0])
         // `resource` is another spelling of the kind `pool`.
         .or((parts[0] == "resource").then_some("pool"));
-    // The kinds `quota` and `pool` have fields of these names, as in `pool.quota.maxJobs`. A first
-    // part that names both is the field if the second part is not a field of the kind.
+    // `quota` and `pool` are also names of fields, as in `pool.quota.maxJobs`. The first part names
+    // such a field if the second part is not a field of the kind.
     let named_alike = |kind: &&str| {
         below(fields_of_kind(kind), kind, kind)
             && !below(fields_of_kind(kind), parts.get(1).unwrap_or(kind), kind)
@@ -69,7 +70,8 @@ pub fn find(path: &str) -> Result<FieldLookup, (String, Vec<&'static str>)> {
             }
             kind
         }
-        // A path without a kind belongs to the first kind that has its first part.
+        // A path without a kind belongs to the first kind that has a field named like its first
+        // part.
         None => kinds
             .into_iter()
             .find(|kind| below(fields_of_kind(kind), parts[0], kind))
@@ -218,12 +220,12 @@ pub fn explained(path: &str, lookup: FieldLookup) -> String {
 #[derive(JsonSchema, Serialize)]
 pub struct Explanation<'a> {
     kind: &'a str,
-    /// The requested path; `null` for a whole document.
+    /// The requested path; `null` for a complete document.
     field: Option<&'a str>,
     /// The description of the field itself.
     #[serde(flatten)]
     about: Option<FieldItem<'a>>,
-    /// Names of the fields below it.
+    /// Names of the fields that it contains.
     fields: Vec<&'a str>,
     /// The site's defaults for this field.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,5 +1,5 @@
 //! Renders the results of `validate` and the list of checks: for people, for programs, and for the
-//! docs.
+//! documentation.
 
 use colored::Color;
 use schemars::JsonSchema;
@@ -14,7 +14,7 @@ use crate::format::errors::checked_text;
 use crate::format::text::{count, paint};
 use crate::jobs::local_files::lines;
 
-/// One file after its validation.
+/// A validated file with its problems and documents.
 #[derive(Clone, Debug)]
 pub struct Validated {
     /// Problems of the file, including warnings.
@@ -35,7 +35,7 @@ impl Validated {
     }
 }
 
-/// Counts the errors and warnings of all files.
+/// Counts the errors and warnings in all files.
 pub fn counted(files: &[Validated]) -> (u64, u64) {
     let sum = |severity| files.iter().map(|file| file.counted(severity)).sum();
     (sum(Severity::Error), sum(Severity::Warning))
@@ -49,7 +49,7 @@ fn word(severity: Severity) -> &'static str {
     }
 }
 
-/// Renders each problem with its position, after a line with the verdict of the file.
+/// Renders a line with the verdict on each file, followed by its problems and their positions.
 pub fn text(files: &[Validated], style: TextStyle) -> String {
     let mut text = String::new();
     for file in files {
@@ -121,13 +121,13 @@ struct DocumentItem<'a> {
 struct ProblemItem<'a> {
     /// ID of the check that found the problem.
     id: &'a str,
-    /// `error`, `warning`.
+    /// `error` or `warning`.
     severity: &'static str,
     message: &'a str,
     hint: Option<&'a str>,
-    /// Starts at 1; `null` for values of `--set`.
+    /// Starts at 1; `null` for values from `--set`.
     line: Option<usize>,
-    /// Starts at 1; `null` for values of `--set`.
+    /// Starts at 1; `null` for values from `--set`.
     column: Option<usize>,
 }
 
@@ -136,7 +136,7 @@ struct ProblemItem<'a> {
 #[serde(rename_all = "camelCase")]
 pub struct CheckItem<'a> {
     id: &'a str,
-    /// `error`, `warning`.
+    /// `error` or `warning`.
     severity: &'static str,
     title: &'a str,
     why: &'a str,

@@ -24,7 +24,7 @@ pub struct ChartFrame {
 /// Width of the value axis in columns.
 const AXIS: usize = 7;
 
-/// Draws a chart of one line per row, with `note` in the middle of the time axis.
+/// Draws a chart, with one line of text per row and `note` in the middle of the time axis.
 pub fn chart(points: &[Point], frame: ChartFrame, note: &str, style: TextStyle) -> String {
     let columns = frame.width.saturating_sub(AXIS).max(10);
     // A braille character has two columns of four dots.
@@ -66,7 +66,7 @@ pub fn chart(points: &[Point], frame: ChartFrame, note: &str, style: TextStyle) 
     text
 }
 
-/// Height of the curve in each half column, in dots; `None` where nothing was sampled.
+/// Computes the height of the curve in each half column, in dots; `None` where nothing was sampled.
 fn levels(points: &[Point], frame: ChartFrame, halves: usize) -> Vec<Option<usize>> {
     let span = (frame.to - frame.from).max(1) as f64;
     let mut sums = vec![(0.0, 0_u32); halves];
@@ -84,8 +84,8 @@ fn levels(points: &[Point], frame: ChartFrame, halves: usize) -> Vec<Option<usiz
         let sum = &mut sums[half.min(halves - 1)];
         *sum = (sum.0 + point.value, sum.1 + 1);
     }
-    // When samples are rarer than half columns, a sample counts until the next one. The smallest
-    // distance between two samples serves as their interval.
+    // If there are fewer samples than half columns, each sample counts until the next one. The
+    // smallest distance between two samples is taken as the sampling interval.
     let step = points
         .windows(2)
         .map(|pair| pair[1].at - pair[0].at)
@@ -134,11 +134,11 @@ fn spans(levels: &[Option<usize>], dots: usize) -> Vec<Option<(usize, usize)>> {
     levels.iter().map(span).collect()
 }
 
-/// Renders one character from two half columns. Height 0 is drawn as the lowest dot, a missing
-/// value as no dot.
+/// Renders one character from two half columns. Height 0 is drawn as the lowest dot, and a missing
+/// value without a dot.
 fn cell(pair: &[Option<(usize, usize)>], row: usize, style: TextStyle) -> char {
-    // Bits of the braille dots from the bottom up; U+2800 plus the sum of the bits is the
-    // character.
+    // The bits of the braille dots, from the bottom up. The character is U+2800 plus the sum of its
+    // bits.
     const LEFT: [u32; 4] = [0x40, 0x04, 0x02, 0x01];
     const RIGHT: [u32; 4] = [0x80, 0x20, 0x10, 0x08];
     let drawn = |span: Option<(usize, usize)>, bits: [u32; 4]| -> u32 {
@@ -251,7 +251,7 @@ mod tests {
         let rows: Vec<&str> = text.lines().collect();
         assert_eq!((rows[0], rows[1]), ("  100 ┤", "      ┤⣀⣀⣀⣀⣀⣀⣀⣀⣀⣀"));
         assert_eq!(rows[2], "    0 ┴──────────");
-        // From the bottom to the top within one column, and back.
+        // The curve jumps from the bottom to the top, and back again.
         let values: Vec<f64> = (0..20)
             .map(|index| if (4..8).contains(&index) { 100.0 } else { 0.0 })
             .collect();

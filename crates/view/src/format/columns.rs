@@ -1,5 +1,5 @@
-//! Renders `-o custom-columns`: fields of the JSON output under titles of the user's choice, for
-//! any list.
+//! Renders `-o custom-columns`: fields of the JSON output of any list, under titles that the user
+//! chooses.
 
 use serde_json::Value;
 
@@ -14,9 +14,9 @@ pub struct CustomColumn {
 }
 
 /// Finds the first column whose outermost key does not exist in the rows, and lists the keys that
-/// do.
+/// exist.
 ///
-/// Without rows it cannot tell, so it reports nothing.
+/// Returns `None` if all of them exist, or if there are no rows to check.
 pub fn unknown<'c, 'r>(
     columns: &'c [CustomColumn],
     rows: &'r [Value],
@@ -36,7 +36,7 @@ pub fn unknown<'c, 'r>(
 
 /// Renders the fields of the rows. Missing and null fields are `-`.
 pub fn table(rows: &[Value], columns: &[CustomColumn], headers: bool, style: TextStyle) -> String {
-    // Column titles are `&'static str`, and these are not, so the titles are an ordinary row.
+    // Column titles must be `&'static str`, but the user chose these, so they form an ordinary row.
     let mut table = Table::new(columns.iter().map(|_| left("")));
     if headers {
         table.row(

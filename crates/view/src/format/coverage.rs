@@ -1,5 +1,5 @@
-//! Rounds measured values in the same way for JSON and for cells, and counts the samples behind
-//! them.
+//! Rounds measured values in the same way for JSON and for cells, and counts the samples that they
+//! are based on.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -12,7 +12,7 @@ pub(crate) fn fine(fraction: f64) -> f64 {
     (fraction * 10_000.0).round() / 10_000.0
 }
 
-/// The number of devices and samples behind measured values.
+/// How many devices and samples the measured values are based on.
 #[derive(Clone, Copy, Debug, Default, JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Coverage {
@@ -22,8 +22,8 @@ pub struct Coverage {
     pub gpus_sampled: u64,
     /// Devices whose newest sample is older than two scrapes.
     pub gpus_stale: u64,
-    /// Samples that were used. More are read when more values are shown, and none for devices
-    /// without problems.
+    /// Number of samples that were used. It grows with the number of values that are shown. Checks
+    /// for problems add samples only for devices that have one.
     pub samples: u64,
     /// Samples with values outside the physically possible range.
     pub samples_dropped: u64,
@@ -53,12 +53,13 @@ pub fn rate(percent: Percent) -> f64 {
     (percent.0 * 100.0).round() / 10_000.0
 }
 
-/// Formats as `87%`, or as `-` when unknown.
+/// Formats a percentage as `87%`, or as `-` when it is unknown.
 pub fn percent(value: Option<Percent>) -> String {
     value.map_or_else(|| "-".to_owned(), |Percent(value)| format!("{value:.0}%"))
 }
 
-/// Formats used and total memory in tenths: `68Gi/80Gi`. `None` when one of the two is unknown.
+/// Formats used and total memory, rounded to tenths, as in `68Gi/80Gi`. `None` when one of the two
+/// is unknown.
 pub fn memory(used: Option<Mebibytes>, total: Option<Mebibytes>) -> Option<String> {
     let (used, total) = used.zip(total)?;
     Some(format!(
@@ -73,7 +74,8 @@ pub fn memory_of(figures: &Figures) -> Option<String> {
     memory(figures.memory_used, figures.memory_total)
 }
 
-/// Formats as `87% mean, 34% lowest, of 15 of 16 GPUs; memory 68Gi/80Gi per GPU; 4992 W in total`.
+/// Formats the use of GPUs as
+/// `87% mean, 34% lowest, of 15 of 16 GPUs; memory 68Gi/80Gi per GPU; 4992 W in total`.
 ///
 /// `held` is the number of held GPUs, which can be higher than the number that exporters report.
 /// `None` when nothing was sampled.
@@ -98,7 +100,7 @@ pub(crate) fn usage(figures: &Figures, held: u64) -> Option<String> {
     Some(text)
 }
 
-/// Formats as `68`, `79.7`.
+/// Formats a number with at most one decimal, such as `68` or `79.7`.
 fn tenths(value: f64) -> String {
     let text = format!("{value:.1}");
     text.strip_suffix(".0")

@@ -1,4 +1,5 @@
-//! Renders CSV as in RFC 4180, with line feeds: the columns of a table, or every field of rows.
+//! Renders CSV as in RFC 4180, but with line feeds. It contains the columns of a table, or every
+//! field of rows.
 //!
 //! Control characters are escaped. Text that a spreadsheet would evaluate as a formula gets an
 //! apostrophe in front (OWASP, "CSV Injection"). JSON output does not need this.
@@ -11,7 +12,7 @@ use serde_json::Value;
 
 use super::text::clean;
 
-/// Renders records.
+/// Renders records as CSV, one per line.
 pub fn records(records: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut writer = WriterBuilder::new()
         .terminator(Terminator::Any(b'\n'))
@@ -51,7 +52,7 @@ fn defused(cell: Cow<'_, str>) -> Cow<'_, str> {
     }
 }
 
-/// Renders every field of every row. Maps and lists are JSON within their cell; unknown values are
+/// Renders every field of every row. Maps and lists are written as JSON, and unknown values are
 /// empty.
 pub fn rows<T: Serialize>(rows: &[T], headers: bool) -> String {
     let rows: Vec<Value> = rows

@@ -12,7 +12,7 @@ use gpuctl_manifest::spec::{Problem, Problems, Severity, secrets_in};
 use super::text::{clean, paint};
 use crate::TextStyle;
 
-/// Renders `error: …` with its causes, problems and hints.
+/// Renders `error: …`, followed by its causes, problems and hints.
 pub fn error_text(error: &Error, style: TextStyle) -> String {
     let mut text = format!(
         "{} {}\n",
@@ -168,13 +168,13 @@ impl Excerpt {
     }
 }
 
-/// Width of a text in terminal columns.
+/// Measures the width of a text in terminal columns.
 fn columns(text: &str) -> usize {
     clean(text).chars().map(width).sum()
 }
 
-/// Replaces each character of a secret in a source line by a star, so that columns stay right. CI
-/// systems print and store these messages.
+/// Replaces each character of a secret in a source line with a star, so that the columns stay
+/// correct. CI systems print and store these messages.
 fn starred(line: &str, problems: &Problems, problem: &Problem) -> String {
     let stars = |secret: &str| "*".repeat(secret.chars().count());
     let mut shown = String::with_capacity(line.len());
@@ -197,15 +197,15 @@ fn starred(line: &str, problems: &Problems, problem: &Problem) -> String {
         .fold(shown, |shown, secret| shown.replace(secret, &stars(secret)))
 }
 
-/// Maximum number of characters of a source line.
+/// Maximum number of characters to show of a source line.
 const LINE: usize = 100;
 
-/// Width of a character in terminal columns.
+/// Measures the width of a character in terminal columns.
 fn width(c: char) -> usize {
     unicode_width::UnicodeWidthChar::width(c).unwrap_or(1)
 }
 
-/// A line of stderr when stdout is a document.
+/// A line on stderr when stdout is a document.
 #[derive(JsonSchema, Serialize)]
 pub(crate) struct ErrorDocument<'a> {
     /// Name of the error, such as `NotFound`; `Warning` for a warning.
@@ -222,8 +222,8 @@ pub(crate) struct ErrorDocument<'a> {
     column: Option<usize>,
 }
 
-/// Renders the error as JSON objects, one per line: one object for each problem of a file, or else
-/// one in total.
+/// Renders the error as JSON objects, one per line. There is one object for each problem in a file,
+/// or a single object if the error is not about a file.
 pub fn error_json(error: &Error) -> String {
     let object = |message: &str, hints: &[String], location: Option<(&Problems, &Problem)>| {
         let warning = location.is_some_and(|(_, problem)| problem.severity == Severity::Warning);

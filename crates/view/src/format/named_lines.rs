@@ -3,7 +3,7 @@
 use super::text::{status_line, wrapped};
 use crate::TextStyle;
 
-/// Column where values begin.
+/// The column where values begin.
 const VALUE_COLUMN: usize = 15;
 
 /// A heading with named values below it.
@@ -13,7 +13,7 @@ pub(crate) struct NamedLines {
 }
 
 impl NamedLines {
-    /// Starts with a heading, which must end with a line break.
+    /// Starts the lines with a heading, which must end with a line break.
     pub(crate) fn below(heading: String, style: TextStyle) -> Self {
         Self {
             text: heading,

@@ -1,10 +1,10 @@
-//! Kubernetes objects as one document that `kubectl apply -f` accepts.
+//! Renders Kubernetes objects as one document that `kubectl apply -f` accepts.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-/// The JSON output of commands that print objects: `create --dry-run=client`,
+/// The JSON output of commands that print objects: `create --dry-run=client` and
 /// `auth check --emit-role`.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -8,18 +8,18 @@ use super::coverage::{fine, rounded};
 use gpuctl_core::model::Percent;
 use gpuctl_core::stats::history::part_hours::{PartHours, PartSum};
 
-/// Hours of the parts with one name.
+/// The hours of all parts with the same name.
 #[derive(JsonSchema, Serialize)]
 pub(crate) struct PartHoursItem {
     part: String,
-    /// Mean fraction of a GPU that one part is, 0 to 1; `null` when it is unknown.
+    /// Mean fraction of a GPU that one part makes up, from 0 to 1; `null` when it is unknown.
     fraction: Option<f64>,
     held_part_hours: f64,
     waited_part_hours: f64,
     /// The held part-hours converted to GPU-hours by their fraction.
     gpu_equivalent_hours: Option<f64>,
     measured_part_hours: f64,
-    /// `null` for shares, because nothing measures how much each of several pods used of a device.
+    /// `null` for shares, because nothing measures how much of a shared device each pod used.
     used_part_hours: Option<f64>,
     utilization: Option<Percent>,
 }
@@ -39,18 +39,18 @@ impl From<(&String, &PartHours)> for PartHoursItem {
     }
 }
 
-/// One hour of the parts with one name.
+/// All parts with the same name during one hour.
 #[derive(Clone, Debug, JsonSchema, Serialize, Deserialize)]
 pub(crate) struct PartItem {
     part: String,
-    /// Mean fraction of a GPU that one part is, 0 to 1; `null` when it is unknown.
+    /// Mean fraction of a GPU that one part makes up, from 0 to 1; `null` when it is unknown.
     fraction: Option<f64>,
-    /// Number of these parts in the cluster; `null` in rows of a part of the cluster.
+    /// Number of these parts in the cluster; `null` in rows that cover only a part of the cluster.
     capacity: Option<u64>,
-    /// Held parts, weighted by time.
+    /// Number of held parts, weighted by time.
     allocated_count: f64,
     requested_count: f64,
-    /// `null` for shares, because nothing measures how much each of several pods used of a device.
+    /// `null` for shares, because nothing measures how much of a shared device each pod used.
     avg_utilization: Option<Percent>,
     sample_count: usize,
 }
@@ -60,7 +60,7 @@ impl PartItem {
         sums.iter().map(Self::from).collect()
     }
 
-    /// Lists the parts of a cluster: the ones that were held, and the ones that nodes offered.
+    /// Lists the parts of a cluster that pods held or that nodes offered.
     pub(crate) fn of_cluster(sums: &[PartSum], capacities: &[(String, u64)]) -> Vec<Self> {
         let mut items = Self::from_sums(sums);
         for (name, capacity) in capacities {
@@ -91,7 +91,7 @@ impl From<&PartSum> for PartItem {
     }
 }
 
-/// The parts with one name at a point in time.
+/// All parts with the same name at a point in time.
 #[derive(JsonSchema, Serialize)]
 pub(crate) struct PartAt {
     pub part: String,
@@ -102,7 +102,7 @@ pub(crate) struct PartAt {
     pub allocated: u64,
 }
 
-/// Formats parts for a cell: `2 mig-1g.10gb`.
+/// Formats parts for a cell, as in `2 mig-1g.10gb`.
 pub(crate) fn cell(parts: &[PartAt]) -> String {
     parts
         .iter()

@@ -1,4 +1,4 @@
-//! Renders lists in columns: aligned for people, unwrapped for pipes, CSV for programs.
+//! Renders lists in columns: aligned for people, unwrapped for pipes, or as CSV for programs.
 
 use jiff::Timestamp;
 use tabled::builder::Builder;
@@ -29,7 +29,7 @@ impl Cell {
         }
     }
 
-    /// Creates a cell with a number for CSV; `None` is empty there.
+    /// Creates a cell with a number for CSV, where `None` becomes an empty cell.
     pub fn measured(text: impl Into<String>, number: Option<impl ToString>) -> Self {
         let number = number.map(|number| number.to_string());
         Self {
@@ -39,7 +39,8 @@ impl Cell {
         }
     }
 
-    /// Shows how long ago a time was: in one unit for people, in seconds in CSV.
+    /// Creates a cell that shows how long ago a time was, in one unit for people and in seconds in
+    /// CSV.
     pub fn age(from: Option<Timestamp>, now: Timestamp) -> Self {
         Self::measured(
             text::age(from, now),
@@ -73,7 +74,7 @@ impl<T: Into<String>> From<T> for Cell {
 pub struct Column {
     pub title: &'static str,
     pub right: bool,
-    /// Hidden when the terminal is too narrow.
+    /// Whether to hide the column when the terminal is too narrow.
     pub yields: bool,
     /// Header in CSV if it differs from the title, for example because it names the unit.
     pub in_csv: Option<&'static str>,
@@ -124,7 +125,7 @@ pub const fn right(title: &'static str) -> Column {
     }
 }
 
-/// A right-aligned column of percentages.
+/// Creates a right-aligned column of percentages.
 pub(crate) const fn percentages(title: &'static str) -> Column {
     Column {
         percentage: true,
@@ -164,7 +165,7 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// Renders the table in a format.
+    /// Renders the table in the given format.
     pub fn show(&self, format: Format, headers: bool, style: TextStyle) -> String {
         if format == Format::Csv {
             self.csv(headers)
@@ -186,18 +187,18 @@ impl Table {
         (0..self.columns.len()).map(widest).collect()
     }
 
-    /// Picks the columns that fit into `width`, and their widths. Drops yielding columns from the
-    /// right first, then shortens long texts, then drops the rightmost columns except the first
-    /// two.
+    /// Picks the columns that fit into `width`, and computes their widths. Drops yielding columns
+    /// from the right first, then shortens long texts, then drops the rightmost columns except the
+    /// first two.
     fn fitting(&self, width: usize) -> (Vec<usize>, Vec<usize>) {
-        /// Shortest length to which a name is cut.
+        /// Names are never cut to fewer characters than this.
         const SHORTEST: usize = 12;
         let mut widths = self.widths();
         let mut visible: Vec<usize> = (0..self.columns.len()).collect();
         let sum = |shown: &[usize], widths: &[usize]| {
             shown.iter().map(|index| widths[*index] + 1).sum::<usize>()
         };
-        // Each column has one space after it, but the last one does not need it.
+        // Each column is followed by a space, which the last one does not need.
         while sum(&visible, &widths) > width + 1 {
             if let Some(index) = visible
                 .iter()
@@ -251,7 +252,7 @@ impl Table {
                     && !self.columns[*index].right
                 {
                     _ if text.is_empty() => "-".into(),
-                    // Wrap a sentence in the last column within its column.
+                    // Wrap a sentence in the last column to the width of that column.
                     true => folded(&text, widths[*index]),
                     false => shortened(&text, widths[*index]),
                 };
@@ -288,7 +289,7 @@ impl Table {
         result
     }
 
-    /// Renders CSV. Unknown cells are empty, because `-` is for people.
+    /// Renders CSV. Unknown cells are empty, because `-` is only for people.
     fn csv(&self, headers: bool) -> String {
         let titles = || self.columns.iter().map(Column::header).collect();
         let cells = |row: &Vec<Cell>| {

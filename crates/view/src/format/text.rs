@@ -13,10 +13,10 @@ use crate::TextStyle;
 pub(crate) use gpuctl_core::model::values::text::is_unsafe;
 pub use gpuctl_core::model::values::text::{clean, count, plain_name};
 
-/// Makes the whole output of a command safe, which may contain line breaks, tabs and, with `color`,
-/// color sequences.
+/// Makes the entire output of a command safe. Keeps line breaks, tabs and, with `color`, color
+/// sequences.
 ///
-/// This is the last line of defense, in case a view forgot to escape a text of the cluster.
+/// This is the last line of defense, in case a view does not escape text from the cluster.
 pub fn sanitized(output: &str, color: bool) -> Cow<'_, str> {
     let is_line = |c: char| matches!(c, '\n' | '\t');
     if output
@@ -85,8 +85,8 @@ fn color_sequence_length(text: &str) -> Option<usize> {
     codes[end..].starts_with('m').then_some(end + 3)
 }
 
-/// Escapes the characters in JSON that its grammar allows and a terminal may interpret: C1
-/// controls, direction marks, tags. The values stay the same.
+/// Escapes the characters that JSON allows but a terminal may interpret: C1 controls, direction
+/// marks and tags. The values do not change.
 pub fn escaped(json: String) -> String {
     with_escapes(json, |c, result| {
         c.encode_utf16(&mut [0; 2])
@@ -123,14 +123,14 @@ fn with_escapes(json: String, write: impl Fn(char, &mut String)) -> String {
     result
 }
 
-/// Whether a character is unsafe and above ASCII. JSON already escapes control characters in
-/// strings, and line breaks between values must stay.
+/// Whether a character is unsafe and not ASCII. JSON already escapes control characters in strings,
+/// and line breaks between values must stay.
 fn is_escaped(c: char) -> bool {
     (is_unsafe(c) || is_joiner(c)) && c >= '\u{7f}'
 }
 
-/// Formats how long ago a time was: `45s`, `12m`, `3h`, `2d`. A time in the future, from a clock
-/// that is ahead, is `0s`.
+/// Formats how long ago a time was: `45s`, `12m`, `3h`, `2d`. A time in the future, which comes
+/// from a clock that is ahead, becomes `0s`.
 pub fn age(from: Option<Timestamp>, now: Timestamp) -> String {
     from.map_or_else(|| "-".to_owned(), |from| span(now.duration_since(from)))
 }
@@ -177,7 +177,7 @@ pub(crate) fn or_dash(value: Option<impl std::fmt::Display>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
 
-/// Formats several values for a cell: `a100-80g,h100-80g`.
+/// Joins several values for a cell, as in `a100-80g,h100-80g`.
 pub fn joined(values: &[impl std::fmt::Display]) -> String {
     values
         .iter()
@@ -186,7 +186,7 @@ pub fn joined(values: &[impl std::fmt::Display]) -> String {
         .join(",")
 }
 
-/// Draws a bar of `cells` characters with its number: `███▎ 65%`.
+/// Draws a bar of `cells` characters, followed by its number: `███▎ 65%`.
 pub fn bar(percent: Percent, cells: usize, style: TextStyle) -> String {
     format!("{} {percent:.0}%", blocks(percent, cells, style))
 }
@@ -231,7 +231,7 @@ pub fn as_plugin(text: &str) -> String {
     while let Some(index) = rest.find(NAME) {
         let (before, behind) = rest.split_at(index);
         output.push_str(before);
-        // Only where a command starts: `gpuctl` also occurs as a name in sentences.
+        // Rewrite only the start of a command, because `gpuctl` also occurs as a name in sentences.
         let is_command = before.is_empty() && output.is_empty()
             // A colored `hint:` ends with a reset sequence.
             || ["`", "\"", "(", "\n  ", "hint: ", "-- ", "&& ", "\u{1b}[0m "]

@@ -1,5 +1,5 @@
-//! Renders nodes, jobs and single devices at a time in the past. Fields have the names of the
-//! current lists; fields that history does not record are missing.
+//! Renders nodes, jobs and single devices at a time in the past. Fields have the same names as in
+//! the current lists. Fields that history does not record are missing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -54,7 +54,7 @@ pub struct NodeAt {
     /// `null` when no allocation was recorded at that time.
     gpu_used: Option<u64>,
     gpu_free: Option<u64>,
-    /// Mean over the previous five minutes, in percent, of the devices that were held.
+    /// Mean utilization of the held devices over the previous five minutes, in percent.
     gpu_utilization: Option<Percent>,
     holders: Option<Vec<HolderAt>>,
 }
@@ -121,7 +121,7 @@ pub struct DeviceAt {
     node: String,
     index: u32,
     at: Timestamp,
-    /// Percent.
+    /// In percent.
     utilization: Option<Percent>,
     holders: Vec<HolderAt>,
     /// Pods of the node that may have held it, when the exporter names no pod.
@@ -167,7 +167,7 @@ pub fn nodes(then: &PointInTime<'_>) -> ListAt<NodeAt> {
     ListAt::new(then.time, names.into_iter().map(node).collect())
 }
 
-/// Counts the parts of a node's devices, in total and held.
+/// Counts all parts of a node's devices, and the parts that pods held.
 fn node_slices(
     then: &PointInTime<'_>,
     node: &str,
@@ -240,7 +240,7 @@ pub fn jobs(then: &PointInTime<'_>) -> ListAt<JobAt> {
             name: top.name.clone(),
             namespace: top.namespace.clone(),
             workload_type: top.kind.clone(),
-            // kube-state-metrics replaces the `/` of the label `gpuctl/pool` by `_`.
+            // kube-state-metrics replaces the `/` in the label `gpuctl/pool` with `_`.
             pool: label("gpuctl_pool"),
             status: if running.is_empty() {
                 "pending"

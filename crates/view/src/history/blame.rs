@@ -16,29 +16,29 @@ pub struct BlameList<'a> {
     pub items: Vec<BlameItem<'a>>,
     pub from: Timestamp,
     pub to: Timestamp,
-    /// Hours without data from kube-state-metrics, which are excluded.
+    /// Number of hours without data from kube-state-metrics. These hours are excluded.
     #[serde(rename = "hoursWithoutData")]
     pub hours_without_data: u64,
 }
 
-/// The failures of jobs on one node.
+/// How often jobs failed on one node.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BlameItem<'a> {
     node_name: &'a str,
     /// Jobs whose first failed pod ran on this node.
     jobs: u64,
-    /// Pods on this node that failed first in their job. Each try of a job counts.
+    /// Pods on this node that were the first of their job to fail. Every try of a job counts.
     failures: u64,
     /// Pods on this node that failed after another pod of their job, or at the same time.
     followed: u64,
     /// Hours during which a pod held GPUs of this node.
     node_hours: f64,
-    /// Jobs per 1,000 of these hours; `null` when the node held no job.
+    /// Failed jobs per 1,000 node-hours; `null` when no job ran on the node.
     jobs_per_thousand_hours: Option<f64>,
-    /// Lower bound of the 95 % interval of the rate.
+    /// Lower bound of the 95 % confidence interval of the rate.
     low: Option<f64>,
-    /// Upper bound of the 95 % interval of the rate.
+    /// Upper bound of the 95 % confidence interval of the rate.
     high: Option<f64>,
     stands_out: bool,
 }

@@ -16,10 +16,10 @@ use crate::format::coverage::rounded;
 use crate::format::parts::PartHoursItem;
 use crate::format::text::{blocks, clean, count};
 
-/// The use of GPUs by one workload.
+/// How one workload used its GPUs.
 pub struct Efficiency {
     pub top: TopOwner,
-    /// When it first held a device, and when it last did.
+    /// When it first held a device; `to` is when it last held one.
     pub from: Option<Timestamp>,
     pub to: Option<Timestamp>,
     pub wait_seconds: f64,
@@ -28,7 +28,7 @@ pub struct Efficiency {
     pub advice: Vec<Advice>,
     /// Request metrics, if it is a server that exports them.
     pub serving: Option<ServingHours>,
-    /// Samples of all devices with values outside the physically possible range.
+    /// Number of samples from all devices with values outside the physically possible range.
     pub dropped: u64,
 }
 
@@ -98,17 +98,17 @@ pub struct EfficiencyDocument<'a> {
     used_gpu_hours: Option<f64>,
     wasted_gpu_hours: Option<f64>,
     unknown_gpu_hours: f64,
-    /// Percent, 0 to 100.
+    /// In percent, from 0 to 100.
     utilization: Option<Percent>,
     energy_kwh: Option<f64>,
     gpu_parts: Vec<PartHoursItem>,
     /// Request metrics, if it is a server that exports them.
     serving: Option<ServingHoursItem>,
-    /// Percentage of the GPU-hours that was measured.
+    /// Percentage of the GPU-hours that were measured.
     coverage_percent: Option<Percent>,
     devices: Vec<DeviceItem>,
     advice: Vec<AdviceItem>,
-    /// Samples of all devices with values outside the physically possible range.
+    /// Number of samples from all devices with values outside the physically possible range.
     samples_dropped: u64,
 }
 
@@ -116,22 +116,22 @@ pub struct EfficiencyDocument<'a> {
 struct DeviceItem {
     node: String,
     device: String,
-    /// Percent, 0 to 100.
+    /// In percent, from 0 to 100.
     utilization: Option<Percent>,
     memory_peak_gib: Option<f64>,
     memory_total_gib: Option<f64>,
     power_watts: Option<Watts>,
     measured_hours: f64,
-    /// Other pods use the device too, so its values include theirs.
+    /// True if other pods use the device too, so that its values include theirs.
     shared: bool,
 }
 
 #[derive(JsonSchema, Serialize)]
 struct AdviceItem {
-    /// `fewer-gpus`, `slice`, `straggler`, `no-requests`, `stuck`.
+    /// One of `fewer-gpus`, `slice`, `straggler`, `no-requests` and `stuck`.
     kind: &'static str,
     message: String,
-    /// Change to the job file, in YAML.
+    /// The suggested change to the job file, in YAML.
     patch: Option<String>,
 }
 
@@ -202,7 +202,7 @@ fn span(seconds: f64) -> String {
     }
 }
 
-/// Renders the line of the parts with one name.
+/// Renders the line for all parts with the same name.
 fn part_line(name: &str, hours: &PartHours) -> String {
     let worth = hours.equivalent.map_or_else(
         || "of unknown size".to_owned(),

@@ -1,6 +1,7 @@
 //! Builds the hourly rows of `stats`, with the field names of the aggregation document.
 //!
-//! Percentages are 0 to 100, hours are UTC, memory is in GiB, and unknown values are `null`.
+//! Percentages are from 0 to 100, hours are in UTC, memory is in GiB, and unknown values are
+//! `null`.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +17,7 @@ use crate::format::parts::PartItem;
 use gpuctl_core::model::{Mebibytes, Percent};
 use gpuctl_core::stats::history::hourly::{Sum, WorkloadSum};
 
-/// The hour of a row.
+/// The hour that a row describes.
 #[derive(Clone, Debug)]
 pub struct Hour<'a> {
     pub cluster: &'a str,
@@ -26,8 +27,8 @@ pub struct Hour<'a> {
     pub partial: bool,
 }
 
-/// Hashes the identity of a row to a number with FNV-1a. The same row always gets the same number.
-/// It is below 2^53, so that JSON readers that use doubles keep it exact.
+/// Hashes the identity of a row with FNV-1a. The same row always gets the same number. It is below
+/// 2^53, so that JSON readers that use doubles keep it exact.
 pub fn id(parts: &[&str]) -> u64 {
     // The offset basis and the prime of 64-bit FNV-1a.
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
@@ -58,7 +59,7 @@ impl From<&Hour<'_>> for Stamp {
     }
 }
 
-/// One hour of a cluster.
+/// The figures of a cluster for one hour.
 #[derive(Clone, Debug, JsonSchema, Serialize, Deserialize)]
 pub struct ClusterRow {
     id: u64,
@@ -76,7 +77,7 @@ pub struct ClusterRow {
     stamp: Stamp,
 }
 
-/// One hour of a namespace.
+/// The figures of a namespace for one hour.
 #[derive(Clone, Debug, JsonSchema, Serialize, Deserialize)]
 pub struct NamespaceRow {
     id: u64,
@@ -93,7 +94,7 @@ pub struct NamespaceRow {
     stamp: Stamp,
 }
 
-/// One hour of all pods with the same value of a label or annotation.
+/// The figures for one hour of all pods with the same value of a label or annotation.
 #[derive(Clone, Debug, JsonSchema, Serialize, Deserialize)]
 pub struct DimensionRow {
     id: u64,
@@ -111,7 +112,7 @@ pub struct DimensionRow {
     stamp: Stamp,
 }
 
-/// One hour of a workload. Memory is in GiB.
+/// The figures of a workload for one hour. Memory is in GiB.
 #[derive(Clone, Debug, JsonSchema, Serialize, Deserialize)]
 pub struct WorkloadRow {
     id: u64,
@@ -121,24 +122,24 @@ pub struct WorkloadRow {
     pub workload_type: String,
     stat_hour: Timestamp,
     pub(crate) allocated_gpu_count: f64,
-    /// Requested GPUs, weighted by time.
+    /// Number of requested GPUs, weighted by time.
     requested_gpu_count: f64,
     #[serde(flatten)]
     utilization: Utilization,
-    /// GiB per device.
+    /// In GiB per device.
     pub(crate) avg_gpu_memory_used: Option<f64>,
-    /// GiB per device.
+    /// In GiB per device.
     max_gpu_memory_used: Option<f64>,
-    /// GiB per device.
+    /// In GiB per device.
     avg_gpu_memory_total: Option<f64>,
-    /// Mean number of its pods.
+    /// Mean number of pods.
     pub(crate) avg_replica_count: Option<f64>,
     max_replica_count: Option<i64>,
     min_replica_count: Option<i64>,
     pub(crate) workload_status: Option<String>,
-    /// Number of samples behind the utilization.
+    /// Number of samples that the utilization is based on.
     sample_count: usize,
-    /// Not part of history; filled in from the cluster if the object still exists.
+    /// Not part of the history. It is filled in from the cluster if the object still exists.
     pub owner_uid: Option<String>,
     owner_name: String,
     labels: Option<BTreeMap<String, String>>,

@@ -41,7 +41,7 @@ pub fn table(
             .then(|| row.cluster().into())
             .into_iter()
             .collect();
-        // An RFC 3339 timestamp up to the minute.
+        // Cut the RFC 3339 timestamp after the minutes.
         let short = row
             .hour()
             .to_string()
@@ -63,7 +63,7 @@ pub fn table(
     table.show(format, headers, style)
 }
 
-/// Lists the columns after cluster and hour.
+/// Lists the columns that follow the cluster and the hour.
 fn figure_columns(kind: RowKind) -> Vec<Column> {
     match kind {
         RowKind::Cluster => vec![
@@ -107,7 +107,7 @@ fn figure_columns(kind: RowKind) -> Vec<Column> {
     }
 }
 
-/// Renders the cells of a row after cluster and hour.
+/// Renders the cells of a row that follow its cluster and hour.
 fn figure_cells(row: &HourlyRow) -> Vec<Cell> {
     let windows = row.utilization();
     let share = |value: Option<Percent>| Cell::from(percent(value));

@@ -16,7 +16,7 @@ use crate::format::chart::{ChartFrame, chart, round_top, spark};
 use crate::format::coverage::{percent, rounded};
 use crate::format::text::clean;
 
-/// The metrics of a job, as the PRD names them.
+/// The metrics of a job, named as in the PRD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum JobMetric {
     GpuUtilization,
@@ -92,10 +92,10 @@ fn timed(points: &[Point]) -> Vec<TimedValue> {
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct JobMetrics {
-    /// Mean of its devices in percent, 0 to 100.
+    /// Mean utilization of its devices in percent, from 0 to 100.
     #[serde(skip_serializing_if = "Option::is_none")]
     gpu_utilization: Option<Vec<TimedValue>>,
-    /// GiB per device.
+    /// In GiB per device.
     #[serde(skip_serializing_if = "Option::is_none")]
     memory_usage: Option<Vec<TimedValue>>,
     /// Throughput that its log reports, in `throughputUnit`.
@@ -108,7 +108,7 @@ pub struct JobMetrics {
     coverage: Option<Rests>,
 }
 
-/// Builds the JSON output; if `metrics` is not empty, only with these.
+/// Builds the JSON output. If `metrics` is not empty, the output contains only these metrics.
 pub fn job(curves: &JobCurves<'_>, metrics: &[JobMetric]) -> JobMetrics {
     let is_whole = metrics.is_empty();
     let series =
@@ -193,7 +193,7 @@ fn lines(curves: &JobCurves<'_>, metric: JobMetric, frame: ChartFrame, style: Te
     let curve_width = frame.width.saturating_sub(widest + 9).max(10);
     let mut text = String::new();
     for (trace, name) in curves.history.traces.iter().zip(&names) {
-        // Mebibytes to gibibytes.
+        // Convert mebibytes to gibibytes.
         let scale = if metric == JobMetric::GpuUtilization {
             1.0
         } else {

@@ -23,7 +23,7 @@ pub struct Group {
     /// Number of devices that its quota allows.
     pub quota: Option<f64>,
     pub cost: Option<f64>,
-    /// Its budget for the time of the report.
+    /// Its budget for the period that the report covers.
     pub allowance: Option<Allowance>,
     pub account: GpuHours,
     pub jobs: JobSum,
@@ -41,8 +41,8 @@ impl Group {
         }
     }
 
-    /// Computes the rest of the budget in GPU-hours and in cost. Parts of devices count by their
-    /// fraction. `None` when the budget or the use is unknown.
+    /// Computes the remaining budget, in GPU-hours and in cost. Parts of devices are weighted by
+    /// their fraction. `None` when the budget or the use is unknown.
     pub fn remaining_budget(&self) -> (Option<f64>, Option<f64>) {
         let used = self
             .account
@@ -65,7 +65,7 @@ impl Group {
     }
 }
 
-/// Joins the values of a group to its name; `None` when all are missing.
+/// Joins the values of a group to form its name; `None` when all are missing.
 pub fn joined(values: &[Option<String>]) -> Option<String> {
     let name = |value: &Option<String>| value.clone().unwrap_or_else(|| "(none)".to_owned());
     values
@@ -74,14 +74,14 @@ pub fn joined(values: &[Option<String>]) -> Option<String> {
         .then(|| values.iter().map(name).collect::<Vec<_>>().join(", "))
 }
 
-/// The GPU-hours of one hour of the report.
+/// The GPU-hours in one hour of the report.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HourPoint {
     /// Hours since the start of the report.
     pub hour: u32,
     pub held: f64,
     pub used: f64,
-    /// Held, but not measured.
+    /// GPU-hours that were held but not measured.
     pub unknown: f64,
 }
 
@@ -97,13 +97,13 @@ pub struct GpuHourReport<'a> {
     pub checkpoint: Option<f64>,
     /// Whether any group has a budget, so that budgets are shown.
     pub budgeted: bool,
-    /// Shows how jobs spent their time instead of GPU-hours.
+    /// Whether to show how jobs spent their time instead of the GPU-hours.
     pub of_jobs: bool,
     /// Sorted by time.
     pub over_time: Vec<HourPoint>,
 }
 
-/// Columns of GPU-hours.
+/// The columns that show GPU-hours.
 const OF_HOURS: [Column; 13] = [
     left("GROUP"),
     right("QUOTA"),
@@ -120,7 +120,7 @@ const OF_HOURS: [Column; 13] = [
     right("WORKLOADS"),
 ];
 
-/// Columns of budgets, which follow the name of the group.
+/// The columns that show budgets. They follow the name of the group.
 const OF_BUDGETS: [Column; 4] = [
     right("BUDGET"),
     right("LEFT"),
@@ -128,7 +128,8 @@ const OF_BUDGETS: [Column; 4] = [
     right("COST LEFT"),
 ];
 
-/// Columns of jobs. Hours are GPU-hours; waits are seconds in CSV.
+/// The columns that show how jobs spent their time. Hours are GPU-hours. In CSV, waiting times are
+/// in seconds.
 const OF_JOBS: [Column; 12] = [
     left("GROUP"),
     right("ETTR"),
@@ -145,7 +146,7 @@ const OF_JOBS: [Column; 12] = [
 ];
 
 impl GpuHourReport<'_> {
-    /// A report with nothing but groups, for tests.
+    /// Creates a report that contains nothing but groups, for tests.
     #[cfg(test)]
     pub fn new(time: Timestamp, groups: Vec<Group>, total: Group) -> Self {
         Self {
@@ -173,8 +174,8 @@ impl GpuHourReport<'_> {
         columns
     }
 
-    /// Renders the cells of a row in the order of the columns, for people if `shown` is true, or
-    /// else for CSV.
+    /// Renders the cells of a row in the order of the columns, for people if `shown` is true, and
+    /// for CSV otherwise.
     pub(crate) fn cells(&self, group: &Group, unnamed: &str, shown: bool) -> Vec<String> {
         if self.of_jobs {
             job_cells(group, unnamed, shown)
@@ -278,7 +279,7 @@ fn job_cells(group: &Group, unnamed: &str, shown: bool) -> Vec<String> {
     ]
 }
 
-/// Renders the table for people with a total row below; CSV contains only the groups.
+/// Renders the table, with a total row at the end for people. CSV contains only the groups.
 pub fn table(
     report: &GpuHourReport<'_>,
     format: Format,

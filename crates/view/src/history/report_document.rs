@@ -32,7 +32,7 @@ pub struct ReportDocument<'a> {
 #[derive(JsonSchema, Serialize)]
 struct GroupItem<'a> {
     group: Option<&'a str>,
-    /// The values of the group by the keys of `--by`.
+    /// The value of the group for each key of `--by`.
     keys: BTreeMap<&'a str, Option<&'a str>>,
     quota_gpus: Option<f64>,
     waited_gpu_hours: f64,
@@ -49,7 +49,8 @@ struct GroupItem<'a> {
     gpu_parts: Vec<PartHoursItem>,
     /// The parts in GPU-hours; `null` when the fraction of a part is unknown.
     part_gpu_equivalent_hours: Option<f64>,
-    /// Percentage of the held time that was measured. Parts count by their fraction.
+    /// Percentage of the held time that was measured. Parts of devices are weighted by their
+    /// fraction.
     coverage_percent: Option<Percent>,
     /// How jobs spent their time; `null` when there were no jobs.
     jobs: Option<JobsItem>,
@@ -75,7 +76,8 @@ struct JobsItem {
     goodput: Option<f64>,
     queue_wait_p50_seconds: Option<f64>,
     queue_wait_p90_seconds: Option<f64>,
-    /// Share of the group's cost, by the GPU-hours of its jobs.
+    /// Based on the part of the group's cost that its jobs caused, in proportion to their
+    /// GPU-hours.
     cost_per_succeeded_job: Option<f64>,
 }
 
@@ -83,7 +85,8 @@ struct JobsItem {
 struct ServingItem {
     #[serde(flatten)]
     hours: ServingHoursItem,
-    /// Share of the group's cost, by the GPU-hours of its servers.
+    /// Based on the part of the group's cost that its servers caused, in proportion to their
+    /// GPU-hours.
     cost_per_million_generated_tokens: Option<f64>,
 }
 

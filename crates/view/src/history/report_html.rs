@@ -1,4 +1,4 @@
-//! Renders `report -o html` as one file with inline plots and styles, which loads nothing from any
+//! Renders `report -o html` as one file with inline plots and styles, which loads nothing from the
 //! network.
 
 use std::fmt::Write as _;
@@ -16,9 +16,9 @@ const USED: RGBColor = RGBColor(46, 125, 50);
 const WASTED: RGBColor = RGBColor(198, 40, 40);
 const UNKNOWN: RGBColor = RGBColor(158, 158, 158);
 
-/// Maximum number of groups in a plot; the ones that held the most are shown.
+/// Maximum number of groups in a plot. The groups that held the most are shown.
 const MOST_GROUPS: usize = 20;
-/// Maximum number of bars in the plot over time; several hours share a bar if there are more.
+/// Maximum number of bars in the plot over time. If there are more hours, several share a bar.
 const MOST_BARS: usize = 96;
 
 /// Width and height of a plot in pixels.
@@ -116,7 +116,7 @@ impl Bar {
     }
 }
 
-/// Groups the hours into at most `MOST_BARS` bars of the same number of hours.
+/// Groups the hours into at most `MOST_BARS` bars that cover the same number of hours each.
 fn over_time(report: &GpuHourReport<'_>) -> Vec<Bar> {
     let hours_per_bar = report.over_time.len().div_ceil(MOST_BARS).max(1);
     let bar = |hours: &[HourPoint]| {
@@ -153,7 +153,7 @@ type PlotError = DrawingAreaErrorKind<std::io::Error>;
 
 fn draw(svg: &mut String, bars: &[Bar], highest: f64) -> Result<(), PlotError> {
     let area = SVGBackend::with_string(svg, SIZE).into_drawing_area();
-    // plotters includes the end of a range of integers.
+    // plotters treats the end of an integer range as inclusive.
     let positions = (0..bars.len().saturating_sub(1)).into_segmented();
     let mut chart = ChartBuilder::on(&area)
         .margin(10)
@@ -245,7 +245,8 @@ mod tests {
         for outside in ["src=", "href=", "@import", "url("] {
             assert!(!page.contains(outside), "{outside}");
         }
-        // 200 hours make 67 bars of up to three hours. Each hour held 2 and used 1.
+        // 200 hours make 67 bars of up to three hours. In each hour, 2 GPU-hours were held and 1
+        // was used.
         assert_eq!(super::over_time(&report).len(), 67);
         assert_eq!(
             super::over_time(&report)[0].parts.map(|(part, _)| part),

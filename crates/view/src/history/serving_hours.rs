@@ -1,4 +1,4 @@
-//! The request metrics of servers, with the same fields in `eff` and in `report`.
+//! The request metrics of servers. They have the same fields in `eff` and in `report`.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -10,7 +10,7 @@ use crate::format::coverage::rounded;
 #[derive(JsonSchema, Serialize)]
 pub(crate) struct ServingHoursItem {
     held_gpu_hours: f64,
-    /// GPU-hours without a running, waiting or answered request.
+    /// GPU-hours during which no request was running, waiting or answered.
     idle_gpu_hours: f64,
     prompt_tokens: f64,
     generated_tokens: f64,

@@ -39,8 +39,8 @@ pub struct Details<'a> {
 }
 
 impl PointInTime<'_> {
-    /// Finds the slot that ends at this time, or else the last observed slot before it. `None` if
-    /// that is more than five minutes ago.
+    /// Finds the slot that ends at this time, or the last slot before it that was observed. `None`
+    /// if that slot began more than five minutes earlier.
     pub(crate) fn slot(&self) -> Option<usize> {
         // Slots are half-open ranges, so the slot that ends at this time contains the millisecond
         // before.
@@ -54,7 +54,7 @@ impl PointInTime<'_> {
         (ago <= WINDOW).then_some(observed)
     }
 
-    /// Number of devices at that time: the last known value.
+    /// Finds the last known number of devices at that time.
     fn capacity(&self) -> Option<u64> {
         self.ledger
             .capacities
@@ -64,7 +64,7 @@ impl PointInTime<'_> {
             .find_map(|capacity| *capacity)
     }
 
-    /// Indexes of the allocations that held devices at that time.
+    /// Finds the indexes of the allocations that held devices at that time.
     pub(crate) fn held(&self) -> Option<Vec<usize>> {
         let slot = self.slot()?;
         Some(
@@ -78,7 +78,7 @@ impl PointInTime<'_> {
         &self.ledger.allocations[index]
     }
 
-    /// Sums the parts of devices of these allocations by name.
+    /// Sums the device parts that these allocations held, by name.
     pub(crate) fn parts(&self, held: &[usize]) -> Vec<PartAt> {
         let mut names: BTreeMap<&str, u64> = BTreeMap::new();
         for (part, units) in held
@@ -128,8 +128,8 @@ impl PointInTime<'_> {
         held.iter().map(|index| self.tenure(*index).gpus).sum()
     }
 
-    /// Mean utilization of the five-minute window before, over the whole devices of these
-    /// allocations.
+    /// Computes the mean utilization of the whole devices of these allocations in the five-minute
+    /// window before that time.
     pub(crate) fn utilization(&self, held: &[usize]) -> Option<Percent> {
         let window = (self.time.as_millisecond() - 1 - self.ledger.span.start).div_euclid(WINDOW);
         let measured = held
@@ -204,7 +204,7 @@ pub struct Snapshot {
     cluster_name: String,
     snapshot_time: Timestamp,
     dimension_type: &'static str,
-    /// Only in the current snapshot: the document defines it there, but not in lists.
+    /// Present only in the current snapshot, because the document does not define it for lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     dimension_key: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -219,7 +219,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// CLUSTER/TIME, which identifies the snapshot.
+    /// Formats the name as CLUSTER/TIME, which identifies the snapshot.
     pub fn name(&self) -> String {
         format!("{}/{}", self.cluster_name, self.snapshot_time)
     }
@@ -229,7 +229,8 @@ impl Snapshot {
     }
 }
 
-/// Allocations by namespace, and by the values of an annotation; an empty object without details.
+/// Allocations by namespace, and by the values of an annotation; an empty object if no details were
+/// requested.
 #[derive(Default, JsonSchema, Serialize)]
 pub(crate) struct Allocations {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -242,7 +243,7 @@ pub(crate) struct Allocations {
 struct GroupAllocation {
     allocated_gpu: GpuCount,
     gpu_parts: Vec<PartAt>,
-    /// Mean of the previous five minutes in percent.
+    /// Mean over the previous five minutes, in percent.
     utilization: Option<Percent>,
     workload_count: usize,
     workloads: Vec<WorkloadAllocation>,

@@ -15,7 +15,7 @@ use crate::format::coverage::rounded;
 pub struct Performance {
     metric: &'static str,
     value: f64,
-    /// Unix milliseconds.
+    /// Time in Unix milliseconds.
     timestamp: i64,
 }
 
@@ -36,7 +36,7 @@ pub fn performance(curves: &TrainingCurves) -> Vec<Performance> {
         .collect()
 }
 
-/// Renders a line per metric for people: its name, the last value, and a curve.
+/// Renders one line per metric for people, with its name, its last value, and a curve.
 pub fn performance_text(curves: &TrainingCurves, from: i64, to: i64, style: TextStyle) -> String {
     let mut text = String::new();
     for &measure in Measure::ALL {
@@ -57,7 +57,7 @@ pub fn performance_text(curves: &TrainingCurves, from: i64, to: i64, style: Text
         let width = style
             .width
             .map_or(40, |width| width.saturating_sub(50).clamp(10, 60));
-        // The curve runs from the lowest to the highest value, because people look for how it
+        // The lowest value is at the bottom of the curve, because people want to see how it
         // changes.
         let raised: Vec<Point> = points
             .iter()
@@ -69,7 +69,7 @@ pub fn performance_text(curves: &TrainingCurves, from: i64, to: i64, style: Text
         let frame = ChartFrame {
             from,
             to,
-            // The range of a constant curve is 0, by which heights would be divided.
+            // Heights are divided by the range, which is 0 for a constant curve.
             top: (highest - lowest).max(f64::MIN_POSITIVE),
             height: 2,
             width,

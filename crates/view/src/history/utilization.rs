@@ -1,4 +1,4 @@
-//! The utilization of an hour, as in the rows of `stats`.
+//! The utilization during one hour, as the rows of `stats` show it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use crate::format::coverage::rounded;
 use gpuctl_core::model::Percent;
 use gpuctl_core::stats::history::hourly::{Sum, ValueSummary};
 
-/// Utilization of an hour in percent; `null` where nothing was measured.
+/// The utilization during one hour in percent; `null` where nothing was measured.
 #[derive(Clone, Debug, Default, JsonSchema, Serialize, Deserialize)]
 pub(crate) struct Utilization {
     pub avg_utilization: Option<Percent>,
@@ -31,8 +31,8 @@ impl From<Option<&ValueSummary<Percent>>> for Utilization {
     }
 }
 
-/// Utilization of a group of GPUs: of its five-minute windows, and of the individual samples of its
-/// devices.
+/// The utilization of a group of GPUs, both over its five-minute windows and over the individual
+/// samples of its devices.
 #[derive(Clone, Debug, Default, JsonSchema, Serialize, Deserialize)]
 pub(crate) struct GroupUtilization {
     #[serde(flatten)]

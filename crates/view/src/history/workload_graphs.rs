@@ -33,8 +33,8 @@ struct ChartConfig {
     y_axis_unit: &'static str,
 }
 
-/// Builds the graphs of the workloads document. As in that document, ratios are 0 to 1 although the
-/// unit of the axis is `%`.
+/// Builds the graphs of the workloads document. As in that document, ratios are from 0 to 1,
+/// although the unit of the axis is `%`.
 pub fn workload(history: &History, curves: &TrainingCurves) -> Graphs {
     let names = names(history);
     let graph = |serial, unit, points: &dyn Fn(&Trace) -> Vec<(f64, i64)>| {

@@ -23,16 +23,16 @@ struct ClaimItem<'a> {
     namespace: &'a str,
     /// The job that the claim was created for; `null` for claims that gpuctl did not create.
     job_id: Option<&'a str>,
-    /// Whether that job still exists; `null` when jobs may not be listed.
+    /// Whether that job still exists; `null` when the user is not allowed to list jobs.
     job_exists: Option<bool>,
     size: Option<&'a str>,
     status: &'a str,
     storage_class: Option<&'a str>,
     access_modes: &'a [String],
-    /// Pods that mount it now; `null` when pods may not be listed.
+    /// Pods that mount it now; `null` when the user is not allowed to list pods.
     pods: Option<&'a [String]>,
-    /// When the last pod that mounted it ended. `null` while a pod mounts it, and when no such
-    /// ended pod still exists.
+    /// When the last pod that mounted it ended. `null` while a pod mounts it, or when no ended pod
+    /// that mounted it still exists.
     last_used_at: Option<Timestamp>,
     created_at: Option<Timestamp>,
 }

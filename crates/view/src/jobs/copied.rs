@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::format::text::count;
 
-/// A complete copy.
+/// A completed copy.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CopyResult {
@@ -13,7 +13,7 @@ pub struct CopyResult {
     pub to: String,
     pub files: u64,
     pub bytes: u64,
-    /// The first archive members that were skipped, with the reason.
+    /// The first archive members that were skipped, each with the reason.
     pub skipped: Vec<String>,
     /// Number of skipped members.
     pub skipped_count: u64,
@@ -37,7 +37,7 @@ pub fn size(bytes: u64) -> String {
         value /= 1024.0;
         unit += 1;
     }
-    // Bytes have no fraction.
+    // Bytes are shown without a fraction.
     if unit == 0 {
         format!("{bytes} B")
     } else {

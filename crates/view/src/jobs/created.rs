@@ -92,7 +92,7 @@ pub fn batch<'a>(
     }
 }
 
-/// Renders a pool, a quota or the site's defaults for people.
+/// Renders for people that a pool, a quota or the site's defaults were written.
 pub fn made_text(made: &Made) -> String {
     format!("{}/{} {}\n", made.kind, made.name, made.message)
 }
@@ -100,7 +100,7 @@ pub fn made_text(made: &Made) -> String {
 /// Renders a created job for people.
 pub fn text(created: &Created) -> String {
     let unit = match created.kind {
-        // The noun that users of each kind expect for its pods.
+        // What users of each kind of job call one of its pods.
         "training" if created.gpus_per_pod > GpuCount::ZERO => "node",
         "inference" | "compute" => "replica",
         _ => "pod",

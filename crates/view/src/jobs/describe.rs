@@ -139,7 +139,7 @@ fn add_work(lines: &mut NamedLines, description: &Description, style: TextStyle)
     }
 }
 
-/// Adds how users reach the job, its user and its queue.
+/// Adds the description of the job, its addresses, its autoscaler, its user and its queue.
 fn add_access(lines: &mut NamedLines, description: &Description) {
     let job = &description.job;
     lines.add_known("description", job.description.as_deref().map(clean));
@@ -177,7 +177,7 @@ fn add_conditions(lines: &mut NamedLines, job: &Job) {
     lines.add_list("conditions", &conditions);
 }
 
-/// Draws the utilization of the last hour, only on a terminal.
+/// Draws the utilization of the last hour if the output is a terminal.
 fn utilization_chart(description: &Description, style: TextStyle) -> String {
     let measured = description
         .work
@@ -211,7 +211,7 @@ fn indented<'a>(heading: &str, lines: impl Iterator<Item = &'a str>) -> String {
     text
 }
 
-/// Formats as `1 to 10 replicas; gpu_utilization 45% of 70%`.
+/// Formats an autoscaler as `1 to 10 replicas; gpu_utilization 45% of 70%`.
 fn autoscaler_text(autoscaler: &Autoscaler) -> String {
     let mut text = format!(
         "{} to {} replicas",
@@ -235,7 +235,7 @@ fn autoscaler_text(autoscaler: &Autoscaler) -> String {
     text
 }
 
-/// Formats the position of a job, to follow the name of its queue.
+/// Formats the position of a job in its queue, to print after the name of the queue.
 fn queue_position(position: QueuePosition) -> String {
     let queue_length = position
         .waiting

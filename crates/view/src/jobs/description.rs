@@ -19,18 +19,17 @@ use crate::format::coverage::{Coverage, memory_of, rounded};
 pub struct Description {
     pub job: Job,
     pub state: State,
-    /// Percent.
+    /// In percent.
     pub progress: Option<Percent>,
     /// Oldest first.
     pub events: Vec<Event>,
     /// Objects of the job except its pods, as KIND/NAME.
     pub objects: Vec<String>,
-    /// Addresses of the job.
     pub addresses: Vec<Endpoint>,
     pub autoscaler: Option<Autoscaler>,
-    /// Speed that its log reports: `245 tokens/sec`.
+    /// The speed that its log reports, such as `245 tokens/sec`.
     pub throughput: Option<String>,
-    /// Use of its devices; `None` without metrics.
+    /// The use of its devices; `None` without metrics.
     pub work: Option<JobWork>,
     /// Last lines of the pod that failed first; empty unless the job failed.
     pub last_lines: Vec<String>,
@@ -96,7 +95,7 @@ struct JobResourceItem<'a> {
     gpu: GpuCount,
     gpu_total: GpuCount,
     gpu_type: Option<&'a str>,
-    /// CPUs, possibly a fraction.
+    /// Number of CPUs, which can be a fraction.
     cpu: Option<f64>,
     memory: Option<&'a str>,
     node_count: u32,
@@ -111,7 +110,7 @@ struct MeasuredValues {
     /// Always `null`: no exporter measures it.
     network_latency: Option<String>,
     throughput: Option<String>,
-    /// Lowest utilization among its devices in percent.
+    /// The lowest utilization among its devices, in percent.
     gpu_utilization_lowest: Option<Percent>,
     power_watts: Option<Watts>,
     gpu_sampled: Option<u64>,
@@ -148,10 +147,10 @@ struct AutoscalingDocument<'a> {
 #[serde(rename_all = "camelCase")]
 struct ScalingDocument<'a> {
     metric: &'a str,
-    /// In the unit of the metric: percent, or requests.
+    /// In the unit of the metric, which is either percent or requests.
     current: Option<f64>,
     target: Option<f64>,
-    /// `current` if the metric is a percentage.
+    /// The value of `current` if the metric is a percentage.
     current_percent: Option<f64>,
     target_percent: Option<f64>,
 }
@@ -279,7 +278,7 @@ fn measured(description: &Description) -> MeasuredValues {
     }
 }
 
-/// Averages over the devices of one pod.
+/// Averages the metrics over the devices of one pod.
 pub(super) fn pod_figures(description: &Description, pod: &Pod) -> Option<Figures> {
     let work = description.work.as_ref().filter(|_| pod.holds())?;
     Some(

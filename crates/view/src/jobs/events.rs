@@ -74,8 +74,8 @@ pub fn table(
     table.show(format, headers, style)
 }
 
-/// Renders events for a terminal: age, object, and a wrapped message. Object names are shortened by
-/// the name of the `job`.
+/// Renders events for a terminal, each with its age, its object and a wrapped message. If the name
+/// of an object begins with `job`, that part is omitted.
 pub fn listing(events: &[Event], job: &str, style: TextStyle, now: Timestamp) -> String {
     let object_text = |event: &Event| {
         let (kind, name) = event
@@ -116,7 +116,7 @@ pub fn listing(events: &[Event], job: &str, style: TextStyle, now: Timestamp) ->
     text
 }
 
-/// Renders one event in a line, for `--watch`.
+/// Renders one event on one line, for `--watch`.
 pub fn line(event: &Event, style: TextStyle) -> String {
     let time = event
         .at
@@ -167,7 +167,7 @@ pub fn recent(events: &[Event], style: TextStyle, now: Timestamp) -> String {
     text
 }
 
-/// Translates an event for people who do not know Kubernetes. Unknown events keep their own
+/// Translates an event for people who do not know Kubernetes. Unknown events keep their original
 /// message.
 fn plain_words(event: &Event) -> String {
     let message = clean(&event.message);

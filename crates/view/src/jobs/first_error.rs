@@ -13,14 +13,14 @@ use gpuctl_core::stats::logs::first_error::LogError;
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FirstErrorItem<'a> {
-    /// Number of pods whose log was read, out of `pods`.
+    /// Number of pods whose logs were read, out of `pods`.
     pub pods_read: usize,
     pub pods: usize,
     /// `null` when no line looks like an error.
     pub first: Option<FirstErrorLine<'a>>,
 }
 
-/// The line with the error and its origin.
+/// The line with the error, and where it comes from.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FirstErrorLine<'a> {

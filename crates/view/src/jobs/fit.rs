@@ -1,4 +1,4 @@
-//! Renders whether jobs fit.
+//! Renders the output of `fit`, which shows whether jobs fit into the cluster.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -9,7 +9,7 @@ use gpuctl_core::model::counting::fit::{Domain, Fit, FitVerdict, NodeGroup};
 use gpuctl_core::model::counting::start::StartForecast;
 use gpuctl_core::model::counting::victims::Victim;
 
-/// Maximum number of node names in a line.
+/// Maximum number of node names on a line.
 const SHOWN: usize = 4;
 
 /// The JSON output of `fit` for one job.
@@ -19,7 +19,7 @@ pub struct FitItem<'a> {
     name: &'a str,
     namespace: &'a str,
     kind: &'static str,
-    /// `now`, `not-now`, `never`, `unknown`.
+    /// One of `now`, `not-now`, `never` and `unknown`.
     verdict: &'static str,
     pods: u64,
     /// `null` when the free capacity is unknown.
@@ -32,7 +32,7 @@ pub struct FitItem<'a> {
     /// unknown.
     victims: Option<Vec<VictimItem<'a>>>,
     reasons: &'a [String],
-    /// `null` when the job fits now or never fits, and without a history.
+    /// `null` when the job fits now, when it never fits, or when there is no history.
     start: Option<StartItem>,
     not_evaluated: &'a [String],
 }
@@ -67,7 +67,7 @@ struct VictimItem<'a> {
     node: &'a str,
 }
 
-/// A job with its fit.
+/// A job, and whether it fits.
 pub struct FitRow {
     pub name: String,
     pub namespace: String,
@@ -204,8 +204,8 @@ fn verdict_text(fit: &Fit, level: &str) -> String {
             )
         }
         (FitVerdict::NotNow, _) => "not now".to_owned(),
-        // Nothing speaks against the job itself, so only the limit to one domain makes it
-        // impossible.
+        // Nothing rules out the job itself, so it never fits only because all pods must be in one
+        // domain.
         (FitVerdict::Never, _) if !fit.domains.is_empty() && fit.reasons.is_empty() => {
             format!("never within one {level}")
         }

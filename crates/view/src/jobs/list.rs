@@ -16,9 +16,9 @@ use crate::{Format, TextStyle};
 pub struct JobRow {
     pub job: Job,
     pub state: State,
-    /// Percent.
+    /// In percent.
     pub progress: Option<Percent>,
-    /// Use of its devices; `None` without metrics.
+    /// The use of its devices; `None` without metrics.
     pub figures: Option<Figures>,
 }
 
@@ -32,20 +32,21 @@ pub struct JobList {
     coverage: Option<Coverage>,
 }
 
-/// A job. Counts of GPUs are what it requests in total, and what it holds now.
+/// A job. GPU counts show what it requests in total and what it holds now.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct JobItem {
-    /// Name that commands accept.
+    /// The name that other commands accept.
     job_id: String,
     name: String,
     namespace: String,
-    /// `training`, `inference`, `notebook`, `compute`.
+    /// One of `training`, `inference`, `notebook` and `compute`.
     kind: &'static str,
     pool: Option<String>,
-    /// State as in `gpuctl get jobs`: `pending`, `running`, `succeeded`, `failed`, ….
+    /// The state that `gpuctl get jobs` shows, such as `pending`, `running`, `succeeded` or
+    /// `failed`.
     status: &'static str,
-    /// Why it has this status, as one word: `Unschedulable`, `OOMKilled`.
+    /// Why it has this status, as one word, such as `Unschedulable` or `OOMKilled`.
     reason: Option<String>,
     /// Why it has this status, as a sentence.
     message: Option<String>,
@@ -53,13 +54,13 @@ pub struct JobItem {
     gpu: GpuCount,
     /// GPUs that its pods hold now.
     gpu_held: GpuCount,
-    /// GPU type in the form of `resources.gpu-type`: `a100-80g`.
+    /// GPU type as in `resources.gpu-type`, such as `a100-80g`.
     gpu_type: Option<String>,
-    /// User who submitted it.
+    /// The user who submitted it.
     user: Option<String>,
     /// `job.queue` of the job file.
     queue: Option<String>,
-    /// Reason of the queue for holding the job back; `null` if it does not.
+    /// Why the queue holds the job back; `null` if it does not.
     queue_reason: Option<String>,
     /// Position among the waiting jobs of `queue`, starting at 1; `null` when it is unknown.
     queue_position: Option<u64>,
@@ -73,13 +74,14 @@ pub struct JobItem {
     created_at: Option<Timestamp>,
     started_at: Option<Timestamp>,
     finished_at: Option<Timestamp>,
-    /// Progress in whole percent.
+    /// Progress in percent, as a whole number.
     progress: Option<u8>,
-    /// Mean in percent over the devices that it holds and that have a sample.
+    /// Mean utilization in percent of the devices that it holds. Devices without a sample do not
+    /// count.
     gpu_utilization: Option<Percent>,
-    /// Number of devices in the means.
+    /// Number of devices that the means are based on.
     gpu_sampled: Option<u64>,
-    /// Mean per device.
+    /// Mean memory use per device.
     memory_usage: Option<String>,
 }
 
@@ -124,7 +126,7 @@ impl From<&JobRow> for JobItem {
     }
 }
 
-/// Rounds down: 99.9 % is not complete.
+/// Rounds down, because a job at 99.9 % is not complete.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -168,9 +170,9 @@ struct ShownColumns {
     namespaces: bool,
     users: bool,
     messages: bool,
-    /// Progress as a bar. Next to metrics it would only take up space.
+    /// Whether to draw the progress as a bar. Next to metrics, a bar would only take up space.
     bars: bool,
-    /// States for programs, without the position in the queue.
+    /// Whether to print states for programs, without the position in the queue.
     bare_states: bool,
 }
 

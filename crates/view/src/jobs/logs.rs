@@ -63,7 +63,7 @@ pub fn document(lines: &[PodLogLine]) -> LogDocument<'_> {
 /// What to print before a line.
 #[derive(Clone, Copy, Debug)]
 pub struct Prefix {
-    /// The rank or the replica, when there are several.
+    /// Whether to print the rank or the replica, which is useful when there are several.
     pub rank: bool,
     pub timestamps: bool,
 }
@@ -77,14 +77,14 @@ const COLORS: [Color; 6] = [
     Color::BrightRed,
 ];
 
-/// Renders one line for people. `raw` keeps all bytes of the program. Without colors, the program's
-/// own colors are removed too.
+/// Renders one line for people. `raw` keeps all bytes that the program wrote. Without colors, the
+/// program's own colors are removed too.
 pub fn text(line: &PodLogLine, prefix: Prefix, style: TextStyle, raw: bool) -> String {
     let mut result = String::new();
     if prefix.rank {
         let (name, color) = match line.rank {
             Some(rank) => (format!("{rank:>2}"), COLORS[rank as usize % COLORS.len()]),
-            // The last part of the pod's name, which differs between replicas.
+            // Use the last part of the pod's name, which differs between replicas.
             None => {
                 let name = line.pod.rsplit('-').next().unwrap_or(&line.pod);
                 (
@@ -118,12 +118,12 @@ pub fn text(line: &PodLogLine, prefix: Prefix, style: TextStyle, raw: bool) -> S
     result
 }
 
-/// Formats a remark of gpuctl between log lines.
+/// Formats a remark that gpuctl prints between log lines.
 pub fn remark(text: &str) -> String {
     format!("── {text} ──")
 }
 
-/// Formats the remark after the last line of a job that has ended.
+/// Formats the remark that follows the last line of a job that has ended.
 pub fn ending(job: &str, state: &State) -> String {
     let message = state
         .message
@@ -150,7 +150,7 @@ pub fn visible(text: &str, colors: bool) -> String {
                 Some(']' | 'P' | '_' | '^' | 'X') => skip_string(&mut chars),
                 _ => {}
             },
-            // The same as 8-bit C1 controls: CSI, then DCS, OSC, PM and APC.
+            // The 8-bit C1 controls start the same sequences: CSI, then DCS, OSC, PM and APC.
             '\u{9b}' => result.push_str(&control_sequence(&mut chars, colors)),
             '\u{90}' | '\u{9d}' | '\u{9e}' | '\u{9f}' => skip_string(&mut chars),
             c if is_unsafe(c) => {}
@@ -184,7 +184,7 @@ fn control_sequence(chars: &mut impl Iterator<Item = char>, keep: bool) -> Strin
 
 fn skip_string(chars: &mut std::iter::Peekable<impl Iterator<Item = char>>) {
     while let Some(c) = chars.next() {
-        // BEL ends the string in xterm. ECMA-48 only knows ST, which is U+009C or `ESC \`.
+        // BEL ends the string in xterm. ECMA-48 defines only ST, which is U+009C or `ESC \`.
         if c == '\u{7}' || c == '\u{9c}' {
             return;
         }

@@ -38,7 +38,7 @@ impl Opened {
     }
 }
 
-/// Prints only the URL in its line, so that terminals turn it into a link.
+/// Prints the URL alone on its line, so that terminals turn it into a link.
 pub fn text(opened: &Opened) -> String {
     format!("{}\n", opened.url)
 }

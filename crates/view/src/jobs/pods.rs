@@ -25,7 +25,7 @@ pub(crate) struct PodDocument<'a> {
     gpu: GpuCount,
     restarts: u32,
     started_at: Option<Timestamp>,
-    /// Mean of its devices in percent.
+    /// Mean utilization of its devices, in percent.
     gpu_utilization: Option<Percent>,
     memory_usage: Option<String>,
 }
@@ -81,8 +81,8 @@ fn pod_status(pod: &Pod) -> String {
     }
 }
 
-/// Renders the pods of the current try. Trainings show the number of tries, servers the number of
-/// restarts in place.
+/// Renders the pods of the current try. Trainings show the number of tries, and servers show the
+/// number of restarts in place.
 pub fn table(
     job: &Job,
     style: TextStyle,

@@ -1,4 +1,4 @@
-//! Renders the forecast of when a waiting job starts.
+//! Renders the forecast of when a waiting job will start.
 
 use jiff::SignedDuration;
 use schemars::JsonSchema;
@@ -7,8 +7,8 @@ use serde::Serialize;
 use crate::format::text::{count, span};
 use gpuctl_core::model::counting::start::StartForecast;
 
-/// Expected remaining time until the job starts. Times are `null` when there were too few similar
-/// starts.
+/// Expected remaining time until the job starts. Times are `null` when too few similar jobs have
+/// started before.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct StartItem {
@@ -18,11 +18,11 @@ pub(crate) struct StartItem {
     p50_seconds: Option<f64>,
     /// Remaining seconds within which 90 % of similar jobs started.
     p90_seconds: Option<f64>,
-    /// Number of starts of similar jobs that waited at least as long.
+    /// Number of similar jobs that waited at least as long before they started.
     similar_starts: u64,
     days: i64,
-    /// Seconds within which the deadlines of running jobs free enough capacity; `null` when they do
-    /// not, or when other jobs wait too.
+    /// Seconds after which the deadlines of running jobs have freed enough capacity. `null` when
+    /// they do not free enough, or when other jobs are waiting too.
     latest_seconds: Option<f64>,
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn start_item(start: &StartForecast) -> StartItem {
     }
 }
 
-/// Formats the forecast in one line.
+/// Formats the forecast on one line.
 pub(crate) fn start_text(start: &StartForecast) -> String {
     let basis = format!(
         "{} within {}",

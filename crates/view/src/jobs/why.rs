@@ -11,8 +11,8 @@ use crate::format::text::{age, clean, count, span, wrapped};
 use gpuctl_core::stats::logs::stacks::StackGroup;
 use gpuctl_diagnosis::{Answer, Cause, HolderTime};
 
-/// Maximum size of an answer in bytes of JSON, so that hundreds of them can be read at once. It
-/// leaves room within 2 KB for the indentation of a list.
+/// Maximum size of an answer in bytes of JSON, so that hundreds of them can be read at once. Within
+/// 2 KB, this leaves enough space to indent the answer in a list.
 const LARGEST: usize = 1800;
 /// Maximum size of a text in bytes of JSON.
 const LONGEST: usize = 240;
@@ -30,9 +30,10 @@ pub struct WhyItem<'a> {
     since: Option<Timestamp>,
     sentence: String,
     causes: Vec<CauseItem>,
-    /// `null` when the job does not wait for capacity, and without a history.
+    /// `null` when the job does not wait for capacity, or when there is no history.
     start: Option<StartItem>,
-    /// Ranks grouped by equal stacks. `null` without `--stacks`; empty when no stack could be read.
+    /// Ranks grouped by identical stacks. `null` without `--stacks`; empty when no stack could be
+    /// read.
     stacks: Option<Vec<StackItem>>,
     not_evaluated: Vec<String>,
     coverage: CoverageItem,
@@ -86,7 +87,7 @@ struct HelpItem {
 
 #[derive(JsonSchema, Serialize)]
 struct CoverageItem {
-    /// `null` when nodes may not be listed.
+    /// `null` when the user is not allowed to list nodes.
     nodes: Option<usize>,
     events: &'static str,
 }
@@ -98,7 +99,7 @@ pub struct WhyList<'a> {
     pub items: Vec<WhyItem<'a>>,
 }
 
-/// A job with its answer.
+/// A job, and the answer to why it waits, failed, hangs or is slow.
 #[derive(Clone, Copy)]
 pub struct WhyRow<'a> {
     pub name: &'a str,
@@ -141,7 +142,7 @@ pub fn item<'a>(row: &WhyRow<'a>) -> WhyItem<'a> {
             events: answer.coverage.events,
         },
     };
-    // Measures the indented form, which `-o json` prints.
+    // Measure the indented form, because `-o json` prints it.
     while serde_json::to_string_pretty(&item).map_or(0, |text| text.len()) >= LARGEST
         && shorten(&mut item)
     {}
@@ -275,7 +276,8 @@ fn line(indent: usize, content: &str, style: TextStyle) -> String {
     )
 }
 
-/// Renders a cause with its evidence from `skipped` on, its holders, and commands that help.
+/// Renders a cause with its holders, commands that help, and its evidence except for the first
+/// `skipped` items.
 fn cause_text(cause: &Cause, skipped: usize, style: TextStyle, now: Timestamp) -> String {
     let nodes = cause.nodes.map_or(String::new(), |nodes| {
         format!(" on {}", count(nodes, "node"))
@@ -342,7 +344,7 @@ pub fn lines(rows: &[WhyRow<'_>], style: TextStyle) -> String {
 mod tests {
     use super::*;
 
-    /// The situation, the sentence and the first cause stay, however long the answer is.
+    /// The situation, the sentence and the first cause are kept, however long the answer is.
     #[test]
     fn an_answer_keeps_within_its_bytes() {
         let long_text = "x".repeat(4000);

@@ -122,13 +122,14 @@ fn add_requests(lines: &mut NamedLines, host: &NodeUsage) {
     );
 }
 
-/// Adds unhealthy conditions, and taints.
+/// Adds the taints, and the conditions that are unhealthy.
 fn add_conditions(lines: &mut NamedLines, host: &NodeUsage) {
     let bad: Vec<String> = host
         .details
         .conditions
         .iter()
-        // `Ready` is healthy when it is True, all other conditions of a node when they are not.
+        // `Ready` is healthy when it is True. All other node conditions are healthy when they are
+        // not True.
         .filter(|condition| (condition.kind == "Ready") == (condition.status != "True"))
         .map(|condition| {
             format!(

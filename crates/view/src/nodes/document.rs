@@ -22,7 +22,7 @@ pub struct NodeList {
     coverage: Option<Coverage>,
 }
 
-/// A node. Counts of GPUs are whole devices; slices are counted separately.
+/// A node. GPU counts only include whole devices; slices are counted separately.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeItem {
@@ -33,29 +33,31 @@ pub struct NodeItem {
     reason: Option<String>,
     /// Whole devices of the node.
     gpu_total: u64,
-    /// Whole devices that pods hold; `null` when the pods of all namespaces may not be listed.
+    /// Whole devices that pods hold; `null` when the user is not allowed to list the pods of all
+    /// namespaces.
     gpu_used: Option<u64>,
     /// Whole devices that no pod holds.
     gpu_free: Option<u64>,
     gpu_slices: BTreeMap<String, SliceItem>,
-    /// Pools that the node belongs to.
+    /// The pools that the node belongs to.
     bound_pools: Vec<String>,
     /// CPU capacity of the node, as in its status.
     cpu: Option<String>,
     /// Memory capacity of the node, with its unit.
     memory: Option<String>,
-    /// GPU type in the form of `resources.gpu-type`: `a100-80g`; `null` for several types.
+    /// GPU type as in `resources.gpu-type`, such as `a100-80g`; `null` if there are several types.
     gpu_type: Option<GpuType>,
-    /// Mean in percent over the devices that a pod holds and that have a sample.
+    /// Mean utilization in percent of the devices that pods hold. Devices without a sample do not
+    /// count.
     gpu_utilization: Option<Percent>,
-    /// Number of devices in the means.
+    /// Number of devices that the means are based on.
     gpu_sampled: u64,
     /// Used and total memory of its devices, with the unit.
     memory_usage: Option<String>,
     created_at: Option<Timestamp>,
 }
 
-/// Slices of one profile.
+/// The slices with one profile.
 #[derive(Clone, Copy, JsonSchema, Serialize)]
 pub struct SliceItem {
     total: u64,
@@ -107,7 +109,7 @@ impl From<&NodeUsage> for NodeItem {
     }
 }
 
-/// Formats `263842964Ki` in the largest unit that loses nothing.
+/// Formats a quantity such as `263842964Ki` in the largest unit that keeps it exact.
 pub(crate) fn memory(text: Option<&String>) -> Option<String> {
     text.and_then(|text| quantity::whole(text))
         .map(quantity::binary)
@@ -128,14 +130,15 @@ pub fn names(hosts: &[&NodeUsage]) -> Vec<String> {
         .collect()
 }
 
-/// A device of a node, or a MIG instance. Only metrics show which of several devices is held.
+/// A device of a node, or a MIG instance. If a node has several devices, only metrics show which of
+/// them are held.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GpuItem {
     pub(crate) gpu_id: String,
     pub(crate) r#type: Option<GpuType>,
     pub(crate) status: &'static str,
-    /// Percent.
+    /// In percent.
     pub(crate) utilization: Option<Percent>,
     pub(crate) memory_usage: Option<String>,
     /// Model name that the exporter reports.
@@ -150,7 +153,7 @@ pub struct GpuItem {
     pub(crate) holders: Vec<HolderKey>,
 }
 
-/// A pod.
+/// A pod that holds a device.
 #[derive(JsonSchema, Serialize)]
 pub(crate) struct HolderKey {
     pub namespace: String,
@@ -160,7 +163,8 @@ pub(crate) struct HolderKey {
 /// Lists the devices of a node: the ones with metrics, then the ones that only the node's capacity
 /// counts.
 pub fn gpus(host: &NodeUsage) -> Vec<GpuItem> {
-    // Without metrics, the state of a single device is only known if all devices are held, or none.
+    // Without metrics, the state of a single device is only known if all devices are held or all
+    // are free.
     let unmeasured = match host.gpus.used {
         Some(0) => "free",
         Some(used) if used >= host.gpus.total => "used",
@@ -183,7 +187,7 @@ pub fn gpus(host: &NodeUsage) -> Vec<GpuItem> {
         .types
         .iter()
         .flat_map(|(kind, count)| std::iter::repeat_n(kind, usize::try_from(*count).unwrap_or(0)));
-    // It is unknown which types the measured devices have, so the rest gets the last types.
+    // The types of the measured devices are unknown, so the other devices get the last types.
     let remaining = types
         .skip(indexes.len())
         .zip((0_u32..).filter(|index| !indexes.contains(index)));

@@ -26,7 +26,7 @@ pub struct DrainItem<'a> {
     job: Option<&'a str>,
     rank: Option<u32>,
     gpu: u64,
-    /// Number of other pods of the training, which restart together with this one.
+    /// Number of other pods in the training. They restart together with this one.
     peers: u32,
     since: Option<Timestamp>,
     last_checkpoint: Option<Timestamp>,

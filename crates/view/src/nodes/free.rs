@@ -25,7 +25,7 @@ pub struct FreeAnswer<'a> {
 #[serde(rename_all = "camelCase")]
 struct FreeItem<'a> {
     gpu_type: &'a str,
-    /// Value of the label of `--by`; `null` without it.
+    /// Value of the node label that `--by` selects; `null` without `--by`.
     domain: Option<&'a str>,
     /// The exclusive pool whose jobs may use these GPUs; `null` when jobs of any pool may.
     exclusive_pool: Option<&'a str>,
@@ -62,7 +62,7 @@ struct StrandedItem<'a> {
     gpus: u64,
     cause: &'static str,
     detail: Option<&'a str>,
-    /// NAMESPACE/NAME of the holder of most of the missing CPU or memory there.
+    /// NAMESPACE/NAME of the pod that holds most of the missing CPU or memory there.
     holder: Option<&'a str>,
 }
 
@@ -142,8 +142,8 @@ fn stranded_item(stranded: &Stranded) -> StrandedItem<'_> {
     }
 }
 
-/// Renders the groups for people, the stranded GPUs below them, then how many jobs of `slots` GPUs
-/// fit.
+/// Renders the groups for people, followed by the stranded GPUs. The last lines show how many jobs
+/// with `slots` GPUs each fit.
 pub fn text(groups: &[FreeGpus], slots: Option<u64>, style: TextStyle) -> String {
     if groups.is_empty() {
         return String::new();
@@ -214,7 +214,7 @@ fn dash(text: &str) -> String {
 struct Together<'a> {
     gpus: u64,
     nodes: Vec<&'a str>,
-    /// Amount of the missing resource that the holder has.
+    /// How much of the missing resource the holder has.
     amount: u64,
 }
 
@@ -264,7 +264,7 @@ fn stranded(group: &FreeGpus) -> Vec<String> {
     texts
 }
 
-/// Formats thousandths of CPUs.
+/// Formats an amount of CPU that is given in thousandths.
 fn cpus(milli: u64) -> String {
     if milli.is_multiple_of(1000) {
         count(milli / 1000, "CPU")

@@ -1,4 +1,5 @@
-//! Renders the GPU types of a cluster: their total and free numbers, and their pools.
+//! Renders the GPU types of a cluster, with the total and free number of GPUs of each type, and its
+//! pools.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,10 +25,10 @@ pub struct GpuTypeItem {
     pub gpu_type: String,
     nodes: u64,
     gpu_total: u64,
-    /// `null` for users who may not list all pods.
+    /// `null` when the user is not allowed to list all pods.
     gpu_used: Option<u64>,
     gpu_free: Option<u64>,
-    /// Number of GPUs of the node with the most.
+    /// Number of GPUs on the node that has the most.
     largest_node: u64,
     pools: BTreeSet<String>,
 }
@@ -43,8 +44,8 @@ pub fn items(hosts: &[NodeUsage]) -> Vec<GpuTypeItem> {
     }
     let item = |(gpu_type, hosts): (String, Vec<&NodeUsage>)| {
         let total = |host: &NodeUsage| host.types.get(&gpu_type).copied().unwrap_or(0);
-        // The devices that pods hold on a node are not known by type. So the use of a type is
-        // unknown if one of its nodes has several types.
+        // On a node with several types, it is unknown which types its pods hold. The use of a type
+        // is therefore unknown if one of its nodes has several types.
         let single = hosts.iter().all(|host| host.types.len() == 1);
         let sum = |value_of: fn(&NodeUsage) -> Option<u64>| {
             hosts

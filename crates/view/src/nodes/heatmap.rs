@@ -55,8 +55,9 @@ impl HeatmapMetric {
         }
     }
 
-    /// The range of the axis. For power it ends at the highest limit, measured or known for the
-    /// model, or else at a round number above the highest value.
+    /// Computes the range of the axis. For power, it ends at the highest limit, which is either
+    /// measured or known for the model. If a value exceeds that limit, the range ends at a round
+    /// number above the value.
     fn axis(self, devices: &[Reading]) -> (i64, i64) {
         #[expect(
             clippy::cast_possible_truncation,
@@ -235,7 +236,7 @@ fn cell(
         Some(_) if metric == HeatmapMetric::Utilization && is_free(reading) => "    ·".to_owned(),
         Some(value) => {
             let share = if metric == HeatmapMetric::Utilization {
-                // Inverted: low utilization is the problem to show, unlike low power or
+                // The scale is inverted, because low utilization is a problem, unlike low power or
                 // temperature.
                 1.0 - value / 100.0
             } else {
@@ -306,7 +307,7 @@ fn is_free(reading: Option<&Reading>) -> bool {
 /// with a higher number are appended, so that a wrong number does not allocate a huge row.
 const WIDEST: usize = 64;
 
-/// Colors a number by its share of the scale, from blue over green to red.
+/// Colors a number by its share of the scale, from blue through green to red.
 fn tile(text: &str, share: f64, style: TextStyle) -> String {
     use colored::Colorize;
     if !style.color {

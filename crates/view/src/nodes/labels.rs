@@ -1,4 +1,4 @@
-//! Renders the labels of nodes: read, written, removed.
+//! Renders node labels that were read, written or removed.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;

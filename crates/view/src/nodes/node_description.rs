@@ -80,7 +80,7 @@ struct ConditionItem {
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct NodeResources {
-    /// CPUs, possibly a fraction.
+    /// Number of CPUs, which can be a fraction.
     cpu_total: Option<f64>,
     cpu_used: Option<f64>,
     memory_total: Option<String>,

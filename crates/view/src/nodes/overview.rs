@@ -1,4 +1,5 @@
-//! Renders `get overview`. Rates are 0 to 1 in JSON. Unknown values are `null`, and `-` for people.
+//! Renders `get overview`. In JSON, rates are from 0 to 1. Unknown values are `null`, and `-` for
+//! people.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -15,7 +16,7 @@ use crate::format::text::{bar, clean, count, or_dash, paint};
 /// The data of an overview.
 pub struct OverviewSource<'a> {
     pub inventory: &'a Inventory,
-    /// `None` when pods may not be listed.
+    /// `None` when the user is not allowed to list pods.
     pub consumers: Option<&'a Consumers>,
     pub machines: Machines,
     pub coverage: Option<Coverage>,
@@ -38,7 +39,7 @@ pub struct Overview {
     /// unknown.
     unknown_nodes: usize,
     allocation_rate: Option<f64>,
-    /// Mean over the devices that a pod holds and that have a sample.
+    /// Mean utilization of the devices that pods hold. Devices without a sample do not count.
     utilization: Option<f64>,
     gpu_total: u64,
     gpu_allocated: Option<u64>,
@@ -66,7 +67,7 @@ struct StorageStat {
     used_capacity: Option<String>,
     available_capacity: Option<String>,
     utilization_rate: Option<f64>,
-    /// `ceph`, `longhorn`, `volumes` or `disks`.
+    /// One of `ceph`, `longhorn`, `volumes` and `disks`.
     source: Option<&'static str>,
 }
 
@@ -97,7 +98,7 @@ fn fill(host: &NodeUsage) -> Option<Fill> {
     })
 }
 
-/// Formats in decimal units, as storage is sold: `450TB`, `1.5GB`.
+/// Formats bytes in decimal units, in which storage is sold, as in `450TB` or `1.5GB`.
 fn bytes(value: f64) -> String {
     let (unit, size) = [("TB", 1e12), ("GB", 1e9), ("MB", 1e6)]
         .into_iter()
@@ -107,7 +108,7 @@ fn bytes(value: f64) -> String {
     format!("{}{unit}", text.trim_end_matches(".0"))
 }
 
-/// Counts everything about the cluster, for JSON and for people.
+/// Builds the overview of the cluster, which is the source of both the JSON and the text.
 pub fn document(cluster: &OverviewSource<'_>) -> Overview {
     let hosts: Vec<&NodeUsage> = cluster
         .inventory
@@ -146,7 +147,7 @@ pub fn document(cluster: &OverviewSource<'_>) -> Overview {
         utilization: figures.utilization.map(rate),
         gpu_total: gpus.total,
         gpu_allocated: gpus.used,
-        // Whole devices only, like the allocated count.
+        // Count only whole devices, as the allocated count does.
         gpu_sampled: cluster.coverage.map(|_| {
             held.iter()
                 .filter(|reading| reading.slice.is_none() && reading.utilization.is_some())
@@ -213,7 +214,7 @@ fn devices(consumer: &Consumer) -> u64 {
     whole_devices.map(|(_, amount)| amount).sum()
 }
 
-/// Renders the overview for people: bars with their numbers, then what needs attention.
+/// Renders the overview for people: first bars with numbers, then what needs attention.
 pub fn text(overview: &Overview, style: TextStyle) -> String {
     let cells = style
         .width
@@ -266,7 +267,7 @@ pub fn text(overview: &Overview, style: TextStyle) -> String {
     text
 }
 
-/// Notes how many devices the mean utilization includes.
+/// Notes how many devices the mean utilization is based on.
 fn sampled_text(overview: &Overview) -> String {
     match (overview.gpu_sampled, overview.gpu_allocated) {
         (Some(sampled), Some(held)) if held > sampled => format!(
@@ -278,7 +279,7 @@ fn sampled_text(overview: &Overview) -> String {
     }
 }
 
-/// Counts the nodes by their use, and names the faulty ones.
+/// Counts the nodes by how full they are, and names the faulty ones.
 fn node_text(overview: &Overview, style: TextStyle) -> String {
     let mut parts = vec![
         format!("{} idle", or_dash(overview.fully_idle_nodes)),

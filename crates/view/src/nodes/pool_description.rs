@@ -31,15 +31,17 @@ pub struct PoolDocument {
     gpu_free: Option<u64>,
     gpu_type: BTreeMap<String, u64>,
     gpu_slices: BTreeMap<String, SliceItem>,
-    /// Mean in percent over the devices that a pod holds and that have a sample.
+    /// Mean utilization in percent of the devices that pods hold. Devices without a sample do not
+    /// count.
     gpu_utilization: Option<Percent>,
     gpu_sampled: u64,
     memory_usage: Option<String>,
-    /// Empty when all types are allowed; `null` when pool definitions may not be read.
+    /// Empty when all types are allowed; `null` when the user is not allowed to read pool
+    /// definitions.
     allowed_gpu_type: Option<Vec<GpuType>>,
-    /// `null` when pool definitions may not be read.
+    /// `null` when the user is not allowed to read pool definitions.
     quota: Option<PoolLimitsDocument>,
-    /// `null` when pool definitions may not be read.
+    /// `null` when the user is not allowed to read pool definitions.
     exclusive: Option<bool>,
     jobs: Vec<RunningJob>,
 }

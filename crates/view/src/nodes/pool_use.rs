@@ -12,9 +12,10 @@ use gpuctl_core::model::{
 pub struct PoolUse {
     pub name: String,
     pub hosts: Vec<NodeUsage>,
-    /// `None` for a pool that only exists as node labels, or when definitions may not be read.
+    /// `None` when the pool exists only as node labels, or when the user is not allowed to read
+    /// definitions.
     pub definition: Option<PoolDefinition>,
-    /// False when definitions may not be read.
+    /// False when the user is not allowed to read definitions.
     pub defined: bool,
     /// Visible jobs that have not ended and that name the pool or run on its nodes.
     pub jobs: Vec<Job>,
@@ -27,7 +28,7 @@ impl PoolUse {
         inventory::total(self.hosts.iter().map(|host| host.gpus))
     }
 
-    /// Number of jobs; `None` when some are not visible.
+    /// Counts the jobs; `None` when some are not visible.
     pub fn job_count(&self) -> Option<u64> {
         self.all_jobs.then_some(self.jobs.len() as u64)
     }
@@ -76,7 +77,7 @@ impl PoolUse {
         types
     }
 
-    /// Types of devices and slices, as far as labels show them.
+    /// Lists the types of devices and slices, as far as labels show them.
     pub(super) fn kinds(&self) -> Vec<GpuType> {
         self.hosts
             .iter()
@@ -86,7 +87,8 @@ impl PoolUse {
             .collect()
     }
 
-    /// State of the pool: `active` if any node accepts jobs; `None` when the nodes are not visible.
+    /// Determines the state of the pool: `active` if any node accepts jobs; `None` when the nodes
+    /// are not visible.
     pub(super) fn status(&self) -> Option<&'static str> {
         let any = |health: NodeHealth| self.hosts.iter().any(|host| host.health == health);
         if self.hosts.is_empty() {

@@ -34,7 +34,8 @@ pub(crate) struct PoolItem {
     gpu_free: Option<u64>,
     gpu_slices: BTreeMap<String, SliceItem>,
     gpu_type: Vec<GpuType>,
-    /// Mean in percent over the devices that a pod holds and that have a sample.
+    /// Mean utilization in percent of the devices that pods hold. Devices without a sample do not
+    /// count.
     gpu_utilization: Option<Percent>,
     gpu_sampled: u64,
     memory_usage: Option<String>,

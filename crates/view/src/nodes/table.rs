@@ -1,5 +1,5 @@
-//! Renders nodes for people: their free GPUs, and why these may be unusable. Unknown values are
-//! `-`, never 0.
+//! Renders nodes for people: their free GPUs, and why they may be unusable. Unknown values are `-`,
+//! never 0.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::format::table::{Cell, Table, left, percentages, right};
 use crate::format::text::{count, joined, or_dash};
 use crate::{Format, TextStyle};
 
-/// Formats the requested part of a resource in percent.
+/// Formats how much of a resource is requested, in percent.
 fn share(used_milli: Option<u128>, total: Option<i128>) -> String {
     match (
         used_milli,
@@ -51,7 +51,7 @@ fn requested(host: &NodeUsage) -> [Cell; 2] {
     [cpu.into(), memory.into()]
 }
 
-/// Formats the mean over the held devices.
+/// Formats the mean utilization of the held devices.
 fn utilization(host: &NodeUsage) -> Cell {
     percent(host.figures().utilization).into()
 }
@@ -162,7 +162,8 @@ fn compact(hosts: &[&NodeUsage], headers: bool, style: TextStyle) -> String {
     table.show(Format::Table, headers, style)
 }
 
-/// Formats as `2/8`, `8/8 cordoned`, `4/7 1g.10gb`. Names only the first of several profiles.
+/// Formats the free GPUs of a node, such as `2/8`, `8/8 cordoned` or `4/7 1g.10gb`. Names only the
+/// first of several profiles.
 fn free(host: &NodeUsage) -> String {
     const REASON: usize = 14;
     let free_of_total = |count: Count| format!("{}/{}", or_dash(count.free()), count.total);
@@ -209,7 +210,7 @@ fn squares(gpus: Count, style: TextStyle) -> String {
     }
 }
 
-/// Formats as `mig-1g.10gb 4/7`.
+/// Formats slices as in `mig-1g.10gb 4/7`.
 fn slices_text(slices: &BTreeMap<String, Count>) -> String {
     let slice_text = |(name, count): (&String, &Count)| {
         format!("{name} {}/{}", or_dash(count.free()), count.total)
@@ -217,7 +218,7 @@ fn slices_text(slices: &BTreeMap<String, Count>) -> String {
     slices.iter().map(slice_text).collect::<Vec<_>>().join(", ")
 }
 
-/// Sums up the nodes and their free GPUs, for a terminal.
+/// Summarizes the nodes and their free GPUs, for a terminal.
 pub fn footer(hosts: &[&NodeUsage]) -> String {
     let total = inventory::total(hosts.iter().map(|host| host.gpus));
     let free_on = |health: NodeHealth| {

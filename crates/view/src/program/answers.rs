@@ -13,12 +13,12 @@ use crate::format::errors::ErrorDocument;
 /// A function that generates the schema of a type.
 pub type MakeSchema = fn(&mut SchemaGenerator) -> Schema;
 
-/// Generates the schema of `T`. Its function pointers are the [`MakeSchema`] of a command.
+/// Generates the schema of `T`. Function pointers to it serve as the [`MakeSchema`] of a command.
 pub fn shape<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }
 
-/// Converts the words of a command to the name of its answer.
+/// Converts the words of a command into the name of its answer.
 pub fn name(command: &str) -> String {
     command.replace(' ', "-")
 }
@@ -75,9 +75,9 @@ fn of_types(command: &str, shapes: &[MakeSchema]) -> Value {
     Value::Object(schema)
 }
 
-/// Builds the schema of a line that a command prints with `--watch`: a row of its answer, or the
-/// whole answer if it has no rows. If options choose between several answers, each of them is
-/// accepted.
+/// Builds the schema of a line that a command prints with `--watch`. A line is a row of the answer,
+/// or the whole answer if it has no rows. If options choose between several answers, each of them
+/// is accepted.
 pub fn line(name: &str) -> Option<Value> {
     let answer_schema = schema(name)?;
     let shapes = answer_schema["anyOf"].as_array().map_or_else(

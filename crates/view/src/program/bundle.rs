@@ -11,7 +11,7 @@ pub struct BundleWritten<'a> {
     pub file: String,
     pub bytes: u64,
     pub captured_at: Timestamp,
-    /// Collections that could not be read, with the reason.
+    /// Collections that could not be read, each with the reason.
     pub unread: &'a [String],
     /// `null` without a Prometheus.
     pub prometheus: Option<&'a str>,

@@ -9,15 +9,15 @@ use crate::{Format, TextStyle};
 use gpuctl_core::model::secrets::{shown_origin, shown_url};
 
 pub struct Setting {
-    /// Section and key, such as `prometheus.url`.
+    /// The section and the key, such as `prometheus.url`.
     pub name: &'static str,
     pub value: Value,
-    /// `file /path`, `environment PROM_URL` or `default`.
+    /// Where the value comes from: `file /path`, `environment PROM_URL` or `default`.
     pub origin: String,
     pub secret: bool,
 }
 
-/// Replaces a secret of any length, because even the length would be a hint.
+/// Replaces every secret, whatever its length, because even the length would be a hint.
 const MASK: &str = "********";
 
 impl Setting {
@@ -31,7 +31,7 @@ impl Setting {
                 .collect::<Map<_, _>>()
                 .into(),
             _ if self.secret => json!(MASK),
-            // Before `url`, because `api_url` also ends with `url`.
+            // This must come before the check for `url`, because `api_url` also ends with `url`.
             Value::String(text) if self.name.ends_with("api_url") => json!(origin_of(text)),
             Value::String(text) if self.name.ends_with("url") => json!(without_credentials(text)),
             Value::String(text) if self.name.ends_with("command") => json!(program_of(text)),
@@ -93,7 +93,7 @@ fn program_of(command: &str) -> String {
     }
 }
 
-/// Nests settings as section → key → value, or with `origins` as section → key → value and origin.
+/// Nests settings as section → key → value. With `origins`, each value comes with its origin.
 pub fn nested(settings: &[Setting], origins: bool) -> Map<String, Value> {
     let mut sections = Map::new();
     for setting in settings {
@@ -110,7 +110,7 @@ pub fn nested(settings: &[Setting], origins: bool) -> Map<String, Value> {
     sections
 }
 
-/// Renders settings as a config file, without the ones that have no value.
+/// Renders settings as a config file. Omits settings that have no value.
 pub fn yaml(settings: &[Setting]) -> String {
     let defined: Map<String, Value> = nested(settings, false)
         .into_iter()
@@ -143,11 +143,11 @@ pub fn table(settings: &[Setting], format: Format, style: TextStyle) -> String {
 /// The JSON output of `config set`.
 #[derive(JsonSchema, Serialize)]
 pub struct SettingItem<'a> {
-    /// Section and key, such as `prometheus.url`.
+    /// The section and the key, such as `prometheus.url`.
     key: &'static str,
     /// Masked if it is secret; `null` if it is not set.
     value: Value,
-    /// `file /path`, `environment PROM_URL` or `default`.
+    /// Where the value comes from: `file /path`, `environment PROM_URL` or `default`.
     origin: &'a str,
 }
 

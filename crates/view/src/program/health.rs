@@ -10,7 +10,7 @@ use gpuctl_core::model::contract::check::{CheckStatus, DoctorCheck};
 /// The state of gpuctl's analysis and of its connections.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct HealthStatus {
-    /// `healthy`; `degraded` without Prometheus; `unhealthy` when the cluster does not answer or
+    /// `healthy`, `degraded` without Prometheus, or `unhealthy` when the cluster does not answer or
     /// analyses do not finish.
     pub status: &'static str,
     pub prometheus_connected: bool,
@@ -40,7 +40,7 @@ pub struct ClusterHealth {
 #[derive(Debug, Default, JsonSchema, Serialize)]
 pub struct PrometheusHealth {
     pub server: Option<String>,
-    /// Whether it has metrics of GPUs; `null` when it did not answer.
+    /// Whether it has metrics about GPUs; `null` when it did not answer.
     pub has_gpus: Option<bool>,
     /// Seconds to find Prometheus and to run one query.
     pub seconds: Option<f64>,
@@ -58,7 +58,7 @@ pub struct DoctorReport {
     pub checks: Vec<DoctorCheck>,
 }
 
-/// Renders one line per check, and below it the command that fixes it.
+/// Renders one line per check, followed by the command that fixes the problem.
 pub fn text(report: &DoctorReport) -> String {
     let mut text = kubernetes_line(&report.kubernetes) + &prometheus_line(&report.prometheus);
     for check in &report.checks {
@@ -83,7 +83,7 @@ fn line(status: CheckStatus, component: &str, message: &str) -> String {
     format!("{:<5} {component:<11} {}\n", status.word(), clean(message))
 }
 
-/// Formats the duration of a request, to follow the name of its server.
+/// Formats the duration of a request, to print after the name of the server.
 fn milliseconds(seconds: Option<f64>) -> String {
     seconds.map_or(String::new(), |seconds| {
         format!(", {:.0} ms", seconds * 1000.0)

@@ -1,4 +1,5 @@
-//! Renders facts about gpuctl itself: settings, rights, version, and schemas of its JSON output.
+//! Renders facts about gpuctl itself: settings, permissions, version, and schemas of its JSON
+//! output.
 
 pub mod answers;
 pub mod bundle;

@@ -12,7 +12,7 @@ use crate::format::text::{clean, count, wrapped};
 use crate::{Format, TextStyle};
 use colored::Color;
 
-/// A command and the rights that it lacks.
+/// A command, and the permissions that it lacks.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Checked {
@@ -23,17 +23,17 @@ pub struct Checked {
     pub allowed: bool,
     /// Whether it works in all namespaces.
     allowed_everywhere: bool,
-    /// Missing rights without which it fails in the namespace.
+    /// Missing permissions without which it fails in the namespace.
     pub missing: Vec<String>,
-    /// Missing rights without which it fails only for some arguments or files.
+    /// Missing permissions without which it fails only for some arguments or files.
     missing_for: Vec<MissingFor>,
     #[serde(skip)]
     said: Vec<String>,
-    /// Features that the command lacks in the namespace because optional rights are missing.
+    /// Features that the command lacks in the namespace because optional permissions are missing.
     without: Vec<&'static str>,
 }
 
-/// A use of a command that fails, and the rights that it lacks.
+/// A use of a command that fails, and the permissions that it lacks.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MissingFor {
@@ -42,8 +42,9 @@ pub struct MissingFor {
     pub missing: Vec<String>,
 }
 
-/// Evaluates a command against the rights in the namespace and in all namespaces. Rights in
-/// `absent` belong to API groups that the cluster does not serve, so no command fails without them.
+/// Evaluates a command against the permissions in the namespace and in all namespaces. The
+/// permissions in `absent` belong to API groups that the cluster does not serve, so no command
+/// fails without them.
 pub fn checked(
     task: &Task,
     here: &BTreeMap<Right, bool>,
@@ -62,7 +63,7 @@ pub fn checked(
         match rule.need {
             Need::Optional(feature) if !lacks.is_empty() => drop(unavailable.insert(feature)),
             Need::For(feature) => {
-                // The rights that every use needs are already in `missing`.
+                // The permissions that every use needs are already in `missing`.
                 let lacks = lacks
                     .iter()
                     .filter(|right| !absent.contains(right) && !needed.contains(right));
@@ -99,7 +100,7 @@ pub fn checked(
     }
 }
 
-/// Shown as missing for a command that has all rights but no metrics.
+/// Shown as missing for a command that has all permissions but no metrics.
 const PROMETHEUS: &str = "Prometheus";
 
 impl Checked {
@@ -108,7 +109,7 @@ impl Checked {
         self.missing.is_empty() && !self.missing_for.is_empty()
     }
 
-    /// Formats as `size: workdirs; trainings on several nodes`.
+    /// Formats the uses that fail as `size: workdirs; trainings on several nodes`.
     fn lacking_uses(&self) -> String {
         self.missing_for
             .iter()
@@ -117,7 +118,7 @@ impl Checked {
             .join("; ")
     }
 
-    /// Records why Prometheus cannot be queried, for a command that needs it.
+    /// Records that a command cannot query Prometheus although it needs it, and why.
     #[must_use]
     pub fn without(mut self, error: Option<&str>) -> Self {
         if let Some(error) = error {
@@ -207,7 +208,7 @@ pub struct Verdict {
     /// `null` for all namespaces.
     pub namespace: Option<String>,
     pub missing: Vec<String>,
-    /// Uses of the command that fail, with the rights that they lack.
+    /// Uses of the command that fail, with the permissions that they lack.
     pub missing_for: Vec<MissingFor>,
     pub without: Vec<&'static str>,
     pub pool: Option<PoolRoom>,

@@ -24,7 +24,7 @@ pub struct Features {
 /// Settings that affect the output of other commands.
 #[derive(JsonSchema, Serialize)]
 pub struct Configured<'a> {
-    /// Without user, password and parameters.
+    /// The URL of Prometheus without user, password and parameters.
     pub prometheus_url: Option<&'a str>,
     /// A GPU below this percentage is reported as underused.
     pub threshold: Value,

@@ -24,7 +24,7 @@ pub struct QueueList<'a> {
     items: Vec<QueueItem<'a>>,
 }
 
-/// A queue. Numbers of GPUs are `null` when they are unknown or unlimited.
+/// A queue. GPU counts are `null` when they are unknown or unlimited.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct QueueItem<'a> {
@@ -39,8 +39,8 @@ struct QueueItem<'a> {
     gpu_quota: Option<GpuCount>,
     gpu_used: Option<GpuCount>,
     gpu_borrowed: Option<GpuCount>,
-    /// Mean in percent over the GPUs that gpuctl's jobs of the queue hold and that have a sample;
-    /// `null` without metrics.
+    /// Mean utilization in percent of the GPUs that gpuctl's jobs in the queue hold. GPUs without a
+    /// sample do not count. `null` without metrics.
     gpu_utilization: Option<Percent>,
     gpu_sampled: Option<u64>,
     jobs_running: Option<u64>,
@@ -52,7 +52,7 @@ struct QueueItem<'a> {
 pub struct QueueDescription<'a> {
     #[serde(flatten)]
     queue: QueueItem<'a>,
-    /// Jobs of gpuctl in the queue, running ones first.
+    /// The jobs in the queue that gpuctl created, running ones first.
     jobs: Vec<QueuedJob<'a>>,
 }
 

@@ -35,12 +35,12 @@ struct PreemptionItem<'a> {
     message: &'a str,
 }
 
-/// The data behind the list.
+/// The data that the list is based on.
 #[derive(Clone, Copy, JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PreemptionCoverage {
-    /// Number of Kueue workloads that were read; `null` when there are none, or when they may not
-    /// be read.
+    /// Number of Kueue workloads that were read; `null` when there are none, or when the user is
+    /// not allowed to read them.
     pub workloads: Option<usize>,
     /// Time of the oldest preemption event. The API server deletes events after an hour by default.
     pub events_since: Option<Timestamp>,

@@ -1,4 +1,4 @@
-//! Renders quotas, with bars for people.
+//! Renders quotas. The output for people contains bars.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub struct QuotaList<'a> {
 pub struct QuotaItem<'a> {
     namespace: &'a str,
     name: &'a str,
-    /// The quota document of gpuctl that it belongs to.
+    /// The gpuctl quota document that it belongs to.
     quota: Option<&'a str>,
     hard: &'a BTreeMap<String, String>,
     /// Values are `null` for resources that the cluster has not counted yet.
@@ -68,7 +68,7 @@ fn percent(quota: &QuotaUse, key: &str) -> Option<Percent> {
     Percent::from_ratio(used as f64, hard as f64)
 }
 
-/// The highest use among the limits, in thousandths of the limit; `None` when nothing is counted
+/// Finds the highest use of any limit, in thousandths of that limit; `None` when nothing is counted
 /// yet.
 pub fn fullest(quota: &QuotaUse) -> Option<u64> {
     let percentages = quota.hard.keys().filter_map(|key| percent(quota, key));

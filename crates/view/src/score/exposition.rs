@@ -1,5 +1,5 @@
 //! Renders scores in the Prometheus text format, with the metric names of the utilization monitor.
-//! Unknown values have no sample.
+//! Unknown values produce no sample.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use gpuctl_core::stats::score::value::Band;
 
 use super::summary::ScoreStats;
 
-/// Statistics of the analyses so far.
+/// Statistics about the analyses so far.
 #[derive(Clone, Debug, Default)]
 pub struct Analyses {
     pub total: u64,
@@ -20,7 +20,7 @@ pub struct Analyses {
     count: u64,
 }
 
-/// Maximum number of durations behind the quantiles.
+/// Maximum number of durations from which the quantiles are computed.
 const RECENT: usize = 1000;
 const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
 
@@ -40,8 +40,8 @@ impl Analyses {
         self.errors += 1;
     }
 
-    /// Computes the smallest duration that a fraction `part` of the durations does not exceed;
-    /// `None` without any.
+    /// Computes a quantile: the smallest duration that this fraction of the durations does not
+    /// exceed. `None` if there are no durations.
     fn quantile(&self, quantile: f64) -> Option<f64> {
         let mut sorted: Vec<f64> = self.recent.iter().copied().collect();
         sorted.sort_by(f64::total_cmp);
@@ -165,7 +165,8 @@ fn device(text: &mut MetricsText, name: &str, row: &Scored, value: f64) {
     text.sample(name, &labels, value);
 }
 
-/// Renders all metric families. Without `scored`, the families of devices have no samples.
+/// Renders all metric families. Without `scored`, the families that describe devices have no
+/// samples.
 pub fn text(scored: Option<(&[Scored], &ScoreStats)>, analyses: &Analyses) -> String {
     let mut text = MetricsText(String::new());
     for (name, help, value) in OF_DEVICES {

@@ -24,7 +24,8 @@ pub struct HealthItem<'a> {
     node_name: &'a str,
     device: String,
     uuid: Option<&'a str>,
-    /// `fail`: do not use the device; `warn`: have a look at it.
+    /// `fail` means that the device should not be used; `warn` means that someone should look at
+    /// it.
     severity: &'static str,
     finding: &'static str,
     message: &'a str,

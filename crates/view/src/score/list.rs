@@ -15,7 +15,7 @@ use crate::format::table::{Cell, Column, Table, left, percentages, right};
 use crate::format::text::{blocks, count, or_dash};
 use crate::{Format, TextStyle};
 
-/// The score of a device. Units are percent, MiB (called MB, as exporters do), watts and MHz.
+/// The score of a device. The units are percent, MiB (which exporters call MB), watts and MHz.
 #[derive(Clone, JsonSchema, Serialize)]
 pub struct ScoreItem {
     /// `null` for a device that a pod holds but no exporter reports.
@@ -25,26 +25,26 @@ pub struct ScoreItem {
     /// Name of the node.
     hostname: String,
     model_name: Option<String>,
-    /// Mean over the window.
+    /// Mean utilization over the window.
     gpu_util: Option<Percent>,
     /// Mean utilization of the memory bandwidth over the window.
     mem_copy: Option<Percent>,
-    /// Mean over the window, in MiB.
+    /// Mean used memory over the window, in MiB.
     mem_used_mb: Option<Mebibytes>,
     power_usage: Option<Watts>,
-    /// Mean over the window, in MHz.
+    /// Mean clock rate over the window, in MHz.
     sm_clock: Option<f64>,
-    /// 0 (idle) to 100; `null` when too little was measured.
+    /// From 0 (idle) to 100; `null` when too little was measured.
     score: Option<f64>,
-    /// `idle`, `low`, `normal`, `high`, `unknown`.
+    /// One of `idle`, `low`, `normal`, `high` and `unknown`.
     status: &'static str,
     timestamp: Timestamp,
     ai_analysis: Option<Opinion>,
-    /// Terms that the score consists of. The weights of missing terms are distributed among these.
+    /// The terms that make up the score. The weights of missing terms are distributed among these.
     terms: Vec<&'static str>,
-    /// Number of samples of the utilization in the window.
+    /// Number of utilization samples in the window.
     samples: usize,
-    /// Number of samples that a complete window has.
+    /// Number of samples in a complete window.
     expected_samples: usize,
     device_index: Option<u32>,
     slice: Option<String>,
@@ -84,7 +84,7 @@ pub fn item(row: &Scored, now: Timestamp) -> ScoreItem {
     }
 }
 
-/// Renders the body that a control system receives about a device.
+/// Renders the request body that tells a control system about a device.
 pub fn control_body(row: &Scored, now: Timestamp) -> String {
     let ScoreItem {
         gpu_id,
@@ -125,7 +125,7 @@ pub fn low(rows: &[Scored], threshold: f64, now: Timestamp) -> Low {
 }
 
 impl Low {
-    /// Keeps some of the GPUs. The count still includes all.
+    /// Keeps only some of the GPUs. The count still includes all of them.
     #[must_use]
     pub fn only(self, select: impl FnOnce(Vec<ScoreItem>) -> Vec<ScoreItem>) -> Self {
         Self {
@@ -163,7 +163,7 @@ pub fn table(rows: &[Scored], format: Format, headers: bool, style: TextStyle) -
 
 /// The columns of a list, and how its scores are rendered.
 struct ScoreColumns {
-    /// Whether scores are bars, for a terminal.
+    /// Whether to draw scores as bars, for a terminal.
     bars: bool,
     opinions: bool,
     details: bool,

@@ -5,7 +5,7 @@ use gpuctl_core::stats::score::value::Score;
 
 use crate::format::text::{count, in_chat};
 
-/// Maximum number of characters of an AI's reason.
+/// Maximum length of a reason that an AI gives, in characters.
 const REASON: usize = 120;
 
 /// Renders a chat message about underused devices, in at most `max_length` bytes. Also returns the

@@ -11,8 +11,8 @@ use gpuctl_core::stats::score::value::Band;
 use crate::format::coverage::rounded;
 use crate::format::text::{clean, count};
 
-/// Totals and means over the devices that pods hold. Devices with an unknown score count, but do
-/// not lower a mean.
+/// Totals and means over the devices that pods hold. Devices with an unknown score are counted, but
+/// they do not lower a mean.
 #[derive(JsonSchema, Serialize)]
 pub struct ScoreStats {
     pub(crate) total_gpus: usize,

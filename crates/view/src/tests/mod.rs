@@ -34,7 +34,7 @@ fn now() -> Timestamp {
     "2026-01-31T12:00:00Z".parse().unwrap()
 }
 
-/// Renders a table at 80 and at 120 columns, in a pipe, with every column, and as CSV.
+/// Renders a table five times: at 80 and at 120 columns, in a pipe, with every column, and as CSV.
 fn at_widths(table: impl Fn(Format, TextStyle) -> String) -> String {
     let style = |width| TextStyle {
         width,

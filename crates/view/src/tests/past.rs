@@ -1,4 +1,5 @@
-//! Snapshot tests of lists of the past at every width, from one hour of made-up history.
+//! Snapshot tests of the lists that show the past. They render one hour of made-up history at every
+//! width.
 
 use std::collections::BTreeMap;
 

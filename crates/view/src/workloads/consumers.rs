@@ -1,4 +1,5 @@
-//! Renders `get consumers`: workloads with the use of their devices. Rates are 0 to 1 in JSON.
+//! Renders `get consumers`: workloads, and how they use their devices. In JSON, rates are from 0 to
+//! 1.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -43,7 +44,7 @@ struct ConsumerItem {
 struct Stat {
     gpu_request: GpuCount,
     gpu_allocated: GpuCount,
-    /// Mean over the devices that it holds and that have a sample.
+    /// Mean utilization of the devices that it holds. Devices without a sample do not count.
     gpu_utilization: Option<f64>,
     gpu_sampled: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! Renders `describe workload`. In JSON, times are Unix seconds and rates are 0 to 1.
+//! Renders `describe workload`. In JSON, times are in Unix seconds and rates are from 0 to 1.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::format::table::{Table, left, right};
 use crate::format::text::{age, clean, paint, plain_name};
 use crate::{Format, TextStyle};
 
-/// A workload in full.
+/// A workload with all its details.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadDocument {
@@ -31,7 +31,8 @@ pub struct WorkloadDocument {
     gpu_slices: BTreeMap<String, u64>,
     gpu_allocated: GpuCount,
     gpu_requested: GpuCount,
-    /// Mean over the devices that it holds and that have a sample, 0 to 1.
+    /// Mean utilization of the devices that it holds, from 0 to 1. Devices without a sample do not
+    /// count.
     gpu_utilization: Option<f64>,
     gpu_sampled: Option<u64>,
     memory_usage: Option<String>,

@@ -1,6 +1,7 @@
-//! Renders lists of workloads as the workloads document defines them, whichever tool created them.
+//! Renders lists of workloads that any tool created, in the form that the workloads document
+//! defines.
 //!
-//! Times are Unix seconds in JSON.
+//! In JSON, times are in Unix seconds.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,7 +42,7 @@ struct WorkloadItem {
     /// `Suspended` or `ScaledToZero`.
     reason: Option<&'static str>,
     start_at: Option<i64>,
-    /// 0 while the workload has not ended; `null` when it has ended and its end was not recorded.
+    /// 0 while the workload has not ended; `null` when it has ended but its end was not recorded.
     end_at: Option<i64>,
     source: &'static str,
 }
@@ -84,8 +85,8 @@ pub fn list(workloads: &[&Workload], total: usize) -> WorkloadList {
 /// The data source of every workload.
 pub(super) const SOURCE: &str = "k8s";
 
-/// Shows why a pod of the workload fails, or else its state. The states of the document would hide
-/// such a failure.
+/// Shows why a pod of the workload fails, or the state of the workload if none fails. The states
+/// that the document defines would hide such a failure.
 pub(super) fn status_cell(workload: &Workload) -> Cell {
     match workload.trouble() {
         Some(problem) => Cell::colored(problem, Some(colored::Color::Red)),

@@ -1,4 +1,4 @@
-//! Renders the table of `top`: current use, the busiest first, with a bar for each.
+//! Renders the table of `top`: the current use of each line with a bar, the busiest line first.
 
 use gpuctl_core::model::values::units::UnitValue;
 use gpuctl_core::model::{Figures, NodeUsage, Reading, Watts};
@@ -12,7 +12,7 @@ use crate::{Format, TextStyle};
 #[derive(Clone, Debug)]
 pub struct TopLine {
     pub name: String,
-    /// Namespace, GPU type or node, to distinguish lines.
+    /// The namespace, the GPU type or the node, which distinguishes the lines.
     pub about: String,
     /// Number of held devices, out of `total`.
     pub held: Option<u64>,
@@ -65,7 +65,7 @@ pub fn sort(lines: &mut [TopLine], key: TopOrder) {
         TopOrder::Name => None,
     };
     lines.sort_by(|a, b| {
-        // In descending order, negative infinity sorts unknown values last.
+        // Unknown values become negative infinity, which comes last in descending order.
         let unknown_last = number(b)
             .unwrap_or(f64::NEG_INFINITY)
             .total_cmp(&number(a).unwrap_or(f64::NEG_INFINITY));
