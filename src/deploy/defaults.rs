@@ -316,7 +316,7 @@ pub(crate) struct DefaultsOptions {
     pub change: bool,
     /// Takes over fields that other managers set.
     pub force: bool,
-    /// Makes the namespace readable only for administrators.
+    /// Makes the namespace readable only by administrators.
     pub private: bool,
     pub dry_run: bool,
 }

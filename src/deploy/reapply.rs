@@ -13,7 +13,7 @@ use gpuctl_core::model::{GpuCount, Job, JobKind, State};
 use gpuctl_manifest::compare::{Masks, requested_changes};
 use gpuctl_manifest::render::{Object, Refusal, Rendered, render};
 
-/// The action for a document.
+/// What to do with a document.
 #[derive(Debug)]
 pub(crate) enum Action {
     Create,

@@ -166,7 +166,8 @@ fn is_variable(name: &str, quoted: &str) -> bool {
     is_conventional(name) && measured_part(name, value).len() < value.len()
 }
 
-/// Selects the measured values at the beginning of the value of a variable: all of `0.41 loss=2.3`.
+/// Selects the measured values at the beginning of a variable's value. In `0.41 loss=2.3`, this is
+/// the whole value.
 fn measured_part<'v>(name: &str, value: &'v str) -> &'v str {
     match name.ends_with("_proxy") {
         true => "",
@@ -176,8 +177,8 @@ fn measured_part<'v>(name: &str, value: &'v str) -> &'v str {
     }
 }
 
-/// Whether the rest of the line is the value of a lower-case variable, unlike in `loss=0.4
-/// lr=1e-4`, `status=running` and `time=12:00 level=info`.
+/// Whether the rest of the line is the value of a single variable in lower case. This is not the
+/// case for `loss=0.4 lr=1e-4`, `status=running` and `time=12:00 level=info`.
 fn is_lone_assignment(value: &str) -> bool {
     let value = value.trim_end();
     ONE_TEXT.is_match(value)

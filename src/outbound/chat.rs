@@ -54,7 +54,7 @@ impl Robot {
     }
 
     /// Builds the call that sends a message at a given time, in Unix milliseconds. `payload` is for
-    /// generic services, which receive it together with the text.
+    /// generic services, which receive it with the text added.
     pub(crate) fn call(
         self,
         address: &OutboundUrl,
