@@ -1,5 +1,5 @@
-//! Runs futures concurrently, up to a limit, and yields their results in order. Boxes the futures,
-//! so the stream is monomorphized once instead of for each type of work.
+//! Runs futures concurrently, up to a limit, and yields their results in order. The futures are
+//! boxed, so the stream is monomorphized only once, not for each type of work.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -9,23 +9,23 @@ use std::rc::Rc;
 use futures::future::{FutureExt, LocalBoxFuture};
 use futures::stream::{self, Buffered, Iter, StreamExt};
 
-/// Creates each future only when its turn comes: there may be thousands, and each uses memory.
+/// Creates each future only when it is about to run: there may be thousands, and each uses memory.
 type WorkPieces<'w> = Box<dyn Iterator<Item = LocalBoxFuture<'w, ()>> + 'w>;
 
-/// A result, filled when its future completes.
+/// Receives the result of a future when it completes.
 type ResultSlot<T> = Rc<Cell<Option<T>>>;
 
 /// Concurrent work that makes progress only while its next result is awaited. A slow future delays
-/// the results of those after it.
+/// all results after its own.
 pub(crate) struct OrderedConcurrent<'w, T> {
     running: Buffered<Iter<WorkPieces<'w>>>,
-    /// Slots of the futures that have started and whose results are not yet taken.
+    /// The slots of futures that were started and whose results have not been taken yet.
     slots: Rc<RefCell<VecDeque<ResultSlot<T>>>>,
 }
 
 impl<'w, T: 'w> OrderedConcurrent<'w, T> {
-    /// Runs at most `limit` futures at a time, counting completed ones whose results are not yet
-    /// taken.
+    /// Runs at most `limit` futures at a time. This includes completed futures whose results have
+    /// not been taken yet.
     pub(crate) fn new<F, W>(work: W, limit: usize) -> Self
     where
         F: Future<Output = T> + 'w,
@@ -36,8 +36,8 @@ impl<'w, T: 'w> OrderedConcurrent<'w, T> {
         let pushed_slots = Rc::clone(&slots);
         let pieces = work.into_iter().map(move |piece| {
             let slot = ResultSlot::default();
-            // `buffered` takes futures from the iterator in order, so slots are in the order of the
-            // results.
+            // `buffered` takes futures from the iterator in order, so the slots have the order of
+            // the results.
             pushed_slots.borrow_mut().push_back(Rc::clone(&slot));
             piece
                 .map(move |result| slot.set(Some(result)))
@@ -49,7 +49,7 @@ impl<'w, T: 'w> OrderedConcurrent<'w, T> {
         }
     }
 
-    /// Waits for the next result, in order; `None` after the last.
+    /// Waits for the next result in order. Returns `None` after the last one.
     pub(crate) async fn next(&mut self) -> Option<T> {
         self.running.next().await?;
         self.slots.borrow_mut().pop_front()?.take()
@@ -65,7 +65,7 @@ impl<'w, T: 'w> OrderedConcurrent<'w, T> {
 }
 
 impl<'w, T: 'w, E: 'w> OrderedConcurrent<'w, Result<T, E>> {
-    /// Collects all results, or stops at the first error in order and drops the unfinished futures.
+    /// Collects all results. At the first error in order, stops and drops the unfinished futures.
     pub(crate) async fn all_or_error(mut self) -> Result<Vec<T>, E> {
         let mut results = Vec::new();
         while let Some(result) = self.next().await {
@@ -87,7 +87,7 @@ mod tests {
             async move {
                 running.set(running.get() + 1);
                 maximum.set(maximum.get().max(running.get()));
-                // Later futures complete sooner.
+                // The later a future starts, the sooner it completes.
                 for _ in number..10 {
                     tokio::task::yield_now().await;
                 }

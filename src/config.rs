@@ -1,5 +1,5 @@
-//! Resolves settings once at startup: flags over environment over file over defaults. No other
-//! module reads the environment.
+//! Resolves settings once at startup: flags override the environment, which overrides the config
+//! file, which overrides the defaults. No other module reads the environment.
 
 mod edit;
 mod file;
@@ -32,16 +32,16 @@ const READ_ONLY: &str = "GPUCTL_READ_ONLY";
 /// Settings from environment variables.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Environment {
-    /// `KUBECONFIG`, otherwise the default file if it exists.
+    /// The files in `KUBECONFIG`, or else the default file if it exists.
     pub kubeconfig: Vec<PathBuf>,
     pub color: Option<bool>,
     pub plain: bool,
     pub columns: Option<usize>,
     /// gpuctl's pager, from `GPUCTL_PAGER`.
     pub pager: Option<String>,
-    /// Filter of the request log, from `GPUCTL_LOG`.
+    /// The filter for the request log, from `GPUCTL_LOG`.
     pub log: Option<String>,
-    /// The pager of all programs, from `PAGER`.
+    /// The pager for all programs, from `PAGER`.
     pub common_pager: Option<String>,
 }
 
@@ -53,7 +53,7 @@ impl Environment {
     )]
     pub(crate) fn read() -> Self {
         let text = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        // Like kubectl, ignore files of the list that do not exist.
+        // Like kubectl, ignore listed files that do not exist.
         let kubeconfig = match std::env::var_os("KUBECONFIG").filter(|value| !value.is_empty()) {
             Some(list) => std::env::split_paths(&list)
                 .filter(|path| path.exists())
@@ -79,7 +79,7 @@ impl Environment {
         } else {
             None
         };
-        // The order of precedence of POSIX for the category LC_CTYPE.
+        // The order of precedence that POSIX defines for `LC_CTYPE`.
         let locale = text("LC_ALL")
             .or_else(|| text("LC_CTYPE"))
             .or_else(|| text("LANG"));
@@ -96,7 +96,7 @@ impl Environment {
         }
     }
 
-    /// Reads a variable that the user names, such as the token for a Secret.
+    /// Reads a variable whose name the user gives, such as the token for a Secret.
     #[expect(
         clippy::disallowed_methods,
         reason = "this is the edge that reads the environment"
@@ -106,7 +106,7 @@ impl Environment {
     }
 
     /// The name of a misspelled variable that was meant to forbid writing, such as
-    /// `GPUCTL_READONLY`. Includes the correct name if its value is not UTF-8.
+    /// `GPUCTL_READONLY`. This can also be the correct name, if its value is not UTF-8.
     pub(crate) fn misspelled_read_only() -> Option<String> {
         let is_off = |value: &OsStr| {
             let text = value.to_str().map(str::trim);
@@ -127,7 +127,7 @@ impl Environment {
         variables.next()
     }
 
-    /// The terminal options from the environment, before flags.
+    /// The terminal options that the environment sets, before any flags apply.
     pub(crate) fn terminal_options(&self) -> TerminalOptions {
         TerminalOptions {
             environment: self.color,

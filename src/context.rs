@@ -21,12 +21,12 @@ pub(crate) struct Context {
     pub require_metrics: bool,
     /// Whether the command covers all namespaces (`-A`).
     pub all_namespaces: bool,
-    /// The metrics source. An error is reported only when a command asks for metrics, because many
-    /// never do.
+    /// The metrics source. If it is invalid, the error is reported only when a command asks for
+    /// metrics, because many commands never do.
     metrics: RefCell<Result<MetricsSource, Error>>,
-    /// The command line's settings for metrics.
+    /// The metrics settings from the command line.
     flags: MetricsFlags,
-    /// Whether the user was already warned about unknown keys in the config file.
+    /// Whether the user has already been warned about unknown keys in the config file.
     has_warned_of_unknown_keys: Cell<bool>,
 }
 
@@ -51,7 +51,7 @@ impl Context {
         }
     }
 
-    /// Creates a context that answers from a bundle and prints nothing.
+    /// Creates a context that reads from a bundle and prints nothing.
     pub(crate) fn silent(&self, bundle: Arc<Bundle>) -> Self {
         let access = Access {
             bundle: Some(bundle),
@@ -60,7 +60,8 @@ impl Context {
         Self::new(Terminal::silent(), access, self.flags.clone(), false)
     }
 
-    /// Rejects waiting for changes when a bundle answers, because a bundle never changes.
+    /// Refuses to wait for changes when a bundle replaces the cluster, because a bundle never
+    /// changes.
     pub(crate) fn must_change(&self, hint: &str) -> Result<(), Error> {
         let Some(bundle) = &self.access.bundle else {
             return Ok(());
@@ -85,7 +86,7 @@ impl Context {
             connection.server(),
             connection.namespace
         ));
-        // Until now, a login program may have used the terminal.
+        // Up to this point, a login program may have used the terminal.
         self.terminal.allow_waiting_line();
         Ok(connection)
     }
@@ -98,8 +99,8 @@ impl Context {
             .for_each(|message| self.terminal.warn(message));
     }
 
-    /// Finds the reason why the command must not change anything; `None` allows changes. A setting
-    /// that cannot be read forbids changes.
+    /// Finds the reason why the command must not change anything. Returns `None` if changes are
+    /// allowed. A setting that cannot be read forbids changes.
     pub(crate) fn read_only(&self) -> Option<ReadOnly> {
         if self.access.read_only.is_some() {
             return self.access.read_only.clone();
@@ -113,7 +114,7 @@ impl Context {
         }
     }
 
-    /// Warns once about unknown keys in the config file and about folders that other users can
+    /// Warns once about unknown keys in the config file, and about folders that other users can
     /// change.
     fn warn_of_settings(&self) {
         if self.has_warned_of_unknown_keys.replace(true) {
@@ -136,7 +137,7 @@ impl Context {
         Ok(source)
     }
 
-    /// Resolves the metrics source of the connection's cluster, which need not be the cluster of
+    /// Resolves the metrics source for the connection's cluster, which need not be the cluster of
     /// the current context.
     pub(crate) fn metrics_of(&self, connection: &Connection) -> Result<MetricsSource, Error> {
         let default_source = self.metrics()?;
@@ -160,7 +161,7 @@ impl Context {
             .is_some())
     }
 
-    /// Reads the environment and the config file in their current state.
+    /// Reads the environment and the current content of the config file.
     pub(crate) fn config(&self) -> Result<Config, Error> {
         Config::read(self.flags.config.as_deref(), || contexts_of(&self.access))
             .map_err(Error::usage)
@@ -171,7 +172,7 @@ impl Context {
         self.flags.config.as_deref()
     }
 
-    /// The value that a global flag gives to a setting.
+    /// The value that a global flag sets for a setting.
     pub(crate) fn flag(&self, key: &str) -> Option<serde_json::Value> {
         match key {
             "safety.read_only" => self.access.read_only.is_some().then_some(true.into()),
@@ -179,7 +180,7 @@ impl Context {
         }
     }
 
-    /// The current context of the kubeconfig; `None` when a bundle answers.
+    /// The current context in the kubeconfig, or `None` if a bundle replaces the cluster.
     pub(crate) fn current_context(&self) -> Option<String> {
         if self.access.bundle.is_some() {
             return None;
@@ -190,15 +191,15 @@ impl Context {
             .filter(|name| !name.is_empty())
     }
 
-    /// Reads token files again, because tokens are rotated while the program runs. If a file cannot
-    /// be read, the credentials stay the same.
+    /// Rereads token files, because tokens are rotated while the program runs. If a file cannot be
+    /// read, the old credentials stay in use.
     pub(crate) fn renew_credentials(&self) {
         if let Ok(source) = MetricsSource::resolve(&self.flags, || contexts_of(&self.access)) {
             *self.metrics.borrow_mut() = Ok(source);
         }
     }
 
-    /// Resolves the metrics source again, after the config file has changed.
+    /// Resolves the metrics source again after a change to the config file.
     pub(crate) fn reload(&self) -> Result<(), Error> {
         let source = MetricsSource::resolve(&self.flags, || contexts_of(&self.access))
             .map_err(Error::usage)?;
@@ -207,7 +208,8 @@ impl Context {
         Ok(())
     }
 
-    /// The current time, to which ages refer. For a bundle, this is its creation time.
+    /// The current time, from which ages are computed. For a bundle, this is the time when it was
+    /// created.
     #[expect(
         clippy::disallowed_methods,
         reason = "the one place where the program reads the clock"
@@ -220,7 +222,7 @@ impl Context {
     }
 }
 
-/// Reads the contexts of the kubeconfig, or no contexts if the kubeconfig is unreadable.
+/// Reads the contexts in the kubeconfig. If the kubeconfig cannot be read, returns no contexts.
 fn contexts_of(access: &Access) -> KubeContexts {
     let (all, current) = Connection::contexts(access).unwrap_or_default();
     KubeContexts {

@@ -1,5 +1,5 @@
-//! Counts the instructions of the hot paths at a thousand nodes to detect regressions. Durations
-//! vary between machines and runs; instruction counts hardly do.
+//! Counts the instructions that the hot paths execute with a thousand nodes, to detect regressions.
+//! Durations vary between machines and runs, but instruction counts hardly do.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -15,8 +15,8 @@ use gpuctl_prometheus::fuzz::points_in;
 use gpuctl_view::format::table::{Cell, Table, left};
 use gpuctl_view::{Format, TextStyle};
 
-/// Each path with its expected cost: millions of instructions of a test build, a few times as many
-/// as a release build executes.
+/// Each path with its expected cost in millions of instructions of a test build. A release build
+/// executes only a fraction of them.
 const PATHS: [(&str, fn(), f64); 5] = [
     ("ten pages of 200 pods in protobuf", protobuf_page, 620.0),
     ("ten pages of 200 pods in JSON", json_page, 404.0),
@@ -29,10 +29,11 @@ const PATHS: [(&str, fn(), f64); 5] = [
     ("ten answers of 100 series with 100 points", matrix, 367.0),
 ];
 
-/// Repetitions of a path whose input costs about as much to create as the path itself.
+/// How often to repeat a path whose input is about as expensive to create as the path is to run.
 const REPETITIONS: usize = 10;
 
-/// Tolerated deviation from the counts above: processors, compilers and libraries differ a little.
+/// How far a count may deviate from those above: processors, compilers and libraries differ a
+/// little.
 const TOLERANCE: f64 = 0.25;
 
 fn pods() -> String {
@@ -138,7 +139,7 @@ fn matrix() {
     (0..REPETITIONS).for_each(|_| assert_eq!(points_in(&response), 10_000));
 }
 
-/// Environment variable that selects the path for the child process of the test below.
+/// The environment variable that tells the child process of the test below which path to run.
 const PATH_VARIABLE: &str = "GPUCTL_COST";
 
 #[test]
@@ -156,7 +157,7 @@ fn the_chosen_path() {
         .for_each(|(_, path, _)| path());
 }
 
-/// Counts the instructions, in millions, of a child process that runs one path or none.
+/// Counts the instructions, in millions, that a child process executes for one path, or for none.
 fn count_instructions(path: &str) -> f64 {
     let program = std::env::current_exe().expect("a test has a program");
     let mut command = Command::new("valgrind");
@@ -168,7 +169,7 @@ fn count_instructions(path: &str) -> f64 {
         ])
         .arg(program);
     command
-        // Run nothing but the one test, so that the count contains nothing else.
+        // Run only this one test, so that nothing else is counted.
         .args(["--exact", "cost::the_chosen_path", "--test-threads=1"])
         .env(PATH_VARIABLE, path);
     let output = command
@@ -176,7 +177,7 @@ fn count_instructions(path: &str) -> f64 {
         .expect("valgrind can be started: `apt-get install valgrind`");
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{path}: {stderr}");
-    // The number of spaces differs between valgrind versions: `I   refs:`, `I refs:`.
+    // The number of spaces differs between valgrind versions: `I   refs:` or `I refs:`.
     let count = |line: &str| {
         line.split_once('I')?
             .1
@@ -194,7 +195,7 @@ fn count_instructions(path: &str) -> f64 {
 #[test]
 #[ignore = "needs valgrind and a minute: `cargo test --lib cost -- --ignored`, which .ci/run does"]
 fn hot_paths_cost_what_they_did() {
-    // The cost of the test harness itself is subtracted.
+    // Subtract the cost of the test harness itself.
     let start = count_instructions("none");
     let mut deviations = Vec::new();
     for (name, _, expected) in PATHS {

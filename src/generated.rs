@@ -1,5 +1,5 @@
-//! Files generated from the program itself: completion scripts, manual pages, references, schemas
-//! of answers. A test keeps the committed ones current.
+//! Generates files from the program itself: completion scripts, manual pages, references, and
+//! schemas of the output. A test keeps the committed files up to date.
 
 mod answers;
 
@@ -18,10 +18,9 @@ pub fn command() -> clap::Command {
     Cli::command()
 }
 
-/// Generates the completion script of every shell, by file name.
+/// Generates the completion scripts for all shells, by file name.
 ///
-/// # Errors
-/// When clap cannot write a script.
+/// # Errors If clap cannot write a script.
 pub fn completion_scripts() -> std::io::Result<Vec<(&'static str, String)>> {
     Shell::ALL
         .into_iter()
@@ -31,28 +30,27 @@ pub fn completion_scripts() -> std::io::Result<Vec<(&'static str, String)>> {
 
 /// Generates the manual pages, by file name.
 ///
-/// # Errors
-/// When clap cannot write a page.
+/// # Errors If clap cannot write a page.
 pub fn manual_pages() -> std::io::Result<Vec<(String, String)>> {
     man::pages()
 }
 
-/// Generates the reference of settings as Markdown.
+/// Generates the settings reference as Markdown.
 pub fn configuration() -> String {
     config::reference::text()
 }
 
-/// Generates the reference of the specification file as Markdown.
+/// Generates the reference for the specification file as Markdown.
 pub fn specification() -> String {
     reference::markdown()
 }
 
-/// Generates the JSON Schema of every answer, as one JSON object by name.
+/// Generates the JSON Schemas of all answers as one JSON object, keyed by name.
 pub fn schemas_of_answers() -> String {
     from_types(&answers::of_commands())
 }
 
-/// Lists the commands with an answer in `-o json`.
+/// Lists the commands that have an answer in `-o json`.
 pub fn commands_with_answer() -> Vec<String> {
     crate::verbs::commands_with_answer()
 }
@@ -62,7 +60,7 @@ pub fn commands_with_rights() -> Vec<String> {
     crate::verbs::commands_with_rights()
 }
 
-/// Expands shorthand to the words that clap parses: `pause x` to `pause job x`.
+/// Expands shorthand to the words that clap parses, for example `pause x` to `pause job x`.
 pub fn expand(words: &[&str]) -> Vec<std::ffi::OsString> {
     let words = words.iter().map(std::ffi::OsString::from).collect();
     crate::cli::shorthand::expand(&command(), words)

@@ -1,11 +1,12 @@
-//! gpuctl runs GPU jobs on Kubernetes from a short YAML file. The program consists of two flows:
+//! gpuctl runs GPU jobs on Kubernetes from a short YAML file. The program has two data flows:
 //!
 //! ```text
 //! submit:   file ─spec─▶ documents ─render─▶ objects ─deploy─▶ cluster ─view─▶ text
 //! observe:  cluster, prometheus ─observe─▶ model ─stats─▶ figures ─view─▶ text
 //! ```
 //!
-//! `ARCHITECTURE.md` lists which module may use which. The modules follow in reading order.
+//! `ARCHITECTURE.md` lists which modules each module may use. The modules below are in reading
+//! order.
 #![warn(missing_docs, unreachable_pub)]
 
 #[macro_use]
@@ -52,14 +53,14 @@ use gpuctl_prometheus::Matchers;
 use gpuctl_view::Format;
 use gpuctl_view::format::text::{as_plugin, clean};
 
-/// Minimum number of open files that a command needs: six for the runtime, one or two for a
+/// The number of files that a command must be able to open: six for the runtime, one or two for a
 /// connection, and one for a config file.
 const MIN_OPEN_FILES: usize = 16;
 
-/// Parses the command line, runs the verb and reports its failure.
+/// Parses the command line, runs the verb, and reports the error if it fails.
 pub fn run() -> ExitCode {
-    // Completion scripts of shells run the program with `COMPLETE` set and expect nothing but
-    // candidates.
+    // Shells' completion scripts run the program with `COMPLETE` set, and expect only candidates as
+    // output.
     complete::answer();
     let words: Vec<OsString> = std::env::args_os().collect();
     let called_as = CalledAs::from_program(words.first());
@@ -68,7 +69,7 @@ pub fn run() -> ExitCode {
     }
     if called_as == CalledAs::Program && shorthand::asks_for_version(&words) {
         // Scripts often query the version. Building the command tree would take most of the time,
-        // so answer before that.
+        // so answer before it is built.
         return print_page(cli::VERSION, &words);
     }
     let command = Cli::command();
@@ -111,7 +112,7 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// Prints the completion candidates that kubectl asks its plugin for.
+/// Prints the completion candidates that kubectl requests from its plugin.
 fn print_candidates(words: Vec<OsString>) -> ExitCode {
     let terminal = Terminal::new(Environment::read().terminal_options());
     let command = complete::with_full_names(Cli::command());
@@ -140,7 +141,7 @@ fn requested_page(command: &Command, called_as: CalledAs, words: &[OsString]) ->
     })
 }
 
-/// Checks global options that clap cannot check, and reads the `--replay` bundle.
+/// Checks the global options that clap cannot check, and reads the bundle given by `--replay`.
 fn check_options(cli: &Cli) -> Result<Option<Arc<Bundle>>, Error> {
     if cli.global.all_namespaces && cli.global.namespace.is_some() {
         return Err(Error::usage("`-n` and `-A` cannot be used together").hint("omit one"));
@@ -170,9 +171,9 @@ fn check_options(cli: &Cli) -> Result<Option<Arc<Bundle>>, Error> {
     Ok(bundle.map(Arc::new))
 }
 
-/// Runs the command to its end, then shows output that was collected for the pager.
+/// Runs the command to its end, then shows the output that was collected for the pager.
 fn execute(cli: &Cli, context: &Context) -> Result<ExitCode, Error> {
-    // Futures of commands are not `Send`, so all of them run on this thread.
+    // The futures of commands are not `Send`, so all of them run on this thread.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -184,8 +185,8 @@ fn execute(cli: &Cli, context: &Context) -> Result<ExitCode, Error> {
             context.warn_of_omissions();
             result
         };
-        // `biased` polls the command first, so a finished command never draws the progress line
-        // again.
+        // `biased` polls the command first, so the progress line is never redrawn after the command
+        // has finished.
         tokio::select! {
             biased;
             result = running => result,
@@ -215,7 +216,7 @@ fn conflict_with_replay(cli: &Cli) -> Option<&'static str> {
 fn report_parse_error(error: &clap::Error, words: &[OsString]) -> ExitCode {
     if !error.use_stderr() {
         return match error.print() {
-            // A reader that closes the pipe early, such as `head`, is not an error.
+            // If the reader closes the pipe early, as `head` does, that is not an error.
             Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => report_usage_error(
                 &Error::new(
                     ErrorName::OutputFailed,
@@ -227,7 +228,8 @@ fn report_parse_error(error: &clap::Error, words: &[OsString]) -> ExitCode {
         };
     }
     if words.len() < 2 {
-        // A call without a command prints the help, but its exit code is that of a usage error.
+        // Without a command, the program prints the help, but its exit code is that of a usage
+        // error.
         let _ = error.print();
         return ExitCode::from(ErrorKind::Usage.exit_code());
     }
@@ -238,8 +240,8 @@ fn report_parse_error(error: &clap::Error, words: &[OsString]) -> ExitCode {
     report_usage_error(&misuse::explain(error, &arguments), words)
 }
 
-/// Reports a usage error in the requested output format. Parsing has failed, so the format is
-/// looked up in the raw arguments.
+/// Reports a usage error in the requested output format. Parsing has failed, so the raw arguments
+/// must be searched for the format.
 fn report_usage_error(error: &Error, words: &[OsString]) -> ExitCode {
     let words: Vec<String> = words
         .iter()
@@ -248,7 +250,7 @@ fn report_usage_error(error: &Error, words: &[OsString]) -> ExitCode {
     let asks_for_document = |pair: &[String]| {
         matches!(pair[0].as_str(), "-o" | "--output") && matches!(pair[1].as_str(), "json" | "yaml")
     };
-    // The spellings that put option and value into one argument.
+    // Spellings in which the option and its value are a single argument.
     let is_joined_option = |word: &String| {
         matches!(
             word.as_str(),
@@ -266,12 +268,12 @@ fn report_usage_error(error: &Error, words: &[OsString]) -> ExitCode {
     ExitCode::from(error.kind.exit_code())
 }
 
-/// Whether kubectl runs the program as its plugin.
+/// Whether kubectl runs the program as a plugin.
 fn is_plugin() -> bool {
     CalledAs::from_program(std::env::args_os().next().as_ref()) == CalledAs::Plugin
 }
 
-/// The filter of the request log, which `GPUCTL_LOG` sets and `-vv` turns on.
+/// The filter for the request log, which is set by `GPUCTL_LOG` or turned on by `-vv`.
 fn request_log(verbose: u8) -> Result<Option<Targets>, Error> {
     match Environment::read().log {
         Some(text) => terminal::request_log::filter(&text).map(Some),
@@ -301,7 +303,7 @@ fn context(cli: &Cli, bundle: Option<Arc<Bundle>>) -> Context {
         kubeconfig: global
             .kubeconfig
             .clone()
-            // Like in kubectl, `--kubeconfig` is one file and replaces the list in $KUBECONFIG.
+            // As in kubectl, `--kubeconfig` is a single file that replaces the list in $KUBECONFIG.
             .map_or(environment.kubeconfig, |file| vec![file]),
         context: global.context.clone(),
         namespace: global.namespace.clone(),

@@ -1,4 +1,4 @@
-//! Finds the job or node that a user names, and suggests the nearest name if it does not exist.
+//! Finds the job or node that a user names. If it does not exist, suggests the most similar name.
 
 use gpuctl_cluster::{Connection, InventorySnapshot, JobFilter};
 use gpuctl_core::error::{Error, ErrorName};
@@ -13,8 +13,8 @@ pub(crate) enum LookupPurpose {
     Change,
 }
 
-/// Splits `NS/NAME`, or `NAME` alone. Rejects names that Kubernetes does not allow, so that they
-/// never reach a URL.
+/// Splits `NS/NAME`, or accepts `NAME` alone. Rejects names that Kubernetes does not allow, so that
+/// they never become part of a URL.
 pub(crate) fn split(text: &str) -> Result<(Option<&str>, &str), Error> {
     let (namespace, name) = text
         .split_once('/')
@@ -35,7 +35,8 @@ pub(crate) fn split(text: &str) -> Result<(Option<&str>, &str), Error> {
     Err(Error::usage(format!("`{text}` is not a valid job name")).hint("see `gpuctl get jobs`"))
 }
 
-/// Finds the job called `text`; the error suggests the nearest name.
+/// Finds the job with the name `text`. If it does not exist, the error suggests the most similar
+/// name.
 pub(crate) async fn job(
     connection: &Connection,
     text: &str,
@@ -50,9 +51,9 @@ pub(crate) async fn job(
 /// The name of a job and the namespaces to search for it.
 struct JobScope<'t> {
     name: &'t str,
-    /// The namespace preferred when several namespaces have a job with this name.
+    /// The namespace to prefer if several namespaces have a job with this name.
     default_namespace: String,
-    /// The only namespace to search; `None` searches all.
+    /// The only namespace to search. `None` means all namespaces.
     namespace: Option<String>,
 }
 
@@ -67,7 +68,7 @@ impl<'t> JobScope<'t> {
         let default_namespace = explicit_namespace
             .clone()
             .unwrap_or_else(|| connection.namespace.clone());
-        // A change never reaches a job in another namespace just because its name matches.
+        // A change never affects a job in another namespace just because the name matches.
         let namespace = if purpose == LookupPurpose::Change {
             Some(default_namespace.clone())
         } else {
@@ -81,7 +82,7 @@ impl<'t> JobScope<'t> {
     }
 }
 
-/// Finds the job called `text`; `None` if it does not exist.
+/// Finds the job with the name `text`. Returns `None` if it does not exist.
 pub(crate) async fn find(
     connection: &Connection,
     text: &str,
@@ -99,7 +100,7 @@ pub(crate) async fn find(
     };
     let selection = connection.jobs().list(&selector).await?;
     let mut jobs = selection.jobs;
-    // Pods of a deleted job still look like a job until they have terminated.
+    // Until they have terminated, the pods of a deleted job still look like a job.
     if purpose == LookupPurpose::Change
         && let Some(terminating_job) = jobs.iter().find(|job| job.owner_is_gone)
     {
@@ -151,8 +152,8 @@ fn deleted_job(job: &Job) -> Error {
     ))
 }
 
-/// Builds the error for a job that does not exist. Lists all jobs to suggest a job of the same name
-/// in another namespace, or a similar name.
+/// Builds the error for a job that does not exist. Lists all jobs, so that it can suggest a job
+/// with this name in another namespace, or a similar name.
 pub(crate) async fn missing(
     connection: &Connection,
     text: &str,
@@ -184,8 +185,8 @@ pub(crate) async fn missing(
     })
 }
 
-/// Builds the error for a job that may still exist, because the user may not list all kinds of
-/// workloads.
+/// Builds the error for a job that was not found but may exist, because the user may not list all
+/// kinds of workloads.
 fn unknown_job(name: &str, unreadable: &[&str]) -> Error {
     let kinds = unreadable.join("s and ");
     let message =
@@ -193,7 +194,7 @@ fn unknown_job(name: &str, unreadable: &[&str]) -> Error {
     Error::new(ErrorName::Forbidden, message)
 }
 
-/// Finds the node of that name; the error suggests the nearest one.
+/// Finds the node with this name. If it does not exist, the error suggests the most similar name.
 pub(crate) fn node<'s>(
     snapshot: &'s InventorySnapshot,
     name: &str,

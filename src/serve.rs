@@ -1,6 +1,6 @@
 //! Serves text pages over HTTP, for `score --watch --listen`. Anyone on the network can connect, so
-//! one peer gets only a share of the connections. A page with `is_always_served` is
-//! available even when all connections are in use.
+//! each peer may use only some of the connections. A page with `is_always_served` is available even
+//! when all connections are in use.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -27,36 +27,36 @@ pub(crate) struct HttpPage {
     pub code: u16,
     pub media: &'static str,
     pub text: Bytes,
-    /// Whether to serve the page for any `Host`, and to connections beyond the limits.
+    /// Whether to serve the page for any `Host`, and also on connections beyond the limits.
     pub is_always_served: bool,
 }
 
-/// Pages by their path.
+/// The pages by path.
 pub(crate) type Pages = Rc<RefCell<BTreeMap<&'static str, HttpPage>>>;
 
 /// Timeout for reading a request's headers.
 const HEADERS_WITHIN: Duration = Duration::from_secs(5);
-/// Limit on a request's headers in bytes.
+/// Maximum size of a request's headers in bytes.
 const HEADER_BYTES: usize = 16 << 10;
-/// Timeout for all requests of one connection.
+/// Timeout for all requests on one connection.
 const OPEN_WITHIN: Duration = Duration::from_secs(120);
-/// The same when more than three quarters of the connections are in use.
+/// Timeout for a connection when more than three quarters of all connections are in use.
 const BRIEF: Duration = Duration::from_secs(10);
-/// Timeout for the only request of a connection beyond the limits.
+/// Timeout for the only request on a connection beyond the limits.
 const SPARE_WITHIN: Duration = Duration::from_secs(3);
-/// Limit on connections that can read every page.
+/// Maximum number of connections that can read every page.
 const MOST: usize = 64;
-/// Limit on such connections from one peer.
+/// Maximum number of these connections from a single peer.
 const MOST_PER_PEER: usize = 16;
-/// Limit on further connections. A new one replaces the oldest connection of the peer with the
-/// most.
+/// Maximum number of additional connections. A new one replaces the oldest connection of the peer
+/// that has the most.
 const SPARE: usize = 32;
 
 /// A bound listener.
 pub(crate) struct PageServer {
     listener: TcpListener,
     pages: Pages,
-    /// Allowed values of `Host`, in addition to names that cannot be registered.
+    /// Allowed values of `Host`, in addition to names that nobody can register.
     hosts: Rc<[String]>,
 }
 
@@ -81,14 +81,15 @@ impl PageServer {
         self.listener.local_addr().ok()
     }
 
-    /// Answers until it is dropped.
+    /// Answers requests until it is dropped.
     pub(crate) async fn run(self) {
         let connections = Rc::new(RefCell::new(Connections::default()));
         let local_set = LocalSet::new();
         let accept = async {
             loop {
                 let Ok((stream, peer)) = self.listener.accept().await else {
-                    // The process has no file descriptor left: connections that end give some back.
+                    // The process has run out of file descriptors. When connections end, some
+                    // become available again.
                     tokio::time::sleep(Duration::from_millis(200)).await;
                     continue;
                 };
@@ -111,7 +112,7 @@ impl PageServer {
     }
 }
 
-/// The limits of one connection.
+/// The limits that apply to one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ConnectionSlot {
     number: u64,
@@ -126,7 +127,7 @@ struct OpenConnection {
     _end: oneshot::Sender<Infallible>,
 }
 
-/// Open connections by number, the oldest first.
+/// Open connections by number, starting with the oldest.
 #[derive(Default)]
 struct Connections {
     count: u64,
@@ -135,7 +136,7 @@ struct Connections {
 }
 
 impl Connections {
-    /// Admits a new connection. The receiver resolves when another connection replaces it.
+    /// Admits a new connection. The receiver resolves when a later connection replaces this one.
     fn admit(&mut self, peer: IpAddr) -> (ConnectionSlot, oneshot::Receiver<Infallible>) {
         let (end, replaced) = oneshot::channel();
         let peer_count = self
@@ -188,7 +189,8 @@ impl Connections {
     }
 }
 
-/// Finds the peer with the most connections. Returns their number and the oldest of them.
+/// Finds the peer with the most connections. Returns the number of its connections, and the oldest
+/// one.
 fn busiest_peer(connections: &BTreeMap<u64, OpenConnection>) -> (usize, u64) {
     let mut by_peer: BTreeMap<IpAddr, (usize, u64)> = BTreeMap::new();
     for (number, connection) in connections {
@@ -216,7 +218,7 @@ async fn serve(stream: TcpStream, slot: ConnectionSlot, pages: &Pages, hosts: &[
         .max_buf_size(HEADER_BYTES);
     connection.keep_alive(!slot.is_spare);
     let serving = connection.serve_connection(TokioIo::new(stream), answer);
-    // Ignore errors of clients that have disconnected.
+    // Ignore errors, because the client may have disconnected.
     let _ = tokio::time::timeout(slot.time_limit, serving).await;
 }
 
@@ -265,7 +267,7 @@ fn answer(
 }
 
 /// Whether every host that a request names is allowed. An attacker's web page can make a browser
-/// send requests here under a name of the attacker's domain (DNS rebinding). The browser then sends
+/// send requests here under a name in the attacker's domain (DNS rebinding). The browser then sends
 /// that name as `Host`.
 fn is_host_allowed(uri: &http::Uri, headers: &HeaderMap, allowed: &[String]) -> bool {
     let mut hosts = headers
@@ -278,8 +280,8 @@ fn is_host_allowed(uri: &http::Uri, headers: &HeaderMap, allowed: &[String]) -> 
             .is_none_or(|authority| is_name_allowed(authority.as_str(), allowed))
 }
 
-/// Whether the name cannot be registered: an address, a name without a dot, or a name in the
-/// cluster. Other names must be in `allowed`.
+/// Whether nobody can register this name: it is an address, a name without a dot, or a name inside
+/// the cluster. Other names must be in `allowed`.
 fn is_name_allowed(host: &str, allowed: &[String]) -> bool {
     let Ok(authority) = host.parse::<http::uri::Authority>() else {
         return host.is_empty();

@@ -37,7 +37,7 @@ pub(crate) enum ColorChoice {
     Never,
 }
 
-/// The verbosity on stderr. Each level includes those before it.
+/// How much is printed on stderr. Each level includes the previous ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Verbosity {
     Errors,
@@ -51,41 +51,43 @@ pub(crate) enum Verbosity {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TerminalOptions {
     pub color: ColorChoice,
-    /// From `NO_COLOR`, `CLICOLOR_FORCE`, `CLICOLOR` and `TERM`, if the flag leaves it open.
+    /// The setting from `NO_COLOR`, `CLICOLOR_FORCE`, `CLICOLOR` and `TERM`, used if the flag does
+    /// not decide.
     pub environment: Option<bool>,
     pub plain: bool,
     pub verbosity: Verbosity,
-    /// The width set in the environment.
+    /// The terminal width that the environment sets.
     pub columns: Option<usize>,
-    /// True if kubectl runs the program as a plugin, so that suggested commands begin differently.
+    /// Whether kubectl runs the program as a plugin. If so, suggested commands begin differently.
     pub is_plugin: bool,
 }
 
-/// The streams of this process.
+/// The output streams of this process.
 #[derive(Debug)]
 pub(crate) struct Terminal {
     options: TerminalOptions,
-    /// True if nothing is printed, because a command runs only for its requests.
+    /// True if nothing is printed, because a command runs only to make its requests.
     silent: bool,
-    /// Output so far, if it goes to a pager.
+    /// The output so far, if it goes to a pager.
     pager_output: RefCell<Option<PagerOutput>>,
-    /// The changing line; data and messages go above it.
+    /// The line that changes while the program waits. Data and messages are printed above it.
     line: ChangingLine,
     verbosity: Cell<Verbosity>,
     format: RefCell<Format>,
-    /// The command in the form of `auth check`: `get nodes`.
+    /// The name of the command in `auth check`, for example `get nodes`.
     task: Cell<Option<&'static str>>,
-    /// True after the hint about how to get a permission was shown.
+    /// True once the hint about how to get a permission has been shown.
     shows_permission_hint: Cell<bool>,
-    /// True after a hint about the next command, or if such a hint is disabled.
+    /// True if a hint about the next command has been shown, or such hints are disabled.
     has_next_hint: Cell<bool>,
-    /// True if the command line names a namespace, so that a hint at `-n` would be wrong.
+    /// True if the command line names a namespace, so that it would be wrong to suggest `-n`.
     namespace_given: Cell<bool>,
 }
 
 impl Terminal {
     pub(crate) fn new(options: TerminalOptions) -> Self {
-        // Each text is painted for its own stream, but `colored` would only look at stdout.
+        // The colors of each text depend on its own stream, but `colored` would consider only
+        // stdout.
         colored::control::set_override(true);
         Self {
             options,
@@ -112,20 +114,20 @@ impl Terminal {
         }
     }
 
-    /// Sets the format of stdout, which messages on stderr follow.
+    /// Sets the format of stdout. Messages on stderr use a matching format.
     pub(crate) fn set_format(&self, format: Format) {
         self.format.replace(format);
     }
 
-    /// Sets the verbosity, unless a flag did.
+    /// Sets the verbosity, unless a flag has set it.
     pub(crate) fn set_verbosity(&self, verbosity: Verbosity) {
         if self.options.verbosity == Verbosity::default() {
             self.verbosity.set(verbosity);
         }
     }
 
-    /// Replaces the verbosity and returns the previous one, for work that is first checked silently
-    /// and then done.
+    /// Replaces the verbosity, and returns the previous one. Used for work that is first checked
+    /// silently and then done.
     pub(crate) fn swap_verbosity(&self, verbosity: Verbosity) -> Verbosity {
         self.verbosity.replace(verbosity)
     }
@@ -134,7 +136,7 @@ impl Terminal {
         self.verbosity.get() >= verbosity
     }
 
-    /// Collects output for a pager from now on, if stdout is a terminal. `command` replaces the
+    /// From now on, collects output for a pager if stdout is a terminal. `command` replaces the
     /// default pager.
     pub(crate) fn page_with(&self, command: Option<String>) {
         if self.stdout_is_terminal() {
@@ -142,7 +144,7 @@ impl Terminal {
         }
     }
 
-    /// Stops paging, because a stream without an end cannot be paged. Prints the output so far.
+    /// Stops paging, because an endless stream cannot be paged. Prints the output so far.
     pub(crate) fn stream(&self) -> Result<(), Error> {
         self.line.disable_waiting();
         self.disable_suggestion();
@@ -173,7 +175,7 @@ impl Terminal {
         self.namespace_given.set(given);
     }
 
-    /// Sets the command named in the hint when a request is forbidden.
+    /// Sets the command that the hint names when a request is forbidden.
     pub(crate) fn set_task(&self, task: Option<&'static str>) {
         self.task.set(task);
     }
@@ -182,7 +184,7 @@ impl Terminal {
         !self.silent && io::stdout().is_terminal()
     }
 
-    /// Whether a person can answer questions.
+    /// Whether there is a person who can answer questions.
     pub(crate) fn is_interactive(&self) -> bool {
         !self.silent && io::stdin().is_terminal() && io::stderr().is_terminal()
     }
@@ -191,7 +193,7 @@ impl Terminal {
         io::stdin().is_terminal()
     }
 
-    /// Determines the style of text on stdout.
+    /// Determines how text on stdout is styled.
     pub(crate) fn style(&self) -> TextStyle {
         self.style_for(self.stdout_is_terminal())
     }
@@ -233,7 +235,7 @@ impl Terminal {
         std::process::exit(0)
     }
 
-    /// Prints like `print`, for a program that must continue. False if the reader has closed the
+    /// Like `print`, for a program that must continue. Returns false if the reader has closed the
     /// pipe.
     pub(crate) fn try_print(&self, text: &str) -> Result<bool, Error> {
         self.write_out(&sanitized(text, self.style().color))
@@ -256,7 +258,8 @@ impl Terminal {
         pipe_is_open(result, "to stdout")
     }
 
-    /// Forwards another program's output byte for byte. False if its reader has closed the pipe.
+    /// Forwards another program's output byte for byte. Returns false if the reader has closed the
+    /// pipe.
     pub(crate) fn forward(&self, to_stderr: bool, bytes: &[u8]) -> Result<bool, Error> {
         if self.silent {
             return Ok(true);
@@ -286,7 +289,7 @@ impl Terminal {
             Cow::Borrowed(text)
         };
         let text = sanitized(&text, self.error_style().color);
-        // No stream is left to report a failure of stderr.
+        // If stderr fails, there is no stream left on which to report it.
         let _ = self
             .line
             .with_line_hidden(|| io::stderr().lock().write_all(text.as_bytes()));
@@ -296,7 +299,7 @@ impl Terminal {
         !self.silent && io::stderr().is_terminal()
     }
 
-    /// Whether changing lines are drawn.
+    /// Whether the changing line is drawn.
     fn draws_progress(&self) -> bool {
         self.shows(Verbosity::Notes)
             && !self.options.plain
@@ -304,7 +307,7 @@ impl Terminal {
             && self.stderr_is_terminal()
     }
 
-    /// Creates a progress bar, drawn on a terminal only.
+    /// Creates a progress bar. It is drawn only on a terminal.
     pub(crate) fn progress(&self, steps: u64, label: &'static str) -> ProgressBar {
         if self.draws_progress() && steps > 1 {
             self.line.progress(steps, label)
@@ -313,7 +316,7 @@ impl Terminal {
         }
     }
 
-    /// Creates a spinner, drawn on a terminal only.
+    /// Creates a spinner. It is drawn only on a terminal.
     pub(crate) fn spinner(&self) -> ProgressBar {
         if self.draws_progress() {
             self.line.spinner()
@@ -322,7 +325,7 @@ impl Terminal {
         }
     }
 
-    /// Allows [`Self::show_waiting`] to draw, after any login prompt.
+    /// Allows [`Self::show_waiting`] to draw, once any login prompt is over.
     pub(crate) fn allow_waiting_line(&self) {
         self.line.allow_waiting();
     }
@@ -339,7 +342,7 @@ impl Terminal {
     }
 }
 
-/// False if the reader has closed the pipe.
+/// Returns false if the reader has closed the pipe.
 fn pipe_is_open(result: io::Result<()>, target: &str) -> Result<bool, Error> {
     match result {
         Ok(()) => Ok(true),

@@ -131,7 +131,7 @@ macro_rules! same_as {
     };
 }
 
-// A row needs rights unless it says `()`.
+// A row needs permissions unless it has `()`.
 macro_rules! needs_rights {
     (()) => {
         false
@@ -203,14 +203,14 @@ pub(crate) fn tasks() -> impl Iterator<Item = &'static Task> {
 
 /// Finds the task with this name. Accepts a singular noun and a superfluous noun.
 pub(crate) fn task(words: &str) -> Option<&'static Task> {
-    // `get node` is the task `get nodes`.
+    // `get node` belongs to the task `get nodes`.
     let matches = |task: &&Task| task.words == words || task.words.strip_suffix('s') == Some(words);
     tasks()
         .find(matches)
         .or_else(|| alias(words))
         .or_else(|| job_task(words))
         .or_else(|| {
-            // `logs jobs` means `logs`, but `logs why` are two commands.
+            // `logs jobs` means `logs`, but `logs why` is two commands.
             let (verb, rest) = words.split_once(' ')?;
             let is_verb = |word: &str| tasks().any(|task| task.verb() == word);
             tasks()
@@ -257,8 +257,8 @@ pub(crate) fn parse_tasks(words: &[String]) -> Result<Vec<&'static Task>, Unknow
     let mut tasks: Vec<&'static Task> = Vec::new();
     let mut remaining = words;
     while let Some(first) = remaining.first() {
-        // The longest name wins, so that `get nodes` is not read as `get` and another command.
-        // No name has more than three words.
+        // The longest name is used, so that `get nodes` is not read as `get` followed by another
+        // command. No name has more than three words.
         let longest_match = (1..=remaining.len().min(3))
             .rev()
             .find_map(|count| Some((task(&remaining[..count].join(" "))?, count)));
@@ -266,8 +266,8 @@ pub(crate) fn parse_tasks(words: &[String]) -> Result<Vec<&'static Task>, Unknow
             Some((task, count)) => (vec![task], count),
             None => (tasks_of_verb(first), 1),
         };
-        // `create nodes` has a wrong noun. It does not mean `create` followed by another command,
-        // and neither does `get events`.
+        // In `create nodes` the noun is wrong. It does not mean `create` followed by another
+        // command, and the same is true for `get events`.
         let needs_noun = count == 1 && matches!(first.as_str(), "get" | "describe");
         let is_end = |word: &String| {
             !needs_noun && (task(word).is_some() || !tasks_of_verb(word).is_empty())

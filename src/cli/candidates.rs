@@ -1,6 +1,7 @@
-//! Completes live names: jobs, workloads, nodes, pools and quotas of the current context. Stops
-//! after 300 ms with the names that have arrived, and prints no errors, because the shell waits for
-//! it at every Tab. Names in the current namespace do not wait for the names in the whole cluster.
+//! Completes live names: jobs, workloads, nodes, pools and quotas of the current context. The shell
+//! waits for it at every Tab, so it stops after 300 ms, offers the names that have arrived, and
+//! prints no errors. Names in the current namespace do not wait for the names in the other
+//! namespaces.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -283,7 +284,7 @@ fn candidates_near(
     kind: &str,
     list: impl AsyncFn(&Connection, Option<String>) -> Option<Vec<String>>,
 ) -> Vec<CompletionCandidate> {
-    // Leaves some of the time limit for the answer itself.
+    // Stop a little early to leave time for printing the candidates.
     let end = Instant::now() + WITHIN.mul_f64(0.95);
     answered(kind, async |connection| {
         let home_names = timeout_at(end, list(&connection, Some(connection.namespace.clone())));
@@ -312,7 +313,7 @@ fn answered(
     kind: &str,
     list: impl AsyncFnOnce(Connection) -> Option<Names>,
 ) -> Vec<CompletionCandidate> {
-    // A bundle was recorded earlier, possibly in another cluster.
+    // A bundle was recorded earlier, possibly from another cluster, so it has no live names.
     if std::env::args_os().any(|word| word.to_string_lossy().starts_with("--replay")) {
         return Vec::new();
     }
@@ -341,7 +342,7 @@ fn answered(
                 .collect::<BTreeSet<_>>()
                 .into_iter()
                 .collect(),
-            // The cluster answered in time, but without names.
+            // The cluster answered in time, but has no matching names.
             Ok(None) => Vec::new(),
             Err(_) => cached.usable().unwrap_or_default(),
         }

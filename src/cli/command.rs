@@ -1,4 +1,4 @@
-//! Generates the commands that clap parses from the table of verbs.
+//! Generates clap's commands from the table of verbs.
 
 use clap::Subcommand;
 

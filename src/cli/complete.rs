@@ -1,5 +1,5 @@
-//! Answers completion requests of shells: names before options, and only candidates that passed the
-//! filter in `offers`.
+//! Answers completion requests from shells. It offers names before options, and only candidates
+//! that passed the filter in `offers`.
 
 use std::ffi::OsString;
 use std::io::{Error, Write};
@@ -69,8 +69,8 @@ impl<S: EnvCompleter> EnvCompleter for NamesFirst<S> {
         buf: &mut dyn Write,
     ) -> Result<(), Error> {
         let last = words.len().saturating_sub(1);
-        // clap's scripts for fish and PowerShell pass the completed word last, and set no
-        // variables.
+        // clap's scripts for fish and PowerShell pass the word to complete as the last argument,
+        // and set no variables.
         let (shell, index, separator) = match self.name() {
             "fish" => (Inserter::Unix, last, None),
             "powershell" => (Inserter::PowerShell, last, None),
@@ -80,7 +80,7 @@ impl<S: EnvCompleter> EnvCompleter for NamesFirst<S> {
                 Some(script_setup("_CLAP_IFS")),
             ),
         };
-        // The shell passes no word if the cursor follows a space.
+        // If the cursor follows a space, the shell passes no word to complete.
         if words.len() == index {
             words.push(OsString::new());
         }
@@ -109,8 +109,8 @@ fn formatted(shell: &str, offers: &[Offer], separator: Option<&str>) -> String {
     };
     let line = |offer: &Offer| match shell {
         "zsh" => {
-            // zsh's `_describe` splits a candidate at the first colon, so colons in the value are
-            // escaped.
+            // zsh's `_describe` splits a candidate at its first colon, so escape the colons in the
+            // value.
             offer.value.replace('\\', "\\\\").replace(':', "\\:")
                 + &help(':', offer).replace('\\', "\\\\")
         }

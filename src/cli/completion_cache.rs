@@ -1,6 +1,6 @@
-//! Completion cache: repeated Tab presses reuse the last names for some seconds. A slow cluster
-//! falls back to names that are a few minutes old. Stores only names, in a file that only the user
-//! can read.
+//! Completion cache: repeated Tab presses reuse the last names for a few seconds. If the cluster is
+//! slow, completion falls back to names that are a few minutes old. The cache stores only names, in
+//! a file that only the user can read.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -38,7 +38,7 @@ impl CachedNames {
     fn younger_than(&self, seconds: i64) -> Option<Vec<String>> {
         let mut entry = self.cache.get(&self.question)?;
         let stored_at = entry["at"].as_i64()?;
-        // A clock that was set back gives a negative age, which is not young.
+        // If the clock was set back, the age is negative, and the entry does not count as young.
         let is_young = (0..seconds).contains(&(self.now - stored_at));
         is_young
             .then(|| serde_json::from_value(Value::take(&mut entry["names"])).ok())

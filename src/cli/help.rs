@@ -1,5 +1,5 @@
-//! Arranges the help: groups commands by purpose, and moves the global options to a separate page,
-//! so that a command's examples directly follow its own options.
+//! Arranges the help: groups commands by purpose, and moves the global options to a separate page.
+//! This way, a command's examples directly follow its own options.
 
 use clap::{Arg, Command};
 

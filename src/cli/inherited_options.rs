@@ -1,5 +1,5 @@
-//! Finds the global options of a command line, to pass them on when the program runs itself: the
-//! cockpit and each call of an agent run other commands against the same cluster.
+//! Finds the global options on a command line, so that the program can pass them on when it runs
+//! itself. The cockpit and each call of an agent run other commands against the same cluster.
 
 use std::ffi::OsString;
 
@@ -27,7 +27,7 @@ impl InheritedOptions {
     /// Reads them from the words of a command line, program first. Omits options about the output.
     pub(crate) fn from_words(words: Vec<OsString>) -> Self {
         let command = Cli::command();
-        // clap accepts only the expanded form of shorthand.
+        // clap accepts only the expanded form of the shorthand.
         let Ok(matches) = command
             .clone()
             .try_get_matches_from(expand(&command, words))

@@ -1,5 +1,5 @@
-//! Converts clap's errors into one line with the problem, and suggests the command that the user
-//! probably wanted, including for words of other tools.
+//! Converts clap's errors into one line that states the problem, and suggests the command that the
+//! user probably wanted. This includes words that other tools use.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
@@ -222,7 +222,8 @@ impl Misuse<'_> {
         );
         let reason = std::error::Error::source(self.error)
             .map_or(String::new(), |source| format!(": {source}"));
-        // The path of a webhook's URL is its password, and CI systems store what commands print.
+        // The path of a webhook's URL works like a password, and CI systems store what commands
+        // print.
         let value = if value.contains("://") {
             shown_origin(&value)
         } else {

@@ -1,5 +1,5 @@
-//! Defines the command line: clap's structs and their help, one folder per noun. The file of the
-//! same name in `commands` implements each command.
+//! Defines the command line: clap's structs and their help, in one folder per noun. Each command is
+//! implemented by the file of the same name in `commands`.
 
 pub(crate) mod access;
 pub(crate) mod args;

@@ -1,5 +1,5 @@
-//! Suggests the command that users usually type next, for commands that suggest none themselves. It
-//! depends only on the name of the command, not on its output.
+//! Suggests the command that users usually type next, for commands that make no suggestion
+//! themselves. The suggestion depends only on the name of the command, not on its output.
 
 use clap::ArgMatches;
 

@@ -1,5 +1,6 @@
-//! Answers `gpuctl help WORD` for a word that is neither a command nor a topic. Lists commands
-//! whose help contains it, and the equivalents of words of other tools and of Chinese words.
+//! Answers `gpuctl help WORD` if the word is neither a command nor a topic. Lists the commands
+//! whose help contains the word, and the commands that match a word from another tool or a Chinese
+//! word.
 
 use clap::Command;
 
@@ -64,11 +65,12 @@ pub(crate) fn unknown_command(command: &Command, word: &str) -> Option<String> {
     let is_command = command
         .get_subcommands()
         .any(|one| one.get_name() == word || one.get_all_aliases().any(|name| name == word));
-    // `len` counts bytes: one Chinese character has three, so it is long enough.
+    // `len` counts bytes. A Chinese character takes three bytes, so even one is long enough.
     if is_command || word == "help" || lowercase.len() < 3 {
         return None;
     }
-    // A part of an English word does not match, but Chinese text has no spaces between words.
+    // An English word must match completely, but Chinese text has no spaces between words, so a
+    // part is enough.
     let is_match = |one: &str| {
         lowercase == one
             || !one.is_ascii() && one.chars().nth(1).is_some() && lowercase.contains(one)

@@ -1,6 +1,6 @@
-//! Expands shorthand on the command line: a bare name if a verb has one obvious noun, and files
-//! without `-f`. clap parses the expanded form, so completion, help and errors need only one
-//! grammar.
+//! Expands shorthand on the command line. A bare name is enough if a verb has one obvious noun, and
+//! files may be given without `-f`. clap parses the expanded form, so completion, help and errors
+//! need only one grammar.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -54,7 +54,7 @@ pub(crate) fn expand(command: &Command, words: Vec<OsString>) -> Vec<OsString> {
     let typed = text(*verb).into_owned();
     let nouns = nouns(command);
     let is_noun = |index: &usize| nouns.contains(&text(*index).as_ref());
-    // `delete qouta team-a` must not delete a job with the name `team-a`.
+    // A typo such as `delete qouta team-a` must not delete a job with the name `team-a`.
     let is_kind = |index: &usize| {
         let word = text(*index).to_lowercase();
         let is_kind_prefix = |kind: &&str| {
@@ -158,7 +158,7 @@ fn names(command: &Command) -> impl Iterator<Item = &str> {
 /// options of the verbs that accept shorthand.
 fn takes_value(command: &Command, word: &str) -> bool {
     let is_match = |option: &clap::Arg| {
-        // Such values follow `=` in the same word.
+        // Such a value follows an `=` in the same word.
         let has_value = !option.is_positional()
             && option.get_action().takes_values()
             && !option.is_require_equals_set();

@@ -1,5 +1,5 @@
-//! Texts of `gpuctl help TOPIC`: variables, formats, job files, metrics, exit codes. Generates the
-//! parts that the program has as tables.
+//! Provides the texts of `gpuctl help TOPIC`: variables, formats, job files, metrics and exit
+//! codes. Parts that the program already has as tables are generated from them.
 
 use crate::config::KEYS;
 use gpuctl_core::error::ErrorKind;

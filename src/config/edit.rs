@@ -13,8 +13,8 @@ use super::keys::SettingKey;
 use gpuctl_local::files::trust::{config_text, exposure, is_closed, make_private};
 use gpuctl_local::files::{Purpose, replace};
 
-/// Writes a value to the named file, or to the user's config file, which is created if missing.
-/// Preserves comments. Returns the file's path.
+/// Writes a value to the given file, or else to the user's config file, which is created if
+/// missing. Preserves comments. Returns the path of the file.
 pub(crate) fn set(
     given: Option<&Path>,
     key: &SettingKey,
@@ -47,8 +47,8 @@ pub(crate) fn set(
         expected[section] = serde_json::json!({});
     }
     expected[section][name] = value.clone();
-    // The edited text must parse to the old settings with this one changed, or comments or anchors
-    // were misread.
+    // If the edited text does not parse to the old settings plus this change, the editor misread
+    // comments or anchors.
     if parsed(&new, &path).ok().as_ref() != Some(&expected) {
         return Err(anyhow!(
             "{} cannot be edited automatically; write `{}` by hand",
@@ -60,8 +60,8 @@ pub(crate) fn set(
     Ok(path)
 }
 
-/// Removes other users' access to gpuctl's folder. Fails if they can still change the file:
-/// rewriting it would adopt their settings.
+/// Removes other users' access to gpuctl's folder. Fails if other users can still change the file,
+/// because rewriting it would adopt their settings.
 fn must_be_closed(path: &Path, is_usual: bool) -> anyhow::Result<()> {
     let folder = path.parent().filter(|folder| is_usual && folder.exists());
     if let Some(folder) = folder {

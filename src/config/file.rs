@@ -16,10 +16,10 @@ use gpuctl_local::files::trust::{Exposure, config_text, exposure};
 pub(crate) struct ConfigFile {
     content: Value,
     path: Option<PathBuf>,
-    /// How other users can change it.
+    /// How other users can change the file, if they can.
     exposure: Option<Exposure>,
     contexts: KubeContexts,
-    /// A file in the config folder under a name that gpuctl does not read. It may contain `safety`
+    /// A file in the config folder whose name gpuctl does not read. It may contain `safety`
     /// settings.
     misnamed: Option<PathBuf>,
 }
@@ -32,7 +32,8 @@ pub(crate) struct KubeContexts {
 }
 
 impl ConfigFile {
-    /// Reads the named file, which must exist, or the user's config file, which may be missing.
+    /// Reads the given file, which must exist, or else the user's config file, which may be
+    /// missing.
     pub(crate) fn read(given: Option<&Path>) -> anyhow::Result<Self> {
         let Some(path) = given
             .map(Path::to_path_buf)
@@ -55,7 +56,8 @@ impl ConfigFile {
         })
     }
 
-    /// Applies the settings of one kubeconfig context: `contexts.NAME` overrides the top level.
+    /// Applies the settings for one kubeconfig context: those in `contexts.NAME` override the top
+    /// level.
     pub(crate) fn for_context(mut self, contexts: impl FnOnce() -> KubeContexts) -> Self {
         if !self.content[CONTEXTS].is_object() {
             return self;
@@ -82,7 +84,7 @@ impl ConfigFile {
         if !self.content[section].is_object() {
             self.content[section] = serde_json::json!({});
         }
-        // Do not send the credentials of one address to another.
+        // Do not send the credentials for one address to another.
         if keys.contains_key("url") {
             self.content[section]
                 .as_object_mut()
@@ -93,7 +95,7 @@ impl ConfigFile {
             .for_each(|(key, value)| self.content[section][key] = value);
     }
 
-    /// The path of the file; `None` without a file.
+    /// The path of the file. `None` if there is no file.
     pub(crate) fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
@@ -128,7 +130,7 @@ impl ConfigFile {
         }
     }
 
-    /// Fails if the file's read-only setting is ambiguous.
+    /// Fails if the read-only setting in the file is ambiguous.
     pub(super) fn check_safety(&self) -> anyhow::Result<()> {
         if let Some(path) = &self.misnamed {
             return Err(anyhow!("{}", ignored_message(path)));
@@ -149,7 +151,7 @@ impl ConfigFile {
             .map(ToOwned::to_owned)
     }
 
-    /// Reads a path, relative to the folder of the config file.
+    /// Reads a path, which is relative to the folder of the config file.
     pub(crate) fn file(&self, section: &str, key: &str) -> Option<PathBuf> {
         let folder = self
             .path
@@ -163,7 +165,7 @@ impl ConfigFile {
 
 /// Sections that `contexts.NAME` may contain.
 const OF_CONTEXTS: [&str; 2] = ["prometheus", "safety"];
-/// Keys that belong to an address: credentials, and the selection of a cluster.
+/// Keys that belong to one address: credentials, and the keys that select a cluster.
 const OF_ADDRESS: [&str; 11] = [
     "matchers",
     "exact_names",
@@ -190,7 +192,7 @@ fn ignored_message(path: &Path) -> String {
     )
 }
 
-/// Finds a file in the config folder under a name that gpuctl does not read.
+/// Finds a file in the config folder whose name gpuctl does not read.
 fn misnamed_file() -> Option<PathBuf> {
     const NAMES: [&str; 4] = ["config.yml", "config.json", "config", "gpuctl.yaml"];
     let folder = default_path()?.parent()?.to_path_buf();

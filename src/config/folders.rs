@@ -1,4 +1,4 @@
-//! Warns about folders of gpuctl that other users control.
+//! Warns about gpuctl folders that other users control.
 
 use super::outbound::state_folder;
 use gpuctl_local::files::trust;

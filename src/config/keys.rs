@@ -1,8 +1,8 @@
-//! One table of all keys of the config file: type, default, variables, flag and description.
-//! Readers, `gpuctl config`, warnings about unknown keys and the documentation all use it.
+//! One table of all config file keys: type, default, variables, flag and description. Readers,
+//! `gpuctl config`, warnings about unknown keys and the documentation all use it.
 //!
-//! The sections that the GPU utilization monitor has keep its names, units and defaults, so that
-//! its config files work here.
+//! Sections that also exist in the GPU utilization monitor keep its names, units and defaults, so
+//! that its config files work here.
 
 use serde_json::{Value, json};
 
@@ -21,9 +21,9 @@ pub enum ValueKind {
     Whole(f64, f64),
     /// `true` or `false`.
     Switch,
-    /// `30s`, or seconds as a number.
+    /// `30s`, or a number of seconds.
     Duration,
-    /// A map of names to texts.
+    /// A map from names to texts.
     Map,
 }
 
@@ -42,13 +42,13 @@ pub struct SettingKey {
     pub flag: &'static str,
     /// One sentence: the help of the flag, and the description in the reference.
     pub description: &'static str,
-    /// An addition for the reference, where the flag works differently.
+    /// An extra remark for the reference, for keys whose flag works differently.
     pub remark: &'static str,
     /// Whether the value is never displayed.
     pub secret: bool,
 }
 
-/// The section with settings for single kubeconfig contexts.
+/// The section with settings for individual kubeconfig contexts.
 pub(super) const CONTEXTS: &str = "contexts";
 
 const NONE: &[&str] = &[];
@@ -148,8 +148,7 @@ pub const KEYS: [SettingKey; 49] = [
 impl SettingKey {
     /// Finds the key with this name.
     ///
-    /// # Panics
-    /// If the table lacks it: names in the program come from the table.
+    /// # Panics If the table does not contain it. The program only uses names from the table.
     pub fn by_name(name: &str) -> &'static Self {
         Self::find(name).unwrap_or_else(|| panic!("the table of keys has `{name}`"))
     }
@@ -159,17 +158,17 @@ impl SettingKey {
         KEYS.iter().find(|key| key.name == name)
     }
 
-    /// The help of the key's flag.
+    /// The help text for the key's flag.
     pub(crate) fn help(name: &str) -> &'static str {
         Self::by_name(name).description
     }
 
-    /// The help of the key's flag, followed by `addition`.
+    /// The help text for the key's flag, followed by `addition`.
     pub(crate) fn help_with(name: &str, addition: &str) -> String {
         format!("{}{addition}", Self::help(name))
     }
 
-    /// The help of the key's flag, with the default.
+    /// The help text for the key's flag, with the default.
     pub(crate) fn with_default(name: &str) -> String {
         let key = Self::by_name(name);
         format!("{} [default: {}]", key.description, key.default)
@@ -197,7 +196,8 @@ impl SettingKey {
     }
 }
 
-/// Finds the known word nearest to `word`, within an edit distance of a third of its length.
+/// Finds the known word that is most similar to `word`, within an edit distance of a third of its
+/// length.
 pub(crate) fn nearest<'a>(word: &str, among: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let is_close = |candidate: &&str| {
         strsim::damerau_levenshtein(word, candidate) <= (candidate.len() / 3).max(1)
@@ -224,7 +224,7 @@ impl ValueKind {
         }
     }
 
-    /// Parses a value from a variable or from `config set`. `None` if it is invalid.
+    /// Parses a value from a variable or from `config set`. Returns `None` if it is invalid.
     pub fn parse(self, text: &str) -> Option<Value> {
         let text = text.trim();
         match self {
@@ -253,7 +253,7 @@ impl ValueKind {
         }
     }
 
-    /// Checks a value from the file and normalizes it. `None` if it is invalid.
+    /// Checks and normalizes a value from the file. Returns `None` if it is invalid.
     pub fn accept(self, value: &Value) -> Option<Value> {
         match (self, value) {
             (Self::Number(min, max), Value::Number(given)) => (min..=max)
@@ -288,14 +288,14 @@ impl ValueKind {
                     .map(Value::Object)
             }
             (_, Value::String(text)) => self.parse(text),
-            // YAML does not parse these values as text: `model: 4`, `language: no`.
+            // YAML does not parse some values as text, for example `model: 4` and `language: no`.
             (Self::Text, Value::Number(_) | Value::Bool(_)) => Some(json!(value.to_string())),
             _ => None,
         }
     }
 }
 
-/// Drops the fraction of an integer: 5 instead of 5.0.
+/// Writes an integer without a fraction: 5 instead of 5.0.
 fn number(value: f64) -> Value {
     #[expect(
         clippy::cast_possible_truncation,

@@ -18,7 +18,7 @@ pub(crate) struct AiSettings {
     /// Whether the key comes from the file, so that it is sent only to the file's address.
     pub key_from_file: bool,
     pub model: String,
-    /// The lowest confidence, from 0 to 1, of verdicts that count.
+    /// The minimum confidence, from 0 to 1, for a verdict to count.
     pub threshold: f64,
     pub language: String,
     /// Maximum number of devices per analysis.
@@ -28,7 +28,7 @@ pub(crate) struct AiSettings {
     pub redact: bool,
 }
 
-/// Settings of the control system that gets low devices.
+/// Settings for the control system that receives the devices with low scores.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ControlSettings {
     pub enabled: bool,
@@ -39,7 +39,7 @@ pub(crate) struct ControlSettings {
     pub headers: Vec<(String, String)>,
 }
 
-/// Settings of the chat that gets a message about low devices.
+/// Settings for the chat that receives messages about devices with low scores.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct NotifySettings {
     pub enabled: bool,
@@ -51,8 +51,8 @@ pub(crate) struct NotifySettings {
     pub timeout: Duration,
 }
 
-/// The half-open range `[from, to)` of minutes of the local day in which nothing is sent. It spans
-/// midnight if `from` is later than `to`.
+/// A half-open range `[from, to)` in minutes of the local day, during which nothing is sent. It
+/// spans midnight if `from` is later than `to`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct QuietHours {
     from: u16,
@@ -141,7 +141,7 @@ impl NotifySettings {
     }
 }
 
-/// The folder for state between runs.
+/// The folder for state that persists between runs.
 pub(crate) fn state_folder() -> Option<PathBuf> {
     Some(
         dirs::state_dir()

@@ -1,4 +1,4 @@
-//! Generates the reference of settings from the table of keys.
+//! Generates the settings reference from the table of keys.
 
 use crate::config::KEYS;
 

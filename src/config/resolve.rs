@@ -1,4 +1,5 @@
-//! Looks up settings and their origins: environment over file over default. Callers apply flags.
+//! Looks up settings and their origins: the environment overrides the file, which overrides the
+//! defaults. Callers apply the flags.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,11 +12,11 @@ use super::file::{ConfigFile, KubeContexts};
 use super::keys::SettingKey;
 use gpuctl_core::model::values::quantity;
 
-/// The origin of a value.
+/// Where a value comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     Flag,
-    /// With the variable's name.
+    /// Holds the name of the variable.
     Environment(&'static str),
     File,
     Default,
@@ -40,7 +41,7 @@ pub(crate) struct Config {
 }
 
 impl Config {
-    /// Reads the config file with the settings of the current kubeconfig context.
+    /// Reads the config file, and applies the settings for the current kubeconfig context.
     pub(crate) fn read(
         given: Option<&Path>,
         contexts: impl FnOnce() -> KubeContexts,
@@ -50,8 +51,8 @@ impl Config {
         })
     }
 
-    /// Looks up a key; null if it has no value. An error names the variable or key with an invalid
-    /// value.
+    /// Looks up a key. Returns null if it has no value. Errors name the variable or key with the
+    /// invalid value.
     pub(crate) fn find(&self, key: &SettingKey) -> anyhow::Result<(Value, Origin)> {
         // An empty variable counts as unset.
         let set = |name: &&'static str| {
@@ -79,7 +80,7 @@ impl Config {
         })
     }
 
-    /// Whether writing is forbidden, and the origin of that setting. Fails if the setting is
+    /// Whether writing is forbidden, and where that setting comes from. Fails if the setting is
     /// ambiguous.
     pub(crate) fn read_only(&self) -> anyhow::Result<(bool, Origin)> {
         let key = SettingKey::by_name("safety.read_only");
@@ -97,7 +98,7 @@ impl Config {
         Ok(self.find(SettingKey::by_name(name))?.0)
     }
 
-    /// Reads a text or a word; `None` if it is not set.
+    /// Reads a text or a word. Returns `None` if it is not set.
     pub(crate) fn text(&self, name: &str) -> anyhow::Result<Option<String>> {
         Ok(self.value(name)?.as_str().map(ToOwned::to_owned))
     }

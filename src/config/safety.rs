@@ -1,7 +1,7 @@
 //! Refuses to write when the config file has a key that looks like a misspelled `safety` setting.
 //!
-//! A misspelled key of another section has no effect. One intended for `safety` would permit what
-//! it should forbid, so gpuctl writes nothing until the user corrects it.
+//! A misspelled key in another section simply has no effect. A misspelled `safety` key would permit
+//! what it was meant to forbid, so gpuctl writes nothing until the user corrects it.
 
 use anyhow::{anyhow, bail};
 use serde_json::{Map, Value};
@@ -12,7 +12,7 @@ use super::keys::{CONTEXTS, KEYS, SettingKey, ValueKind};
 const SECTION: &str = "safety";
 const KEY: &str = "read_only";
 
-/// Fails if a key in or near `safety` is unknown, misspelled or has the wrong type.
+/// Fails if a key in or near `safety` is unknown, is misspelled or has the wrong type.
 pub(super) fn check(content: &Value) -> anyhow::Result<()> {
     let sections = match content {
         Value::Null => return Ok(()),
@@ -32,8 +32,9 @@ pub(super) fn check(content: &Value) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether a name resembles a `safety` key in another spelling or wording, such as `readonly`,
-/// `saftey`, `Read-Only` or `no_writes`. `write_timeout` and `overwrite` do not.
+/// Whether a name resembles a `safety` key in a different spelling or wording, such as `readonly`,
+/// `saftey`, `Read-Only` or `no_writes`. Names such as `write_timeout` and `overwrite` do not
+/// count.
 pub(super) fn is_like_read_only(name: &str) -> bool {
     const ALONE: [&str; 10] = [
         "immutable",
@@ -91,8 +92,8 @@ fn words_of(name: &str) -> Vec<String> {
     words
 }
 
-/// Whether a name is a misspelling of the current context, as `prd` is of `prod`. Names that differ
-/// in a number or in their last letter, such as `gpu-1` and `gpu-2`, are different clusters.
+/// Whether a name is a misspelling of the current context, for example `prd` for `prod`. Names that
+/// differ in a number or in their last letter, such as `gpu-1` and `gpu-2`, are different clusters.
 fn is_misspelled(name: &str, context: &str) -> bool {
     let [name, context] = [name, context].map(|text| text.trim().to_lowercase());
     let series = |text: &str| {
@@ -107,13 +108,13 @@ fn is_misspelled(name: &str, context: &str) -> bool {
         && strsim::damerau_levenshtein(&name, &context) <= (context.chars().count() / 3).min(2)
 }
 
-/// Fails if `safety` settings are probably meant for the current context, but name a context that
-/// the kubeconfig does not have.
+/// Fails if `safety` settings were probably meant for the current context, but are given for a
+/// context that is not in the kubeconfig.
 pub(super) fn check_contexts(content: &Value, kubeconfig: &KubeContexts) -> anyhow::Result<()> {
     let Some(current) = &kubeconfig.current else {
         return Ok(());
     };
-    // If the file has the current name, a similar name is a different cluster.
+    // If the file contains the exact name, then a similar name belongs to another cluster.
     if content[CONTEXTS].get(current).is_some() {
         return Ok(());
     }
@@ -133,7 +134,7 @@ fn is_like_contexts(name: &str) -> bool {
     strsim::damerau_levenshtein(&letters, CONTEXTS) <= 2 || letters.starts_with("context")
 }
 
-/// Checks `safety` at the top level or in a context.
+/// Checks `safety` at the top level or within a context.
 fn section(value: &Value, path: &str) -> anyhow::Result<()> {
     let keys = match value {
         // The section contains only comments.
@@ -187,7 +188,7 @@ fn contexts(value: &Value) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks whether the name of an unknown section is a misspelling.
+/// Checks whether the name of an unknown section is a misspelling of `safety`.
 fn unknown(name: &str, value: &Value) -> anyhow::Result<()> {
     refuse_misspelled(name, name)?;
     if is_like_contexts(name) {
@@ -196,10 +197,10 @@ fn unknown(name: &str, value: &Value) -> anyhow::Result<()> {
     refuse_misplaced(name, name, value)
 }
 
-/// Finds `safety` keys at a level without effect. `key` is the place without a context.
+/// Finds `safety` keys in places where they have no effect. `key` is the place without the context.
 fn refuse_misplaced(key: &str, path: &str, value: &Value) -> anyhow::Result<()> {
     match value {
-        // The user chooses the names here, such as names of headers.
+        // The user chooses the names here, for example the names of headers.
         Value::Object(_)
             if KEYS
                 .iter()
@@ -364,7 +365,7 @@ mod tests {
             let content: Option<Value> = serde_saphyr::from_str(text).unwrap();
             check(&content.unwrap_or_default()).unwrap_or_else(|error| panic!("{text}: {error}"));
         }
-        // The table has no key that resembles a misspelling.
+        // No real key in the table resembles a misspelled `safety` key.
         for key in &KEYS {
             assert!(
                 key.name == "safety.read_only" || !is_like_read_only(key.path().1),

@@ -1,4 +1,5 @@
-//! Resolves the settings of scores: environment over file over defaults.
+//! Resolves the settings for scores: the environment overrides the file, which overrides the
+//! defaults.
 
 use std::time::Duration;
 
@@ -17,9 +18,9 @@ pub(crate) struct ScoreSettings {
     pub interval: Duration,
     /// Maximum number of concurrent calls to other systems.
     pub workers: usize,
-    /// The address to serve at.
+    /// The address on which to serve the scores.
     pub listen: Option<String>,
-    /// Host names that requests may use.
+    /// The host names that requests may use.
     pub hosts: Vec<String>,
     /// One of debug, info, warning, error and critical.
     pub level: String,
@@ -34,7 +35,7 @@ const WEIGHTS: [&str; 4] = [
 ];
 
 impl ScoreSettings {
-    /// Reads the settings. An error names the key or variable.
+    /// Reads the settings. Errors name the key or variable.
     pub(crate) fn read(config: &Config) -> anyhow::Result<Self> {
         let mut weights = [0.0; 4];
         for (weight, key) in weights.iter_mut().zip(WEIGHTS) {
@@ -56,7 +57,7 @@ impl ScoreSettings {
     }
 }
 
-/// Splits `a.example.com, b.example.com`.
+/// Splits a list such as `a.example.com, b.example.com`.
 fn hosts(text: &str) -> Vec<String> {
     text.split(',')
         .map(|name| name.trim().to_owned())

@@ -1,5 +1,5 @@
-//! Decides for every job of a run whether to create, change or replace it or to leave it alone. All
-//! decisions are made before the first write. Each one includes a server-side dry run.
+//! Decides for every job of a run whether to create it, change it, replace it, or leave it alone.
+//! All decisions are made before the first write, and each includes a server-side dry run.
 
 use serde_json::Value;
 
@@ -23,13 +23,13 @@ pub(crate) struct Decision {
     pub warnings: Vec<String>,
 }
 
-/// Settings and facts for deciding about documents.
+/// The settings and facts on which decisions about documents depend.
 pub(crate) struct Decider<'r> {
     pub mode: Mode,
     pub facts: &'r PlanningFacts,
     pub connection: &'r Connection,
     pub dry_run: bool,
-    /// Submits jobs that can never run here, with a warning.
+    /// Whether to submit jobs that can never run here, with only a warning.
     pub allow_pending: bool,
     feasibility: FeasibilityChecks<'r>,
     jobs_of_pools: JobsOfPools,
@@ -58,20 +58,20 @@ impl<'r> Decider<'r> {
         }
     }
 
-    /// Treats the objects of another document of the run as existing.
+    /// Records the objects of another document in the run, so that they count as existing.
     pub(crate) fn add_planned(&mut self, plan: &Plan) {
         self.feasibility.add(plan);
     }
 
-    /// Decides about one document. `other_jobs` is the number of other jobs for the same pool in
-    /// this run.
+    /// Decides about one document. `other_jobs` is the number of other jobs in this run that use
+    /// the same pool.
     pub(crate) async fn decide(
         &self,
         plan: Plan,
         other_jobs: usize,
         existing_jobs: &ExistingJobs,
     ) -> Result<Decision, Error> {
-        // `with_warnings` collects the `Warning` headers of the API server's responses.
+        // `with_warnings` collects the `Warning` headers in the API server's responses.
         let (result, warnings) =
             with_warnings(self.decide_inner(plan, other_jobs, existing_jobs)).await;
         result.map(|mut result| {
@@ -92,8 +92,8 @@ impl<'r> Decider<'r> {
         let mut warnings =
             pool_rules::check(connection, &plan, pools, other_jobs, &self.jobs_of_pools).await?;
         let space = &plan.target.namespace;
-        // The API server rejects a dry run in a namespace that does not exist yet, so this document
-        // is judged again after the namespace has been created.
+        // The API server rejects a dry run in a namespace that does not exist yet. So the decision
+        // about this document is repeated once the namespace has been created.
         if self.facts.new_namespaces.contains(space)
             && connection.writes().live(&namespace(space)).await?.is_none()
         {
@@ -127,7 +127,7 @@ impl<'r> Decider<'r> {
             }
         };
         let exists = action.is_some();
-        // Without an existing job, `apply` creates one as `create` does.
+        // If the job does not exist, `apply` creates it just like `create`.
         if !exists {
             let (preflight_warnings, over_quota) =
                 preflight(&mut plan, existing_jobs, connection, self.dry_run).await?;
@@ -153,8 +153,9 @@ impl<'r> Decider<'r> {
     }
 
     /// Rejects a job that can never run here. A job that is changed in place only gets a warning,
-    /// because the change may be an improvement. If the API server rejected a pod for a quota, this
-    /// reports its message unless the quotas' own numbers already explain it.
+    /// because the change may be an improvement. If the API server rejected a pod because of a
+    /// quota, reports the server's message, unless the quotas' numbers already explain the
+    /// rejection.
     async fn check_feasibility(
         &self,
         plan: &mut Plan,
@@ -168,7 +169,7 @@ impl<'r> Decider<'r> {
             quota.filter(|_| findings.errors.is_empty() && findings.now.is_none())
         {
             let message = failure.to_string();
-            // Removes the start of the API server's message: `pods "x" is forbidden: exceeded
+            // Remove the start of the API server's message: `pods "x" is forbidden: exceeded
             // quota:`.
             let message = message
                 .split_once("exceeded quota")
@@ -186,14 +187,14 @@ impl<'r> Decider<'r> {
         if let Some(error) = merge_errors(findings.errors) {
             return Err(error);
         }
-        // Waiting for resources is normal, so this is a note and not a warning.
+        // It is normal to wait for resources, so this is a note and not a warning.
         plan.notes.extend(findings.now);
         Ok(())
     }
 }
 
-/// Checks that no existing object is in the way, and that the API server accepts the objects and
-/// one pod.
+/// Checks that no existing object conflicts, and that the API server accepts the objects and one
+/// pod.
 async fn preflight(
     plan: &mut Plan,
     existing_jobs: &ExistingJobs,
@@ -201,8 +202,8 @@ async fn preflight(
     dry_run: bool,
 ) -> Result<(Vec<String>, Option<Failure>), Error> {
     let existing_job = match existing_jobs.get(plan) {
-        // Without the right to read jobs, the server-side dry run still detects an existing job
-        // with this name.
+        // Even if the user may not read jobs, the server-side dry run detects an existing job with
+        // this name.
         Err(failure) if failure.is_forbidden() => None,
         result => result?,
     };
@@ -241,7 +242,7 @@ async fn preflight(
     }
 }
 
-/// Warns if a claim names a DeviceClass that does not exist: its pods would never start.
+/// Warns if a claim names a DeviceClass that does not exist, because the pods would never start.
 async fn class_warning(plan: &Plan, connection: &Connection) -> Option<String> {
     let claim = plan.rendered.choice.claim.as_ref()?;
     let exists = connection

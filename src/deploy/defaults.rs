@@ -1,4 +1,4 @@
-//! Handles the site's defaults: reads them for users who submit jobs, applies them to the jobs of a
+//! Handles the site's defaults: reads them for users who submit jobs, applies them to the jobs in a
 //! run, and writes them for administrators.
 
 use crate::deploy::events::{DeployEvent, Reporter};
@@ -18,23 +18,25 @@ use gpuctl_manifest::spec::{
 const FORBIDDEN: &str =
     "you may not `get configmaps/gpuctl-defaults` in the namespace gpuctl-system";
 
-/// State of the site's defaults.
+/// Whether the site has defaults, and whether they apply.
 #[derive(Debug, Default)]
 pub(crate) enum Site {
-    /// There are none.
+    /// There are no defaults.
     #[default]
     None,
     Known(Box<SiteDefaults>),
-    /// No administrator has marked their namespace, so they do not apply. Holds their fields.
+    /// The defaults do not apply, because no administrator has marked their namespace. Holds the
+    /// names of their fields.
     Unmarked(String),
-    /// The user cannot see whether their namespace is marked, so they do not apply. Holds their
-    /// fields.
+    /// The defaults do not apply, because the user cannot see whether their namespace is marked.
+    /// Holds the names of their fields.
     UnseenMark(String),
-    /// The user cannot read them, so they may or may not exist.
+    /// The user cannot read the defaults, so it is unknown whether there are any.
     Hidden,
-    /// The user cannot read them, although an administrator marked their namespace for all users.
+    /// The user cannot read the defaults, although an administrator marked their namespace for all
+    /// users.
     Forbidden,
-    /// They exist but cannot be read, for this reason.
+    /// The defaults exist but cannot be read. Holds the reason.
     Unreadable(String),
 }
 
@@ -50,8 +52,8 @@ impl Site {
             Err(failure) if failure.is_forbidden() => return Self::hidden(connection, mark?).await,
             Err(failure) => return Err(failure.into()),
         };
-        // Check the mark first: the content of an object that anyone could have written must not
-        // block a submission.
+        // Check the mark first: if anyone could have written the object, its content must not block
+        // a submission.
         let mark = mark?;
         let site = read(&stored);
         let fields = site
@@ -65,9 +67,9 @@ impl Site {
         })
     }
 
-    /// Handles a user who cannot read the defaults. If an administrator marked the namespace and it
-    /// is not private, it may define limits for all users, so gpuctl submits nothing. In a
-    /// namespace without a mark, the defaults may not exist.
+    /// Handles the case that the user cannot read the defaults. If an administrator marked the
+    /// namespace and it is not private, it may define limits for all users, so gpuctl submits
+    /// nothing. In a namespace without a mark, there may be no defaults.
     async fn hidden(connection: &Connection, mark: HomeMark) -> Result<Self, Error> {
         if mark != HomeMark::Marked {
             return Ok(Self::Hidden);
@@ -82,8 +84,8 @@ impl Site {
         })
     }
 
-    /// Refuses to write jobs without the site's limits and enforced values, unless the user
-    /// overrides this.
+    /// Refuses to write jobs if the site's limits and enforced values cannot be read, unless the
+    /// user overrides this.
     pub(crate) fn require_readable(&self, ignore: bool) -> Result<(), Error> {
         let (cause, hint) = match self {
             Self::Unreadable(problem) => (
@@ -112,7 +114,7 @@ impl Site {
         ))
     }
 
-    /// Reports why no defaults are applied, if there may be some.
+    /// If the site may have defaults that are not applied, reports why.
     pub(crate) fn report(&self, connection: Option<&Connection>, reporter: &dyn Reporter) {
         match self {
             Self::Unreadable(problem) => {
@@ -130,7 +132,8 @@ impl Site {
                  --trust-namespace",
             )),
             Self::Hidden => {
-                // Once per cluster: most clusters whose users may not read defaults have none.
+                // Report this once per cluster. Most clusters whose users may not read the defaults
+                // have none.
                 let cache = Cache::hourly_rows();
                 let key = connection.map(|c| format!("hidden defaults of {}", c.server()));
                 let message = "you may not read the site's defaults in gpuctl-system, \
@@ -163,7 +166,7 @@ impl Site {
     }
 }
 
-/// Lists the fields that defaults set: `env, limits`.
+/// Lists the fields that the defaults set, for example `env, limits`.
 fn field_names(site: &SiteDefaults) -> String {
     let mut fields: Vec<&str> = site.rows().iter().map(|row| row.field).collect();
     fields.sort_unstable();
@@ -175,7 +178,7 @@ fn field_names(site: &SiteDefaults) -> String {
     }
 }
 
-/// Parses the stored defaults. Fails with the reason why they cannot be read.
+/// Parses the stored defaults. If they cannot be read, the error is the reason.
 pub(crate) fn parse_stored(
     data: Option<StoredDefaults>,
 ) -> Result<Option<(SiteDefaults, StoredDefaults)>, Error> {
@@ -192,8 +195,8 @@ pub(crate) fn parse_stored(
     read(&data).map(|site| Some((site, data))).map_err(error)
 }
 
-/// Keeps the storage class of claims that exist already: the site's class is for new claims only.
-/// Kubernetes does not allow changes of a claim's `storageClassName`.
+/// Keeps the storage class of claims that already exist. The site's class is only for new claims,
+/// because Kubernetes does not allow a claim's `storageClassName` to change.
 pub(crate) async fn keep_classes(
     connection: &Connection,
     namespace: &str,
@@ -205,7 +208,7 @@ pub(crate) async fn keep_classes(
             continue;
         };
         let field = format!("storage.workdirs[{}].storageClass", workdir.path);
-        // Only an inherited class gives way. A class in the file itself must match the claim.
+        // Only an inherited class is replaced. A class in the file itself must match the claim.
         if !job.site.inherited.iter().any(|value| value.field == field) {
             continue;
         }
@@ -234,7 +237,7 @@ pub(crate) enum StoredDefaultsError {
     NoDocument,
 }
 
-/// Parses defaults as they are stored in the cluster.
+/// Parses defaults in the form in which the cluster stores them.
 pub(crate) fn read(stored: &StoredDefaults) -> Result<SiteDefaults, StoredDefaultsError> {
     let parsed = spec::parse(SiteDefaults::NAME, &stored.text).map_err(|problems| {
         let first = problems.list.first();
@@ -252,8 +255,8 @@ pub(crate) fn read(stored: &StoredDefaults) -> Result<SiteDefaults, StoredDefaul
     site_defaults.ok_or(StoredDefaultsError::NoDocument)
 }
 
-/// Warns about values of the file that the site replaces, and values of the site that the job does
-/// not get.
+/// Warns about values in the file that the site replaces, and about values from the site that the
+/// job does not get.
 pub(crate) fn replaced(input: &InputDocument) -> Vec<String> {
     let Document::Job(job) = &input.document else {
         return Vec::new();
@@ -284,7 +287,7 @@ pub(crate) fn inherited_values(job: &JobDocument) -> Vec<FromSite> {
     job.site.inherited.iter().map(value).collect()
 }
 
-/// Adds the administrator's mark to the namespace of definitions.
+/// Adds the administrator's mark to the namespace that holds the definitions.
 pub(crate) async fn trust_namespace(
     connection: &Connection,
     private: bool,
@@ -309,16 +312,16 @@ pub(crate) async fn trust_namespace(
 /// How to write the defaults.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DefaultsOptions {
-    /// Changes an object that already exists.
+    /// Changes the object if it already exists.
     pub change: bool,
     /// Takes over fields that other managers set.
     pub force: bool,
-    /// Lets only administrators read the namespace.
+    /// Makes the namespace readable only by administrators.
     pub private: bool,
     pub dry_run: bool,
 }
 
-/// Builds the object of the defaults, with this user as its author.
+/// Builds the object that stores the defaults, with the current user as its author.
 pub(crate) async fn object(connection: &Connection, site: &SiteDefaults) -> Result<Object, Error> {
     let user = connection.discovery().user().await?;
     Ok(render::defaults(site, user.as_deref()))
@@ -344,7 +347,7 @@ pub(crate) async fn create(
     };
     let live = connection.writes().live(&object).await?;
     let status = match &live {
-        // Labels and annotations, such as the author, do not count as differences.
+        // Differences in labels and annotations, such as the author, do not count.
         Some(live) if live["data"] == object.body["data"] => {
             return result("unchanged", "match the file");
         }
@@ -376,7 +379,7 @@ pub(crate) async fn create(
     result(status, "set for every job that is submitted from now on")
 }
 
-/// Deletes the defaults. Jobs that exist keep the values they got.
+/// Deletes the defaults. Existing jobs keep the values that they got.
 pub(crate) async fn delete(
     connection: &Connection,
     ignore_not_found: bool,

@@ -1,5 +1,4 @@
-//! Deletes a job by UID and waits until its pods have ended, because its GPUs are in use until
-//! then.
+//! Deletes a job by UID, and waits until its pods have ended, because they use its GPUs until then.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -17,22 +16,22 @@ use gpuctl_core::model::{GpuCount, Job};
 pub(crate) struct DeleteOptions {
     /// Stops the containers without their grace period.
     pub force: bool,
-    /// Deletes claims that `size:` created, with their data.
+    /// Deletes the claims that `size:` created, with their data.
     pub purge: bool,
-    /// Asks for confirmation before it deletes data.
+    /// Asks for confirmation before deleting data.
     pub ask: bool,
     /// Returns before the pods have ended.
     pub no_wait: bool,
     /// Succeeds if the job does not exist.
     pub ignore_not_found: bool,
-    /// Longest time to wait for the pods.
+    /// How long to wait for the pods.
     pub timeout: Duration,
-    /// The UID of the job that the user saw. A newer job with the same name is not deleted.
+    /// The UID of the job that the user saw, so that a newer job with the same name is not deleted.
     pub only_uid: Option<String>,
 }
 
-/// Deletes a job so that a new one can take its name, and waits until its pods have ended. Keeps
-/// its claims.
+/// Deletes a job so that a new one can take its name. Waits until the pods have ended, and keeps
+/// the claims.
 pub(crate) async fn delete_and_wait(
     connection: &Connection,
     job: &Job,
@@ -50,7 +49,7 @@ pub(crate) async fn delete_and_wait(
     };
     let start = Instant::now();
     let name = format!("{}/{}", job.namespace, job.name);
-    // Do not delete a newer job that took the name after the decision.
+    // Do not delete a newer job that has taken the name since the decision.
     if lookup::job(connection, &name, LookupPurpose::Change)
         .await
         .is_ok_and(|current_job| current_job.uid != job.uid)
@@ -73,14 +72,14 @@ pub(crate) struct StartedDeletion {
     namespace: String,
     /// `None` if only leftovers were found.
     job: Option<Job>,
-    /// Claims that stay, with their sizes.
+    /// The claims that are kept, with their sizes.
     kept: Vec<String>,
-    /// Claims that were deleted with their data.
+    /// The claims that were deleted with their data.
     purged: Vec<String>,
 }
 
-/// Starts the deletion. Returns `None` if there was nothing to delete and this is not an error.
-/// Deletes data only after a user at a terminal has confirmed it.
+/// Starts the deletion. Returns `None` if there is nothing to delete and that is not an error.
+/// Deletes data only after confirmation by a user at a terminal.
 pub(crate) async fn begin(
     connection: &Connection,
     name: &str,
@@ -92,7 +91,7 @@ pub(crate) async fn begin(
             return Err(replaced_error(&job));
         }
         Ok(Some(job)) => job,
-        // The UID names a job that the caller saw, so leftovers of other jobs must stay.
+        // The UID is that of a job that the caller saw, so leftovers of other jobs must stay.
         Ok(None) if options.only_uid.is_some() => {
             return Err(lookup::missing(connection, name, LookupPurpose::Change).await?);
         }
@@ -144,7 +143,8 @@ pub(crate) async fn begin(
     }))
 }
 
-/// The error for a job that was created after the user looked at one with the same name.
+/// The error for the case that the user looked at one job, but a new job with the same name has
+/// replaced it.
 fn replaced_error(job: &Job) -> Error {
     let message = format!(
         "job `{}` in namespace `{}` is not the job that was shown: it was created later",
@@ -153,7 +153,7 @@ fn replaced_error(job: &Job) -> Error {
     Error::new(ErrorName::NotFound, message).hint("check it again before you delete it")
 }
 
-/// Asks for confirmation before data is deleted, if a user can answer.
+/// If a user can answer, asks for confirmation before data is deleted.
 fn confirm(
     job: &str,
     owned_objects: &[OwnedObject],
@@ -196,7 +196,7 @@ async fn delete_owned_objects(
     Ok((kept, purged))
 }
 
-/// Reports which claims were kept, how to delete them, and which were deleted.
+/// Reports which claims were kept and how to delete them, and which ones were deleted.
 pub(crate) fn report_claims(deletion: &StartedDeletion, reporter: &dyn Reporter) {
     let StartedDeletion {
         name,
@@ -220,8 +220,8 @@ pub(crate) fn report_claims(deletion: &StartedDeletion, reporter: &dyn Reporter)
     }
 }
 
-/// Handles a name without a job. Deletes the leftovers of an interrupted `create`, but no object
-/// that gpuctl did not create. `lookup_error` is the error of an earlier lookup.
+/// Handles a name that no job has. Deletes what an interrupted `create` left behind, but no object
+/// that gpuctl did not create. `lookup_error` is the error from an earlier lookup.
 async fn delete_leftovers(
     connection: &Connection,
     text: &str,
@@ -241,7 +241,8 @@ async fn delete_leftovers(
     confirm(name, &owned_objects, options, reporter)?;
     let (kept, purged) = delete_owned_objects(connection, &owned_objects, options).await?;
     let mut removed = owned_objects.len() > kept.len();
-    // Pods outlive their job if its deletion was not awaited, or orphaned its dependents.
+    // Pods outlive their job if nobody waited for its deletion, or if the deletion orphaned its
+    // dependents.
     let orphaned_job = connection
         .jobs()
         .list(&JobFilter::by_name(namespace, name))
@@ -291,7 +292,7 @@ async fn delete_leftovers(
     }
 }
 
-/// Waits until all pods of the job have ended, and shows progress.
+/// Waits until all pods of the job have ended, and shows the progress.
 pub(crate) async fn end(
     connection: &Connection,
     deletion: &StartedDeletion,
@@ -321,7 +322,8 @@ pub(crate) async fn end(
     if options.no_wait {
         return Ok(answer("terminating", "its pods are ending".to_owned()));
     }
-    // Only objects of the first listing count: a new job with the same name may create others.
+    // Only objects from the first listing count, because a new job with the same name may create
+    // others.
     let mut uids: Option<BTreeSet<String>> = None;
     // A short outage of the API server does not end the wait.
     let retry = OutageRetry::new(|failure| reporter.warn(&format!("{failure}; retrying")));
@@ -347,8 +349,8 @@ pub(crate) async fn end(
                 start.elapsed().as_secs()
             );
             let error = Error::new(ErrorName::Timeout, message).cause(labels(&remaining));
-            // An unreachable admission webhook blocks changes of the object, and with them its
-            // deletion.
+            // If an admission webhook is unreachable, it blocks changes to the object, and with
+            // them its deletion.
             let blocking_webhook = connection.writes().blocked_by(&remaining[0].path).await;
             if let Some(webhook) = blocking_webhook {
                 return Err(error.cause(webhook).hint(
@@ -364,7 +366,7 @@ pub(crate) async fn end(
     }
 }
 
-/// Warns about nodes where containers may still run although their pods were force-deleted.
+/// Warns about nodes on which containers may still run although their pods were force-deleted.
 fn warn_of_lost(job: &Job, options: &DeleteOptions, reporter: &dyn Reporter) {
     let nodes: BTreeSet<&str> = job
         .pods

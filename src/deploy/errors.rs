@@ -1,4 +1,4 @@
-//! Converts the reasons why a submission failed into errors with a hint.
+//! Converts the reasons for a failed submission into errors with a hint.
 
 use crate::deploy::plan::Plan;
 use gpuctl_cluster::{
@@ -7,7 +7,7 @@ use gpuctl_cluster::{
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_manifest::render::Object;
 
-/// The error for an object that already exists, or that the API server rejected.
+/// The error for an object that already exists or that the API server rejected.
 pub(crate) fn obstacle_error(obstacle: Obstacle, plan: &Plan) -> Error {
     let namespace = &plan.target.namespace;
     match obstacle {
@@ -59,7 +59,7 @@ pub(crate) fn obstacle_error(obstacle: Obstacle, plan: &Plan) -> Error {
     }
 }
 
-/// The error for a supervisor program that differs from the one the job was created with.
+/// The error for a supervisor program that differs from the one with which the job was created.
 pub(crate) fn supervisor_error(effects: &Effects, plan: &Plan) -> Option<Error> {
     let message = effects.lost.first()?;
     let job = format!(
@@ -80,7 +80,7 @@ pub(crate) fn supervisor_error(effects: &Effects, plan: &Plan) -> Option<Error> 
 
 /// The error for a request that the API server rejected, with hints for the usual reasons.
 fn rejection_error(failure: Failure, namespace: &str) -> Error {
-    // The message of an exceeded quota has a different form.
+    // The message about an exceeded quota has a different form.
     let message = failure.to_string();
     let no_secret =
         failure.is_forbidden() && message.starts_with("secrets ") && message.contains(" cannot ");
@@ -104,7 +104,7 @@ fn rejection_error(failure: Failure, namespace: &str) -> Error {
     error
 }
 
-/// The error for a submission that failed part way, with the objects that still exist.
+/// The error for a submission that failed midway. It names the objects that still exist.
 pub(crate) fn submit_error(failed_submission: PartialSubmission) -> Error {
     let error = Error::from(failed_submission.failure)
         .during(format!("{} could not be created", failed_submission.object));
@@ -114,7 +114,7 @@ pub(crate) fn submit_error(failed_submission: PartialSubmission) -> Error {
     }
 }
 
-/// Adds which objects of a partly written document still exist.
+/// Adds the objects that still exist from a partly written document.
 pub(crate) fn with_leftovers(error: Error, leftovers: &Leftovers) -> Error {
     let error = match leftovers.existing.is_empty() {
         true => error.cause("everything created before was removed again"),
@@ -130,7 +130,7 @@ pub(crate) fn with_leftovers(error: Error, leftovers: &Leftovers) -> Error {
     }
 }
 
-/// The error for an update that failed part way. Nothing is rolled back, because the previous state
+/// The error for an update that failed midway. Nothing is rolled back, because the previous state
 /// is no longer known.
 pub(crate) fn update_error(partial_update: PartialChange) -> Error {
     let error = Error::from(partial_update.failure)
@@ -146,7 +146,7 @@ pub(crate) fn update_error(partial_update: PartialChange) -> Error {
     }
 }
 
-/// The error for fields that other managers own and set to other values.
+/// The error for fields that other managers own and have set to different values.
 pub(crate) fn conflict_error(effects: &Effects) -> Option<Error> {
     let object_conflicts = |(object, effect): &(Object, Effect)| match effect {
         Effect::Conflict(fields) => conflict_lines(object, fields),
@@ -190,8 +190,8 @@ pub(crate) fn as_warning(error: &Error) -> String {
     }
 }
 
-/// Merges several errors into one: the first gives the message, the rest become its causes. `None`
-/// for an empty list.
+/// Merges several errors into one. The first provides the message, and the others become its
+/// causes. Returns `None` for an empty list.
 pub(crate) fn merge_errors(errors: Vec<Error>) -> Option<Error> {
     errors.into_iter().reduce(|mut error, other| {
         error.causes.push(as_warning(&other));
@@ -206,7 +206,7 @@ pub(crate) fn merge_errors(errors: Vec<Error>) -> Option<Error> {
     })
 }
 
-/// The error for a quota that is too small for a job even if nothing else uses it.
+/// The error for a quota that is too small for the job even when nothing else uses it.
 pub(crate) fn quota_too_small(message: String) -> Error {
     Error::new(
         ErrorName::reported(ErrorKind::Request, "QuotaTooSmall"),

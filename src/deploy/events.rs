@@ -1,5 +1,5 @@
 //! Events that a workflow reports while it runs. The caller decides whether to print them as text,
-//! to encode them as objects, or to drop them.
+//! encode them as objects, or drop them.
 
 use gpuctl_core::error::Error;
 use gpuctl_core::model::contract::submission::{Created, Made};
@@ -8,28 +8,29 @@ use gpuctl_manifest::spec::Problems;
 /// Something that happened during a workflow.
 #[derive(Clone, Copy)]
 pub(crate) enum DeployEvent<'e> {
-    /// The task that starts now, by its name in `auth check`. Errors about missing rights use it.
+    /// A task is starting. Holds its name in `auth check`, which errors about missing permissions
+    /// use.
     Task(Option<&'static str>),
-    /// From now on the workflow only reads. It repeats these reports when it writes.
+    /// From here on, the workflow only reads. It repeats these reports when it writes.
     ReadingBegins,
     ReadingEnds,
     /// Something may be wrong.
     Warning(&'e str),
-    /// Something was omitted because of a missing right.
+    /// Something was omitted because a permission is missing.
     MissingRight(&'e str),
     /// For people only.
     Note(&'e str),
-    /// For people and for programs.
+    /// For people and programs.
     Report(&'e str),
-    /// For people, and for programs that ask for details.
+    /// For people, and for programs that request details.
     Announcement(&'e str),
-    /// For people and programs that ask for details.
+    /// For people and programs that request details.
     Detail(&'e str),
     /// Warnings about a file.
     Problems(&'e Problems),
-    /// One part failed. The rest continues, or fails with another error.
+    /// One part failed. The rest continues, or fails with a different error.
     Failed(&'e Error),
-    /// A wait for something in the cluster has started.
+    /// The workflow starts to wait for something in the cluster.
     WaitBegins,
     /// The current reason for waiting.
     Waiting(&'e str),
@@ -41,7 +42,7 @@ pub(crate) enum DeployEvent<'e> {
 pub(crate) enum Done<'d> {
     /// A pool, a quota or the defaults.
     Shared(&'d Made),
-    /// A job of a dry run.
+    /// A job in a dry run.
     DryRun(&'d Created),
     /// A job that was written.
     Written(&'d Created),
@@ -51,11 +52,11 @@ pub(crate) enum Done<'d> {
 pub(crate) trait Reporter {
     fn report(&self, event: DeployEvent<'_>);
 
-    /// Receives each document as soon as it is done. Returns false if the output has no reader
+    /// Receives each document as soon as it is done. Returns false if nobody reads the output
     /// anymore.
     fn done(&self, document: Done<'_>) -> Result<bool, Error>;
 
-    /// Asks the user. Anything but a clear yes is false.
+    /// Asks the user. Any answer except a clear yes counts as false.
     fn confirm(&self, question: &str) -> bool;
 
     fn warn(&self, message: &str) {
@@ -67,7 +68,7 @@ pub(crate) trait Reporter {
     }
 }
 
-/// Shows a waiting line until it is dropped.
+/// A waiting line that is shown until this value is dropped.
 pub(crate) struct WaitingLine<'r>(&'r dyn Reporter);
 
 impl<'r> WaitingLine<'r> {

@@ -1,5 +1,6 @@
-//! Writes decided documents concurrently, and records which were created, which failed and which
-//! were not tried. After an interruption it removes what the unfinished documents have created.
+//! Writes the documents after the decisions, concurrently. Records which ones were created, which
+//! failed and which were not tried. After an interruption, removes what the unfinished documents
+//! have created.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -28,7 +29,7 @@ use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_core::model::Job;
 use gpuctl_core::model::contract::submission::{Created, FailedDocument};
 
-/// How documents are written.
+/// Writes documents. Holds what all of them share.
 pub(crate) struct Writer<'w> {
     pub decider: &'w Decider<'w>,
     pub keep_partial: bool,
@@ -37,7 +38,7 @@ pub(crate) struct Writer<'w> {
     interruption: Interruption,
     /// Marks the objects that this run creates.
     run: String,
-    /// True if no further document may be started.
+    /// Whether no further documents may be started.
     is_stopped: Cell<bool>,
     /// Held while a job is being replaced, so that an interrupted run loses at most one job.
     replacing: Mutex<()>,
@@ -48,11 +49,11 @@ pub(crate) struct Writer<'w> {
 struct DocumentState {
     progress: RefCell<Progress>,
     phase: Cell<Phase>,
-    /// Reported together with the result of the document.
+    /// Warnings that are reported together with the result of the document.
     warnings: RefCell<Vec<String>>,
 }
 
-/// The current step of a document.
+/// The step that a document has reached.
 #[derive(Clone, Copy, Default)]
 enum Phase {
     #[default]
@@ -67,10 +68,10 @@ enum Phase {
 
 const DELETED_MESSAGE: &str = "the previous job was deleted";
 
-/// How long an interrupted run waits for the answer to a request that was already sent.
+/// How long an interrupted run waits for the response to a request that was already sent.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Longest time that the pods of a replaced job may take to end, in addition to their grace period.
+/// How long the pods of a replaced job may take to end, in addition to their grace period.
 const POD_END_TIMEOUT: Duration = Duration::from_secs(300);
 
 impl<'w> Writer<'w> {
@@ -80,7 +81,7 @@ impl<'w> Writer<'w> {
         reporter: &'w dyn Reporter,
         interruption: Interruption,
     ) -> Self {
-        // Two suffixes make it very unlikely that concurrent runs share a mark.
+        // With two suffixes, concurrent runs are very unlikely to share a mark.
         let run = format!("{}{}", suffix(), suffix());
         let (is_stopped, replacing) = (Cell::default(), Mutex::default());
         Self {
@@ -95,8 +96,8 @@ impl<'w> Writer<'w> {
         }
     }
 
-    /// Writes the documents concurrently, and starts and reports them in order. After an outage or
-    /// an interruption it starts no further document. Returns false if the output has no reader
+    /// Writes the documents concurrently, but starts and reports them in order. After an outage or
+    /// an interruption, starts no further documents. Returns false if nobody reads the output
     /// anymore.
     pub(crate) async fn write_all(
         &self,
@@ -120,8 +121,8 @@ impl<'w> Writer<'w> {
                 (document, state, outcome)
             }
         });
-        // Results arrive in the order of the documents, so a slow one delays the reports of later
-        // ones.
+        // Results arrive in the order of the documents, so a slow document delays the reports about
+        // later ones.
         let mut written = OrderedConcurrent::new(written, MAX_CONCURRENT);
         let mut output_result = Ok(true);
         while let Some((document, state, outcome)) = written.next().await {
@@ -132,7 +133,7 @@ impl<'w> Writer<'w> {
                 .for_each(|warning| self.reporter.warn(warning));
             match outcome {
                 Ok(Some(created)) => {
-                    // A closed output does not stop the writes, as with `-o json`.
+                    // If the output is closed, writing continues, as it does with `-o json`.
                     if matches!(output_result, Ok(true)) {
                         output_result = self.reporter.done(Done::Written(&created));
                     }
@@ -170,7 +171,7 @@ impl<'w> Writer<'w> {
         Err(self.interruption_error(state).await)
     }
 
-    /// Writes one document. `None` if the run ended before its turn.
+    /// Writes one document. Returns `None` if the run ended before it was this document's turn.
     async fn write_document(
         &self,
         decision: Decision,
@@ -182,8 +183,8 @@ impl<'w> Writer<'w> {
         let (action, changes, live) = match step {
             Action::Later => return self.decide_again(plan, state).await,
             Action::Nothing => {
-                // A pod of an earlier version can still block a change that was written before this
-                // run.
+                // A pod from an earlier version can still block a change that was written before
+                // this run.
                 let replaced = self.replace_stuck_pod(&plan, state).await;
                 let action = if replaced.is_none() {
                     "unchanged"
@@ -209,7 +210,7 @@ impl<'w> Writer<'w> {
         }))
     }
 
-    /// Decides about and writes a document whose namespace was created by this run.
+    /// Decides about a document whose namespace this run has just created, and writes it.
     async fn decide_again(
         &self,
         plan: Plan,
@@ -233,7 +234,8 @@ impl<'w> Writer<'w> {
         Box::pin(self.write_document(decision, state)).await
     }
 
-    /// Deletes the job, then creates the new one. Returns `None` if the run ends before its turn.
+    /// Deletes the job, then creates the new one. Returns `None` if the run ends before it is this
+    /// job's turn.
     async fn replace(
         &self,
         plan: &Plan,
@@ -269,7 +271,7 @@ impl<'w> Writer<'w> {
             .map_err(|error| error.cause(DELETED_MESSAGE))
     }
 
-    /// Changes a job in place. Returns the changed fields, and the owner after the change.
+    /// Changes a job in place. Returns the changed fields, and the owner object after the change.
     async fn change(
         &self,
         plan: &Plan,
@@ -290,15 +292,16 @@ impl<'w> Writer<'w> {
         Ok((changes, live))
     }
 
-    /// Replaces a notebook's pod that its controller does not update. Returns a message if it did.
+    /// Replaces a notebook's pod if the controller does not update it. Returns a message if it did
+    /// so.
     async fn replace_stuck_pod(&self, plan: &Plan, state: &DocumentState) -> Option<String> {
         let root = plan
             .rendered
             .objects
             .last()
             .filter(|root| root.kind() == "StatefulSet")?;
-        // The controller waits until a pod of an older revision is ready before it replaces the
-        // pod, which a broken pod never is (kubernetes#67250).
+        // The controller replaces a pod of an older revision only once the pod is ready, and a
+        // broken pod never is (kubernetes#67250).
         match self.connection.jobs().replace_stuck_pod(root).await {
             Ok(pod) => pod
                 .map(|pod| format!("pod/{pod} of the old version was never ready and is replaced")),
@@ -312,14 +315,14 @@ impl<'w> Writer<'w> {
         }
     }
 
-    /// Omitted for `create`: its name already says it.
+    /// Omits the action for `create`, because the command's name already states it.
     fn action(&self, word: &'static str) -> Option<&'static str> {
         self.decider.mode.changes().then_some(word)
     }
 
     async fn create(&self, plan: &Plan, state: &DocumentState) -> Result<Value, Error> {
         let connection = self.connection;
-        // The API server keeps the pod group of a replaced job until its last pod has ended.
+        // The API server keeps the pod group of a replaced job until the job's last pod has ended.
         connection.queues().without_group(&plan.rendered).await?;
         let submitted = connection
             .writes()
@@ -335,8 +338,8 @@ impl<'w> Writer<'w> {
         Ok(submitted.owner)
     }
 
-    /// Describes what still exists of an unfinished document after an interruption. A second
-    /// interruption ends the cleanup.
+    /// Describes which objects of an unfinished document still exist after an interruption. A
+    /// second interruption ends the cleanup.
     async fn interruption_error(&self, state: &DocumentState) -> Error {
         let mut error = Error::new(ErrorName::Interrupted, "interrupted while writing");
         match state.phase.get() {
@@ -360,9 +363,9 @@ impl<'w> Writer<'w> {
     }
 }
 
-/// Polls `writing` until the create request in flight is answered. A request dropped earlier may
-/// still reach the API server after the objects were looked up for removal, and its object would
-/// stay. Returns the outcome if the document ended with that answer.
+/// Polls `writing` until the pending create request is answered. If the request were dropped, it
+/// could still reach the API server after the cleanup has looked for objects, and its object would
+/// remain. Returns the outcome if this answer completed the document.
 async fn answer_in_flight<O>(
     mut writing: Pin<&mut impl Future<Output = O>>,
     state: &DocumentState,

@@ -1,6 +1,7 @@
-//! Checks before a job is written whether it can ever run: whether nodes can hold its pods, quotas
-//! allow them, and the claims, secrets and ConfigMaps it names exist. It also finds what is missing
-//! only now. `decide.rs` chooses between an error and a warning.
+//! Checks whether a job can ever run, before it is written. The nodes must be able to hold its
+//! pods, and the quotas must allow them. The claims, secrets and ConfigMaps that it names must
+//! exist. The checks also find what is missing only at the moment. `decide.rs` chooses between an
+//! error and a warning.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -21,29 +22,29 @@ use gpuctl_core::model::counting::candidates::ClusterCapacity;
 use gpuctl_core::model::values::quantity;
 use gpuctl_manifest::render::pods_in_all;
 
-/// Results of the checks before a job is written.
+/// The results of the checks that are made before a job is written.
 #[derive(Default)]
 pub(super) struct FeasibilityFindings {
     /// Reasons why the job can never run.
     pub errors: Vec<Error>,
-    /// Checks that were not possible, or that depend on nodes an autoscaler may add.
+    /// Checks that were not possible, or that depend on nodes that an autoscaler may add.
     pub warnings: Vec<String>,
-    /// What is missing now, and which jobs hold it.
+    /// What is missing at the moment, and which jobs hold it.
     pub now: Option<String>,
 }
 
-/// Longest time to read which jobs hold the GPUs. They are read once per run.
+/// How long it may take to read which jobs hold the GPUs. This is read once per run.
 const FREE_RESOURCES_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The cluster and the other documents of a run.
+/// Checks the documents of a run. Holds what is known about the cluster and the other documents.
 pub(super) struct FeasibilityChecks<'r> {
     connection: &'r Connection,
     /// Objects that the run will create.
     planned_objects: BTreeSet<String>,
-    /// Free resources of the nodes, read on first use. The inner `None` is for users without the
-    /// right to list all pods.
+    /// Free resources of the nodes, read when they are first needed. The inner `None` means that
+    /// the user may not list all pods.
     free_resources: OnceCell<Option<ClusterCapacity>>,
-    /// Quotas by namespace, read when its first document is checked.
+    /// Quotas by namespace. Those of a namespace are read when its first document is checked.
     quotas: OncePer<Result<Rc<[QuotaUse]>, Failure>>,
 }
 
@@ -57,7 +58,7 @@ impl<'r> FeasibilityChecks<'r> {
         }
     }
 
-    /// Adds the objects that a document of the run will create.
+    /// Adds the objects that a document in the run will create.
     pub(super) fn add(&mut self, plan: &Plan) {
         let name = |object: &gpuctl_manifest::render::Object| {
             object_key(object.plural, &plan.target.namespace, object.name())
@@ -120,7 +121,7 @@ impl<'r> FeasibilityChecks<'r> {
                 "the quotas of the namespace were not checked: {failure}"
             )),
         }
-        // Who holds the GPUs only matters if nothing else prevents the job from starting.
+        // It matters who holds the GPUs only if nothing else prevents the job from starting.
         if findings.errors.is_empty()
             && findings.now.is_none()
             && demand.has_devices()
@@ -159,7 +160,7 @@ impl<'r> FeasibilityChecks<'r> {
 }
 
 /// Compares the job with the quotas. Returns the limit that it exceeds even if nothing else runs,
-/// and the limit that it exceeds with current usage.
+/// and the limit that it exceeds given the current usage.
 fn by_quota(plan: &Plan, quotas: &[QuotaUse]) -> (Option<String>, Option<String>) {
     let pods = job(&plan.input).map_or(1, |job| i128::from(pods_in_all(job)));
     let requests = requests(&plan.rendered.probe.body);
@@ -168,9 +169,9 @@ fn by_quota(plan: &Plan, quotas: &[QuotaUse]) -> (Option<String>, Option<String>
     for quota in quotas.iter().filter(|quota| !quota.scoped) {
         for (key, limit) in &quota.hard {
             let requested = match key.as_str() {
-                // In thousandths, like the amounts of other resources.
+                // Pods are counted in thousandths, like the amounts of other resources.
                 "pods" => pods * 1000,
-                // The probe's requests say nothing about limits.
+                // The requests of the probe pod say nothing about limits.
                 "limits.cpu" | "limits.memory" => continue,
                 key => requests
                     .get(key.strip_prefix("requests.").unwrap_or(key))

@@ -1,9 +1,10 @@
-//! Finds out whether a job fits now, later or never on these nodes, and what limits it on which of
-//! them.
+//! Determines whether a job fits on these nodes now, later or never. Reports what limits it on each
+//! node.
 //!
-//! Compares a pod with each node as the scheduler does: node selector and required affinity,
-//! taints, cordons, and requests with free resources. Volumes, claims and affinity between pods are
-//! not compared: they turn «fits now» into unknown, but «does not fit» stays true.
+//! Compares a pod with each node as the scheduler does: by node selector, required affinity, taints
+//! and cordons, and by its requests against the free resources. Volumes, claims and affinity
+//! between pods are not compared. If a job has any of them, "fits now" becomes unknown, but "does
+//! not fit" remains correct.
 
 use std::collections::BTreeMap;
 
@@ -23,17 +24,17 @@ use gpuctl_core::model::{Node, Nodes};
 use gpuctl_diagnosis::insufficient;
 use gpuctl_manifest::render::{PodRules, pods_in_all};
 
-/// Result of comparing a pod with one node.
+/// The result of comparing a pod with one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct NodeVerdict {
     cause: Option<(&'static str, Option<String>)>,
     pods_now: u64,
-    /// Number of pods that fit if the node runs no others, even if it is cordoned.
+    /// Number of pods that fit if the node runs no other pods, even if it is cordoned.
     pods_when_empty: u64,
 }
 
-/// Checks one job that does not exist yet. With `domain_label`, all its pods must run on nodes with
-/// the same value of this label.
+/// Checks one job that does not exist yet. With `domain_label`, all pods must run on nodes that
+/// have the same value of this label.
 pub(crate) async fn fit(
     plan: &Plan,
     domain_label: Option<&str>,
@@ -63,7 +64,7 @@ pub(crate) async fn fit(
             .reasons
             .push(format!("device class `{class}` does not exist"));
     }
-    // Both forecasts consider all nodes, not the nodes of one label value.
+    // Both forecasts consider all nodes, not just those with one label value.
     if domain_label.is_none() {
         candidate.add_forecasts(&mut answer, connection).await?;
     }
@@ -80,18 +81,18 @@ pub(crate) async fn fit(
             .reasons
             .extend(findings.errors.iter().map(ToString::to_string));
     } else if let Some(quota) = findings.now.filter(|line| line.starts_with("quota ")) {
-        // Any other message in `now` only repeats the comparison with nodes.
+        // Any other message in `now` only repeats the result of the comparison with the nodes.
         answer.verdict = answer.verdict.max(FitVerdict::NotNow);
         answer.reasons.push(quota);
     }
     Ok(answer)
 }
 
-/// A job and the nodes that its pods are compared with.
+/// A job, and the nodes with which its pods are compared.
 struct Candidate<'p> {
     plan: &'p Plan,
     rules: PodRules,
-    /// Requests of one pod, including the devices that it claims.
+    /// The requests of one pod, including the devices that it claims.
     requests: Amounts,
     pods: u64,
     nodes: Vec<Node>,
@@ -101,7 +102,7 @@ struct Candidate<'p> {
 }
 
 impl<'p> Candidate<'p> {
-    /// Reads the free resources and the devices that the job claims.
+    /// Reads the free resources, and the devices that the job claims.
     async fn read(plan: &'p Plan, connection: &Connection) -> Result<Self, Error> {
         let mut requests = requests(&plan.rendered.probe.body);
         let mut usage = match &plan.target.nodes {
@@ -145,8 +146,8 @@ impl<'p> Candidate<'p> {
         u64::try_from(gpus).unwrap_or(0)
     }
 
-    /// For a job that does not fit now, adds the pods it would preempt and the time when it may
-    /// fit. Both are computed from the requests of pods, which do not include claimed devices.
+    /// For a job that does not fit now, adds the pods that it would preempt and the time when it
+    /// may fit. Both are computed from the requests of pods, which do not include claimed devices.
     async fn add_forecasts(&self, answer: &mut Fit, connection: &Connection) -> Result<(), Error> {
         let claims_nothing = matches!(self.devices, DeviceClaims::None);
         let Some(usage) = self
@@ -166,7 +167,7 @@ impl<'p> Candidate<'p> {
             .iter()
             .filter(|node| nodes.contains_key(&node.name))
             .collect();
-        // A gang, or a condition that is not compared here, makes a forecast unreliable.
+        // A forecast is unreliable for a gang, and if a condition is not compared here.
         let unreliable = self.plan.target.gang.is_some() || !self.unchecked_conditions().is_empty();
         answer.free_by = if unreliable || usage.has_rivals("", &eligible) {
             None
@@ -179,7 +180,8 @@ impl<'p> Candidate<'p> {
         Ok(())
     }
 
-    /// Lists the pods that the scheduler would preempt for the job; `None` if it preempts none.
+    /// Lists the pods that the scheduler would preempt for the job. Returns `None` if there are
+    /// none.
     async fn victims(
         &self,
         nodes: BTreeMap<String, NodeLoad>,
@@ -187,7 +189,7 @@ impl<'p> Candidate<'p> {
     ) -> Result<Option<Vec<Victim>>, Error> {
         let plan = self.plan;
         let spec = &plan.rendered.probe.body["spec"];
-        // Schedulers of gangs and queues choose their own victims.
+        // The schedulers for gangs and queues choose their own victims.
         let custom_scheduler =
             plan.target.gang.is_some() || job(&plan.input).is_some_and(|job| job.queue.is_some());
         let never = custom_scheduler
@@ -206,7 +208,7 @@ impl<'p> Candidate<'p> {
         Ok(victims(&self.requests, priority, self.pods, nodes))
     }
 
-    /// Returns the nodes on which the pods may run, with the pods already on them.
+    /// Returns the nodes on which the pods may run, and the pods already on them.
     fn load(&self, usage: &ClusterCapacity) -> BTreeMap<String, NodeLoad> {
         let pod = &self.rules;
         let is_eligible = |node: &&Node| {
@@ -225,7 +227,7 @@ impl<'p> Candidate<'p> {
         nodes.filter(is_eligible).filter_map(load).collect()
     }
 
-    /// Lists conditions other than nodes that are not compared here.
+    /// Lists the conditions, apart from nodes, that are not compared here.
     fn unchecked_conditions(&self) -> Vec<String> {
         let queue = job(&self.plan.input).and_then(|job| job.queue.as_ref());
         let queue = queue.map(|queue| format!("queue `{queue}`: gpuctl describe queue {queue}"));
@@ -262,7 +264,7 @@ fn compare_nodes(
         group.nodes.push(node.name.clone());
         group.pods_now = group.pods_now.saturating_add(verdict.pods_now);
     }
-    // An autoscaler that extends a node group adds nodes of the same kind.
+    // When an autoscaler extends a node group, the new nodes are of the same kind as the others.
     let accepts =
         |node: &&Node| pod.unmet_label(node).is_none() && pod.untolerated_taint(node).is_none();
     let may_autoscale = nodes.iter().filter(accepts).any(Node::is_autoscaled);
@@ -294,8 +296,8 @@ fn compare_nodes(
     }
 }
 
-/// Checks the nodes of each value of a label separately. The best value decides the verdict, and
-/// the answer describes its nodes.
+/// Checks the nodes of each label value separately. The value with the best result determines the
+/// verdict, and the answer describes its nodes.
 fn fit_domains(answer: &mut Fit, label: &str, nodes: &[Node], compare: impl Fn(&[Node]) -> Fit) {
     let mut domains: BTreeMap<&str, Vec<Node>> = BTreeMap::new();
     for node in nodes {
@@ -358,7 +360,7 @@ fn fit_node(
     };
     let pods_when_empty = fitting(&node.most());
     if let Some(taint) = pod.untolerated_taint(node) {
-        // Kubernetes sets and removes these taints with the state of the node, for example
+        // Kubernetes sets and removes these taints when the state of the node changes, for example
         // `not-ready` or `disk-pressure`.
         let pods_when_empty = if taint.key.starts_with("node.kubernetes.io/") {
             pods_when_empty

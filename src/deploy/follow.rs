@@ -1,5 +1,5 @@
-//! Follows the log of a training that was just submitted until it ends, and passes on the exit code
-//! of its command, as `docker run` does.
+//! Follows the log of a training that was just submitted until the training ends. Passes on the
+//! exit code of its command, as `docker run` does.
 
 use std::cell::RefCell;
 
@@ -18,11 +18,11 @@ pub(crate) struct SubmittedLog {
     name: String,
 }
 
-/// The end of a training whose log was followed.
+/// How a training ended whose log was followed.
 pub(crate) struct JobEnd {
     pub name: String,
     pub state: State,
-    /// Exit code of the command that failed first.
+    /// The exit code of the command that failed first.
     pub code: u8,
 }
 
@@ -90,7 +90,7 @@ impl SubmittedLog {
     }
 }
 
-/// Returns the exit code of the command that failed first; 1 if no container reports one.
+/// Returns the exit code of the command that failed first, or 1 if no container reports one.
 fn exit_code(job: &Job, state: &State) -> u8 {
     if state.status == Status::Succeeded {
         return 0;
@@ -112,10 +112,10 @@ fn exit_code(job: &Job, state: &State) -> u8 {
         };
         pods.iter().find_map(failure_code)
     };
-    // Look at the job's own container first: a sidecar is killed by a signal after the command has
-    // failed.
+    // Look at the job's own container first, because a sidecar is killed by a signal after the
+    // command has failed.
     let first_code = first_failure(true).or_else(|| first_failure(false));
-    // A process can pass on only 8 bits of an exit code.
+    // A process can pass on only the low 8 bits of an exit code.
     first_code
         .and_then(|code| u8::try_from(code).ok())
         .unwrap_or(1)

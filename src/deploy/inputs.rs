@@ -1,4 +1,4 @@
-//! Reads the arguments of `-f`: files, folders, stdin. Checks sizes before it reads.
+//! Reads the files, folders and stdin given with `-f`. Checks sizes before reading.
 
 use std::fs;
 use std::io::Read;
@@ -11,7 +11,7 @@ use gpuctl_core::model::contract::submission::{DocumentName, FailedDocument};
 use gpuctl_manifest::spec::checks::plain_secrets;
 use gpuctl_manifest::spec::{self, Document, FILE_BYTES, Override, Problems, nearest};
 
-/// Limit on the files of one folder.
+/// Maximum number of files in one folder.
 const MAX_FILES: usize = 1000;
 
 /// A document and its source file.
@@ -20,7 +20,7 @@ pub(crate) struct InputDocument {
     pub document: Document,
     pub file: String,
     pub text: String,
-    /// The local files that it names.
+    /// The local files that the document names.
     pub attached: Attached,
 }
 
@@ -33,16 +33,16 @@ impl InputDocument {
     }
 }
 
-/// The files that could not be read, and the documents of the other files.
+/// The errors of the files that could not be read, and the documents of the other files.
 #[derive(Debug)]
 pub(crate) struct Unreadable {
-    /// In the order of the files; never empty.
+    /// The errors, in the order of the files. Never empty.
     pub failed: Vec<FailedDocument>,
     pub others: Vec<DocumentName>,
 }
 
 impl Unreadable {
-    /// Reports every error except the last, and returns that one.
+    /// Reports every error except the last, which is returned.
     pub(crate) fn report(mut self, reporter: &dyn Reporter) -> Error {
         let last = self.failed.pop().expect("an unreadable file has an error");
         self.failed
@@ -60,13 +60,13 @@ pub(crate) struct Inputs {
 }
 
 impl Inputs {
-    /// Reports the warnings about the files. A secret in plain text must not reach the cluster
-    /// without one.
+    /// Reports the warnings about the files. If a secret is in plain text, the user must be warned
+    /// before it reaches the cluster.
     pub(crate) fn warn(&self, reporter: &dyn Reporter) {
         self.warnings
             .iter()
             .for_each(|problems| reporter.report(DeployEvent::Problems(problems)));
-        // Documents of one file are adjacent.
+        // Documents from the same file are adjacent.
         for file_documents in self
             .documents
             .chunk_by(|document, next| document.file == next.file)
@@ -84,8 +84,8 @@ impl Inputs {
     }
 }
 
-/// Reads all files, and applies `overrides` to each document. Returns every problem of every file,
-/// not only the first.
+/// Reads all files, and applies `overrides` to each document. Returns all problems in all files,
+/// not only the first one.
 pub(crate) fn read(
     names: &[String],
     overrides: &[Override],
@@ -130,8 +130,8 @@ pub(crate) fn read(
     }
 }
 
-/// Reads the documents of one file and the local files that they name. Reports the problems of both
-/// together.
+/// Reads the documents in one file, and the local files that they name. Reports the problems of
+/// both together.
 fn documents(
     file: &str,
     text: &str,
@@ -174,14 +174,14 @@ fn invalid(message: String) -> Error {
     Error::new(ErrorName::InvalidSpecification, message)
 }
 
-/// Expands a folder to its YAML files, sorted by name. Skips symlinks, because their target may be
+/// Expands a folder to its YAML files, sorted by name. Skips symlinks, because they may point
 /// outside the folder.
 #[expect(
     clippy::disallowed_methods,
     reason = "this is the edge that reads the user's files"
 )]
 fn expand(name: &str) -> Result<Vec<String>, Error> {
-    // A missing file is reported when it is read.
+    // If a file is missing, this is reported when it is read.
     if name == "-" || !Path::new(name).is_dir() {
         return Ok(vec![name.to_owned()]);
     }
@@ -198,7 +198,7 @@ fn expand(name: &str) -> Result<Vec<String>, Error> {
         })
         .map(|path| path.display().to_string())
         .collect();
-    // Directory entries have no defined order.
+    // Directory entries are not in a defined order.
     paths.sort();
     if paths.is_empty() {
         return Err(invalid(format!("the folder `{name}` has no *.yaml file"))
@@ -219,7 +219,7 @@ fn read_text(file: &str) -> Result<String, Error> {
         ErrorName::FileTooLarge => error.hint("a specification file has about thirty lines"),
         _ => error,
     })?;
-    // A NUL byte is valid UTF-8, but not valid in YAML.
+    // A NUL byte is valid in UTF-8, but not in YAML.
     let binary = bytes.contains(&0);
     match String::from_utf8(bytes) {
         Ok(text) if !binary => Ok(text),
@@ -230,7 +230,7 @@ fn read_text(file: &str) -> Result<String, Error> {
     }
 }
 
-/// Suggests the file in the same folder with the most similar name, or how to create one.
+/// Suggests the file in this folder with the most similar name, or how to create one.
 #[expect(
     clippy::disallowed_methods,
     reason = "this is the edge that reads the user's files"
@@ -274,7 +274,8 @@ pub(crate) fn read_bytes(file: &str) -> Result<Vec<u8>, Error> {
     let result = if file == "-" {
         std::io::stdin()
             .lock()
-            // One byte more than the limit tells a file of exactly that size from a larger one.
+            // One byte more than the limit distinguishes a file of exactly that size from a larger
+            // one.
             .take(FILE_BYTES + 1)
             .read_to_end(&mut bytes)
     } else {

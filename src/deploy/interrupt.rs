@@ -5,14 +5,14 @@ use tokio::sync::watch;
 
 use gpuctl_local::platform::Endings;
 
-/// Listens from its creation, so that no signal is lost between two waits.
+/// Listens from the time it is created, so that no signal is lost between two waits.
 #[derive(Clone)]
 pub(crate) struct Interruption(watch::Receiver<u32>);
 
 impl Interruption {
     pub(crate) fn listen() -> Self {
         let (sender, count) = watch::channel(0);
-        // `all` skips signals that cannot be listened to.
+        // `all` skips signals to which the program cannot listen.
         for mut signals in Endings::all() {
             let sender = sender.clone();
             tokio::spawn(async move {
@@ -21,13 +21,13 @@ impl Interruption {
                 }
             });
         }
-        // Keeps the sender alive as long as there are receivers, even if no signal can be received:
-        // the channel would otherwise close.
+        // This keeps the sender alive as long as there are receivers, even if no signal can be
+        // received. Otherwise the channel would close.
         tokio::spawn(async move { sender.closed().await });
         Self(count)
     }
 
-    /// Returns after the user has interrupted the program this many times.
+    /// Returns once the user has interrupted the program this many times.
     pub(crate) async fn times(&self, times: u32) {
         if self
             .0
@@ -36,7 +36,7 @@ impl Interruption {
             .await
             .is_err()
         {
-            // The channel is closed, which is not an interruption.
+            // A closed channel is not an interruption.
             std::future::pending::<()>().await;
         }
     }

@@ -1,7 +1,8 @@
 //! Reads the local files that `files:` names. A job file often comes from another person, and
-//! everyone who can read the namespace can read the files it copies there. So `files:` accepts only
-//! regular files in the folder of the job file, after resolving symlinks, and in folders that the
-//! user allows. Errors do not reveal whether a file outside these folders exists.
+//! everyone who can read the namespace can read the files that it copies there. So `files:` accepts
+//! only regular files, and only in the folder of the job file or in folders that the user allows.
+//! This is checked after resolving symlinks. Errors do not reveal whether a file outside these
+//! folders exists.
 
 use std::ffi::OsString;
 use std::fs;
@@ -14,26 +15,26 @@ use gpuctl_local::platform;
 use gpuctl_manifest::render::FILES_KIB;
 use gpuctl_manifest::spec::{Document, FilePosition, JobDocument, Problem};
 
-/// Limit on the total bytes of a job's files.
+/// Maximum total size of a job's files in bytes.
 const MAX_BYTES: u64 = FILES_KIB as u64 * 1024;
-/// Limit on symlinks in one path, as in Linux.
+/// Maximum number of symlinks in one path, as in Linux.
 const MAX_LINKS: u32 = 40;
-/// File systems that do not hold the user's data.
+/// Folders whose file systems do not hold the user's data.
 const SPECIAL_FOLDERS: [&str; 3] = ["/proc", "/sys", "/dev"];
 
-/// The local files that `files:` accepts.
+/// Which local files `files:` may name.
 #[derive(Clone, Debug)]
 pub(crate) enum FileAccess {
-    /// Reads no file: the command needs only the names of documents.
+    /// Do not read any files: the command needs only the names of the documents.
     Unread,
-    /// Files in the folder of the job file, and in these folders.
+    /// Read files in the folder of the job file and in these folders.
     Folders(Vec<Folder>),
-    /// Any regular file: the user named each one on the command line.
+    /// Read any regular file: the user gave each one on the command line.
     Any,
 }
 
 impl FileAccess {
-    /// Allows the folders of `--allow-files-from`.
+    /// Allows the folders given by `--allow-files-from`.
     pub(crate) fn from(folders: &[PathBuf]) -> Result<Self, Error> {
         let open_folder = |folder: &PathBuf| {
             let opened = Folder::open(folder).and_then(|opened| match opened.real_path.is_dir() {
@@ -54,12 +55,12 @@ impl FileAccess {
     }
 }
 
-/// A folder with readable files.
+/// A folder whose files may be read.
 #[derive(Clone, Debug)]
 pub(crate) struct Folder {
-    /// Absolute, as the user spelled it.
+    /// The absolute path, as the user spelled it.
     given_path: PathBuf,
-    /// Absolute, with symlinks resolved.
+    /// The absolute path, with symlinks resolved.
     real_path: PathBuf,
 }
 
@@ -77,11 +78,11 @@ impl Folder {
     }
 }
 
-/// The files of one document.
+/// The local files of one document.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Attached {
     pub files: Vec<LocalFile>,
-    /// In the same order.
+    /// The contents of the files, in the same order.
     pub contents: Vec<Vec<u8>>,
 }
 
@@ -105,7 +106,7 @@ impl From<io::Error> for FileRefusal {
 }
 
 fn is_special(path: &Path) -> bool {
-    // Programs keep ordinary files in `/dev/shm`, which is shared memory.
+    // `/dev/shm` is shared memory, in which programs keep ordinary files.
     SPECIAL_FOLDERS
         .iter()
         .any(|folder| path.starts_with(folder))
@@ -217,7 +218,8 @@ fn read_all(
     attached
 }
 
-/// The size and, if it fits after `bytes_before` bytes of other files, the content.
+/// Returns the size of the file. Also returns its content, if that fits after the `bytes_before`
+/// bytes of other files.
 fn content(file: fs::File, bytes_before: u64) -> Result<(u64, Vec<u8>), FileRefusal> {
     let size = file.metadata()?.len();
     let limit = MAX_BYTES.saturating_sub(bytes_before) + 1;
@@ -225,7 +227,7 @@ fn content(file: fs::File, bytes_before: u64) -> Result<(u64, Vec<u8>), FileRefu
         return Ok((size, Vec::new()));
     }
     let mut content = Vec::new();
-    // The file can grow after the check of its size, so the read is limited too.
+    // The file can grow after its size was checked, so limit the read as well.
     file.take(limit).read_to_end(&mut content)?;
     Ok((content.len() as u64, content))
 }
@@ -265,11 +267,11 @@ fn problem(refusal: &FileRefusal, local: &str, position: FilePosition) -> Proble
     }
 }
 
-/// How to resolve the paths of one job file.
+/// Rules for resolving the paths in one job file.
 struct PathRules {
     /// The folder of the job file, with symlinks resolved.
     folder: PathBuf,
-    /// Starts with the folder of the job file; `None` allows every folder.
+    /// The allowed folders, starting with the folder of the job file. `None` allows every folder.
     allowed: Option<Vec<Folder>>,
 }
 
@@ -279,17 +281,17 @@ enum Step {
 }
 
 impl PathRules {
-    /// Opens a regular file that is in an allowed folder.
+    /// Opens a file if it is a regular file in an allowed folder.
     fn open(&self, local: &Path) -> Result<fs::File, FileRefusal> {
         let path = self.resolve(local)?;
-        // Opening a device can change its state, so this checks the path first.
+        // Opening a device can change its state, so check the path first.
         if is_special(&path) || !fs::symlink_metadata(&path)?.is_file() {
             return Err(FileRefusal::NotRegular);
         }
         let file = platform::open_plain(&path)?;
         let opened = file.metadata()?;
-        // Another user may have moved another folder there since the check, so the path must still
-        // lead to the opened file.
+        // Since the check, another user may have put a different folder there, so the path must
+        // still lead to the opened file.
         let now = fs::symlink_metadata(self.resolve(local)?)?;
         match opened.is_file() && platform::is_same_file(&opened, &now) {
             true => Ok(file),
@@ -297,8 +299,9 @@ impl PathRules {
         }
     }
 
-    /// Resolves a path symlink by symlink. Refuses a path that leaves the allowed folders before
-    /// any lookup there, because even a path that returns would reveal which folders exist.
+    /// Resolves a path, one symlink at a time. Refuses a path as soon as it leaves the allowed
+    /// folders, before any lookup outside them. Even a path that leads back inside would reveal
+    /// which folders exist.
     fn resolve(&self, local: &Path) -> Result<PathBuf, FileRefusal> {
         if self.allowed.is_none() {
             return Ok(fs::canonicalize(self.folder.join(local))?);
@@ -335,8 +338,8 @@ impl PathRules {
         self.allowed.iter().flatten()
     }
 
-    /// Accepts a path in an allowed folder, or above one. Rejects hidden names such as `.ssh` in
-    /// the job file's folder, which can be a home folder.
+    /// Accepts a path that is in an allowed folder or above one. Rejects hidden names such as
+    /// `.ssh` in the job file's folder, which can be a home folder.
     fn check_allowed(&self, path: &Path) -> Result<(), FileRefusal> {
         let overlaps = |folder: &Folder| {
             path.starts_with(&folder.real_path) || folder.real_path.starts_with(path)
@@ -355,8 +358,8 @@ impl PathRules {
         }
     }
 
-    /// Prepends the steps of a path to the remaining steps. An absolute path restarts at the root,
-    /// or at an allowed folder if it begins with the user's spelling of it.
+    /// Prepends the steps of a path to the remaining steps. An absolute path restarts at the root.
+    /// If it begins with an allowed folder as the user spelled it, it restarts at that folder.
     fn enter(&self, path: &Path, current: &mut PathBuf, steps: &mut Vec<Step>) {
         let mut rest = path;
         if path.is_absolute() || path.has_root() {

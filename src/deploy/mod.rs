@@ -1,5 +1,6 @@
-//! Implements the commands that write to the cluster: reads the files, plans and decides each
-//! document, writes it, and waits. Also handles pools and quotas. Independent of clap.
+//! Implements the commands that write to the cluster: they read the files, plan each document and
+//! decide about it, write it, and wait. Also handles pools and quotas. This module does not depend
+//! on clap.
 
 mod capacity;
 pub(crate) mod decide;
@@ -42,5 +43,5 @@ pub(crate) mod submit_checks;
 pub(crate) mod wait;
 pub(crate) mod warnings;
 
-/// Number of documents of one run that are decided, written or deleted concurrently.
+/// Number of documents in one run that are checked, written or deleted concurrently.
 pub(crate) const MAX_CONCURRENT: usize = 16;

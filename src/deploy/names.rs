@@ -1,4 +1,4 @@
-//! Checks that names in one run are unique, and makes random suffixes for `--generate-name`.
+//! Checks that the names in one run are unique, and makes random suffixes for `--generate-name`.
 
 use crate::deploy::inputs::InputDocument;
 use gpuctl_core::error::{Error, ErrorName};
@@ -29,7 +29,7 @@ pub(crate) fn with_unique_names(
             ),
             earlier => (None, earlier.name()),
         };
-        // Jobs of different kinds would share the same Service and pod names.
+        // Jobs of different kinds would still share the names of Services and pods.
         let kind = if matches!(input.document, Document::Job(_)) {
             "job"
         } else {
@@ -51,10 +51,11 @@ pub(crate) fn with_unique_names(
     Ok(inputs)
 }
 
-/// Makes a random suffix of five characters. Without vowels, it never spells a word.
+/// Makes a random suffix of five characters. It has no vowels, so it never spells a word.
 pub(crate) fn suffix() -> String {
     use std::hash::{BuildHasher, Hasher, RandomState};
-    // The alphabet of the suffixes of `generateName` in Kubernetes (apimachinery, `util/rand`).
+    // The alphabet that Kubernetes uses for the suffixes of `generateName` (apimachinery,
+    // `util/rand`).
     const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
     // `RandomState` is seeded by the operating system, so no crate for random numbers is needed.
     let mut random = RandomState::new().build_hasher().finish();

@@ -1,5 +1,5 @@
-//! Caches an asynchronous answer by key, such as a namespace. Documents of a run are checked
-//! concurrently, and the first that needs an answer fetches it for all.
+//! Caches asynchronous results by a key, such as a namespace. The documents of a run are checked
+//! concurrently, and the first one that needs a result fetches it for all.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -16,9 +16,10 @@ impl<V> Default for OncePer<V> {
 }
 
 impl<V: Clone> OncePer<V> {
-    /// Returns the answer for `key`. Runs `compute` if no caller has asked before.
+    /// Returns the result for `key`. Runs `compute` if this is the first request for it.
     pub(super) async fn get(&self, key: &str, compute: impl AsyncFnOnce() -> V) -> V {
-        // The borrow must end before the `await`, because other documents use the map in between.
+        // The borrow must end before the `await`, because other documents use the map in the
+        // meantime.
         let cell = Rc::clone(self.0.borrow_mut().entry(key.to_owned()).or_default());
         cell.get_or_init(|| compute()).await.clone()
     }

@@ -1,10 +1,11 @@
-//! Options of a submission, independent of the command line, which `cli/args/submit.rs` parses.
+//! Options for a submission. They do not depend on the command line, which `cli/args/submit.rs`
+//! parses.
 
 use std::time::Duration;
 
 use gpuctl_manifest::spec::Document;
 
-/// How to treat objects that exist.
+/// How to treat objects that already exist.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// An existing object is an error.
@@ -25,34 +26,34 @@ impl Mode {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SubmitOptions {
-    /// How to treat jobs that exist.
+    /// How to treat jobs that already exist.
     pub mode: Mode,
     /// Shows what would be written instead of writing it.
     pub dry_run: Option<DryRun>,
-    /// Keeps the objects of a document that fails part way.
+    /// Keeps the objects of a document that fails midway.
     pub keep_partial: bool,
     /// Moves nodes that are in another pool.
     pub force: bool,
-    /// Lets only administrators read the definitions of pools.
+    /// Makes the definitions of pools readable only by administrators.
     pub private: bool,
-    /// Submits jobs although the site's defaults cannot be read.
+    /// Submits jobs even if the site's defaults cannot be read.
     pub ignore_defaults: bool,
-    /// Adds the administrator's mark to the namespace of definitions.
+    /// Adds the administrator's mark to the namespace that holds the definitions.
     pub trust_namespace: bool,
-    /// Submits jobs that can never run here, with a warning.
+    /// Submits jobs that can never run here, with only a warning.
     pub allow_pending: bool,
-    /// Waits for the jobs.
+    /// The state to wait for, if any.
     pub wait: Option<WaitGoal>,
-    /// Prints the log of the only job until it ends.
+    /// Prints the log of the run's only job until it ends.
     pub follow: bool,
-    /// Longest time to wait.
+    /// How long to wait.
     pub timeout: Option<Duration>,
     /// Refuses the whole run if it contains a document of another kind.
     pub only_kind: Option<DocumentKind>,
 }
 
-/// Kinds of documents by the users they affect: a job affects its author, all other kinds affect
-/// everyone.
+/// Kinds of documents, by the users whom they affect: a job affects its author, and all other kinds
+/// affect everyone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub(crate) enum DocumentKind {
@@ -86,7 +87,7 @@ impl DocumentKind {
     }
 }
 
-/// The place where a dry run is evaluated.
+/// Where a dry run is evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DryRun {
     Client,
@@ -98,6 +99,6 @@ pub(crate) enum DryRun {
 pub(crate) enum WaitGoal {
     Running,
     Complete,
-    /// Its containers have started, and may have ended. Its log can be read.
+    /// The containers have started, and may already have ended. The log can be read.
     Started,
 }

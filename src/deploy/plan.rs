@@ -1,5 +1,5 @@
-//! Looks up what rendering depends on (nodes, pools, queues), and renders every job of a run. Pools
-//! of the same run count as existing.
+//! Looks up the facts that rendering depends on (nodes, pools, queues), and renders every job of a
+//! run. Pools that the same run creates count as existing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -75,7 +75,7 @@ impl PlanningFacts {
         })
     }
 
-    /// Adds what the pools, quotas and defaults of this run will create.
+    /// Adds the objects that the pools, quotas and defaults of this run will create.
     pub(crate) fn add_planned(&mut self, shared: &[InputDocument]) {
         for input in shared {
             match &input.document {
@@ -87,7 +87,8 @@ impl PlanningFacts {
                         .map(|node| (node.name.value.as_str(), node.gpu_type.clone()))
                         .collect();
                     if let Nodes::Listed(nodes) | Nodes::Published(nodes) = &mut self.nodes {
-                        // Jobs of this run are planned for the nodes as the pool will leave them.
+                        // Plan the jobs of this run for the nodes in the state in which the pool
+                        // will leave them.
                         for node in nodes {
                             let Some(gpu_type) = labels.get(node.name.as_str()) else {
                                 continue;
@@ -110,7 +111,7 @@ impl PlanningFacts {
                     }
                     let definition = crate::deploy::pool_plan::definition(pool);
                     let pools = self.pools.get_or_insert_default();
-                    // A pool of the file replaces the stored definition of the same name.
+                    // A pool in the file replaces the stored definition with the same name.
                     pools.retain(|stored| stored.name != *name);
                     pools.push(definition);
                 }
@@ -132,7 +133,7 @@ pub(crate) fn job(input: &InputDocument) -> Option<&JobDocument> {
     }
 }
 
-/// Reports every error except the last, and returns that one.
+/// Reports every error except the last, which is returned.
 pub(crate) fn report_all_but_last(reporter: &dyn Reporter, mut errors: Vec<Error>) -> Error {
     let last = errors.pop().expect("a failed reading has an error");
     errors
@@ -141,7 +142,7 @@ pub(crate) fn report_all_but_last(reporter: &dyn Reporter, mut errors: Vec<Error
     last
 }
 
-/// Renders every document for this cluster. Reports all errors, not only the first.
+/// Renders every document for this cluster. Reports all errors, not only the first one.
 pub(crate) async fn plan(
     inputs: Vec<InputDocument>,
     connection: Option<&Connection>,
@@ -162,8 +163,8 @@ pub(crate) async fn plan(
     }
 }
 
-/// Renders every document for this cluster; each result is the plan or the reason why there is
-/// none. Fails as a whole if the cluster cannot be read.
+/// Renders every document for this cluster. Each result is either the plan or the reason why there
+/// is none. If the cluster cannot be read, the function itself fails.
 pub(crate) async fn plan_each(
     mut inputs: Vec<InputDocument>,
     connection: Option<&Connection>,
@@ -177,7 +178,7 @@ pub(crate) async fn plan_each(
         .collect();
     let (mut queueing, mut served) = (None, None);
     if let Some(connection) = connection {
-        // Each of these reads costs requests, so only documents that need them cause them.
+        // Each of these reads costs requests, so make them only if a document needs them.
         let any_job =
             |predicate: fn(&JobDocument) -> bool| inputs.iter().filter_map(job).any(predicate);
         if any_job(Queueing::is_needed_for) {
@@ -201,7 +202,7 @@ pub(crate) async fn plan_each(
             Err(error) => Err(error),
         };
         match planned {
-            // Every other document would fail with the same error.
+            // All other documents would fail with the same error.
             Err(error) if matches!(error.kind, ErrorKind::Unreachable | ErrorKind::Access) => {
                 return Err(error);
             }
@@ -270,8 +271,8 @@ impl Planner<'_> {
         })
     }
 
-    /// Looks for NetworkPolicies of others if the job gets a policy. Returns a warning if the user
-    /// may not list them.
+    /// Looks for NetworkPolicies that gpuctl did not create, if the job gets a policy itself.
+    /// Returns a warning if the user may not list them.
     async fn other_policies(
         &self,
         document: &Document,
@@ -306,13 +307,13 @@ impl Planner<'_> {
     }
 }
 
-/// Renders a job without any knowledge of a cluster. Refuses only what no cluster could accept.
+/// Renders a job without any knowledge of a cluster. Refuses only what no cluster would accept.
 pub(crate) fn render_without_cluster(input: &InputDocument) -> Result<(), Error> {
     let facts = PlanningFacts::default();
     let Document::Job(job) = &input.document else {
         return Ok(());
     };
-    // Only the cluster knows which queues it serves.
+    // Only the cluster knows which queues exist, so leave out the queue.
     let mut job_without_queue = job.clone();
     job_without_queue.queue = None;
     let target = Target {
@@ -353,8 +354,8 @@ fn needs_optional_apis(job: &JobDocument) -> bool {
             .is_some_and(|service| service.host.is_some())
 }
 
-/// Chooses `job.namespace`, else `-n`, else the namespace of the context. A `-n` that contradicts
-/// the file is an error.
+/// Chooses `job.namespace`, then `-n`, then the namespace of the context. It is an error if `-n`
+/// contradicts the file.
 fn namespace_of(document: &Document, connection: Option<&Connection>) -> Result<String, Error> {
     let in_file = match document {
         Document::Job(job) => job.namespace.as_ref().map(|space| space.value.clone()),

@@ -10,7 +10,7 @@ use gpuctl_cluster::Connection;
 use gpuctl_core::error::Error;
 use gpuctl_manifest::spec::Override;
 
-/// The documents of some files, and the cluster they are planned for.
+/// The documents from some files, and the cluster for which they are planned.
 pub(crate) struct PlannedFiles {
     pub connection: Connection,
     /// Documents that are not jobs.

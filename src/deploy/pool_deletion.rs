@@ -1,4 +1,4 @@
-//! Deletes pools: first the labels that the definition records, then the definition.
+//! Deletes pools. The labels that the definition records are deleted before the definition itself.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::State;
 use gpuctl_core::model::values::text::count;
 
-/// Options for deleting a pool.
+/// Options for the deletion of a pool.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PoolDeletion {
     /// Deletes the pool even if it has jobs.
@@ -19,7 +19,8 @@ pub(crate) struct PoolDeletion {
     pub ignore_not_found: bool,
 }
 
-/// Deletes the labels of a pool, then its definition. Fails if the pool has jobs, unless forced.
+/// Deletes the labels of a pool, then its definition. If the pool has jobs, fails unless the
+/// deletion is forced.
 pub(crate) async fn delete(
     connection: &Connection,
     name: &str,
@@ -64,7 +65,7 @@ pub(crate) async fn delete(
             .await?;
             cleared_nodes.insert(node.clone());
         }
-        // The definition may have changed since it was read, with more labels.
+        // Since it was read, the definition may have changed and recorded more labels.
         match connection
             .pools()
             .remove(name, Some(&stored.version))

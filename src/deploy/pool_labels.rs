@@ -13,8 +13,8 @@ use gpuctl_core::model::{
     GpuType, Inventory, LabelNote, LabelNotes, Node, NodeUsage, PoolDefinition,
 };
 
-/// Returns the labels of a node that is added to `pool`: the pool's own label, and the labels that
-/// its previous pool set on it.
+/// Returns the labels for a node that is added to `pool`: the pool's own label, and the labels that
+/// the node's previous pool set on it.
 pub(crate) async fn labels_for_pool(
     connection: &Connection,
     host: &NodeUsage,
@@ -41,7 +41,7 @@ pub(crate) async fn labels_for_pool(
             .restored
         }
     };
-    // Do not write a label that the node lacks now only because a note mentions it.
+    // If the node no longer has a label, do not write it just because a note mentions it.
     labels.retain(|key, note| host.details.node.labels.get(key) == Some(&note.value));
     labels.insert(
         POOL_LABEL.to_owned(),
@@ -101,8 +101,8 @@ pub(crate) async fn set_label(
     }
 }
 
-/// Removes a pool's labels from a node. Warns about labels that its definition names and gpuctl
-/// does not set, unless `reported_warnings` contains the same warning.
+/// Removes a pool's labels from a node. Warns about labels that the pool's definition names but
+/// that gpuctl does not set, unless `reported_warnings` contains the same warning.
 pub(crate) async fn leave(
     connection: &Connection,
     reporter: &dyn Reporter,
@@ -123,14 +123,16 @@ pub(crate) async fn leave(
             reporter.warn(&message);
         }
     }
-    // Remove the pool's label last, so that a repeated command still finds the node in the pool.
+    // Remove the pool's own label last, so that if the command is repeated, it still finds the node
+    // in the pool.
     for (key, note) in removal.restored.iter().rev() {
         restore_label(connection, &node.name, key, note).await?;
     }
     Ok(())
 }
 
-/// Restores the previous value of a label, or removes it, unless it has been changed since.
+/// Restores the previous value of a label, or removes the label if it had none. Does nothing if the
+/// label has been changed in the meantime.
 async fn restore_label(
     connection: &Connection,
     node: &str,
@@ -153,8 +155,8 @@ pub(crate) fn find_node<'i>(inventory: &'i Inventory, node: &str) -> Option<&'i 
     inventory.hosts.iter().find(|host| host.name() == node)
 }
 
-/// Checks that a node is in no other pool and has devices of an allowed type. `declared` is the
-/// type in the file, which must not contradict the node's labels.
+/// Checks that a node is in no other pool and that its devices have an allowed type. `declared` is
+/// the type in the file, which must not contradict the node's labels.
 pub(crate) fn check_node(
     host: &NodeUsage,
     pool: &PoolDefinition,

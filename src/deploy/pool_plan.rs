@@ -1,4 +1,5 @@
-//! Plans what a pool of a file changes: its definition, and the labels and taints of its nodes.
+//! Plans the changes that a pool in a file makes: to its definition, and to the labels and taints
+//! of its nodes.
 
 use std::collections::BTreeMap;
 
@@ -28,11 +29,11 @@ pub(crate) struct PoolPlan {
     pub desired: PoolDefinition,
     /// The stored definition.
     pub stored: Option<PoolDefinition>,
-    /// Labels that differ from the wanted ones.
+    /// The labels that differ from the desired ones.
     pub steps: Vec<LabelChange>,
-    /// Taints that differ from the wanted ones.
+    /// The taints that differ from the desired ones.
     pub taints: Vec<TaintChange>,
-    /// Nodes that do not exist.
+    /// The nodes that do not exist.
     pub missing: Vec<String>,
     pub inventory: Inventory,
 }
@@ -51,7 +52,7 @@ impl PoolPlan {
             && self.taints.is_empty()
     }
 
-    /// Plans from the file alone, using only the names of its nodes.
+    /// Plans from the file alone. Uses only the names of the nodes.
     pub(crate) fn without_nodes(pool: &Pool, stored: Option<PoolDefinition>) -> Self {
         let labels = pool
             .nodes
@@ -94,7 +95,7 @@ pub(crate) async fn plan(
         connection.pools().get(name),
     )
     .await?;
-    // A pool without nodes in its file can be written without the right to list nodes.
+    // If the file lists no nodes, the pool can be written without permission to list nodes.
     let snapshot = if pool.nodes.is_empty() {
         snapshot
     } else {
@@ -135,8 +136,8 @@ pub(crate) async fn plan(
     })
 }
 
-/// Adds the label of the GPU type, unless the node already has it: in that case others set it, and
-/// it stays when the pool is deleted.
+/// Adds the label for the GPU type, unless the node already has it. In that case someone else set
+/// it, and it stays when the pool is deleted.
 fn note_type(
     gpu_type: &str,
     host: &NodeUsage,

@@ -10,11 +10,12 @@ use gpuctl_core::model::{GpuCount, Job, PoolDefinition, State};
 use gpuctl_manifest::render::pods_in_all;
 use gpuctl_manifest::spec::{Document, JobDocument};
 
-/// The jobs of each pool that limits their number.
+/// The jobs in each pool that limits their number.
 pub(super) type JobsOfPools = OncePer<Result<Rc<Selection>, Failure>>;
 
-/// Refuses a job that its pool does not accept. Returns warnings about what could not be checked.
-/// `other_jobs` is the number of other jobs submitted to the pool with it.
+/// Refuses a job that its pool does not accept. Returns warnings about rules that could not be
+/// checked. `other_jobs` is the number of other jobs that are submitted to the pool in the same
+/// run.
 pub(super) async fn check(
     connection: &Connection,
     plan: &Plan,
@@ -57,7 +58,8 @@ pub(super) async fn check(
     }
 }
 
-/// Counts the other jobs of a pool that have not ended; `None` if the user may not list jobs.
+/// Counts the other jobs in a pool that have not ended. Returns `None` if the user may not list
+/// jobs.
 async fn count_jobs(
     connection: &Connection,
     pool: &str,
@@ -84,7 +86,7 @@ async fn count_jobs(
             "{unseen}: other jobs were not counted against the quota of pool `{pool}`"
         ));
     }
-    // A job that is applied again must not count twice.
+    // If a job is applied again, it must not be counted twice.
     let name = job(&plan.input).map(JobDocument::id);
     let is_this_job =
         |other: &Job| name == Some(other.name.as_str()) && other.namespace == plan.target.namespace;

@@ -1,5 +1,5 @@
 //! Manages the taint of an exclusive pool, which keeps other jobs off its nodes. The taint does not
-//! evict running pods. Deleting the pool removes it.
+//! evict running pods, and is removed when the pool is deleted.
 
 use crate::lookup;
 use gpuctl_cluster::Connection;
@@ -7,17 +7,17 @@ use gpuctl_core::error::Error;
 use gpuctl_core::model::contract::labels::POOL_LABEL;
 use gpuctl_core::model::{Inventory, Node, NodeUsage, PoolDefinition};
 
-/// A taint to set on a node, or to remove from it.
+/// A taint to set on a node or to remove from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TaintChange {
     pub node: String,
-    /// The pool that may use the node from now on; `None` if every job may.
+    /// The pool that may use the node from now on. `None` means that every job may.
     pub desired: Option<String>,
-    /// The pool that may use it now.
+    /// The pool that may use the node at present.
     pub current: Option<String>,
 }
 
-/// Returns the pool that has exclusive use of a node.
+/// Returns the pool for which a node is reserved.
 pub(crate) fn exclusive_pool(node: &Node) -> Option<&str> {
     let taint = node
         .taints
@@ -26,9 +26,9 @@ pub(crate) fn exclusive_pool(node: &Node) -> Option<&str> {
     taint.and_then(|taint| taint.value.as_deref())
 }
 
-/// Compares the taints of a pool's nodes with its definition. `file_pool` holds the nodes that the
-/// file lists; other nodes count only if they have its label. `was_exclusive` is true if the pool
-/// was exclusive before; otherwise someone else set its taint, which stays.
+/// Compares the taints of a pool's nodes with its definition. `file_pool` contains the nodes that
+/// the file lists. Other nodes count only if they have the pool's label. `was_exclusive` is true if
+/// the pool was already exclusive. If it was not, someone else set the taint, so the taint stays.
 pub(crate) fn changes(
     pool: &PoolDefinition,
     file_pool: &PoolDefinition,
@@ -85,7 +85,7 @@ pub(crate) async fn write(
     }
 }
 
-/// Removes the taint of `pool` from a node that leaves it.
+/// Removes the taint of `pool` from a node that leaves the pool.
 pub(crate) async fn leave(connection: &Connection, node: &str, pool: &str) -> Result<(), Error> {
     connection
         .nodes()

@@ -15,19 +15,19 @@ use gpuctl_manifest::spec::Pool;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PoolOptions {
-    /// Changes an existing pool, and moves nodes that are in another one.
+    /// Changes an existing pool, and moves nodes that are in another pool.
     pub force: bool,
     /// Changes an existing pool.
     pub change: bool,
-    /// Does not let every user read the definitions.
+    /// Makes the definitions unreadable for ordinary users.
     pub private: bool,
-    /// Creates the pool with those of its nodes that exist.
+    /// If some nodes do not exist, creates the pool with the others.
     pub keep_partial: bool,
     pub dry_run: bool,
 }
 
-/// Creates the pool of a file: its definition, then its labels. Changes an existing pool only with
-/// `force` or `change`. Rolls back after a failure.
+/// Creates a pool from a file: first its definition, then its labels. Changes an existing pool only
+/// with `force` or `change`. Rolls back after a failure.
 pub(crate) async fn create(
     connection: &Connection,
     pool: &Pool,
@@ -66,7 +66,8 @@ pub(crate) async fn create(
         return Ok(result(status, format!("would be {verb} with {nodes}")));
     }
     write(connection, &plan, options, reporter).await?;
-    // After the writes above, because their rollback must leave the previous pool intact.
+    // Do this after the writes above, because rolling them back must leave the previous pool
+    // intact.
     for node in &pool.nodes {
         if let Some(host) = find_node(&plan.inventory, &node.name.value) {
             leave_previous_pool(connection, host, name).await?;
@@ -82,7 +83,7 @@ pub(crate) async fn create(
     Ok(result(status, format!("{verb} with {nodes}")))
 }
 
-/// Fails if nodes of the file do not exist, or warns about each with `--keep-partial`.
+/// Fails if nodes in the file do not exist. With `--keep-partial`, only warns about each of them.
 fn refuse_partial(
     missing: &[String],
     options: PoolOptions,
@@ -140,8 +141,8 @@ async fn write(
             let overwrite = if options.force {
                 LabelOverwrite::Anything
             } else {
-                // `Only` fails if the label has changed since it was read, so that a concurrent
-                // change is not overwritten.
+                // `Only` makes the write fail if the label has changed since it was read, so that a
+                // concurrent change is not overwritten.
                 LabelOverwrite::Only(step.current.as_deref())
             };
             set_label(connection, &step.node, &step.key, &step.value, overwrite).await?;
@@ -179,8 +180,8 @@ pub(crate) fn report_namespace_access(home: PoolNamespace, private: bool, report
     }
 }
 
-/// Reverts the first `labelled` labels and `tainted` taints, newest first, and the definition.
-/// Returns the names of what could not be reverted.
+/// Reverts the first `labelled` labels and `tainted` taints, newest first, and then the definition.
+/// Returns the names of objects that could not be reverted.
 async fn roll_back(
     connection: &Connection,
     plan: &PoolPlan,
@@ -221,8 +222,8 @@ async fn roll_back(
     leftovers
 }
 
-/// Publishes the facts about nodes that other users need. A failure is only a warning, because the
-/// pool itself has been written.
+/// Publishes the facts about nodes that other users need. If this fails, it is only a warning,
+/// because the pool itself has been written.
 pub(crate) async fn publish(connection: &Connection, begin: bool, reporter: &dyn Reporter) {
     if let Err(failure) = connection.pools().publish(begin).await {
         reporter.warn(&format!(

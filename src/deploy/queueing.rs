@@ -1,6 +1,6 @@
-//! Chooses for each job of a run which queue system admits it (`job.queue`) and which scheduler
-//! places its pods together (`job.gang`), from what the cluster serves. Detects a queue that does
-//! not exist; `feasibility.rs` then rejects the job.
+//! Chooses a queue system (`job.queue`) to admit each job of a run, and a scheduler (`job.gang`) to
+//! place its pods together. The choice depends on what the cluster serves. Also detects queues that
+//! do not exist, and `feasibility.rs` then rejects the job.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,22 +11,22 @@ use gpuctl_core::model::contract::rights::{Right, RightScope};
 use gpuctl_core::model::{Gang, GangMode, JobKind, QueueSystem};
 use gpuctl_manifest::spec::JobDocument;
 
-/// The queue system and the gang scheduler of a job.
+/// The queue system and the gang scheduler for a job.
 #[derive(Default)]
 pub(super) struct QueueChoice {
     pub system: Option<QueueSystem>,
     pub gang: Option<Gang>,
-    /// Node labels that the queue uses to place pods near each other.
+    /// The node labels by which the queue places pods near each other.
     pub levels: BTreeSet<String>,
     /// The error for a queue that does not exist.
     pub missing: Option<Error>,
     pub warnings: Vec<String>,
 }
 
-/// Names of queues by system and namespace; `None` if the user may not list them.
+/// The names of the queues by system and namespace. `None` means that the user may not list them.
 type QueueNames = BTreeMap<(QueueSystem, String), Option<BTreeSet<String>>>;
 
-/// The queue systems and gang schedulers of the cluster, read once per run.
+/// The queue systems and gang schedulers that the cluster has, read once per run.
 pub(super) struct Queueing<'c> {
     connection: &'c Connection,
     served: ServedQueueing,
@@ -47,7 +47,7 @@ impl<'c> Queueing<'c> {
         job.queue.is_some() || is_gang(job) && job.training.gang != GangMode::None
     }
 
-    /// Chooses the queue system and the gang scheduler of one job.
+    /// Chooses the queue system and the gang scheduler for one job.
     pub(super) async fn choose(
         &self,
         job: &JobDocument,
@@ -77,7 +77,7 @@ impl<'c> Queueing<'c> {
         Ok(choice)
     }
 
-    /// Finds the system that has the queue.
+    /// Finds the queue system that has the queue.
     async fn find(
         &self,
         queue: &str,
@@ -104,7 +104,7 @@ impl<'c> Queueing<'c> {
             .systems()
             .filter(|system| requested.is_none_or(|requested| requested == *system))
             .collect();
-        // Without any queue system, the renderer rejects the field.
+        // If there is no queue system at all, the renderer rejects the field.
         let Some(first) = systems.first().copied() else {
             return Ok(());
         };
@@ -117,7 +117,7 @@ impl<'c> Queueing<'c> {
                 Some(names) => without_queue.push((*system, names)),
             }
         }
-        // Prefers a system that has the queue over one whose queues the user may not list.
+        // Prefer a system that has the queue over one whose queues the user may not list.
         choice.system = Some(
             with_queue
                 .first()
@@ -173,7 +173,7 @@ impl<'c> Queueing<'c> {
         {
             Ok(names) => Some(names),
             Err(failure) if failure.is_forbidden() => None,
-            // The API group is served, but its queues are not.
+            // The API group is served, but it has no queues.
             Err(failure) if failure.is_not_found() => Some(BTreeSet::new()),
             Err(failure) => return Err(failure.into()),
         };
@@ -181,7 +181,7 @@ impl<'c> Queueing<'c> {
         Ok(names)
     }
 
-    /// Chooses what places the pods of a training on several nodes.
+    /// Chooses the scheduler that places the pods of a training on several nodes.
     async fn gang(
         &self,
         job: &JobDocument,
@@ -216,8 +216,8 @@ impl<'c> Queueing<'c> {
             GangMode::Native => self.native_gang(),
             GangMode::Auto if queue_gang.is_some() => queue_gang,
             GangMode::Auto if self.served.pod_groups.is_none() => None,
-            // Without the right to create pod groups the submission would fail, so `auto` goes
-            // without.
+            // If the user may not create pod groups, the submission would fail, so `auto` does
+            // without them.
             GangMode::Auto => match self.may_create_pod_groups(namespace).await? {
                 true => self.native_gang(),
                 false => {

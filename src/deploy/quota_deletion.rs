@@ -1,12 +1,12 @@
-//! Deletes quotas, and with `--purge` the empty namespaces that gpuctl created for them.
+//! Deletes quotas. With `--purge`, also deletes the empty namespaces that gpuctl created for them.
 
 use crate::deploy::events::{DeployEvent, Reporter};
 use gpuctl_cluster::{Connection, Failure, Namespace};
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::QuotaUse;
 
-/// Reads the quotas of `-n`, or of all namespaces. Without the right to list all of them, reads the
-/// quotas of the current namespace, and returns the refusal too.
+/// Reads the quotas in the namespace given by `-n`, or in all namespaces. If the user may not list
+/// all of them, reads the quotas in the current namespace, and also returns the refusal.
 async fn readable_quotas(
     connection: &Connection,
 ) -> Result<(Vec<QuotaUse>, Option<Failure>), Failure> {
@@ -25,7 +25,7 @@ async fn readable_quotas(
     }
 }
 
-/// Lists every part of a quota that `delete` would delete.
+/// Lists all parts of a quota that `delete` would delete.
 pub(crate) async fn deletable(connection: &Connection, name: &str) -> Result<Vec<QuotaUse>, Error> {
     let (mut quotas, list_failure) = readable_quotas(connection).await?;
     if quotas
@@ -38,8 +38,8 @@ pub(crate) async fn deletable(connection: &Connection, name: &str) -> Result<Vec
     Err(list_failure.map_or_else(|| missing(name, &quotas), Into::into))
 }
 
-/// Deletes a quota in the namespace of `-n`, or in every namespace. With `purge` it also deletes
-/// the empty namespaces that gpuctl created.
+/// Deletes a quota in the namespace given by `-n`, or in every namespace. With `purge`, also
+/// deletes the empty namespaces that gpuctl created.
 pub(crate) async fn delete(
     connection: &Connection,
     name: &str,

@@ -1,4 +1,4 @@
-//! Plans what a quota of a file changes in each of its namespaces.
+//! Plans the changes that a quota in a file makes in each of its namespaces.
 
 use std::collections::BTreeSet;
 
@@ -12,20 +12,20 @@ use gpuctl_core::model::facts::node::Node;
 use gpuctl_manifest::render::{Object, namespace, quota};
 use gpuctl_manifest::spec::Quota;
 
-/// The namespaces that a quota creates, then the objects in them.
+/// The namespaces that a quota creates, followed by the objects in them.
 pub(crate) struct QuotaPlan {
     pub new_namespaces: Vec<String>,
     pub objects: Vec<Object>,
-    /// Some of its objects exist.
+    /// Whether some of its objects exist.
     pub exists: bool,
-    /// All existing objects match the file.
+    /// Whether all existing objects match the file.
     pub is_unchanged: bool,
     /// Objects that the file no longer declares.
     pub stale: Vec<QuotaPart>,
 }
 
 /// Reads every namespace before anything is written. With `change`, objects of this quota may
-/// exist. With `force`, it takes over fields that other managers set.
+/// already exist. With `force`, takes over fields that other managers set.
 pub(crate) async fn plan(
     connection: &Connection,
     desired: &Quota,
@@ -96,7 +96,7 @@ fn already_exists(object: &Object, namespace: &str, is_managed: bool, quota: &st
     }
 }
 
-/// Returns the resource names of whole GPUs in the cluster.
+/// Returns the names of the resources that stand for whole GPUs in the cluster.
 async fn resources(
     connection: &Connection,
     desired: &Quota,

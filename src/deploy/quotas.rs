@@ -1,5 +1,5 @@
-//! Creates and changes quotas: a ResourceQuota and a LimitRange in each namespace that the file
-//! names.
+//! Creates and changes quotas. A quota is a ResourceQuota and a LimitRange in each namespace that
+//! the file names.
 
 use crate::deploy::events::Reporter;
 use crate::deploy::quota_plan::{QuotaPlan, plan};
@@ -80,7 +80,7 @@ async fn write(
     let mut created = Vec::new();
     let spaces = plan.new_namespaces.iter().map(|space| namespace(space));
     for object in spaces.chain(plan.objects) {
-        // Another manager may own the namespace, so its fields are never taken over.
+        // Another manager may own the namespace, so never take over its fields.
         let force = options.force && object.kind() != "Namespace";
         match connection.writes().apply_with(&object, false, force).await {
             Ok(applied) => {
@@ -119,7 +119,7 @@ async fn write(
 }
 
 /// Warns about other namespaces with a quota of this name. They may come from another file, so
-/// nothing there is deleted.
+/// nothing is deleted there.
 pub(crate) async fn warn_of_other_namespaces(
     connection: &Connection,
     desired: &Quota,
@@ -147,11 +147,11 @@ pub(crate) async fn warn_of_other_namespaces(
     }
 }
 
-/// Removes the created objects, newest first, and describes what could not be removed.
+/// Removes the created objects, newest first, and describes those that could not be removed.
 async fn roll_back(connection: &Connection, created: Vec<(Object, String)>) -> String {
     let mut leftovers = Vec::new();
     for (object, uid) in created.into_iter().rev() {
-        // The UID protects an object that someone else has created again under this name.
+        // The UID protects an object that someone else has since created under this name.
         let deletion = Deletion::with_uid(&uid);
         if connection.writes().delete(&object, deletion).await.is_err() {
             leftovers.push(format!(

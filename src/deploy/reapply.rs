@@ -1,4 +1,4 @@
-//! Decides what applying a document does to the existing job with its name.
+//! Decides what applying a document does to the existing job of the same name.
 
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ use gpuctl_core::model::{GpuCount, Job, JobKind, State};
 use gpuctl_manifest::compare::{Masks, requested_changes};
 use gpuctl_manifest::render::{Object, Refusal, Rendered, render};
 
-/// The action for a document.
+/// What to do with a document.
 #[derive(Debug)]
 pub(crate) enum Action {
     Create,
@@ -21,7 +21,7 @@ pub(crate) enum Action {
     Nothing,
     /// Deletes the existing job, then creates the new one.
     Replace(Box<Job>),
-    /// The run creates its namespace first. Only then can the job be checked.
+    /// The run has to create the namespace first. Only then can the job be checked.
     Later,
 }
 
@@ -30,23 +30,24 @@ pub(crate) enum Action {
 pub(crate) struct Comparison {
     /// Takes over fields that other managers own.
     pub force: bool,
-    /// Applies defaults that are newer than the job, even if its file has not changed.
+    /// Applies the site's defaults if they are newer than the job, even if the file has not
+    /// changed.
     pub renew: bool,
     pub dry_run: bool,
 }
 
-/// How `apply` treats a job that exists.
+/// How `apply` treats a job that already exists.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ApplyOptions {
     /// Takes over fields that other managers own.
     pub force: bool,
-    /// Deletes and resubmits a job whose pods cannot be changed.
+    /// Deletes and resubmits a job if its pods cannot be changed.
     pub replace: bool,
     pub dry_run: bool,
 }
 
-/// Decides what applying a document does to the job. Also returns the live owner object of the job.
-/// `None` if the job does not exist.
+/// Decides what applying a document does to the job. Also returns the job's live owner object.
+/// Returns `None` if the job does not exist.
 pub(crate) async fn reapply(
     plan: &mut Plan,
     job: Option<Job>,
@@ -62,12 +63,12 @@ pub(crate) async fn reapply(
         )
         .hint("try again in a moment"));
     }
-    // The job exists, but not with the kind of owner that the document renders.
+    // The job exists, but the document renders a different kind of owner.
     let Some(live) = connection.writes().live_owner(&plan.rendered).await? else {
         if !options.replace {
             return Err(kind_conflict(plan, &job));
         }
-        // The new owner is of another kind, so the API server checks it like a new job.
+        // The new owner is of another kind, so the API server checks it like that of a new job.
         let verdict = connection
             .writes()
             .judge_pod(&plan.rendered, options.dry_run)
@@ -92,7 +93,7 @@ pub(crate) async fn reapply(
         return Err(error);
     }
     let fixed_fields: Vec<FixedFields> = effects.objects.iter().filter_map(fixed_fields).collect();
-    // A kept claim holds data, so not even `--replace` deletes it.
+    // A kept claim holds data, so even `--replace` does not delete it.
     if let Some(claim) = fixed_fields.iter().find(|field| field.object.kept) {
         return Err(claim_conflict(claim, &job, &masks));
     }
@@ -113,7 +114,7 @@ pub(crate) async fn reapply(
     Err(immutable_error(&job, &fixed_fields, &masks))
 }
 
-/// Changes to fields of an object that are immutable in the API server.
+/// Changes to fields that the API server treats as immutable.
 struct FixedFields<'e> {
     object: &'e Object,
     live: &'e Value,
@@ -131,8 +132,9 @@ fn fixed_fields((object, effect): &(Object, Effect)) -> Option<FixedFields<'_>> 
     }
 }
 
-/// Decides between a change and none for a job that needs no replacement. Facts about the nodes may
-/// have changed since the submission, so differences in immutable fields alone are not a change.
+/// Decides whether a job that needs no replacement must be changed. Facts about the nodes may have
+/// changed since the submission, so differences that affect only immutable fields do not count as a
+/// change.
 fn action_in_place(effects: Effects) -> Action {
     let is_unchanged =
         |(_, effect): &(_, Effect)| matches!(effect, Effect::Unchanged | Effect::Immutable { .. });
@@ -143,9 +145,9 @@ fn action_in_place(effects: Effects) -> Action {
     }
 }
 
-/// Reports updates that a running job gets only with its next change.
+/// Reports updates that a running job will get only with its next change.
 fn report_waiting(effects: &Effects, job: &Job, plan: &mut Plan, warnings: &mut Vec<String>) {
-    // The pods of a training are immutable, so no later change in place would bring these updates.
+    // The pods of a training are immutable, so no later change in place could bring these updates.
     if effects.waiting.is_empty() || job.kind == JobKind::Training {
         return;
     }
@@ -161,7 +163,7 @@ fn report_waiting(effects: &Effects, job: &Job, plan: &mut Plan, warnings: &mut 
     }
 }
 
-/// The error for a job whose owner has another kind than the document renders.
+/// The error for a job whose owner has a different kind from the one that the document renders.
 fn kind_conflict(plan: &Plan, job: &Job) -> Error {
     let kind = plan.input.document.kind();
     let message = if job.kind.word() == kind {
@@ -224,9 +226,9 @@ fn immutable_error(job: &Job, fixed_fields: &[FixedFields<'_>], masks: &Masks) -
         .hint(format!("`--replace` deletes and resubmits it{alternative}"))
 }
 
-/// Computes what applying a document again would change in the existing job. The job keeps the user
-/// who submitted it. If the user may not create the priority class, it is left out, as when the job
-/// was created.
+/// Computes the changes that applying a document again would make to the existing job. The job
+/// keeps the user who submitted it. If the user may not create the priority class, it is omitted,
+/// as it is when a job is created.
 pub(crate) async fn compare(
     plan: &mut Plan,
     live: &Value,
@@ -247,7 +249,7 @@ pub(crate) async fn compare(
         .effects(&plan.rendered, live, options.force, options.renew)
         .await?;
     warnings.extend(effects.warnings.iter().cloned());
-    // Without a change, no pod has to be checked.
+    // If nothing changes, there is no pod to check.
     if effects.changes_nothing() {
         return Ok(effects);
     }
@@ -257,7 +259,7 @@ pub(crate) async fn compare(
         .await
     {
         Err(Obstacle::NoPriorityClass) if !plan.target.without_priority => {
-            // The guard of this arm makes sure that the comparison is repeated only once.
+            // The guard on this arm ensures that the comparison is repeated only once.
             plan.target.without_priority = true;
             render_again(plan)?;
             Box::pin(compare(plan, live, options, warnings, connection)).await
@@ -266,8 +268,8 @@ pub(crate) async fn compare(
     }
 }
 
-/// Rejects a change if the API server rejects its pods or their owner. An exceeded quota is only a
-/// warning: the pods that the change replaces still count against it.
+/// Rejects a change if the API server rejects the new pods or their owner. If a quota is exceeded,
+/// this is only a warning, because the pods to be replaced still count against it.
 fn check_verdict(
     verdict: Result<Vec<String>, Obstacle>,
     plan: &Plan,
@@ -292,13 +294,13 @@ pub(crate) fn render_again(plan: &mut Plan) -> Result<(), Error> {
     Ok(())
 }
 
-/// Collects the secrets of the existing job and of the new one.
+/// Collects the secrets in the existing job and in the new one.
 pub(crate) fn masks(rendered: &Rendered, live: &Value) -> Masks {
     let (before, after) = sources(rendered, live);
     Masks::for_change(&before, &after)
 }
 
-/// Returns the YAML of the existing job and of the new one. Each is empty if no YAML is stored.
+/// Returns the YAML of the existing job and of the new one. Each one is empty if no YAML is stored.
 pub(crate) fn sources(rendered: &Rendered, live: &Value) -> (String, String) {
     let source = |body: &Value| {
         let stored = body

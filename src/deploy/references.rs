@@ -1,6 +1,6 @@
-//! Looks up the objects that the pods of a job name and the job does not create: claims, secrets,
-//! ConfigMaps, service accounts. The API server accepts a pod that names a missing object, but the
-//! pod never starts.
+//! Looks up the objects that a job's pods name but the job does not create: claims, secrets,
+//! ConfigMaps and service accounts. The API server accepts a pod that names a missing object, but
+//! the pod never starts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -76,18 +76,18 @@ impl NamedKind {
     }
 }
 
-/// Objects that a pod needs to start, by kind and name, with the keys that it reads.
+/// Objects that a pod needs in order to start, by kind and name. Each has the keys that the pod
+/// reads.
 type Needs = BTreeMap<(NamedKind, String), BTreeSet<String>>;
 
-/// Objects that are missing, and objects that could not be looked up.
+/// The objects that are missing, and the objects that could not be looked up.
 #[derive(Default)]
 pub(super) struct ReferenceFindings {
     pub errors: Vec<Error>,
     pub warnings: Vec<String>,
 }
 
-/// Looks up every object that the pods name, except those that this run creates
-/// (`planned`).
+/// Looks up every object that the pods name, except those that this run creates (`planned`).
 pub(super) async fn check(
     plan: &Plan,
     planned: &BTreeSet<String>,

@@ -1,4 +1,4 @@
-//! Describes what was done to a job, or would be done, for the output of a command.
+//! For the output of a command, describes what was done to a job or would be done.
 
 use jiff::Timestamp;
 use serde_json::Value;

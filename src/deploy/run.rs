@@ -39,19 +39,19 @@ pub(crate) struct Run<'r> {
 pub(crate) struct WrittenRun {
     pub connection: Connection,
     pub interruption: Interruption,
-    /// True if the run had only one document, whose result is the result of the command.
+    /// Whether the run had only one document, so that its result is the result of the command.
     pub single: bool,
     /// Pools, quotas and defaults.
     pub shared: Vec<Created>,
     pub jobs: RunSummary,
-    /// False if the output has no reader anymore. In this case the run did not wait.
+    /// False if nobody reads the output anymore. In this case the run did not wait.
     pub has_reader: bool,
     pub waited: Result<(), Error>,
 }
 
 impl Run<'_> {
-    /// Decides about every document, then writes them. Writes nothing if one of them has an error.
-    /// A job that already exists does not stop the others.
+    /// Decides about every document, then writes them. If one of them has an error, writes nothing,
+    /// except that a job that already exists does not stop the others.
     pub(crate) async fn write(
         self,
         plans: Vec<Plan>,
@@ -67,7 +67,7 @@ impl Run<'_> {
             let (decisions, undecided) = decide_all(plans, &decider, reporter, &mut failed).await;
             Ok::<_, Error>((decisions, undecided, failed))
         };
-        // Nothing has been written yet, so an interruption needs no cleanup.
+        // Nothing has been written yet, so no cleanup is needed after an interruption.
         let (decisions, undecided, failed) = tokio::select! {
             result = checks => result?,
             () = self.interruption.times(1) => {
@@ -75,7 +75,7 @@ impl Run<'_> {
                 return Err(error.cause("no document was written"));
             }
         };
-        // A job that already exists fails alone. Any other error stops the whole run.
+        // If a job already exists, only that job fails. Any other error stops the whole run.
         let is_refused = failed
             .iter()
             .any(|failed| failed.error.name != ErrorName::AlreadyExists);
@@ -108,7 +108,7 @@ impl Run<'_> {
         } else {
             Ok(())
         };
-        // `decider` borrows the connection, which moves into the result.
+        // `decider` borrows the connection, which is moved into the result.
         drop(decider);
         Ok(WrittenRun {
             connection: self.connection,
@@ -121,13 +121,13 @@ impl Run<'_> {
         })
     }
 
-    /// Returns the shared documents that may be written, without those that already exist.
+    /// Returns the shared documents that may be written, which excludes those that already exist.
     fn new_documents(&self, failed: &[FailedDocument]) -> Vec<InputDocument> {
         let is_new = |input: &&InputDocument| !is_among(failed, input);
         self.shared.iter().filter(is_new).cloned().collect()
     }
 
-    /// Names the documents of a rejected run that have no error themselves.
+    /// Names the documents in a rejected run that have no errors of their own.
     fn untried(
         &self,
         undecided: Vec<DocumentName>,
@@ -166,8 +166,8 @@ impl Run<'_> {
         Ok(outcome.created())
     }
 
-    /// Writes the shared documents, then the jobs. Returns the shared documents, and whether the
-    /// output still has a reader.
+    /// Writes the shared documents, then the jobs. Returns the shared documents, and whether
+    /// anybody still reads the output.
     async fn write_all(
         &self,
         decider: &Decider<'_>,
@@ -186,7 +186,7 @@ impl Run<'_> {
             }
         };
         let shared_documents = shared_outcome.created();
-        // Pods of a job in a pool that could not be created would wait without an explanation.
+        // If a job's pool could not be created, its pods would wait without an explanation.
         let failed_pools: Vec<String> = shared_outcome
             .failed
             .iter()
@@ -209,7 +209,7 @@ impl Run<'_> {
         Ok((shared_documents, output_result))
     }
 
-    /// Waits for the jobs if requested.
+    /// If requested, waits for the jobs.
     async fn wait(&self, summary: &mut RunSummary) -> Result<(), Error> {
         let task = summary
             .done
@@ -240,7 +240,7 @@ impl Run<'_> {
 }
 
 /// Decides about every job concurrently. Appends those that must not be written to `failed`. Also
-/// returns the documents without an answer.
+/// returns the documents that got no decision.
 async fn decide_all(
     plans: Vec<Plan>,
     decider: &Decider<'_>,
@@ -253,7 +253,7 @@ async fn decide_all(
         plans.iter().map(|plan| plan.input.name()).collect();
     let mut jobs_by_pool = BTreeMap::<String, usize>::new();
     let decisions_in_order = plans.into_iter().map(|plan| {
-        // Jobs of one run count against the quota of a pool in their order.
+        // Jobs in one run count against a pool's quota in the order of the documents.
         let pool = job(&plan.input).and_then(|job| job.resources.pool.as_ref());
         let other_jobs = pool.map_or(0, |pool| {
             jobs_by_pool.get(&pool.value).copied().unwrap_or(0)
@@ -283,7 +283,7 @@ async fn decide_all(
                 decisions.push(decision);
             }
             Err(error) => {
-                // Without the cluster, nothing more can be checked.
+                // Without the cluster, nothing else can be checked.
                 let is_unreachable = error.kind == ErrorKind::Unreachable;
                 failed.push(FailedDocument { document, error });
                 if is_unreachable {
@@ -296,7 +296,7 @@ async fn decide_all(
     (decisions, undecided.into())
 }
 
-/// Reports each failure, with the rights that its command needs.
+/// Reports each failure, with the permissions that the command needs.
 pub(crate) fn report_failures(failed: &[FailedDocument], mode: Mode, reporter: &dyn Reporter) {
     for FailedDocument { document, error } in failed {
         let task = Task::writing(document.kind, mode.changes());
@@ -328,7 +328,8 @@ fn preview(decision: &Decision, mode: Mode) -> Created {
     }
 }
 
-/// Returns the job's pool if that could not be created: the pods would wait without an explanation.
+/// Returns the job's pool if it could not be created. The job's pods would wait without an
+/// explanation.
 fn failed_pool<'p>(plan: &'p Plan, failed_pools: &[String]) -> Option<&'p str> {
     job(&plan.input)?
         .resources

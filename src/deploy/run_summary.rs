@@ -1,4 +1,4 @@
-//! Collects the documents of a run by outcome, and determines how the run failed.
+//! Collects the documents of a run by outcome, and determines in what way the run failed.
 
 use gpuctl_core::error::ErrorKind;
 use gpuctl_core::model::contract::submission::{Created, DocumentName, FailedDocument};
@@ -11,7 +11,7 @@ pub(crate) struct RunSummary {
 }
 
 impl RunSummary {
-    /// Returns how the run failed, if it did. An interruption is a separate kind of failure.
+    /// Returns the kind of failure, if the run failed. An interruption is a separate kind.
     pub(crate) fn kind(&self) -> Option<ErrorKind> {
         let worst = |failed: &FailedDocument| match failed.error.kind {
             ErrorKind::Interrupted => ErrorKind::Interrupted,

@@ -1,5 +1,5 @@
-//! Writes the documents that are not jobs (pools, quotas and defaults) before the jobs that may
-//! need them.
+//! Writes the documents that are not jobs: pools, quotas and defaults. They are written first,
+//! because the jobs may need them.
 
 use crate::context::Context;
 use crate::deploy::defaults;
@@ -15,24 +15,24 @@ use gpuctl_core::model::contract::rights::Task;
 use gpuctl_core::model::contract::submission::{Created, DocumentName, FailedDocument, Made};
 use gpuctl_manifest::spec::Document;
 
-/// The result of writing them.
+/// The result of writing the shared documents.
 #[derive(Default)]
 pub(crate) struct SharedOutcome {
     pub made: Vec<Made>,
     pub failed: Vec<FailedDocument>,
     pub not_tried: Vec<DocumentName>,
-    /// True if the run had only one document, whose result is the result of the command.
+    /// Whether the run had only one document, so that its result is the result of the command.
     pub is_single: bool,
 }
 
 impl SharedOutcome {
-    /// Converts them to documents of a batch.
+    /// Converts the shared documents to entries of a batch.
     pub(crate) fn created(&self) -> Vec<Created> {
         self.made.iter().map(Made::created).collect()
     }
 }
 
-/// Checks which of them cannot be created, before anything is written.
+/// Checks which of the shared documents cannot be created, before anything is written.
 pub(crate) async fn check(
     inputs: &[InputDocument],
     options: &SubmitOptions,
@@ -46,7 +46,7 @@ pub(crate) async fn check(
         .collect())
 }
 
-/// Like `check`, with the documents.
+/// Like `check`, but also returns the documents.
 pub(crate) async fn refusals<'i>(
     inputs: &'i [InputDocument],
     options: &SubmitOptions,
@@ -80,7 +80,8 @@ pub(crate) async fn refusals<'i>(
     Ok(failed)
 }
 
-/// Writes them in order. If there is only one document, its error is the error of the command.
+/// Writes the shared documents in order. If there is only one document, its error is the error of
+/// the command.
 pub(crate) async fn write(
     inputs: &[InputDocument],
     options: &SubmitOptions,

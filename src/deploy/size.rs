@@ -1,11 +1,12 @@
-//! Finds a job whose number of pods will change, for `scale`, `pause`, `resume` and `restart`.
+//! Finds a job whose number of pods is about to change, for `scale`, `pause`, `resume` and
+//! `restart`.
 
 use crate::lookup::{self, LookupPurpose};
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::Job;
 
-/// Finds the job, and rejects one that is being deleted.
+/// Finds the job. Rejects a job that is being deleted.
 pub(crate) async fn changeable(connection: &Connection, name: &str) -> Result<Job, Error> {
     let job = lookup::job(connection, name, LookupPurpose::Change).await?;
     if job.deleting {

@@ -1,5 +1,5 @@
-//! Submits documents: plans and decides all of them, writes each completely or not at all, then
-//! waits if requested.
+//! Submits documents. Plans all of them and decides about them, writes each completely or not at
+//! all, and then waits if requested.
 
 use crate::context::Context;
 use crate::deploy::defaults;
@@ -15,18 +15,19 @@ use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 
 /// The result of a submission.
 pub(crate) enum Submission {
-    /// The objects exactly as they would be sent. Only reads were sent to the API server.
+    /// The objects exactly as they would be sent. The API server received only read requests.
     Rendered {
         plans: Vec<Plan>,
         shared: SharedOutcome,
     },
-    /// Pools, quotas and defaults without a job.
+    /// Pools, quotas and defaults, without any jobs.
     Shared(SharedOutcome),
-    /// Jobs, with the pools, quotas and defaults that they need.
+    /// Jobs, together with the pools, quotas and defaults that they need.
     Written(Box<WrittenRun>),
 }
 
-/// Submits the documents, or reports what would be submitted. The caller has checked the options.
+/// Submits the documents, or reports what would be submitted. The caller must have checked the
+/// options.
 pub(crate) async fn submit(
     inputs: Vec<InputDocument>,
     options: &SubmitOptions,
@@ -57,7 +58,7 @@ pub(crate) async fn submit(
     };
     facts.add_planned(&shared);
     facts.site.require_readable(options.ignore_defaults)?;
-    // Nothing is written before every job of the run has been rendered for this cluster.
+    // Before anything is written, every job in the run must have been rendered for this cluster.
     let plans = plan(inputs, connection.as_ref(), &facts, reporter).await?;
     match (options.dry_run, connection) {
         (Some(DryRun::Client), _) | (_, None) => {
@@ -86,7 +87,7 @@ async fn read_facts(context: &Context) -> Result<(Connection, PlanningFacts), Er
     Ok((connection, facts))
 }
 
-/// Writes pools, quotas and defaults without a job.
+/// Writes pools, quotas and defaults if there are no jobs.
 async fn submit_shared(
     shared: &[InputDocument],
     options: &SubmitOptions,
@@ -94,7 +95,7 @@ async fn submit_shared(
     reporter: &dyn Reporter,
 ) -> Result<SharedOutcome, Error> {
     let is_single = shared.len() == 1;
-    // A single document is checked when it is written.
+    // If there is only one document, it is checked when it is written.
     let mut failures = if is_single {
         Vec::new()
     } else {

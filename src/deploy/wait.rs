@@ -16,8 +16,8 @@ use gpuctl_core::model::contract::submission::Created;
 use gpuctl_core::model::{Job, Pod, PodPhase, State, Status, cannot_start};
 use gpuctl_manifest::spec::{Document, parse};
 
-/// Waits for every job. A failed job, the timeout and Ctrl-C are errors. Updates the statuses in
-/// `jobs`.
+/// Waits for every job. It is an error if a job fails, the timeout expires or the user presses
+/// Ctrl-C. Updates the statuses in `jobs`.
 pub(crate) async fn wait(
     connection: &Connection,
     jobs: &mut [Created],
@@ -30,7 +30,7 @@ pub(crate) async fn wait(
     let line = WaitingLine::begin(reporter);
     let start = Instant::now();
     let deadline = timeout.map(|timeout| start + timeout);
-    // Set while a gang has released its GPUs: it must be resumed no matter how the wait ends.
+    // Set while a gang has released its GPUs. The gang must be resumed no matter how the wait ends.
     let paused = RefCell::new(None);
     let wait = JobWait {
         connection,
@@ -147,7 +147,7 @@ impl JobWait<'_> {
         }
     }
 
-    /// Returns true if the goal is reached. A failed job is an error.
+    /// Returns true if the goal is reached. It is an error if the job failed.
     async fn is_goal_reached(
         &self,
         job: &Job,
@@ -155,7 +155,7 @@ impl JobWait<'_> {
         created: &mut Created,
     ) -> Result<bool, Error> {
         match (state.status, self.goal) {
-            // A service is running only if all its pods run the submitted version.
+            // A service counts as running only if all its pods run the submitted version.
             (Status::Running, _)
                 if job.kind.serves() && (job.rolling_out || state.running < state.wanted) =>
             {
@@ -167,7 +167,7 @@ impl JobWait<'_> {
                 self.reporter.report(DeployEvent::Announcement(&message));
                 Ok(true)
             }
-            // A training that failed after it started has a log that can be followed.
+            // If a training failed after it started, it has a log that can be followed.
             (Status::Failed, WaitGoal::Started)
                 if job.pods.iter().any(|pod| pod.started_at.is_some()) =>
             {
@@ -184,7 +184,7 @@ impl JobWait<'_> {
         }
     }
 
-    /// Returns the pods of the version before this run.
+    /// Returns the pods that existed in the version before this run.
     fn older_pods(&self, job: &Job, created: &Created) -> BTreeSet<String> {
         match created.action {
             Some("updated" | "replaced") => job
@@ -216,29 +216,29 @@ impl JobWait<'_> {
     }
 }
 
-/// Returns true for a pod that is older than the submission.
+/// Whether a pod is older than the submission.
 fn is_older(pod: &Pod, now: Timestamp) -> bool {
     pod.created_at
         .is_none_or(|at| now.duration_since(at).as_secs() > 10)
 }
 
-/// Reasons of the kubelet's events while it cannot mount a volume, or while the volume is still
+/// The reasons in the kubelet's events while it cannot mount a volume, or while the volume is still
 /// attached to another node.
 const MOUNT_FAILURES: [&str; 3] = ["FailedMount", "FailedAttachVolume", "FailedMapVolume"];
 
-/// A mount that keeps failing for this long counts as an error.
+/// How long a mount may keep failing before it counts as an error.
 const MOUNT_TIMEOUT: Duration = Duration::from_secs(30);
-/// Like `MOUNT_TIMEOUT`, for a disk that may still be attached to another node.
+/// Like `MOUNT_TIMEOUT`, but for a disk that may still be attached to another node.
 const ATTACH_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// How long mounts of a job have been failing.
+/// How long the mounts of a job have been failing.
 #[derive(Default)]
 struct FailingMounts {
     since: Option<Instant>,
 }
 
 impl FailingMounts {
-    /// Returns the reason of a failed mount, and the time when it counts as an error.
+    /// Returns the reason why a mount failed, and the time from which it counts as an error.
     fn observe<'s>(&mut self, state: &'s State) -> Option<(&'s str, Instant)> {
         let reason = state
             .reason
@@ -261,7 +261,7 @@ fn mount_timeout(reason: &str) -> Duration {
     }
 }
 
-/// Describes the state after the wait: `running on gpu-a-02 after 4 s`.
+/// Describes the state after the wait, for example `running on gpu-a-02 after 4 s`.
 fn describe_result(job: &Job, state: &State, after: Duration) -> String {
     let nodes: BTreeSet<&str> = job
         .current_pods()
@@ -291,7 +291,7 @@ async fn failure_error(connection: &Connection, job: &Job, reason: &str, message
     error.hint(format!("gpuctl {verb} {}/{}", job.namespace, job.name))
 }
 
-/// Describes the phase of most pods: scheduling, pulling, running 3/4.
+/// Describes the phase that most pods are in: scheduling, pulling, running 3/4.
 fn describe_phase(job: &Job, state: &State) -> String {
     if state.status != Status::Pending {
         return state.to_string();
@@ -311,17 +311,17 @@ fn describe_phase(job: &Job, state: &State) -> String {
     }
 }
 
-/// Implements `job.gang_timeout`: a gang that cannot be placed completely releases its GPUs for a
-/// while, so that another one can finish.
+/// Implements `job.gang_timeout`. A gang that cannot be placed completely releases its GPUs for a
+/// while, so that another gang can finish.
 struct GangTimeout<'a> {
     since: Option<Instant>,
-    /// The job that is paused now.
+    /// The job that is currently paused.
     paused: &'a RefCell<Option<Job>>,
     deadline: Option<Instant>,
 }
 
 impl GangTimeout<'_> {
-    /// Returns the time when the gang has waited long enough.
+    /// Returns the time by which the gang will have waited long enough.
     fn due(&self, job: &Job) -> Option<Instant> {
         self.since
             .and_then(|since| Some(since + gang_timeout(job)?))
@@ -333,7 +333,7 @@ impl GangTimeout<'_> {
         job: &Job,
         state: &State,
     ) -> Result<(), Error> {
-        // A queue system decides itself when its jobs run.
+        // A queue system decides for itself when its jobs run.
         if job.queued || state.reason.as_deref() != Some("WaitingForPeers") {
             self.since = None;
             return Ok(());
@@ -342,12 +342,12 @@ impl GangTimeout<'_> {
         let Some(limit) = gang_timeout(job).filter(|limit| since.elapsed() >= *limit) else {
             return Ok(());
         };
-        // Remember the job first, so that it is resumed even if the request is interrupted.
+        // Store the job first, so that it is resumed even if the request is interrupted.
         self.since = None;
         self.paused.replace(Some(job.clone()));
         connection.jobs().suspend(job, true).await?;
-        // Two gangs that paused at the same time must not resume at the same time. Their names
-        // differ, so their pauses differ.
+        // If two gangs paused at the same time, they must not resume at the same time. Their names
+        // differ, so the lengths of their pauses differ.
         let offset = job
             .name
             .bytes()

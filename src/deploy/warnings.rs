@@ -1,8 +1,8 @@
-//! Collects the warnings of a run and reports each once, with the documents it concerns.
+//! Collects the warnings of a run, and reports each one once, with the documents that it concerns.
 
 use crate::deploy::events::Reporter;
 
-/// Warnings, in order of discovery.
+/// The warnings, in the order in which they were found.
 #[derive(Default)]
 pub(crate) struct DeduplicatedWarnings(Vec<Warning>);
 
@@ -29,8 +29,8 @@ impl DeduplicatedWarnings {
         }
     }
 
-    /// Reports the warnings. `document_count` is the number of documents in the run: a single
-    /// document is not named.
+    /// Reports the warnings. `document_count` is the number of documents in the run. If there is
+    /// only one, it is not named.
     pub(crate) fn report(&self, document_count: usize, reporter: &dyn Reporter) {
         self.0
             .iter()
@@ -38,7 +38,7 @@ impl DeduplicatedWarnings {
     }
 }
 
-/// Number of documents to name; the rest are only counted.
+/// Maximum number of documents to name. The rest are only counted.
 const MAX_NAMES: usize = 3;
 
 impl Warning {

@@ -1,6 +1,5 @@
-//! Fuzz targets: every parser of untrusted bytes, as a function of bytes. A fuzzer (`tests/fuzz`)
-//! and the tests here call them. A target returns for any input and panics if an invariant is
-//! violated.
+//! Fuzz targets: one function for each parser of untrusted bytes. A fuzzer (`tests/fuzz`) and the
+//! tests here call them. A target returns for any input, and panics if an invariant is violated.
 
 use jiff::Timestamp;
 
@@ -38,7 +37,7 @@ pub const TARGETS: [(&str, FuzzTarget); 14] = [
     ("shown-text", shown),
 ];
 
-/// Parses a manifest, and masks it as for display.
+/// Parses a manifest, and masks it as it would be masked for display.
 fn manifest(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
@@ -55,7 +54,7 @@ fn manifest(bytes: &[u8]) {
     let _ = spec::masked(text);
 }
 
-/// Converts a manifest of another tool.
+/// Converts a manifest written for another tool.
 fn foreign(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
@@ -82,8 +81,8 @@ fn training(bytes: &[u8]) {
     let _ = throughput(text.lines());
 }
 
-/// Builds queries with any text as a label value. It must stay one string, followed by the added
-/// matcher.
+/// Builds queries with arbitrary text as a label value. The text must stay a single string,
+/// followed by the added matcher.
 fn query(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let middle = (0..=text.len() / 2)
@@ -102,12 +101,13 @@ fn query(bytes: &[u8]) {
         "sum by (pod) (rate(metric{{pod={inner},cluster={outer}}}[5m])) / on (pod) other{{cluster={outer}}}"
     );
     assert_eq!(matchers.narrowed(&query), expected);
-    // For a text that is not a query, the only requirement is that the function returns.
+    // If the text is not a query, the function only has to return.
     let _ = matchers.narrowed(&text);
     prometheus::fuzz::names(&text);
 }
 
-/// Parses a PromQL string with its escapes; `None` if its closing quote is missing or too early.
+/// Parses a PromQL string with its escapes. Returns `None` if the closing quote is missing or comes
+/// too early.
 fn unquoted(text: &str) -> Option<String> {
     let inner = text.strip_prefix('"')?;
     let (mut read, mut letters) = (String::new(), inner.chars());
@@ -124,7 +124,7 @@ fn unquoted(text: &str) -> Option<String> {
     }
 }
 
-/// Parses the text of a GPU exporter.
+/// Parses the output of a GPU exporter.
 fn exporter(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let _ = exposition::read(&text, "node", 1_000);

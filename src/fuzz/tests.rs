@@ -1,5 +1,5 @@
-//! Seeds, and a short run of every target with its seeds: cut, changed, doubled and combined. A
-//! coverage-guided fuzzer continues from the same seeds (`tests/fuzz`).
+//! Defines the seeds, and briefly runs every target on inputs made by cutting, changing, doubling
+//! and combining them. A coverage-guided fuzzer starts from the same seeds (`tests/fuzz`).
 
 #![expect(clippy::disallowed_methods, reason = "tests arrange files")]
 
@@ -97,7 +97,7 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
     }
 }
 
-/// Edits one seed or two at random.
+/// Edits one or two seeds at random.
 fn changed(seeds: Vec<Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
     let count = seeds.len();
     let byte_strategy = prop_oneof![3 => any::<u8>(), 1 => prop::sample::select(b"\0\n\"{}[],:-=.\xff0e9\x1b".to_vec())];
@@ -130,7 +130,7 @@ fn changed(seeds: Vec<Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
-/// Reads the number of edited inputs per target from `GPUCTL_FUZZ_RUNS`; the default is that of the
+/// Reads the number of edited inputs per target from `GPUCTL_FUZZ_RUNS`. The default makes for a
 /// short run.
 fn runs() -> u32 {
     std::env::var("GPUCTL_FUZZ_RUNS").map_or(1500, |runs| {
@@ -146,7 +146,7 @@ fn no_bytes_break_what_reads_them() {
         assert!(!seeds.is_empty(), "{name}");
         seeds.iter().for_each(|seed| target(seed));
         target(b"");
-        // A fixed seed makes runs reproducible; searching for new inputs is the fuzzer's task.
+        // A fixed seed makes runs reproducible. Finding new inputs is the fuzzer's job.
         let config = Config {
             cases: runs,
             failure_persistence: None,
@@ -167,7 +167,7 @@ fn no_bytes_break_what_reads_them() {
     });
 }
 
-/// Writes the seeds as a fuzzer's initial corpus: `GPUCTL_FUZZ_SEEDS=FOLDER`.
+/// Writes the seeds as the initial corpus for a fuzzer: `GPUCTL_FUZZ_SEEDS=FOLDER`.
 #[test]
 fn seeds_for_a_fuzzer() {
     let Some(folder) = std::env::var_os("GPUCTL_FUZZ_SEEDS") else {

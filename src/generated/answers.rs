@@ -1,4 +1,4 @@
-//! The types that each verb prints with `-o json`, from the verb table.
+//! Lists the types that each verb prints with `-o json`, taken from the verb table.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ macro_rules! define_shapes {
 
 verbs!(define_shapes);
 
-/// Lists the commands with an answer, each with its types.
+/// Lists the commands that have an answer, each with its types.
 pub(super) fn of_commands() -> Vec<(String, &'static [MakeSchema])> {
     let rows = ROWS.iter().zip(SHAPES.iter().copied());
     rows.filter(|(_, shapes)| !shapes.is_empty())

@@ -1,11 +1,12 @@
-//! Selects the pod and container of a job for a command, and names the pod's node if it does not
-//! respond.
+//! Selects the pod and container of a job for a command. If the pod's node does not respond, the
+//! error names the node.
 
 use gpuctl_cluster::Failure;
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::{Job, Pod, PodPhase, State};
 
-/// Selects a container of a job. The default is the first running pod and the job's own container.
+/// Selects a container of a job. By default, this is the job's own container in the first running
+/// pod.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ContainerChoice<'a> {
     pub rank: Option<u32>,
@@ -14,7 +15,7 @@ pub(crate) struct ContainerChoice<'a> {
 }
 
 /// Converts the failure of a request that the API server forwards to the pod's node. If the node
-/// did not respond, the error names it, because the server's message has only an address.
+/// did not respond, the error names it, because the server's message contains only an address.
 pub(crate) fn from_node(failure: Failure, pod: &Pod) -> Error {
     let is_silent = matches!(failure, Failure::TimedOut { .. })
         || failure.code().is_some_and(|code| code >= 500);
@@ -32,11 +33,11 @@ pub(crate) fn from_node(failure: Failure, pod: &Pod) -> Error {
     }
 }
 
-/// Finds the pod by name or by rank, or else the first running one.
+/// Finds the pod by name or rank, or else the first pod that is running.
 pub(crate) fn pod<'j>(job: &'j Job, choice: ContainerChoice<'_>) -> Result<&'j Pod, Error> {
     let mut pods = job.current_pods();
     if job.kind.serves() {
-        // Pods of a service have no rank, so number them by name.
+        // A service's pods have no rank, so number them in the order of their names.
         pods.retain(|pod| !pod.ended());
         pods.sort_by(|a, b| a.name.cmp(&b.name));
     }

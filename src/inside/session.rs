@@ -1,4 +1,4 @@
-//! Runs a command in a container and connects it with the user's terminal, for `exec` and `attach`.
+//! Runs a command in a container and connects it to the user's terminal, for `exec` and `attach`.
 
 use std::process::ExitCode;
 
@@ -16,7 +16,7 @@ use gpuctl_core::model::contract::refusal::ContainerComplaint;
 use gpuctl_core::model::{Job, Pod};
 use gpuctl_local::platform::{self, RawMode, WindowChanges};
 
-/// A shell that most images have; bash if the image has it.
+/// Runs bash if the image has it, and otherwise a shell that most images have.
 pub(crate) const SHELL: [&str; 3] = [
     "sh",
     "-c",
@@ -61,9 +61,9 @@ pub(crate) async fn run_session(
         .start(&call)
         .await
         .map_err(|failure| refused(failure, &job, pod, &container))?;
-    // A session must not be collected for the pager.
+    // The output of a session must not be collected for the pager.
     context.terminal.stream()?;
-    // Only now, so that errors above are printed on a normal terminal.
+    // Switch to raw mode only now, so that the errors above are printed on a normal terminal.
     let raw = if tty { RawMode::enter().ok() } else { None };
     let input = input(call.stdin, tty);
     let mut failed = None;
@@ -95,8 +95,8 @@ pub(crate) async fn run_session(
     exit_code(ending, command, &job, pod)
 }
 
-/// Converts the end of a session to the command's exit code, or to an error if the command did not
-/// run to its end.
+/// Converts the end of a session into the command's exit code. Returns an error if the command did
+/// not run to its end.
 fn exit_code(
     ending: SessionEnd,
     command: Option<&[String]>,
@@ -148,7 +148,7 @@ fn refused(failure: Failure, job: &Job, pod: &Pod, container: &str) -> Error {
     from_node(failure, pod)
 }
 
-/// Streams keys or a pipe, and the window's size now and after each change.
+/// Streams keys or a pipe, and the size of the window: now and after every change.
 fn input(stdin: bool, tty: bool) -> mpsc::Receiver<SessionInput> {
     let (sender, receiver) = mpsc::channel(16);
     if tty {

@@ -1,5 +1,5 @@
-//! Builds the answer to a call from the output of commands: masked text in a fence, notes of the
-//! server after it, and structured content.
+//! Builds the answer to a call from the output of commands. It consists of masked text in a fence,
+//! followed by the server's notes, and structured content.
 
 use rmcp::ErrorData;
 use rmcp::model::{CallToolResult, ContentBlock};
@@ -9,7 +9,7 @@ use super::child::{Output, RunError};
 use super::fence::fenced;
 use super::mask::{self, TextSource};
 
-/// Limit on structured content in bytes, to protect the agent's context window.
+/// Maximum size of structured content in bytes, to protect the agent's context window.
 const LARGEST_STRUCTURE: usize = 256 << 10;
 
 /// Why an answer has only text and no structured content.
@@ -25,18 +25,18 @@ pub(super) enum StructureError {
     NotRun(#[from] RunError),
 }
 
-/// An answer to a call.
+/// The answer to a call.
 pub(super) struct ToolAnswer {
-    /// May contain text of the cluster, so it is fenced.
+    /// May contain text from the cluster, so it is fenced.
     pub data: String,
-    /// Lines of the server itself, after the fence.
+    /// Lines from the server itself, which follow the fence.
     pub notes: Vec<String>,
     pub structure: Option<Value>,
     pub is_good: bool,
 }
 
 impl ToolAnswer {
-    /// Builds an answer with an error of the server itself.
+    /// Builds an answer from an error of the server itself.
     pub(super) fn server_error(message: String) -> Self {
         let structure = Some(json!({"message": message}));
         Self {
@@ -47,8 +47,8 @@ impl ToolAnswer {
         }
     }
 
-    /// Builds an answer with the output of a command. Errors and warnings can also contain text of
-    /// the cluster.
+    /// Builds an answer from the output of a command. Errors and warnings can also contain text
+    /// from the cluster.
     pub(super) fn from_output(output: &Output, source: TextSource) -> Self {
         let mut notes = Vec::new();
         if output.is_cut {
@@ -60,7 +60,7 @@ impl ToolAnswer {
             None if output.is_cut => {}
             None => notes.push("(ended by a signal)".to_owned()),
         }
-        // `fit` reports «not now» and «never here» by exit codes.
+        // `fit` uses exit codes to report "not now" and "never here".
         let is_good = matches!(output.code, Some(0 | 8 | 9));
         let data = format!(
             "{}{}",
@@ -75,7 +75,7 @@ impl ToolAnswer {
         }
     }
 
-    /// Adds structured content, or the reason why it has only the text of the answer.
+    /// Adds structured content, or the reason why the answer has only text.
     pub(super) fn add(&mut self, structure: Result<Value, StructureError>) {
         match structure {
             Ok(structure) if structure.to_string().len() > LARGEST_STRUCTURE => {
@@ -111,7 +111,7 @@ impl ToolAnswer {
     }
 }
 
-/// Reads the UID of the object in the JSON form of an answer.
+/// Reads the UID of the object from the JSON form of an answer.
 pub(super) fn uid(structure: &Result<Value, StructureError>) -> Option<&str> {
     structure.as_ref().ok()?["uid"].as_str()
 }
@@ -136,7 +136,7 @@ pub(super) fn structured(output: Output, source: TextSource) -> Result<Value, St
     })
 }
 
-/// Reads the errors that a command printed as JSON, one a line. Warnings are not errors.
+/// Reads the errors that a command printed as JSON, one per line. Warnings are not errors.
 fn errors(stderr: &str) -> Option<Value> {
     let is_error = |object: &Value| object["error"].is_string() && object["kind"] != "warning";
     let mut errors: Vec<Value> = stderr
@@ -191,8 +191,8 @@ mod tests {
         page.add(Err(StructureError::NotRequested));
         page.notes.push("[page 2 of 5]".to_owned());
         let result = page.result().unwrap();
-        // Clients may read either form, so the text in structured content has the fence and the
-        // notes too.
+        // Clients may read either form, so the text inside the structured content also has the
+        // fence and the notes.
         let text = &result.content[0].as_text().unwrap().text;
         assert!(
             text.starts_with("[begin data ")

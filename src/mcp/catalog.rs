@@ -1,4 +1,5 @@
-//! The list of tools: the gpuctl command of each, its parameters, and whether it writes.
+//! Lists the tools. For each tool, it has the gpuctl command and its parameters, and states whether
+//! the tool writes.
 
 use super::mask::TextSource;
 use super::tools::{
@@ -35,7 +36,7 @@ const fn reading_tool(
     }
 }
 
-/// Declares a tool whose output also holds other text than names, states, events and logs.
+/// Declares a tool whose output also contains text other than names, states, events and logs.
 const fn echoing_tool(mut tool: AgentTool, source: TextSource) -> AgentTool {
     tool.source = source;
     tool
@@ -254,8 +255,9 @@ macro_rules! submits {
     };
 }
 
-/// Deletes one object, after a preview that describes its current state. The preview must look the
-/// object up where the deletion does, or it could show another one of the same name.
+/// Deletes one object, after a preview that describes its current state. The preview must look for
+/// the object where the deletion does. Otherwise it could show a different object with the same
+/// name.
 const fn deleting_tool(
     name: &'static str,
     about: &'static str,
@@ -374,7 +376,8 @@ const WRITING: [AgentTool; 9] = [
     ),
 ];
 
-/// Lists the tools that a server offers: all that read, and those that write in an allowed area.
+/// Lists the tools that a server offers: all tools that read, and the tools that write in an
+/// allowed area.
 pub(super) fn tools(areas: &[WriteArea]) -> impl Iterator<Item = &'static AgentTool> {
     let is_allowed = |tool: &&AgentTool| {
         tool.change

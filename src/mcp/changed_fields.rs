@@ -1,6 +1,6 @@
-//! Masks the lines of a preview that show a changed field, as `spec.replicas: 1 → 2`. A value can
-//! be a whole container as JSON, whose variables the path does not name, and is cut off at some
-//! length.
+//! Masks the lines in a preview that show a changed field, for example `spec.replicas: 1 → 2`. A
+//! value can be a whole container as JSON, with variables that do not appear in the path. Long
+//! values are cut off.
 
 use std::sync::LazyLock;
 
@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use gpuctl_local::bundle::{REDACTED, redact};
 
 const ARROW: &str = " → ";
-/// Ends a value that is cut off.
+/// Marks the end of a value that was cut off.
 const CUT: char = '…';
 
-/// The path with any text before it, such as the object or `caused by:`, and both values. A path
-/// begins with a field of an object, or has a dot and is at most behind the object.
+/// Matches the path, any text before it, such as the object or `caused by:`, and both values. A
+/// path either begins with a field of an object, or has a dot and follows at most the object.
 static CHANGE: LazyLock<Regex> = LazyLock::new(|| {
     let field =
         "(?:spec|data|metadata|status|rules|subjects|roleRef|type|immutable|binaryData|stringData)";
@@ -25,7 +25,7 @@ static CHANGE: LazyLock<Regex> = LazyLock::new(|| {
 /// Masks a text value.
 type MaskText = fn(&str) -> String;
 
-/// Masks both values of every changed field in the text. `mask` masks the texts in them.
+/// Masks both values of every changed field in the text. `mask` masks texts inside the values.
 pub(super) fn masked(text: &str, mask: MaskText) -> String {
     let line = |line: &Captures<'_>| {
         let sides: Vec<&str> = line[2].split(ARROW).collect();
@@ -43,7 +43,7 @@ pub(super) fn masked(text: &str, mask: MaskText) -> String {
                     side(name, after, mask)
                 )
             }
-            // A value contains an arrow itself, so the end of the first one is unclear.
+            // One of the values contains an arrow, so it is unclear where the first value ends.
             _ => format!("{}{REDACTED}{ARROW}{REDACTED}", &line[1]),
         }
     };
@@ -66,7 +66,7 @@ fn side(name: &str, text: &str, mask: MaskText) -> String {
     let Some((value, end)) = complete.or_else(truncated) else {
         return REDACTED.to_owned();
     };
-    // The rules for a value depend on the name of its field, for example `annotations`.
+    // Which rules apply to a value depends on the name of its field, for example `annotations`.
     let mut field = json!({name: value});
     redact(&mut field);
     let mut value = field[name].take();
@@ -79,8 +79,8 @@ fn side(name: &str, text: &str, mask: MaskText) -> String {
     }
 }
 
-/// Completes a list of words that is cut off, such as a command. A cut object cannot be completed,
-/// because the missing part could mark a value as that of a variable.
+/// Completes a list of words that was cut off, such as a command. A truncated object cannot be
+/// completed: the missing part could show that a value belongs to a variable.
 fn words(cut: &str) -> Option<Value> {
     let cut = cut.trim_end_matches([',', '\\']);
     let completed = [format!("{cut}\"]"), format!("{cut}]")];

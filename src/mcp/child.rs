@@ -10,19 +10,19 @@ use tokio::sync::{AcquireError, Semaphore};
 
 use super::tools::Call;
 
-/// Time limit of a command.
+/// How long a command may run.
 const WITHIN: Duration = Duration::from_secs(120);
-/// Limit of each output stream of a command in bytes: two thousand pages.
+/// Maximum number of bytes in each output stream of a command, about two thousand pages.
 const LARGEST: usize = 4 << 20;
-/// Limit on concurrent commands, so that one client cannot flood the API server.
+/// Maximum number of concurrent commands, so that a single client cannot flood the API server.
 const AT_ONCE: usize = 4;
 
-/// How one server runs its commands.
+/// Settings with which a server runs its commands.
 #[derive(Debug)]
 pub(super) struct Runner {
     /// The global options that the server was started with.
     global_options: Vec<OsString>,
-    /// The options among them that select a namespace; a call can override them.
+    /// Those of the options that select a namespace. A call can override them.
     namespace: Vec<OsString>,
     permits: Semaphore,
 }
@@ -33,9 +33,9 @@ pub(super) struct Output {
     pub stdout: String,
     /// Warnings, hints and errors.
     pub stderr: String,
-    /// `None` if a signal ended it.
+    /// The exit code, or `None` if a signal ended the command.
     pub code: Option<i32>,
-    /// The output exceeded the limit.
+    /// Whether the output exceeded the limit.
     pub is_cut: bool,
 }
 
@@ -65,7 +65,7 @@ pub(super) enum RunError {
         WITHIN.as_secs()
     )]
     ChangeTimedOut,
-    /// The JSON forms before and after the command are about different objects.
+    /// The JSON from before the command and the JSON from after it describe different objects.
     #[error(
         "nothing was changed: the object was created, deleted or replaced during the preview\n\
          hint: call the tool again"
@@ -84,8 +84,7 @@ impl Runner {
 
     /// Runs the command until it exits.
     ///
-    /// # Errors
-    /// Fails if the command does not start or exceeds its time limit.
+    /// # Errors If the command does not start, or exceeds its time limit.
     pub(super) async fn run(&self, call: &Call, access: CommandAccess) -> Result<Output, RunError> {
         let permit = self.permits.acquire().await.map_err(RunError::ServerEnds)?;
         let mut child = self.start(call, access)?;
@@ -127,7 +126,7 @@ impl Runner {
     }
 }
 
-/// Feeds the command and reads both of its streams.
+/// Sends the command its input, and reads both of its output streams.
 async fn exchange(
     child: &mut Child,
     input: &str,
@@ -136,7 +135,8 @@ async fn exchange(
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let feed = async move {
         if let Some(mut stdin) = stdin {
-            // The command may exit before it reads all input. Its exit code reports failures.
+            // The command may exit before it reads all input. If it failed, its exit code shows
+            // that.
             let _ = stdin.write_all(input.as_bytes()).await;
         }
     };
@@ -174,9 +174,9 @@ impl From<std::io::Error> for Stop {
     }
 }
 
-/// Reads the output up to the limit; returns true if a writing command exceeded it. Reads such a
-/// command to its end, because a closed pipe would interrupt a change. Does not wait for the other
-/// stream of a command with endless output.
+/// Reads the output up to the limit. Returns true if a writing command exceeded the limit. The
+/// output of such a command is read to its end, because a closed pipe would interrupt a change. If
+/// a command's output is endless, this does not wait for its other stream.
 async fn read_limited<S: AsyncRead + Unpin>(
     stream: Option<S>,
     buffer: &mut Vec<u8>,

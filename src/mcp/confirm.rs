@@ -1,6 +1,6 @@
-//! Stores the words that confirm a change. Each word is random, belongs to one tool, its arguments
-//! and one cluster, and is valid once for a few minutes. An agent therefore cannot make a change
-//! without its preview.
+//! Stores the words that confirm a change. Each word is random, and is valid once, for a few
+//! minutes. It belongs to one tool, its arguments and one cluster. So an agent cannot make a change
+//! without having seen its preview.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -8,15 +8,16 @@ use std::time::{Duration, Instant};
 use aws_lc_rs::rand;
 use serde_json::{Map, Value};
 
-/// Time for a person to review the preview.
+/// How much time a person has to review the preview.
 pub(super) const VALID: Duration = Duration::from_secs(5 * 60);
-/// Limit on unconfirmed changes. A new one replaces the oldest.
+/// Maximum number of unconfirmed changes. When it is reached, a new change replaces the oldest one.
 const MOST: usize = 64;
 
-/// Issued words that are still unused.
+/// The words that were issued and have not been used yet.
 #[derive(Debug, Default)]
 pub(super) struct Confirmations {
-    /// Keyed by word. The words are unguessable, so the timing of a lookup reveals nothing useful.
+    /// The pending changes by word. The words are unguessable, so the timing of a lookup reveals
+    /// nothing useful.
     waiting: HashMap<String, PendingChange>,
     issued: u64,
 }
@@ -39,7 +40,7 @@ pub(super) enum ConfirmRefusal {
 }
 
 impl Confirmations {
-    /// Issues a new word for this change; `None` if the system provides no random numbers.
+    /// Issues a new word for this change. Returns `None` if the system provides no random numbers.
     pub(super) fn issue(
         &mut self,
         change: &str,
@@ -67,11 +68,10 @@ impl Confirmations {
         Some(word)
     }
 
-    /// Invalidates a word, even if it belongs to another change. Returns the UID of the object in
-    /// its preview.
+    /// Invalidates a word, even if it belongs to another change. Returns the UID of the object that
+    /// its preview showed.
     ///
-    /// # Errors
-    /// Fails with the reason if the word does not confirm the change.
+    /// # Errors If the word does not confirm the change. The error is the reason.
     pub(super) fn redeem(
         &mut self,
         word: &str,
@@ -90,7 +90,7 @@ impl Confirmations {
 }
 
 impl ConfirmRefusal {
-    /// Explains the refusal to an agent.
+    /// Explains to an agent why the word was refused.
     pub(super) fn message(&self, tool: &str) -> String {
         let reason = match self {
             Self::Unknown => "this server did not issue that word, or it was already used",
@@ -106,8 +106,8 @@ impl ConfirmRefusal {
     }
 }
 
-/// Identifies a change by its tool, its arguments, sorted and without null values, and by the
-/// server, user and namespace of the kubeconfig.
+/// Identifies a change by its tool and arguments, and by the server, user and namespace in the
+/// kubeconfig. The arguments are sorted, and null values are omitted.
 pub(super) fn change(tool: &str, arguments: &Map<String, Value>, target: Option<&str>) -> String {
     let mut sorted: Vec<(&String, &Value)> = arguments
         .iter()
@@ -146,7 +146,7 @@ mod tests {
             .issue(&delete, Some("uid".to_owned()), now)
             .unwrap();
         assert_eq!(word.len(), 32);
-        // Neither the order of the arguments nor null values make a difference.
+        // The order of the arguments makes no difference, and neither do null values.
         let same_change = of(
             "delete_job",
             json!({"namespace": "ml", "confirm": word, "job": "a"}),

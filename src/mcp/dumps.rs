@@ -1,7 +1,7 @@
 //! Masks the values of environment variables that a program printed into its log: `env`, `set -x`,
-//! `declare -p`, and the maps that Python, JSON, Ruby and Node print. A variable's name need not
-//! announce a secret, so the shape of the line decides. Numbers stay, because metrics have that
-//! shape.
+//! `declare -p`, and the maps that Python, JSON, Ruby and Node print. The name of a variable may
+//! not show that it holds a secret, so the form of the line decides. Numbers are not masked,
+//! because metrics have the same form.
 
 use std::sync::LazyLock;
 
@@ -9,31 +9,31 @@ use regex::{Captures, Regex};
 
 use gpuctl_local::bundle::REDACTED;
 
-/// Selects the names at the start of a line that count as variables.
+/// Which names at the start of a line count as variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum VariableNames {
-    /// Also `http_proxy=…`, where the whole line is one assignment.
+    /// Any name, for example in `http_proxy=…`, if the whole line is one assignment.
     Any,
-    /// Only capitals, for text with lines of gpuctl such as `team=nlp`.
+    /// Only names in capitals, for text that contains lines from gpuctl such as `team=nlp`.
     Capitals,
 }
 
-/// Text that loggers and gpuctl write before a line: the rank or the name suffix of a pod, a time,
-/// a level, a number, the `+` of `set -x`, the `-` of a list, the `>` of an error, a sentence
-/// before `«`.
+/// Text that loggers and gpuctl write before a line. Examples are a pod's rank or name suffix, a
+/// time, a level, a number, the `+` of `set -x`, the `-` of a list, the `>` of an error, and a
+/// sentence before `«`.
 const PREFIX: &str = concat!(
     r"(?:[^«\n]*«)?[ \t]*(?:(?:\S{1,63} │|\[[^\[\]\n]{1,63}\]:?|\d{4}-\d\d-\d\d[T ]\d\d:\d\d\S*|\d{1,6}|\++|-|>",
     r"|(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL):?)[ \t]+)*"
 );
-/// A quoted text, which may lack its closing quote because a log truncates long lines. The last
-/// form is JSON inside JSON.
+/// A quoted text. The closing quote may be missing, because logs truncate long lines. The last form
+/// is JSON inside JSON.
 const QUOTED: &str = r#"(?:"(?:\\.|[^"\\\n])*(?:"|$)|'(?:\\.|[^'\\\n])*(?:'|$)|\\"[^"\n]*(?:"|$))"#;
 
 fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("the pattern is valid")
 }
 
-/// A line that starts with an assignment: its prefix, a shell keyword, the name, the value.
+/// A line that starts with an assignment: a prefix, a shell keyword, the name and the value.
 static ASSIGNED: LazyLock<Regex> = LazyLock::new(|| {
     let keyword = r"(?:export|readonly|declare|typeset|local|setenv|set)(?:[ \t]+-\w+)*[ \t]+";
     pattern(&format!(
@@ -43,8 +43,8 @@ static ASSIGNED: LazyLock<Regex> = LazyLock::new(|| {
 /// Separators and brackets that can follow a value.
 const CLOSING: &str = r"[,;:|)\]}]*";
 
-/// Matches a value that metrics and progress also have: a number or a ratio of numbers, a time, a
-/// tuple, a tensor, or a word for a number.
+/// Matches a value that could also come from metrics or progress: a number or a ratio of numbers, a
+/// time, a tuple, a tensor, or a word that stands for a number.
 fn measured(number: &str, unit: &str) -> String {
     let quantity = format!("{number}{unit}");
     let clock = r"\d{1,6}:\d\d(?::\d\d)?(?:[.,]\d+)?";
@@ -59,7 +59,7 @@ fn measured(number: &str, unit: &str) -> String {
     )
 }
 
-/// A measured value at the beginning of the value of a name in lower case, with any short unit.
+/// A measured value, with any short unit, at the beginning of the value. For names in lower case.
 static MEASURED: LazyLock<Regex> = LazyLock::new(|| {
     let unit = "(?:[a-z%]{0,5}|samples|tokens|images)(?:/[a-z]{1,6}){0,2}";
     pattern(&format!(
@@ -67,8 +67,8 @@ static MEASURED: LazyLock<Regex> = LazyLock::new(|| {
         measured(r"\d[\d.,_]*(?:e[-+]?\d+)?", unit)
     ))
 });
-/// One measured value or several, with or without names, at the beginning of the value of a name in
-/// capitals. Allows known units only, because the name is likely that of a variable.
+/// One or more measured values, with or without names, at the beginning of the value. For names in
+/// capitals. Only known units are allowed, because such a name probably belongs to a variable.
 static MEASURED_IN_CAPITALS: LazyLock<Regex> = LazyLock::new(|| {
     let number = r"(?:\d{1,12}(?:,\d{1,3})*(?:\.\d*)?|\d{1,3}(?:_\d{3})+|\.\d+)(?:e[-+]?\d+)?";
     let unit = concat!(
@@ -81,38 +81,38 @@ static MEASURED_IN_CAPITALS: LazyLock<Regex> = LazyLock::new(|| {
         r"(?i)^{value}(?:{CLOSING}\s+(?:[|│]\s+)?(?:{named}|{value}))*{CLOSING}(?:\s+|$)"
     ))
 });
-/// Lower-case values that are states, not secrets.
+/// Values in lower case that are states, not secrets.
 const STATES: [&str; 14] = [
     "running", "pending", "done", "ok", "ready", "started", "finished", "failed", "true", "false",
     "none", "train", "eval", "test",
 ];
-/// Another assignment in the same line.
+/// Another assignment on the same line.
 static ANOTHER: LazyLock<Regex> = LazyLock::new(|| pattern(r"[\s,;][A-Za-z_][\w.]*="));
-/// A value that is one quoted text.
+/// A value that consists of one quoted text.
 static ONE_TEXT: LazyLock<Regex> = LazyLock::new(|| pattern(r#"^(?:"(?:\\.|[^"\\])*"|'[^']*')$"#));
 
-/// An entry of a map: the quoted name with its separator, and the value.
+/// An entry in a map: the quoted name, the separator and the value.
 static ENTRY: LazyLock<Regex> = LazyLock::new(|| {
     pattern(&format!(
         r#"(?m)((?:\\?["'])([A-Za-z_]\w*)\\?["']\s*(?::|=>)\s*b?)({QUOTED})"#
     ))
 });
-/// A line with a whole environment: its entries are variables whatever their names are.
+/// A line that contains a whole environment. Its entries are variables, whatever their names are.
 static ENVIRONMENT: LazyLock<Regex> = LazyLock::new(|| {
     pattern(r#"(?m)^.*(?:\benvironb?\(|\\?["'](?:PATH|HOME|PWD|HOSTNAME)\\?["']\s*(?::|=>)).*$"#)
 });
-/// A line of `console.log(process.env)`.
+/// A line from `console.log(process.env)`.
 static PROPERTY: LazyLock<Regex> = LazyLock::new(|| {
     pattern(&format!(
         r"(?m)^({PREFIX}(?:\{{[ \t]*)?([A-Za-z_]\w*):[ \t]+)({QUOTED})(,?[ \t]*\}}?)$"
     ))
 });
-/// Log levels, which can precede a colon like a name.
+/// Log levels, which can precede a colon in the same way as a name.
 const LEVELS: [&str; 9] = [
     "TRACE", "DEBUG", "INFO", "NOTICE", "WARN", "WARNING", "ERROR", "FATAL", "CRITICAL",
 ];
 
-/// Masks every value in the text that has the shape of a printed variable.
+/// Masks every value in the text that looks like a printed variable.
 pub(super) fn masked(text: &str, names: VariableNames) -> String {
     let text = ENVIRONMENT.replace_all(text, |line: &Captures<'_>| {
         ENTRY.replace_all(&line[0], "$1[redacted]").into_owned()
@@ -142,8 +142,8 @@ pub(super) fn masked(text: &str, names: VariableNames) -> String {
     ASSIGNED.replace_all(&text, assigned).into_owned()
 }
 
-/// Masks the entries of maps that look like variables, including JSON inside the value of another
-/// entry.
+/// Masks the entries of maps that look like variables. This includes JSON inside the value of
+/// another entry.
 fn entries(text: &str) -> String {
     let entry = |entry: &Captures<'_>| {
         let (quote, inner) = entry[3].split_at(1);
@@ -155,7 +155,7 @@ fn entries(text: &str) -> String {
     ENTRY.replace_all(text, entry).into_owned()
 }
 
-/// Whether a name has the form of a variable: in capitals, or ending in `_proxy`.
+/// Whether a name looks like that of a variable: it is in capitals, or ends in `_proxy`.
 fn is_conventional(name: &str) -> bool {
     !name.chars().any(|c| c.is_ascii_lowercase()) || name.ends_with("_proxy")
 }
@@ -166,7 +166,8 @@ fn is_variable(name: &str, quoted: &str) -> bool {
     is_conventional(name) && measured_part(name, value).len() < value.len()
 }
 
-/// Selects the measured values at the beginning of the value of a variable: all of `0.41 loss=2.3`.
+/// Selects the measured values at the beginning of a variable's value. In `0.41 loss=2.3`, this is
+/// the whole value.
 fn measured_part<'v>(name: &str, value: &'v str) -> &'v str {
     match name.ends_with("_proxy") {
         true => "",
@@ -176,8 +177,8 @@ fn measured_part<'v>(name: &str, value: &'v str) -> &'v str {
     }
 }
 
-/// Whether the rest of the line is the value of a lower-case variable, unlike in `loss=0.4
-/// lr=1e-4`, `status=running` and `time=12:00 level=info`.
+/// Whether the rest of the line is the value of a single variable in lower case. This is not the
+/// case for `loss=0.4 lr=1e-4`, `status=running` and `time=12:00 level=info`.
 fn is_lone_assignment(value: &str) -> bool {
     let value = value.trim_end();
     ONE_TEXT.is_match(value)

@@ -4,8 +4,8 @@
 
 use super::confirm::random_word;
 
-/// Puts the text between two lines with a new random marker; `None` if the system provides no
-/// random numbers.
+/// Puts the text between two lines that contain a new random marker. Returns `None` if the system
+/// provides no random numbers.
 pub(super) fn fenced(text: &str) -> Option<String> {
     let marker = random_word(8)?;
     Some(format!(

@@ -1,7 +1,7 @@
 //! Transports the messages of the protocol over stdin and stdout, one JSON object per line. rmcp's
-//! transport ignores lines that are not JSON and drops the id of an invalid request. It also
-//! reports a wrong argument as an unknown method. This transport answers each of them with the code
-//! that JSON-RPC defines.
+//! own transport ignores lines that are not JSON, and drops the id of an invalid request. It also
+//! reports a wrong argument as an unknown method. This transport answers in all of these cases with
+//! the code that JSON-RPC defines.
 
 use std::sync::Arc;
 
@@ -14,10 +14,11 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 
-/// Limit on a line in bytes; a manifest has at most 1 MiB.
+/// Maximum number of bytes in a line. A manifest has at most 1 MiB.
 const LONGEST: usize = 4 << 20;
 
-/// Requests that rmcp has a type for. If one arrives as a custom request, its parameters are wrong.
+/// Requests for which rmcp has a type. If one of them arrives as a custom request, its parameters
+/// are wrong.
 const TYPED: [&str; 13] = [
     "initialize",
     "ping",
@@ -40,25 +41,26 @@ const UNKNOWN_METHOD: &str = "the method is unknown";
 #[derive(Debug)]
 enum IncomingLine {
     Message(Box<ClientJsonRpcMessage>),
-    /// The transport answers it.
+    /// The transport itself answers the line.
     Answer(Value),
-    /// Blank lines and unknown notifications. JSON-RPC forbids answers to them.
+    /// The line is blank or an unknown notification. JSON-RPC forbids answers to these.
     Ignored,
 }
 
-/// Lines of a client, and the answers to it.
+/// Reads the lines of a client, and writes the answers.
 pub(super) struct Lines<R, W> {
     input: BufReader<R>,
-    /// Filled incrementally: rmcp drops the future of `receive` when it has an answer to send.
+    /// The current line. It is filled incrementally, because rmcp drops the future of `receive`
+    /// when it has an answer to send.
     line: Vec<u8>,
-    /// Skip the rest of a line that is too long.
+    /// Whether to skip the rest of a line that is too long.
     is_skipping: bool,
-    /// Whether the session has begun. Before that, rmcp ends it at any message that is not a
-    /// request.
+    /// Whether the session has begun. Before that, rmcp ends the session at any message that is not
+    /// a request.
     has_begun: bool,
     output: Arc<Mutex<Option<W>>>,
-    /// The transport's last answer. It is written before the next line is read, which limits the
-    /// queue for a client that does not read answers.
+    /// The transport's last answer. It is written before the next line is read. This limits the
+    /// queue if a client does not read its answers.
     answering: Option<JoinHandle<()>>,
 }
 
@@ -78,9 +80,9 @@ where
         }
     }
 
-    /// Reads the next line into `self.line`: `None` at the end of input, `Some(false)` for a line
-    /// that is too long. Dropping the future loses no byte, because there is no await between
-    /// `fill_buf` and `consume`.
+    /// Reads the next line into `self.line`. Returns `None` at the end of input, and `Some(false)`
+    /// if a line is too long. If the future is dropped, no bytes are lost, because there is no
+    /// await between `fill_buf` and `consume`.
     async fn next_line(&mut self) -> Option<bool> {
         loop {
             let available = self.input.fill_buf().await.ok()?;
@@ -107,7 +109,7 @@ where
         let output = Arc::clone(&self.output);
         let line = format!("{answer}\n");
         self.answering = Some(tokio::spawn(async move {
-            // This fails if the client has disconnected, which the next read reports.
+            // This fails if the client has disconnected. The next read reports that.
             let _ = write(&output, line.as_bytes()).await;
         }));
     }
@@ -166,7 +168,7 @@ where
                     self.has_begun |= begins(&message);
                     match *message {
                         message if self.has_begun => return Some(message),
-                        // rmcp would report its parameters as wrong.
+                        // rmcp would report that the parameters are wrong.
                         JsonRpcMessage::Request(request)
                             if matches!(request.request, ClientRequest::CustomRequest(_)) =>
                         {
@@ -247,7 +249,7 @@ fn parse_line(line: &[u8]) -> IncomingLine {
     }
     let Some(method) = message.get("method") else {
         return match message.contains_key("result") || message.contains_key("error") {
-            // The server sends no requests, so a malformed response answers none.
+            // The server sends no requests, so a malformed response cannot be the answer to one.
             true => serde_json::from_value(value).map_or(IncomingLine::Ignored, |message| {
                 IncomingLine::Message(Box::new(message))
             }),
@@ -278,7 +280,7 @@ fn request(value: Value, id: &Value, method: &str) -> IncomingLine {
     if is_typed && !params.is_none_or(Value::is_object) {
         return invalid("`params` must be an object");
     }
-    // Clients send null or an empty cursor for the first page.
+    // For the first page, clients send null or an empty cursor.
     let is_later = |params: &Value| !params["cursor"].is_null() && params["cursor"] != "";
     if is_typed && method.ends_with("/list") && params.is_some_and(is_later) {
         return invalid("`cursor` is invalid, because every list has one page");
@@ -290,7 +292,7 @@ fn request(value: Value, id: &Value, method: &str) -> IncomingLine {
             }
             _ => IncomingLine::Message(Box::new(JsonRpcMessage::Request(request))),
         },
-        // Everything but the parameters was checked above, such as `_meta`, which is an object.
+        // Everything except the parameters was checked above. For example, `_meta` is an object.
         _ if is_typed => invalid(&format!("the parameters of `{method}` have wrong types")),
         _ => IncomingLine::Answer(refusal(id, ErrorCode::METHOD_NOT_FOUND, UNKNOWN_METHOD)),
     }

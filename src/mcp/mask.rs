@@ -1,6 +1,6 @@
-//! Masks secrets in answers to agents, which may disclose them to others. Hides the values of all
-//! environment variables, whatever their names. Keeps names of Secrets, because a later job needs
-//! them.
+//! Masks secrets in answers to agents, because agents may disclose them to others. Hides the values
+//! of all environment variables, whatever their names are. Keeps the names of Secrets, because a
+//! later job needs them.
 
 use std::sync::LazyLock;
 
@@ -12,36 +12,35 @@ use super::dumps::{self, VariableNames};
 use gpuctl_local::bundle::{REDACTED, redact, scrubbed};
 use gpuctl_manifest::spec::without_variables;
 
-/// The origin of a text.
+/// Where a text comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TextSource {
-    /// Names, states, events, logs.
+    /// Names, states, events and logs.
     Cluster,
-    /// The same without logs, and with labels, one `key=value` per line.
+    /// Like `Cluster` but without logs, and with labels, one `key=value` per line.
     Labels,
     /// A description that ends with the submitted YAML, below `SUBMITTED`.
     Description,
-    /// A YAML document after comment lines.
+    /// A YAML document that follows comment lines.
     Yaml,
-    /// Messages about YAML from the agent itself, and fields that it would change.
+    /// Messages about YAML from the agent itself, and the fields that it would change.
     Manifest,
-    /// Text of the program without any data of the cluster.
+    /// Text from the program that contains no data from the cluster.
     Program,
 }
 
 impl TextSource {
-    /// Determines the source of such a command's warnings and errors, which contain no YAML
-    /// document.
+    /// Determines the source of the command's warnings and errors, which contain no YAML document.
     pub(super) fn for_lines(self) -> Self {
         match self {
             Self::Description | Self::Labels | Self::Yaml => Self::Cluster,
-            // A warning or an error can contain other text than that of the program.
+            // A warning or an error can contain text that is not from the program.
             Self::Program => Self::Manifest,
             other => other,
         }
     }
 
-    /// Determines the source of a text in a field of JSON.
+    /// Determines the source of a text in a JSON field.
     fn for_field(self) -> Self {
         match self {
             Self::Labels | Self::Manifest => self,
@@ -50,14 +49,15 @@ impl TextSource {
     }
 }
 
-/// Fields of answers that contain a whole YAML document as text.
+/// Fields in answers that contain a whole YAML document as text.
 const DOCUMENTS: [&str; 2] = ["yamlContent", "source"];
-/// Replaces `secret: `, the field that names a Secret, during the search for credentials. A text
-/// that already contains this private-use character gets a harmless `secret: ` there.
+/// Replaces `secret: `, the field that names a Secret, while credentials are searched for. If a
+/// text already contains this private-use character, it becomes a harmless `secret: `.
 const NAMED_SECRET: &str = "\u{e000}";
 
-/// Variables and credentials that `bundle` does not search for, because they cause false positives
-/// elsewhere: values at the position of a variable, and the word after a login command.
+/// Variables and credentials that `bundle` does not search for, because they would cause false
+/// positives elsewhere. These are values in the position of a variable, and the word after a login
+/// command.
 static VALUES: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
     let word = r#"(?:\\?"[^"]*"|'[^']*'|[^\s"';&|]+)"#;
     let pairs = [
@@ -83,12 +83,12 @@ static VALUES: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         .collect()
 });
 
-/// `NAME=value` before a command or among its arguments. The end quote may be cut off.
+/// `NAME=value` before a command or among its arguments. The closing quote may be cut off.
 static ASSIGNMENT: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r#"(^|[\s;&|("'])([A-Za-z_]\w*=)("[^"]*(?:"|$)|'[^']*(?:'|$)|[^\s"';&|)]+)"#)
         .expect("the pattern is valid")
 });
-/// `secret: hub`, but not `client_secret: …`.
+/// Matches `secret: hub`, but not `client_secret: …`.
 static SECRET_FIELD: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(^|[\s{,-])secret: ").expect("the pattern is valid"));
 
@@ -140,8 +140,8 @@ fn credentials(text: &str) -> String {
     text
 }
 
-/// Parses the YAML at the end, because variables have many forms in it. The title is unambiguous:
-/// every line after it is indented, and line breaks in names are escaped.
+/// Parses the YAML at the end, because variables can have many forms in it. The title is
+/// unambiguous: all lines after it are indented, and line breaks in names are escaped.
 fn description(answer: &str) -> String {
     const TITLE: &str = "\nSUBMITTED\n";
     let Some((before, submitted)) = answer.rsplit_once(TITLE) else {
@@ -168,15 +168,16 @@ fn description(answer: &str) -> String {
     )
 }
 
-/// Masks a YAML document. The comments are dropped, because they can repeat a secret.
+/// Masks a YAML document. Drops the comments, because they can repeat a secret.
 fn yaml(text: &str) -> String {
     without_variables(text, &value).unwrap_or_else(|| format!("{REDACTED}\n"))
 }
 
-/// Masks a value in a document. The value can be the text of a command that sets variables.
+/// Masks a value in a document. The value can be a command that sets variables.
 pub(super) fn value(text: &str) -> String {
     let hidden = |captures: &Captures<'_>| {
-        // `--flag=value` and `lr=0.1` are arguments of the program; variables have capital letters.
+        // `--flag=value` and `lr=0.1` are arguments of the program. Variables have names in
+        // capitals.
         match captures[2].chars().any(|c| c.is_ascii_lowercase()) {
             true => captures[0].to_owned(),
             false => format!("{}{}{REDACTED}", &captures[1], &captures[2]),
@@ -196,7 +197,7 @@ pub(super) fn json(answer: &mut Value, source: TextSource) {
     restore(answer, &documents);
 }
 
-/// Masks the YAML documents and replaces each by a number, because `redact` would treat them as
+/// Masks the YAML documents. Replaces each one by a number, because `redact` would treat them as
 /// plain text.
 fn prepare(value: &mut Value, source: TextSource, documents: &mut Vec<String>) {
     match value {
@@ -238,8 +239,8 @@ fn restore(value: &mut Value, documents: &[String]) {
     }
 }
 
-/// Hides the value of a variable in a default of the site: `{"field": "environment.env.NAME",
-/// "value": …}`.
+/// Hides the value of a variable that one of the site's defaults sets: `{"field":
+/// "environment.env.NAME", "value": …}`.
 fn hide_default(fields: &mut Map<String, Value>) {
     let is_variable =
         |field: &str| field == "env" || field.ends_with(".env") || field.contains("env.");

@@ -1,8 +1,8 @@
 //! Serves agents over the Model Context Protocol. `catalog.rs` lists the tools, `tools.rs` builds a
-//! command line from a call, and `child.rs` runs it. `answer.rs` builds the answer with `mask.rs`,
-//! `dumps.rs`, `changed_fields.rs`, `fence.rs` and `pages.rs`. `confirm.rs` stores unconfirmed
-//! changes. `lines.rs` is the transport over stdin and stdout, and `server.rs` connects these
-//! parts. This module does not access the cluster.
+//! command line from a call, and `child.rs` runs it. `answer.rs` builds the answer, using
+//! `mask.rs`, `dumps.rs`, `changed_fields.rs`, `fence.rs` and `pages.rs`. `confirm.rs` stores
+//! unconfirmed changes. `lines.rs` is the transport over stdin and stdout, and `server.rs` connects
+//! these parts. This module does not access the cluster.
 
 mod answer;
 mod catalog;

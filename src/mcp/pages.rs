@@ -3,14 +3,14 @@
 
 use std::fmt;
 
-/// Limit on a page in bytes, without its fence and the line with its number.
+/// Maximum size of a page in bytes, without the fence and the line with the page number.
 const PAGE: usize = 1700;
 
-/// A page of an answer.
+/// One page of an answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct AnswerPage {
     pub text: String,
-    /// The line with the page number; `None` for a single page.
+    /// The line with the page number. `None` if there is only one page.
     pub trailer: Option<String>,
 }
 
@@ -39,8 +39,7 @@ impl std::error::Error for PageOutOfRange {}
 
 /// Returns the page with this number, counted from 1.
 ///
-/// # Errors
-/// Fails for a page out of range. The error contains the range.
+/// # Errors If the page is out of range. The error contains the range.
 pub(super) fn page(text: &str, number: usize) -> Result<AnswerPage, PageOutOfRange> {
     let text = text.trim_end();
     let text = if text.is_empty() { "(nothing)" } else { text };
@@ -85,7 +84,7 @@ fn cut(text: &str) -> Vec<String> {
                 page.push_str(unplaced);
                 break;
             }
-            // Split a line that is longer than a page; any other line starts the next page.
+            // A line that is longer than a page is split. Any other line starts the next page.
             if page.is_empty() {
                 let end = (0..=free.max(4))
                     .rev()
@@ -106,7 +105,7 @@ fn cut(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Whether a line is a table header: words in capitals, and not too long.
+/// Whether a line is a table header: its words are in capitals, and it is not too long.
 fn is_header(line: &str) -> bool {
     let letters = || line.chars().filter(|c| c.is_alphabetic());
     line.len() < PAGE / 4 && letters().count() > 3 && letters().all(char::is_uppercase)

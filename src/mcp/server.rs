@@ -1,5 +1,5 @@
 //! Answers an agent's calls. Each call runs gpuctl itself, so that agents and people get the same
-//! output. Reading commands run in read-only mode. A change runs only after a preview.
+//! output. Commands that read run in read-only mode. A change is made only after a preview.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -24,8 +24,8 @@ use super::mask::TextSource;
 use super::pages::{PageOutOfRange, page};
 use super::tools::{AgentTool, Call, ToolChange, WriteArea};
 
-/// Limit on a preview in bytes. A preview has no pages, because an agent could confirm without
-/// reading all of them.
+/// Maximum size of a preview in bytes. A preview is not split into pages, because an agent could
+/// confirm it without reading all of them.
 const LARGEST_PREVIEW: usize = 64 << 10;
 
 const INSTRUCTIONS: &str = "GPU jobs on Kubernetes: who holds which GPU, how busy it is, why a job waits or died, and what fits. \
@@ -41,10 +41,11 @@ Values of environment variables, tokens and passwords are masked; names of Secre
 const CONFIRM_IS_A_WORD: &str = "`confirm` takes the word that ends the answer of the same call without `confirm`; \
 true, false and other values confirm nothing";
 
-/// Returns the server, user and namespace that the kubeconfig currently has; `None` without one.
+/// Returns the server, user and namespace that are currently in the kubeconfig. Returns `None`
+/// without a kubeconfig.
 pub(crate) type KubeTarget = Box<dyn Fn() -> Option<String> + Send + Sync>;
 
-/// Why no session started.
+/// Why the session could not start.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub(crate) struct SessionError(Box<dyn std::error::Error + Send + Sync>);
@@ -62,12 +63,11 @@ struct McpServer {
     confirmations: Mutex<Confirmations>,
 }
 
-/// Serves until the client closes stdin. `own` are options for every call, and `namespace` those
-/// for calls that name none. `areas` are the kinds of changes that the server allows. A word
-/// confirms a change only while `target` stays the same.
+/// Serves until the client closes stdin. `own` contains the options for every call, and `namespace`
+/// contains the options for calls that name no namespace. `areas` contains the kinds of changes
+/// that the server allows. A word confirms a change only as long as `target` stays the same.
 ///
-/// # Errors
-/// Fails if no session starts.
+/// # Errors If the session cannot start.
 pub(crate) async fn serve(
     own_options: Vec<OsString>,
     namespace: Vec<OsString>,
@@ -95,8 +95,8 @@ impl ServerHandler for McpServer {
             .with_instructions(INSTRUCTIONS)
     }
 
-    // No tool declares an output schema, because the structured content of errors, later pages and
-    // answers above the limit has other fields than that of a first page.
+    // No tool declares an output schema. The structured content has different fields on the first
+    // page, on later pages, in errors, and in answers above the limit.
     async fn list_tools(
         &self,
         _: Option<PaginatedRequestParams>,
@@ -152,7 +152,7 @@ fn invalid(error: impl fmt::Display) -> ErrorData {
 }
 
 impl McpServer {
-    /// Runs a tool that reads. The error is about `page`.
+    /// Runs a tool that reads. An error means that `page` is invalid.
     async fn read(
         &self,
         tool: &AgentTool,
@@ -171,7 +171,7 @@ impl McpServer {
         Ok(answer)
     }
 
-    /// Previews a change and issues the word that confirms it.
+    /// Previews a change, and issues the word that confirms it.
     async fn preview(
         &self,
         tool: &AgentTool,
@@ -236,7 +236,7 @@ impl McpServer {
         answer
     }
 
-    /// Makes a change after its preview.
+    /// Makes a change that was previewed.
     async fn change(
         &self,
         tool: &AgentTool,
@@ -263,7 +263,7 @@ impl McpServer {
         match self.runner.run(&call, CommandAccess::Write).await {
             Ok(output) => {
                 let mut answer = ToolAnswer::from_output(&output, tool.source);
-                // A second run for the JSON form would repeat the change.
+                // If the command ran again for the JSON form, it would repeat the change.
                 answer.structure = Some(
                     json!({"tool": tool.name, "done": output.code == Some(0), "exitCode": output.code}),
                 );
@@ -274,9 +274,9 @@ impl McpServer {
     }
 
     /// Runs a command in text form and, with `wants_json`, again in JSON form. Two runs are
-    /// necessary: only gpuctl can write both forms, tables fit several times as many rows into a
-    /// page, and `why` and `free` explain more in text. The JSON is complete, so later pages do not
-    /// run it again.
+    /// necessary. Only gpuctl can write both forms, tables fit several times as many rows on a
+    /// page, and `why` and `free` explain more in text. The JSON is complete, so it is not produced
+    /// again for later pages.
     async fn both_forms(
         &self,
         tool: &AgentTool,
@@ -293,8 +293,8 @@ impl McpServer {
         tokio::join!(self.runner.run(call, CommandAccess::Read), structure)
     }
 
-    /// Runs a command in text form between two runs in JSON form. The same UID in both proves that
-    /// the text is about the object with this UID.
+    /// Runs a command in text form, between two runs in JSON form. If both have the same UID, the
+    /// text must be about the object with this UID.
     async fn forms_of_one_object(
         &self,
         tool: &AgentTool,
@@ -338,10 +338,9 @@ impl McpServer {
     }
 }
 
-/// Returns the output, which the command printed between two runs in JSON form.
+/// Returns the output that the command printed between two runs in JSON form.
 ///
-/// # Errors
-/// Fails if these two are not about the same object.
+/// # Errors If these two runs are not about the same object.
 fn of_one_object(
     output: Output,
     before: &Result<Value, StructureError>,

@@ -1,4 +1,4 @@
-//! Turns the arguments of a tool call into a command line of gpuctl. An agent's argument can never
+//! Converts the arguments of a tool call into a gpuctl command line. An agent's argument can never
 //! become an option.
 
 use serde_json::{Map, Value, json};
@@ -10,25 +10,25 @@ use super::mask::TextSource;
 pub(super) struct AgentTool {
     pub name: &'static str,
     pub about: &'static str,
-    /// The verb, its noun and fixed options.
+    /// The verb, its noun, and fixed options.
     pub command: &'static [&'static str],
     pub parameters: &'static [Parameter],
-    /// The origin of the answer's text, which determines how to mask secrets in it.
+    /// Where the answer's text comes from, which determines how secrets in it are masked.
     pub source: TextSource,
     /// Whether the command supports `-o json`.
     pub has_json: bool,
-    /// Set for tools that write.
+    /// The change that the tool makes, if it writes.
     pub change: Option<ToolChange>,
 }
 
 /// The change that a tool makes, and the command that previews it.
 #[derive(Debug)]
 pub(super) struct ToolChange {
-    /// Accepts the same parameters and writes nothing.
+    /// The preview command. It accepts the same parameters and writes nothing.
     pub preview: &'static [&'static str],
     pub preview_source: TextSource,
-    /// The option that limits the change to the object of the preview, by its UID. Set where the
-    /// JSON of the preview has a `uid`.
+    /// The option that uses the UID to limit the change to the object in the preview. Set if the
+    /// preview's JSON has a `uid`.
     pub uid_option: Option<&'static str>,
     /// Describes the change in the first answer.
     pub effect: &'static str,
@@ -53,7 +53,7 @@ pub(super) struct Parameter {
     pub is_required: bool,
 }
 
-/// The position of a value on the command line.
+/// Where a value goes on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ArgumentPlace {
     Word,
@@ -64,7 +64,7 @@ pub(super) enum ArgumentPlace {
     Input,
 }
 
-/// Why the arguments of a call are refused.
+/// Why the arguments of a call were refused.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ArgumentError {
     #[error("`{tool}` needs `{name}`: {about}")]
@@ -91,7 +91,7 @@ pub(super) enum ArgumentError {
     Nul { tool: &'static str },
 }
 
-/// A command line of gpuctl.
+/// A gpuctl command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Call {
     pub words: Vec<String>,
@@ -107,7 +107,7 @@ impl Call {
     /// Adds an option of the server itself.
     pub(super) fn with_option(&self, option: String) -> Self {
         let mut call = self.clone();
-        // Goes before `--`; every word after it is a name.
+        // The option goes before `--`, because every word after that is a name.
         let end = call
             .words
             .iter()
@@ -178,10 +178,9 @@ impl AgentTool {
         schema.as_object().cloned().unwrap_or_default()
     }
 
-    /// Returns the command line of these arguments.
+    /// Returns the command line for these arguments.
     ///
-    /// # Errors
-    /// Returns the first wrong argument, for an error -32602.
+    /// # Errors If an argument is invalid. The first one is reported as error -32602.
     pub(super) fn call(
         &self,
         command: &[&str],
@@ -211,8 +210,8 @@ impl AgentTool {
             };
             self.add(parameter, value, &mut call, &mut positionals)?;
         }
-        // An argument of a process ends at a NUL byte, so a word with one would be truncated or
-        // fail to run.
+        // A process argument ends at a NUL byte, so a word that contains one would be truncated or
+        // make the command fail.
         if call
             .words
             .iter()
@@ -222,7 +221,7 @@ impl AgentTool {
             return Err(ArgumentError::Nul { tool: self.name });
         }
         if !positionals.is_empty() {
-            // After `--`, a name that resembles an option is still a name.
+            // After `--`, a name that looks like an option is still a name.
             call.words.push("--".to_owned());
             call.words.extend(positionals);
         }
@@ -246,7 +245,7 @@ impl AgentTool {
         };
         match parameter.place {
             ArgumentPlace::Word => positionals.push(text()?),
-            // In one word with its option, so that it cannot become another option.
+            // The value is in the same word as its option, so that it cannot become another option.
             ArgumentPlace::Text(flag) => call.words.push(format!("{flag}={}", text()?)),
             ArgumentPlace::Number(flag) => {
                 let number = value
@@ -293,10 +292,9 @@ impl AgentTool {
         })
     }
 
-    /// Parses `page`; defaults to the first page.
+    /// Parses `page`. The default is the first page.
     ///
-    /// # Errors
-    /// Fails unless it is a positive integer.
+    /// # Errors If it is not a positive integer.
     pub(super) fn page(&self, arguments: &Map<String, Value>) -> Result<usize, ArgumentError> {
         let value = match arguments.get("page") {
             None | Some(Value::Null) => return Ok(1),

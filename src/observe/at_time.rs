@@ -1,5 +1,5 @@
-//! Answers `--at TIME` and `who gpu`: the state at one time, from kube-state-metrics and exporters
-//! in Prometheus.
+//! Implements `--at TIME` and `who gpu`: shows the state at one point in time, from the data of
+//! kube-state-metrics and GPU exporters in Prometheus.
 
 use std::process::ExitCode;
 
@@ -15,11 +15,11 @@ use gpuctl_core::model::UnixSeconds;
 use gpuctl_view::history::at_time as view;
 use gpuctl_view::history::snapshot::PointInTime;
 
-/// Length of the window, in seconds before the requested time, that is searched for samples.
+/// How many seconds before the requested time are searched for samples.
 const WINDOW_SECONDS: i64 = 300;
 
-/// Reads the state at a past time, or now, and passes it to `read`, which returns `None` if that
-/// GPU did not exist.
+/// Reads the state at a past time, or the current state, and passes it to `read`. `read` returns
+/// `None` if the requested GPU did not exist.
 pub(crate) async fn read_at<T>(
     at: Option<&str>,
     context: &Context,
@@ -68,7 +68,7 @@ pub(crate) async fn read_at<T>(
     })
 }
 
-/// Prints the nodes in their past state.
+/// Prints the nodes in their state at that time.
 pub(crate) async fn nodes(
     at: &str,
     options: &ListOptions,
@@ -90,7 +90,7 @@ pub(crate) async fn nodes(
     .await
 }
 
-/// Prints the jobs of that time, limited to the namespace of `-n` if given.
+/// Prints the jobs at that time. With `-n`, prints only those in its namespace.
 pub(crate) async fn jobs(
     at: &str,
     options: &ListOptions,

@@ -1,4 +1,4 @@
-//! Answers `get nodes --blame`: reads the history of pods hour by hour and reports the nodes on
+//! Implements `get nodes --blame`: reads the history of pods hour by hour, and reports the nodes on
 //! which jobs failed first.
 
 use std::process::ExitCode;
@@ -14,10 +14,10 @@ use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::stats::history::blame::BlameLedger;
 use gpuctl_view::history::blame as view;
 
-/// Hours read concurrently.
+/// Number of hours to read concurrently.
 const MAX_CONCURRENT: usize = 4;
 
-/// Prints the nodes with their failures between `since` and now.
+/// Prints the nodes with the failures that occurred between `since` and now.
 pub(crate) async fn nodes(
     since: &str,
     options: &ListOptions,

@@ -1,5 +1,5 @@
-//! Caches what was read from the API server, so that a watch can refresh metrics more often than
-//! the inventory.
+//! Caches data from the API server, so that a watch can refresh metrics more often than the
+//! inventory.
 
 use std::cell::RefCell;
 
@@ -8,13 +8,13 @@ use gpuctl_cluster::Failure;
 /// A response that is reused for later refreshes.
 pub(crate) struct CachedResponse<T> {
     response: RefCell<Option<T>>,
-    /// Whether later refreshes follow. If not, nothing is copied, because a copy of a large cluster
-    /// costs memory.
+    /// Whether there will be more refreshes. If not, nothing is copied, because a copy of a large
+    /// cluster uses memory.
     is_reused: bool,
 }
 
 impl<T: Clone> CachedResponse<T> {
-    /// Starts without a cached response; caches one only if there will be another refresh.
+    /// Starts without a cached response. Responses are cached only if there will be more refreshes.
     pub(crate) fn new(is_reused: bool) -> Self {
         Self {
             response: RefCell::new(None),
@@ -22,7 +22,7 @@ impl<T: Clone> CachedResponse<T> {
         }
     }
 
-    /// Returns the cached response, or reads a new one if there is none or `fresh` is set.
+    /// Returns the cached response. If there is none, or if `fresh` is set, reads a new one.
     pub(crate) async fn get_or_read(
         &self,
         fresh: bool,
@@ -31,7 +31,7 @@ impl<T: Clone> CachedResponse<T> {
         if !fresh && let Some(cached) = self.response.borrow().clone() {
             return Ok(cached);
         }
-        // Drop the old response first: if the read fails, stale data must not reappear.
+        // Drop the old response first, so that stale data does not reappear if the read fails.
         self.response.replace(None);
         let response = read.await?;
         if self.is_reused {

@@ -1,4 +1,4 @@
-//! Checks of `doctor` beyond whether the cluster responds: nodes, Prometheus, queues and
+//! Checks for `doctor` that go beyond whether the cluster responds: nodes, Prometheus, queues and
 //! autoscaling.
 
 use futures::future::{join, join3};
@@ -13,7 +13,7 @@ use gpuctl_core::model::QueueSystem;
 use gpuctl_core::model::contract::check::{CheckStatus, DoctorCheck};
 use gpuctl_core::model::values::text::count;
 
-/// Runs all checks of this module concurrently.
+/// Runs all checks in this module concurrently.
 pub(crate) async fn checks(context: &Context, connection: &Connection) -> Vec<DoctorCheck> {
     let metrics = OptionalMetrics::new(context, connection);
     let snapshot = metrics.snapshot(&DEVICE_QUANTITIES);
@@ -65,7 +65,8 @@ fn check_queues(served: &ServedQueueing) -> DoctorCheck {
     DoctorCheck::new(CheckStatus::Ok, "queues", message)
 }
 
-/// Checks whether services can scale by GPU use. `metrics` is the number of pod metrics served.
+/// Checks whether services can be scaled by GPU use. `metrics` is the number of pod metrics that
+/// the cluster serves.
 fn check_autoscaling(metrics: Option<usize>) -> DoctorCheck {
     match metrics {
         Some(metrics) => DoctorCheck::new(
@@ -73,7 +74,7 @@ fn check_autoscaling(metrics: Option<usize>) -> DoctorCheck {
             "autoscaling",
             format!("the cluster serves {}", count(metrics as u64, "pod metric")),
         ),
-        // Scaling by GPU use is optional, so its absence is not a warning.
+        // Scaling by GPU use is optional, so if it is unavailable, that is not a warning.
         None => DoctorCheck::new(
             CheckStatus::Ok,
             "autoscaling",

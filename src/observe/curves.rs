@@ -1,4 +1,4 @@
-//! Reads time series of the devices that some pods hold, over a window.
+//! Reads the time series of devices that certain pods held, within a window.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use gpuctl_core::stats::history::curves as history;
 use gpuctl_core::stats::history::curves::{History, Lifetimes};
 use gpuctl_prometheus::{Prometheus, Window};
 
-/// Finds the Prometheus that has the series since `since`.
+/// Finds the Prometheus that has the series from `since` on.
 pub(crate) async fn find_store<'c>(
     context: &Context,
     connection: &'c Connection,
@@ -34,7 +34,7 @@ pub(crate) async fn find_store<'c>(
     .await
 }
 
-/// Queries when the first of these pods started, at or after `since`; `None` if the start is
+/// Queries when the first of these pods started, at or after `since`. Returns `None` if that is
 /// unknown.
 pub(crate) async fn first_start(
     prometheus: &Prometheus<'_>,
@@ -42,7 +42,7 @@ pub(crate) async fn first_start(
     since: UnixSeconds,
     end: UnixSeconds,
 ) -> Option<UnixSeconds> {
-    // PromQL rejects a range of zero seconds.
+    // PromQL does not allow a range of zero seconds.
     let query = kube_state::first_start(pods, (end - since).max(1));
     let series = prometheus.query_at(&query, end).await.ok()?;
     let start = series.first()?.last()?.value;
@@ -52,8 +52,8 @@ pub(crate) async fn first_start(
         .then(|| UnixSeconds(start as i64).max(since))
 }
 
-/// Adds the pods that objects of these kinds and names owned within the window, including deleted
-/// pods.
+/// Adds the pods, including deleted ones, that objects with these kinds and names owned within the
+/// window.
 pub(crate) async fn add_deleted_pods(
     prometheus: &Prometheus<'_>,
     pods: Pods,
@@ -77,7 +77,7 @@ pub(crate) async fn add_deleted_pods(
             series
                 .iter()
                 .filter_map(|series| kube_state::label(series, "pod"))
-                // The names become a regex, and pod names may contain dots.
+                // The names become a regex, and names of pods can contain dots.
                 .map(regex::escape),
         );
     }
@@ -89,7 +89,7 @@ pub(crate) async fn add_deleted_pods(
     })
 }
 
-/// Reads time series of the pods' devices, and the metrics that the pods themselves expose.
+/// Reads the time series of the pods' devices, and the metrics that the pods themselves expose.
 pub(crate) async fn curves(
     context: &Context,
     prometheus: &Prometheus<'_>,
@@ -98,7 +98,7 @@ pub(crate) async fn curves(
     window: Window,
     lifetimes: &Lifetimes,
 ) -> Result<(History, Vec<Series>), Error> {
-    // An empty regex also matches series without a pod label, so it would select other series.
+    // An empty regex also matches series without a pod label, so it would select unrelated series.
     if pods.names.is_empty() {
         return Ok((History::default(), Vec::new()));
     }
@@ -119,8 +119,9 @@ pub(crate) fn milliseconds(at: Option<Timestamp>) -> Option<i64> {
     at.map(Timestamp::as_millisecond)
 }
 
-/// Determines for each existing pod from when on series with its name belong to the job. Before the
-/// current pod started, they belonged to the pod it replaced, so the time is the job's creation.
+/// Determines for each existing pod from when on the series with its name belong to the job. Series
+/// that are older than the pod belong to the pod that it replaced, so this is the time when the job
+/// was created.
 pub(crate) fn lifetimes(job: &Job) -> Lifetimes {
     let since = |current_pod: &Pod| milliseconds(job.created_at.or(current_pod.created_at));
     job.pods

@@ -1,5 +1,5 @@
-//! Reads the history that kube-state-metrics has of a deleted job or pod, for `why`. Without
-//! history, or without access to it, the name is reported as not existing.
+//! Reads what kube-state-metrics recorded about a deleted job or pod, for `why`. If there is no
+//! record, or it cannot be read, the name is reported as nonexistent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -18,9 +18,9 @@ use gpuctl_core::stats::exporters::kube_state;
 use gpuctl_diagnosis::{Memory, Subject, remembered};
 use gpuctl_prometheus::Prometheus;
 
-/// Seconds of history to search.
+/// How many seconds of history to search.
 const HISTORY_SECONDS: i64 = 7 * 86_400;
-/// A mistyped name must not cause a long wait.
+/// The search is short, so that a mistyped name does not cause a long wait.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Explains why a deleted job or pod ended.
@@ -61,7 +61,7 @@ pub(crate) async fn diagnose_deleted(
     })
 }
 
-/// Reads the pods of a Job, or the single pod, and whether the name is that of a Job.
+/// Reads the pods of a Job, or a single pod. Also returns whether the name is that of a Job.
 async fn read(prometheus: &Prometheus<'_>, namespace: &str, name: &str) -> Option<(Memory, bool)> {
     let owners = prometheus
         .now(&kube_state::owned(name, HISTORY_SECONDS))
@@ -98,7 +98,7 @@ async fn read(prometheus: &Prometheus<'_>, namespace: &str, name: &str) -> Optio
         },
         ..Memory::default()
     };
-    // If the name is that of a pod, a Job of the same name is unrelated.
+    // If the name is that of a pod, then a Job with the same name is unrelated.
     for series in job_ends.iter().filter(is_in_namespace).filter(|_| is_job) {
         add_to_job(&mut memory, series);
     }
@@ -114,7 +114,7 @@ async fn read(prometheus: &Prometheus<'_>, namespace: &str, name: &str) -> Optio
         });
         add_to_pod(entry, &mut memory.ends, series);
     }
-    // A job of the same name that was deleted earlier also had pods.
+    // An earlier job with the same name, since deleted, also had pods.
     let start = memory.job.created_at;
     memory.job.pods = pods
         .into_values()
@@ -123,7 +123,7 @@ async fn read(prometheus: &Prometheus<'_>, namespace: &str, name: &str) -> Optio
     (!memory.job.pods.is_empty()).then_some((memory, is_job))
 }
 
-/// Reads a label, treating an empty value as missing.
+/// Reads a label. An empty value counts as missing.
 fn label(series: &Series, name: &str) -> Option<String> {
     series
         .label(name)
@@ -131,7 +131,7 @@ fn label(series: &Series, name: &str) -> Option<String> {
         .map(ToOwned::to_owned)
 }
 
-/// Adds the facts of one series to the Job.
+/// Adds the facts from one series to the Job.
 fn add_to_job(memory: &mut Memory, series: &Series) {
     let is_true = series.label("condition") == Some("true");
     match series.name() {
@@ -143,8 +143,8 @@ fn add_to_job(memory: &mut Memory, series: &Series) {
     }
 }
 
-/// Adds the facts of one series to a pod. Termination reasons of containers go to `ends`, where the
-/// reason of the job's own container takes precedence.
+/// Adds the facts from one series to a pod. The reasons why containers terminated go to `ends`,
+/// where the reason for the job's own container takes precedence.
 fn add_to_pod(pod: &mut Pod, ends: &mut BTreeMap<String, String>, series: &Series) {
     pod.uid = label(series, "uid").unwrap_or_else(|| pod.uid.clone());
     match series.name() {
@@ -156,7 +156,7 @@ fn add_to_pod(pod: &mut Pod, ends: &mut BTreeMap<String, String>, series: &Serie
         }
         "kube_pod_status_reason" => pod.reason = label(series, "reason"),
         "kube_pod_container_status_terminated_reason" => {
-            // The kubelet reports `Completed` for exit code 0, which explains no failure.
+            // For exit code 0, the kubelet reports `Completed`, which does not explain a failure.
             let Some(reason) = label(series, "reason").filter(|reason| reason != "Completed")
             else {
                 return;
@@ -187,7 +187,7 @@ fn phase(phase_name: &str) -> PodPhase {
     }
 }
 
-/// Parses the rank of a pod of an Indexed Job from its name: `JOB-RANK-abcde`.
+/// Parses the rank from the name of a pod in an Indexed Job: `JOB-RANK-abcde`.
 fn rank(job: &str, pod: &str) -> Option<u32> {
     let (rank, _) = pod.strip_prefix(job)?.strip_prefix('-')?.split_once('-')?;
     rank.parse().ok()

@@ -1,5 +1,5 @@
-//! Plans a drain: lists the pods of a node, what each would lose, and which node could take it,
-//! largest pods first. It changes nothing.
+//! Plans a drain. Lists the pods on a node, the largest first, with what each would lose and which
+//! node could take it. Changes nothing.
 
 use crate::concurrent::OrderedConcurrent;
 use crate::lookup::missing_node;
@@ -11,19 +11,19 @@ use gpuctl_core::stats::logs::first_error::LogScan;
 use gpuctl_diagnosis::node_obstacles;
 use gpuctl_manifest::render::PodRules;
 
-/// Maximum number of concurrent log reads, and of lines read from each log.
+/// Maximum number of logs to read concurrently, and of lines to read from each log.
 const MAX_CONCURRENT: usize = 16;
 const MAX_LINES: u32 = 5000;
 
-/// Lists the pods that draining the node would end, those with the most GPUs first.
+/// Lists the pods that draining the node would terminate, those with the most GPUs first.
 pub(crate) async fn plan(connection: &Connection, name: &str) -> Result<Vec<DrainedPod>, Error> {
     let nodes = match connection.nodes().list().await? {
-        // If the user may not list nodes, listing the node's pods fails too, and that error names
+        // If the user may not list nodes, listing the node's pods also fails, and that error states
         // the reason.
         Nodes::Listed(nodes) | Nodes::Published(nodes) => nodes,
         Nodes::Hidden => Vec::new(),
     };
-    // Without the right to list nodes, it is unknown whether the node exists.
+    // If the user may not list nodes, it is unknown whether the node exists.
     if !nodes.iter().any(|node| node.name == name) && !nodes.is_empty() {
         let names: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
         return Err(missing_node(name, &names));
@@ -36,7 +36,7 @@ pub(crate) async fn plan(connection: &Connection, name: &str) -> Result<Vec<Drai
         .map(|selection| selection.jobs)
         .unwrap_or_default();
     let capacity = connection.inventory().capacity(&nodes).await?;
-    // The largest pods are the hardest to place, so they choose their nodes first.
+    // The largest pods are the hardest to place, so they are the first to choose a node.
     pods.sort_by(|a, b| {
         b.gpus
             .cmp(&a.gpus)
@@ -83,7 +83,7 @@ fn find_pod<'j>(jobs: &'j [Job], namespace: &str, pod: &str) -> Option<(&'j Job,
 
 fn drained_pod(pod: &PodOnNode, target: Option<String>, jobs: &[Job]) -> DrainedPod {
     let owner = find_pod(jobs, &pod.namespace, &pod.name);
-    // Ranks of a training depend on each other, so the other pods of the job end as well.
+    // The ranks of a training depend on each other, so the job's other pods end as well.
     let gang = owner.filter(|(job, _)| job.kind == JobKind::Training);
     DrainedPod {
         namespace: pod.namespace.clone(),
@@ -98,7 +98,7 @@ fn drained_pod(pod: &PodOnNode, target: Option<String>, jobs: &[Job]) -> Drained
     }
 }
 
-/// Reads when a training last logged that it saved a checkpoint.
+/// Reads the time at which a training last logged that it had saved a checkpoint.
 async fn checkpoint(
     connection: &Connection,
     drained_pod: &DrainedPod,

@@ -1,5 +1,5 @@
-//! Reads GPU metrics directly from exporter pods if no Prometheus is available. This is done once,
-//! and only for the nodes on display.
+//! Reads GPU metrics directly from exporter pods if no Prometheus is available. This is done only
+//! once, and only for the nodes that are displayed.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,9 +12,9 @@ use gpuctl_core::stats::exporters::exposition;
 
 /// Maximum number of nodes whose exporters are queried.
 pub(crate) const MAX_NODES: usize = 50;
-/// Exporters queried concurrently.
+/// Number of exporters to query concurrently.
 const MAX_CONCURRENT: usize = 25;
-/// Timeout for one exporter.
+/// Timeout for a single exporter.
 const EXPORTER_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// Metrics read from exporters.
@@ -34,7 +34,7 @@ pub(crate) enum ExporterError {
     Failed(#[from] Failure),
 }
 
-/// Queries the exporters of these nodes, at most [`MAX_NODES`]. Fails only if no exporter responds.
+/// Queries the exporters on these nodes, at most [`MAX_NODES`]. Fails only if no exporter responds.
 pub(crate) async fn read(
     context: &Context,
     connection: &Connection,
@@ -58,7 +58,7 @@ pub(crate) async fn read(
     let results = OrderedConcurrent::new(pods.iter().map(read_pod), MAX_CONCURRENT)
         .all()
         .await;
-    // Some exporters may fail: the nodes of the others are still shown.
+    // If some exporters fail, the nodes of the other exporters are still shown.
     let (mut values, mut count, mut last_error) = (Vec::new(), 0, None);
     for result in results {
         match result {

@@ -1,5 +1,5 @@
-//! Scans the logs of all ranks concurrently and finds the earliest error. Keeps only that line and
-//! the lines before it.
+//! Scans the logs of all ranks concurrently, and finds the earliest error. Keeps only the line with
+//! the error and the lines before it.
 
 use jiff::Timestamp;
 
@@ -8,9 +8,9 @@ use gpuctl_cluster::{Connection, Failure, LogQuery};
 use gpuctl_core::model::Pod;
 use gpuctl_core::stats::logs::first_error::{LogError, LogScan, earliest};
 
-/// Logs read concurrently.
+/// Number of logs to read concurrently.
 const MAX_CONCURRENT: usize = 16;
-/// Number of last lines to read of each rank when the query has no start time.
+/// Number of lines to read from the end of each rank's log if the query has no start time.
 const TAIL_LINES: u32 = 20_000;
 
 /// The earliest error of a job.
@@ -18,20 +18,20 @@ const TAIL_LINES: u32 = 20_000;
 pub(crate) struct FirstError {
     pub pod: Pod,
     pub error: LogError,
-    /// Other pods whose first error is the same.
+    /// Number of other pods with the same first error.
     pub same: usize,
-    /// Other pods whose first error is different.
+    /// Number of other pods with a different first error.
     pub others: usize,
 }
 
-/// Findings in the logs of some pods.
+/// What was found in the logs of some pods.
 #[derive(Debug, Default)]
 pub(crate) struct PodLogFindings {
     pub first: Option<FirstError>,
     pub read: usize,
-    /// Time of the last line about a saved checkpoint.
+    /// The time of the last line that reports a saved checkpoint.
     pub checkpoint: Option<Timestamp>,
-    /// Pods whose log could not be read, with the reason.
+    /// The pods whose logs could not be read, with the reasons.
     pub unread: Vec<(String, Failure)>,
 }
 
@@ -41,7 +41,7 @@ pub(crate) async fn first_error(
     pods: &[Pod],
     query: &LogQuery,
 ) -> PodLogFindings {
-    // A start time already limits how much is read.
+    // If there is a start time, it already limits how much is read.
     let tail = if query.since.is_some() {
         None
     } else {

@@ -1,6 +1,5 @@
-//! Reads a time range of the past from Prometheus: which pods held which devices, and what the
-//! devices measured. Each query covers at most one hour, so memory use does not grow with the
-//! range.
+//! Reads a past time range from Prometheus: which pods held which devices, and what was measured on
+//! the devices. Each query covers at most one hour, so memory use does not grow with the range.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,17 +29,17 @@ pub(crate) struct ClusterHistory<'c> {
     /// The cluster's context in the kubeconfig.
     pub cluster: String,
     pub prometheus: Prometheus<'c>,
-    /// Nodes as the API server reports them now.
+    /// The nodes that the API server reports now.
     nodes: NodeNames,
-    /// All inputs of the results other than the query itself, as part of the cache key. `None`
-    /// disables caching.
+    /// Everything apart from the query itself that affects the results. It is part of the cache
+    /// key. `None` disables caching.
     cache_scope: Option<String>,
     connection: &'c Connection,
-    /// Owners of existing objects, read only if kube-state-metrics does not export all of them.
+    /// The owners of existing objects. Read only if kube-state-metrics does not export all of them.
     live: OnceCell<LiveOwners>,
 }
 
-/// Selects the clusters to read: the one of the context, a named one or all.
+/// Selects the clusters to read: the current context's cluster, a named one, or all of them.
 pub(crate) fn clusters(
     name: Option<&str>,
     all: bool,
@@ -77,7 +76,7 @@ pub(crate) fn clusters(
         .or_else(|| context.access.context.clone())
     {
         Some(name) => Ok(vec![access_to(&name)]),
-        // Inside a pod, in-cluster configuration replaces the kubeconfig and has no contexts.
+        // Inside a pod, the in-cluster configuration replaces the kubeconfig. It has no contexts.
         None => Ok(vec![(
             current.unwrap_or_else(|| "in-cluster".to_owned()),
             context.access.clone(),
@@ -86,8 +85,8 @@ pub(crate) fn clusters(
 }
 
 impl<'c> ClusterHistory<'c> {
-    /// Finds the Prometheus. Its series since `since` must belong to this cluster alone or be
-    /// attributable to a cluster.
+    /// Finds the Prometheus. Its series since `since` must all belong to this cluster, or it must
+    /// be clear which cluster each belongs to.
     pub(crate) async fn open(
         cluster: String,
         context: &Context,
@@ -107,7 +106,7 @@ impl<'c> ClusterHistory<'c> {
         };
         let (store, snapshot) = join(store, connection.inventory().snapshot()).await;
         // Prometheus does not record whether a node shares its devices. Only the API server knows,
-        // for the present, and only with the right to list nodes.
+        // and only for the present. It also requires permission to list nodes.
         let has_inventory = snapshot.is_ok();
         if let Err(failure) = &snapshot {
             context.terminal.warn(&format!(
@@ -115,7 +114,7 @@ impl<'c> ClusterHistory<'c> {
             ));
         }
         let inventory = snapshot.map(|read| read.inventory).unwrap_or_default();
-        // Exporters may report a node by its address instead of its name.
+        // Exporters may report the address of a node instead of its name.
         let aliases = inventory.hosts.iter().flat_map(|host| {
             host.details
                 .addresses
@@ -138,7 +137,7 @@ impl<'c> ClusterHistory<'c> {
             context.terminal.warn(&warning);
         }
         let aliases: Vec<(&String, &String)> = nodes.aliases.iter().collect();
-        // Other credentials may get other series, so they are part of the cache key.
+        // Different credentials may get different series, so they are part of the cache key.
         let credentials = context.metrics_of(connection)?.credentials.fingerprint();
         let cache_scope = serde_json::json!([
             connection.server(),
@@ -149,7 +148,7 @@ impl<'c> ClusterHistory<'c> {
             prometheus.matchers().to_string()
         ])
         .to_string();
-        // Without the nodes, shares count as GPUs, so do not cache such results.
+        // Without the nodes, shares count as whole GPUs, so do not cache such results.
         let cache_scope = (has_inventory && context.access.bundle.is_none()).then_some(cache_scope);
         Ok(Self {
             cluster,
@@ -161,7 +160,7 @@ impl<'c> ClusterHistory<'c> {
         })
     }
 
-    /// Builds the cache key of a result; `None` disables caching.
+    /// Builds the cache key for a result. Returns `None` if caching is disabled.
     pub(crate) fn cache_key(&self, query: &str, start: UnixSeconds) -> Option<String> {
         Some(
             serde_json::json!([self.cache_scope.as_ref()?, self.cluster, query, start.0])
@@ -169,8 +168,8 @@ impl<'c> ClusterHistory<'c> {
         )
     }
 
-    /// Reads who held which devices in the half-open range `[start, end)`, and what the devices
-    /// measured.
+    /// Reads which pods held which devices in the half-open range `[start, end)`, and what was
+    /// measured on the devices.
     pub(crate) async fn read(
         &self,
         start: UnixSeconds,
@@ -197,7 +196,7 @@ impl<'c> ClusterHistory<'c> {
             end,
         };
         let samples = async { Ok::<_, Error>(self.prometheus.samples(&range).await?) };
-        // The samples take longest, so run the small queries at the same time.
+        // The samples take longest to read, so run the small queries at the same time.
         let fact_queries = try_join(queries.pods(scope), queries.nodes());
         let ((pod_series, nodes), devices) = try_join(fact_queries, samples).await?;
         let allocations = self.allocations(
@@ -213,7 +212,7 @@ impl<'c> ClusterHistory<'c> {
         Ok((allocations, usage))
     }
 
-    /// Reads what inference servers exported about their requests between two times.
+    /// Reads what inference servers exported about their requests between two points in time.
     pub(crate) async fn servers(
         &self,
         start: UnixSeconds,
@@ -226,7 +225,7 @@ impl<'c> ClusterHistory<'c> {
         Ok(Servers::new(&series, start.millis()))
     }
 
-    /// Reads who held which devices, without what the devices measured.
+    /// Reads which pods held which devices, without the measurements.
     pub(crate) async fn pods(
         &self,
         start: UnixSeconds,
@@ -264,7 +263,7 @@ impl<'c> ClusterHistory<'c> {
         )
     }
 
-    /// Builds the queries over the `seconds` before `end`.
+    /// Builds the queries for the `seconds` before `end`.
     pub(crate) fn queries(&self, seconds: i64, end: UnixSeconds) -> PastQueries<'_, 'c> {
         PastQueries {
             prometheus: &self.prometheus,
@@ -276,8 +275,8 @@ impl<'c> ClusterHistory<'c> {
     }
 }
 
-/// Maps top-level owners (namespace, kind, name) that still exist to their UIDs. An owner created
-/// after `end` is a different object of the same name and is omitted.
+/// Maps top-level owners (namespace, kind, name) that still exist to their UIDs. Omits owners
+/// created after `end`: they are different objects with the same name.
 pub(crate) async fn uids(
     connection: &Connection,
     end: UnixSeconds,
@@ -307,7 +306,7 @@ pub(crate) async fn uids(
 
 const HOUR: i64 = 3600;
 
-/// Splits a time range at full clock hours; the first and the last piece may be shorter.
+/// Splits a time range at full clock hours. The first and last pieces may be shorter than an hour.
 pub(crate) fn pieces(start: UnixSeconds, end: UnixSeconds) -> Vec<(UnixSeconds, UnixSeconds)> {
     let hour = |number: i64| UnixSeconds(number * HOUR);
     let hours = start.spans_of(HOUR)..=(end - 1).spans_of(HOUR);

@@ -1,5 +1,5 @@
-//! Builds the hourly rows of one cluster: closed hours come from the cache, the others from
-//! Prometheus.
+//! Builds the hourly rows for one cluster. Closed hours come from the cache, and the other hours
+//! come from Prometheus.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,23 +21,24 @@ use gpuctl_local::cache::Cache;
 use gpuctl_view::history::hourly as view;
 use gpuctl_view::history::hourly::{Hour, HourlyRow, RowKind};
 
-/// Printed when no series has the label.
+/// Printed if no series has the label.
 pub(crate) const LABEL_NOT_EXPORTED: &str = "no pod with GPUs has this label or annotation; \
     kube-state-metrics must export them: --metric-labels-allowlist=pods=[*], \
     --metric-annotations-allowlist=pods=[*]";
 
 const HOUR: i64 = 3600;
 
-/// Hours queried concurrently.
+/// Number of hours to query concurrently.
 const MAX_CONCURRENT: usize = 4;
 
-/// The same for queries that include memory, which return far more data.
+/// Number of hours to query concurrently if the queries include memory, because then they return
+/// far more data.
 const MAX_CONCURRENT_WITH_MEMORY: usize = 2;
 
-/// Seconds after the end of an hour until all its samples have arrived.
+/// How many seconds after the end of an hour all of its samples have arrived.
 const SETTLE_SECONDS: i64 = 900;
 
-/// Number of samples above which a note warns of a long read.
+/// Number of samples above which a note warns that the read will take long.
 const MANY_SAMPLES: f64 = 1e7;
 
 /// Whether pods are grouped by a label or an annotation.
@@ -55,16 +56,16 @@ impl Dimension {
     }
 }
 
-/// The kind of rows to build and the pods that they cover.
+/// The kind of rows to build, and the pods that they cover.
 pub(crate) struct RowQuery<'a> {
     pub kind: RowKind,
-    /// Limits rows to this namespace, unless a row has a namespace column.
+    /// Limits the rows to this namespace, unless they have a namespace column.
     pub namespace: Option<&'a str>,
     pub dimension: Option<(Dimension, &'a str)>,
 }
 
 impl RowQuery<'_> {
-    /// Describes the query for the cache key.
+    /// Describes the query as part of the cache key.
     fn text(&self) -> String {
         let dimension = self.dimension.map_or(String::new(), |(dimension, key)| {
             format!(" {} {key}", dimension.word())
@@ -165,7 +166,7 @@ fn metadata(tenure: &Allocation, dimension: Dimension) -> Option<&BTreeMap<Strin
     }
 }
 
-/// Builds the rows of one cluster in order of time.
+/// Builds the rows for one cluster in order of time.
 pub(crate) async fn read_cluster(
     query: &RowQuery<'_>,
     cluster: String,
@@ -191,13 +192,13 @@ pub(crate) async fn read_cluster(
     let (hours_read, empty_hours) = (Cell::new(0_usize), Cell::new(0_usize));
     let read_hour = async |start: UnixSeconds| {
         let end = (start + HOUR).min(now);
-        // Samples may still be added to an open hour, so it is not cached.
+        // An open hour may still get more samples, so it is not cached.
         let closed = start + HOUR + SETTLE_SECONDS < now;
         let key = history.cache_key(&query.text(), start).filter(|_| closed);
         if let Some(cached) = key
             .as_ref()
             .and_then(|key| cache.get(key))
-            // A cached value that cannot be parsed any longer is read again.
+            // If a cached value can no longer be parsed, it is read again.
             .and_then(|cached| HourlyRow::read(query.kind, cached))
         {
             bar.inc(1);
@@ -213,8 +214,8 @@ pub(crate) async fn read_cluster(
             partial: start + HOUR > now,
         };
         let rows = query.rows(&hour, &allocations, &usage);
-        // Do not cache an hour without samples: the store may have been down and may still backfill
-        // them. A response with warnings may be partial.
+        // Do not cache an hour without samples: the store may have been down, and may still
+        // backfill them. A response with warnings may be incomplete.
         if let Some(key) =
             key.filter(|_| allocations.observed_slots() > 0 && !history.prometheus.has_warned())
         {
@@ -223,8 +224,8 @@ pub(crate) async fn read_cluster(
         bar.inc(1);
         Ok::<_, Error>(rows)
     };
-    // Unordered buffering starts the next hour as soon as any hour is ready. Rows are sorted by
-    // number afterwards.
+    // With unordered buffering, the next hour starts as soon as any hour is ready. The rows are
+    // sorted by number afterwards.
     let numbered = async |(number, start)| Ok::<_, Error>((number, read_hour(start).await?));
     let hours = stream::iter(starts.into_iter().enumerate())
         .map(numbered)
@@ -251,7 +252,7 @@ fn warn_of_no_data(history: &ClusterHistory<'_>, context: &Context) {
     ));
 }
 
-/// Adds the UIDs of workloads that still exist and were created before `end`.
+/// Adds the UIDs of workloads that still exist, if they were created before `end`.
 async fn add_uids(connection: &Connection, end: UnixSeconds, rows: &mut [HourlyRow]) {
     let uids = uids(connection, end).await;
     for row in rows {
@@ -267,7 +268,7 @@ async fn add_uids(connection: &Connection, end: UnixSeconds, rows: &mut [HourlyR
     }
 }
 
-/// Prints a note when there are many samples to read.
+/// Prints a note if there are many samples to read.
 async fn warn_of_many_samples(
     history: &ClusterHistory<'_>,
     hours: usize,

@@ -1,6 +1,6 @@
-//! Prints lists, once or repeatedly, in every format of `-o`. A verb defines how to read its rows
-//! and how its table looks. Paging, watching, custom columns and empty lists work the same for all
-//! verbs.
+//! Prints lists in every format of `-o`, either once or repeatedly. Each verb defines how its rows
+//! are read and how its table looks. Paging, watching, custom columns and empty lists work the same
+//! way for all verbs.
 
 use std::future::Future;
 use std::process::ExitCode;
@@ -31,7 +31,7 @@ pub(crate) struct ListOptions {
     pub columns: Option<Vec<CustomColumn>>,
 }
 
-/// The page of a list to print. Without number and size, the whole list is printed.
+/// Which page of a list to print. If neither number nor size is given, the whole list is printed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PageOptions {
     pub number: Option<u32>,
@@ -53,27 +53,26 @@ impl PageOptions {
 }
 
 pub(crate) struct Listing {
-    /// The document of `-o json`. Null when only the table is needed: the document of a large
-    /// cluster is larger than all the data read.
+    /// The document for `-o json`. It is null if only the table is needed, because the document for
+    /// a large cluster is larger than all the data that was read.
     document: Value,
-    /// The key of the rows in the document; empty if the document itself is the list.
+    /// The key of the rows in the document. Empty if the document itself is the list.
     rows: &'static str,
-    /// The lines of `-o name`, one per row. A watch identifies rows by them.
+    /// The lines for `-o name`, one per row. A watch uses them to identify rows.
     names: Vec<String>,
-    /// The rendered table; empty for other formats.
+    /// The rendered table. Empty for other formats.
     table: String,
-    /// The note on stderr for a list without rows.
+    /// The note to print on stderr if the list has no rows.
     none: &'static str,
-    /// Printed after the list.
+    /// Hints that are printed after the list.
     hints: Vec<String>,
 }
 
 impl Listing {
-    /// Builds a listing. `table` renders the rows for people or as CSV. It is called only for
+    /// Builds a listing. `table` renders the rows for people or as CSV, and is called only for
     /// these formats.
     ///
-    /// # Panics
-    /// Never: gpuctl's documents always serialize to JSON.
+    /// # Panics Never, because gpuctl's documents can always be serialized to JSON.
     pub(crate) fn new(
         options: &ListOptions,
         document: &impl Serialize,
@@ -90,8 +89,8 @@ impl Listing {
         let needs_table = options.columns.is_none()
             && !options.format.is_document()
             && options.format != Format::Name;
-        // People would take a header without rows for a result, but programs that read CSV need the
-        // header.
+        // People would mistake a header without rows for a result, but programs that read CSV need
+        // the header.
         let table = if needs_table && (!names.is_empty() || options.format == Format::Csv) {
             table(options.format, options.headers)
         } else {
@@ -107,7 +106,7 @@ impl Listing {
         }
     }
 
-    /// Sets the note on stderr for a list without rows.
+    /// Sets the note to print on stderr if the list has no rows.
     pub(crate) fn none(self, note: &'static str) -> Self {
         Self { none: note, ..self }
     }
@@ -154,20 +153,20 @@ impl Listing {
     }
 }
 
-/// One read of the cluster. A watch waits out a restart of the API server; a single read fails at
+/// One read of the cluster. A watch waits while the API server restarts, but a single read fails at
 /// once.
 pub(crate) struct Refresh<'a> {
     /// Whether cached data must be read again.
     pub fresh: bool,
-    /// Whether this is the first read: warnings about missing rights are printed once.
+    /// Whether this is the first read. Warnings about missing permissions are printed only then.
     pub first: bool,
-    /// The context of a watch that has already shown something, for its warnings. Before that, an
+    /// The context in which a watch prints warnings, once it has shown something. Before that, an
     /// unreachable server is reported at once.
     watching: Option<&'a Context>,
 }
 
 impl Refresh<'_> {
-    /// The only read of a command that is not a list.
+    /// Used by commands that are not lists, which read only once.
     pub(crate) fn once() -> Self {
         Self {
             fresh: true,
@@ -176,7 +175,7 @@ impl Refresh<'_> {
         }
     }
 
-    /// Sends a request, waiting out an outage in a watch.
+    /// Sends a request. In a watch, waits until an outage is over.
     pub(crate) async fn ask<T, F: Future<Output = Result<T, Failure>>>(
         &self,
         request: impl Fn() -> F,
@@ -190,7 +189,8 @@ impl Refresh<'_> {
     }
 }
 
-/// Prints the list that `read` reads. With `-w`, repeats this until the command is interrupted.
+/// Prints the list that `read` returns. With `-w`, repeats this until the user interrupts the
+/// command.
 pub(crate) async fn run(
     options: &ListOptions,
     context: &Context,
@@ -204,7 +204,7 @@ pub(crate) async fn run(
 }
 
 /// Like [`run`], but `pause` decides when to refresh. It resolves when something may have changed,
-/// to whether cached data must be read again.
+/// and returns whether cached data must be read again.
 pub(crate) async fn run_after(
     options: &ListOptions,
     context: &Context,

@@ -1,5 +1,5 @@
-//! Reads live metrics: gauges per device, device faults and stale samples. `metrics.rs` decides
-//! which Prometheus to query.
+//! Reads live metrics: the gauges and faults of each device, and which samples are stale.
+//! `metrics.rs` decides which Prometheus to query.
 
 use futures::future::{join, try_join, try_join3};
 
@@ -16,7 +16,7 @@ use gpuctl_core::stats::exporters::query;
 use gpuctl_core::stats::exporters::query::Pods;
 use gpuctl_prometheus::Prometheus;
 
-/// Quantities shown for nodes and pools.
+/// Metrics shown for nodes and pools.
 pub(crate) const NODE_QUANTITIES: [Quantity; 8] = [
     Quantity::Utilization,
     Quantity::MemoryUsed,
@@ -28,7 +28,7 @@ pub(crate) const NODE_QUANTITIES: [Quantity; 8] = [
     Quantity::Share,
 ];
 
-/// Quantities shown for single devices.
+/// Metrics shown for individual devices.
 pub(crate) const DEVICE_QUANTITIES: [Quantity; 11] = [
     Quantity::Utilization,
     Quantity::MemoryUsed,
@@ -43,7 +43,7 @@ pub(crate) const DEVICE_QUANTITIES: [Quantity; 11] = [
     Quantity::Share,
 ];
 
-/// Quantities shown for jobs.
+/// Metrics shown for jobs.
 pub(crate) const JOB_QUANTITIES: [Quantity; 6] = [
     Quantity::Utilization,
     Quantity::MemoryUsed,
@@ -53,10 +53,10 @@ pub(crate) const JOB_QUANTITIES: [Quantity; 6] = [
     Quantity::Share,
 ];
 
-/// Quantities that an overview queries for every device.
+/// Metrics that an overview queries for every device.
 const OVERVIEW_QUANTITIES: [Quantity; 2] = [Quantity::Utilization, Quantity::Share];
 
-/// Reads the current values of `quantities`, of these pods or of all devices.
+/// Reads the current values of `quantities`, either for these pods or for all devices.
 pub(crate) async fn read(
     prometheus: &Prometheus<'_>,
     quantities: &[Quantity],
@@ -80,7 +80,7 @@ pub(crate) async fn read(
     Ok(ExporterReading { values, stale_ages })
 }
 
-/// Reads only what sums over nodes need. Other gauges are queried only for devices without
+/// Reads only what is needed for sums over nodes. Other gauges are queried only for devices without
 /// utilization.
 pub(crate) async fn read_overview(prometheus: &Prometheus<'_>) -> Result<ExporterReading, Error> {
     let gauges = query::gauges(&OVERVIEW_QUANTITIES, None);
@@ -107,8 +107,8 @@ async fn read_exported_metrics(prometheus: &Prometheus<'_>) -> Result<ExportedMe
     ))
 }
 
-/// Queries the faults of devices. The first query returns only the highest error number of a
-/// device; a second one finds fatal errors with lower numbers.
+/// Queries the faults of devices. The first query returns only the highest error number of each
+/// device. The second query finds fatal errors with lower numbers.
 async fn device_faults(
     prometheus: &Prometheus<'_>,
     exported: &ExportedMetrics,
@@ -128,7 +128,7 @@ async fn stale_ages(
     exported: &ExportedMetrics,
 ) -> Result<Vec<Series>, Error> {
     match exported.utilization.is_empty() {
-        // Without utilization metrics, no sample ages can be queried.
+        // Without utilization metrics, the ages of samples cannot be queried.
         true => Ok(Vec::new()),
         false => Ok(prometheus
             .now(&query::stale_ages(&exported.utilization))
@@ -160,7 +160,7 @@ pub(crate) fn job_readings<'j>(
     )
 }
 
-/// Averages the metrics of the devices that a job holds now.
+/// Averages the metrics of the devices that a job currently holds.
 pub(crate) fn figures_of(readings: &Readings, job: &Job) -> Figures {
     let pods: Vec<&str> = job
         .pods
@@ -171,7 +171,7 @@ pub(crate) fn figures_of(readings: &Readings, job: &Job) -> Figures {
     readings.figures_of(&job.namespace, &pods)
 }
 
-/// Averages the metrics of the devices that several jobs hold now, counting each device once.
+/// Averages the metrics of the devices that several jobs currently hold. Each device counts once.
 pub(crate) fn figures_of_all<'j>(
     readings: &Readings,
     jobs: impl Iterator<Item = &'j Job>,

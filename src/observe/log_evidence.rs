@@ -1,4 +1,4 @@
-//! Reads the end of a dead job from its logs.
+//! Reads the logs of a dead job to find out how it ended.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use gpuctl_diagnosis::LastMessage;
 
 /// Maximum number of pods whose logs are read.
 const MAX_LOGS: usize = 64;
-/// Timeout for reading all logs.
+/// Timeout for reading all logs together.
 const LOGS_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Reads the logs of the terminated pods: the first error, and the work lost since the last
-/// checkpoint.
+/// Reads the logs of the terminated pods to find the first error, and how much work was lost since
+/// the last checkpoint.
 pub(crate) async fn log_evidence(connection: &Connection, job: &Job) -> Option<Vec<LastMessage>> {
     // A pod that never started has no log.
     let pods = job

@@ -1,6 +1,6 @@
 //! Finds Prometheus. The address comes from the flags or the config file. Without an address,
-//! Services in the cluster are probed through the API server's proxy, or through a port-forward if
-//! the proxy is forbidden.
+//! gpuctl probes Services in the cluster through the API server's proxy. If the user may not use
+//! the proxy, it uses a port-forward.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,20 +21,20 @@ use gpuctl_prometheus::{
     HttpReply, Matchers, Prometheus, PrometheusAddress, QueryError, QueryRequest,
 };
 
-/// How results are used, which matters if one store has the series of several clusters.
+/// How the results are used. This matters if one store has the series of several clusters.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum StoreUse {
-    /// Devices are summed from `since` on, or are identified by pod names: the devices of other
-    /// clusters would be counted too.
+    /// The devices are summed from `since` on, or are identified by the names of pods. Either way,
+    /// devices of other clusters would also be counted.
     Sums { since: UnixSeconds },
-    /// Devices are listed one by one and identified by their nodes' names.
+    /// The devices are listed individually, and are identified by the names of their nodes.
     Devices,
 }
 
-/// Seconds to search for series of other clusters when devices are listed one by one.
+/// How many seconds to search for series of other clusters if devices are listed individually.
 const RECENT_SECONDS: i64 = 3600;
 
-/// Finds the Prometheus to query, restricted to this cluster's series.
+/// Finds the Prometheus to query, restricted to the series of this cluster.
 pub(crate) async fn find<'c>(
     context: &Context,
     connection: &'c Connection,
@@ -55,7 +55,7 @@ pub(crate) async fn find<'c>(
         Some(_) => connect_to_address(context, &source, timeout).await?,
         None => find_in_cluster(context, connection, timeout).await?.0,
     };
-    // Matchers of the user take precedence over the detection of clusters.
+    // Matchers from the user take precedence over the detection of clusters.
     if !source.matchers.is_empty() {
         context
             .terminal
@@ -148,7 +148,7 @@ fn from_bundle<'c>(bundle: &Arc<Bundle>, timeout: Duration) -> Result<Prometheus
     let matchers = Matchers::new(bundle.matchers.clone());
     let bundle = Arc::clone(bundle);
     let query = move |request: QueryRequest| -> LocalBoxFuture<'c, Result<HttpReply, QueryError>> {
-        // A bundle stores queries by their URL, so a POST form becomes a query string.
+        // A bundle stores queries by URL, so convert the POST form to a query string.
         let path = request.form.map_or_else(
             || request.path.clone(),
             |form| format!("{}?{form}", request.path),
@@ -167,14 +167,14 @@ fn from_bundle<'c>(bundle: &Arc<Bundle>, timeout: Duration) -> Result<Prometheus
 }
 
 pub(crate) enum PrometheusPath {
-    /// By an address from the flags or the config file, or from a bundle.
+    /// At an address from the flags or the config file, or from a bundle.
     Url,
-    /// Through the API server. Not exact if the Service's scheme is unknown.
+    /// Through the API server. The path is not exact if the scheme of the Service is unknown.
     Service {
         service: PrometheusService,
         is_exact: bool,
     },
-    /// No Service responds, for this reason.
+    /// No Service responds. Holds the reason.
     Unknown(String),
 }
 
@@ -204,7 +204,7 @@ async fn find_in_cluster<'c>(
     connection: &'c Connection,
     timeout: Duration,
 ) -> Result<(Prometheus<'c>, PrometheusService), Error> {
-    // A Service found in the cluster may belong to anyone, so it gets no credentials.
+    // Anyone may have created a Service in the cluster, so send it no credentials.
     if context.metrics()?.credentials.are_given() {
         context.terminal.warn(
             "credentials are sent only to an address given by `--prometheus URL`, not to a \
@@ -231,11 +231,12 @@ async fn find_in_cluster<'c>(
     let probes = services
         .iter()
         .map(|service| probe(connection, service.clone(), timeout));
-    // Probe all Services at once: several may be Prometheus servers, but only one may have GPU
-    // metrics.
+    // Probe all Services at once. Several may be Prometheus servers, but possibly only one of them
+    // has GPU metrics.
     let probes = join_all(probes).await;
     let content_of = |probe: &Probe<'_>| probe.answer.as_ref().ok().copied();
-    // On a tie the first Service wins, because the Services are in order of preference.
+    // The Services are in order of preference, so if several are equally good, the first one is
+    // used.
     let best_content = probes.iter().filter_map(content_of).max();
     let mut first_error = None;
     for (probe, service) in probes.into_iter().zip(&services) {
@@ -256,8 +257,8 @@ async fn find_in_cluster<'c>(
                 return Ok((probe.prometheus, service.clone()));
             }
             (Err(error), None) => {
-                // If Services may not be listed, their names are guesses. A guessed name that does
-                // not exist is not worth an error.
+                // If the user may not list Services, their names are guesses. If a guessed name
+                // does not exist, that is not worth an error.
                 let is_relevant = is_listed || matches!(error, QueryError::Forbidden { .. });
                 first_error = first_error.or(Some(error.clone()).filter(|_| is_relevant));
             }
@@ -267,8 +268,8 @@ async fn find_in_cluster<'c>(
     Err(first_error.unwrap_or(QueryError::NotFound).into())
 }
 
-/// Seconds during which a Service found earlier is probed first. Its response shows whether it is
-/// still a Prometheus.
+/// For how many seconds a Service that was found earlier is probed first. Its response shows
+/// whether it is still a Prometheus.
 const CACHE_SECONDS: i64 = 600;
 
 fn cached_service(entry: &Value, now: i64) -> Option<PrometheusService> {
@@ -276,7 +277,7 @@ fn cached_service(entry: &Value, now: i64) -> Option<PrometheusService> {
     PrometheusService::remembered(&entry["service"]).filter(|_| (0..CACHE_SECONDS).contains(&age))
 }
 
-/// Prints warnings of Prometheus itself, above all about partial responses.
+/// Prints the warnings of Prometheus itself, which are mostly about incomplete responses.
 pub(crate) fn print_warnings(context: &Context, prometheus: &Prometheus<'_>) {
     for warning in prometheus.take_warnings() {
         context

@@ -1,5 +1,5 @@
 //! Reads the state of the cluster. Finds Prometheus, reads live and past device metrics, and joins
-//! them with the objects of the API server. It renders nothing.
+//! them with objects from the API server. Renders nothing.
 
 pub(crate) mod at_time;
 pub(crate) mod blame;

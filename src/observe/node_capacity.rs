@@ -27,8 +27,9 @@ impl NodeCapacity {
         })
     }
 
-    /// Copies the nodes with their capacity of the devices that a pod claims, and adds the devices
-    /// to the pod's requests. `None` if the pod claims no devices that can be compared.
+    /// Copies the nodes together with their capacity of the devices that a pod claims, and adds
+    /// these devices to the pod's requests. Returns `None` if the pod claims no devices that can be
+    /// compared.
     pub(crate) fn with_devices(
         &self,
         devices: &DeviceClaims,
@@ -48,7 +49,7 @@ impl NodeCapacity {
         })
     }
 
-    /// Reads nodes without free capacity; enough when every pod is scheduled.
+    /// Reads the nodes but not their free capacity. This is enough if every pod has been scheduled.
     pub(crate) async fn read_nodes(connection: &Connection) -> Result<Self, Error> {
         Ok(Self {
             nodes: connection.nodes().list().await?,
@@ -56,7 +57,7 @@ impl NodeCapacity {
         })
     }
 
-    /// Reads nothing, for a job that needs no nodes.
+    /// Returns no nodes, for a job that does not need them.
     pub(crate) fn hidden() -> Self {
         Self {
             nodes: Nodes::Hidden,

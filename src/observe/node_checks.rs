@@ -1,5 +1,5 @@
-//! Checks of `doctor` about nodes: rights, the GPU software stack of each node, and nodes that
-//! differ from their siblings.
+//! Checks for `doctor` about nodes: permissions, the GPU software stack on each node, and nodes
+//! that differ from similar ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,19 +10,19 @@ use gpuctl_core::model::facts::gpu_stack::{NodeMetrics, StackPod, broken, has_gp
 use gpuctl_core::model::values::text::count;
 use gpuctl_core::model::{Inventory, NodeDetails, Reading, Readings};
 
-/// Age in seconds above which a device's newest sample is stale.
+/// The newest sample of a device is stale if it is older than this, in seconds.
 const STALE_SECONDS: f64 = 300.0;
 /// Maximum number of node names in a message.
 const MAX_NAMES: usize = 4;
-/// Node labels with the driver version, set by NVIDIA's GPU feature discovery and AMD's node
-/// labeller.
+/// The node labels with the driver version. They are set by NVIDIA's GPU feature discovery and
+/// AMD's node labeller.
 const DRIVER_LABELS: [&str; 2] = [
     "nvidia.com/cuda.driver-version.full",
     "amd.com/gpu.driver-version",
 ];
 
-/// Checks all nodes. `stack` contains the pods of the GPU software; `None` if the user may not list
-/// pods.
+/// Checks all nodes. `stack` contains the pods of the GPU software. It is `None` if the user may
+/// not list pods.
 pub(super) fn check_nodes(
     snapshot: &InventorySnapshot,
     readings: Option<&Readings>,
@@ -36,7 +36,7 @@ pub(super) fn check_nodes(
     checks
 }
 
-/// Checks the GPU software stack of each node with GPUs.
+/// Checks the GPU software stack on each node with GPUs.
 fn check_stacks(
     inventory: &Inventory,
     readings: Option<&Readings>,
@@ -50,7 +50,7 @@ fn check_stacks(
         .collect();
     let mut checks = Vec::new();
     for host in &hosts {
-        // Without the right to list pods, it is unknown whether an exporter runs.
+        // If the user may not list pods, it is unknown whether an exporter runs.
         let metrics = match stack {
             Some(_) => node_metrics(&host.node.name, readings),
             None => NodeMetrics::Unknown,
@@ -116,7 +116,7 @@ fn node_metrics(node: &str, readings: Option<&Readings>) -> NodeMetrics {
     for device in devices {
         match device.sample_age_seconds {
             Some(age) => newest = Some(newest.map_or(age, |newest| newest.min(age))),
-            // The age of a fresh sample is not reported.
+            // If a sample is fresh, its age is not reported.
             None if device.utilization.is_some() => return NodeMetrics::Fresh,
             None => {}
         }
@@ -127,7 +127,7 @@ fn node_metrics(node: &str, readings: Option<&Readings>) -> NodeMetrics {
     }
 }
 
-/// Lists quantities that the exporters of some nodes do not export although others do.
+/// Lists metrics that the exporters on some nodes lack although others export them.
 fn check_quantities(readings: &Readings) -> Vec<DoctorCheck> {
     type Family = (&'static str, fn(&Reading) -> bool);
     const FAMILIES: [Family; 4] = [
@@ -173,7 +173,7 @@ fn check_quantities(readings: &Readings) -> Vec<DoctorCheck> {
     FAMILIES.into_iter().filter_map(check_quantity).collect()
 }
 
-/// Lists nodes whose driver or kernel differs from most nodes with the same GPUs.
+/// Lists nodes whose driver or kernel differs from that of most nodes with the same GPUs.
 fn check_siblings(inventory: &Inventory) -> Vec<DoctorCheck> {
     let mut by_product: BTreeMap<String, Vec<&NodeDetails>> = BTreeMap::new();
     for host in inventory.hosts.iter().filter(|host| host.has_gpus()) {

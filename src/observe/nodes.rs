@@ -1,4 +1,4 @@
-//! Warns about the parts of a node list that the user may not read.
+//! Warns about parts of a node list that the user may not read.
 
 use crate::context::Context;
 use gpuctl_cluster::InventorySnapshot;

@@ -1,5 +1,5 @@
-//! Metrics for cells that may stay empty. Missing metrics are reported once, or are read directly
-//! from the exporters.
+//! Reads metrics for cells that may stay empty. If metrics are missing, this is reported once, or
+//! they are read directly from the exporters.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -21,18 +21,18 @@ use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_core::stats::exporters::identity::ApiFacts;
 use gpuctl_prometheus::{Prometheus, QueryError};
 
-/// Timeout for metrics of optional cells: the rest of the answer must not wait longer.
+/// Timeout for metrics in optional cells. The rest of the answer must not wait for them any longer.
 const CELLS_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Metrics for the cells of an inventory, which is useful without them too. Missing metrics are
-/// reported once.
+/// Metrics for the cells of an inventory, which is also useful without them. If metrics are
+/// missing, this is reported once.
 pub(crate) struct OptionalMetrics<'c> {
     context: &'c Context,
     connection: &'c Connection,
     prometheus: OnceCell<Prometheus<'c>>,
     has_warned: Cell<bool>,
     store_use: StoreUse,
-    /// Whether to query the exporters directly if Prometheus does not respond. The field below has
+    /// Whether to query the exporters directly if Prometheus does not respond. The next field holds
     /// the reason why it did not.
     uses_exporters: Cell<bool>,
     failure: RefCell<Option<String>>,
@@ -51,21 +51,21 @@ impl<'c> OptionalMetrics<'c> {
         }
     }
 
-    /// Lets [`Self::or_read_exporters`] query the exporters directly, but not in a watch, which
-    /// would repeat it at every refresh.
+    /// Allows [`Self::or_read_exporters`] to query the exporters directly. In a watch, this is not
+    /// allowed, because it would happen at every refresh.
     pub(crate) fn with_exporters(self, watch: bool) -> Self {
         self.uses_exporters.set(!watch);
         self
     }
 
-    /// Returns the data from Prometheus, or else reads the exporters of these nodes and warns about
-    /// it.
+    /// Returns the data from Prometheus. If there is none, reads the exporters on these nodes, and
+    /// warns about it.
     pub(crate) async fn or_read_exporters(
         &self,
         reading: Option<ExporterReading>,
         nodes: BTreeSet<String>,
     ) -> Option<ExporterReading> {
-        // The exporters are queried at most once.
+        // Query the exporters at most once.
         if !self.uses_exporters.replace(false) {
             return reading;
         }
@@ -100,7 +100,7 @@ impl<'c> OptionalMetrics<'c> {
     }
 
     /// Creates metrics that are identified by the names of pods or jobs. Other clusters may use the
-    /// same names, so a store with unclear cluster labels yields none.
+    /// same names, so if the cluster labels in a store are unclear, no metrics are used.
     pub(crate) fn for_names(
         context: &'c Context,
         connection: &'c Connection,
@@ -113,8 +113,8 @@ impl<'c> OptionalMetrics<'c> {
         }
     }
 
-    /// Reads live metrics of devices. `None` when they are unavailable, which is an error with
-    /// `--require-metrics`.
+    /// Reads live metrics of devices. Returns `None` if they are unavailable. With
+    /// `--require-metrics`, that is an error.
     pub(crate) async fn now(
         &self,
         quantities: &[Quantity],
@@ -126,7 +126,7 @@ impl<'c> OptionalMetrics<'c> {
             .await
     }
 
-    /// Runs a query with a separate timeout. After a failure, cells stay empty.
+    /// Runs a query with its own timeout. If it fails, the cells stay empty.
     pub(crate) async fn optional<T>(
         &self,
         query: impl AsyncFnOnce(&Prometheus<'c>) -> Result<T, Error>,
@@ -136,12 +136,12 @@ impl<'c> OptionalMetrics<'c> {
             connection,
             ..
         } = self;
-        // `--prometheus none` requests empty cells, so it needs no warning.
+        // With `--prometheus none`, the user asks for empty cells, so no warning is needed.
         if context.metrics()?.is_off() && !context.require_metrics {
             return Ok(None);
         }
         let timeout = CELLS_TIMEOUT.min(context.access.request_timeout);
-        // Finding Prometheus may need probes, so the result is reused. A failure is not stored.
+        // Finding Prometheus may require probes, so the result is reused. Failures are not stored.
         let request = async {
             query(
                 self.prometheus
@@ -173,7 +173,7 @@ impl<'c> OptionalMetrics<'c> {
     }
 
     fn report(&self, reason: &str) {
-        // Delay the warning: the exporters may still provide the metrics.
+        // Delay the warning, because the exporters may still provide the metrics.
         if self.uses_exporters.get() {
             self.failure.replace(Some(reason.to_owned()));
             return;
@@ -185,7 +185,7 @@ impl<'c> OptionalMetrics<'c> {
         }
     }
 
-    /// Adds the measured values to an inventory, and returns the readings that they come from.
+    /// Adds the measured values to an inventory. Returns the readings from which they come.
     pub(crate) fn measure(
         &self,
         snapshot: &mut InventorySnapshot,

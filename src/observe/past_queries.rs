@@ -1,4 +1,5 @@
-//! Queries Prometheus for the pods that held devices in a time range, with their owners and nodes.
+//! Queries Prometheus for the pods that held devices in a time range, and for their owners and
+//! nodes.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +20,7 @@ use gpuctl_core::stats::history::requested;
 use gpuctl_core::stats::history::top_owner::{LiveOwners, OwnerSeries};
 use gpuctl_prometheus::Prometheus;
 
-/// Series of kube-state-metrics about nodes.
+/// Series about nodes from kube-state-metrics.
 pub(crate) struct NodeSeries {
     pub capacity: Vec<Series>,
     pub labels: Vec<Series>,
@@ -36,14 +37,14 @@ pub(crate) struct HistoryScope {
 /// Maximum number of pods in one query.
 const MAX_PODS_PER_QUERY: usize = 150;
 
-/// Queries about pods that run concurrently.
+/// Number of queries about pods to run concurrently.
 const MAX_CONCURRENT: usize = 4;
 
-/// Queries about one time range of the past.
+/// Queries about one past time range.
 pub(crate) struct PastQueries<'h, 'c> {
     pub prometheus: &'h Prometheus<'c>,
     pub connection: &'h Connection,
-    /// Owners of existing objects, read only if kube-state-metrics does not export all of them.
+    /// The owners of existing objects. Read only if kube-state-metrics does not export all of them.
     pub live: &'h OnceCell<LiveOwners>,
     /// The length of the range.
     pub seconds: i64,
@@ -55,7 +56,7 @@ impl PastQueries<'_, '_> {
         Ok(self.prometheus.query_at(query, self.end).await?)
     }
 
-    /// Queries the capacities and the labels of nodes.
+    /// Queries the capacities and labels of nodes.
     pub(crate) async fn nodes(&self) -> Result<NodeSeries, Error> {
         let (capacity, labels) = (
             kube_state::capacity(self.seconds),
@@ -65,7 +66,7 @@ impl PastQueries<'_, '_> {
         Ok(NodeSeries { capacity, labels })
     }
 
-    /// Maps exporter pods to their nodes, because an exporter may report its pod's name as the
+    /// Maps exporter pods to their nodes, because an exporter may report the name of its pod as the
     /// hostname.
     pub(crate) async fn exporters(
         &self,
@@ -87,7 +88,7 @@ impl PastQueries<'_, '_> {
         Ok(series.iter().filter_map(pod_node).collect())
     }
 
-    /// Queries the pods that held devices, with their owners, phases and names.
+    /// Queries the pods that held devices, together with their owners, phases and names.
     pub(crate) async fn pods(&self, scope: HistoryScope) -> Result<AllocationSeries, Error> {
         let (requests, claimed) = (
             kube_state::requests(self.seconds),
@@ -107,8 +108,9 @@ impl PastQueries<'_, '_> {
                 .filter_map(requested::claimant)
                 .map(|(_, pod)| pod),
         );
-        // If all pods have only resource claims, no request series shows the label of pod names.
-        // Exporter series do not show how kube-state-metrics is scraped, so look up the label.
+        // If all pods have only resource claims, there is no request series that shows which label
+        // holds the pod name. Exporter series do not show how kube-state-metrics is scraped, so
+        // look up the label.
         let label = match pod_series.requests.is_empty() && !pod_series.claimed.is_empty() {
             false => kube_state::label_name(&pod_series.requests, "pod"),
             true => self.pod_name_label().await?,
@@ -133,7 +135,7 @@ impl PastQueries<'_, '_> {
             names(PodQuery::Annotations),
         )
         .await?;
-        // Only pods that changed their phase within the range need the phases over time.
+        // Phases over time are needed only for pods whose phase changed within the range.
         let changed = kube_state::changed(&pod_series.phases_ever);
         let phases = self.about(PodQuery::Phases, &changed, &label);
         let owners = self.owners(std::mem::take(&mut pod_series.owners.pods), &label);
@@ -141,8 +143,8 @@ impl PastQueries<'_, '_> {
         Ok(pod_series)
     }
 
-    /// Finds the label that holds the pod name in series of kube-state-metrics, when there is no
-    /// request series to read it from.
+    /// Finds the label that holds the pod name in series from kube-state-metrics, for the case that
+    /// there is no request series to read it from.
     async fn pod_name_label(&self) -> Result<String, Error> {
         let pods = self.ask(&kube_state::any_pod(self.seconds)).await?;
         Ok(kube_state::label_name(&pods, "pod"))
@@ -181,8 +183,8 @@ impl PastQueries<'_, '_> {
             custom: Vec::new(),
             groups,
         };
-        // Custom resources own some of the objects. Only custom-resource metrics and the API server
-        // know these owners.
+        // Some objects are owned by custom resources. These owners are known only from
+        // custom-resource metrics and the API server.
         if owners.has_open_ends() {
             let query = kube_state::custom_owners(self.seconds);
             let (custom, _) = join(
@@ -195,7 +197,7 @@ impl PastQueries<'_, '_> {
         Ok(owners)
     }
 
-    /// Queries series about these pods, ReplicaSets or Jobs. `label` is the label that holds their
+    /// Queries series about these pods, ReplicaSets or Jobs. `label` is the label that holds the
     /// names.
     pub(crate) async fn about(
         &self,
@@ -227,7 +229,7 @@ fn names(series: &[Series], label: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// Reads the owners of existing objects; empty if the user may not list them.
+/// Reads the owners of existing objects. If the user may not list them, the result is empty.
 async fn live_owners(connection: &Connection) -> LiveOwners {
     let Ok(listing) = connection.workloads().owners(None, OtherPods::Summed).await else {
         return LiveOwners::new();

@@ -1,5 +1,5 @@
-//! Reads recent metrics of one job's devices and the time of its last logged step, for `why` of a
-//! running job.
+//! Reads recent metrics of one job's devices, and the time of the last step that it logged. `why`
+//! uses them for a running job.
 
 use std::collections::BTreeMap;
 
@@ -21,15 +21,15 @@ use gpuctl_core::stats::score::{bottlenecks, peers};
 use gpuctl_diagnosis::RunningFacts;
 use gpuctl_prometheus::Window;
 
-/// Seconds of metrics to read; below it the usual resolution in seconds.
+/// How many seconds of metrics to read, and below it the usual resolution in seconds.
 const WINDOW: i64 = 600;
 const STEP_SECONDS: i64 = 15;
 const MIN_STEP_SECONDS: i64 = 5;
 const MAX_POINTS: i64 = 40;
-/// Lines of a log to search for steps.
+/// Number of log lines to search for steps.
 const LOG_LINES: u32 = 200;
 
-/// Reads the facts about a running job; `None` if no pod holds devices.
+/// Reads the facts about a running job. Returns `None` if none of its pods holds devices.
 pub(crate) async fn running(
     context: &Context,
     connection: &Connection,
@@ -49,8 +49,8 @@ pub(crate) async fn running(
     let start = job
         .started_at()
         .map_or(end - WINDOW, |at| UnixSeconds::from(at).max(end - WINDOW));
-    // A job that has just started needs a shorter step to have enough samples. The window must end
-    // at `end`, so its start is aligned to the step.
+    // If the job has just started, use a shorter step, so that there are enough samples. The window
+    // must end at `end`, so its start is aligned to the step.
     let step = ((end - start) / MAX_POINTS).clamp(MIN_STEP_SECONDS, STEP_SECONDS);
     let window = Window {
         start: end - (end - start) / step * step,
@@ -101,7 +101,7 @@ pub(crate) async fn running(
     Ok(Some(facts))
 }
 
-/// Maps the names and addresses of the job's nodes to the node names.
+/// Maps the names and addresses of the job's nodes to the names of the nodes.
 fn node_names(job: &Job) -> BTreeMap<String, String> {
     let addresses = job
         .pods
@@ -118,11 +118,11 @@ fn node_names(job: &Job) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// A device error may have caused a failure within this many seconds before or after it.
+/// A device error may have caused a failure if the two are at most this many seconds apart.
 const FAULT_SECONDS: i64 = 300;
 
-/// Queries the device errors around the end of the pod that failed first, by device; empty without
-/// metrics.
+/// Queries the device errors around the time when the first failed pod ended, by device. Without
+/// metrics, the result is empty.
 pub(crate) async fn faults(
     context: &Context,
     connection: &Connection,
@@ -136,7 +136,7 @@ pub(crate) async fn faults(
     let Some((ended, pod)) = failed.min_by_key(|(ended, _)| *ended) else {
         return Ok(Vec::new());
     };
-    // The range vector ends here and reaches back over both sides of the failure.
+    // The range vector ends here, and covers the time before and after the failure.
     let end = (UnixSeconds::from(ended) + FAULT_SECONDS).min(UnixSeconds::from(context.now()));
     let metrics = OptionalMetrics::for_names(context, connection, WINDOW);
     let query = query::xids(2 * FAULT_SECONDS);
@@ -155,7 +155,7 @@ pub(crate) async fn faults(
     };
     let fault = |series: &gpuctl_core::model::Series| {
         let (device, value) = (reader.device(series)?, series.points.last()?.value);
-        // 0 means that the device has reported no XID error.
+        // 0 means that the device has not reported an XID error.
         let code =
             (value.is_finite() && (1.0..100_000.0).contains(&value)).then_some(value as u32)?;
         Some((

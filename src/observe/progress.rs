@@ -1,4 +1,4 @@
-//! Reads the progress of running trainings from the last lines of their logs, many jobs
+//! Reads the progress of running trainings from the last lines of their logs. Many jobs are read
 //! concurrently, within one second.
 
 use std::collections::BTreeMap;
@@ -10,14 +10,14 @@ use gpuctl_cluster::{Connection, LogLine, LogQuery};
 use gpuctl_core::model::{Job, JobKind, Percent, State, Status};
 use gpuctl_core::stats::logs::progress;
 
-/// Timeout for all log tails of a page together.
+/// Timeout for reading the ends of all logs on a page.
 const PROGRESS_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Logs read concurrently.
+/// Number of logs to read concurrently.
 const MAX_CONCURRENT: usize = 16;
 
-/// Reads the progress in percent by job index, from one log tail of rank 0 per running training.
-/// All reads together take at most a second.
+/// Reads the progress in percent, by the index of the job, from the end of one log (rank 0) per
+/// running training. All reads together take at most one second.
 pub(crate) async fn read_progress(
     connection: &Connection,
     jobs: &[(Job, State)],
@@ -42,16 +42,16 @@ pub(crate) async fn read_progress(
         .await
 }
 
-/// Last lines of a log to search for a progress bar or a throughput.
+/// Number of lines at the end of a log to search for a progress bar or a throughput.
 const TAIL_LINES: u32 = 40;
 
-/// Reads the last lines of the first rank; empty if the log is not readable.
+/// Reads the last lines of the first rank's log. If the log cannot be read, the result is empty.
 pub(crate) async fn tail(connection: &Connection, job: &Job) -> Vec<LogLine> {
     tail_pod(connection, job, None, TAIL_LINES).await
 }
 
-/// Reads the last `lines` lines of a pod, by default the first rank; empty if the log is not
-/// readable.
+/// Reads the last `lines` lines of a pod's log, by default that of the first rank. If the log
+/// cannot be read, the result is empty.
 pub(crate) async fn tail_pod(
     connection: &Connection,
     job: &Job,

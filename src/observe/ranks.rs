@@ -1,6 +1,7 @@
-//! Queries the ranks of a job directly when the user requests it. NCCL's RAS subsystem is queried
-//! over a port-forward, and stacks are read by `py-spy` or `gdb` in the containers. Each rank is
-//! queried once. A missing response is reported, but nothing is concluded from it.
+//! Queries the ranks of a job directly if the user requests it. NCCL's RAS subsystem is queried
+//! over a port-forward, and stacks are read with `py-spy` or `gdb` in the containers. Each rank is
+//! queried once. If a rank does not respond, this is reported, but no conclusions are drawn from
+//! it.
 
 use std::time::Duration;
 
@@ -22,26 +23,27 @@ pub(crate) struct RankQueries {
     pub stacks: bool,
 }
 
-/// The port of RAS unless `NCCL_RAS_ADDR` sets another one.
+/// The port of RAS, unless `NCCL_RAS_ADDR` sets a different one.
 const RAS_PORT: u16 = 28028;
-/// RAS itself waits some seconds for processes that do not respond.
+/// RAS itself waits a few seconds for processes that do not respond.
 const RAS_TIMEOUT: Duration = Duration::from_secs(20);
-/// Number of pods to try for RAS: the first one may hang or may not run NCCL.
+/// Number of pods on which to try RAS: the first one may hang or may not run NCCL.
 const RAS_PODS: usize = 3;
-/// Number of pods whose stacks are read; below it, how many are read concurrently.
+/// Number of pods whose stacks are read, and below it how many of them are read concurrently.
 const MAX_STACK_PODS: usize = 64;
 const MAX_CONCURRENT: usize = 16;
 const STACKS_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum size of one response in bytes.
 const MAX_RESPONSE_BYTES: usize = 4 << 20;
 
-/// Number of reasons to report for missing responses; below it, the maximum characters of one.
+/// Number of reasons to report for missing responses, and below it the maximum length of each in
+/// characters.
 const MAX_REASONS: usize = 3;
 const MAX_REASON_CHARS: usize = 160;
 
-/// Prints the stacks of those Python processes in a container that are ranks: a launcher has set
-/// their rank, or they hold a GPU. Unsets the debuginfod variable, because `gdb` would download
-/// symbols.
+/// Prints the stacks of those Python processes in a container that are ranks: they hold a GPU, or a
+/// launcher has set their rank. Unsets the debuginfod variable, because otherwise `gdb` would
+/// download symbols.
 const STACK_SCRIPT: &str = r#"unset DEBUGINFOD_URLS
 tool=
 command -v py-spy >/dev/null 2>&1 && tool=py-spy || { command -v gdb >/dev/null 2>&1 && tool=gdb; }
@@ -97,7 +99,7 @@ pub(crate) async fn query_ranks(
     answers
 }
 
-/// Reads the stacks of pods and groups equal ones.
+/// Reads the stacks of pods, and groups equal stacks.
 async fn read_stacks(connection: &Connection, job: &Job, pods: &[&Pod], answers: &mut RankAnswers) {
     let dumps = pods
         .iter()
@@ -110,7 +112,7 @@ async fn read_stacks(connection: &Connection, job: &Job, pods: &[&Pod], answers:
         let rank_name = pod
             .rank
             .map_or_else(|| pod.name.clone(), |rank| format!("rank {rank}"));
-        // A dump may be incomplete and still contain stacks, so use both the text and the failure.
+        // An incomplete dump may still contain stacks, so use both the text and the failure.
         let parsed = stacks::read(&text);
         let (is_empty, has_several) = (parsed.is_empty(), parsed.len() > 1);
         let name = |stack: &stacks::Stack| {
@@ -136,7 +138,7 @@ async fn read_stacks(connection: &Connection, job: &Job, pods: &[&Pod], answers:
     answers.silent.extend(reasons(failures));
 }
 
-/// Describes why pods did not respond: the first reasons one by one, then the number of others.
+/// Describes why pods did not respond: lists the first reasons, then counts the others.
 fn reasons(failures: Vec<(String, Vec<String>)>) -> Vec<String> {
     let hidden_count = failures.len().saturating_sub(MAX_REASONS);
     let first = failures
@@ -170,8 +172,8 @@ enum RasError {
     Unread(String, std::io::Error),
 }
 
-/// Queries the first pods in turn. Returns the first report that reaches most processes, or else
-/// the report with the fewest unreachable processes.
+/// Queries the first pods one after another. Returns the first report that reaches most processes,
+/// or else the report with the fewest unreachable processes.
 async fn ras(
     connection: &Connection,
     job: &Job,
@@ -212,7 +214,7 @@ async fn ras_of(connection: &Connection, job: &Job, pod: &Pod) -> Result<ras::Ra
     ras::read(&answer).ok_or_else(|| RasError::NotRas(name()))
 }
 
-/// Sends the RAS command and reads the response to its end.
+/// Sends the RAS command, and reads the complete response.
 async fn send_ras_command(address: String) -> std::io::Result<String> {
     // The forwarded address is a URL, but RAS speaks a text protocol over plain TCP. NCCL's
     // documentation sends the same command with `nc`.
@@ -226,8 +228,8 @@ async fn send_ras_command(address: String) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&response).into_owned())
 }
 
-/// Runs the stack script in a container. Returns its output and the reason if the output is
-/// incomplete.
+/// Runs the stack script in a container. Returns its output and, if the output is incomplete, the
+/// reason.
 async fn dump(connection: &Connection, job: &Job, pod: &Pod) -> (String, Option<String>) {
     let command = ["sh", "-c", STACK_SCRIPT].map(ToOwned::to_owned);
     let request = ExecRequest {
@@ -249,7 +251,7 @@ async fn dump(connection: &Connection, job: &Job, pod: &Pod) -> (String, Option<
                 &mut output
             };
             buffer.extend_from_slice(bytes);
-            // `false` ends the session, because a container could print without end.
+            // `false` ends the session, because a container could print endlessly.
             output.len() + stderr.len() < MAX_RESPONSE_BYTES
         });
         Ok::<SessionEnd, Failure>(end.await)
@@ -277,15 +279,15 @@ fn shortened(text: &str) -> String {
     text.chars().take(MAX_REASON_CHARS).collect()
 }
 
-/// Explains a tool's stderr output in terms of containers: a missing capability, or else its last
-/// line.
+/// Explains a tool's stderr output from inside a container: the missing capability, or else the
+/// last line.
 fn reason(errors: &str) -> Option<String> {
     const DENIED: [&str; 3] = ["permission denied", "operation not permitted", "ptrace"];
     let mut lines = errors
         .lines()
         .map(str::trim)
         .filter(|line| !line.is_empty());
-    // The tools advise `sudo`, which does not help in a container.
+    // The tools suggest `sudo`, which does not help in a container.
     if lines.clone().any(|line| {
         DENIED
             .iter()

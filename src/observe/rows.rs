@@ -1,5 +1,5 @@
-//! Prints lists whose rows are read all at once. A verb reads the rows; [`ListRow`] defines how
-//! rows of a type are sorted, named and rendered.
+//! Prints lists whose rows are all read at once. The verb reads the rows, and [`ListRow`] defines
+//! how rows of one type are sorted, named and rendered.
 
 use serde::Serialize;
 
@@ -12,27 +12,28 @@ use gpuctl_view::Format;
 pub(crate) trait ListRow: Sized {
     /// The key of the rows in the JSON document.
     const ROWS: &'static str = "items";
-    /// The note on stderr for a list without rows, such as `no quotas found`.
+    /// The note to print on stderr if the list has no rows, for example `no quotas found`.
     const NONE: &'static str;
-    /// The sort keys of `--sort-by`.
+    /// The sort keys that `--sort-by` accepts.
     type Key;
-    /// Data that the document has in addition to its rows, such as the number of measured devices.
+    /// Data that the document contains in addition to its rows, for example the number of measured
+    /// devices.
     type Facts;
 
-    /// Sorts the rows. Without a key, rows keep the order in which they were read, unless the list
-    /// defines its own order.
+    /// Sorts the rows. Without a key, the rows stay in the order in which they were read, unless
+    /// the list defines its own order.
     fn sort(rows: &mut [Self], key: Option<Self::Key>);
 
-    /// The lines of `-o name`, one per row. A watch identifies rows by them.
+    /// The lines for `-o name`, one per row. A watch uses them to identify rows.
     fn names(page: &[Self]) -> Vec<String>;
 
-    /// The document of `-o json`: one page of `total` rows.
+    /// The document for `-o json`: one page of `total` rows.
     fn document(page: &[Self], total: usize, facts: Self::Facts) -> impl Serialize;
 
-    /// The table for people, or CSV.
+    /// The table, for people or as CSV.
     fn table(page: &[Self], format: Format, headers: bool, context: &Context) -> String;
 
-    /// The next step to suggest for these rows.
+    /// The next step that is suggested for these rows.
     fn hint(_page: &[Self], _total: usize) -> Option<String> {
         None
     }
@@ -56,8 +57,8 @@ pub(crate) fn listing<R: ListRow>(
         .hints(R::hint(&page, total).into_iter().collect())
 }
 
-/// Reads `resource` in all namespaces, or only in that of `-n`. Without the right to list all
-/// namespaces, reads the kubeconfig's namespace and warns.
+/// Reads `resource` in all namespaces, or only in the one given by `-n`. If the user may not list
+/// all namespaces, reads the kubeconfig's namespace and warns.
 pub(crate) async fn read_namespaces<T>(
     resource: &str,
     connection: &Connection,

@@ -1,4 +1,5 @@
-//! Probes a Service in the cluster: whether it is a Prometheus, and which exporters it scrapes.
+//! Probes a Service in the cluster to find out whether it is a Prometheus, and which exporters it
+//! scrapes.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use gpuctl_prometheus::{
     QueryRequest,
 };
 
-/// Timeout for a Service to respond.
+/// How long to wait for a Service to respond.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// A Service that may be a Prometheus, and the result of probing it.
@@ -19,11 +20,12 @@ pub(super) struct Probe<'c> {
     pub prometheus: Prometheus<'c>,
     /// How the Service is reached, for messages.
     pub route: &'static str,
-    /// The most useful exporters that it scrapes, or why it is not a Prometheus.
+    /// The most useful exporters that the Service scrapes, or the reason why it is not a
+    /// Prometheus.
     pub answer: Result<StoreContent, QueryError>,
 }
 
-/// How useful a server is: it responds, it has kube-state-metrics, or it has GPU metrics.
+/// How useful a server is. It may only respond, have kube-state-metrics, or have GPU metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum StoreContent {
     NoMetrics,
@@ -31,8 +33,8 @@ pub(super) enum StoreContent {
     Gpus,
 }
 
-/// Probes a Service through the API server's proxy, or through a port-forward if the proxy is
-/// forbidden.
+/// Probes a Service through the API server's proxy. If the user may not use the proxy, uses a
+/// port-forward.
 pub(super) async fn probe(
     connection: &Connection,
     service: PrometheusService,
@@ -40,7 +42,8 @@ pub(super) async fn probe(
 ) -> Probe<'_> {
     let by_proxy = by_proxy(connection, &service, timeout);
     let answer = store_content(&by_proxy).await;
-    // A port-forward needs other rights than the proxy. It does not help against other failures.
+    // A port-forward requires different permissions from the proxy. It does not help against other
+    // failures.
     if !matches!(answer, Err(QueryError::Forbidden { .. })) {
         return Probe {
             prometheus: by_proxy,
@@ -64,7 +67,7 @@ pub(super) async fn probe(
     }
 }
 
-/// Queries which exporters a server scrapes.
+/// Determines which exporters a server scrapes.
 async fn store_content(prometheus: &Prometheus<'_>) -> Result<StoreContent, QueryError> {
     let result = tokio::time::timeout(PROBE_TIMEOUT, prometheus.now(&query::inventory())).await;
     let timed_out = || QueryError::TimedOut {
@@ -72,7 +75,7 @@ async fn store_content(prometheus: &Prometheus<'_>) -> Result<StoreContent, Quer
         seconds: PROBE_TIMEOUT.as_secs(),
     };
     let series = result.unwrap_or_else(|_| Err(timed_out()))?;
-    // The query selects only utilization metrics of GPUs and `kube_node_info`.
+    // The query selects only GPU utilization metrics and `kube_node_info`.
     let is_gpu = |name: &str| name != "kube_node_info";
     Ok(match series.iter().any(|series| is_gpu(series.name())) {
         true => StoreContent::Gpus,

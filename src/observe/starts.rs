@@ -1,4 +1,4 @@
-//! Reads how long similar jobs waited, for `why` and `fit` of a waiting job.
+//! Reads how long similar jobs waited, for `why` and `fit` of a job that is waiting.
 
 use std::collections::BTreeSet;
 
@@ -14,11 +14,11 @@ use gpuctl_core::stats::exporters::kube_state::StartQuery;
 use gpuctl_core::stats::history::starts;
 use gpuctl_core::stats::history::starts::StartSeries;
 
-/// Days of history to read.
+/// How many days of history to read.
 const DAYS: i64 = 7;
 
-/// Forecasts when a job of `gpus` devices starts that may run on `nodes` and has waited for
-/// `waited` seconds. `None` if the history has no starts.
+/// Forecasts when a job will start. The job has `gpus` devices, may run on `nodes`, and has waited
+/// for `waited` seconds. Returns `None` if there are no starts in the history.
 pub(crate) async fn forecast(
     context: &Context,
     connection: &Connection,

@@ -1,5 +1,5 @@
-//! Checks of `doctor` about Prometheus: how often it scrapes, how long it retains samples, and the
-//! GPUs of how many clusters it has.
+//! Checks for `doctor` about Prometheus: how often it scrapes, how long it retains samples, and how
+//! many clusters' GPUs it has.
 
 use futures::future::{join, join3};
 use jiff::Timestamp;
@@ -12,17 +12,17 @@ use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_core::stats::exporters::{query, recorded};
 use gpuctl_prometheus::Prometheus;
 
-/// Samples per five minutes below which short jobs are hardly visible.
+/// Number of samples per five minutes below which short jobs are hardly visible.
 const MIN_SAMPLES: f64 = 5.0;
-/// Tolerated clock difference in seconds: the other clock has a resolution of one second, and
-/// requests take time.
+/// Tolerated difference between clocks, in seconds. The other clock has a resolution of one second,
+/// and requests take time.
 const CLOCK_TOLERANCE: i64 = 5;
-/// Days of history that commands read by default.
+/// How many days of history commands read by default.
 const MIN_RETENTION_DAYS: f64 = 7.0;
-/// Seconds to search for GPUs of other clusters.
+/// How many seconds to search for GPUs of other clusters.
 const CLUSTERS_SECONDS: i64 = 86_400;
 
-/// Compares this machine's clock with another clock, which is known to the second.
+/// Compares this machine's clock with another clock that has a resolution of one second.
 pub(crate) fn check_clock(
     clock_name: &str,
     other: Option<Timestamp>,
@@ -63,7 +63,7 @@ pub(super) async fn check_store(
             prometheus.now(&sample_query),
             prometheus.now(&recorded_query),
         ),
-        // `count` of no series is an empty vector instead of 0.
+        // Without any series, `count` returns an empty vector instead of 0.
         prometheus.now("count(kube_pod_info) or vector(0)"),
         join(check_clusters(prometheus, connection, now), server),
     )
@@ -127,7 +127,7 @@ fn check_pods(count: Option<f64>) -> DoctorCheck {
     }
 }
 
-/// Checks which clusters' GPUs the store has.
+/// Checks for which clusters the store has GPUs.
 async fn check_clusters(
     prometheus: &Prometheus<'_>,
     connection: &Connection,
@@ -167,7 +167,7 @@ async fn check_clusters(
     }
 }
 
-/// Checks the retention of Prometheus; other stores do not report it.
+/// Checks how long Prometheus retains samples. Other stores do not report this.
 fn check_retention(body: &[u8]) -> Option<DoctorCheck> {
     let response: serde_json::Value = serde_json::from_slice(body).ok()?;
     let retention = response
@@ -175,7 +175,7 @@ fn check_retention(body: &[u8]) -> Option<DoctorCheck> {
         .as_str()
         .filter(|text| !text.is_empty())?;
     let message = format!("samples are retained for {retention}");
-    // With a size limit, the text is such as `15d or 10GiB`.
+    // With a size limit, the text looks like `15d or 10GiB`.
     let days = retention.split(' ').next().and_then(days);
     Some(match days {
         Some(days) if days < MIN_RETENTION_DAYS => {
@@ -189,7 +189,7 @@ fn check_retention(body: &[u8]) -> Option<DoctorCheck> {
     })
 }
 
-/// Parses a Prometheus duration, such as `15d` or `1w2d`, into days.
+/// Parses a Prometheus duration, such as `15d` or `1w2d`, and converts it to days.
 fn days(text: &str) -> Option<f64> {
     let (mut days, mut rest) = (0.0, text);
     while !rest.is_empty() {

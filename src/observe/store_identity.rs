@@ -1,6 +1,6 @@
-//! Finds the series of this cluster in a store with several clusters (Thanos, Mimir,
+//! Finds the series of this cluster in a store that has several clusters (Thanos, Mimir,
 //! VictoriaMetrics, managed services). A label value is trusted only if this cluster's own pods or
-//! nodes have it and no other value.
+//! nodes have that value and no other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,8 @@ use gpuctl_core::model::UnixSeconds;
 use gpuctl_core::stats::exporters::query;
 use gpuctl_prometheus::{Matchers, Prometheus, QueryError};
 
-/// Labels that identify clusters: external labels of Prometheus, and labels of managed services.
+/// Labels that identify clusters. They are external labels of Prometheus, or labels of managed
+/// services.
 const LABELS: [&str; 6] = [
     "cluster",
     "cluster_name",
@@ -23,18 +24,18 @@ const LABELS: [&str; 6] = [
     "prometheus_cluster",
 ];
 
-/// Maximum number of label values in a message; below it, of nodes.
+/// Maximum number of label values in a message, and below it of nodes.
 const LIMIT: usize = 8;
 const MAX_NODES: usize = 3;
 
 /// The clusters whose series a store has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum StoreClusters {
-    /// GPUs of one cluster, as far as the labels show.
+    /// As far as the labels show, all GPUs belong to one cluster.
     One,
-    /// GPUs of several clusters. These matchers select this one.
+    /// The GPUs belong to several clusters. These matchers select this cluster.
     Proven(Matchers),
-    /// GPUs of several clusters, and it is unknown which is this one.
+    /// The GPUs belong to several clusters, and it is unknown which one is this cluster.
     Unclear {
         label: &'static str,
         values: Vec<String>,
@@ -42,7 +43,7 @@ pub(crate) enum StoreClusters {
 }
 
 impl StoreClusters {
-    /// Builds the error for a sum over devices of several clusters.
+    /// Builds the error for a sum that would include devices of several clusters.
     pub(crate) fn refusal(label: &str, values: &[String], server: &str) -> Error {
         let message = format!(
             "Prometheus at {server} has GPUs of {} clusters, and it is unknown which one is \
@@ -60,7 +61,7 @@ impl StoreClusters {
         ))
     }
 
-    /// Builds the warning for device lists, which match devices by node names.
+    /// Builds the warning for lists of devices, which identify devices by the names of their nodes.
     pub(crate) fn warning(label: &str, values: &[String], server: &str) -> String {
         format!(
             "Prometheus at {server} has GPUs of {} clusters ({}), and it is unknown which one is \
@@ -72,7 +73,7 @@ impl StoreClusters {
     }
 }
 
-/// Warns if a store has series of nodes, but of none of this cluster's nodes.
+/// Warns if a store has series about nodes, but about none of this cluster's nodes.
 pub(crate) fn foreign_nodes(
     reported: &BTreeSet<&str>,
     nodes: &BTreeSet<&str>,
@@ -111,18 +112,17 @@ fn list_values(label: &str, values: &[String]) -> String {
     format!("{}{more}", parts.collect::<Vec<_>>().join(", "))
 }
 
-/// Reads the cluster labels of GPU series since a time, and determines which series are this
-/// cluster's.
+/// Reads the cluster labels of GPU series since a given time, and determines which series belong to
+/// this cluster.
 pub(crate) async fn identify(
     prometheus: &Prometheus<'_>,
     connection: &Connection,
     (since, until): (UnixSeconds, UnixSeconds),
 ) -> Result<StoreClusters, QueryError> {
     let range = format!("start={since}&end={until}&{}", query::gpu_series());
-    // If the label API is unavailable, the current values of all candidate labels must suffice.
+    // If the label API is unavailable, use the current values of all candidate labels instead.
     let names = match fetch(prometheus, &format!("api/v1/labels?{range}")).await {
-        // Hours in the cache are readable without a server. Any other query reports the outage
-        // itself.
+        // Cached hours can be read without a server. Any other query will report the outage itself.
         Err(QueryError::Unreachable { .. }) => return Ok(StoreClusters::One),
         other => other?,
     };
@@ -141,7 +141,7 @@ pub(crate) async fn identify(
             Err(QueryError::Unreachable { .. }) if values.is_empty() => Vec::new(),
             other => other?,
         };
-        // Series without the label belong to an unnamed cluster.
+        // Series without the label belong to a cluster without a name.
         values.extend(
             now.iter()
                 .map(|series| series.label(label).unwrap_or_default().to_owned()),
@@ -152,7 +152,7 @@ pub(crate) async fn identify(
         .await
         .into_iter()
         .collect::<Result<_, QueryError>>()?;
-    // A label with a single value does not separate clusters.
+    // A label with only one value does not distinguish clusters.
     let Some((label, values)) = values.into_iter().find(|(_, values)| values.len() > 1) else {
         return Ok(StoreClusters::One);
     };
@@ -172,8 +172,8 @@ pub(crate) async fn identify(
     })
 }
 
-/// Finds the value that pods or nodes prove without contradicting each other. Only values of GPU
-/// series count.
+/// Finds the value that pods or nodes prove, without a contradiction between them. Only the values
+/// of GPU series count.
 fn proven_value<'v>(
     values: &'v BTreeSet<String>,
     pods: &BTreeSet<String>,
@@ -187,7 +187,7 @@ fn proven_value<'v>(
             .collect()
     };
     let (by_pods, by_nodes) = (among(pods), among(nodes));
-    // Pods with none of these values were scraped by a different route and prove nothing.
+    // If pods have none of these values, they were scraped in a different way and prove nothing.
     let candidates = if by_pods.is_empty() {
         &by_nodes
     } else {
@@ -202,8 +202,8 @@ fn proven_value<'v>(
     proven.next().filter(|_| proven.next().is_none())
 }
 
-/// Finds the label values of this cluster's pods in kube-state-metrics: no two clusters have a pod
-/// with the same UID.
+/// Finds the label values of this cluster's pods in kube-state-metrics. UIDs are unique, so no pod
+/// in another cluster has the same one.
 async fn pod_values(
     prometheus: &Prometheus<'_>,
     connection: &Connection,
@@ -222,7 +222,8 @@ async fn pod_values(
         .collect())
 }
 
-/// Finds the label values whose GPU series belong only to nodes of this cluster, compared by name.
+/// Finds the label values whose GPU series belong only to this cluster's nodes. Nodes are compared
+/// by name.
 async fn node_values(
     prometheus: &Prometheus<'_>,
     connection: &Connection,
@@ -238,7 +239,7 @@ async fn node_values(
             continue;
         }
         let is_own = nodes.any(|node| own_nodes.contains(node));
-        // A single node of another cluster rules the value out.
+        // A single node from another cluster rules the value out.
         *values
             .entry(series.label(label).unwrap_or_default().to_owned())
             .or_insert(true) &= is_own;
@@ -250,7 +251,7 @@ async fn node_values(
         .collect())
 }
 
-/// Reads a list of strings from the API; `None` if the response is not a list.
+/// Reads a list of strings from the API. Returns `None` if the response is not a list.
 async fn fetch(prometheus: &Prometheus<'_>, path: &str) -> Result<Option<Vec<String>>, QueryError> {
     let reply = prometheus.relay(path).await?;
     let document: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
@@ -351,7 +352,7 @@ mod tests {
             (&["a", "b"], &[], None),
             (&["a"], &["b"], None),
             (&[], &["a", "b"], None),
-            // Pods whose series lack the label.
+            // The series of the pods lack the label.
             (&[""], &[], None),
             (&[""], &["a"], Some("a")),
         ] {

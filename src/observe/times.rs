@@ -1,5 +1,5 @@
-//! Parses times on the command line: RFC 3339, Unix seconds or milliseconds, a duration before now
-//! such as `2h`, and words such as `yesterday`.
+//! Parses times on the command line. A time can be RFC 3339, Unix seconds or milliseconds, a
+//! duration before now such as `2h`, or a word such as `yesterday`.
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, ToSpan};
@@ -9,16 +9,16 @@ use gpuctl_core::model::UnixSeconds;
 use gpuctl_core::model::values::quantity;
 use gpuctl_prometheus::Window;
 
-/// Points of a curve without an explicit step.
+/// Number of points in a curve without an explicit step.
 const DEFAULT_POINTS: i64 = 1000;
 
-/// Maximum number of points of a curve.
+/// Maximum number of points in a curve.
 const MAX_POINTS: i64 = 200_000;
 
 /// Minimum default step in seconds, because no exporter measures more often.
 const MIN_STEP: i64 = 15;
 
-/// A time range in the user's words, with the time between two points of a curve.
+/// A time range as the user wrote it, and the time between two points of a curve.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TimeRange {
     pub start: Option<String>,
@@ -39,7 +39,7 @@ impl TimeRange {
         }
     }
 
-    /// Resolves the requested range; the default is the hour before the end.
+    /// Resolves the requested range. By default, it is the hour before the end.
     pub(crate) fn window_of_an_hour(
         &self,
         now: Timestamp,
@@ -55,7 +55,8 @@ impl TimeRange {
         self.window(now, (start, end), step)
     }
 
-    /// Resolves the requested range and step; the defaults are `default_range` and `step` seconds.
+    /// Resolves the requested range and step. The defaults are `default_range` and `step`, in
+    /// seconds.
     pub(crate) fn window(
         &self,
         now: Timestamp,
@@ -90,7 +91,8 @@ impl TimeRange {
                 })?
             }
         };
-        // A step longer than the range yields one point anyway, so use the longest step that fits.
+        // A step longer than the range yields only one point in any case, so use the longest step
+        // that fits.
         let step = step.min((end - start).max(1));
         if (end - start) / step > MAX_POINTS {
             return Err(Error::usage(format!(
@@ -103,13 +105,14 @@ impl TimeRange {
     }
 }
 
-/// Maximum length of a range of history in seconds: two years.
+/// Maximum length of a range in the past, in seconds: two years.
 const MAX_RANGE_SECONDS: i64 = 2 * 366 * 86_400;
 
-/// Default length of the history to read, in seconds.
+/// How much history to read by default, in seconds.
 const DAY_SECONDS: i64 = 86_400;
 
-/// Resolves a range of the past, by default the last day, and cuts it off at now.
+/// Resolves a range in the past, by default the last day. A range that extends into the future ends
+/// now.
 pub(crate) fn past(
     start: Option<&str>,
     end: Option<&str>,
@@ -126,7 +129,7 @@ pub(crate) fn past(
         return Err(Error::usage("the start is after the end"));
     }
     if end - start > MAX_RANGE_SECONDS {
-        // Reading more would take longer than anyone would wait.
+        // Reading more would take longer than anyone would be willing to wait.
         return Err(Error::usage("the range is longer than two years").hint("use a later start"));
     }
     Ok((start, end.min(now.into())))

@@ -1,5 +1,5 @@
-//! Repeats a list for `-w`: redraws it on a terminal, and prints one JSON object per change into a
-//! pipe.
+//! Repeats a list for `-w`. On a terminal, it redraws the list. In a pipe, it prints one JSON
+//! object per change.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -11,16 +11,16 @@ use crate::context::Context;
 use gpuctl_core::error::Error;
 use gpuctl_view::{Format, json_line};
 
-/// Poll interval of a watch without change notifications.
+/// How often a watch without change notifications polls.
 pub(crate) const WATCH_INTERVAL: Duration = Duration::from_secs(5);
-/// Interval at which a watch with change notifications queries metrics.
+/// How often a watch with change notifications queries metrics.
 pub(crate) const METRICS_INTERVAL: Duration = Duration::from_secs(15);
 
-/// The content of a list at one time.
+/// The content of a list at one point in time.
 pub(crate) struct WatchFrame {
     /// The list in the format for people.
     pub text: String,
-    /// The JSON of each item on one line, by item name.
+    /// One line of JSON for each item, by the name of the item.
     pub lines: BTreeMap<String, String>,
 }
 
@@ -36,8 +36,8 @@ impl WatchFrame {
     }
 }
 
-/// Shows frames until interrupted. `read_frame` receives whether it is the first frame, and whether
-/// to read everything again.
+/// Shows frames until the user interrupts it. The arguments of `read_frame` state whether this is
+/// the first frame, and whether everything must be read again.
 pub(crate) async fn watch(
     format: Format,
     mut pause: impl AsyncFnMut() -> bool,
@@ -73,7 +73,7 @@ pub(crate) async fn watch(
     }
 }
 
-/// Marks the last line of a deleted item as such.
+/// Marks the last line of an item to show that the item was deleted.
 fn mark_deleted(line: &str) -> String {
     let mut item: serde_json::Value = serde_json::from_str(line).expect("our own line");
     item["deleted"] = true.into();

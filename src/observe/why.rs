@@ -1,5 +1,5 @@
-//! Gathers the facts about one job for `why`, concurrently, and passes them to the diagnosis. Facts
-//! that the user may not read are omitted.
+//! Gathers the facts about one job for `why`, concurrently, and passes them to the diagnosis. Omits
+//! facts that the user may not read.
 
 use std::collections::BTreeSet;
 
@@ -29,7 +29,7 @@ pub(crate) struct DiagnosedJob {
     pub answer: Answer,
 }
 
-/// Jobs diagnosed concurrently.
+/// Number of jobs to diagnose concurrently.
 const MAX_CONCURRENT: usize = 8;
 
 /// Gathers the facts about a job and diagnoses why it waits, failed or is slow.
@@ -49,7 +49,7 @@ pub(crate) async fn diagnose_job(
     let devices = device_claims(connection, &job, reads.unplaced.as_ref(), &capacity.nodes).await;
     let has_spec = reads.unplaced.as_ref().is_none_or(|pod| pod.spec.is_some());
     let mut pending = reads.unplaced.map(|pod| pending_pod(pod, &job));
-    // Devices of dynamic resource allocation are compared like any other resource.
+    // Devices from dynamic resource allocation are compared like any other resource.
     let with_devices = pending
         .as_mut()
         .and_then(|pending| capacity.with_devices(&devices, &mut pending.requests));
@@ -68,7 +68,7 @@ pub(crate) async fn diagnose_job(
         events: reads.events.as_deref(),
         pending,
         nodes: &capacity.nodes,
-        // Without the pod's spec, its requests cannot be compared with the free capacity.
+        // Without the pod's spec, the pod's requests cannot be compared with the free capacity.
         capacity: capacity.free_resources.as_ref().filter(|_| has_spec),
         claims,
         devices,
@@ -81,10 +81,11 @@ pub(crate) async fn diagnose_job(
         rank_answers,
     };
     let mut answer = diagnose_in_steps(&mut facts, capacity, context, connection).await?;
-    // Forecast only for a single job: for many jobs the same history would be read again for each.
+    // Make a forecast only for a single job. With many jobs, the same history would be read again
+    // for each of them.
     if let (true, true, Some(pod)) = (is_single, waits_for_capacity(&answer), &facts.pending) {
-        // Free capacity alone determines the start only without a queue, a gang and requirements
-        // that were not evaluated.
+        // Free capacity alone determines when a job starts only if there is no queue, no gang, and
+        // no requirement that was not evaluated.
         let is_unconstrained =
             answer.not_evaluated.is_empty() && pod.group.is_none() && job.queue.is_none();
         answer.start =
@@ -122,7 +123,7 @@ async fn running(
     Ok((None, answers))
 }
 
-/// Diagnoses, reads the facts that the first diagnosis needs in addition, and diagnoses again.
+/// Makes a diagnosis, reads the additional facts that it needs, and repeats the diagnosis.
 async fn diagnose_in_steps(
     facts: &mut Facts<'_>,
     capacity: &NodeCapacity,
@@ -142,7 +143,7 @@ async fn diagnose_in_steps(
             join_all(holders.map(|holder| add_times(connection, capacity, holder))).await;
         answer = diagnose(facts);
     }
-    // Logs and device errors are slow to read, so read them only for a job that has failed.
+    // Logs and device errors take long to read, so read them only if the job has failed.
     if answer.situation == Situation::Dead {
         let (log_evidence, faults) = join(
             log_evidence(connection, facts.job),
@@ -155,7 +156,7 @@ async fn diagnose_in_steps(
     Ok(answer)
 }
 
-/// Forecasts when the job starts, from past starts and from the deadlines of running jobs.
+/// Forecasts when the job will start, from past starts and from the deadlines of running jobs.
 async fn forecast_start(
     context: &Context,
     connection: &Connection,
@@ -174,7 +175,7 @@ async fn forecast_start(
         .map_or(0.0, |at| facts.now.duration_since(at).as_secs_f64());
     let forecast =
         starts::forecast(context, connection, facts.job.gpus().0, &names, waited).await?;
-    // It is unknown how much of the capacity other waiting pods will take.
+    // It is unknown how much of the capacity other waiting pods will use.
     let Some(capacity) = capacity
         .free_resources
         .as_ref()
@@ -207,7 +208,7 @@ async fn forecast_start(
     Ok(StartForecast::bounded(forecast, room_by, facts.now))
 }
 
-/// Reads the Volcano queue of a job; `None` also if the user may not read it.
+/// Reads the Volcano queue of a job. Also returns `None` if the user may not read it.
 async fn queue_of_volcano(connection: &Connection, job: &Job) -> Option<Queue> {
     // `queued` means that Kueue decides when the job runs.
     let name = job.queue.as_deref().filter(|_| !job.queued)?;
@@ -267,7 +268,7 @@ async fn claims(
     join_all(names.into_iter().map(read_claim)).await
 }
 
-/// Diagnoses every gpuctl job in `jobs`, sharing one read of the nodes.
+/// Diagnoses every gpuctl job in `jobs`. The nodes are read only once for all of them.
 pub(crate) async fn diagnose_all(
     connection: &Connection,
     jobs: Vec<Job>,
@@ -292,7 +293,7 @@ pub(crate) async fn diagnose_all(
         .all()
         .await;
     let mut diagnosed_jobs = Vec::new();
-    // A job that cannot be read must not hide the others.
+    // If one job cannot be read, the others must still be shown.
     let mut last_error = None;
     for answer in answers {
         match answer {

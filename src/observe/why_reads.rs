@@ -1,4 +1,4 @@
-//! Reads the data of the API server about the job that `why` explains.
+//! Reads from the API server the data about the job that `why` explains.
 
 use futures::future::join4;
 
@@ -10,10 +10,10 @@ use gpuctl_core::model::{Event, Job, JobKind, Nodes, Pod, PodPhase, QuotaUse};
 use gpuctl_diagnosis::PendingPod;
 use gpuctl_manifest::render::PodRules;
 
-/// The exit code of a container that was ended by SIGKILL (128 + 9).
+/// The exit code of a container that was killed by SIGKILL (128 + 9).
 const SIGKILL_EXIT_CODE: i32 = 137;
 
-/// Whether a pod is still unscheduled.
+/// Whether one of the job's pods has not been scheduled yet.
 pub(crate) fn has_unscheduled_pod(job: &Job) -> bool {
     job.pods
         .iter()
@@ -31,7 +31,7 @@ pub(crate) struct ApiReads {
 }
 
 impl ApiReads {
-    /// Reads all data concurrently, and the nodes only if `with_nodes` is set.
+    /// Reads all data concurrently. Reads the nodes only if `with_nodes` is set.
     pub(crate) async fn read(
         connection: &Connection,
         job: &Job,
@@ -42,12 +42,12 @@ impl ApiReads {
             Ok::<_, Error>(match (with_nodes, has_unscheduled_pod(job)) {
                 (false, _) => None,
                 (true, true) => Some(NodeCapacity::read(connection).await?),
-                // Scheduled pods that are still pending may wait for their node.
+                // Scheduled pods that are still pending may be waiting for their node.
                 (true, false) if is_starting => Some(NodeCapacity::read_nodes(connection).await?),
                 (true, false) => Some(NodeCapacity::hidden()),
             })
         };
-        // Without any live pod, a quota may be the reason why none was created.
+        // If no pod exists, a quota may have prevented the pods from being created.
         let needs_quotas =
             job.pods.iter().all(Pod::ended) && job.create_failure.is_none() && !job.suspended;
         let quotas = async {
@@ -97,7 +97,7 @@ pub(crate) async fn device_claims(
         .device_claims(&job.namespace, spec, &[])
         .await
     {
-        // An existing claim no longer needs its template.
+        // If the claim exists, its template is no longer needed.
         Ok(DeviceClaims::TemplateMissing(_)) if pod.is_some_and(|pod| pod.claims_made) => {
             DeviceClaims::NotEvaluated("device claims whose template was deleted".to_owned())
         }
@@ -111,7 +111,7 @@ pub(crate) fn pending_pod(pod: UnplacedPod, job: &Job) -> PendingPod {
     let model_pod = job.pods.iter().find(|model_pod| model_pod.name == pod.name);
     let spec = pod.spec.unwrap_or_default();
     let pod_manifest = serde_json::json!({"spec": spec});
-    // A scheduling group is placed as a gang by the Kubernetes scheduler.
+    // The Kubernetes scheduler places the pods of a scheduling group as a gang.
     let is_gang = spec["schedulingGroup"].is_object() && job.kind == JobKind::Training;
     // Volcano creates a PodGroup for the pods of any Job and places `members` of them together.
     let members = pod.group.as_ref().and_then(|group| group.members);
@@ -131,8 +131,8 @@ pub(crate) fn pending_pod(pod: UnplacedPod, job: &Job) -> PendingPod {
     }
 }
 
-/// Finds the node of a container that was killed for another reason than its own memory limit. The
-/// node itself may have run out of memory.
+/// Finds the node of a container that was killed although it had not reached its own memory limit.
+/// The node itself may have run out of memory.
 fn node_of_killed_container(job: &Job) -> Option<&str> {
     let killed = |pod: &&Pod| {
         pod.containers

@@ -1,5 +1,5 @@
-//! Finds the job that the argument of `why` names: a gpuctl job first, then a pod, then any other
-//! workload.
+//! Finds the object that the argument of `why` names. It looks first for a gpuctl job, then for a
+//! pod, then for any other workload.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use gpuctl_diagnosis::Subject;
 /// Finds the named object and its kind.
 pub(crate) async fn subject(connection: &Connection, text: &str) -> Result<(Subject, Job), Error> {
     let parts: Vec<&str> = text.split('/').collect();
-    // A kind selects a Kubernetes object instead of a gpuctl job.
+    // If a kind is given, it is a Kubernetes object and not a gpuctl job.
     let has_kind = parts.len() == 3 || matches!(parts[..], [first, _] if is_kind(first));
     let not_found = if has_kind {
         Error::new(ErrorName::NotFound, format!("there is no `{text}`"))
@@ -22,7 +22,7 @@ pub(crate) async fn subject(connection: &Connection, text: &str) -> Result<(Subj
     } else {
         match lookup::job(connection, text, LookupPurpose::Read).await {
             Ok(job) => return Ok((subject_of_kind(job.kind.word(), true), job)),
-            // Without the right to list every kind of job, a pod may still be visible.
+            // A pod may be visible even if the user may not list every kind of job.
             Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::Access) => error,
             Err(error) => return Err(error),
         }
@@ -52,7 +52,7 @@ fn is_kind(text: &str) -> bool {
     KINDS.contains(&text.trim_end_matches('s').to_ascii_lowercase().as_str())
 }
 
-/// Reads the pod or the workload of a known kind with this name.
+/// Reads the pod with this name, or the workload with this name if it is of a known kind.
 async fn find_by_name(
     connection: &Connection,
     kind: Option<&str>,
@@ -79,7 +79,7 @@ async fn find_by_name(
     }))
 }
 
-/// Searches the owners of all pods, which are what `gpuctl get workloads` lists.
+/// Searches the owners of all pods. These are the workloads that `gpuctl get workloads` lists.
 async fn find_workload(
     connection: &Connection,
     text: &str,

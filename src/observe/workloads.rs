@@ -1,4 +1,5 @@
-//! Reads all workloads once, with their devices' metrics, and finds the one that a user names.
+//! Reads all workloads once, with the metrics of their devices, and finds the one that a user
+//! names.
 
 use futures::future::join;
 
@@ -14,7 +15,7 @@ use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_core::stats::exporters::query::Pods;
 use gpuctl_manifest::spec::nearest;
 
-/// Selects the pods with devices, or all pods if none has devices any more.
+/// Selects the pods with devices, or all pods if none of them has devices anymore.
 pub(crate) fn gpu_pods(workload: &Workload) -> Pods {
     let has_devices = workload.pods.iter().any(|pod| pod.gpus > GpuCount::ZERO);
     let selected = workload
@@ -24,7 +25,7 @@ pub(crate) fn gpu_pods(workload: &Workload) -> Pods {
     Pods::by_name(&workload.top.namespace, selected.map(|pod| &*pod.name))
 }
 
-/// All workloads that request GPUs, as far as the user may list them.
+/// All workloads that request GPUs, if the user may list them.
 pub(crate) struct WorkloadSnapshot {
     pub workloads: Vec<Workload>,
     pub forest: Forest,
@@ -47,7 +48,7 @@ impl WorkloadSnapshot {
     }
 }
 
-/// Objects that are read again only after a change.
+/// Objects that are reread only after a change.
 pub(crate) type CachedObjects = CachedResponse<OwnersAndInventory>;
 
 /// Reads workloads for a command that prints them once.
@@ -69,8 +70,8 @@ pub(crate) async fn read_once(
     .await
 }
 
-/// Reads the workloads of the given namespace or of all. `quantities` is empty if no metrics are
-/// shown.
+/// Reads the workloads in the given namespace, or in all namespaces. `quantities` is empty if no
+/// metrics are shown.
 pub(crate) async fn read(
     context: &Context,
     connection: &Connection,
@@ -147,7 +148,7 @@ pub(crate) async fn read(
     })
 }
 
-/// Finds a workload by UID, KIND/NAME or NAMESPACE/KIND/NAME, or by NAME if it is unique.
+/// Finds a workload by UID, KIND/NAME or NAMESPACE/KIND/NAME. NAME alone works if it is unique.
 pub(crate) fn find_workload<'f>(all: &'f [Workload], text: &str) -> Result<&'f Workload, Error> {
     if let Some(workload) = all.iter().find(|workload| workload.top.uid == text) {
         return Ok(workload);
@@ -169,7 +170,8 @@ pub(crate) fn find_workload<'f>(all: &'f [Workload], text: &str) -> Result<&'f W
             _ => false,
         }
     };
-    // Use the spelling of lists, which is safe to paste into a shell: a hint must run only gpuctl.
+    // Use the spelling from lists, which is safe to paste into a shell: a hint must not run
+    // anything except gpuctl.
     let full_name = |workload: &&Workload| {
         let top = &workload.top;
         format!(

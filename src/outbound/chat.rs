@@ -1,6 +1,6 @@
 //! Sends chat messages in the format and with the signature of each service.
 //!
-//! Note: most of them report a refused message with HTTP status 200.
+//! Note: most services use HTTP status 200 even when they refuse a message.
 //!
 //! Sources: Feishu/Lark «custom bot usage guide», DingTalk «custom robot security settings», WeCom
 //! «group robot», Slack «incoming webhooks».
@@ -13,7 +13,7 @@ use super::{OutboundCall, OutboundResponse, OutboundUrl, signature};
 /// The chat service that receives the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Robot {
-    /// Also Lark, the same service outside China.
+    /// Also Lark, which is the same service outside China.
     Feishu,
     Slack,
     DingTalk,
@@ -23,7 +23,7 @@ pub(crate) enum Robot {
 }
 
 impl Robot {
-    /// Selects the service by its name in the configuration; `auto` selects by the host.
+    /// Selects the service by its name in the configuration. `auto` selects it by the host.
     pub(crate) fn from_setting(name: &str, address: &OutboundUrl) -> Self {
         let host = address.host();
         let is_at = |domain: &str| host == domain || host.ends_with(&format!(".{domain}"));
@@ -43,7 +43,7 @@ impl Robot {
         }
     }
 
-    /// Limits the text, in bytes.
+    /// Maximum length of the text in bytes.
     pub(crate) fn max_length(self) -> usize {
         match self {
             Self::Wecom => 2048,
@@ -53,8 +53,8 @@ impl Robot {
         }
     }
 
-    /// Builds the call with a message at a time in Unix milliseconds. `payload` is for generic
-    /// services, which receive the text in it.
+    /// Builds the call that sends a message at a given time, in Unix milliseconds. `payload` is for
+    /// generic services, which receive it with the text added.
     pub(crate) fn call(
         self,
         address: &OutboundUrl,
@@ -69,8 +69,7 @@ impl Robot {
                 let mut body = serde_json::Map::new();
                 if let Some(secret) = secret {
                     let seconds = (now / 1000).to_string();
-                    // Feishu's signature uses the text to sign as the key and signs an empty
-                    // message.
+                    // Feishu's signature uses the text as the key, and signs an empty message.
                     let sign = signature(&format!("{seconds}\n{secret}"), "");
                     body.insert("timestamp".to_owned(), json!(seconds));
                     body.insert("sign".to_owned(), json!(sign));
@@ -80,7 +79,7 @@ impl Robot {
                 Value::Object(body)
             }
             Self::Slack => {
-                // Slack requires exactly these three characters as HTML entities.
+                // Slack requires HTML entities for exactly these three characters.
                 json!({ "text": text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;") })
             }
             Self::DingTalk => {
@@ -104,7 +103,7 @@ impl Robot {
         }
     }
 
-    /// Checks that the service accepted the message. An error contains its response.
+    /// Checks that the service accepted the message. If not, the error contains the response.
     pub(crate) fn check_accepted(
         self,
         address: &OutboundUrl,

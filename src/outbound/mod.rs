@@ -1,6 +1,6 @@
-//! Sends text and JSON to an AI service, a chat or a control system.
+//! Sends text and JSON to AI services, chats and control systems.
 //!
-//! Note: the path of such a URL is a secret, so only its origin is shown.
+//! Note: the path of such a URL is secret, so only the origin is shown.
 
 pub(crate) mod ai;
 pub(crate) mod chat;
@@ -13,12 +13,12 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Response, Url};
 
-/// A configured URL for calls.
+/// A configured URL to which calls are sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OutboundUrl(Url);
 
 impl OutboundUrl {
-    /// Parses an `http` or `https` URL. An error does not quote it.
+    /// Parses an `http` or `https` URL. Errors do not quote it.
     pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
         let url = Url::parse(text.trim()).map_err(|error| anyhow!("invalid URL: {error}"))?;
         match (url.scheme(), url.host_str()) {
@@ -29,7 +29,8 @@ impl OutboundUrl {
         }
     }
 
-    /// Formats the origin, without parts that may be secret: `https://hooks.example.com`.
+    /// Formats the origin without the parts that may be secret, for example
+    /// `https://hooks.example.com`.
     pub(crate) fn origin(&self) -> String {
         self.0.origin().ascii_serialization()
     }
@@ -42,7 +43,7 @@ impl OutboundUrl {
         self.0.path()
     }
 
-    /// Exposes the whole URL, as an identity. It may be secret, so never show it.
+    /// Returns the whole URL, to identify it. It may contain secrets, so never show it.
     pub(crate) fn as_str(&self) -> &str {
         self.0.as_str()
     }
@@ -71,29 +72,29 @@ pub(crate) struct OutboundResponse {
     pub body: String,
 }
 
-/// Timeout and retries of a call.
+/// Timeout and retries for a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RetryPolicy {
-    /// Timeout of one attempt.
+    /// Timeout for a single attempt.
     pub timeout: Duration,
-    /// Number of further attempts after a temporary failure.
+    /// How many more attempts to make after a temporary failure.
     pub retries: usize,
-    /// True if the service may receive the same call twice. Otherwise a call is repeated only if
-    /// the service certainly did not act on it.
+    /// Whether the service may receive the same call twice. If not, a call is repeated only if it
+    /// is certain that the service did not act on it.
     pub repeatable: bool,
 }
 
-/// The wait before the first retry; it doubles for each further one.
+/// How long to wait before the first retry. The wait doubles with each further retry.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
-/// The longest wait, whatever `Retry-After` says.
+/// The longest wait, no matter what `Retry-After` says.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
-/// Limit on a response in bytes, far above any real one.
+/// Maximum size of a response in bytes, far above that of any real response.
 const LONGEST_ANSWER: usize = 1 << 20;
 
 /// Why an attempt failed.
 struct AttemptFailure {
     message: String,
-    /// When a retry is safe.
+    /// In which cases a retry is safe.
     retry: RetryRule,
     wait: Option<Duration>,
 }
@@ -119,8 +120,8 @@ impl Caller {
         })?))
     }
 
-    /// Posts JSON and returns the response of any status, except for those that ask for a retry.
-    /// These are errors after the last attempt.
+    /// Posts JSON. Returns the response, whatever its status, unless the status asks for a retry.
+    /// In that case, the call fails after the last attempt.
     pub(crate) async fn post(
         &self,
         call: &OutboundCall,
@@ -211,14 +212,14 @@ fn headers(call: &OutboundCall) -> Result<HeaderMap, AttemptFailure> {
                 "cannot be called: the value of header `{name}` has invalid characters"
             ))
         })?;
-        // Keeps the value out of debug output and HTTP/2 header tables.
+        // This keeps the value out of debug output and of HTTP/2 header tables.
         value.set_sensitive(true);
         headers.insert(name, value);
     }
     Ok(headers)
 }
 
-/// Explains why a response with this status is a failure; `None` if it is not one.
+/// Explains why a response with this status is a failure. Returns `None` if it is not a failure.
 fn refusal(response: &Response, address: &OutboundUrl) -> Option<AttemptFailure> {
     let code = response.status().as_u16();
     let (message, retry) = match code {
@@ -233,7 +234,7 @@ fn refusal(response: &Response, address: &OutboundUrl) -> Option<AttemptFailure>
             let message = format!("redirects to {to}, which is not followed");
             (message, RetryRule::Never)
         }
-        // The server did not handle the call (RFC 6585, RFC 9110).
+        // These statuses mean that the server did not handle the call (RFC 6585, RFC 9110).
         429 | 503 => (format!("answers {code}"), RetryRule::Always),
         500..600 => (format!("answers {code}"), RetryRule::IfRepeatable),
         _ => return None,
@@ -272,7 +273,7 @@ async fn read(mut response: Response) -> Result<OutboundResponse, AttemptFailure
 }
 
 fn retry_after(response: &Response) -> Option<Duration> {
-    // Only the form in seconds is supported; a date is ignored.
+    // Only a number of seconds is supported. A date is ignored.
     let seconds = response
         .headers()
         .get(RETRY_AFTER)?
@@ -284,7 +285,7 @@ fn retry_after(response: &Response) -> Option<Duration> {
     Some(Duration::from_secs(seconds))
 }
 
-/// Finds the innermost cause, because the outer errors quote the URL.
+/// Finds the innermost cause of an error, because the outer errors quote the URL.
 fn innermost(error: &dyn std::error::Error) -> String {
     let mut source = error;
     while let Some(inner) = source.source() {

@@ -1,5 +1,5 @@
-//! Records the sent messages in a small file per webhook, so that a message is not repeated every
-//! five minutes. An unreadable file counts as empty.
+//! Records the messages that were sent to each webhook in a small file, so that a message is not
+//! repeated every five minutes. An unreadable file counts as empty.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,22 +11,22 @@ use gpuctl_local::files::trust;
 
 use super::OutboundUrl;
 
-/// The sent messages by topic, with their time in Unix seconds.
+/// The messages that were sent, by topic, with their times in Unix seconds.
 #[derive(Debug)]
 pub(crate) struct SentMessages {
     path: Option<PathBuf>,
     sent: BTreeMap<String, i64>,
 }
 
-/// Shortest time in seconds for which a message is remembered, because the next run may use a
-/// longer repeat interval.
+/// How many seconds a message is remembered at least, because the next run may use a longer repeat
+/// interval.
 const KEPT: i64 = 7 * 86_400;
-/// The version of the file's format; a file of another version is ignored.
+/// The version of the file's format. Files with another version are ignored.
 const VERSION: u64 = 1;
 
 impl SentMessages {
-    /// Opens the record of a URL in a directory. Without a directory it lasts only as long as the
-    /// program.
+    /// Opens the record for a URL in a folder. Without a folder, the record is lost when the
+    /// program ends.
     pub(crate) fn open(address: &OutboundUrl, folder: Option<&Path>) -> Self {
         let hash = digest(&SHA256, address.as_str().as_bytes());
         let name: String = hash
@@ -48,8 +48,8 @@ impl SentMessages {
             .is_some_and(|sent_at| *sent_at <= now && now - sent_at < seconds)
     }
 
-    /// Records the messages sent now, and keeps recent ones, including those of other runs. After
-    /// an error the record lasts only as long as the program.
+    /// Records the messages that were just sent, and keeps recent ones, including those from other
+    /// runs. After an error, the record is lost when the program ends.
     pub(crate) fn record(&mut self, sent: &[String], now: i64, seconds: i64) -> anyhow::Result<()> {
         // Another run may have sent messages in the meantime.
         self.sent

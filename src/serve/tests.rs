@@ -1,4 +1,4 @@
-//! Tests of the server and its limits.
+//! Tests the server and its limits.
 
 use super::*;
 
@@ -127,7 +127,7 @@ fn health_answers_while_one_peer_holds_all_connections() {
             for _ in 0..100 {
                 idle.push(TcpStream::connect(address).await.unwrap());
             }
-            // The server closes idle connections later, so check its limit first.
+            // The server closes idle connections only later, so check its limit first.
             assert!(
                 get(address, "/results", "127.0.0.1")
                     .await

@@ -1,4 +1,4 @@
-//! Ends a submission whose files cannot be read.
+//! Ends a submission if its files cannot be read.
 
 use std::process::ExitCode;
 
@@ -9,8 +9,8 @@ use gpuctl_core::error::Error;
 use gpuctl_view::jobs::created::batch;
 use gpuctl_view::{Format, document};
 
-/// Reports the errors; nothing is submitted. For several files, stdout gets the batch that programs
-/// expect, in JSON and YAML.
+/// Reports the errors. Nothing is submitted. If there are several files, stdout gets the batch that
+/// programs expect in JSON and YAML.
 pub(crate) fn refuse(
     unreadable: Unreadable,
     format: Format,

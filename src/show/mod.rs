@@ -1,4 +1,4 @@
-//! Shows on the terminal what workflows report and return, for the commands that share it.
+//! Shows on the terminal what workflows report and return. Several commands share this code.
 
 pub(crate) mod inputs;
 pub(crate) mod reporter;

@@ -14,10 +14,10 @@ use gpuctl_view::jobs::created::{made_text, text};
 pub(crate) struct TerminalReporter<'t> {
     terminal: &'t Terminal,
     format: Format,
-    /// False if another line already shows progress.
+    /// False if another line already shows the progress.
     shows_waiting: bool,
     line: RefCell<Option<ProgressBar>>,
-    /// The verbosity before the workflow's silent check began.
+    /// The verbosity that was set before the workflow's silent check began.
     verbosity: Cell<Verbosity>,
 }
 
@@ -32,7 +32,7 @@ impl<'t> TerminalReporter<'t> {
         }
     }
 
-    /// Disables the changing line.
+    /// Disables the line that shows the progress.
     pub(crate) fn without_waiting(self) -> Self {
         Self {
             shows_waiting: false,

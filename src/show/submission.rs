@@ -63,7 +63,7 @@ pub(crate) async fn submit(
     }
 }
 
-/// Builds the error for `--follow` if stdout is a document.
+/// Builds the error for `--follow` when stdout is a document.
 fn no_log_beside_a_document(inputs: &[InputDocument]) -> Error {
     let name = inputs
         .iter()
@@ -83,7 +83,7 @@ fn code(failure: Option<ErrorKind>) -> ExitCode {
     failure.map_or(ExitCode::SUCCESS, |kind| ExitCode::from(kind.exit_code()))
 }
 
-/// Prints the answer. Then follows the log, or hints at the next command.
+/// Prints the answer, then follows the log or suggests the next command.
 async fn finish(
     run: WrittenRun,
     options: &SubmitOptions,
@@ -121,7 +121,7 @@ async fn finish(
     }
 }
 
-/// Suggests the command that people usually type next.
+/// Suggests the command that users usually type next.
 fn next_command(created: &Created, goal: Option<WaitGoal>) -> String {
     let full_name = format!("{}/{}", created.namespace, created.job_id);
     match created.kind {
@@ -131,7 +131,7 @@ fn next_command(created: &Created, goal: Option<WaitGoal>) -> String {
     }
 }
 
-/// Streams the log of all pods until the job ends.
+/// Streams the logs of all pods until the job ends.
 async fn follow(run: &WrittenRun, created: &Created, context: &Context) -> Result<ExitCode, Error> {
     let terminal = &context.terminal;
     terminal.stream()?;

@@ -1,7 +1,7 @@
-//! Builds the text of one redraw of a watched table, for a given number of rows.
+//! Builds the text that redraws a watched table once, for a given number of rows.
 
 /// Builds a frame that overwrites the previous one, so that nothing scrolls and no line flickers.
-/// Lines that do not fit are counted.
+/// If some lines do not fit, the frame states how many.
 pub(super) fn frame(text: &str, rows: usize, first: bool) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let is_complete = lines.len() < rows;

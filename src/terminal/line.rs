@@ -1,5 +1,5 @@
-//! The line at the bottom of a terminal that changes during a wait; other output goes above it. The
-//! caller decides what it says and whether to show it.
+//! The line at the bottom of the terminal that changes while the program waits. Other output
+//! appears above it. The caller decides what the line shows, and whether it is drawn.
 
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle, WeakProgressBar};
 use tokio::time::sleep;
 
-/// The newest line; it disappears when its owner drops it.
+/// The most recent line. It disappears when its owner drops it.
 #[derive(Default)]
 pub(super) struct ChangingLine {
     bar: RefCell<WeakProgressBar>,
@@ -20,7 +20,7 @@ pub(super) struct ChangingLine {
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum WaitingState {
-    /// A login may still prompt the user.
+    /// A login program may still prompt the user.
     #[default]
     NotYet,
     Allowed,
@@ -28,7 +28,7 @@ enum WaitingState {
     Disabled,
 }
 
-/// Wait before the spinner appears: shorter waits need no feedback.
+/// How long to wait before the spinner appears. Shorter waits need no feedback.
 const SOON: Duration = Duration::from_secs(1);
 const STEP: Duration = Duration::from_millis(200);
 
@@ -83,15 +83,15 @@ impl ChangingLine {
         }
     }
 
-    /// Prevents [`Self::show_waiting`] from drawing permanently.
+    /// Permanently prevents [`Self::show_waiting`] from drawing.
     pub(super) fn disable_waiting(&self) {
         if self.waiting_state.replace(WaitingState::Disabled) != WaitingState::Disabled {
             self.clear();
         }
     }
 
-    /// Hides the line while something is printed. A failure to redraw it is ignored, because the
-    /// terminal may be gone.
+    /// Hides the line while something is printed. If it cannot be redrawn, the error is ignored,
+    /// because the terminal may be gone.
     pub(super) fn with_line_hidden<T>(&self, print: impl FnOnce() -> T) -> T {
         let bar = self.bar.borrow().upgrade();
         match bar {

@@ -1,4 +1,4 @@
-//! Messages on stderr: errors, warnings, notes and hints, for people or for programs.
+//! Prints messages on stderr: errors, warnings, notes and hints, for people or for programs.
 
 use std::io::{self, BufRead};
 
@@ -37,7 +37,8 @@ impl Terminal {
         self.warn_with(message, None);
     }
 
-    /// Warns about data left out for lack of a permission. The first time it adds how to get it.
+    /// Warns that data was omitted because a permission is missing. The first time, also explains
+    /// how to get the permission.
     pub(crate) fn warn_missing_permission(&self, message: &str) {
         let hint = (!self.shows_permission_hint.replace(true))
             .then(|| self.permission_hint("--emit-role=full"));
@@ -61,7 +62,7 @@ impl Terminal {
         }
     }
 
-    /// Warns about the problems of a file.
+    /// Warns about the problems in a file.
     pub(crate) fn warn_about(&self, problems: &Problems) {
         for problem in &problems.list {
             if self.is_document() {
@@ -84,8 +85,8 @@ impl Terminal {
         }
     }
 
-    /// Prints the usual next command, unless the command already printed a hint or there is nothing
-    /// to do next.
+    /// Prints the command that users usually type next. Prints nothing if the command has already
+    /// printed a hint, or if there is nothing to do next.
     pub(crate) fn suggest(&self, command: Option<&str>) {
         if let Some(command) =
             command.filter(|_| !self.has_next_hint.get() && self.stdout_is_terminal())
@@ -99,10 +100,10 @@ impl Terminal {
         self.has_next_hint.set(true);
     }
 
-    /// Asks a yes-or-no question. Anything but a clear yes is a no.
+    /// Asks a yes-or-no question. Any answer except a clear yes counts as no.
     pub(crate) fn confirm(&self, question: &str) -> bool {
         self.line.disable_waiting();
-        // No line feed, so that the answer follows on the same line.
+        // There is no line feed, so that the answer is typed on the same line.
         self.write_stderr(&format!("{} [y/N] ", clean(question)));
         let mut answer = String::new();
         let read = io::stdin().lock().read_line(&mut answer);
@@ -114,15 +115,15 @@ impl Terminal {
         self.write_stderr_line(text);
     }
 
-    /// Prints a note for people, for example «no jobs» if the data is empty.
+    /// Prints a note for people, for example "no jobs" if the data is empty.
     pub(crate) fn note(&self, text: &str) {
         if self.shows(Verbosity::Notes) && !self.is_document() {
             self.write_stderr_line(text);
         }
     }
 
-    /// Prints something that people and programs must both see: a note for people, a warning object
-    /// for programs.
+    /// Prints something that both people and programs must see. People get a note, and programs get
+    /// a warning object.
     pub(crate) fn report(&self, text: &str) {
         if self.is_document() {
             self.warn(text);
@@ -131,7 +132,7 @@ impl Terminal {
         }
     }
 
-    /// Prints a note for people, or for a program with `-v`.
+    /// Prints a note for people. Programs get it only with `-v`.
     pub(crate) fn announce(&self, text: &str) {
         if self.is_document() {
             self.detail(text);
@@ -140,14 +141,14 @@ impl Terminal {
         }
     }
 
-    /// Prints with `-v` only.
+    /// Prints text only with `-v`.
     pub(crate) fn detail(&self, text: &str) {
         if self.shows(Verbosity::Details) {
             self.write_stderr_line(text);
         }
     }
 
-    /// Prints one line. Truncates it, because a server's message can have any length.
+    /// Prints one line. Truncates it, because a message from a server can have any length.
     fn write_stderr_line(&self, text: &str) {
         self.write_stderr(&format!("{}\n", clean(&excerpt(text, LINE))));
     }

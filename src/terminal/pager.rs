@@ -12,7 +12,7 @@ const DEFAULT_PAGER: &str = "less";
 /// Output that is collected until the command ends.
 #[derive(Debug)]
 pub(super) struct PagerOutput {
-    /// A command line for the user's shell; `None` for the default pager.
+    /// A command line for the user's shell. `None` means the default pager.
     command: Option<String>,
     pub(super) text: String,
 }
@@ -25,15 +25,15 @@ impl PagerOutput {
         }
     }
 
-    /// Shows the output and waits until the user leaves the pager. False if the pager cannot run,
-    /// so that nothing was shown. With the default `LESS`, as in git, `less` keeps colors, leaves
-    /// the text on the screen and exits if it fits the screen.
+    /// Shows the output, and waits until the user leaves the pager. Returns false if the pager
+    /// cannot run, so that nothing was shown. `LESS` has the same default as in git: `less` keeps
+    /// colors, leaves the text on the screen, and exits if the text fits on the screen.
     pub(super) fn show(&self) -> bool {
         let line = format!(
             "export LESS=\"${{LESS-FRX}}\"; {}",
             self.command.as_deref().unwrap_or(DEFAULT_PAGER)
         );
-        // Ctrl-C belongs to the pager and must not end this program.
+        // Ctrl-C is meant for the pager and must not end this program.
         let _held = Endings::interrupt();
         let Ok(mut child) = Command::new("sh")
             .args(["-c", &line])
@@ -43,11 +43,11 @@ impl PagerOutput {
             return false;
         };
         if let Some(mut input) = child.stdin.take() {
-            // The write fails if the user quits early, which is fine.
+            // If the user quits early, the write fails, which is fine.
             let _ = input.write_all(self.text.as_bytes());
         }
         let code = child.wait().ok().and_then(|status| status.code());
-        // Exit codes of a shell that cannot execute or find the program (POSIX).
+        // A shell exits with these codes if it cannot execute or find the program (POSIX).
         !matches!(code, Some(126 | 127))
     }
 }

@@ -1,4 +1,4 @@
-//! Prints the log of requests on stderr, for `-vv` and `GPUCTL_LOG`.
+//! Prints a log of requests on stderr, for `-vv` and `GPUCTL_LOG`.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use gpuctl_core::error::Error;
 
-/// Prefix of the targets that may be printed. Libraries log headers and bodies, which hold
+/// The prefix of targets that may be printed. Libraries log headers and bodies, which contain
 /// credentials.
 const OWN: &str = "gpuctl";
 
@@ -24,7 +24,7 @@ pub(crate) fn start(filter: Targets) {
         .try_init();
 }
 
-/// The filter of `-vv`.
+/// The filter that `-vv` uses.
 pub(crate) fn all() -> Targets {
     Targets::new().with_target(OWN, LevelFilter::DEBUG)
 }
@@ -50,7 +50,7 @@ pub(crate) fn filter(text: &str) -> Result<Targets, Error> {
         (Some(target), _) => Err(refused(format!(
             "`GPUCTL_LOG` names `{target}`, but gpuctl logs only its own targets"
         ))),
-        // A level among the targets would hold for libraries too.
+        // A level among the targets would also apply to libraries.
         (None, Some(level)) if level != LevelFilter::OFF => {
             Ok(own_targets(&parsed).with_target(OWN, level))
         }

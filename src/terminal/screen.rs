@@ -20,26 +20,27 @@ use ratatui::{Frame, Terminal};
 
 use gpuctl_core::error::{Error, ErrorName};
 
-/// Reports of clicks and the wheel, in SGR encoding. crossterm's own mouse capture also reports
-/// every movement, each as an event.
+/// Enables reports about clicks and the mouse wheel, in SGR encoding. crossterm's own mouse capture
+/// also reports every movement as an event.
 const CLICKS: &str = "\u{1b}[?1000h\u{1b}[?1006h";
 const NO_CLICKS: &str = "\u{1b}[?1006l\u{1b}[?1000l";
 
-/// The screen, until this value is dropped.
+/// The full screen, which is restored when this value is dropped.
 pub(crate) struct Screen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
 }
 
-/// Keys, clicks and size changes. While it exists, nothing else may read the keyboard.
+/// Keys, clicks and changes of the window size. As long as this exists, nothing else may read the
+/// keyboard.
 pub(crate) struct InputEvents(EventStream);
 
 impl InputEvents {
-    /// Waits for the next event; `None` if there will be none.
+    /// Waits for the next event. Returns `None` if there are no more.
     pub(crate) async fn next(&mut self) -> Option<Event> {
         self.0.next().await?.ok()
     }
 
-    /// Waits for a key or the end of input.
+    /// Waits for a key press or for the end of input.
     pub(crate) async fn key(&mut self) {
         while !matches!(self.next().await, Some(Event::Key(_)) | None) {}
     }
@@ -48,8 +49,8 @@ impl InputEvents {
 impl Screen {
     /// Enters the full screen.
     pub(crate) fn enter() -> Result<Self, Error> {
-        // Restore the screen before the panic message is printed, or the message would vanish with
-        // it.
+        // Restore the screen before the panic message is printed. Otherwise the message would
+        // vanish with the screen.
         let default_hook = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             restore_terminal();
@@ -64,7 +65,7 @@ impl Screen {
         InputEvents(EventStream::new())
     }
 
-    /// Draws the changes since the last frame.
+    /// Draws what has changed since the last frame.
     pub(crate) fn draw(&mut self, render: impl FnOnce(&mut Frame<'_>)) -> Result<(), Error> {
         self.terminal
             .draw(render)
@@ -96,8 +97,8 @@ impl Drop for Screen {
     }
 }
 
-/// Creates a new terminal value, which redraws everything on an empty screen. (ratatui's own
-/// `clear` queries the cursor position, which not every terminal reports.)
+/// Creates a new terminal value, which redraws everything on an empty screen. ratatui's own `clear`
+/// queries the cursor position, which some terminals do not report.
 fn set_up() -> io::Result<Terminal<CrosstermBackend<Stdout>>> {
     let result = enable_raw_mode()
         .and_then(|()| {

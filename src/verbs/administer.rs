@@ -1,4 +1,4 @@
-//! Rows of the commands that administer a cluster, and of the settings.
+//! Rows for the commands that administer a cluster, and for the settings.
 
 macro_rules! administer_verbs {
     ($make:ident { $($commands:tt)* } { $($groups:tt)* }) => {

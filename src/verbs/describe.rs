@@ -1,4 +1,4 @@
-//! Rows of `gpuctl describe`.
+//! Rows for `gpuctl describe`.
 
 macro_rules! describe_verbs {
     ($make:ident { $($commands:tt)* } { $($groups:tt)* }) => {

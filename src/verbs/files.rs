@@ -1,4 +1,4 @@
-//! Rows of the commands that read or write files, and of `run`.
+//! Rows for the commands that read or write files, and for `run`.
 
 macro_rules! files_verbs {
     ($make:ident { $($commands:tt)* } { $($groups:tt)* }) => {

@@ -1,4 +1,4 @@
-//! Rows of `gpuctl get`.
+//! Rows for `gpuctl get`.
 
 macro_rules! get_verbs {
     ($make:ident { $($commands:tt)* } { $($groups:tt)* }) => {

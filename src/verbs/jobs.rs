@@ -1,4 +1,4 @@
-//! Rows of the commands that work with one job, and of `delete`.
+//! Rows for the commands that work with one job, and for `delete`.
 
 macro_rules! jobs_verbs {
     ($make:ident { $($commands:tt)* } { $($groups:tt)* }) => {

@@ -1,4 +1,4 @@
-//! Rows of the commands that show the current state.
+//! Rows for the commands that show the current state.
 
 macro_rules! look_verbs {
     ($make:ident { $($commands:tt)* } { $($groups:tt)* }) => {

@@ -1,4 +1,4 @@
-//! Rows of the commands that measure usage, now and in the past.
+//! Rows for the commands that measure current and past usage.
 
 macro_rules! measure_verbs {
     ($make:ident { $($commands:tt)* } { $($groups:tt)* }) => {

@@ -1,4 +1,4 @@
-//! Rows of the commands about this program.
+//! Rows for the commands about this program.
 
 macro_rules! program_verbs {
     ($make:ident { $($commands:tt)* } { $($groups:tt)* }) => {

@@ -38,7 +38,7 @@ fn arguments_decide_which_task_a_command_line_is() {
 fn words_of_every_task_are_a_command() {
     for task in tasks() {
         let mut command = Cli::command();
-        // The noun of these tasks is the kind of a document, not a word of the command line.
+        // The noun in these tasks is the kind of a document, not a word on the command line.
         let words: Vec<&str> = task.words.split(' ').collect();
         let command_words = if matches!(words[0], "create" | "apply") {
             &words[..1]

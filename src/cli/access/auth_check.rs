@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl auth check`.
+//! Arguments and help for `gpuctl auth check`.
 
 use std::collections::BTreeSet;
 

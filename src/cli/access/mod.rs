@@ -1,3 +1,3 @@
-//! Arguments of commands about access rights.
+//! Arguments for commands about permissions.
 
 pub(crate) mod auth_check;

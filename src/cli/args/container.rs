@@ -1,4 +1,4 @@
-//! Options of every command that works inside a container of a job.
+//! Options for every command that works inside a container of a job.
 
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;

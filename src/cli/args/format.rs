@@ -1,4 +1,4 @@
-//! Output formats of `-o`.
+//! Output formats for `-o`.
 
 use clap::ValueEnum;
 

@@ -1,5 +1,5 @@
-//! Options of every list: order, page, watch, header, format. A list either has all of them or says
-//! why not.
+//! Options for every list: sort order, page, watch, header and format. A list either offers all of
+//! them or states why not.
 
 use clap::{Args, ValueEnum};
 

@@ -1,4 +1,4 @@
-//! Options of commands that read job files with `files:`.
+//! Options for commands that read job files with `files:`.
 
 use std::path::PathBuf;
 

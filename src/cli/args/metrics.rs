@@ -1,4 +1,4 @@
-//! Options for the source of metrics, shared by every command that may show them.
+//! Options that choose the source of metrics, shared by every command that can show metrics.
 
 use clap::Args;
 

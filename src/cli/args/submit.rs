@@ -1,4 +1,4 @@
-//! Options of every command that submits documents.
+//! Options for every command that submits documents.
 
 use std::time::Duration;
 

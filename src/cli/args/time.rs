@@ -1,4 +1,4 @@
-//! Options of every command that shows a time range.
+//! Options for every command that shows a time range.
 
 use clap::Args;
 

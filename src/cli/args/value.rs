@@ -17,7 +17,7 @@ pub(crate) struct Expected(pub &'static str);
 pub(crate) fn object_name(text: &str) -> Result<String, Expected> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
     let edge = |c: char| c.is_ascii_alphanumeric();
-    // Names of objects have at most 253 characters, like DNS subdomains.
+    // Object names have at most 253 characters, like DNS subdomains.
     let is_valid = text.len() <= 253
         && text.bytes().all(plain)
         && text.starts_with(edge)

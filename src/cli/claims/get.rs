@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl get claims`.
+//! Arguments and help for `gpuctl get claims`.
 
 use clap::{Args, ValueEnum};
 

@@ -1,3 +1,3 @@
-//! Arguments of commands about volume claims.
+//! Arguments for commands about volume claims.
 
 pub(crate) mod get;

@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl describe defaults`.
+//! Arguments and help for `gpuctl describe defaults`.
 
 use clap::Args;
 

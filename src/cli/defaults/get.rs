@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl get defaults`.
+//! Arguments and help for `gpuctl get defaults`.
 
 use clap::{Args, ValueEnum};
 

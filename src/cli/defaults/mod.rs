@@ -1,4 +1,4 @@
-//! Arguments of commands about the site's defaults.
+//! Arguments for commands about the site's defaults.
 
 pub(crate) mod describe;
 pub(crate) mod get;

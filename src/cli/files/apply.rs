@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl apply`.
+//! Arguments and help for `gpuctl apply`.
 
 use clap::Args;
 

@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl convert`.
+//! Arguments and help for `gpuctl convert`.
 
 use clap::Args;
 

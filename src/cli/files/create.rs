@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl create`.
+//! Arguments and help for `gpuctl create`.
 
 use clap::Args;
 

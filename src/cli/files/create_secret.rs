@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl create secret`.
+//! Arguments and help for `gpuctl create secret`.
 
 use clap::Args;
 

@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl diff`.
+//! Arguments and help for `gpuctl diff`.
 
 use clap::Args;
 

@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl explain`.
+//! Arguments and help for `gpuctl explain`.
 
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;

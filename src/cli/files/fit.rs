@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl fit`.
+//! Arguments and help for `gpuctl fit`.
 
 use clap::Args;
 

@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl init`.
+//! Arguments and help for `gpuctl init`.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Arguments of commands about specification files.
+//! Arguments for commands about specification files.
 
 pub(crate) mod apply;
 pub(crate) mod convert;

@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl schema`.
+//! Arguments and help for `gpuctl schema`.
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;

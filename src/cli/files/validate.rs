@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl validate`.
+//! Arguments and help for `gpuctl validate`.
 
 use clap::Args;
 

@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl get clusters`.
+//! Arguments and help for `gpuctl get clusters`.
 
 use clap::Args;
 

@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl get namespaces`, `get dimension-keys` and `get dimension-values`.
+//! Arguments and help for `gpuctl get namespaces`, `get dimension-keys` and `get dimension-values`.
 
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;

@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl eff`.
+//! Arguments and help for `gpuctl eff`.
 
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;

@@ -1,4 +1,4 @@
-//! Arguments of commands about the past.
+//! Arguments for commands about the past.
 
 pub(crate) mod clusters;
 pub(crate) mod dimensions;

@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl report`.
+//! Arguments and help for `gpuctl report`.
 
 use std::path::PathBuf;
 use std::time::Duration;

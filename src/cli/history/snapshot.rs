@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl snapshot`.
+//! Arguments and help for `gpuctl snapshot`.
 
 use clap::{Args, ValueEnum};
 use clap_complete::engine::ArgValueCandidates;

@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl stats`.
+//! Arguments and help for `gpuctl stats`.
 
 use clap::{Args, ValueEnum};
 use clap_complete::engine::ArgValueCandidates;

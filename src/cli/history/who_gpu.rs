@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl who gpu`.
+//! Arguments and help for `gpuctl who gpu`.
 
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;

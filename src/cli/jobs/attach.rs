@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl attach`.
+//! Arguments and help for `gpuctl attach`.
 
 use clap::Args;
 

@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl cp`.
+//! Arguments and help for `gpuctl cp`.
 
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;

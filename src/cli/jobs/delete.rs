@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl delete`.
+//! Arguments and help for `gpuctl delete`.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl describe job`.
+//! Arguments and help for `gpuctl describe job`.
 
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;

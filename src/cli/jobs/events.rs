@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl events`.
+//! Arguments and help for `gpuctl events`.
 
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;

@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl exec`.
+//! Arguments and help for `gpuctl exec`.
 
 use clap::Args;
 

@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl get jobs`.
+//! Arguments and help for `gpuctl get jobs`.
 
 use clap::{Args, ValueEnum};
 use clap_complete::engine::ArgValueCandidates;

@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl logs`.
+//! Arguments and help for `gpuctl logs`.
 
 use std::time::Duration;
 

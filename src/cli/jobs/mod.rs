@@ -1,4 +1,4 @@
-//! Arguments of commands about jobs.
+//! Arguments for commands about jobs.
 
 pub(crate) mod attach;
 pub(crate) mod copy;

@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl open`.
+//! Arguments and help for `gpuctl open`.
 
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;

@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl pause`.
+//! Arguments and help for `gpuctl pause`.
 
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;

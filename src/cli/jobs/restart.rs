@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl restart`.
+//! Arguments and help for `gpuctl restart`.
 
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;

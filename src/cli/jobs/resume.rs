@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl resume`.
+//! Arguments and help for `gpuctl resume`.
 
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;

@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl run`.
+//! Arguments and help for `gpuctl run`.
 
 use clap::{Args, ValueEnum};
 use clap_complete::engine::ArgValueCandidates;

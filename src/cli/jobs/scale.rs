@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl scale`.
+//! Arguments and help for `gpuctl scale`.
 
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;

@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl why`.
+//! Arguments and help for `gpuctl why`.
 
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;

@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl get health`.
+//! Arguments and help for `gpuctl get health`.
 
 use clap::Args;
 

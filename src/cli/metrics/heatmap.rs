@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl get heatmap`.
+//! Arguments and help for `gpuctl get heatmap`.
 
 use clap::{Args, ValueEnum};
 

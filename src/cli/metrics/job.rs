@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl get metrics job`.
+//! Arguments and help for `gpuctl get metrics job`.
 
 use clap::{Args, ValueEnum};
 use clap_complete::engine::ArgValueCandidates;

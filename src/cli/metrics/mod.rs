@@ -1,4 +1,4 @@
-//! Arguments of commands about metrics of GPUs.
+//! Arguments for commands about GPU metrics.
 
 pub(crate) mod health;
 pub(crate) mod heatmap;

@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl get overview`.
+//! Arguments and help for `gpuctl get overview`.
 
 use clap::Args;
 

@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl top`.
+//! Arguments and help for `gpuctl top`.
 
 use std::time::Duration;
 

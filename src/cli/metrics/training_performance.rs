@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl get training-performance`.
+//! Arguments and help for `gpuctl get training-performance`.
 
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;

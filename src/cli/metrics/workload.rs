@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl get metrics workload`.
+//! Arguments and help for `gpuctl get metrics workload`.
 
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;

@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl describe node`.
+//! Arguments and help for `gpuctl describe node`.
 
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;

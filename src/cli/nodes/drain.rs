@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl drain`.
+//! Arguments and help for `gpuctl drain`.
 
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;

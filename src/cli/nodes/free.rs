@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl free`.
+//! Arguments and help for `gpuctl free`.
 
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;

@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl get nodes`.
+//! Arguments and help for `gpuctl get nodes`.
 
 use clap::{Args, ValueEnum};
 use clap_complete::engine::ArgValueCandidates;

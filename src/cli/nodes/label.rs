@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl label node`.
+//! Arguments and help for `gpuctl label node`.
 
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;

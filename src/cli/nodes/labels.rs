@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl get label`, `get node-labels` and `get gpu-type`.
+//! Arguments and help for `gpuctl get label`, `get node-labels` and `get gpu-type`.
 
 use clap::{Args, ValueEnum};
 use clap_complete::engine::ArgValueCandidates;

@@ -1,4 +1,4 @@
-//! Arguments of commands about nodes.
+//! Arguments for commands about nodes.
 
 pub(crate) mod describe;
 pub(crate) mod drain;

@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl describe pool`.
+//! Arguments and help for `gpuctl describe pool`.
 
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;

@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl get pools`.
+//! Arguments and help for `gpuctl get pools`.
 
 use clap::{Args, ValueEnum};
 use clap_complete::engine::ArgValueCandidates;

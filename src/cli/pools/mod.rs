@@ -1,4 +1,4 @@
-//! Arguments of commands about pools.
+//! Arguments for commands about pools.
 
 pub(crate) mod describe;
 pub(crate) mod get;

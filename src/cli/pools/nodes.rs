@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl add node` and `gpuctl remove node`.
+//! Arguments and help for `gpuctl add node` and `gpuctl remove node`.
 
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;

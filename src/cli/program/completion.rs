@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl completion`.
+//! Arguments and help for `gpuctl completion`.
 
 use clap::{Args, ValueEnum};
 

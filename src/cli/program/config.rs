@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl config`.
+//! Arguments and help for `gpuctl config`.
 
 use clap::Args;
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};

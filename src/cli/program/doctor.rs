@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl doctor`.
+//! Arguments and help for `gpuctl doctor`.
 
 use clap::Args;
 

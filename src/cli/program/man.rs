@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl man`.
+//! Arguments and help for `gpuctl man`.
 
 use std::path::PathBuf;
 

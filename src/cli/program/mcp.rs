@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl mcp` and `gpuctl skill`.
+//! Arguments and help for `gpuctl mcp` and `gpuctl skill`.
 
 use clap::{Args, ValueEnum};
 

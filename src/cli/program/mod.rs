@@ -1,4 +1,4 @@
-//! Arguments of commands about the program itself.
+//! Arguments for commands about the program itself.
 
 pub(crate) mod completion;
 pub(crate) mod config;

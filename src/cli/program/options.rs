@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl options`.
+//! Arguments and help for `gpuctl options`.
 
 use clap::Args;
 

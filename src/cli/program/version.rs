@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl version`.
+//! Arguments and help for `gpuctl version`.
 
 use clap::Args;
 

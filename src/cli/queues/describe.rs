@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl describe queue`.
+//! Arguments and help for `gpuctl describe queue`.
 
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;

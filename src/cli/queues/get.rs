@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl get queues`.
+//! Arguments and help for `gpuctl get queues`.
 
 use clap::{Args, ValueEnum};
 

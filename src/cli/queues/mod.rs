@@ -1,4 +1,4 @@
-//! Arguments of commands about queues.
+//! Arguments for commands about queues.
 
 pub(crate) mod describe;
 pub(crate) mod get;

@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl describe quota`.
+//! Arguments and help for `gpuctl describe quota`.
 
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;
@@ -13,7 +13,7 @@ use crate::cli::candidates;
   gpuctl describe quota team-a -o json")]
 pub(crate) struct DescribeQuota {
     /// Namespace
-    // Called `namespace`, it would also set the global option of that name.
+    // If it were called `namespace`, it would also set the global option of that name.
     #[arg(value_name = "NAMESPACE", value_parser = crate::cli::args::value::object_name, add = ArgValueCandidates::new(candidates::quota_namespaces))]
     pub name: String,
     /// Treat the argument as the name of a quota, and show what `delete quota` would delete; for

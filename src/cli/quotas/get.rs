@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl get quotas`.
+//! Arguments and help for `gpuctl get quotas`.
 
 use clap::{Args, ValueEnum};
 

@@ -1,4 +1,4 @@
-//! Arguments of commands about quotas.
+//! Arguments for commands about quotas.
 
 pub(crate) mod describe;
 pub(crate) mod get;

@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl score`.
+//! Arguments and help for `gpuctl score`.
 
 pub(crate) mod settings;
 

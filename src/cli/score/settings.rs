@@ -1,4 +1,4 @@
-//! Options of `gpuctl score`: how to compute scores, and where to send them.
+//! Options for `gpuctl score`: how to compute scores, and where to send them.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl get consumers`.
+//! Arguments and help for `gpuctl get consumers`.
 
 use clap::{Args, ValueEnum};
 

@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl describe workload`.
+//! Arguments and help for `gpuctl describe workload`.
 
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;

@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl get workloads`.
+//! Arguments and help for `gpuctl get workloads`.
 
 use clap::{Args, ValueEnum};
 

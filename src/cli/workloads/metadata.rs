@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl get workload-metadata`.
+//! Arguments and help for `gpuctl get workload-metadata`.
 
 use clap::Args;
 

@@ -1,4 +1,4 @@
-//! Arguments of commands about all workloads, including those that gpuctl did not create.
+//! Arguments for commands about all workloads, including those that gpuctl did not create.
 
 pub(crate) mod consumers;
 pub(crate) mod describe;

@@ -1,4 +1,4 @@
-//! Arguments and help of `gpuctl tree`.
+//! Arguments and help for `gpuctl tree`.
 
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;

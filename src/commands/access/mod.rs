@@ -1,3 +1,3 @@
-//! Commands about rights and secrets.
+//! Commands about permissions and secrets.
 
 pub(crate) mod auth_check;

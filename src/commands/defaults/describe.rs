@@ -1,5 +1,4 @@
-//! `gpuctl describe defaults`: prints the site's defaults in their original form, with their
-//! author.
+//! `gpuctl describe defaults`: prints the site's defaults as they were written, with their author.
 
 use std::process::ExitCode;
 

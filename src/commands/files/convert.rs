@@ -35,7 +35,8 @@ pub(crate) async fn run(args: &Convert, context: &Context) -> Result<ExitCode, E
                 .terminal
                 .warn(&format!("{}: not converted: {lost}", item.from));
         });
-        // Report now what `create` would reject in the converted file later.
+        // Report problems now that `create` would otherwise report when it reads the converted
+        // file.
         match spec::parse(&item.from, &yaml(&item.document)) {
             Ok(_) => {}
             Err(problems) => problems.list.iter().for_each(|problem| {

@@ -157,7 +157,7 @@ async fn diff_job(
     Ok((differences, warnings))
 }
 
-/// Builds the differences and warnings of a job that does not exist yet.
+/// Builds the differences and warnings for a job that does not exist yet.
 async fn diff_new_job(
     connection: &Connection,
     plan: &Plan,
@@ -167,7 +167,7 @@ async fn diff_new_job(
     let (mut differences, mut warnings) = (Vec::new(), Vec::new());
     for object in plan.rendered.objects.iter().filter(|object| !object.shared) {
         match connection.writes().live(object).await? {
-            // Objects such as volume claims outlive their job and are reused by the next one.
+            // Some objects, such as volume claims, outlive their job, and the next job reuses them.
             Some(live) if object.kept => drop(live),
             Some(_) => {
                 warnings.push(format!(
@@ -181,7 +181,8 @@ async fn diff_new_job(
     Ok((differences, warnings))
 }
 
-/// Builds the difference of one effect. In a conflict, shows the result of taking over the fields.
+/// Builds the difference that one effect makes. If there is a conflict, shows the result of taking
+/// over the fields.
 async fn diff_effect(
     connection: &Connection,
     object: &Object,
@@ -304,8 +305,8 @@ async fn diff_shared(
     }
 }
 
-/// Compares the live defaults of a site with those of the file. Secrets are masked, so a change of
-/// only a secret is shown by a placeholder.
+/// Compares a site's live defaults with those in the file. Secrets are masked, so if only a secret
+/// changes, a placeholder shows the change.
 fn diff_defaults(label: &str, live: &Value, desired: &Value) -> Difference {
     let text = |body: &Value| {
         body["data"][DEFAULTS_FILE]

@@ -51,7 +51,8 @@ pub(crate) async fn run(args: &Explain, context: &Context) -> Result<ExitCode, E
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads the site's defaults of a field. They are matched by the last part of the field's path.
+/// Reads the site's defaults for a field. A default matches if the last part of its path is the
+/// same.
 async fn read_site_defaults(field: &str, context: &Context) -> Result<Vec<DefaultRow>, Error> {
     let connection = context.connect().await?;
     let stored = parse_stored(connection.site().defaults().await?)?;

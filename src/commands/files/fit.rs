@@ -34,8 +34,8 @@ pub(crate) async fn run(args: &FitArgs, context: &Context) -> Result<ExitCode, E
     for plan in plans {
         let fit = fit(&plan, args.by.as_deref(), &connection).await?;
         let start = match fit.verdict {
-            // Past starts were not restricted to nodes with one label value, so `--by` gets no
-            // forecast.
+            // The past starts used for the forecast were not restricted to nodes with one label
+            // value, so there is no forecast with `--by`.
             FitVerdict::NotNow if args.by.is_none() => {
                 let forecast =
                     starts::forecast(context, &connection, fit.gpus(), &fit.possible(), 0.0)

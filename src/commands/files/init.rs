@@ -1,4 +1,4 @@
-//! `gpuctl init`: prints or writes a starter file of a kind.
+//! `gpuctl init`: prints or writes a starter file for a kind of object.
 
 use std::process::ExitCode;
 
@@ -23,7 +23,7 @@ pub(crate) async fn run(args: &Init, context: &Context) -> Result<ExitCode, Erro
     let displayed_path = path.display();
     let written = match args.force {
         true => files::replace(path, text.as_bytes(), files::Purpose::Document).map(|()| true),
-        // Never overwrites: `false` means that the path already exists.
+        // `create` never overwrites a file: `false` means that the path already exists.
         false => files::create(path, text.as_bytes()),
     };
     if !written.map_err(|error| Error::new(ErrorName::FileNotWritten, error))? {

@@ -58,7 +58,7 @@ mod tests {
     use crate::verbs::commands_with_answer;
     use gpuctl_view::program::answers;
 
-    /// Collects the words of every command that has `-o json`, joined by `-`.
+    /// Collects the names of all commands that have `-o json`, with their words joined by `-`.
     fn with_json(command: &Command, words: &[&str], names: &mut BTreeSet<String>) {
         let formats = command
             .get_arguments()

@@ -1,5 +1,5 @@
-//! `gpuctl validate`: reports errors in files, with `--server` also those that the cluster would
-//! report. It writes nothing.
+//! `gpuctl validate`: reports errors in files. With `--server`, it also reports the errors that the
+//! cluster would find. It writes nothing.
 
 use std::process::ExitCode;
 
@@ -59,7 +59,7 @@ pub(crate) async fn run(args: &Validate, context: &Context) -> Result<ExitCode, 
     })
 }
 
-/// Checks a file without a cluster.
+/// Checks a file without contacting a cluster.
 fn validate_file(
     name: &str,
     access: &FileAccess,
@@ -103,7 +103,7 @@ fn validate_file(
     list.retain(|problem| !silenced_ids.iter().any(|id| id == problem.id));
     list.extend(checks::run(&text, &documents));
     for input in inputs.documents.iter().filter(|input| job(input).is_some()) {
-        // Without a cluster, reject only what no cluster would accept.
+        // Without a cluster, report only what every cluster would reject.
         if let Err(error) = crate::deploy::plan::render_without_cluster(input) {
             list.push(problem_of_error(&error, "unfit", Severity::Error));
         }
@@ -128,7 +128,7 @@ fn validate_file(
     ))
 }
 
-/// Converts an error to a problem of its file, at the error's position if it has one.
+/// Converts an error to a problem in its file, at the error's position if it has one.
 fn problem_of_error(error: &Error, id: &'static str, severity: Severity) -> Problem {
     let position = error
         .problems
@@ -162,13 +162,13 @@ fn problem_of_error(error: &Error, id: &'static str, severity: Severity) -> Prob
     }
 }
 
-/// `--server` checks documents as `apply` would.
+/// With `--server`, documents are checked as `apply` would check them.
 const MODE: Mode = Mode::Apply {
     force_conflicts: true,
     replace: true,
 };
 
-/// Adds the cluster's errors and warnings to the results of the files.
+/// Adds the errors and warnings from the cluster to the results for the files.
 struct ClusterFindings<'f> {
     files: &'f mut [Validated],
 }
@@ -210,7 +210,7 @@ impl ClusterFindings<'_> {
     }
 }
 
-/// Checks documents that are valid on their own against the cluster.
+/// Checks documents against the cluster. They are already known to be valid on their own.
 async fn check_server(
     inputs: Vec<InputDocument>,
     files: &mut [Validated],
@@ -260,7 +260,7 @@ async fn check_jobs(
         .collect();
     let planned = match plan_each(jobs, Some(connection), facts, reporter).await {
         Ok(planned) => planned,
-        // An outage says nothing about the files.
+        // If the cluster is unreachable, that says nothing about the files.
         Err(error) if error.kind == ErrorKind::Unreachable => return Err(error),
         // Still print the results that need no cluster.
         Err(error) => {

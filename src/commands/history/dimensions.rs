@@ -1,5 +1,5 @@
-//! `gpuctl get namespaces`, `get dimension-keys` and `get dimension-values`: list the possible
-//! groups of statistics.
+//! `gpuctl get namespaces`, `get dimension-keys` and `get dimension-values`: list the groups by
+//! which statistics can be broken down.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -90,8 +90,8 @@ pub(crate) async fn names(
     .await
 }
 
-/// Finds pods that requested GPUs recently. Passes their namespaces, their names, and the label and
-/// time range for further queries to `query`.
+/// Finds pods that requested GPUs recently. Calls `query` with their namespaces, their names, and
+/// the label and time range for further queries.
 async fn pods<T>(
     lookback: &LookbackArgs,
     context: &Context,

@@ -27,10 +27,10 @@ use gpuctl_view::history::efficiency as view;
 use gpuctl_view::history::efficiency::Efficiency;
 use gpuctl_view::{Format, document};
 
-/// Seconds between two samples when searching for the lifetime of the workload.
+/// Seconds between two samples in the search for the workload's lifetime.
 const STEP: i64 = 300;
 
-/// Hours read concurrently.
+/// Number of hours to read concurrently.
 const MAX_CONCURRENT: usize = 3;
 
 pub(crate) async fn run(args: &Eff, context: &Context) -> Result<ExitCode, Error> {
@@ -74,13 +74,13 @@ pub(crate) async fn run(args: &Eff, context: &Context) -> Result<ExitCode, Error
 }
 
 /// Finds when the workload existed within a range. It may have started or ended between two
-/// samples, so a step is added at both ends.
+/// samples, so the result is one step longer at both ends.
 async fn lifetime(
     target: &EffTarget,
     history: &ClusterHistory<'_>,
     (start, end): (UnixSeconds, UnixSeconds),
 ) -> Result<Option<(UnixSeconds, UnixSeconds)>, Error> {
-    // The last sample is at the end, because each sample covers the step before it.
+    // Each sample covers the step before it, so the last one is at the end of the range.
     let sample_count = (end - start + STEP - 1) / STEP;
     let window = Window {
         start: end - sample_count * STEP,
@@ -281,7 +281,7 @@ async fn read_target(args: &Eff, connection: &Connection) -> EffTarget {
     }
 }
 
-/// Time from the first GPU request to the first GPU held.
+/// How long the workload waited from its first GPU request until it held its first GPU.
 #[derive(Default)]
 struct Wait {
     seconds: f64,
@@ -306,7 +306,7 @@ impl Wait {
     }
 }
 
-/// Extends the lifetime, in Unix milliseconds, by the slots of one hour with a GPU held.
+/// Extends the lifetime, in Unix milliseconds, by the slots of one hour in which a GPU was held.
 fn extend_lifetime(
     lifetime: Option<(i64, i64)>,
     history: &AllocationHistory,
@@ -328,7 +328,7 @@ fn extend_lifetime(
     Some(lifetime.map_or((from, to), |(first_start, _)| (first_start, to)))
 }
 
-/// The power limit of its devices, if all have the same known limit.
+/// The power limit of the devices, if all of them have the same known limit.
 fn usage_limit(works: &Works) -> Option<Watts> {
     let mut limits = works.values().map(|work| {
         work.model

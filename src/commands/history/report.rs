@@ -103,7 +103,7 @@ pub(crate) async fn run(args: &Report, context: &Context) -> Result<ExitCode, Er
     print(args, &report, format, context)
 }
 
-/// Warns if the cluster exports no labels, and about hours without data.
+/// Warns if the cluster exports no labels, and if some hours have no data.
 fn warn_of_gaps(args: &Report, totals: &ReportTotals, context: &Context) {
     let groups = &totals.groups;
     if !args.by.contains(&GroupBy::Namespace)
@@ -125,7 +125,8 @@ fn warn_of_gaps(args: &Report, totals: &ReportTotals, context: &Context) {
     }
 }
 
-/// Builds the rows of the report in order. Groups with a budget get a row even without usage.
+/// Builds the rows of the report in order. Groups with a budget get a row even if they used
+/// nothing.
 fn rows(
     args: &Report,
     mut groups: BTreeMap<GroupValues, GroupTotals>,
@@ -200,7 +201,7 @@ fn print(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads how many devices each namespace may request at the end of the range.
+/// Reads how many devices each namespace was allowed to request at the end of the range.
 async fn quotas(
     history: &ClusterHistory<'_>,
     end: UnixSeconds,
@@ -218,7 +219,7 @@ async fn quotas(
     Ok(series.iter().filter_map(namespace_quota).collect())
 }
 
-/// Lists the query of each column for one hour.
+/// Lists the query behind each column, for one hour.
 fn explained() -> String {
     let hour = HOUR;
     let columns = [

@@ -1,5 +1,5 @@
-//! `gpuctl snapshot`: prints who held which GPUs at one or several times, from kube-state-metrics
-//! alone.
+//! `gpuctl snapshot`: prints who held which GPUs at one or more points in time. It needs only
+//! kube-state-metrics.
 
 use std::process::ExitCode;
 
@@ -22,9 +22,9 @@ use gpuctl_view::{Format, document};
 /// Seconds of history per query.
 const HOUR: i64 = 3600;
 
-/// Hours read concurrently.
+/// Number of hours to read concurrently.
 const MAX_CONCURRENT: usize = 3;
-/// Seconds to search back for the latest snapshot.
+/// How far to search back for the latest snapshot, in seconds.
 const LATEST_SECONDS: i64 = 3600;
 
 pub(crate) async fn latest(args: &Latest, context: &Context) -> Result<ExitCode, Error> {
@@ -45,7 +45,8 @@ pub(crate) async fn latest(args: &Latest, context: &Context) -> Result<ExitCode,
         annotation: annotation.as_deref(),
     };
     let mut snapshot = None;
-    // A cluster that was created after the last full step has no data there, so try now as well.
+    // A cluster that was created after the last full step has no data at that step, so try the
+    // current time as well.
     for time in [UnixSeconds(now.spans_of(STEP) * STEP), now] {
         let (allocations, usage) = history.read(time - STEP, time, scope).await?;
         if allocations.observed_slots() > 0 {
@@ -70,7 +71,8 @@ pub(crate) async fn latest(args: &Latest, context: &Context) -> Result<ExitCode,
     Ok(ExitCode::SUCCESS)
 }
 
-/// Builds the error for a time without kube-state-metrics data, when GPU holders are unknown.
+/// Builds the error for a time without kube-state-metrics data, at which the holders of GPUs are
+/// unknown.
 fn no_history(history: &ClusterHistory<'_>) -> Error {
     let error = Error::new(
         ErrorName::NoHistory,
@@ -103,7 +105,7 @@ pub(crate) async fn list(args: &SnapshotList, context: &Context) -> Result<ExitC
     .await
 }
 
-/// Reads the snapshots of the range in order of time.
+/// Reads the snapshots in the range, in order of time.
 async fn read(args: &SnapshotList, context: &Context) -> Result<Vec<view::Snapshot>, Error> {
     let now = context.now();
     let (start, last) = times::past(args.start.as_deref(), args.end.as_deref(), now)?;
@@ -125,7 +127,7 @@ async fn read(args: &SnapshotList, context: &Context) -> Result<Vec<view::Snapsh
         .filter(|time| (start..=last).contains(time))
         .collect();
     // Group the times whose snapshots are read together. A snapshot looks back, so one on the full
-    // hour belongs to the hour before.
+    // hour belongs to the previous hour.
     let hour = |time: &UnixSeconds| (*time - 1).spans_of(HOUR);
     let groups: Vec<Vec<UnixSeconds>> = times
         .chunk_by(|a, b| hour(a) == hour(b))

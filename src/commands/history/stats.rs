@@ -1,5 +1,5 @@
-//! `gpuctl stats`: prints hourly rows of the cluster, its namespaces, the values of a label, or its
-//! workloads.
+//! `gpuctl stats`: prints hourly rows for the cluster, its namespaces, the values of a label, or
+//! its workloads.
 
 use std::process::ExitCode;
 
@@ -30,7 +30,7 @@ struct Bounds {
     now: UnixSeconds,
 }
 
-/// The rows to show, with their arguments.
+/// Which rows to show, with the arguments that select them.
 #[derive(Clone, Copy)]
 enum StatsSubject<'a> {
     Cluster(&'a HourStatsArgs),
@@ -114,8 +114,8 @@ fn row_query<'a>(subject: StatsSubject<'a>, context: &'a Context) -> (&'a HourAr
     }
 }
 
-/// Reads the rows of all selected clusters. A cluster that fails is skipped, unless it is the only
-/// one.
+/// Reads the rows of all selected clusters. If a cluster fails, it is skipped, unless it is the
+/// only one.
 async fn read(
     query: &RowQuery<'_>,
     hours: &HourArgs,
@@ -169,7 +169,7 @@ fn retain(rows: &mut Vec<HourlyRow>, subject: StatsSubject<'_>, context: &Contex
     }
 }
 
-/// Lists rows of any kind but workloads. The cluster's rows are printed below their curve.
+/// Lists rows of every kind except workloads. The cluster's rows are printed below a curve.
 fn listing(
     rows: Vec<HourlyRow>,
     kind: RowKind,
@@ -196,10 +196,10 @@ fn names(rows: &[HourlyRow]) -> Vec<String> {
         .collect()
 }
 
-/// Builds the selected page of workloads; the default is the first 20 rows.
+/// Builds the selected page of workloads. By default, this is the first 20 rows.
 fn page(rows: Vec<HourlyRow>, options: &ListOptions, context: &Context) -> Listing {
     let total = rows.len();
-    // Output into a pipe or file is complete unless the user selects a page.
+    // Output to a pipe or file is complete unless the user selects a page.
     let is_complete = options.page.number.is_none()
         && options.page.size.is_none()
         && !context.terminal.stdout_is_terminal();

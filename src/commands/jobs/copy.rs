@@ -31,7 +31,7 @@ fn remote(text: &str) -> Option<(&str, &str)> {
     (!is_local).then_some((job, path))
 }
 
-/// The side of a copy that is in a job.
+/// The side of a copy that is inside a job.
 struct RemoteSide<'a> {
     job: &'a str,
     path: &'a str,
@@ -39,7 +39,7 @@ struct RemoteSide<'a> {
 }
 
 impl<'a> RemoteSide<'a> {
-    /// Finds out whether the source or the destination is in a job.
+    /// Determines whether the source or the destination is in a job.
     fn parse(args: &'a Copy) -> Result<Self, Error> {
         let (job, path, is_source) = match (remote(&args.from), remote(&args.to)) {
             (Some((job, path)), None) => (job, path, true),

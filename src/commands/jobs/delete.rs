@@ -124,7 +124,7 @@ async fn delete(
     })
 }
 
-/// Rejects jobs whose namespace differs from `-n`.
+/// Rejects jobs whose namespace differs from the one given with `-n`.
 fn check_namespaces(items: &[DeleteItem], context: &Context) -> Result<(), Error> {
     let explicit_namespace = context.access.namespace.as_deref();
     for item in items {
@@ -145,7 +145,7 @@ fn check_namespaces(items: &[DeleteItem], context: &Context) -> Result<(), Error
     Ok(())
 }
 
-/// A run of `delete`, with its results so far.
+/// One run of `delete`, with the results so far.
 struct DeletionRun<'a> {
     items: &'a [DeleteItem],
     args: &'a DeleteArgs,
@@ -158,8 +158,8 @@ struct DeletionRun<'a> {
 }
 
 impl DeletionRun<'_> {
-    /// Deletes the jobs. Returns those that are still terminating, with the start time of their
-    /// deletion.
+    /// Starts to delete the jobs. Returns those that are still terminating, with the time at which
+    /// their deletion started.
     async fn start_jobs(&mut self) -> Result<Vec<(StartedDeletion, Instant)>, Error> {
         let Self {
             items,
@@ -168,7 +168,7 @@ impl DeletionRun<'_> {
             reporter,
             ..
         } = *self;
-        // Ask for confirmation of one job at a time.
+        // If the user confirms each deletion, delete one job at a time.
         let limit = if job_options.ask { 1 } else { MAX_CONCURRENT };
         let jobs = items.iter().filter_map(|item| match item {
             DeleteItem::Job(name) => Some(name),
@@ -222,7 +222,7 @@ impl DeletionRun<'_> {
         let progress = context.terminal.progress(started.len() as u64, "jobs");
         progress.tick();
         let reporter = TerminalReporter::new(&context.terminal, self.args.output.into());
-        // For several jobs, the progress bar replaces the wait messages.
+        // With several jobs, the progress bar replaces the messages about waiting.
         let quiet =
             TerminalReporter::new(&context.terminal, self.args.output.into()).without_waiting();
         let reporter = if has_several { &quiet } else { &reporter };
@@ -254,8 +254,8 @@ impl DeletionRun<'_> {
         !Format::from(self.args.output).is_document()
     }
 
-    /// Records an error, so that the other items are still deleted. The error of a single item is
-    /// returned.
+    /// Records an error, so that the other items are still deleted. If there is only one item,
+    /// returns the error instead.
     fn fail(&mut self, name: &str, error: Error) -> Result<(), Error> {
         if self.items.len() == 1 {
             return Err(error);
@@ -266,7 +266,7 @@ impl DeletionRun<'_> {
     }
 }
 
-/// Lists the objects in files, last first.
+/// Lists the objects in the files, in reverse order.
 fn items_in(files: &[String], reporter: &dyn Reporter) -> Result<Vec<DeleteItem>, Error> {
     let inputs = inputs::read(files, &[], &FileAccess::Unread)
         .map_err(|unreadable| unreadable.report(reporter))?;

@@ -93,7 +93,7 @@ pub(crate) async fn run(args: &DescribeJob, context: &Context) -> Result<ExitCod
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads progress and throughput from the log of a running job.
+/// Reads the progress and throughput from the log of a running job.
 async fn log_figures(
     connection: &Connection,
     job: &Job,
@@ -140,17 +140,17 @@ fn suggest_next(job: &Job, state: &State, context: &Context) {
     }
 }
 
-/// Seconds of the curve; below it, seconds between two of its points.
+/// Length of the curve, and below it the distance between two of its points, both in seconds.
 const CURVE_SECONDS: i64 = 3600;
 
 const STEP_SECONDS: i64 = 60;
 
-/// Minimum length of the time axis in seconds.
+/// Minimum length of the time axis, in seconds.
 const MIN_AXIS_SECONDS: i64 = 300;
 
-/// Computes the window of the curve, and how much of it the job has run, in seconds.
+/// Computes the time window of the curve, and how many seconds of it the job has been running.
 fn curve_window(job: &Job, now: jiff::Timestamp) -> (Window, i64) {
-    // A job that has run for seconds gets a shorter axis than an hour.
+    // The curve of a job that started seconds ago spans less than an hour.
     let run_seconds = job
         .started_at()
         .map_or(0, |at| now.as_second() - at.as_second())
@@ -169,7 +169,7 @@ fn curve_window(job: &Job, now: jiff::Timestamp) -> (Window, i64) {
     (window, run_seconds)
 }
 
-/// Reads the job's device metrics of now and of the last hour.
+/// Reads the metrics of the job's devices, both current and for the last hour.
 async fn work(
     metrics: &OptionalMetrics<'_>,
     job: &Job,

@@ -51,7 +51,7 @@ pub(crate) async fn run(args: &EventsArgs, context: &Context) -> Result<ExitCode
         }
         context.terminal.stream()?;
         events.retain(|event| {
-            // Kubernetes updates a repeated event in place, so its count is part of the key.
+            // Kubernetes updates a repeated event in place, so the key includes the count.
             printed.insert((
                 event.at,
                 event.object.clone(),
@@ -69,7 +69,7 @@ pub(crate) async fn run(args: &EventsArgs, context: &Context) -> Result<ExitCode
             .pop()
         {
             Some(updated) => job = updated,
-            // The job was deleted, so it has no further events.
+            // The job was deleted, so there will be no further events.
             None => return Ok(ExitCode::SUCCESS),
         }
     }

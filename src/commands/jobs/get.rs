@@ -48,7 +48,7 @@ pub(crate) async fn run(args: &GetJobs, context: &Context) -> Result<ExitCode, E
     .await
 }
 
-/// Builds the query for the API server from the arguments.
+/// Builds the API server query from the arguments.
 async fn job_selector(args: &GetJobs, connection: &Connection) -> Result<JobFilter, Error> {
     let user = match args.mine {
         false => None,
@@ -75,7 +75,7 @@ async fn job_selector(args: &GetJobs, connection: &Connection) -> Result<JobFilt
     })
 }
 
-/// Reads the jobs, once or for every refresh of a watch.
+/// Reads the jobs, either once or at every refresh of a watch.
 struct JobListing<'a> {
     args: &'a GetJobs,
     options: &'a ListOptions,
@@ -148,7 +148,7 @@ impl JobListing<'_> {
         Ok((selection, readings))
     }
 
-    /// Returns an error for a name that no job has.
+    /// Returns an error if no job has one of the given names.
     async fn check_names(&self, selection: &Selection) -> Result<(), Error> {
         let is_missing = |name: &&String| !selection.jobs.iter().any(|job| has_name(job, name));
         for name in self.args.names.iter().filter(is_missing) {
@@ -206,7 +206,7 @@ fn warn_of(selection: &Selection, context: &Context) {
     }
 }
 
-/// Extracts the namespace if all names are `NAMESPACE/NAME` with the same one.
+/// Extracts the namespace if all names have the form `NAMESPACE/NAME` and share one namespace.
 fn named_namespace(args: &GetJobs) -> Option<String> {
     let mut namespaces = args
         .names
@@ -238,7 +238,8 @@ fn select_jobs(args: &GetJobs, jobs: Vec<Job>, selector: &JobFilter) -> Vec<(Job
             let state = State::from_job(&job);
             (job, state)
         })
-        // Label values cannot contain every user name, so different users may have the same label.
+        // Some user names are not valid as label values, so different users may have the same
+        // label.
         .filter(|(job, _)| selector.user.is_none() || job.user == selector.user)
         .filter(|(job, _)| {
             args.names.is_empty() || args.names.iter().any(|name| has_name(job, name))

@@ -20,7 +20,7 @@ use gpuctl_view::jobs::logs;
 use gpuctl_view::jobs::logs::{PodLogLine, Prefix};
 use gpuctl_view::{self as view, Format, document};
 
-/// Logs read concurrently.
+/// Number of logs to read concurrently.
 const MAX_CONCURRENT: usize = 16;
 
 pub(crate) async fn run(args: &Logs, context: &Context) -> Result<ExitCode, Error> {
@@ -34,7 +34,7 @@ pub(crate) async fn run(args: &Logs, context: &Context) -> Result<ExitCode, Erro
     }
     let pods = choice::select_pods(args, &job)?;
     let query = LogQuery {
-        // The logs of all pods share the memory limit of one.
+        // The logs of all pods together get the memory limit of a single log.
         most_bytes: Some(MOST_LOG_BYTES / pods.len().max(1)),
         ..log_query(args, &job)
     };
@@ -45,7 +45,7 @@ pub(crate) async fn run(args: &Logs, context: &Context) -> Result<ExitCode, Erro
         mut lines,
         failure: no_log_failure,
     } = read(args, &connection, &job, &pods, &query, context).await?;
-    // Merge the pods by time. The sort is stable, so lines of a pod keep their order.
+    // Merge the pods' lines by time. The sort is stable, so the lines of each pod keep their order.
     lines.sort_by_key(|line| line.at);
     lines.drain(..lines.len().saturating_sub(args.tail as usize));
     print(args, &lines, pods.len() > 1, format, context)?;
@@ -55,7 +55,7 @@ pub(crate) async fn run(args: &Logs, context: &Context) -> Result<ExitCode, Erro
     Ok(ExitCode::SUCCESS)
 }
 
-/// Lines of all pods, and the response for a container without a log.
+/// The lines of all pods, and the API server's response for a container without a log.
 #[derive(Default)]
 struct PodLines {
     lines: Vec<PodLogLine>,
@@ -114,7 +114,7 @@ async fn read(
             Err(failure) if matches!(failure.code(), Some(400 | 404)) => {
                 pod_lines.failure = Some(failure);
             }
-            // A node that does not respond must not hide the logs of other ranks.
+            // A node that does not respond must not hide the logs of the other ranks.
             Err(failure) if failure.is_transient() => failures.push((pod, failure)),
             Err(failure) => return Err(from_node(failure, pod)),
         }
@@ -200,7 +200,7 @@ fn log_query(args: &Logs, job: &Job) -> LogQuery {
             .container
             .clone()
             .unwrap_or_else(|| container.to_owned()),
-        // With `--grep`, the last lines of the log are not the last matches.
+        // With `--grep`, the last lines of the log need not contain the last matches.
         tail: args.grep.is_none().then_some(args.tail),
         since: args.since,
         // A service's pod is restarted in place, but a failed attempt of a training has a pod of
@@ -237,7 +237,7 @@ fn print(
     print_lines(args, &text, context)
 }
 
-/// Prints lines. Only `--raw` lets them send control sequences to the terminal.
+/// Prints lines. They can send control sequences to the terminal only with `--raw`.
 fn print_lines(args: &Logs, text: &str, context: &Context) -> Result<(), Error> {
     if args.raw {
         context.terminal.print_raw(text)
@@ -258,7 +258,7 @@ fn never_started(job: &Job) -> bool {
 fn explain_silence(job: &Job, failure: Option<&Failure>, context: &Context) {
     let state = State::from_job(job);
     match failure {
-        // A container that never started has an empty log, and the API returns no error for it.
+        // A container that never started has an empty log, and the API returns no error.
         _ if state.status == Status::Failed && never_started(job) => {
             context
                 .terminal

@@ -1,4 +1,4 @@
-//! `gpuctl open`: forwards a local port to a notebook or service until it is interrupted.
+//! `gpuctl open`: forwards a local port to a notebook or service until the user interrupts it.
 
 use std::cell::RefCell;
 use std::process::ExitCode;
@@ -25,7 +25,7 @@ pub(crate) async fn run(args: &Open, context: &Context) -> Result<ExitCode, Erro
     let job = lookup::job(&connection, &args.name, LookupPurpose::Change).await?;
     let port = target_port(args, &job)?;
     let route = route(args, &job, port)?;
-    // Report missing rights before printing an address.
+    // Report missing permissions before printing an address.
     connection
         .sessions()
         .try_route(&route, &job)
@@ -42,7 +42,7 @@ pub(crate) async fn run(args: &Open, context: &Context) -> Result<ExitCode, Erro
         .local_addr()
         .map_err(|error| port_taken(port, &error))?
         .port();
-    // The token belongs to the job's own port only.
+    // The token is valid only for the job's own port.
     let token = token(&job).filter(|_| args.target_port.is_none_or(|port| Some(port) == job.port));
     let opened = Opened::new(
         &job,
@@ -50,8 +50,8 @@ pub(crate) async fn run(args: &Open, context: &Context) -> Result<ExitCode, Erro
         port,
         token.as_deref().filter(|_| args.show_token),
     );
-    // Listen for signals first: a script may interrupt the command as soon as it has read the
-    // address.
+    // Start listening for signals first: a script may interrupt the command as soon as it has read
+    // the address.
     let ended_from_outside = platform::termination_signal();
     announce(args, &job, &opened, token.is_some(), context)?;
     let sink = RefCell::new(|event: RouteEvent| match event {
@@ -143,7 +143,7 @@ fn announce(
     Ok(())
 }
 
-/// Determines the route to the selected pod. Pods of a service can also be selected by number.
+/// Determines the route to the selected pod. A service's pods can also be selected by number.
 fn route(args: &Open, job: &Job, port: u16) -> Result<Route, Error> {
     let choice = ContainerChoice {
         rank: args.rank,
@@ -160,7 +160,8 @@ fn route(args: &Open, job: &Job, port: u16) -> Result<Route, Error> {
     };
     if args.pod.is_some() || args.rank.is_some() {
         let pod = pod(job, choice)?;
-        // A rank is followed to its next pod, but a pod selected by name is not replaced.
+        // If a rank's pod is replaced, forwarding continues with the new pod. A pod selected by
+        // name is not replaced.
         (route.pod, route.rank) = if pod.rank.is_some() && args.pod.is_none() {
             (None, pod.rank)
         } else {
@@ -170,9 +171,9 @@ fn route(args: &Open, job: &Job, port: u16) -> Result<Route, Error> {
     Ok(route)
 }
 
-/// Listens on the requested port, or else on the job's own port, or else on any free port.
+/// Listens on the requested port. Without one, tries the job's own port, and then any free port.
 async fn listen(requested: Option<u16>, job_port: u16) -> Result<TcpListener, Error> {
-    // Listen on the loopback interface only: the forwarded service may need no password.
+    // Listen on the loopback interface only: the forwarded service may not require a password.
     let bind = |port| TcpListener::bind(("127.0.0.1", port));
     match requested {
         Some(port) => bind(port).await.map_err(|error| port_taken(port, &error)),

@@ -33,7 +33,7 @@ pub(crate) async fn run(args: &Paused, context: &Context) -> Result<ExitCode, Er
     if job.kind.serves() {
         connection.jobs().scale(&job, 0).await?;
     } else if job.queued {
-        // Kueue manages `suspend` of a queued job, so its Workload is deactivated instead.
+        // Kueue manages `suspend` on a queued job, so deactivate the job's Workload instead.
         connection.queues().hold(&job).await?;
     } else {
         // Suspending a Job deletes its active pods, which frees their GPUs.

@@ -1,5 +1,5 @@
-//! `gpuctl restart`: replaces the pods of a job. Pods of trainings and notebooks are evicted,
-//! because evictions do not count as failures.
+//! `gpuctl restart`: replaces the pods of a job. Pods that belong to trainings and notebooks are
+//! evicted, because evictions do not count as failures.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -42,13 +42,13 @@ pub(crate) async fn run(args: &Restarted, context: &Context) -> Result<ExitCode,
     let pods = select_pods(&job, args)?;
     let lost_pods: Vec<&Pod> = pods.iter().copied().filter(|pod| pod.is_lost()).collect();
     if job.kind.is_replicated() {
-        // Changes an annotation of the pod template, like `kubectl rollout restart`.
+        // Changes an annotation in the pod template, as `kubectl rollout restart` does.
         connection.jobs().roll(&job, context.now()).await?;
     } else {
         evict(&connection, &job, &pods).await?;
     }
     for pod in &lost_pods {
-        // The kubelet of a lost node cannot confirm a deletion, so delete the pod by force.
+        // The kubelet on a lost node cannot confirm a deletion, so delete the pod by force.
         connection.jobs().force_delete(&job.namespace, pod).await?;
     }
     let nodes: BTreeSet<&str> = lost_pods
@@ -70,7 +70,7 @@ pub(crate) async fn run(args: &Restarted, context: &Context) -> Result<ExitCode,
     answer(&job, change, args.output.into(), context)
 }
 
-/// Evicts pods one by one. An error lists those already evicted.
+/// Evicts pods one by one. If an eviction fails, the error lists the pods already evicted.
 async fn evict(connection: &Connection, job: &Job, pods: &[&Pod]) -> Result<(), Error> {
     for (index, pod) in pods.iter().enumerate() {
         let result = connection.jobs().evict(&job.namespace, pod).await;

@@ -1,5 +1,5 @@
-//! `gpuctl run`: submits a job without a file. The flags are converted to YAML, which is then read
-//! like a file.
+//! `gpuctl run`: submits a job without a file. The flags are converted to YAML, which is then
+//! parsed like a file.
 
 use std::process::ExitCode;
 
@@ -69,10 +69,10 @@ pub(crate) async fn run(args: &RunArgs, context: &Context) -> Result<ExitCode, E
     .await
 }
 
-/// The file name in errors about the YAML that `run` generates.
+/// The file name that errors show for the YAML that `run` generates.
 const FILE: &str = "the YAML of this command (--dry-run -o spec)";
 
-/// Converts the flags to a document without the fields that are not given.
+/// Converts the flags to a document, without the fields that the user did not give.
 fn specification(args: &RunArgs) -> Value {
     let mut job = Map::from_iter([("name".to_owned(), json!(args.name))]);
     put(&mut job, "priority", args.priority.as_ref());

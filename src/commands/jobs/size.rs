@@ -1,4 +1,4 @@
-//! Prints the change of a job's number of pods, for `scale`, `pause`, `resume` and `restart`.
+//! Prints how the number of a job's pods changes, for `scale`, `pause`, `resume` and `restart`.
 
 use std::process::ExitCode;
 

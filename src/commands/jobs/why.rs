@@ -1,4 +1,4 @@
-//! `gpuctl why`: explains why a job waits, failed or does not start.
+//! `gpuctl why`: explains why a job waits, does not start or has failed.
 
 use std::process::ExitCode;
 
@@ -23,7 +23,7 @@ pub(crate) async fn run(args: &WhyArgs, context: &Context) -> Result<ExitCode, E
         stacks: args.stacks,
     };
     if queries.ras || queries.stacks {
-        // Both read from running containers, which a bundle does not have.
+        // Both options read from running containers, which a bundle does not have.
         context.must_change("omit `--ras` and `--stacks`")?;
     }
     let connection = context.connect().await?;
@@ -103,7 +103,8 @@ async fn diagnose_all_jobs(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether a job may have a problem: it is not simply running, and it was not finished or paused.
+/// Whether a job may have a problem. This excludes jobs that simply run, have finished or were
+/// paused.
 fn may_have_problem(job: &Job) -> bool {
     let state = State::from_job(job);
     match state.status {

@@ -1,4 +1,5 @@
-//! `gpuctl get health`: lists devices whose counters contradict «healthy». It requires Prometheus.
+//! `gpuctl get health`: lists devices whose counters show that they are not healthy. It requires
+//! Prometheus.
 
 use std::process::ExitCode;
 

@@ -46,7 +46,7 @@ pub(crate) async fn run(args: &GetHeatmap, context: &Context) -> Result<ExitCode
         return Ok(ExitCode::SUCCESS);
     }
     let pause = async || {
-        // No watch reports changes of metrics, so poll them.
+        // Metrics cannot be watched for changes, so poll them.
         tokio::time::sleep(METRICS_INTERVAL).await;
         true
     };
@@ -60,7 +60,7 @@ pub(crate) async fn run(args: &GetHeatmap, context: &Context) -> Result<ExitCode
     .await
 }
 
-/// Metrics of every device, and the nodes that have them.
+/// The metrics of every device, and the nodes with these devices.
 struct HeatmapData {
     readings: Readings,
     inventory: Inventory,
@@ -87,7 +87,7 @@ async fn read_data(
     };
     let (reading, snapshot) = join(reading, connection.inventory().snapshot()).await;
     let (reading, snapshot) = (reading?, snapshot);
-    // Without access to the inventory, the labels of the exporters must identify the devices.
+    // Without access to the inventory, devices can be identified only by the exporters' labels.
     let (inventory, consumers) = match snapshot {
         Ok(snapshot) => (snapshot.inventory, snapshot.consumers),
         Err(failure) if failure.is_forbidden() => Default::default(),

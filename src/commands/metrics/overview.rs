@@ -43,7 +43,7 @@ pub(crate) async fn run(args: &GetOverview, context: &Context) -> Result<ExitCod
     .await
 }
 
-/// Reads all data once. Warns about missing rights if `warns` is set.
+/// Reads all data once. Warns about missing permissions if `warns` is set.
 async fn read_overview(
     connection: &Connection,
     metrics: &OptionalMetrics<'_>,

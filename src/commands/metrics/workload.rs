@@ -1,4 +1,4 @@
-//! `gpuctl get metrics workload`: prints GPU metrics of a workload over time. It requires
+//! `gpuctl get metrics workload`: prints a workload's GPU metrics over time. It requires
 //! Prometheus.
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_view::document;
 use gpuctl_view::history::workload_graphs as view;
 
-/// Default seconds between two points of a workload's curves.
+/// Default distance between two points of a workload's curves, in seconds.
 const WORKLOAD_STEP: i64 = 60;
 
 pub(crate) async fn run(args: &WorkloadMetrics, context: &Context) -> Result<ExitCode, Error> {
@@ -46,8 +46,8 @@ pub(crate) async fn run(args: &WorkloadMetrics, context: &Context) -> Result<Exi
         window,
     )
     .await?;
-    // Before the current pod started, series with its name belonged to the pod that it replaced, as
-    // long as the workload existed. So they count from the workload's creation.
+    // Series with the pod's name that are older than the pod belong to the pod that it replaced. So
+    // the series count from the creation of the workload.
     let since = |pod: &WorkPod| milliseconds(workload.top.created_at.or(pod.created_at));
     let lifetimes = workload
         .pods
@@ -79,7 +79,7 @@ pub(crate) async fn run(args: &WorkloadMetrics, context: &Context) -> Result<Exi
     Ok(ExitCode::SUCCESS)
 }
 
-/// Collects the names of a workload's objects that may own pods, by kind.
+/// Collects, by kind, the names of a workload's objects that may own pods.
 fn owners_below(branch: &Branch) -> BTreeMap<String, Vec<String>> {
     let mut owners: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut pending = vec![branch];

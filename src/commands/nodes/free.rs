@@ -1,4 +1,4 @@
-//! `gpuctl free`: reports the free GPUs that can be used.
+//! `gpuctl free`: reports the free GPUs that a job could use.
 
 use std::process::ExitCode;
 

@@ -75,7 +75,7 @@ pub(crate) async fn run(args: &GetNodes, context: &Context) -> Result<ExitCode, 
             .measure(&mut snapshot, reading.as_ref())
             .as_ref()
             .map(Coverage::from);
-        // The health of published nodes is unknown, so they cannot be filtered by it.
+        // The health of published nodes is unknown, so they cannot be filtered by health.
         let snapshot = if args.status.is_some() {
             snapshot.listed()?
         } else {
@@ -99,7 +99,7 @@ pub(crate) async fn run(args: &GetNodes, context: &Context) -> Result<ExitCode, 
     .await
 }
 
-/// Selects the quantities that the table needs.
+/// Selects the metrics that the table needs.
 fn quantities(args: &GetNodes, format: Format) -> &'static [Quantity] {
     match format {
         // `-o name` shows no metrics.
@@ -109,7 +109,7 @@ fn quantities(args: &GetNodes, format: Format) -> &'static [Quantity] {
     }
 }
 
-/// Lists nodes with one label.
+/// Lists the nodes with the value of one label.
 fn labels_listing(
     selected: &[&NodeUsage],
     key: &str,
@@ -129,7 +129,7 @@ fn labels_listing(
     )
 }
 
-/// Lists nodes with their GPUs. The total counts the nodes of all pages.
+/// Lists the nodes with their GPUs. The total counts the nodes on all pages.
 fn nodes_listing(
     args: &GetNodes,
     selected: &[&NodeUsage],
@@ -155,8 +155,8 @@ fn nodes_listing(
     Listing::new(options, &document, "items", names, table)
 }
 
-/// Distinguishes a label key from a GPU type: `nvidia.com/gpu-type` is a key, `nvidia.com/a100-80g`
-/// a type.
+/// Distinguishes a label key from a GPU type: `nvidia.com/gpu-type` is a key, but
+/// `nvidia.com/a100-80g` is a type.
 fn is_key(text: &str) -> bool {
     is_type_label(text)
 }

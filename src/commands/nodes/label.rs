@@ -1,4 +1,5 @@
-//! `gpuctl label node`: sets or removes a label on each node independently, and reports failures.
+//! `gpuctl label node`: sets or removes a label on several nodes. Each node is handled
+//! independently, and failures are reported.
 
 use std::process::ExitCode;
 
@@ -60,7 +61,7 @@ pub(crate) async fn run(args: &LabelNode, context: &Context) -> Result<ExitCode,
             }
         }
     }
-    // Users without the right to list nodes read published copies of some labels.
+    // Users who may not list nodes read published copies of some labels.
     if is_published(key) && !done.is_empty() {
         let reporter = TerminalReporter::new(&context.terminal, format);
         pools::publish(&connection, false, &reporter).await;
@@ -78,7 +79,7 @@ pub(crate) async fn run(args: &LabelNode, context: &Context) -> Result<ExitCode,
     })
 }
 
-/// Parses the key, and the value to set. Invalid labels are rejected before anything is written.
+/// Parses the key and the value to set. Rejects invalid labels before anything is written.
 fn parse_label<'a>(word: &'a str, args: &LabelNode) -> Result<(&'a str, Option<&'a str>), Error> {
     let (key, value) = word
         .split_once('=')

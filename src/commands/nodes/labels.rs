@@ -1,4 +1,4 @@
-//! `gpuctl get label`, `get node-labels` and `get gpu-type`: print labels of one node or of all
+//! `gpuctl get label`, `get node-labels` and `get gpu-type`: print the labels of one node or of all
 //! nodes.
 
 use std::process::ExitCode;
@@ -138,7 +138,7 @@ impl ListRow for GpuTypeItem {
     type Key = LabelSortKey;
     type Facts = ();
 
-    /// Types are always sorted by name.
+    /// GPU types are always sorted by name.
     fn sort(_rows: &mut [Self], _key: Option<LabelSortKey>) {}
 
     fn names(page: &[Self]) -> Vec<String> {

@@ -86,7 +86,8 @@ async fn change(args: &PoolNodes, adding: bool, context: &Context) -> Result<Exi
     })
 }
 
-/// Reads the definition of the pool, and creates one for a pool that only had labels.
+/// Reads the definition of the pool. If the pool exists only as labels, creates a definition for
+/// it.
 async fn definition(
     args: &PoolNodes,
     adding: bool,
@@ -142,7 +143,7 @@ async fn add_node(
         LabelOverwrite::Only(host.details.node.pool())
     };
     if let Err(error) = set_label(connection, &node, POOL_LABEL, &pool.name, overwrite).await {
-        // Remove the record again, because the label was not set.
+        // The label was not set, so remove its record again.
         let with_labels = PoolDefinition {
             labels: [(node, labels)].into(),
             ..PoolDefinition::default()
@@ -160,7 +161,7 @@ async fn add_node(
             },
         );
     }
-    // Replace the taint of the previous pool by that of the new one.
+    // Replace the previous pool's taint with that of the new pool.
     let current = exclusive_pool(&host.details.node).map(ToOwned::to_owned);
     let taint = TaintChange {
         node: host.name().to_owned(),
@@ -188,8 +189,8 @@ async fn remove_node(
         .await?
         .and_then(|mut stored| stored.pool.labels.remove(node))
         .unwrap_or_default();
-    // A node that is only recorded in the pool is the result of an interrupted removal, which is
-    // completed here.
+    // If a node is recorded in the pool but does not have its label, an earlier removal was
+    // interrupted. Complete it here.
     if host.details.node.pool() != Some(pool) && labels.is_empty() {
         let location = host
             .details

@@ -11,7 +11,7 @@ use gpuctl_core::error::{Error, ErrorName};
 impl Shell {
     pub(crate) const ALL: [Self; 5] = [Self::Bash, Self::Elvish, Self::Fish, Self::Pwsh, Self::Zsh];
 
-    /// The file name under which the shell looks for completions.
+    /// The name under which the shell looks for the completion file.
     pub(crate) fn file_name(self) -> &'static str {
         match self {
             Self::Bash => "gpuctl.bash",

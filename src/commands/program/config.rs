@@ -44,8 +44,7 @@ pub(crate) async fn view(args: &View, context: &Context) -> Result<ExitCode, Err
             Origin::File => format!("file {}", file.as_deref().unwrap_or_default()),
             Origin::Default => "default".to_owned(),
         };
-        // For a `*_file` key, the environment variable contains the secret itself instead of a
-        // path.
+        // For a `*_file` key, the environment variable holds the secret itself, not a path.
         let secret =
             key.secret || (key.name.ends_with("_file") && origin.starts_with("environment"));
         Setting {

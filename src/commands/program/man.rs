@@ -1,4 +1,5 @@
-//! `gpuctl man`: prints manual pages, generated from the help and the exit codes of `error.rs`.
+//! `gpuctl man`: prints manual pages, which are generated from the help and from the exit codes in
+//! `error.rs`.
 
 use std::process::ExitCode;
 
@@ -12,7 +13,7 @@ use crate::context::Context;
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_local::files;
 
-/// Generates every page as (file name, text).
+/// Generates all pages as pairs of file name and text.
 pub(crate) fn pages() -> std::io::Result<Vec<(String, String)>> {
     let mut command = Cli::command().disable_help_subcommand(true);
     command.build();

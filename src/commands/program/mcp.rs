@@ -1,4 +1,4 @@
-//! `gpuctl mcp` serves agents over MCP; `gpuctl skill` prints the instructions for agents.
+//! `gpuctl mcp` serves agents over MCP. `gpuctl skill` prints the instructions for agents.
 
 use std::process::ExitCode;
 
@@ -32,8 +32,7 @@ pub(crate) async fn run(args: &Mcp, context: &Context) -> Result<ExitCode, Error
         .current_context()
         .filter(|_| access.context.is_none())
     {
-        // Pin the context now, because the current context of the kubeconfig can change between
-        // calls.
+        // Pin the context now, because the kubeconfig's current context can change between calls.
         cluster.push(format!("--context={current}").into());
         access.context = Some(current);
     }

@@ -1,4 +1,4 @@
-//! `gpuctl options`: prints the options that every command has.
+//! `gpuctl options`: prints the options that all commands share.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `gpuctl version`: prints the version for people or programs.
+//! `gpuctl version`: prints the version, either for people or for programs.
 
 use std::process::ExitCode;
 

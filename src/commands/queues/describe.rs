@@ -44,7 +44,7 @@ pub(crate) async fn run(args: &DescribeQueue, context: &Context) -> Result<ExitC
         .filter(|job| job.is_in(queue))
         .map(|job| (State::from_job(&job), job));
     let mut jobs: Vec<(State, Job)> = jobs.filter(|(state, _)| !state.status.is_final()).collect();
-    // Running jobs come first, then waiting ones, the oldest first.
+    // Running jobs come first, followed by waiting ones. Within each group, the oldest comes first.
     jobs.sort_by_key(|(state, job)| (state.status != Status::Running, job.created_at));
     let reading = OptionalMetrics::new(context, &connection)
         .now(&JOB_QUANTITIES)
@@ -64,7 +64,7 @@ pub(crate) async fn run(args: &DescribeQueue, context: &Context) -> Result<ExitC
     Ok(ExitCode::SUCCESS)
 }
 
-/// Finds the only queue of this name. `given_namespace` is the namespace that the user gave.
+/// Finds the one queue with this name. `given_namespace` is the namespace that the user gave.
 fn find_queue<'q>(
     queues: &'q [Queue],
     given_namespace: Option<&str>,

@@ -111,7 +111,7 @@ impl ListRow for QueueRow {
             Some(QueueSortKey::Used) => rows.sort_by_key(|row| Reverse(row.queue.used)),
             Some(QueueSortKey::Waiting) => rows.sort_by_key(|row| Reverse(row.queue.waiting)),
             Some(QueueSortKey::Utilization) => rows.sort_by(|a, b| {
-                // Queues with borrowed GPUs come first, and of these the least utilized ones.
+                // Queues with borrowed GPUs come first, and among these the least utilized ones.
                 let borrows = |row: &QueueRow| row.queue.borrowed > Some(GpuCount::ZERO);
                 // Unknown utilization sorts last.
                 let busy = |row: &QueueRow| {

@@ -6,7 +6,7 @@ pub(crate) mod get;
 use gpuctl_cluster::{Connection, ServedQueueing};
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 
-/// Reads which queueing systems the cluster serves. Returns an error if there are none.
+/// Determines which queueing systems the cluster serves. Returns an error if it serves none.
 async fn served(connection: &Connection) -> Result<ServedQueueing, Error> {
     let served = connection.queues().served().await?;
     if served.systems().next().is_none() {

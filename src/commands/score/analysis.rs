@@ -1,5 +1,4 @@
-//! Analyzes a window once: reads Prometheus and the API server concurrently, and scores every
-//! device.
+//! Analyzes one window: reads Prometheus and the API server concurrently, and scores every device.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -25,7 +24,7 @@ use gpuctl_core::stats::score::selection::{Rules, Scored, scored};
 use gpuctl_core::stats::score::serving;
 use gpuctl_prometheus::Window;
 
-/// The quantities that determine a score.
+/// The metrics that determine a score.
 const QUANTITIES: [Quantity; 8] = [
     Quantity::Utilization,
     Quantity::MemoryCopy,
@@ -37,10 +36,11 @@ const QUANTITIES: [Quantity; 8] = [
     Quantity::Clock,
 ];
 
-/// The default lookback delta of Prometheus in seconds, for which it repeats a value.
+/// The default lookback delta of Prometheus, in seconds: how long it repeats the last value of a
+/// series.
 const MAX_LOOKBACK: i64 = 300;
 
-/// Devices with their scores at one time.
+/// All devices and their scores at one point in time.
 #[derive(Clone, Debug)]
 pub(crate) struct Analysis {
     pub devices: Vec<Scored>,
@@ -50,7 +50,7 @@ pub(crate) struct Analysis {
     pub took: Duration,
 }
 
-/// Computes for how many seconds a sample remains valid: two intervals of recent scrapes, but at
+/// Computes how many seconds a sample remains valid: two intervals between recent scrapes, but at
 /// least two steps.
 fn lookback(sample_counts: &[Series], step: i64) -> i64 {
     let intervals = sample_counts
@@ -61,7 +61,7 @@ fn lookback(sample_counts: &[Series], step: i64) -> i64 {
     (2 * scrapes + 1).max(2 * step).min(MAX_LOOKBACK)
 }
 
-/// Data of Prometheus about a window.
+/// Data from Prometheus for one window.
 struct Measurements {
     reading: devices::ExporterReading,
     series: Vec<Series>,
@@ -69,7 +69,7 @@ struct Measurements {
     lookback: i64,
 }
 
-/// Reads the window from Prometheus. Sets `connected` when it has responded.
+/// Reads the window from Prometheus. Sets `connected` once Prometheus has responded.
 async fn measure(
     connection: &Connection,
     context: &Context,
@@ -113,7 +113,8 @@ async fn measure(
     })
 }
 
-/// Analyzes once. `connected` reports whether Prometheus responded, even if something else fails.
+/// Runs one analysis. `connected` reports whether Prometheus responded, even if something else
+/// fails.
 pub(crate) async fn analyze(
     settings: &Settings,
     context: &Context,
@@ -148,7 +149,7 @@ pub(crate) async fn analyze(
     let history = history::read(&measurements.series, &facts, &Lifetimes::new());
     let namespace_consumers = match snapshot.consumers {
         Some(_) => None,
-        // Start times of pods are readable at least in the own namespace.
+        // The start times of pods are readable at least in the user's own namespace.
         None => connection
             .inventory()
             .consumers(&connection.namespace)
@@ -164,7 +165,7 @@ pub(crate) async fn analyze(
     let mut devices = scored(&readings, &history, &snapshot.inventory, pods, &rules);
     if connection.namespace_is_explicit {
         let namespace = &connection.namespace;
-        // Of a shared device, count only the pods of this namespace.
+        // On a shared device, count only the pods in this namespace.
         for device in &mut devices {
             let holders = &mut device.reading.holders;
             holders.retain(|(holder, _)| holder == namespace);

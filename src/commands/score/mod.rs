@@ -25,8 +25,8 @@ use gpuctl_view::score::summary;
 use gpuctl_view::{Format, document};
 
 impl ScoreArgs {
-    /// Resolves the settings from the flags, the environment and the config file in their current
-    /// state.
+    /// Resolves the settings from the flags, the environment and the current content of the config
+    /// file.
     pub(crate) fn settings(&self, context: &Context) -> Result<Settings, Error> {
         let mut settings = Settings::resolve(
             &self.scoring,
@@ -36,8 +36,8 @@ impl ScoreArgs {
         )?;
         context.terminal.set_verbosity(settings.verbosity);
         if context.access.bundle.is_some() {
-            // A bundle has past data. Do not send it to others, least of all to a system that acts
-            // on it.
+            // The data in a bundle is old. Do not send it to other systems, least of all to one
+            // that acts on it.
             (settings.ai, settings.notify, settings.control) = (None, None, None);
         }
         Ok(settings)
@@ -124,7 +124,7 @@ pub(crate) async fn run(args: &ScoreArgs, context: &Context) -> Result<ExitCode,
     outbound::add_opinions(&settings, &mut analysis, None, context).await;
     let mut analyses = Analyses::default();
     analyses.succeeded(analysis.took.as_secs_f64());
-    // External systems get all held devices, whatever is selected for display.
+    // External systems get all held devices, no matter which ones the user chose to display.
     let held_analysis = analysis.clone();
     analysis.devices = args.list(std::mem::take(&mut analysis.devices));
     context
@@ -137,7 +137,7 @@ pub(crate) async fn run(args: &ScoreArgs, context: &Context) -> Result<ExitCode,
             context.terminal.note("no held GPU is low");
         }
     }
-    // Attempt every output, even if an earlier one fails.
+    // Write to every output, even if an earlier one fails.
     let mut outcomes = Vec::new();
     if let Some(path) = &args.textfile {
         let text = exposition::text(
@@ -167,7 +167,7 @@ pub(crate) async fn run(args: &ScoreArgs, context: &Context) -> Result<ExitCode,
     last_error.map_or(Ok(ExitCode::SUCCESS), Err)
 }
 
-/// Writes a world-readable file, because node-exporter runs as another user.
+/// Writes a file that every user can read, because node-exporter runs as a different user.
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), Error> {
     let result = files::replace(path, text.as_bytes(), files::Purpose::Public);
     result.map_err(|error| Error::new(ErrorName::TextfileFailed, error))

@@ -1,5 +1,5 @@
-//! Sends scores to external systems: asks an AI for its opinion, sends a chat message, posts to a
-//! control system. No response changes a score.
+//! Sends scores to external systems: asks an AI for its opinion, sends a chat message, and posts to
+//! a control system. No response changes a score.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -28,8 +28,8 @@ use gpuctl_core::stats::score::value::{Band, Thresholds};
 use gpuctl_view::score::list::{control_body, item};
 use gpuctl_view::score::message::message;
 
-/// Asks for opinions on the devices with the lowest scores, for at most `timeout` altogether.
-/// Devices without a score are skipped.
+/// Asks the AI for its opinion on the devices with the lowest scores, for at most `timeout` in
+/// total. Devices without a score are skipped.
 pub(crate) async fn add_opinions(
     settings: &Settings,
     analysis: &mut Analysis,
@@ -55,7 +55,7 @@ pub(crate) async fn add_opinions(
     let (done, key_refused) = (Cell::new(0), Cell::new(false));
     let requests = stream::iter(devices).for_each_concurrent(settings.workers, async |device| {
         let prompt = ai_question::question(device, &rules, plan.redact).to_string();
-        // A server that rejects the key rejects it for every device.
+        // If the server rejects the key for one device, it rejects it for all of them.
         let answer = if key_refused.get() {
             Err(anyhow!("the API key was rejected"))
         } else {
@@ -63,7 +63,7 @@ pub(crate) async fn add_opinions(
         };
         match answer {
             Ok(opinion) => {
-                // Only a confident opinion spares a device. Its score stays the same.
+                // Only a confident opinion spares a device. The score does not change.
                 device.spared =
                     opinion.verdict == Activity::Active && opinion.confidence >= plan.threshold;
                 device.opinion = Some(opinion);
@@ -94,7 +94,7 @@ pub(crate) async fn add_opinions(
     }
 }
 
-/// Selects the held devices that have a score, lowest first.
+/// Selects the held devices that have a score, and sorts them from the lowest score.
 fn held_by_score(devices: &mut [Scored]) -> Vec<&mut Scored> {
     let mut held: Vec<&mut Scored> = devices
         .iter_mut()
@@ -116,7 +116,7 @@ async fn ask_for_opinion(plan: &AiPlan, caller: &Caller, prompt: &str) -> anyhow
     let retry_policy = RetryPolicy {
         timeout: plan.timeout,
         retries: plan.retries,
-        // A question has no effects, so it may be sent twice.
+        // Asking has no side effects, so the request may be sent twice.
         repeatable: true,
     };
     let text = plan
@@ -130,7 +130,7 @@ async fn ask_for_opinion(plan: &AiPlan, caller: &Caller, prompt: &str) -> anyhow
     })
 }
 
-/// Sends a chat message about low devices that were not reported recently.
+/// Sends a chat message about devices with low scores that were not reported recently.
 pub(crate) async fn notify(
     plan: &NotifyPlan,
     memory: &mut Option<SentMessages>,
@@ -165,7 +165,7 @@ pub(crate) async fn notify(
     let local_time = analysis.at.to_zoned(TimeZone::system());
     let minute = u16::try_from(i32::from(local_time.hour()) * 60 + i32::from(local_time.minute()))
         .unwrap_or(0);
-    // Nothing is recorded as sent during quiet hours, so these devices are reported afterwards.
+    // During quiet hours, nothing is recorded as sent, so these devices are reported later.
     let sent_keys: Vec<String> = if plan.quiet_hours.is_some_and(|hours| hours.contains(minute)) {
         context
             .terminal
@@ -178,7 +178,7 @@ pub(crate) async fn notify(
         let named_count = result.map_err(|error| {
             Error::new(ErrorName::NotifyFailed, "the message was not sent").cause(error)
         })?;
-        // Devices that did not fit into the message are reported in the next one.
+        // Devices that did not fit into this message are reported in the next one.
         unreported
             .iter()
             .take(named_count)
@@ -229,10 +229,10 @@ async fn send(
     Ok(named_count)
 }
 
-/// Posts every low device with complete data to a control system. Without `--execute`, prints what
-/// it would post.
+/// Posts every device with a low score and complete data to a control system. Without `--execute`,
+/// prints what it would post.
 ///
-/// Posts nothing more once `is_ending` is set.
+/// Stops posting once `is_ending` is set.
 pub(crate) async fn control(
     plan: &ControlPlan,
     workers: usize,
@@ -287,13 +287,14 @@ pub(crate) async fn control(
     );
     Err(failed
         .into_iter()
-        // Report an error once, even if many calls failed with it.
+        // If many calls failed with one error, report it only once.
         .collect::<BTreeSet<_>>()
         .into_iter()
         .fold(error, Error::cause))
 }
 
-/// Selects the low devices to report: those with complete data, and separately the others.
+/// Selects the devices with low scores. Those with complete data are reported, the others are
+/// returned separately.
 fn low_devices<'a>(
     plan: &ControlPlan,
     analysis: &'a Analysis,
@@ -314,7 +315,7 @@ fn low_devices<'a>(
         .partition(|device| device.is_certain(limit))
 }
 
-/// Posts the bodies concurrently. Returns the errors.
+/// Posts the bodies concurrently. Returns the errors that occurred.
 async fn post(
     plan: &ControlPlan,
     bodies: Vec<String>,

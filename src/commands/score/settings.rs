@@ -1,5 +1,5 @@
-//! Resolves the settings of `gpuctl score`: flags override the environment, which overrides the
-//! config file. Checks rules that span several settings.
+//! Resolves the settings for `gpuctl score`: flags override the environment, which overrides the
+//! config file. Also checks rules that involve several settings.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::terminal::Verbosity;
 use gpuctl_core::error::Error;
 use gpuctl_core::stats::score::value::{Thresholds, Weights};
 
-/// An AI, and how to use its opinions.
+/// An AI, with settings that control how its opinions are used.
 #[derive(Clone, Debug)]
 pub(crate) struct AiPlan {
     pub ai: Ai,
@@ -38,19 +38,19 @@ pub(crate) struct NotifyPlan {
     pub timeout: Duration,
 }
 
-/// A control system that receives low devices.
+/// A control system that receives the devices with low scores.
 #[derive(Clone, Debug)]
 pub(crate) struct ControlPlan {
     pub address: OutboundUrl,
     pub headers: Vec<(String, String)>,
     pub only_idle: bool,
-    /// Whether to post pods that serve requests, too.
+    /// Whether to also post devices whose pods serve requests.
     pub with_serving: bool,
     pub timeout: Duration,
     pub execute: bool,
 }
 
-/// All settings of a flag, the environment or the config file.
+/// All settings that can come from a flag, the environment or the config file.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     /// In seconds.

@@ -1,5 +1,5 @@
-//! `gpuctl score --watch`: repeats the analysis, and prints, serves and writes the results. It
-//! waits out outages and counts them.
+//! `gpuctl score --watch`: repeats the analysis, and prints, serves and writes the results. During
+//! outages it keeps trying, and counts them.
 
 mod config;
 mod pages;
@@ -33,19 +33,19 @@ use gpuctl_view::score::exposition::Analyses;
 use gpuctl_view::score::list as view;
 use gpuctl_view::score::summary;
 
-/// Interval for checking the config file and the duration of an analysis.
+/// How often to check the config file and how long the analysis has been running.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Number of intervals after which the last results are too old to be shown.
+/// Number of intervals after which the last results are too old to show.
 const MAX_AGE_INTERVALS: u32 = 3;
 
-/// Results so far.
+/// The results so far.
 #[derive(Default)]
 struct WatchState {
     analyses: Analyses,
     last: Option<Analysis>,
     connected: bool,
-    /// When the last analysis ended, or the first one started.
+    /// When the last analysis ended, or when the first one started if none has ended.
     ended: Option<Instant>,
     /// When the last successful analysis ended.
     succeeded: Option<Instant>,
@@ -57,7 +57,7 @@ struct ScoreWatch<'a> {
     settings: RefCell<Settings>,
     state: RefCell<WatchState>,
     pages: Pages,
-    /// Set by a signal: calls in progress are completed, but no new ones are started.
+    /// Set by a signal. Calls in progress are completed, but no new ones are started.
     is_ending: Cell<bool>,
 }
 
@@ -151,8 +151,8 @@ impl ScoreWatch<'_> {
                         return code(signal);
                     }
                 }
-                // At the start, errors that only a person can fix end the command, because retrying
-                // is pointless.
+                // During the first analysis, an error that only a person can fix ends the command,
+                // because a retry would not help.
                 Err(error) if first && !is_outage(&error) => return Err(error),
                 Err(error) => self.failed(&error, &settings),
             }
@@ -171,7 +171,7 @@ impl ScoreWatch<'_> {
                     signal = &mut end_signal => return code(signal),
                 }
                 if self.reload_config(&mut config) {
-                    // The new settings may name another chat.
+                    // The new settings may use a different chat.
                     memory = None;
                     break;
                 }
@@ -191,7 +191,7 @@ impl ScoreWatch<'_> {
             .analyses
             .succeeded(analysis.took.as_secs_f64());
         if settings.ai.is_some() {
-            // Publish the measurements while the AI is responding.
+            // Publish the measurements while the AI is still responding.
             self.publish(analysis.clone());
             let opinions = outbound::add_opinions(
                 settings,
@@ -274,7 +274,7 @@ impl ScoreWatch<'_> {
         ));
     }
 
-    /// Renders the output: for programs, one JSON object per line.
+    /// Renders the output. Programs get one JSON object per line.
     fn render(&self, analysis: &Analysis, analyses: &Analyses, first: bool) -> String {
         let (rows, at) = (&analysis.devices, analysis.at);
         let line = |value: serde_json::Value| format!("{value}\n");
@@ -307,8 +307,8 @@ impl ScoreWatch<'_> {
         }
     }
 
-    /// Reloads the config file after a change. An invalid file keeps the previous settings. Returns
-    /// true after a successful reload.
+    /// Reloads the config file if it has changed. If the new file is invalid, the previous settings
+    /// stay in effect. Returns true after a successful reload.
     fn reload_config(&self, config: &mut WatchedConfig) -> bool {
         if !config.has_changed(self.context) {
             return false;
@@ -351,7 +351,7 @@ fn is_outage(error: &Error) -> bool {
     )
 }
 
-/// Maps signals to exit codes: Ctrl-C interrupts, but SIGTERM is the normal end.
+/// Maps signals to exit codes: Ctrl-C is an interruption, but SIGTERM is the normal way to end.
 fn code(signal: u8) -> Result<ExitCode, Error> {
     match signal {
         platform::INTERRUPT => Ok(ExitCode::from(ErrorKind::Interrupted.exit_code())),

@@ -1,4 +1,4 @@
-//! `gpuctl get consumers`: lists the workloads that hold GPUs or wait for them, largest first.
+//! `gpuctl get consumers`: lists the workloads that hold GPUs or wait for them, the largest first.
 
 use std::cmp::Reverse;
 use std::process::ExitCode;

@@ -74,7 +74,7 @@ impl ListRow for &Workload {
             Some(WorkloadSortKey::Start) => {
                 rows.sort_by_key(|workload| Reverse(workload.started_at()));
             }
-            // A workload that is still running sorts as the latest end.
+            // Running workloads sort after all workloads that have ended.
             Some(WorkloadSortKey::End) => {
                 rows.sort_by_key(|workload| (workload.has_ended(), Reverse(workload.ended_at())));
             }

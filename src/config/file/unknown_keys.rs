@@ -7,7 +7,8 @@ use crate::config::keys::{CONTEXTS, KEYS, SettingKey, nearest};
 use gpuctl_local::files::trust::Exposure;
 
 impl ConfigFile {
-    /// Lists unknown keys and other problems, with the nearest key where there is one.
+    /// Lists unknown keys and other problems. Each unknown key comes with the most similar known
+    /// key, if there is one.
     pub(crate) fn unknown(&self) -> Vec<String> {
         let file = self
             .path
@@ -57,7 +58,7 @@ fn in_section(section: &str, keys: &Value) -> Vec<String> {
     };
     let unread = keys.keys().filter(|name| !known.contains(&name.as_str()));
     let message = |name: &String| {
-        // The key may exist in a different section.
+        // The key may exist in another section.
         let other_section = KEYS
             .iter()
             .find(|key| key.path().1 == name)

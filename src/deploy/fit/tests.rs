@@ -18,7 +18,8 @@ fn node(name: &str) -> Node {
     }
 }
 
-/// Three nodes with eight GPUs each: one with five free, one cordoned, one full.
+/// There are three nodes with eight GPUs each: the first has five free, the second is cordoned, and
+/// the third is full.
 #[test]
 fn now_later_and_never() {
     let mut cordoned = node("b");
@@ -56,8 +57,8 @@ fn now_later_and_never() {
             (Some("insufficient-gpu"), 1, 0)
         ]
     );
-    // Two racks: five and eight GPUs free in one, four in the other. Three pods of three GPUs fit
-    // only into the first rack.
+    // The nodes of one rack have five and eight free GPUs, the node of the other rack has four.
+    // Three pods with three GPUs each fit only into the first rack.
     let node_in_rack = |name: &str, rack: &str| {
         let mut node = node(name);
         node.labels.insert("rack".to_owned(), rack.to_owned());
@@ -108,8 +109,8 @@ fn now_later_and_never() {
             2
         )
     );
-    // Without other jobs the racks hold 2 + 2 pods and 2 pods, so five pods need more than one
-    // rack.
+    // If no other jobs run, one rack holds 2 + 2 pods and the other holds 2. So five pods need more
+    // than one rack.
     assert_eq!(fit_by_label(5, "rack").0, Never);
     assert_eq!(fit_by_label(1, "row").0, Unknown, "no node has this label");
     assert_eq!(

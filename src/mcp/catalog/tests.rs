@@ -1,4 +1,4 @@
-//! Tests of the list of tools.
+//! Tests the list of tools.
 
 use serde_json::{Map, Value, json};
 

@@ -1,9 +1,9 @@
-//! Tests of the transport.
+//! Tests the transport.
 
 use super::*;
 
-/// Extracts the code and the id of the answer; code 0 for a forwarded message, 1 for an ignored
-/// one.
+/// Extracts the code and the id from the answer. The code is 0 for a forwarded message and 1 for an
+/// ignored one.
 fn code(line: &str) -> (i64, Value) {
     match parse_line(line.as_bytes()) {
         IncomingLine::Message(_) => (0, Value::Null),
@@ -117,7 +117,7 @@ fn each_fault_has_its_code_and_id() {
             0,
             Value::Null,
         ),
-        // rmcp answers it: the method is unknown.
+        // rmcp answers that the method is unknown.
         (
             r#"{"jsonrpc":"2.0","id":7,"method":"foo/list","params":{"cursor":"bogus"}}"#,
             0,

@@ -1,4 +1,4 @@
-//! Tests of the command lines built from arguments.
+//! Tests the command lines that are built from arguments.
 
 use super::super::catalog::tools;
 use super::*;

@@ -1,4 +1,4 @@
-//! Tests the checks of Prometheus.
+//! Tests the checks about Prometheus.
 
 use super::*;
 

@@ -73,7 +73,7 @@ pub(super) async fn print(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Collects the rights of the role, and remarks for the administrator.
+/// Collects the permissions that the role grants, and remarks for the administrator.
 fn rights(tasks: Option<&[&'static Task]>, extent: RoleExtent) -> (BTreeSet<Right>, Vec<String>) {
     if let Some(person) = person(extent) {
         let remarks = vec![person.summary().to_owned()];
@@ -91,7 +91,7 @@ fn rights(tasks: Option<&[&'static Task]>, extent: RoleExtent) -> (BTreeSet<Righ
     (rights, remarks)
 }
 
-/// Renders the objects as YAML documents below the remarks.
+/// Renders the objects as YAML documents, preceded by the remarks.
 fn commented_yaml(remarks: &[String], objects: &[Value]) -> String {
     let comments: String = remarks
         .iter()
@@ -110,8 +110,8 @@ fn person(extent: RoleExtent) -> Option<UserRole> {
     }
 }
 
-/// Builds the name of the roles. Different rules get different names, so that applying one role
-/// does not change another user's rights.
+/// Builds the name of the role. Roles with different rules get different names, so that applying
+/// one role does not change another user's permissions.
 fn role_name(tasks: Option<&[&Task]>, extent: RoleExtent, namespace: Option<&str>) -> String {
     let commands = tasks.map(|tasks| {
         tasks
@@ -134,7 +134,7 @@ fn role_name(tasks: Option<&[&Task]>, extent: RoleExtent, namespace: Option<&str
     dns_name(&name)
 }
 
-/// Lists the rights that only some arguments need, so that an administrator can omit them.
+/// Lists the permissions that only some arguments need, so that an administrator can omit them.
 fn remarks(tasks: &[&Task], rights: &BTreeSet<Right>) -> Vec<String> {
     let always_needed: BTreeSet<Right> = tasks.iter().flat_map(|task| task.needed()).collect();
     let mut uses_by_right: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
@@ -178,7 +178,7 @@ fn remarks(tasks: &[&Task], rights: &BTreeSet<Right>) -> Vec<String> {
     .collect()
 }
 
-/// Finds the Service of Prometheus, because the role grants it by name.
+/// Finds the Service in front of Prometheus, because the role grants access to it by name.
 async fn proxy(
     args: &AuthCheck,
     rights: &mut BTreeSet<Right>,
@@ -208,12 +208,13 @@ async fn proxy(
         }
     };
     if !service.is_well_known() {
-        // Without this right, gpuctl tries only the usual names.
+        // Without this permission, gpuctl tries only the usual names.
         rights.insert(service_list());
         remarks.push("list services outside of the namespace: finds Prometheus, whose Service has an unusual name".to_owned());
     }
     let mut names = vec![service.proxy_name()];
-    // The name of a proxied Service contains its scheme. If it is unknown, grant both.
+    // When a Service is accessed through the proxy, its resource name contains the scheme. If the
+    // scheme is unknown, grant both.
     if needs_both_schemes {
         names.push(
             PrometheusService {
@@ -229,7 +230,8 @@ async fn proxy(
     }))
 }
 
-/// Resolves the Service of `--prometheus-service`, and reads its port if the user gives none.
+/// Resolves the Service given by `--prometheus-service`, and looks up its port if the user omits
+/// it.
 async fn service_path(
     service_args: &NamedService,
     connection: &Connection,
@@ -272,7 +274,7 @@ async fn service_path(
     }
 }
 
-/// Drops reads of a namespace that does not exist, because kubectl could not create a role there.
+/// Drops reads of a namespace that does not exist, because kubectl could not create a role in it.
 fn check_home_rights(
     rights: &mut BTreeSet<Right>,
     exists: bool,
@@ -296,7 +298,7 @@ fn check_home_rights(
     }
 }
 
-/// Collects the subjects of the bindings: those of the flags, or the current user.
+/// Collects the subjects of the bindings: those given by flags, or else the current user.
 async fn subjects(
     args: &AuthCheck,
     connection: &Connection,

@@ -50,7 +50,7 @@ pub(crate) async fn run(args: &AuthCheck, context: &Context) -> Result<ExitCode,
     }
 }
 
-/// Replaces command aliases by command names, such as `get wl` by `get workloads`.
+/// Replaces command aliases with the full names, for example `get wl` with `get workloads`.
 fn without_aliases(words: &[String]) -> Vec<String> {
     let root = Cli::command();
     let mut parent = &root;
@@ -92,7 +92,7 @@ fn unknown_command(words: &str) -> Error {
     }
 }
 
-/// Checks that Prometheus responds, by its address or through the API server. The result is the
+/// Checks that Prometheus responds, either at its address or through the API server. Returns the
 /// error, or `None` on success.
 async fn metrics_error(connection: &Connection, context: &Context) -> Option<String> {
     let query = async {
@@ -108,8 +108,8 @@ async fn metrics_error(connection: &Connection, context: &Context) -> Option<Str
     query.await.err().map(|error| error.to_string())
 }
 
-/// Collects the rights to check, and separately those in API groups that the cluster does not
-/// serve.
+/// Collects the permissions to check. Permissions in API groups that the cluster does not serve are
+/// returned separately.
 async fn rights_to_check(
     tasks: &[&Task],
     connection: &Connection,
@@ -172,7 +172,7 @@ async fn check_commands(
     })
 }
 
-/// Rights of the user for several commands.
+/// The user's permissions for several commands.
 struct UserAccess {
     items: Vec<Checked>,
     user: Option<String>,
@@ -205,7 +205,7 @@ async fn access(
     )
     .await;
     let (mut namespaced, mut cluster_wide, user) = (namespaced?, cluster_wide?, user?);
-    // A Prometheus that responds needs no further right, whichever way it was reached.
+    // If Prometheus responds, no further permission is needed, no matter how it was reached.
     if metrics_error.is_none() {
         namespaced.insert(PROXY, true);
         cluster_wide.insert(PROXY, true);
@@ -307,7 +307,7 @@ async fn read_pool_room(connection: &Connection, pool: &str) -> Result<PoolRoom,
         _ => None,
     };
     let definition = definition.flatten().unwrap_or_default();
-    // If some jobs are not visible, the count is a lower bound. It is conclusive only once it
+    // If some jobs are not visible, the count is only a lower bound. It is conclusive only if it
     // reaches the limit.
     let is_full = definition
         .max_jobs

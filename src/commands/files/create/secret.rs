@@ -1,6 +1,6 @@
 //! `gpuctl create secret`: stores tokens and registry passwords. Values come from the environment,
-//! a file or stdin. They never come from the command line, which other users of the machine can
-//! read.
+//! a file or stdin. They never come from the command line, because other users of the machine can
+//! read it.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -77,7 +77,8 @@ pub(crate) async fn run(args: &CreateSecret, context: &Context) -> Result<ExitCo
     Ok(ExitCode::SUCCESS)
 }
 
-/// Rejects overwriting a secret without `--replace`, or one that gpuctl did not create.
+/// Refuses to overwrite a secret without `--replace`, and to overwrite one that gpuctl did not
+/// create.
 fn check_replacement(args: &CreateSecret, live: &Value, namespace: &str) -> Result<(), Error> {
     let name = &args.name;
     if !args.replace {
@@ -130,8 +131,8 @@ fn values(args: &CreateSecret) -> Result<BTreeMap<String, Vec<u8>>, Error> {
     Ok(values)
 }
 
-/// Reads an environment variable. If it is not set and its name looks unusual, the error omits the
-/// name, which may be a secret value passed by mistake.
+/// Reads an environment variable. If a variable with an unusual name is not set, the error omits
+/// the name. It may be a secret value that was passed by mistake.
 fn variable_value(variable: &str) -> Result<String, Error> {
     let is_uppercase = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
     let looks_like_name = variable.len() <= 40

@@ -28,7 +28,7 @@ fn labels_by_node(pool: &PoolDefinition) -> LabelsByNode {
         .collect()
 }
 
-/// Renders a pool in the form that its difference shows.
+/// Renders a pool as the document that `diff` compares.
 fn pool_document(pool: &PoolDefinition, nodes: LabelsByNode) -> Value {
     json!({
         "description": pool.description, "gpu-type": pool.gpu_types, "exclusive": pool.exclusive,
@@ -36,7 +36,7 @@ fn pool_document(pool: &PoolDefinition, nodes: LabelsByNode) -> Value {
     })
 }
 
-/// Plans a pool, and warns if `apply` would reject it.
+/// Plans the changes to a pool, and warns if `apply` would reject them.
 async fn plan_pool(
     connection: &Connection,
     pool: &Pool,
@@ -81,8 +81,8 @@ pub(super) async fn diff_pool(
         return Ok(Some(Difference::new("", &name, &desired_document)));
     };
     let desired = stored.updated_to(&plan.desired);
-    // The labels recorded for a node may differ from its actual labels. Compare with the actual
-    // ones.
+    // The recorded labels of a node may differ from the labels it actually has. Compare with the
+    // actual ones.
     let mut live = labels_by_node(&stored);
     for step in plan.steps {
         if let Some(labels) = live.get_mut(&step.node) {

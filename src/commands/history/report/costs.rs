@@ -45,8 +45,8 @@ impl Costs {
         Ok(Self { prices, budget })
     }
 
-    /// Computes the cost of an account. `None` if energy has a price but was not measured, or if
-    /// the fraction of a GPU share is unknown.
+    /// Computes the cost of an account. Returns `None` if energy has a price but was not measured,
+    /// or if it is unknown what fraction of a GPU a share is.
     pub(super) fn of_gpu_hours(&self, gpu_hours: &GpuHours) -> Option<f64> {
         self.prices.as_ref()?.cost(
             gpu_hours.held + gpu_hours.part_equivalent()?,
@@ -55,7 +55,7 @@ impl Costs {
     }
 }
 
-/// Reads a file of `kind`. Errors list the `keys` of such a file.
+/// Reads a file of the given `kind`. Errors list the `keys` that such a file may have.
 fn read<T: DeserializeOwned>(
     path: &Path,
     kind: &str,

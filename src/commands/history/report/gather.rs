@@ -18,7 +18,7 @@ use gpuctl_core::stats::history::job_time::{GroupValues, JobSum, JobTimes};
 use gpuctl_core::stats::history::serving_hours::ServingHours;
 use gpuctl_view::history::report::HourPoint;
 
-/// Hours read concurrently.
+/// Number of hours to read concurrently.
 const MAX_CONCURRENT: usize = 3;
 
 impl GroupBy {
@@ -30,8 +30,8 @@ impl GroupBy {
         }
     }
 
-    /// Determines the group of an allocation; `None` if it lacks the label, or if labels are not
-    /// exported.
+    /// Determines the group of an allocation. Returns `None` if the allocation lacks the label, or
+    /// if the cluster exports no labels.
     fn group_of(&self, allocation: &Allocation, key: &str) -> Option<String> {
         match self {
             Self::Namespace => Some(allocation.pod.0.clone()),
@@ -140,7 +140,7 @@ impl ReportTotals {
     }
 }
 
-/// Reads the hours concurrently and sums the groups of each.
+/// Reads the hours concurrently and adds up the groups of each hour.
 pub(super) async fn gather(
     args: &Report,
     cluster_history: &ClusterHistory<'_>,
@@ -190,7 +190,7 @@ pub(super) async fn gather(
     }
     drop(results);
     bar.finish_and_clear();
-    // Jobs span several hours, so their times are complete only after the last one.
+    // A job can span several hours, so its times are complete only after the last hour.
     for (group, sum) in jobs.sums() {
         totals.groups.entry(group).or_default().jobs = sum;
     }

@@ -1,4 +1,4 @@
-//! Tests the hours of a report and the names of its groups.
+//! Tests how a report divides its range into hours, and how it names its groups.
 
 use super::*;
 use crate::cli::history::report::group_by;

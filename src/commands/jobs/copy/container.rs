@@ -15,7 +15,7 @@ use gpuctl_core::model::contract::refusal::ContainerComplaint;
 /// Maximum number of archive chunks in transit between disk and network.
 pub(super) const MAX_CHUNKS: usize = 16;
 
-/// Maximum bytes to keep of a command's error messages.
+/// Maximum number of bytes to keep from a command's error messages.
 const MAX_STDERR_BYTES: usize = 16 << 10;
 
 /// How long tar may take to write its last input or error messages.
@@ -46,7 +46,7 @@ impl TarContainer<'_> {
         Ok((end, message(&stderr)))
     }
 
-    /// Runs a command whose messages are added to `stderr` as they arrive.
+    /// Runs a command, and appends its error messages to `stderr` as they arrive.
     pub(super) async fn command_with_stderr(
         &self,
         command: &[&str],
@@ -128,7 +128,7 @@ pub(super) fn connection_lost() -> Error {
     )
 }
 
-/// Converts the end of a command in the container into an error.
+/// Converts the way a command in the container ended into an error.
 pub(super) fn command_error(end: SessionEnd, message: String, path: &str) -> Error {
     let to_error = |cause: String| copy_failed(path).cause(cause);
     match end {

@@ -1,4 +1,4 @@
-//! Copies a file or folder out of a container, unpacking the archive while it arrives.
+//! Copies a file or folder out of a container, and unpacks the archive while it arrives.
 
 use std::io;
 use std::pin::{Pin, pin};
@@ -19,10 +19,10 @@ use gpuctl_local::files::unpack::Staged;
 use gpuctl_local::platform::termination_signal;
 use gpuctl_view::jobs::copied;
 
-/// Time limit for tar to exit after the end of its archive.
+/// How long tar may take to exit after the end of its archive.
 const ARCHIVE_END_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The results of tar, if it exited in time, and of unpacking.
+/// The result of tar, if it exited in time, and the result of unpacking.
 struct Received {
     command: Option<Result<(SessionEnd, String), Error>>,
     staged: io::Result<Staged>,
@@ -47,8 +47,8 @@ impl TarContainer<'_> {
         let (end, message) = command.unwrap_or(Ok((SessionEnd::Unread, String::new())))?;
         let staged = match (end, staged) {
             (SessionEnd::Exit(0), Ok(staged)) => staged,
-            // tar reports a file that was written to during the copy, as checkpoints and logs often
-            // are. GNU tar then exits with 1.
+            // If a file is written to during the copy, tar reports it, and GNU tar exits with 1.
+            // This is common for checkpoints and logs.
             (SessionEnd::Exit(1), Ok(staged))
                 if ContainerComplaint::from_tar_output(&message)
                     == Some(ContainerComplaint::Changed) =>

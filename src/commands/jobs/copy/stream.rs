@@ -18,11 +18,11 @@ use gpuctl_local::files::archive::Copied;
 use gpuctl_local::files::unpack::{Staged, stage, staging_folder};
 use gpuctl_local::platform::termination_signal;
 
-/// Time limit for the thread to remove a partial copy, because an interrupted command must end
-/// within a second. Very many files, or a slow disk, take longer and leave a folder.
+/// How long the thread may take to remove a partial copy. An interrupted command must end within a
+/// second. If there are very many files, or the disk is slow, a folder is left behind.
 const REMOVAL_TIMEOUT: Duration = Duration::from_millis(900);
 
-/// Limit on bytes after the end of an archive: tar pads its last record.
+/// Maximum number of bytes after the end of an archive, because tar pads its last record.
 const MAX_TRAILING_BYTES: usize = 1 << 20;
 
 /// A thread that unpacks an archive while it arrives.
@@ -34,7 +34,7 @@ pub(super) struct Unpacking {
 }
 
 impl Unpacking {
-    /// Starts the thread. The sender waits while `max_chunks` chunks are not yet written.
+    /// Starts the thread. The sender has to wait while `max_chunks` chunks are still unwritten.
     pub(super) fn start(
         name: &str,
         target: &Path,
@@ -56,14 +56,15 @@ impl Unpacking {
                 is_stopped: &stopped,
             };
             let staged = stage(&mut reader, &name, &staging, &stopped);
-            // An archive without the file also has an end. tar's exit code explains why.
+            // Even an archive without the requested file has an end marker. tar's exit code
+            // explains why the file is missing.
             let has_end = staged.as_ref().map_or_else(
                 |error| error.kind() == io::ErrorKind::UnexpectedEof,
                 |_| true,
             );
-            // Without a receiver, this drops and thereby removes the folder.
+            // If the receiver is gone, this drops the result, which removes the folder.
             drop(result_sender.send(staged));
-            // tar still sends the rest of its last record, and then its exit code.
+            // tar still has to send the rest of its last record, and then its exit code.
             let mut trailing_bytes = 0;
             while has_end && trailing_bytes < MAX_TRAILING_BYTES {
                 let Some(chunk) = reader.receiver.blocking_recv() else {
@@ -85,7 +86,7 @@ impl Unpacking {
         )
     }
 
-    /// Waits for the end of the archive, or for the error that ends it.
+    /// Waits for the end of the archive, or for an error that stops the unpacking.
     pub(super) async fn end(&mut self) -> io::Result<Staged> {
         (&mut self.result)
             .await
@@ -93,7 +94,7 @@ impl Unpacking {
     }
 
     /// Moves the copy to its target in a separate thread, because merging a large folder takes
-    /// long. A signal (`signal`) stops it.
+    /// time. A signal (`signal`) stops it.
     ///
     /// # Errors
     /// The outer error means that the user interrupted it.
@@ -112,7 +113,7 @@ impl Unpacking {
         }
         self.stop.store(true, Ordering::Relaxed);
         match wait_for_removal(result).await {
-            // It was complete before the signal.
+            // The copy was complete before the signal arrived.
             Some(Ok(copied)) => Ok(Ok(copied)),
             _ => Err(self.interrupted().cause(format!(
                 "{} may contain a part of the copy",
@@ -121,7 +122,7 @@ impl Unpacking {
         }
     }
 
-    /// Stops, and waits for the removal of the partial copy.
+    /// Stops unpacking, and waits until the partial copy is removed.
     pub(super) async fn abort(mut self) -> Error {
         self.stop.store(true, Ordering::Relaxed);
         self.result.close();
@@ -130,7 +131,7 @@ impl Unpacking {
         self.interrupted()
     }
 
-    /// Names the partial copy if it is not removed.
+    /// Builds the error for an interrupted copy. It names the partial copy if that still exists.
     fn interrupted(&self) -> Error {
         let folder = self.folder.display();
         match self.folder.symlink_metadata() {
@@ -142,7 +143,7 @@ impl Unpacking {
     }
 }
 
-/// Waits for a thread to end and remove its folder. A second signal does not wait.
+/// Waits for a thread to end and to remove its folder. A second signal ends the wait.
 async fn wait_for_removal<T>(
     thread: impl Future<Output = Result<T, oneshot::error::RecvError>>,
 ) -> Option<T> {

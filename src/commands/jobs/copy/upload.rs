@@ -25,7 +25,7 @@ use gpuctl_local::platform::termination_signal;
 /// Exit code of tar after a fatal error.
 const TAR_FAILED: i32 = 2;
 
-/// Time limit for an interrupted upload to remove its file in the container.
+/// How long an interrupted upload may take to remove its file in the container.
 const CLEANUP: Duration = Duration::from_millis(800);
 
 impl TarContainer<'_> {
@@ -33,7 +33,8 @@ impl TarContainer<'_> {
         let is_single_file = is_file(from).map_err(|error| unreadable(from, &error))?;
         let (folder, name) = self.destination(from, path).await?;
         if !is_single_file {
-            // A folder is unpacked in place, so an interrupted copy leaves a part of it.
+            // A folder is unpacked in place, so an interrupted copy leaves some of its files
+            // behind.
             return tokio::select! {
                 result = self.send(from, folder, name, path) => result,
                 _ = termination_signal() => Err(interrupted()),
@@ -104,7 +105,7 @@ impl TarContainer<'_> {
         }
     }
 
-    /// Sends the archive to a tar that unpacks it in `folder`.
+    /// Sends the archive to a `tar` process that unpacks it in `folder`.
     async fn send(
         &self,
         from: &str,
@@ -113,7 +114,7 @@ impl TarContainer<'_> {
         path: &str,
     ) -> Result<Copied, Error> {
         let (sender, receiver) = mpsc::channel(MAX_CHUNKS);
-        // Keep tar's input open until its grace period is over.
+        // Keep tar's input open until the grace period has passed.
         let (open_input, chunk_count) = (sender.clone(), Arc::new(AtomicU64::new(0)));
         let sink = Sink {
             sender,
@@ -126,8 +127,8 @@ impl TarContainer<'_> {
             pin!(self.command_with_stderr(&command, Some(receiver), async |_| true, &stderr));
         let (end, pack_result) = tokio::select! {
             // containerd stops reading the input after the command has exited, but reports the exit
-            // only once all input is read. So a stall with a message on stderr counts as a failed
-            // tar.
+            // only once all input is read. So if the transfer stalls and stderr has a message, tar
+            // is considered to have failed.
             () = stalled(&chunk_count, &stderr) => (Ok(SessionEnd::Exit(TAR_FAILED)), None),
             // tar stopped reading. Its messages explain why, unless it had read everything.
             end = &mut running => (end, tokio::time::timeout(EXIT_TIMEOUT, &mut pack_result).await.ok()),

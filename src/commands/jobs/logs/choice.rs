@@ -64,7 +64,7 @@ fn no_such_pod(args: &Logs, job: &Job) -> Error {
     error.hint(format!("available: {}", names.join(", ")))
 }
 
-/// Selects pods: those of a training by rank, those of a service by their current number.
+/// Selects pods: a training's pods by rank, a service's pods by their current number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct PodFilter {
     pod: Option<String>,
@@ -86,7 +86,7 @@ impl PodFilter {
             .map(|pod| pod.name.as_str())
             .collect();
         names.sort_unstable();
-        // A number that no pod has selects none.
+        // If no pod has the number, none is selected.
         let name = args
             .rank
             .and_then(|rank| names.get(rank as usize))

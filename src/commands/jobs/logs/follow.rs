@@ -16,11 +16,11 @@ use gpuctl_view::jobs::logs;
 use gpuctl_view::jobs::logs::{JsonLine, PodLogLine, Prefix};
 use gpuctl_view::{Format, json_line};
 
-/// Maximum bytes to buffer when lines arrive faster than they are written.
+/// Maximum number of bytes to buffer when lines arrive faster than they are written.
 const MAX_BUFFER_BYTES: usize = 1 << 16;
 
-/// Buffers lines, and writes those that arrive together at once: a system call per line costs more
-/// than the line itself.
+/// Buffers lines, and writes lines that arrive together in one call: a system call per line costs
+/// more than the line itself.
 struct LineBuffer<'a> {
     args: &'a Logs,
     context: &'a Context,
@@ -28,7 +28,7 @@ struct LineBuffer<'a> {
     prefix: Prefix,
     unwritten: RefCell<String>,
     has_lines: Notify,
-    /// The first error of a write.
+    /// The error of the first write that failed.
     write_error: RefCell<Option<Error>>,
 }
 
@@ -66,7 +66,7 @@ impl LineBuffer<'_> {
         }
     }
 
-    /// Writes whenever lines have arrived. Never completes.
+    /// Writes the buffered lines whenever some have arrived. Never completes.
     async fn write_arriving(&self) -> ! {
         loop {
             self.has_lines.notified().await;
@@ -99,7 +99,7 @@ pub(super) async fn follow(
     };
     let sink = RefCell::new(|event: LogEvent| match event {
         LogEvent::Line { pod, rank, line } => buffer.add(pod, rank, line),
-        // A note goes to stderr, so first write the lines that precede it.
+        // A note goes to stderr, so write the preceding lines first.
         LogEvent::Note(text) => {
             buffer.write();
             context.terminal.note(&logs::remark(&text));

@@ -1,5 +1,5 @@
-//! Runs this program itself for the cockpit: with its output line by line in the pane, or with the
-//! whole terminal.
+//! Runs this program itself for the cockpit. The command's output appears line by line in the pane,
+//! or the command gets the whole terminal.
 
 use std::ffi::OsString;
 use std::io;
@@ -10,11 +10,11 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-/// Maximum number of lines that wait to be shown. A command with more output blocks until some are
-/// shown.
+/// Maximum number of lines that wait to be shown. A command that prints more blocks until some
+/// lines are shown.
 const MAX_WAITING_LINES: usize = 1000;
 
-/// This program's path, with the options that it was started with.
+/// The path of this program, and the options that it was started with.
 pub(super) struct CurrentProgram {
     path: PathBuf,
     options: Vec<OsString>,
@@ -32,7 +32,7 @@ impl CurrentProgram {
 
     fn command(&self, words: &[String]) -> Command {
         let mut command = Command::new(&self.path);
-        // A command must not continue after the cockpit has closed its pane.
+        // A command must not keep running after the cockpit has closed its pane.
         command.args(&self.options).args(words).kill_on_drop(true);
         command
     }
@@ -61,7 +61,7 @@ impl CurrentProgram {
         Ok(CommandOutput { child, lines })
     }
 
-    /// Hands the terminal to a command until it exits. Returns its exit code; `None` after a
+    /// Hands the terminal to a command until it exits. Returns the exit code, or `None` after a
     /// signal.
     pub(super) async fn run_in_terminal(&self, words: &[String]) -> io::Result<Option<i32>> {
         Ok(self.command(words).status().await?.code())
@@ -110,7 +110,7 @@ impl CommandOutput {
     }
 }
 
-/// Forwards lines as they arrive until the receiver is dropped.
+/// Forwards lines as they arrive, until the receiver is dropped.
 fn read(stream: impl AsyncRead + Unpin + 'static, sender: Sender<String>) {
     tokio::task::spawn_local(async move {
         let mut lines = BufReader::new(stream).lines();

@@ -1,5 +1,5 @@
-//! Runs the cockpit: draws it, passes it keys, snapshots and output of other commands, and carries
-//! out its requests.
+//! Runs the cockpit: draws it, and passes it key presses, snapshots and the output of other
+//! commands. Also carries out the cockpit's requests.
 
 use std::pin::{Pin, pin};
 use std::process::ExitCode;
@@ -17,8 +17,8 @@ use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_local::platform;
 use gpuctl_view::cockpit::{Cockpit, CockpitAction, CockpitSnapshot, Curves, Tab, draw};
 
-/// Objects are read again only after this many times the duration of the last read. Without it, a
-/// large cluster, where something always changes, would be read continuously.
+/// After a read, the next one waits for this many times the duration of that read. A large cluster
+/// changes all the time, so it would otherwise be read continuously.
 const READ_PAUSE_FACTOR: u32 = 20;
 
 /// Minimum refresh interval; people cannot read faster.
@@ -94,7 +94,8 @@ async fn watch(
     };
     let mut notifications = connection.watch_nodes(args.interval.max(MIN_INTERVAL));
     let mut earlier_curves = Some(Box::pin(reader.past(&first)));
-    // Whether something changed since objects were read, when that was, and how long it took.
+    // Whether anything has changed since the last read, when that read happened, and how long it
+    // took.
     let (mut has_changed, mut read_at, mut read_duration) = (false, Instant::now(), Duration::ZERO);
     loop {
         let next = async {
@@ -126,7 +127,7 @@ struct CockpitSession<'a> {
     output: Option<CommandOutput>,
     /// `None` while another command reads the keys.
     events: Option<InputEvents>,
-    // Must be the last field: fields drop in order, and the terminal is restored after all others.
+    // Must be the last field: fields are dropped in order, and the terminal must be restored last.
     screen: Screen,
 }
 
@@ -145,7 +146,7 @@ impl CockpitSession<'_> {
                 result = &mut next => {
                     match result {
                         Ok(snapshot) => self.cockpit.update(snapshot),
-                        // Outages are usually short, so keep the last data on the screen.
+                        // Outages are usually short, so keep showing the last data.
                         Err(error) => self.cockpit.trouble = Some(error.to_string()),
                     }
                     return Ok(None);
@@ -203,10 +204,10 @@ impl CockpitSession<'_> {
         Ok(None)
     }
 
-    /// Hands keys and screen over to a command until it exits. Returns the exit code after a
+    /// Hands the keyboard and the screen to a command until it exits. Returns an exit code after a
     /// signal.
     async fn hand_over(&mut self, words: &[String]) -> Result<Option<ExitCode>, Error> {
-        // Stop reading keys: from now on they belong to the command.
+        // Stop reading keys, because from now on they belong to the command.
         drop(self.events.take());
         self.screen.leave();
         let code = tokio::select! {
@@ -244,7 +245,7 @@ async fn or_never<T>(future: Option<impl Future<Output = T>>) -> T {
 }
 
 /// Waits for a signal that terminates this process while a child process has the terminal. Ctrl-C
-/// belongs to the child process.
+/// is left to the child process.
 async fn end_signal(signal: &mut Signal) -> u8 {
     loop {
         match signal.as_mut().await {

@@ -25,7 +25,7 @@ use gpuctl_view::workloads::top::TopLine;
 pub(crate) async fn run(args: &Top, context: &Context) -> Result<ExitCode, Error> {
     let connection = context.connect().await?;
     let look = context.terminal.style();
-    // A screen that redraws itself is useless with a screen reader.
+    // A screen reader cannot handle a screen that redraws itself.
     let is_live = look.width.is_some()
         && context.terminal.stdin_is_terminal()
         && !look.plain

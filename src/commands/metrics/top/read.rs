@@ -1,5 +1,5 @@
-//! Reads the cockpit's data: objects after a change, metrics at every refresh, and once the curves
-//! of the last half hour.
+//! Reads the cockpit's data: objects after each change, metrics at each refresh, and the curves of
+//! the last half hour once.
 
 use std::cell::{Cell, RefCell};
 
@@ -31,9 +31,9 @@ pub(super) struct SnapshotReader<'c> {
     metrics: OptionalMetrics<'c>,
     cached_objects: CachedObjects,
     served: OnceCell<ServedQueueing>,
-    /// The queues of the last successful read. A failed read does not clear them.
+    /// The queues from the last successful read. A failed read does not clear them.
     queues: RefCell<Option<Vec<Queue>>>,
-    /// Whether the user was already warned about missing rights.
+    /// Whether the user has already been warned about missing permissions.
     has_warned: Cell<bool>,
 }
 
@@ -132,7 +132,7 @@ impl<'c> SnapshotReader<'c> {
         }
     }
 
-    /// Reads the curves before the first snapshot; empty without metrics.
+    /// Reads the curves up to the first snapshot. Without metrics, they are empty.
     pub(super) async fn past(&self, snapshot: &CockpitSnapshot) -> Curves {
         let window = Window {
             start: snapshot.begin(),

@@ -1,6 +1,6 @@
-//! `gpuctl doctor --bundle FILE`: captures the cluster's objects, then runs reading commands on the
-//! capture and fetches the data that they miss. This is repeated until no data is missing, so a
-//! bundle always contains what those commands read.
+//! `gpuctl doctor --bundle FILE`: captures the objects in the cluster, then runs read-only commands
+//! on the capture and fetches the data that they lack. It repeats this until no data is missing, so
+//! a bundle always contains what those commands read.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -25,13 +25,13 @@ use gpuctl_view::format::text::count;
 use gpuctl_view::program::bundle::BundleWritten;
 use gpuctl_view::{Format, document};
 
-/// Seconds of history that a replay may query.
+/// How many seconds of history a replay may query.
 const HISTORY_SECONDS: i64 = 31 * 86_400;
 /// Maximum number of jobs to capture individually.
 const MAX_JOBS: usize = 30;
-/// Maximum number of reads of a command that depend on each other.
+/// Maximum number of rounds, because a command's reads can depend on the results of earlier reads.
 const MAX_ROUNDS: usize = 24;
-/// Items fetched concurrently.
+/// Number of items to fetch concurrently.
 const MAX_CONCURRENT: usize = 8;
 
 /// Captures the cluster and Prometheus into a file.
@@ -81,7 +81,7 @@ pub(crate) async fn write(
     report(file, &bundle, &unreadable, format, context)
 }
 
-/// Finds Prometheus, restricted to this cluster's series, and records in the bundle how to query
+/// Finds Prometheus, restricts it to this cluster's series, and records in the bundle how to query
 /// it.
 async fn find_store<'c>(
     connection: &'c Connection,
@@ -104,7 +104,7 @@ async fn find_store<'c>(
             return None;
         }
     };
-    // A replay may query all of this range, and its sums must not exceed those of the live command.
+    // A replay may query all of this range. Its sums must not exceed those of the live command.
     let until = UnixSeconds::from(context.now());
     let clusters = match candidate.matchers().is_empty() {
         true => identify(&candidate, connection, (until - HISTORY_SECONDS, until))
@@ -125,7 +125,7 @@ async fn find_store<'c>(
     Some(prometheus)
 }
 
-/// Prints where the bundle was written and what it lacks.
+/// Prints where the bundle was written and what is missing from it.
 fn report(
     file: &Path,
     bundle: &Bundle,
@@ -163,8 +163,8 @@ fn report(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Fetches what commands miss until none misses anything. Returns the number of items that could
-/// not be fetched.
+/// Fetches the data that the commands lack, until none is missing. Returns the number of items that
+/// could not be fetched.
 async fn fill(
     bundle: &Arc<Bundle>,
     connection: &Connection,
@@ -181,7 +181,7 @@ async fn fill(
             progress.set_message(format!("gpuctl {command}"));
             run_on_bundle(&command, bundle, context).await;
             let mut missed_by_command = bundle.take_missing();
-            // Do not fetch again what has failed before.
+            // Do not retry items that already failed.
             missed_by_command.retain(|question| !failed.contains(question));
             if !missed_by_command.is_empty() {
                 incomplete.push(command);
@@ -205,7 +205,7 @@ async fn fill(
         pending = incomplete;
     }
     progress.finish_and_clear();
-    // From now on, missing data is an error instead of a note to fetch it.
+    // From now on, missing data is an error. It is no longer noted for the next fetch.
     bundle.close();
     failed.iter().for_each(|question| {
         context
@@ -220,7 +220,7 @@ async fn fill(
     Ok(failed.len() + pending.len())
 }
 
-/// Lists the command lines that a bundle answers.
+/// Lists the command lines that can be run on a bundle.
 fn commands(jobs: &[String]) -> Vec<String> {
     let mut commands = Vec::new();
     for row in ROWS {
@@ -236,7 +236,7 @@ fn commands(jobs: &[String]) -> Vec<String> {
     commands
 }
 
-/// Runs one command on the data captured so far, to find out what it misses.
+/// Runs one command on the data captured so far, to find out what is missing.
 async fn run_on_bundle(command: &str, bundle: &Arc<Bundle>, context: &Context) {
     let words = std::iter::once("gpuctl").chain(command.split(' '));
     let Ok(cli) = Cli::try_parse_from(words) else {
@@ -265,8 +265,8 @@ async fn fetch(
     }
 }
 
-/// Lists gpuctl's jobs as `NAMESPACE/NAME`, newest first. Owners are listed too, because jobs that
-/// wait in a queue have no pods yet.
+/// Lists gpuctl's jobs as `NAMESPACE/NAME`, newest first. It reads the owners of pods too, because
+/// jobs that wait in a queue have no pods yet.
 fn jobs(bundle: &Bundle) -> Vec<String> {
     const KINDS: [(&str, &str); 4] = [
         ("/apis/batch/v1", "jobs"),

@@ -20,7 +20,8 @@ use gpuctl_view::{Format, document};
 /// The default of `scheduler.interval`.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(300);
 
-/// The file in `examples/autoscaling`, included so that the two cannot differ.
+/// The file is included from `examples/autoscaling`, so that the program and the example cannot
+/// differ.
 const ADAPTER_RULES: &str =
     include_str!("../../../../examples/autoscaling/prometheus-adapter.yaml");
 
@@ -99,7 +100,7 @@ fn status(cluster: bool, prometheus: bool) -> &'static str {
     }
 }
 
-/// The results of the cluster's checks, and the error that ended them.
+/// The results of the checks of the cluster, and the error that ended them early.
 #[derive(Default)]
 struct ClusterReport {
     cluster: ClusterHealth,
@@ -108,7 +109,7 @@ struct ClusterReport {
     failed: Option<Error>,
 }
 
-/// Checks the cluster, and the Prometheus in it unless an address is configured.
+/// Checks the cluster. Also checks the Prometheus in it, unless an address is configured.
 async fn check_cluster(context: &Context) -> Result<ClusterReport, Error> {
     let mut report = ClusterReport::default();
     let has_address = context.metrics()?.url.is_some();

@@ -1,4 +1,4 @@
-//! Detects changes of the config file.
+//! Detects changes to the config file.
 
 use crate::config::Config;
 use crate::context::Context;
@@ -36,8 +36,8 @@ impl WatchedConfig {
         }
     }
 
-    /// Whether the file differs from the one in use, and has not changed since the last check. A
-    /// file that is still being written may be incomplete or empty.
+    /// Whether the file differs from the one in use and has not changed since the last check. While
+    /// a file is being written, it may be incomplete or empty.
     pub(super) fn has_changed(&mut self, context: &Context) -> bool {
         let current = ConfigSnapshot::now(context);
         let is_stable = std::mem::replace(&mut self.last_seen, current.clone()) == current;

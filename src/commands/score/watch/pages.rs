@@ -1,4 +1,4 @@
-//! Renders the latest scores: the pages of the HTTP server, and the text for Prometheus.
+//! Renders the latest scores as pages for the HTTP server and as text for Prometheus.
 
 use jiff::Timestamp;
 use serde_json::json;
@@ -21,7 +21,7 @@ fn json_page(code: u16, text: String) -> HttpPage {
 }
 
 impl ScoreWatch<'_> {
-    /// Whether the last results are recent enough to be shown.
+    /// Whether the last results are recent enough to show.
     fn is_fresh(&self, state: &WatchState) -> bool {
         let max_age = self
             .settings
@@ -64,7 +64,7 @@ impl ScoreWatch<'_> {
         }
     }
 
-    /// Updates all pages to the current state.
+    /// Updates all pages to match the current state.
     pub(super) fn refresh(&self) {
         let health = self.health();
         let code = if health.analysis_timeout { 503 } else { 200 };
