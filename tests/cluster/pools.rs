@@ -590,7 +590,7 @@ fn an_invalid_job_prevents_all_writes_of_the_run() {
         .ok();
 }
 
-/// Taints of a node.
+/// Returns the taints of a node.
 fn taints(scene: &Scene, node: &str) -> Vec<String> {
     let all = scene.admin.json(&["get", "node", node])["spec"]["taints"]
         .as_array()

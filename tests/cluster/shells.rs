@@ -217,7 +217,7 @@ fn every_shell_completes_live_names_before_options() {
         .spawn()
         .unwrap();
     let silent = finish(child, Duration::from_secs(10)).ok();
-    // `--first-error` is an option.
+    // `--first-error` is an option, not an error message.
     assert!(!silent.out.contains("error:"), "{}", silent.out);
     assert_eq!(silent.err, "");
 }
