@@ -25,7 +25,7 @@ const RUNS: usize = 25;
 const JOBS: usize = 200;
 const NODES: usize = 125;
 
-/// The median duration of `RUNS` runs, after a warm-up run.
+/// Returns the median duration of `RUNS` runs, after one warm-up run.
 fn median(command: &mut Command) -> Duration {
     command
         .stdin(Stdio::null())
@@ -48,8 +48,8 @@ fn show(label: &str, time: Duration) {
     println!("{label:<58} {:>8.1} ms", time.as_secs_f64() * 1000.0);
 }
 
-/// The server's time for sequential requests of `paths`. `kubectl proxy` keeps its connections open, so
-/// the time includes neither a process start nor a TLS handshake.
+/// Measures how long the server takes for sequential requests of `paths`. `kubectl proxy` keeps its
+/// connections open, so no process start or TLS handshake is included.
 fn server_time(cluster: &Cluster, paths: &[String]) -> Duration {
     let mut proxy = Command::new(cluster.binary("kubectl"))
         .env("KUBECONFIG", cluster.kubeconfig(Persona::Admin))
@@ -105,13 +105,13 @@ fn job(index: usize) -> Value {
     })
 }
 
-/// Documents in the file.
+/// The number of documents in the file.
 const DOCUMENTS: usize = 100;
-/// Runs of each program. The programs alternate, and each run has a new namespace.
+/// How often each program runs. The programs alternate, and each run gets a new namespace.
 const CREATES: usize = 5;
 
-/// Measures the creation of a hundred services without pods by gpuctl, and of the same objects by
-/// kubectl, over a connection that adds `round_trip` to every response.
+/// Measures how long gpuctl takes to create a hundred services without pods, and kubectl to create
+/// the same objects. The connection adds `round_trip` to every response.
 fn measure_creates(cluster: &Cluster, round_trip: Duration) {
     let document = |index: usize| {
         format!(
@@ -183,7 +183,8 @@ fn measure_creates(cluster: &Cluster, round_trip: Duration) {
         fs::write(&file, objects.stdout).expect("the objects can be written");
         times[0].push(timed(&mut gpuctl(&for_gpuctl, &["--dry-run=server"])));
         times[1].push(timed(&mut gpuctl(&for_gpuctl, &[])));
-        // Controllers are still busy with the new objects, which would slow the next program down.
+        // Waits, because controllers are still busy with the new objects and would slow down the
+        // next program.
         thread::sleep(REST);
         let mut kubectl = Command::new(cluster.binary("kubectl"));
         kubectl
@@ -210,7 +211,7 @@ fn measure_creates(cluster: &Cluster, round_trip: Duration) {
     }
 }
 
-/// Pause between two programs.
+/// How long to pause between two programs.
 const REST: Duration = Duration::from_secs(5);
 
 fn main() {

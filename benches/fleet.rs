@@ -46,8 +46,8 @@ use crate::measure::{Contestant, Cost, RUNS, Server, measure_alternating};
 const NODES: usize = 1000;
 const PODS: usize = 8000;
 
-/// A pod of realistic size, to which the API server and kwok add conditions and managed fields. Each
-/// pod has a GPU until all GPUs are in use.
+/// Returns a pod of realistic size, because the API server and kwok add conditions and managed
+/// fields. Each pod has a GPU until all GPUs are in use.
 fn pod(index: usize) -> Value {
     let name = format!("p-{index:07}");
     let mut resources =
@@ -110,7 +110,8 @@ fn fill(cluster: &Cluster, pods: usize) {
             Instant::now() < end,
             "{waiting} pods did not start within 900 s"
         );
-        // Not `eventually`, whose short pause would slow the start of the pods down.
+        // Does not use `eventually`, because its frequent polls would slow down the start of the
+        // pods.
         std::thread::sleep(Duration::from_secs(3));
     }
 }
@@ -162,7 +163,7 @@ fn contestants(
 
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
-/// Measures the server's time for a list of all pods without pages.
+/// Measures how long the server takes to list all pods in one page.
 fn floor(name: &str, accept: &str, server: &str, token: &str) -> Contestant {
     let (authorization, accept) = (
         format!("Authorization: Bearer {token}"),
@@ -181,13 +182,13 @@ fn floor(name: &str, accept: &str, server: &str, token: &str) -> Contestant {
     Contestant::new(&format!("curl, all pods as {name}"), "curl", &words)
 }
 
-/// A command whose requests curl repeats for comparison.
+/// A command whose requests are repeated with curl for comparison.
 const JOBS: &str = "gpuctl get jobs -A";
 
-/// The lists that an inventory needs.
+/// The lists that gpuctl reads for an inventory.
 const INVENTORY: [&str; 2] = ["/api/v1/pods", "/api/v1/nodes"];
 
-/// Measures the server's time for concurrent requests.
+/// Measures how long the server takes for concurrent requests.
 fn parallel_curl(name: &str, paths: &[impl AsRef<str>], server: &str, token: &str) -> Contestant {
     let (authorization, accept) = (
         format!("Authorization: Bearer {token}"),
@@ -272,8 +273,8 @@ fn main() {
         return;
     }
     let cluster = Cluster::start(&Options::default()).expect("the cluster starts");
-    // Prometheus and kube-state-metrics of the sandbox process every pod each second. This takes one of
-    // two cores and would distort the results.
+    // In the sandbox, Prometheus and kube-state-metrics process every pod each second. This would
+    // occupy one of two cores and distort the results.
     for part in ["prometheus", "kube-state-metrics"] {
         cluster.stop(part).expect("the part was started");
     }
@@ -294,7 +295,7 @@ fn main() {
         growth::show(&cluster, &sample);
     }
     if pods.is_none() {
-        // The last part, because its Prometheus scrapes until the end.
+        // This part comes last, because its Prometheus scrapes until the end.
         let (address, token) = (cluster.api_server(), cluster.token(Persona::Admin));
         let floors = [
             floor("protobuf", PROTOBUF, &address, &token),

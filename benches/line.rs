@@ -36,7 +36,7 @@ pub fn open(target: &str, delay: Duration, received: &Arc<AtomicU64>) -> String 
     address
 }
 
-/// Forwards bytes of one direction after `delay`.
+/// Forwards the bytes of one direction, each after `delay`.
 fn forward(mut from: TcpStream, mut to: TcpStream, delay: Duration, count: Option<Arc<AtomicU64>>) {
     let (sender, receiver) = mpsc::channel::<(Instant, Vec<u8>)>();
     thread::spawn(move || {

@@ -6,7 +6,7 @@ use std::time::Duration;
 /// The unit of CPU times in `/proc/PID/stat` (USER_HZ is 100).
 const TICK: Duration = Duration::from_millis(10);
 
-/// User and system CPU time of a process so far.
+/// Returns the user and system CPU time that a process has used so far.
 pub fn cpu(pid: u32) -> Option<Duration> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The program name in parentheses can contain spaces and parentheses.
@@ -15,7 +15,7 @@ pub fn cpu(pid: u32) -> Option<Duration> {
     Some(TICK * (ticks(11)? + ticks(12)?))
 }
 
-/// Peak resident memory of a process so far, in MiB.
+/// Returns the peak resident memory of a process so far, in MiB.
 pub fn peak(pid: u32) -> Option<f64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let kib = status

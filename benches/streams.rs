@@ -25,11 +25,12 @@ use serde_json::{Value, json};
 
 const STREAMS: usize = 512;
 const SECONDS: usize = 10;
-/// Lines that a stream writes every 100 ms. All streams write about 200,000 lines per second.
+/// Lines that each stream writes every 100 ms. Together, all streams write about 200,000 lines per
+/// second.
 const BURST: usize = 39;
 const LINES_PER_STREAM: usize = BURST * 10 * SECONDS + 2;
 
-/// A list of the job or its pods. They have succeeded once all streams have ended.
+/// Answers a list of the job or of its pods. The pods have succeeded once all streams have ended.
 fn list(path: &str, is_over: bool) -> Value {
     let labels = json!({"app.kubernetes.io/managed-by": "gpuctl", "gpuctl/job": "loud", "gpuctl/kind": "training"});
     let begun = "2026-01-31T10:00:00Z";
@@ -61,7 +62,7 @@ fn list(path: &str, is_over: bool) -> Value {
     json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": items})
 }
 
-/// A log line of a pod as the API server writes it. Its timestamps advance by 1 ms per line.
+/// Formats a log line of a pod as the API server would. The timestamp advances by 1 ms per line.
 fn log_line(rank: usize, number: usize) -> String {
     let (second, part) = (number / 1000, number % 1000);
     format!(
@@ -118,7 +119,8 @@ fn answer(mut stream: TcpStream, ended: &AtomicUsize) -> std::io::Result<()> {
         return written;
     }
     let body = match path.ends_with("/log") {
-        // The client reconnects to a stream that ended before its pod, from the time of its last line.
+        // A stream ended before its pod did, so the client reconnects from the time of the last
+        // line.
         true => {
             let since = query
                 .split_once("T10%3A01%3A")

@@ -104,8 +104,8 @@ fn main() {
         fleet.gpus.iter_mut().for_each(|gpu| gpu.pods.clear());
         assign_devices(fleet, &pods);
     });
-    // Prometheus must have scraped the devices first. After the timeout, the benchmark prints the last
-    // answer.
+    // Waits until Prometheus has scraped the devices. After a timeout, the benchmark prints the
+    // last answer.
     let end = Instant::now() + Duration::from_secs(240);
     let answer = loop {
         let answer: Value = serde_json::from_slice(&gpuctl(&["why", "llm", "-o", "json"]).stdout)

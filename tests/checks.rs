@@ -1,5 +1,6 @@
-//! `validate`, `schema`, `explain`, `init` and `convert` as people and scripts run them, without a
-//! cluster. Every check has a file that it reports, and a snapshot keeps its text.
+//! Runs `validate`, `schema`, `explain`, `init` and `convert` without a cluster, as people and
+//! scripts run them. For every check there is a file that triggers it, and a snapshot holds the
+//! reported text.
 #![expect(clippy::disallowed_methods, reason = "tests read and write files")]
 
 use std::io::Write;
@@ -64,7 +65,8 @@ fn every_check_reports_its_file_and_can_be_ignored() {
             Some(if severity == "error" { 3 } else { 0 }),
             "{file}"
         );
-        // A document that cannot be rendered is not always the fault of one field.
+        // A document that cannot be rendered may have no single field at fault, so no line is
+        // required.
         let has_line = |problem: &Value| problem["line"].is_number() || check.id == "unfit";
         assert!(
             problems
@@ -75,7 +77,7 @@ fn every_check_reports_its_file_and_can_be_ignored() {
         let strict = gpuctl(&["validate", "-f", &file, "--strict"], "");
         assert_eq!(strict.status.code(), Some(3), "{file}");
         text.push_str(&out(&strict));
-        // A comment ignores the check, unless its errors cannot be ignored.
+        // A comment can suppress a check, unless the check is an error that must not be suppressed.
         let path = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("tests/spec/checks")
             .join(&file);
@@ -266,14 +268,14 @@ fn output_goes_through_the_requested_pager() {
         screen.contains("paged:gpuctl 0.1.0\nfirst 0\nown:gpuctl 0.1.0\npiped:gpuctl"),
         "{screen}"
     );
-    // A missing pager does not lose the output.
+    // If the pager is missing, the output is still printed.
     tty.until("the output appears without a pager", |text| {
         text.contains("no-such-pager: not found\ngpuctl 0.1.0")
     });
     tty.until("the last pager shows the output", |text| {
         text.contains("not found\ngpuctl 0.1.0\ngpuctl 0.1.0")
     });
-    // Ctrl-C belongs to the pager, where it stops a search, and must not interrupt gpuctl.
+    // Ctrl-C is for the pager, where it stops a search. It must not interrupt gpuctl.
     tty.press("\u{3}");
     let screen = tty.sees("last");
     assert!(screen.contains("left\nlast 0"), "{screen}");

@@ -1,5 +1,5 @@
-//! The `config` commands, without a cluster: the origin of each value, secrets that are never
-//! printed, and edits that preserve the rest of the file.
+//! Tests the `config` commands without a cluster: they show where each value comes from, never
+//! print secrets, and keep the rest of the file when they edit it.
 #![expect(clippy::disallowed_methods, reason = "tests arrange files")]
 
 use std::fs;
@@ -139,7 +139,7 @@ fn view_shows_the_origin_of_every_value() {
         flagged,
         json!({"value": true, "origin": "flag --read-only"})
     );
-    // Every variable with a valid value of its key.
+    // Each variable, with a value that is valid for its key.
     for (variable, text, name, value) in [
         ("THRESHOLD", "25", "thresholds.low_utilization", json!(25)),
         ("INTERVAL", "60", "scheduler.interval", json!(60)),
@@ -250,7 +250,8 @@ fn invalid_values_and_unknown_keys_are_reported() {
     ] {
         home.write(text);
         let (code, out, err) = home.run(&["config", "view"], &[], "");
-        // An invalid value does not hide the other settings. A file that is not YAML has none.
+        // An invalid value does not hide the other settings. A file that is not YAML has no
+        // settings.
         assert_eq!(
             (code, out.contains("scoring:")),
             (2, !message.contains("YAML")),
@@ -383,7 +384,7 @@ fn set_changes_one_value_and_preserves_the_rest_of_the_file() {
         "{}",
         home.text()
     );
-    // `set` does not touch a layout that it cannot edit.
+    // `set` leaves a file alone if it cannot edit the file's layout.
     home.write("{ai: {model: a}, \"thresholds\": 3}\n");
     let (code, _, err) = home.run(&["config", "set", "thresholds.idle", "5"], &[], "");
     assert!(

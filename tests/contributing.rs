@@ -15,7 +15,7 @@ use std::process::Command;
 enum Step {
     /// A new file.
     Create { path: PathBuf, text: String },
-    /// Replaces existing lines.
+    /// Inserts text in place of existing lines.
     Insert {
         path: PathBuf,
         before: String,
@@ -23,8 +23,8 @@ enum Step {
     },
 }
 
-/// Parses the fenced blocks of a section into their info string and their lines, without the
-/// indentation of the fence.
+/// Parses the fenced blocks of a section. Returns the info string and the lines of each, without
+/// the indentation of the fence.
 fn blocks(section: &str) -> Vec<(String, Vec<String>)> {
     let mut blocks = Vec::new();
     let mut lines = section.lines();
@@ -86,7 +86,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Reads every file below a folder, except hidden folders and cargo's `target`.
+/// Reads every file below a folder, except in hidden folders and in cargo's `target`.
 fn read(folder: &Path, files: &mut BTreeMap<PathBuf, Vec<u8>>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -99,7 +99,8 @@ fn read(folder: &Path, files: &mut BTreeMap<PathBuf, Vec<u8>>) {
     }
 }
 
-/// Reads the files below a folder by their relative paths; none if the folder does not exist.
+/// Reads the files below a folder and maps them by relative path. Returns none if the folder does
+/// not exist.
 fn tree(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut files = BTreeMap::new();
     if folder.exists() {
@@ -110,7 +111,7 @@ fn tree(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 }
 
 /// Makes a folder contain exactly these files. Writes only the files that differ, because cargo
-/// recompiles files that are newer than its last run.
+/// recompiles every file that is newer than its last run.
 fn write(folder: &Path, expected: &BTreeMap<PathBuf, Vec<u8>>) {
     let present = tree(folder);
     for path in present.keys().filter(|path| !expected.contains_key(*path)) {

@@ -1,5 +1,5 @@
-//! Checks the documents against the program: their commands parse, their YAML and the examples are
-//! valid, and every dependency is listed.
+//! Checks the documents against the program: the commands in them parse, their YAML and the
+//! examples are valid, and every dependency is listed.
 #![expect(clippy::disallowed_methods, reason = "this test reads committed files")]
 
 use std::fs;
@@ -14,7 +14,7 @@ fn read(name: &str) -> String {
         .unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// The fenced blocks of a language.
+/// Returns the fenced blocks in this language.
 fn blocks(text: &str, kind: &str) -> Vec<String> {
     text.split("```")
         .skip(1)
@@ -28,7 +28,7 @@ fn blocks(text: &str, kind: &str) -> Vec<String> {
         .collect()
 }
 
-/// The README in both languages, and every page of `docs/` and `docs/guides/`.
+/// Returns the README in both languages, and every page in `docs/` and `docs/guides/`.
 fn pages() -> Vec<String> {
     let in_folder = |folder: &str| -> Vec<String> {
         fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(folder))
@@ -72,7 +72,8 @@ fn commands_in_the_documents_parse() {
     assert!(count > 40);
 }
 
-/// Whether gpuctl reads this YAML with `-f`. Guides also show prices, budgets and objects of Kueue.
+/// Whether gpuctl reads this YAML with `-f`. Guides also show prices, budgets and Kueue objects,
+/// which it does not read.
 fn is_job_file(yaml: &str) -> bool {
     yaml.contains("kind: ") && !yaml.contains("apiVersion: ")
 }
@@ -196,7 +197,7 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Every command without subcommands, such as `get jobs`.
+/// Returns every command that has no subcommands, for example `get jobs`.
 fn commands(command: &clap::Command, before: &str) -> Vec<String> {
     let verbs = command
         .get_subcommands()
@@ -218,7 +219,8 @@ fn the_documents_do_not_refer_to_files_outside_the_project() {
     let more = ["ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(ToOwned::to_owned);
     for name in pages().into_iter().chain(more) {
         let text = read(&name);
-        // A path that starts there, not one of a container such as `/home/jovyan/work/`.
+        // Matches a path on the author's machine, but not one in a container, for example
+        // `/home/jovyan/work/`.
         let outside = Regex::new(r"(?m)(^|[^\w/])/(root|work)/").unwrap();
         assert!(
             !outside.is_match(&text),
@@ -282,7 +284,7 @@ fn prose(page: &str) -> String {
     page.split("```").step_by(2).collect()
 }
 
-/// Compares the example that needs no cluster. `tests/cluster/examples.rs` compares the rest.
+/// Checks the example that needs no cluster. `tests/cluster/examples.rs` checks the others.
 #[test]
 fn the_problems_of_a_bad_file_are_printed_as_documented() {
     let bad = "kind: training\njob:\n  name: Qwen2_SFT\nenvironment:\n  image: img:1\n  command: [\"x\"]\nversion: v0.1\nresources:\n  gpus: 4\n  cpu: 1\n  memory: 128\n";
@@ -305,7 +307,7 @@ fn the_problems_of_a_bad_file_are_printed_as_documented() {
     assert!(read("README.md").lines().count() <= 150);
 }
 
-/// A tag can be moved to other code, but the hash of a commit cannot.
+/// A tag can be moved to other code, but a commit hash cannot.
 #[test]
 fn actions_are_pinned_by_hash_and_checkouts_drop_credentials() {
     let mut uses = 0;
@@ -377,8 +379,8 @@ fn all_markdown() -> Vec<String> {
     files
 }
 
-/// Tables, code blocks, front matter and lines that cannot be broken, such as a long link, may be
-/// longer.
+/// Tables, code blocks, front matter, and lines that cannot be broken, for example because of a
+/// long link, may be longer.
 #[test]
 fn prose_has_at_most_100_columns() {
     const COLUMNS: usize = 100;

@@ -1,5 +1,5 @@
-//! Snapshots of the objects rendered for every example, and of every rendered field with the
-//! Kubernetes version that introduced it.
+//! Takes snapshots of the objects rendered for every example. Also lists every rendered field with
+//! the Kubernetes version that introduced it.
 #![expect(clippy::disallowed_methods, reason = "this test reads committed files")]
 
 use std::collections::BTreeSet;
@@ -68,8 +68,8 @@ fn objects(text: &str, target: impl Fn(usize) -> Target) -> Vec<Object> {
         .collect()
 }
 
-/// The examples that are jobs. Pools, quotas and defaults render differently: they depend on
-/// existing nodes.
+/// Returns the examples that are jobs. Pools, quotas and defaults are rendered differently, because
+/// they depend on existing nodes.
 fn examples() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
     let mut files: Vec<PathBuf> = fs::read_dir(folder)
@@ -91,11 +91,11 @@ fn examples() -> Vec<PathBuf> {
 fn yaml(objects: &[Object]) -> String {
     let text = |object: &Object| {
         let mut body = object.body.clone();
-        // The supervisor is a separate file in the repository.
+        // The supervisor's program is left out, because it is a separate file in the repository.
         if let Some(program) = body.pointer_mut("/data/supervisor.py") {
             *program = json!("…");
         }
-        // The hash changes with the supervisor.
+        // The hash is replaced, because it changes whenever the supervisor does.
         let hash = body
             .pointer("/metadata/annotations/gpuctl~1supervisor-sha256")
             .and_then(Value::as_str)
@@ -179,7 +179,7 @@ fn an_inference_on_two_nodes_needs_leader_worker_sets() {
     assert_eq!(refused.name, "LeaderWorkerSetNotServed");
 }
 
-/// Two jobs share the host network of a node, so their ports must differ.
+/// Two jobs use the host network of the same node, so their ports must differ.
 #[test]
 fn rdma_jobs_get_devices_locked_memory_and_distinct_ports() {
     let text = |name: &str, more: &str| {
@@ -327,7 +327,7 @@ fn everything() -> Vec<Object> {
     })
 }
 
-/// Collects every path of a value, with `*` in place of keys that are data.
+/// Collects the path of every field in a value, with `*` in place of keys that are data.
 fn paths(value: &Value, path: &str, collected: &mut BTreeSet<String>) {
     const DATA: [&str; 8] = [
         "labels",
@@ -359,7 +359,7 @@ fn paths(value: &Value, path: &str, collected: &mut BTreeSet<String>) {
     }
 }
 
-/// Newer fields, with the Kubernetes version that enables them by default. All other fields are
+/// Newer fields, each with the Kubernetes version that enables it by default. All other fields are
 /// older than 1.20. Source: the feature gates page of the Kubernetes documentation.
 const SINCE: [(&str, &str); 12] = [
     ("ConfigMap.immutable", "1.19"),
@@ -399,8 +399,7 @@ fn kubernetes_1_31_has_every_rendered_field() {
     }
 }
 
-/// Deserializes an object into the type of the oldest supported API and serializes it again, which
-/// drops unknown fields.
+/// Converts an object to its type in the oldest supported API and back, which drops unknown fields.
 fn round_trip<T: serde::de::DeserializeOwned + serde::Serialize>(body: &Value) -> Value {
     serde_json::to_value(serde_json::from_value::<T>(body.clone()).unwrap()).unwrap()
 }
@@ -568,7 +567,7 @@ fn jobs_with_whole_gpus_avoid_shared_and_sliced_gpus() {
              "values": ["NVIDIA-A100-SXM4-80GB-MIG-1g.10gb", "NVIDIA-A100-SXM4-80GB-SHARED"]},
         ]}])
     );
-    // If all GPUs are shared or sliced, the refusal names the field that requests a share.
+    // If every GPU is shared or sliced, the error names the field that requests a share.
     let refused = pod_on(&[("s", &shared, EIGHT)], "resources: {gpu: 1}").unwrap_err();
     assert!(
         refused.contains("only parts of GPUs") && refused.contains("gpu_share: 10Gi"),
@@ -635,8 +634,8 @@ fn security_qos_and_caches_render_as_requested() {
         json!([{"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "32Gi"}}])
     );
 
-    // An existing claim has an owner: the kubelet may change its group only if the file sets
-    // `run_as`.
+    // An existing claim belongs to someone, so the kubelet may change its group only if the file
+    // sets `run_as`.
     let claim = "storage: {workdirs: [{pvc: data, path: /data}]}";
     let (spec, _) = pod_on(nodes, claim).unwrap();
     assert_eq!(spec["securityContext"], Value::Null);

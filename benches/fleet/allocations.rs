@@ -8,7 +8,8 @@ use gpuctl_sandbox::binaries::cache_folder;
 const NAME: &str = "kubectl-view-allocations";
 const VERSION: &str = "3.1.0";
 
-/// Builds the tool once, which takes a few minutes, and returns its path. `None` when the build fails.
+/// Builds the tool once, which takes a few minutes, and returns its path. Returns `None` if the
+/// build fails.
 pub fn ready() -> Option<PathBuf> {
     let root = cache_folder().ok()?.join(format!("{NAME}-{VERSION}"));
     let program = root.join("bin").join(NAME);

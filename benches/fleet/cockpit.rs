@@ -24,7 +24,7 @@ pub fn show(cluster: &Cluster, server: &Server) {
     );
     tty.sees("team-0/");
     let pid = tty.program().expect("gpuctl runs");
-    // The work after the first answer does not count.
+    // The work before the first screen is complete is not measured.
     thread::sleep(Duration::from_secs(15));
     println!(
         "\n`gpuctl top` for {} s without input:\n\n| | CPU of a core | CPU of the API server's core |\n|---|---:|---:|",

@@ -1,5 +1,5 @@
-//! Measures how time and memory of the client grow with the cluster, on replayed objects that cost the
-//! server almost no work.
+//! Measures how the client's time and memory grow with the size of the cluster. The objects are
+//! replayed, so the server has almost no work.
 
 use std::fs;
 use std::process::Command;
@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::measure::measure;
 use crate::replay::Sample;
 
-/// Nodes and pods.
+/// Numbers of nodes and pods.
 const SIZES: [(usize, usize); 5] = [
     (1000, 8000),
     (1000, 25_000),

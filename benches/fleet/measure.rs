@@ -21,7 +21,7 @@ pub struct Cost {
     pub server: Duration,
 }
 
-/// Runs of each command. The median is shown.
+/// How often each command runs. The table shows the median.
 pub const RUNS: usize = 7;
 
 /// A command in the comparison, with its name in the table.
@@ -48,8 +48,8 @@ impl Contestant {
     }
 }
 
-/// Runs all commands alternately, so that other load on the machine affects all of them. Returns the
-/// run with the median duration of each.
+/// Runs the commands in turn, so that other load on the machine affects all of them equally.
+/// Returns the run with the median duration for each command.
 pub fn measure_alternating(
     contestants: &[Contestant],
     cluster: &Cluster,

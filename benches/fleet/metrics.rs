@@ -1,5 +1,6 @@
-//! Measures commands that also query Prometheus, against promtool and the time of both servers.
-//! Prometheus scrapes every device at the usual interval of real clusters.
+//! Measures commands that also query Prometheus, and compares them with promtool and with the time
+//! that both servers need. Prometheus scrapes every device at an interval that is usual in real
+//! clusters.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +16,7 @@ use crate::measure::{Contestant, Server, measure, measure_alternating};
 const SCRAPE: Duration = Duration::from_secs(15);
 const ROWS: [&str; 3] = ["get overview", "get nodes", "get heatmap"];
 
-/// `floors` measure the time of the API server alone.
+/// Prints the results. `floors` holds the times of the API server alone.
 pub fn show(
     cluster: &Cluster,
     server: &Server,
@@ -85,7 +86,7 @@ pub fn show(
     }
 }
 
-/// Runs a command and returns its queries from Prometheus' query log.
+/// Runs a command and returns the queries that it left in Prometheus' query log.
 fn queries(contestant: &Contestant, cluster: &Cluster, log: &Path) -> Vec<String> {
     let lines = || {
         fs::read_to_string(log)

@@ -1,8 +1,8 @@
 //! A server that answers lists with any number of copies of three objects: a node, a pod with a GPU and a
 //! pod without one. It supports JSON and protobuf.
 //!
-//! The originals come from a real API server. Names have a fixed width, so that a copy differs from its
-//! original only in digits.
+//! The originals come from a real API server. All names have the same width, so a copy differs from
+//! its original only in digits.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -25,7 +25,7 @@ struct Template {
 /// The variable part of pod names.
 const POD: &[u8] = b"-0000001";
 const NODE: &[u8] = b"n-00001";
-/// GPUs per node. Further pods have no GPU, because they could not run.
+/// GPUs per node. Once all are in use, the remaining pods get no GPU, because they could not run.
 const GPUS: usize = 8;
 
 /// A pod with a GPU, a node, and a pod without a GPU that has an owner, in JSON and in protobuf.
@@ -50,7 +50,7 @@ impl Template {
         Self { bytes, pods, nodes }
     }
 
-    /// Appends a copy with these numbers.
+    /// Appends a copy of the object with these pod and node numbers.
     fn copy(&self, pod: usize, node: usize, to: &mut Vec<u8>) {
         let start = to.len();
         to.extend_from_slice(&self.bytes);
@@ -123,7 +123,7 @@ fn object(answer: &[u8]) -> Vec<u8> {
 }
 
 impl Sample {
-    /// Copies the objects of a filled cluster.
+    /// Reads the objects to copy from a filled cluster.
     pub fn new(cluster: &Cluster) -> Self {
         let admin = cluster.kubectl(Persona::Admin);
         let mut without = crate::pod(1);
@@ -157,7 +157,7 @@ impl Sample {
         }
     }
 
-    /// Creates the objects in an empty cluster first.
+    /// Creates the objects to copy in an empty cluster, then reads them.
     pub fn small(cluster: &Cluster) -> Self {
         let admin = cluster.kubectl(Persona::Admin);
         let product = Some(("nvidia.com/gpu.product", "NVIDIA-H100-80GB-HBM3"));
@@ -174,7 +174,7 @@ impl Sample {
         Self::new(cluster)
     }
 
-    /// Bytes of one pod in JSON and in protobuf.
+    /// Returns the size of one pod in bytes, in JSON and in protobuf.
     pub fn sizes(&self) -> (usize, usize) {
         (self.json[0].bytes.len(), self.protobuf[0].bytes.len())
     }
@@ -234,7 +234,7 @@ impl Sample {
                 number("limit=").unwrap_or(usize::MAX),
             );
             let body = match path {
-                // The pods have no labels of gpuctl.
+                // The pods do not have gpuctl's labels, so a list with a label selector is empty.
                 "/api/v1/pods" if !query.contains("labelSelector") => {
                     self.list(0, from, limit.min(pods - from), pods, nodes, protobuf)
                 }

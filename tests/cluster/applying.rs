@@ -1,5 +1,5 @@
-//! `apply` and `diff`: fields that change in place, fields that cannot, and fields that other
-//! managers own.
+//! Tests `apply` and `diff` with fields that can change in place, fields that cannot, and fields
+//! that other managers own.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -36,7 +36,7 @@ fn apply_and_diff_report_each_changed_field_of_a_service() {
     assert_eq!((none.out.as_str(), none.err.as_str()), ("", ""));
     let uid = scene.get(&["deployment", "web"])["metadata"]["uid"].clone();
 
-    // A server-side dry run writes nothing.
+    // A server-side dry run does not write anything.
     let second =
         service("web", 2, "nginx:2", "").replace("{name: web}", "{name: web, labels: {team: a}}");
     let tried = scene
@@ -69,7 +69,7 @@ fn apply_and_diff_report_each_changed_field_of_a_service() {
         !difference.contains("revisionHistoryLimit: 1\n+") && !difference.contains("status:"),
         "{difference}"
     );
-    // The difference of the user's file comes before the differences of the objects.
+    // The changes to the user's file are shown before the changes to the objects.
     let first_lines: Vec<&str> = difference.lines().take(2).collect();
     assert_eq!(
         first_lines,
@@ -236,7 +236,7 @@ fn nothing_is_deleted_when_the_new_version_would_be_refused() {
         .exits(1)
         .says("priority class");
     assert_eq!(scene.get(&["job", "t"])["metadata"]["uid"], uid);
-    // A service is not changed either.
+    // A service does not change, either.
     let web = service("web", 1, "nginx:1", "");
     apply(&scene, &web).ok();
     apply(
@@ -352,7 +352,7 @@ fn a_training_is_replaced_only_with_the_replace_option() {
         .exits(1)
         .says("cannot be changed in place");
     assert_eq!(scene.get(&["job", "t"])["metadata"]["uid"], uid);
-    // A user with rights to delete but not to create the job does not lose it.
+    // A user who may delete a job but not create one must not lose the job.
     for (name, verbs, resources) in [
         (
             "keeps",
@@ -396,13 +396,13 @@ fn a_training_is_replaced_only_with_the_replace_option() {
     assert_eq!(replaced["action"], "replaced");
     assert_ne!(scene.get(&["job", "t"])["metadata"]["uid"], uid);
     assert_eq!(items(&scene.get(&["pvc"])).len(), 1, "its files stay");
-    // Another kind with the same name.
+    // A job of another kind with the same name.
     let other = service("t", 0, "nginx:1", "");
     apply(&scene, &other)
         .exits(1)
         .says("KindConflict")
         .says("`t` exists with kind training");
-    // If one of the new objects is refused, the old job stays.
+    // If the server refuses one of the new objects, the old job stays.
     let before = scene.get(&["job", "t"])["metadata"]["uid"].clone();
     let shrunk = format!("{other}storage: {{workdirs: [{{path: /out, size: 1Mi}}]}}\n");
     scene
@@ -443,8 +443,8 @@ impl Drop for Watch {
     }
 }
 
-/// An interrupted run loses at most one job, because each job is created again before the next is
-/// deleted.
+/// An interrupted run loses at most one job, because each job is created again before the next one
+/// is deleted.
 #[test]
 fn trainings_are_replaced_one_at_a_time() {
     const JOBS: usize = 5;
@@ -519,13 +519,13 @@ fn apply_keeps_the_user_who_submitted_the_job() {
     assert_eq!(apply(&scene, &web).ok().json()["action"], "unchanged");
     apply(&scene, &web.replace("nginx:1", "nginx:2")).ok();
     assert_eq!(user(&scene.get(&["deployment", "web"])), before);
-    // Without rights to list nodes, gpuctl renders other objects; `apply` does not treat that as a
-    // change.
+    // Without permission to list nodes, gpuctl renders different objects. `apply` does not treat
+    // that as a change.
     let gpus = scene.service("gpus", "serve:1", 1, "");
     apply(&scene, &gpus).ok();
     let again = apply(&scene.seen_by(Persona::Alice), &gpus).ok().json();
     assert_eq!(again["action"], "unchanged", "{again:#}");
-    // A priority class that the user may not create is not a change either.
+    // A priority class that the user may not create does not count as a change, either.
     let low = service("low", 1, "nginx:1", "").replace("{name: low}", "{name: low, priority: low}");
     let alice = scene.seen_by(Persona::Alice);
     apply(&alice, &low).ok();
@@ -722,8 +722,8 @@ fn pools_and_quotas_can_be_applied() {
     assert_eq!(hard("apppool").unwrap(), json!({"pods": "7"}));
 }
 
-/// Applies unchanged files to objects created by version 0.1.0 (November 2026), which had no
-/// `/dev/shm` for single-GPU jobs, no fsGroup for claims and no cache folders. Newer defaults alone
+/// Applies unchanged files to objects created by version 0.1.0 (November 2026), which did not set
+/// `/dev/shm` for single-GPU jobs, an fsGroup for claims, or cache folders. Newer defaults alone
 /// must not restart a job.
 #[test]
 fn newer_defaults_restart_nothing_until_the_file_changes() {
@@ -773,7 +773,7 @@ fn newer_defaults_restart_nothing_until_the_file_changes() {
         scene.gpuctl_with(&["diff", "-f", "-"], yaml).ok();
         assert_eq!(template(kind, name), before);
     }
-    // A service gets the new defaults with its next change, or with `--replace`.
+    // A service gets the new defaults when it next changes, or with `--replace`.
     let (_, _, _, web) = earlier[0];
     apply(&scene, &web.replace("nginx:1", "nginx:2")).ok();
     let after = template("deployment", "web").to_string();
@@ -791,7 +791,7 @@ fn newer_defaults_restart_nothing_until_the_file_changes() {
             .to_string()
             .contains("/dev/shm")
     );
-    // A training is not submitted again for newer defaults.
+    // A training is not submitted again just because the defaults are newer.
     let (_, _, _, fit) = earlier[2];
     assert_eq!(
         scene
@@ -802,7 +802,7 @@ fn newer_defaults_restart_nothing_until_the_file_changes() {
     );
 }
 
-/// Earlier versions restarted each rank on its own, and later versions may bring another
+/// Earlier versions restarted each rank separately, and later versions may have a different
 /// supervisor. A running job keeps the supervisor that it started with.
 #[test]
 fn ranks_keep_their_supervisor_until_the_file_changes() {
@@ -840,7 +840,7 @@ fn ranks_keep_their_supervisor_until_the_file_changes() {
         first.err
     );
     assert!(programs().is_empty());
-    // After it is submitted again, its ranks restart together.
+    // After the job is submitted again, its ranks restart together.
     apply(&scene, &yaml.replace("image: i,", "image: j,")).says("--replace");
     scene
         .gpuctl_with(

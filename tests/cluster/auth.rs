@@ -1,5 +1,5 @@
-//! `auth check`: compares its answers and the roles it prints with the decisions of the real
-//! authorizer.
+//! Tests `auth check`: its answers and the roles that it prints must match the decisions of the
+//! real authorizer.
 
 use std::time::Duration;
 
@@ -151,7 +151,7 @@ fn auth_check_of_one_command_considers_its_pool() {
     denied.says(
         "gpuctl auth check create secrets -n auth-one --emit-role prints the role to ask for",
     );
-    // Without rights to list nodes, it is unknown whether a pool exists.
+    // Without permission to list nodes, gpuctl cannot know whether a pool exists.
     let unknown = frank
         .gpuctl(&[
             "auth", "check", "create", "jobs", "--pool", "nope", "-o", "json",
@@ -172,7 +172,7 @@ fn auth_check_of_one_command_considers_its_pool() {
         .gpuctl(&["auth", "check", "rport"])
         .exits(2)
         .says("did you mean `report`?");
-    // Rights are not enough when Prometheus is disabled.
+    // Having the permissions is not enough when Prometheus is disabled.
     let off = scene
         .gpuctl(&["auth", "check", "report", "-o", "json"])
         .exits(5)
@@ -194,8 +194,8 @@ fn auth_check_of_one_command_considers_its_pool() {
         .ok();
 }
 
-/// Runs a command until its exit code is the expected one: the authorizer sees a changed role a
-/// moment later.
+/// Runs a command until it exits with the expected code, because the authorizer takes a moment to
+/// see a changed role.
 fn until(what: &str, good: impl Fn(i32) -> bool, again: impl Fn() -> Run) {
     eventually(what, Duration::from_secs(10), || {
         let run = again();
@@ -226,7 +226,7 @@ fn with_bindings(roles: &[Value]) -> Value {
     json!({"apiVersion": "v1", "kind": "List", "items": all})
 }
 
-/// Returns a copy of the roles for each of their resources, without that resource.
+/// Returns one copy of the roles for each of their resources, with that resource removed.
 fn roles_without_one_resource(roles: &[Value]) -> Vec<(String, Vec<Value>)> {
     let mut variants = Vec::new();
     for (r, role) in roles.iter().enumerate() {
@@ -254,8 +254,8 @@ fn roles_without_one_resource(roles: &[Value]) -> Vec<(String, Vec<Value>)> {
     variants
 }
 
-/// Commands whose roles need another cluster, metrics, or a program in the pod. `defaults.rs` tests
-/// the roles for site defaults, because all tests share the one object.
+/// Commands whose roles need another cluster, metrics, or a program in the pod. The roles for site
+/// defaults are tested in `defaults.rs`, because all tests share the one defaults object.
 const TESTED_ELSEWHERE: [&str; 27] = [
     "diff",
     "drain",
@@ -286,7 +286,7 @@ const TESTED_ELSEWHERE: [&str; 27] = [
     "who gpu",
 ];
 
-/// The role of each command is sufficient, and none of its rules is superfluous.
+/// The role printed for each command is sufficient, and each of its rules is necessary.
 #[test]
 fn the_emitted_role_is_sufficient_and_minimal() {
     let scene = Scene::with_nodes("auth-roles", 3);
@@ -429,8 +429,7 @@ fn the_emitted_role_is_sufficient_and_minimal() {
                 .gpuctl(&[&check[..], &["-o", "json"]].concat())
                 .exits(5)
                 .json();
-            // Only some arguments and files need this resource, and the command under test does
-            // not.
+            // Only some arguments and files need this resource, and this test does not use them.
             if answer["missing"] == json!([]) {
                 continue;
             }
@@ -443,7 +442,7 @@ fn the_emitted_role_is_sufficient_and_minimal() {
         }
         suffices(verb, resource, command, &roles);
     }
-    // Without part of their role, these commands show less and print a warning.
+    // With part of their role missing, these commands show less and print a warning.
     let narrowing: &[(&str, &str, &[&str])] = &[
         ("get", "nodes", &["get", "nodes"]),
         ("describe", "nodes", &["describe", "node", "auth-roles-0"]),
@@ -460,7 +459,7 @@ fn the_emitted_role_is_sufficient_and_minimal() {
     for (verb, resource, command) in narrowing {
         suffices(verb, resource, command, &role_of(verb, resource));
     }
-    // `logs jobs` is `logs`.
+    // `logs jobs` is an alias of `logs`.
     let single = ["logs", "events", "exec", "scale", "tree", "free", "why"];
     let name = |verb: &str, resource: &str| {
         if single.contains(&verb) {

@@ -12,13 +12,14 @@ use gpuctl_sandbox::nodes::{in_pool, node};
 use gpuctl_sandbox::{Cluster, Options, Persona, eventually};
 use serde_json::{Value, json};
 
-/// Load of each pod's device: utilization in percent, and used MiB of 24,000.
+/// The load of each pod's device: its utilization in percent, and its used memory in MiB, out of
+/// 24,000.
 #[derive(Clone, Copy)]
 struct Load {
     utilization: f64,
     used_mib: u64,
     device: Device,
-    /// Requests queued at each pod.
+    /// The number of requests queued at each pod.
     waiting: u32,
 }
 
@@ -26,9 +27,9 @@ struct Load {
 #[derive(Clone, Copy, PartialEq)]
 enum Device {
     Nvidia,
-    /// A MIG instance; its utilization is that of its graphics engine.
+    /// A MIG instance. Its utilization is the activity of the graphics engine.
     Mig,
-    /// Reported by AMD's exporter.
+    /// A device that AMD's exporter reports.
     Amd,
 }
 
@@ -184,7 +185,8 @@ fn replicas_follow_gpu_metrics_and_queue_lengths() {
         assert!(output.status.success(), "{err}");
         (String::from_utf8(output.stdout).unwrap(), err)
     };
-    // Waits until the service has this number of ready pods, giving each of its pods the same load.
+    // Waits until the service has this number of ready pods, and gives each of its pods the same
+    // load.
     let until = |name: &str, load: Load, replicas: u64| {
         let what = format!("{name} has {replicas} ready replicas");
         eventually(&what, Duration::from_secs(120), || {
@@ -227,7 +229,7 @@ fn replicas_follow_gpu_metrics_and_queue_lengths() {
     );
     gpuctl(&["delete", "job", "busy"], "");
 
-    // Memory only: idle devices that are full.
+    // Scales by memory only: the devices are idle but full.
     let (_, err) = gpuctl(
         &["create", "-f", "-"],
         &service("full", "targetMemoryUtilization: 80"),
@@ -243,7 +245,7 @@ fn replicas_follow_gpu_metrics_and_queue_lengths() {
     until("full", load(0.0, 2400), 1);
     gpuctl(&["delete", "job", "full"], "");
 
-    // MIG instances and AMD devices use the same metric name.
+    // For MIG instances and AMD devices, the name of the metric is the same.
     for (name, device) in [("sliced", Device::Mig), ("amd", Device::Amd)] {
         gpuctl(
             &["create", "-f", "-"],
@@ -272,7 +274,7 @@ fn replicas_follow_gpu_metrics_and_queue_lengths() {
         gpuctl(&["delete", "job", name], "");
     }
 
-    // Queued requests, independent of the load of the devices.
+    // Scales by queued requests, whatever the load of the devices is.
     let (_, err) = gpuctl(
         &["create", "-f", "-"],
         &service("queued", "targetQueueLength: 4"),

@@ -1,5 +1,5 @@
-//! Claims outlive their jobs: `delete` reports them, `get claims` lists them, and only `--purge`
-//! deletes them.
+//! Tests claims that outlive their jobs: `delete` reports them, `get claims` lists them, and only
+//! `--purge` deletes them.
 
 use serde_json::{Value, json};
 
@@ -52,7 +52,8 @@ fn kept_claims_are_reported_listed_and_purged_on_request() {
             .out
             .contains("a (deleted)")
     );
-    // Without `--purge` there is nothing to delete, and the error names the data.
+    // Without `--purge`, no object is left to delete, and the error names the claim that holds the
+    // data.
     scene
         .gpuctl(&["delete", "job", "a"])
         .exits(4)

@@ -1,5 +1,5 @@
-//! The cockpit of `gpuctl top` in a pseudo-terminal: it shows the output of other commands, opens a
-//! shell and restores the terminal.
+//! Tests the cockpit of `gpuctl top` in a pseudo-terminal. It shows the output of other commands,
+//! opens a shell, and restores the terminal at the end.
 
 use gpuctl_sandbox::{Persona, Tty};
 
@@ -45,7 +45,7 @@ fn keys_open_logs_a_diagnosis_and_a_shell() {
         "{first}"
     );
     assert!(tty.is_taken());
-    // Neither has a utilization, so they are sorted by name and `a` is selected.
+    // Neither job has a utilization, so they are sorted by name and `a` is selected.
     tty.press("l");
     tty.sees("step 1 loss 2.5");
     log.say("step 2 loss 2.4");
@@ -79,7 +79,7 @@ fn keys_open_logs_a_diagnosis_and_a_shell() {
     tty.until("the list", |text| {
         text.contains(">piloted/a") && text.contains("piloted/waits")
     });
-    // The error of a failed command stays on the screen until Enter.
+    // The error of a failed command stays on the screen until the user presses Enter.
     tty.press("5e");
     tty.sees("exit code 1; press Enter to go back");
     tty.press("\r");

@@ -1,4 +1,4 @@
-//! `cp` in both directions, with the real API server and a real tar.
+//! Tests `cp` in both directions, with the real API server and a real tar.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -44,7 +44,7 @@ fn files_and_folders_are_copied_in_both_directions() {
         fs::read(remote.join("data/deep/x")).unwrap(),
         vec![3; 200_000]
     );
-    // The destination is a new name, or a folder that keeps the name.
+    // The destination is either a new name, or a folder in which the copy keeps its name.
     scene
         .gpuctl(&[
             "cp",
@@ -56,7 +56,7 @@ fn files_and_folders_are_copied_in_both_directions() {
     scene
         .gpuctl(&["cp", &text(&local_folder.join("data/y")), &inside("data/")])
         .ok();
-    // Relative paths start at the container's working directory.
+    // Relative paths are resolved against the container's working directory.
     fs::write(remote.join("result.bin"), vec![9; 3_000_000]).unwrap();
     let back = scene
         .gpuctl(&["cp", "copy/a:result.bin", &text(&local_folder)])

@@ -1,4 +1,4 @@
-//! `create`: checks before the first write, and messages.
+//! Tests the checks that `create` makes before the first write, and its messages.
 
 use gpuctl_sandbox::Persona;
 use gpuctl_sandbox::nodes::{in_pool, node};
@@ -295,7 +295,7 @@ fn each_vendor_has_its_own_resource_names() {
         (granted, warning.as_str()),
         (json!({"nvidia.com/gpu": "2"}), "")
     );
-    // The AMD job actually starts.
+    // Checks that the AMD job actually starts.
     scene.create("amd", "resources: {pool: POOL, gpu: 8}");
     scene.until("amd", "running", None);
 }
@@ -331,7 +331,7 @@ fn a_queue_must_exist_in_a_queueing_system() {
         "--timeout=30s",
         "crd/localqueues.kueue.x-k8s.io",
     ]);
-    // A job in a queue that does not exist would wait for ever.
+    // A job whose queue does not exist would wait forever.
     let missing = "queue `team` does not exist in namespace `queue`; there are none";
     scene
         .gpuctl_with(&["create", "-f", "-"], &yaml)
@@ -368,7 +368,7 @@ fn a_queue_must_exist_in_a_queueing_system() {
         scene.get(&["deployment", "web"])["metadata"]["labels"]["kueue.x-k8s.io/queue-name"],
         "team"
     );
-    // Kueue suspends a job until it admits it: the job is pending, not paused.
+    // Kueue suspends a job until it admits it, so the job is pending and not paused.
     scene.admin.run(&[
         "patch",
         "job",
@@ -380,8 +380,8 @@ fn a_queue_must_exist_in_a_queueing_system() {
         r#"{"spec":{"suspend":true}}"#,
     ]);
     scene.until("a", "pending", Some("Queued"));
-    // Without a Workload, a pause suspends the job and marks it. With one, it sets `spec.active` of
-    // the Workload, which is Kueue's own switch.
+    // If the job has no Workload, pausing suspends the job and marks it. If it has one, pausing
+    // sets `spec.active` of the Workload, which is Kueue's own switch.
     scene.gpuctl(&["pause", "job", "a"]).ok();
     scene.until("a", "paused", None);
     scene.gpuctl(&["resume", "job", "a"]).ok();
@@ -450,7 +450,7 @@ fn a_queue_must_exist_in_a_queueing_system() {
     check_queues_of_volcano_and_kueue(&scene);
 }
 
-/// Kueue and Volcano both serve queues, and both have one of the same name.
+/// Kueue and Volcano both have queues here, and one name exists in both.
 fn check_queues_of_volcano_and_kueue(scene: &Scene) {
     let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let crd = |plural: &str, kind: &str, scope: &str| {
@@ -538,7 +538,7 @@ fn check_queues_of_volcano_and_kueue(scene: &Scene) {
         .gpuctl(&["describe", "queue", "nope"])
         .exits(4)
         .says("there are batch, team, queue/team");
-    // With rights on Kueue's queues only, the command lists those and prints a warning.
+    // A user who may read only Kueue's queues gets a list of those and a warning.
     let user = format!("--user={}", Persona::Grace.user());
     scene.admin.run(&[
         "create",
@@ -729,7 +729,7 @@ fn an_interrupted_wait_says_that_the_job_continues() {
         "json",
     ]);
     scene.until("a", "pending", Some("Unschedulable"));
-    // The command starts to wait shortly after it has created the job, which nothing shows.
+    // The command starts to wait shortly after it has created the job, but nothing shows when.
     std::thread::sleep(std::time::Duration::from_millis(500));
     std::process::Command::new("kill")
         .args(["-INT", &child.id().to_string()])

@@ -1,5 +1,5 @@
-//! Drops one request, or all requests from one on, before or after the server handles it. In every
-//! case the report matches the objects on the server, and a second run completes the work.
+//! Drops one request, or all requests from a certain one on, before or after the server handles it.
+//! In every case the report matches the objects on the server, and a second run completes the work.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
@@ -17,7 +17,7 @@ use crate::support::{Run, Scene, cluster, finish, items};
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
-/// Three services without pods; the second has a volume.
+/// Returns a file with three services without pods. The second one has a volume.
 fn three_services(prefix: &str) -> String {
     let one = |(index, name): (usize, &&str)| {
         let storage = if index == 1 {
@@ -37,7 +37,7 @@ fn three_services(prefix: &str) -> String {
         .join("---\n")
 }
 
-/// Reads the objects of a run, with their kinds.
+/// Reads all objects that a run created, with their kinds.
 fn objects(proxy: &Proxy, namespace: &str, prefix: &str) -> Vec<(&'static str, Value)> {
     let mut selected = Vec::new();
     // The namespace holds the objects of hundreds of runs, so a label selector picks one run.
@@ -77,7 +77,7 @@ fn objects(proxy: &Proxy, namespace: &str, prefix: &str) -> Vec<(&'static str, V
     selected
 }
 
-/// Existing objects of a run, as `kind/name`.
+/// Returns the existing objects of a run, as `kind/name`.
 pub fn existing_objects(proxy: &Proxy, namespace: &str, prefix: &str) -> BTreeSet<String> {
     let name = |item: &Value| item["metadata"]["name"].as_str().unwrap().to_owned();
     objects(proxy, namespace, prefix)
@@ -86,7 +86,7 @@ pub fn existing_objects(proxy: &Proxy, namespace: &str, prefix: &str) -> BTreeSe
         .collect()
 }
 
-/// All objects that these documents declare.
+/// Returns all objects that these documents declare.
 pub fn all_objects(prefix: &str, names: &[&str]) -> BTreeSet<String> {
     let mut all: BTreeSet<String> = names
         .iter()
@@ -103,7 +103,7 @@ pub fn all_objects(prefix: &str, names: &[&str]) -> BTreeSet<String> {
     all
 }
 
-/// Parses a report: objects that it says exist, and objects that may exist.
+/// Parses a report into the objects that it says exist and the objects that it says may exist.
 pub fn claimed(run: &Run, prefix: &str) -> (BTreeSet<String>, BTreeSet<String>) {
     let report: Value = serde_json::from_str(&run.out).unwrap_or(Value::Null);
     let done: Vec<String> = report["success"]
@@ -151,7 +151,7 @@ fn reports_are_true_after_any_lost_request_and_a_second_run_completes_the_work()
         all_objects("plain", &NAMES)
     );
     assert!((20..200).contains(&requests), "{requests} requests");
-    // Drops each request once. All of them can be retried, so the run succeeds.
+    // Drops each request once. Every request can be retried, so the run succeeds.
     let once = |number: usize| {
         for (word, cut) in [
             ("before", Cut::Before(number)),
@@ -167,7 +167,7 @@ fn reports_are_true_after_any_lost_request_and_a_second_run_completes_the_work()
             );
         }
     };
-    // An outage that lasts until the run ends.
+    // Starts an outage that lasts until the run ends.
     let outage = |number: usize| {
         let prefix = format!("outage{number}");
         let cut = if (number / 3).is_multiple_of(2) {
@@ -194,8 +194,8 @@ fn reports_are_true_after_any_lost_request_and_a_second_run_completes_the_work()
         if existing.len() < all_objects(&prefix, &NAMES).len() {
             assert_ne!(run.code, 0, "{cut:?}");
         }
-        // Without an outage, `create` conflicts only with objects that exist, and `apply` creates
-        // the rest.
+        // Once the outage is over, `create` conflicts only with objects that exist, and `apply`
+        // creates the rest.
         let again = scene.gpuctl_with(&create, &three_services(&prefix));
         let ended = scene
             .gpuctl_with(
@@ -226,7 +226,7 @@ fn reports_are_true_after_any_lost_request_and_a_second_run_completes_the_work()
             .count();
         assert!(unchanged >= 2 && tied == 3, "{cut:?}: {ended:#}");
     };
-    // Runs in parallel, because most of the time is spent waiting for retries.
+    // Runs in parallel, because most of the time is spent waiting between retries.
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for _ in 0..10 {
@@ -235,7 +235,8 @@ fn reports_are_true_after_any_lost_request_and_a_second_run_completes_the_work()
                     let number = next.fetch_add(1, Ordering::SeqCst);
                     match number {
                         number if number < requests => once(number),
-                        // Only every third of these, because retries take long.
+                        // Tests only every third request here, because the retries take a long
+                        // time.
                         number if 3 * (number - requests) < requests => {
                             outage(3 * (number - requests));
                         }
@@ -257,13 +258,14 @@ fn a_second_run_completes_a_run_that_ended_at_any_point() {
             let file = crate::support::file(&format!("{prefix}.yaml"), &three_services(&prefix));
             let mut child = scene.start(&["create", "-f", file.to_str().unwrap(), "-o", "json"]);
             let pid = child.id().to_string();
-            // How far the run gets differs between machines; the assertions hold at every point.
+            // How far the run gets depends on the machine, but the assertions hold at every point.
             std::thread::sleep(Duration::from_millis(60 * moment));
             let over = child.try_wait().unwrap().is_some();
             Command::new("kill").args([signal, &pid]).status().unwrap();
             let run = finish(child, Duration::from_secs(60));
             if code == 130 && !over {
-                // Before the first write, the signal ends the process by default.
+                // Before the first write, gpuctl does not handle the signal, so the signal kills
+                // the process.
                 assert!(
                     matches!(run.code, 130 | 0 | -9),
                     "{}: {}{}",
@@ -417,10 +419,10 @@ fn a_thousand_creates_with_lost_requests_make_one_object_each() {
         (0..JOBS).map(one).collect::<Vec<_>>().join("---\n")
     };
     let next = AtomicUsize::new(0);
-    // Runs that succeeded at the first attempt, and the numbers of lost requests and answers.
+    // The runs that succeeded at the first attempt, and how many requests and responses were lost.
     let (complete, lost) = (Mutex::new(BTreeSet::new()), Mutex::new((0, 0)));
     std::thread::scope(|scope| {
-        // Few at a time, because other tests use this cluster at the same time.
+        // Only a few run at a time, because other tests use this cluster too.
         for _ in 0..4 {
             scope.spawn(|| {
                 loop {
@@ -482,7 +484,7 @@ fn a_thousand_creates_with_lost_requests_make_one_object_each() {
             .0
             .parse()
             .unwrap();
-        // A failed run deletes its objects again, and the second run creates them again.
+        // A failed run deletes the objects that it created, and the second run creates them again.
         let is_right = if complete.contains(&run) {
             (*created, *deleted) == (1, 0)
         } else {

@@ -1,8 +1,8 @@
-//! The site's defaults: written to and read from the real API server, and applied to new jobs but
+//! Tests the site's defaults. They are stored on the real API server and apply to new jobs, but
 //! never to running ones.
 //!
-//! The cluster has only one such object, which all tests share. So this is a single test, and it
-//! sets defaults for its own pool only.
+//! The cluster has only one defaults object, which all tests share. Therefore this is a single
+//! test, and it sets defaults only for its own pool.
 
 use std::time::Duration;
 
@@ -99,7 +99,7 @@ fn defaults_are_created_applied_to_jobs_enforced_changed_and_deleted() {
         "unchanged"
     );
 
-    // The list shows every default, and `describe` the file as written.
+    // The list shows every default, and `describe` shows the file as it was written.
     let listed = scene.gpuctl(&["get", "defaults", "-o", "json"]).ok().json();
     assert_eq!(listed["total"], 7);
     assert_eq!(
@@ -132,8 +132,8 @@ fn defaults_are_created_applied_to_jobs_enforced_changed_and_deleted() {
         "{explained}"
     );
 
-    // Every new job gets them: the site's label finds the nodes, the taint is tolerated and the
-    // selector holds.
+    // Every new job gets the defaults: the site's label selects the nodes, the taint is tolerated,
+    // and the node selector is set.
     let yaml = scene
         .training("fit", "")
         .replace("resources: {", "resources: {gpu-type: h200, ");
@@ -179,8 +179,8 @@ fn defaults_are_created_applied_to_jobs_enforced_changed_and_deleted() {
         .unwrap();
     assert!(node.to_string().to_lowercase().contains("h200"), "{node:#}");
 
-    // The file overrides a default unless it is enforced; errors about limits name the line of the
-    // file.
+    // The file overrides a default unless the default is enforced. Errors about limits name the
+    // line of the file.
     let overriding = "job: {name: own, labels: {site: paris}}\nenvironment: {image: b, command: [sleep, '1'], env: {NCCL_SOCKET_IFNAME: ib0}}\n";
     let overriding =
         format!("kind: training\nversion: v0.1\n{overriding}resources: {{gpu: 1, pool: site}}\n");
@@ -228,7 +228,7 @@ fn defaults_are_created_applied_to_jobs_enforced_changed_and_deleted() {
         validated.err
     );
 
-    // Changed defaults do not affect a running job until its file changes, or with `--replace`.
+    // A running job gets changed defaults only when its file changes, or with `--replace`.
     let web = scene.service("web", "nginx:1", 1, "");
     make("create", &web, &[]).ok();
     let before = template(&scene, "deployment", "web");
@@ -271,8 +271,8 @@ fn defaults_are_created_applied_to_jobs_enforced_changed_and_deleted() {
             .contains("proxy:3128")
     );
 
-    // Everyone can read the defaults, so a secret among them is refused at creation and masked in
-    // output.
+    // Everyone can read the defaults. A secret in them is therefore refused at creation and masked
+    // in output.
     let secret = SITE.replace("NCCL_SOCKET_IFNAME: eth0", "HF_TOKEN: hf_abcdef");
     make("create", &secret, &["--dry-run=server"])
         .exits(1)
@@ -295,7 +295,8 @@ fn defaults_are_created_applied_to_jobs_enforced_changed_and_deleted() {
             "{shown}"
         );
     }
-    // An existing claim keeps its storage class, and the job does not get a shorter time to live.
+    // An existing claim keeps its storage class, and the job's time to live does not become
+    // shorter.
     let stored = "kind: training\nversion: v0.1\njob: {name: stored}\nenvironment: {image: a, command: [sleep, '1']}\nresources: {gpu: 1, pool: site}\nstorage: {workdirs: [{path: /out, size: 1Gi}]}\n";
     make("apply", stored, &[]).ok();
     let class = scene.get(&["pvc", "stored-out"])["spec"]["storageClassName"].clone();
@@ -320,7 +321,7 @@ fn defaults_are_created_applied_to_jobs_enforced_changed_and_deleted() {
     );
     make("apply", SITE, &[]).ok();
 
-    // A user without rights to read the defaults gets one warning and can still submit jobs.
+    // A user who may not read the defaults gets one warning and can still submit jobs.
     let binding = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
         "metadata": {"name": "nobody", "namespace": scene.name},

@@ -1,4 +1,4 @@
-//! `delete`: removes every object of a job, frees its GPUs and touches nothing else.
+//! Tests that `delete` removes every object of a job, frees its GPUs, and touches nothing else.
 
 use gpuctl_sandbox::{Persona, Tty};
 use serde_json::json;
@@ -223,7 +223,7 @@ fn a_deleted_job_is_listed_until_its_pods_release_their_gpus() {
         !objects.contains(&json!("job/a")),
         "the Job object no longer exists: {described:#}"
     );
-    // The name is free again, because on a dead node the pod would hold it for ever.
+    // Checks that the name is free again. On a dead node, the pod would otherwise hold it forever.
     scene
         .gpuctl_with(
             &["create", "-f", "-", "--dry-run=server"],

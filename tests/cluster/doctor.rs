@@ -1,4 +1,4 @@
-//! `doctor` checks of nodes, `drain --plan`, and `exclude_nodes`.
+//! Tests how `doctor` checks nodes, `drain --plan`, and `exclude_nodes`.
 
 use gpuctl_sandbox::Persona;
 use gpuctl_sandbox::nodes::{in_pool, node};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::{A100, GPU, Scene, cluster};
 
-/// A pod of the GPU operator on a node.
+/// A pod of the GPU operator that runs on a node.
 fn program(app: &str, node: &str, status: &Value) -> Value {
     json!({"apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": format!("{app}-{node}"), "namespace": "stack", "labels": {"app": app}, "annotations": {"sandbox/status": status.to_string()}},
@@ -115,7 +115,7 @@ fn doctor_names_the_first_broken_component_of_each_node() {
             .contains("      kubectl logs -n stack nvidia-driver-daemonset-stack-a"),
         "the report prints the fix"
     );
-    // Without rights, the report warns about the checks that it could not run.
+    // For a user without permissions, the report warns about the checks that it could not run.
     let seen = scene
         .seen_by(Persona::Bob)
         .gpuctl(&["doctor", "-o", "json"])

@@ -1,6 +1,6 @@
 //! Servers with and without protobuf give the same answers. Compares the API server with the same
-//! server behind a relay that removes protobuf from every `Accept` header. A field that
-//! `crates/cluster/src/transport/protobuf/kinds.rs` does not name would make the answers differ.
+//! server behind a relay that removes protobuf from every `Accept` header. If
+//! `crates/cluster/src/transport/protobuf/kinds.rs` lacks a field, the answers differ.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -19,9 +19,9 @@ use crate::support::{Run, Scene, cluster, file, run};
 struct RelayedApi {
     proxy: Child,
     kubeconfig: std::path::PathBuf,
-    /// Requests that accept protobuf.
+    /// The number of requests that accept protobuf.
     protobuf: Arc<AtomicUsize>,
-    /// Lists of pods and nodes that accept JSON only.
+    /// The number of lists of pods and nodes that accept only JSON.
     as_json: Arc<AtomicUsize>,
 }
 
@@ -86,7 +86,7 @@ impl Drop for RelayedApi {
     }
 }
 
-/// Forwards requests with a changed `Accept` header, and answers unchanged.
+/// Forwards requests with a changed `Accept` header. Responses are forwarded unchanged.
 fn relay(
     stream: TcpStream,
     target: &str,
@@ -102,14 +102,15 @@ fn relay(
     let (mut reader, mut server) = (BufReader::new(stream), server);
     let mut line = Vec::new();
     let mut is_list = false;
-    // Lists have no body, and no line in a body that these commands post begins like this header.
+    // A list request has no body, and no line in the body of any other request starts like this
+    // header.
     while reader
         .read_until(b'\n', &mut line)
         .is_ok_and(|read| read > 0)
     {
         let text = String::from_utf8_lossy(&line).to_ascii_lowercase();
         if text.starts_with("get ") {
-            // The pods of one node are read as complete objects.
+            // gpuctl reads the pods of a single node as complete objects.
             is_list = ["/pods?", "/nodes?"].iter().any(|list| text.contains(list))
                 && !text.contains("spec.nodename");
         }
@@ -127,7 +128,7 @@ fn relay(
         }
         line.clear();
         let buffered = reader.buffer();
-        // A body does not end with a newline.
+        // The last part of a body has no newline.
         if !buffered.is_empty() && !buffered.contains(&b'\n') {
             let mut rest = vec![0; buffered.len()];
             let _ = reader.read_exact(&mut rest);
@@ -136,7 +137,7 @@ fn relay(
     }
 }
 
-/// Pods with every field that gpuctl reads, owned by every common kind of controller.
+/// Creates pods that have every field that gpuctl reads, owned by every common kind of controller.
 fn crowd(scene: &Scene) {
     let container = json!({"name": "main", "image": "busybox", "ports": [{"containerPort": 8000, "name": "http"}],
         "readinessProbe": {"httpGet": {"path": "/", "port": 8000}}, "startupProbe": {"tcpSocket": {"port": 8000}},
@@ -244,7 +245,7 @@ fn protobuf_and_json_give_the_same_answers() {
         0,
         "a list that gpuctl cannot decode from protobuf silently falls back to JSON"
     );
-    // Refusals are protobuf too.
+    // Error responses are protobuf too.
     let refused = scene
         .seen_by(Persona::Alice)
         .gpuctl(&["get", "jobs"])

@@ -1,5 +1,6 @@
-//! Snapshot of the errors of every command that writes, so that a changed message shows in review.
-//! The errors are produced by a real cluster; only the address of the API server is replaced.
+//! Takes a snapshot of the errors of every command that writes, so that a changed message shows up
+//! in review. A real cluster produces the errors, and only the address of the API server is
+//! replaced.
 
 use std::fmt::Write as _;
 
@@ -28,7 +29,7 @@ fn quota(name: &str, namespaces: &str) -> String {
     format!("kind: quota\nversion: v0.1\nquota: {{name: {name}}}\nnamespace: {namespaces}\n")
 }
 
-/// Title, arguments and stdin of a command that fails.
+/// The title, the arguments and the stdin of a command that fails.
 type Case<'c> = (&'c str, &'c [&'c str], String);
 
 const CREATE: &[&str] = &["create", "-f", "-"];
@@ -75,7 +76,7 @@ fn arrange(scene: &Scene) {
     owned["spec"]["template"]["metadata"] =
         json!({"labels": deployment["spec"]["template"]["metadata"]["labels"]});
     scene.admin.apply(&owned);
-    // A job that its finalizer keeps from being deleted.
+    // A finalizer keeps this job from being deleted.
     scene.gpuctl_with(CREATE, &training("going", "")).ok();
     run(&[
         "patch",
@@ -287,7 +288,7 @@ fn errors_of_writing_commands_match_the_snapshot() {
             .err
             .replace(missing, "missing.yaml")
             .replace(&cluster().api_server(), "https://api");
-        // Other tests create pools at the same time.
+        // Removes the names of other pools, because other tests create pools at the same time.
         let line = |line: &str| {
             line.split_once(" pools here: ")
                 .map_or(line, |(before, _)| before)

@@ -139,7 +139,7 @@ fn every_example_is_valid_and_runs() {
         );
         ok(&["delete", "-f", file, "--purge", "--force"]);
     }
-    // Files written by `init` run unchanged.
+    // Files written by `init` run without changes.
     for kind in KINDS {
         let file = cluster.folder().join(format!("init-{kind}.yaml"));
         let file = file.to_str().unwrap();
@@ -158,7 +158,7 @@ fn every_example_is_valid_and_runs() {
     check_the_session_in_the_readme(&ok);
 }
 
-/// The output of the README's commands, word by word; ages are ignored.
+/// Compares the output of the README's commands word for word. Ages are ignored.
 fn check_the_session_in_the_readme(ok: &dyn Fn(&[&str]) -> String) {
     let page = |name: &str| {
         std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).unwrap()

@@ -1,7 +1,7 @@
-//! The first half hour of three users: an engineer who trains models, an administrator and a
-//! script. A snapshot holds their output on a terminal of 80 columns. No line is wider than a
-//! terminal of 60, 80 or 120 columns. The same commands run again in a pipe with `LANG=C`, and as a
-//! user with rights in one namespace.
+//! Follows three users through their first half hour: an engineer who trains models, an
+//! administrator, and a script. A snapshot holds their output on a terminal of 80 columns. No line
+//! may be wider than the terminal, at 60, 80 and 120 columns. The same commands also run in a pipe
+//! with `LANG=C`, and as a user with permissions in one namespace only.
 
 use std::fmt::Write as _;
 use std::process::{Command, Stdio};
@@ -71,7 +71,7 @@ fn piped(cluster: &Cluster, persona: Persona, line: &str) -> Run {
 /// The control sequence that erases a line (ECMA-48, 8.3.41).
 const ERASE: &str = "\u{1b}[2K";
 
-/// Output on a terminal with this number of columns.
+/// Runs commands on a terminal with this number of columns and returns the output.
 fn on_terminal(cluster: &Cluster, columns: u16, line: &str) -> String {
     let mut command = Command::new("script");
     let typed = format!("stty rows 50 cols {columns}; \"$GPUCTL\" {line}");
@@ -212,7 +212,7 @@ fn output_for_three_users_fits_every_terminal() {
         writeln!(seen, "# {user}\n").unwrap();
         for line in lines {
             let shown = on_terminal(&cluster, 80, line);
-            // The order of events within a second differs between runs.
+            // The order of events within one second can differ between runs.
             let kept = match (
                 line.starts_with("events"),
                 shown.split_once("EVENTS\n"),
@@ -225,7 +225,7 @@ fn output_for_three_users_fits_every_terminal() {
                 _ => shown,
             };
             writeln!(seen, "$ gpuctl {line}\n{}\n", masked(&kept)).unwrap();
-            // `init` prints a file, and hints contain user input; neither is wrapped.
+            // `init` prints a file, and hints repeat what the user typed. Neither is wrapped.
             if !line.starts_with("init") {
                 for columns in [60, 80, 120] {
                     let shown = on_terminal(&cluster, columns, line);
@@ -256,7 +256,8 @@ fn output_for_three_users_fits_every_terminal() {
     );
     for line in SCRIPT {
         let run = piped(&cluster, Persona::Admin, line);
-        // Other tests check the shape of JSON; here stdout must be one document or empty.
+        // Other tests check the fields of the JSON. Here, stdout must only be one document or
+        // empty.
         if line.ends_with("json") {
             let is_json = run.out.is_empty() || serde_json::from_str::<Value>(&run.out).is_ok();
             assert!(
@@ -279,7 +280,8 @@ fn output_for_three_users_fits_every_terminal() {
     assert!(too_wide.is_empty(), "{too_wide}");
     insta::with_settings!({prepend_module_to_snapshot => false}, { insta::assert_snapshot!(seen) });
 
-    // A user with rights in one namespace gets errors that name `auth check`, and everything else.
+    // A user with permissions in one namespace gets errors that name `auth check`. Everything else
+    // works.
     admin.run(&[
         "create",
         "rolebinding",

@@ -1,5 +1,6 @@
-//! A thousand nodes: pages of the API server and of gpuctl, and sums compared with kubectl's
-//! numbers. It has its own cluster, because its nodes would slow down other tests.
+//! Tests a cluster of a thousand nodes: paging in the API server and in gpuctl, and sums that are
+//! compared with kubectl's numbers. The test has its own cluster, because its nodes would slow down
+//! other tests.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -18,7 +19,8 @@ fn a_thousand_nodes_are_listed_in_pages() {
     let product = |name| Some(("nvidia.com/gpu.product", name));
     let fleet: Vec<Value> = (0..NODES)
         .map(|index| match index % 10 {
-            // One node in ten has no GPU; one in ten has the second type and is in a pool.
+            // One node in ten has no GPU. Another one in ten has the second GPU type and is in a
+            // pool.
             0 => node(&format!("n-{index:04}"), None, &[]),
             1 => in_pool(
                 node(
@@ -61,7 +63,7 @@ fn a_thousand_nodes_are_listed_in_pages() {
         );
         String::from_utf8(output.stdout).unwrap()
     };
-    // No facts about nodes are published yet.
+    // The facts about nodes have not been published yet.
     let refused = run(Persona::Viewer, &["get", "nodes"]);
     assert_eq!(refused.status.code(), Some(5));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("nodes is forbidden"));
@@ -80,7 +82,7 @@ fn a_thousand_nodes_are_listed_in_pages() {
         (&all["total"], all["items"].as_array().unwrap().len()),
         (&json!(NODES), NODES)
     );
-    // kubectl does not add, so its numbers are added up here.
+    // kubectl prints no sums, so the test adds up its numbers.
     let allocatable = admin.run(&[
         "get",
         "nodes",
@@ -142,7 +144,7 @@ fn a_thousand_nodes_are_listed_in_pages() {
         (&pool["gpuTotal"], &pool["gpuFree"], &pool["gpuType"]),
         (&json!(400), &json!(400), &json!({"h100-80g": 400}))
     );
-    // Facts about all nodes, for users without rights on them, fit into one object.
+    // The published facts about all nodes, for users who may not read nodes, fit into one object.
     let yaml = "kind: pool\nversion: v0.1\npool: {name: near}\nnodes: [n-0002]\n";
     let path = cluster.folder().join("near.yaml");
     std::fs::write(&path, yaml).unwrap();

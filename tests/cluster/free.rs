@@ -1,4 +1,4 @@
-//! `free`: compares the reported capacity with pods that the real scheduler places.
+//! Tests `free`: the reported capacity must match what the real scheduler can place.
 
 use std::thread;
 use std::time::Duration;
@@ -49,7 +49,7 @@ fn free_reports_blocks_gangs_and_stranded_gpus() {
         .apply(&json!({"apiVersion": "v1", "kind": "List", "items": [
             pod("lab", "spare-b", &json!({GPU: "1"})),
             pod("large", "spare-c", &json!({GPU: "5"})),
-            // It leaves two of 96 CPUs, so six of the node's eight GPUs are stranded.
+            // This leaves two of 96 CPUs, so six of the node's eight GPUs are stranded.
             pod("preprocess", "spare-starved", &json!({"cpu": "94"})),
         ]}));
     let capacity = eventually("20 GPUs are free", Duration::from_secs(30), || {
@@ -144,7 +144,7 @@ fn free_reports_blocks_gangs_and_stranded_gpus() {
     alice.gpuctl(&["free"]).exits(5).says("gpuctl auth check");
 }
 
-/// Exactly the reported number of pods with three GPUs run.
+/// Creates pods with three GPUs each. Exactly the reported number of them must run.
 fn check_that_reported_slots_can_be_used(scene: &Scene) {
     let slots = free(scene, &["--slots", "3"])["groups"][0]["slots"]["jobsNow"]
         .as_u64()
@@ -178,7 +178,7 @@ fn check_that_reported_slots_can_be_used(scene: &Scene) {
         let jobs = running();
         (jobs == slots).then_some(()).ok_or(jobs)
     });
-    // Gives the scheduler time to place a pod too many, which must not happen.
+    // Gives the scheduler time to place one pod too many, which must not happen.
     thread::sleep(Duration::from_secs(3));
     assert_eq!(running(), slots);
     for name in &names {
@@ -186,7 +186,7 @@ fn check_that_reported_slots_can_be_used(scene: &Scene) {
     }
 }
 
-/// Moves the pod as advised, after which two jobs of eight GPUs run.
+/// Moves the pod as advised. After that, two jobs with eight GPUs each must run.
 fn check_that_the_advised_move_works(scene: &Scene) {
     scene
         .admin

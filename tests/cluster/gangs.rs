@@ -1,6 +1,6 @@
-//! Trainings on several nodes where Kubernetes itself schedules gangs (1.36, behind feature gates):
-//! all pods of a training are placed, or none. It has its own cluster, because the gates change the
-//! scheduling of every pod with a group.
+//! Tests trainings on several nodes where Kubernetes itself schedules gangs (1.36, behind feature
+//! gates). Either all pods of a training are placed, or none. The tests have their own cluster,
+//! because the gates change how every pod with a group is scheduled.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -37,7 +37,7 @@ impl Scene {
         self.gpuctl(Persona::Admin, &["create", "-f", "-"], yaml)
     }
 
-    /// Number of pods of a job that are bound and have not failed.
+    /// Returns how many pods of a job are bound to a node and have not failed.
     fn placed(&self, job: &str) -> usize {
         let list = self.cluster.kubectl(Persona::Admin).json(&[
             "get",
@@ -124,7 +124,8 @@ fn check_a_dry_run(scene: &Scene) {
         .says("`job.gang: volcano` needs a scheduler that this cluster does not serve");
 }
 
-/// Each needs 64 of 96 GPUs: without gangs, the second would hold 32 of them and wait for ever.
+/// Each training needs 64 of 96 GPUs. Without gangs, the second one would hold 32 of them and wait
+/// forever.
 fn check_competing_gangs(scene: &Scene) {
     thread::scope(|scope| {
         for name in ["one", "two"] {
@@ -132,7 +133,7 @@ fn check_competing_gangs(scene: &Scene) {
         }
     });
     scene.until("one of them is placed", || [0, RANKS] == sorted(scene));
-    // The loser must not get any pod for a while.
+    // For some time, the training that lost must not get any pod.
     let end = Instant::now() + Duration::from_secs(10);
     while Instant::now() < end {
         assert_eq!(sorted(scene), [0, RANKS]);
@@ -255,7 +256,8 @@ fn check_a_replaced_rank(scene: &Scene) {
         .ok();
 }
 
-/// The built-in role `edit` has rights on PodGroups; a site's own roles may lack them.
+/// The built-in role `edit` includes permissions on PodGroups, but a site's own roles may lack
+/// them.
 fn check_users_without_rights_on_groups(scene: &Scene) {
     let admin = scene.cluster.kubectl(Persona::Admin);
     admin.run(&["create", "namespace", "team-a"]);

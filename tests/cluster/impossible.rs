@@ -1,6 +1,6 @@
-//! A job that can never run is refused before anything is written, judged by the capacity of the
-//! nodes and not by their free resources. A job that can run later is accepted, with a line about
-//! the holders of the resources that it waits for.
+//! A job that can never run is refused before anything is written. This is decided by the total
+//! capacity of the nodes, not by what is free. A job that can run later is accepted, and one line
+//! names the jobs that hold the resources it waits for.
 
 use gpuctl_sandbox::Persona;
 use gpuctl_sandbox::nodes::{in_pool, node};
@@ -22,7 +22,7 @@ fn every_submitting_command_refuses_jobs_larger_than_any_node() {
     let scene = Scene::with_nodes("never", 2);
     let job =
         |resources: &str| scene.training("a", &format!("resources: {{pool: POOL, {resources}}}"));
-    // Nodes of the sandbox have 8 GPUs, 96 CPUs, 1Ti of memory and 2Ti of disk.
+    // Each node of the sandbox has 8 GPUs, 96 CPUs, 1Ti of memory and 2Ti of disk.
     for (resources, message) in [
         (
             "gpu: 16",
@@ -112,7 +112,7 @@ fn cordoned_and_broken_nodes_count_and_autoscaled_groups_only_warn() {
         node("capacity-broken", Some(A100), &[(GPU, 4)]),
         "capacity-broken",
     );
-    // A crashed device plugin leaves capacity but nothing allocatable.
+    // After its device plugin has crashed, a node has capacity but nothing allocatable.
     broken["status"]["allocatable"][GPU] = json!("0");
     let mut group = in_pool(
         node("capacity-group", Some(A100), &[(GPU, 8)]),
@@ -166,7 +166,7 @@ fn a_job_that_must_wait_is_accepted_and_names_the_holders() {
         "{}",
         run.err
     );
-    // The node of `one` has 8 - 6 = 2 free GPUs, the node of `two` none.
+    // The node of `one` has 8 - 6 = 2 free GPUs, and the node of `two` has none.
     run.says(" has most: 2; later/two holds 8, later/one holds 6");
     let fits = scene
         .gpuctl_with(
@@ -182,7 +182,7 @@ fn a_job_that_must_wait_is_accepted_and_names_the_holders() {
         )
         .ok();
     gang.says("only 0 of 2 pods fit now; pods that start hold their GPUs while they wait for the rest; later/two holds 8");
-    // With `-o json` this is a warning object on stderr, and stdout is one document.
+    // With `-o json`, the line is a warning object on stderr, and stdout is still one document.
     let run = scene
         .gpuctl_with(
             &["create", "-f", "-", "-o", "json"],
@@ -249,7 +249,7 @@ fn missing_references_are_reported_together() {
         .exits(4)
         .says("service account `robot` does not exist");
     nothing_is_written(&scene);
-    // Objects that another document of the same run creates count as existing.
+    // Objects that another document of the same run creates count as existing objects.
     let both = format!(
         "{}---\n{}",
         scene.training("maker", "storage: {workdirs: [{path: /out, size: 1Gi}]}"),
@@ -287,7 +287,7 @@ fn a_job_larger_than_its_quota_is_refused() {
     scene.get_until(&["resourcequota", "team"], |quota| {
         quota["status"]["hard"].is_object()
     });
-    // Each pod fits the quota, but both together never do.
+    // Each pod alone fits the quota, but the two together never do.
     let two_pods = scene.training("two", "resources: {pool: POOL, gpu: 8, node_count: 2}");
     scene
         .gpuctl_with(&CREATE, &two_pods)

@@ -1,5 +1,5 @@
-//! `label node`, `get label`, `get node-labels` and `get gpu-type`: each node succeeds or fails on
-//! its own, and concurrent changes do not overwrite each other.
+//! Tests `label node`, `get label`, `get node-labels` and `get gpu-type`. Each node succeeds or
+//! fails independently, and concurrent changes do not overwrite each other.
 
 use gpuctl_sandbox::Persona;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! `get jobs`: filters, order, pages, formats and the watch.
+//! Tests `get jobs`: filters, sorting, paging, output formats and watching.
 
 use std::io::{BufRead, BufReader};
 
@@ -88,8 +88,8 @@ fn get_jobs_filters_sorts_pages_and_formats() {
     );
     let yaml = scene.gpuctl(&["get", "jobs", "-o", "yaml"]).ok().out;
     assert!(yaml.starts_with("total: 4\nitems:\n"), "{yaml}");
-    // Equal input gives equal bytes. The list omits the pending job, because the scheduler's
-    // message counts all nodes of the cluster and other tests add nodes.
+    // The same input must give the same bytes. The list omits the pending job, because the
+    // scheduler's message counts all nodes of the cluster and other tests add nodes.
     let json = || {
         scene
             .gpuctl(&["get", "jobs", "a", "b", "c", "--no-progress", "-o", "json"])
@@ -182,7 +182,7 @@ fn the_overview_can_be_watched() {
         first["gpuTotal"].as_u64().is_some_and(|total| total >= 8),
         "{first:#}"
     );
-    // An added node prints another line.
+    // Adding a node prints another line.
     let more = gpuctl_sandbox::nodes::in_pool(
         gpuctl_sandbox::nodes::node(
             "overviewed-9",

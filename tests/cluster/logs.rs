@@ -1,5 +1,5 @@
-//! `logs` with the real API server: merged, filtered, followed to the end of the job, and over
-//! broken connections.
+//! Tests `logs` with the real API server: logs are merged, filtered, followed until the job ends,
+//! and survive broken connections.
 
 use std::io::{BufRead, BufReader};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -146,7 +146,7 @@ fn following_includes_later_pods_and_ends_with_the_job() {
     let mut late = cluster().pod_log("follow", &name(&second), "main");
     late.say("joined");
     early.say("together");
-    // Written while the pod runs, because `-f` exits shortly after the job ends.
+    // This is written while the pod still runs, because `-f` exits shortly after the job ends.
     late.say("the last word");
     scene.until("a", "succeeded", None);
     let run = finish(child, Duration::from_secs(60)).ok();
@@ -275,7 +275,7 @@ fn broken_connections_neither_lose_nor_repeat_lines() {
         // Spreads the lines over several broken connections.
         std::thread::sleep(Duration::from_millis(20));
     }
-    // Only waits: the assertion below shows the lines and stderr.
+    // This loop only waits. The assertion below shows the lines and stderr.
     let end = Instant::now() + Duration::from_secs(60);
     while !reading.is_finished() && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(100));
@@ -306,7 +306,7 @@ fn logs_show_the_main_container_by_default() {
     let mut log = cluster().pod_log("sidecar", &pod, "main");
     log.say("a\u{1b}[2Jb\u{1b}[32mc");
     log.say(" 10%|#    | 1/10\r 20%|##   | 2/10");
-    // A pipe gets neither colors nor cursor movements.
+    // A pipe gets no colors and no cursor movements.
     assert_eq!(
         scene.gpuctl(&["logs", "a"]).ok().out,
         "abc\n 20%|##   | 2/10\n"
@@ -368,7 +368,8 @@ fn following_survives_an_outage_of_the_api_server() {
     );
 }
 
-/// Rank 1 fails first. Both others then report its loss, in lines that differ only in numbers.
+/// Rank 1 fails first. Then both other ranks report that they lost it, in lines that differ only in
+/// numbers.
 #[test]
 fn first_error_finds_the_rank_that_failed_first() {
     let scene = Scene::with_nodes("first-error", 1);

@@ -1,6 +1,6 @@
 //! Runs the real binary against real control planes and compares its output with kubectl's. Most
-//! tests share one cluster, each with its own namespace and pool. Tests that stop parts of a
-//! cluster, count all of its requests or need other options start their own.
+//! tests share one cluster, each with its own namespace and pool. Some tests start their own
+//! cluster, because they stop parts of it, count all of its requests, or need other options.
 #![expect(clippy::disallowed_methods, reason = "tests arrange files and clocks")]
 
 mod applying;

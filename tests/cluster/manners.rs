@@ -1,5 +1,5 @@
-//! Counts the requests of waiting commands, because two hundred users may wait at the same time. It
-//! has its own cluster, so that it counts no requests of other tests.
+//! Counts the requests of commands that wait, because two hundred users may wait at the same time.
+//! The test has its own cluster, so that it does not count the requests of other tests.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
@@ -28,8 +28,8 @@ const CLUSTER_RESOURCES: [&str; 6] = [
     "cronjobs",
 ];
 
-/// Number of LIST requests for these resources that the API server answered. Controllers watch
-/// instead, so these are gpuctl's.
+/// Returns the number of LIST requests for these resources that the API server has answered.
+/// Controllers use watches instead, so all these requests come from gpuctl.
 fn lists(cluster: &Cluster, resources: &[&str]) -> u64 {
     let text = cluster
         .kubectl(Persona::Admin)
@@ -94,8 +94,8 @@ fn waiting_costs_few_requests_and_shows_changes_immediately() {
         "",
     )
     .ok();
-    // The first job uses all eight GPUs, so the next one is pending. Its timeout holds although
-    // nothing changes.
+    // The first job uses all eight GPUs, so the next one is pending. The command times out even
+    // though nothing changes.
     let started = Instant::now();
     let hurried = run(
         command(&[
@@ -157,7 +157,7 @@ fn waiting_costs_few_requests_and_shows_changes_immediately() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    // Others watch nodes, pools, consumers and workloads.
+    // Other commands watch nodes, pools, consumers and workloads.
     let mut watchers: Vec<Child> = ["nodes", "pools", "consumers", "workloads"]
         .into_iter()
         .map(|what| {
@@ -169,7 +169,7 @@ fn waiting_costs_few_requests_and_shows_changes_immediately() {
         })
         .collect();
     let node_lines = lines(&mut watchers[0]);
-    // The first lists of all commands are not counted.
+    // The first lists of each command are not counted.
     std::thread::sleep(Duration::from_secs(12));
     let count = || {
         (
@@ -180,8 +180,8 @@ fn waiting_costs_few_requests_and_shows_changes_immediately() {
     let before = count();
     std::thread::sleep(Duration::from_secs(40));
     let after = count();
-    // In 40 s, seven commands may send 140 lists: at most thirty per minute each. The inventory is
-    // read at most once a minute.
+    // Seven commands may send 140 lists in 40 s, because each may send at most thirty per minute.
+    // The inventory is read at most once a minute.
     let (job_lists, cluster_lists) = (after.0 - before.0, after.1 - before.1);
     assert!(
         (3..=140).contains(&job_lists),

@@ -1,5 +1,5 @@
-//! `gpuctl mcp` with a client of the protocol: an agent diagnoses a pending job, page by page, and
-//! makes only changes that a preview has shown.
+//! Tests `gpuctl mcp` with a client of the protocol. An agent diagnoses a pending job page by page,
+//! and can make only changes that a preview has shown.
 
 use std::process::Stdio;
 
@@ -53,7 +53,7 @@ impl Agent {
             content, is_error, ..
         } = self.client.call_tool(request).await.unwrap();
         let text = content[0].as_text().unwrap().text.clone();
-        // A preview is never paged, because the agent confirms all of it.
+        // A preview is never split into pages, because the agent confirms all of it.
         assert!(
             text.len() <= 2000 || confirmation(&text).is_some(),
             "{} bytes",
@@ -69,7 +69,7 @@ impl Agent {
     }
 }
 
-/// The confirmation at the end of a preview.
+/// Extracts the confirmation at the end of a preview.
 fn confirmation(text: &str) -> Option<&str> {
     text.lines()
         .last()?
@@ -105,7 +105,7 @@ fn an_agent_diagnoses_a_pending_job() {
         let why = agent.call_ok("why", json!({"job": "waiter"})).await;
         assert!(why.contains("waiter") && why.to_lowercase().contains("gpu"), "{why}");
         assert!(agent.call_ok("free", json!({"pool": "agents"})).await.contains("a100-80g"));
-        // A job of another namespace than the server's.
+        // This job is not in the server's namespace.
         let (missing, is_good) = agent.call("describe_job", json!({"job": "waiter", "namespace": "default"})).await;
         assert!(!is_good && missing.contains("there is no job `waiter`") && missing.contains("exit code 4"), "{missing}");
         let (odd, is_good) = agent.call("logs", json!({"job": "--as=system:admin"})).await;

@@ -1,4 +1,4 @@
-//! `get nodes` and `describe node`: compares the inventory with kubectl and the real scheduler.
+//! Tests `get nodes` and `describe node`: the inventory must match kubectl and the real scheduler.
 
 use gpuctl_sandbox::Persona;
 use gpuctl_sandbox::nodes::{in_pool, node};
@@ -171,7 +171,7 @@ fn nodes_show_types_slices_and_faults_of_every_vendor() {
     );
 }
 
-/// A node without a kubelet: the node controller taints it, and the GPUs of its pods still count as
+/// If a node has no kubelet, the node controller taints it. The GPUs of its pods still count as
 /// used.
 #[test]
 fn a_node_that_is_not_ready_is_faulty_and_its_gpus_stay_used() {
@@ -235,7 +235,7 @@ fn a_node_that_is_not_ready_is_faulty_and_its_gpus_stay_used() {
 #[test]
 fn free_gpus_agree_with_the_scheduler() {
     let scene = Scene::with_nodes("last-gpu", 1);
-    // A pod with a sidecar and an init container: first 1 + 3 GPUs, then 1 + 2.
+    // A pod with a sidecar and an init container, which needs 1 + 3 GPUs at first and then 1 + 2.
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "mixed", "namespace": "last-gpu"}, "spec": {
         "nodeSelector": {"gpuctl/pool": "last-gpu"},
         "initContainers": [
@@ -361,7 +361,7 @@ fn devices_of_dynamic_resource_allocation_agree_with_the_scheduler() {
         described["holders"][0],
         json!({"namespace": "dra", "pod": "first", "jobId": null, "gpu": 2, "gpuSlices": {}})
     );
-    // gpuctl counts one free GPU, and the scheduler refuses a pod that needs two.
+    // gpuctl counts one free GPU. The scheduler must refuse a pod that needs two.
     scene.admin.apply(&pod("second"));
     scene.get_until(&["pod", "second"], |pod| {
         pod["status"]["conditions"]
@@ -371,7 +371,7 @@ fn devices_of_dynamic_resource_allocation_agree_with_the_scheduler() {
             .any(|one| one["type"] == "PodScheduled" && one["status"] == "False")
     });
     assert_eq!(by_name(&nodes(&scene), "dra-0")["gpuFree"], 1);
-    // A job claims the remaining GPU: without a device plugin, gpuctl creates a
+    // A job claims the remaining GPU. There is no device plugin, so gpuctl creates a
     // ResourceClaimTemplate.
     let job = |name: &str, gpus: u32| {
         let resources = format!("resources: {{gpu: {gpus}, gpu-type: h100-80g, pool: dra}}");
@@ -379,7 +379,7 @@ fn devices_of_dynamic_resource_allocation_agree_with_the_scheduler() {
             "kind: training\nversion: v0.1\njob: {{name: {name}}}\nenvironment: {{image: i, command: [sleep, '1']}}\n{resources}\n"
         )
     };
-    // `fit` agrees: one of three is free.
+    // `fit` agrees that one of the three is free.
     for (gpus, code) in [(1, 0), (2, 8), (3, 8), (4, 9)] {
         scene
             .gpuctl_with(&["fit", "-f", "-"], &job("asked", gpus))
@@ -415,7 +415,7 @@ fn devices_of_dynamic_resource_allocation_agree_with_the_scheduler() {
         .find(|holder| holder["jobId"] == "claims")
         .unwrap();
     assert_eq!(holder["gpu"], 1);
-    // The next job is pending, and `apply` of its unchanged file changes nothing.
+    // The next job is pending. Applying its unchanged file changes nothing.
     scene
         .gpuctl_with(&["create", "-f", "-"], &job("waits", 2))
         .ok();

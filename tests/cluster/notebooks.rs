@@ -1,5 +1,5 @@
-//! `kind: notebook`: its port, its token, which no output shows, and its files and node across
-//! pauses.
+//! Tests `kind: notebook`: its port, its token, which no output may show, and whether it keeps its
+//! files and its node across pauses.
 
 use std::time::Duration;
 
@@ -77,7 +77,7 @@ fn no_output_shows_the_token() {
         shown += &run.out;
         shown += &run.err;
     }
-    // No format shows it, neither on a terminal nor in a pipe.
+    // No output format shows the token, neither on a terminal nor in a pipe.
     let line = "\"$GPUCTL\" -n nb-token describe job lab -o json";
     shown += &crate::sessions::in_terminal(&scene, line).out;
     assert!(!shown.contains("s3cret-t0ken"), "{shown}");

@@ -1,5 +1,5 @@
-//! The objects of a training on the API server. For each known trap of Kubernetes, a test fails
-//! without the remedy.
+//! Tests the objects of a training on the API server. For each known trap of Kubernetes, one test
+//! fails if gpuctl does not avoid the trap.
 
 use serde_json::{Value, json};
 
@@ -85,7 +85,7 @@ fn pods_have_safe_defaults_labels_and_variables() {
         assert_eq!(variable(pod, name), Some(value), "{name}");
     }
     assert_eq!(variable(pod, "NCCL_SOCKET_IFNAME"), None);
-    // `/dev/shm` is half of the memory limit.
+    // The size of `/dev/shm` is half of the memory limit.
     let volumes = pod["spec"]["volumes"].as_array().unwrap();
     let shm = volumes
         .iter()
@@ -134,7 +134,8 @@ fn a_job_retries_each_rank_and_owns_its_objects() {
         json!([{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}])
     );
     assert_eq!(spec["ttlSecondsAfterFinished"], 86_400);
-    // `max_runtime` limits the running time, so the deadline is on the pod and not on the Job.
+    // `max_runtime` limits how long the job runs, so the deadline is set on the pod and not on the
+    // Job.
     assert_eq!(
         (
             spec["activeDeadlineSeconds"].is_null(),
@@ -361,7 +362,7 @@ fn a_job_without_gpus_avoids_gpu_nodes() {
             .all(|taint| taint["key"] != "nvidia.com/gpu"),
         "{tolerations:#?}"
     );
-    // Other tests add nodes without GPUs of the `nvidia.com/gpu` resource.
+    // Other tests add nodes that have no `nvidia.com/gpu`.
     let node = pod["spec"]["nodeName"].as_str().unwrap();
     let node = scene.admin.json(&["get", "node", node]);
     assert!(
@@ -429,7 +430,7 @@ fn launchers_that_would_train_once_per_node_are_fixed_or_refused() {
     expected.extend(flags.split(' ').skip(1));
     expected.extend(["--num_machines", "2", "train.py"]);
     assert_eq!(words, json!(expected));
-    // On one node, these launchers need no change.
+    // On a single node, these launchers work unchanged.
     let single_node = scene.training("d", "environment: {image: busybox, command: deepspeed train.py}\nresources: {pool: POOL, gpu: 8}");
     scene
         .gpuctl_with(&["create", "-f", "-", "--dry-run=client"], &single_node)
@@ -461,7 +462,7 @@ fn a_gang_timeout_releases_the_gpus() {
         .find(|pod| pod["spec"]["nodeName"].is_string())
         .unwrap();
     scene.until("a", "paused", None);
-    // The pod of the incomplete gang is deleted, which frees its GPUs.
+    // The pod of the incomplete gang is deleted, so its GPUs become free.
     scene.get_until(&["pods", "-l", "gpuctl/job=a"], |pods| {
         items(pods)
             .iter()

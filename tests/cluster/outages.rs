@@ -1,6 +1,6 @@
-//! Outages of parts of a real control plane: etcd, the API server, an admission webhook. It has its
-//! own cluster, because an outage would break other tests. `tests/faults/README.md` lists the
-//! faults.
+//! Tests outages of parts of a real control plane: etcd, the API server, and an admission webhook.
+//! They have their own cluster, because an outage would break other tests. `tests/faults/README.md`
+//! lists the faults.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
@@ -72,7 +72,7 @@ impl Scene {
         path
     }
 
-    /// Number of objects of a kind whose names have a prefix.
+    /// Returns how many objects of a kind have names with this prefix.
     fn count(&self, kind: &str, prefix: &str) -> usize {
         self.names(kind, prefix).len()
     }
@@ -129,8 +129,8 @@ fn wait_for_line(lines: &Receiver<String>, text: &str) {
     }
 }
 
-/// Names of the jobs that a report says were created. A run that ended before its first write has
-/// none.
+/// Returns the names of the jobs that a report says were created. There are none if the run ended
+/// before its first write.
 #[track_caller]
 fn created_jobs(run: &Run) -> BTreeSet<String> {
     assert!(
@@ -172,7 +172,7 @@ fn commands_survive_outages_of_the_control_plane() {
 }
 
 /// Stops etcd for twenty seconds. Reads are answered from the server's cache or fail with a clear
-/// error, writes are reported truthfully, and watches continue.
+/// error. The report on writes is accurate, and watches continue.
 fn check_an_outage_of_etcd(scene: &Scene, job_lines: &Receiver<String>) {
     scene.cluster.stop("etcd").unwrap();
     let stopped = Instant::now();
@@ -248,7 +248,7 @@ fn check_a_killed_server(scene: &Scene, job_lines: &Receiver<String>) {
         let path = scene.services(&prefix, 25);
         let path = path.to_str().unwrap();
         let creating = scene.begin(&["create", "-f", path, "-o", "json"]);
-        // How far the run gets differs between machines; the assertions hold at every point.
+        // How far the run gets depends on the machine, but the assertions hold at every point.
         std::thread::sleep(Duration::from_millis(moment));
         scene.cluster.stop("kube-apiserver").unwrap();
         std::thread::sleep(Duration::from_secs(1));
@@ -277,7 +277,7 @@ fn check_a_killed_server(scene: &Scene, job_lines: &Receiver<String>) {
     }
 }
 
-/// A webhook with `failurePolicy: Fail` whose server is down.
+/// Tests a webhook with `failurePolicy: Fail` whose server is down.
 fn check_an_unreachable_webhook(scene: &Scene) {
     let admin = scene.cluster.kubectl(Persona::Admin);
     // Port 1 is never assigned to a process that asks for any free port.
@@ -325,7 +325,7 @@ fn check_an_unreachable_webhook(scene: &Scene) {
     admin.run(&["delete", "validatingwebhookconfiguration", "down"]);
 }
 
-/// A full disk behind stdout causes an error that names it, and no panic.
+/// When stdout is written to a full disk, the error says so, and gpuctl does not panic.
 fn check_a_full_disk_behind_stdout(scene: &Scene) {
     for arguments in [
         &["get", "jobs"][..],

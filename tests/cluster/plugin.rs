@@ -1,5 +1,5 @@
-//! `kubectl gpuctl`, run by the real kubectl: arguments and exit codes are passed on, help and
-//! hints name the commands as users type them, and completion works.
+//! Tests `kubectl gpuctl`, run by the real kubectl. Arguments and exit codes are passed on, help
+//! and hints show the commands as users type them, and completion works.
 
 use std::os::unix::fs::symlink;
 use std::process::{Command, Stdio};
@@ -9,7 +9,7 @@ use gpuctl_sandbox::{Persona, eventually};
 
 use crate::support::{Run, Scene, cluster, finish};
 
-/// Runs kubectl with gpuctl linked as a plugin and as the plugin's completion.
+/// Runs kubectl with gpuctl linked both as a plugin and as the plugin's completion program.
 fn kubectl(arguments: &[&str]) -> Run {
     let folder = cluster().folder().join("plugin");
     if std::fs::create_dir(&folder).is_ok() {
@@ -75,8 +75,8 @@ fn kubectl_runs_and_completes_the_plugin() {
     };
     let verbs = complete(&["desc"]);
     assert!(verbs.starts_with("describe\t"), "{verbs}");
-    // Completion gives up early on a busy machine, so that typing is not blocked; the user presses
-    // Tab again.
+    // On a busy machine, completion gives up early so that it does not block typing. The user
+    // presses Tab again.
     let limit = Duration::from_secs(90);
     let names = eventually("completion offers the job's name", limit, || {
         let output = complete(&["logs", "-n", "plugged", "bert-"]);

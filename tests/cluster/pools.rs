@@ -1,4 +1,5 @@
-//! Pools on the real API server: creation, membership, deletion, and limits for jobs.
+//! Tests pools on the real API server: creating and deleting them, their members, and limits for
+//! jobs.
 
 use gpuctl_sandbox::Persona;
 use gpuctl_sandbox::nodes::node;
@@ -6,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::{A100, GPU, Run, Scene, cluster, finish};
 
-/// A namespace, and nodes outside of pools.
+/// Creates a namespace, and nodes that belong to no pool.
 fn scene(name: &'static str, nodes: usize) -> Scene {
     let scene = Scene::new(name);
     let nodes: Vec<Value> = (0..nodes)
@@ -133,7 +134,7 @@ nodes:
         .says("pool `pool-life` has jobs: pool-life/train")
         .says("--force");
     scene.gpuctl(&["delete", "job", "train"]).ok();
-    // gpuctl keeps a label that another user has changed since.
+    // gpuctl keeps a label that another user has since changed.
     scene.admin.run(&[
         "label",
         "node",
@@ -190,7 +191,7 @@ fn a_missing_node_or_a_node_of_another_pool_prevents_all_writes() {
         .says("node `pool-whole-0` is in pool `whole-a`")
         .says("--force moves it");
     assert_eq!(labels(&scene, "pool-whole-1")["gpuctl/pool"], Value::Null);
-    // Labels set by the first pool move to the second; labels set by others stay.
+    // Labels that the first pool has set move to the second pool. Labels that others have set stay.
     make(
         &scene,
         &yaml("whole-a", "pool-whole-0: {gpu-type: A100-80G}")
@@ -360,8 +361,8 @@ nodes: [pool-quota-0, pool-quota-1]
     make(&scene, &scene.training("second", ""), &[])
         .exits(1)
         .says("pool `pool-quota` has 1 jobs and allows 1");
-    // The first pool makes the definitions readable for every user, so a user with rights in one
-    // namespace gets the same check.
+    // The first pool makes the definitions readable for every user. A user with permissions in only
+    // one namespace therefore gets the same check.
     scene.allow_edit(Persona::Alice);
     let alice = scene.seen_by(Persona::Alice);
     make(&alice, &scene.training("third", ""), &[])
@@ -450,8 +451,8 @@ fn labels_alone_define_a_pool() {
     scene.gpuctl(&["delete", "pool", "pool-labels"]).ok();
 }
 
-/// A type that contradicts the node's label is probably a mistake and refused. With `--force` it is
-/// set, and the old label returns when the pool is deleted.
+/// A type that contradicts the node's label is probably a mistake, so gpuctl refuses it. With
+/// `--force` the type is set, and the old label returns when the pool is deleted.
 #[test]
 fn an_overwritten_type_label_is_restored() {
     let scene = scene("pool-types", 1);
@@ -548,7 +549,7 @@ fn an_invalid_job_prevents_all_writes_of_the_run() {
         run.err
     );
     scene.gpuctl(&["describe", "pool", "pool-order"]).exits(4);
-    // The dry run names the checks that the server cannot do yet.
+    // The dry run names the checks that the server cannot make yet.
     let quota =
         "kind: quota\nversion: v0.1\nquota: {name: order}\nnamespace: {pool-order-new: {gpu: 1}}\n";
     let job = scene.training(
@@ -589,7 +590,7 @@ fn an_invalid_job_prevents_all_writes_of_the_run() {
         .ok();
 }
 
-/// Taints of a node.
+/// Returns the taints of a node.
 fn taints(scene: &Scene, node: &str) -> Vec<String> {
     let all = scene.admin.json(&["get", "node", node])["spec"]["taints"]
         .as_array()
@@ -669,7 +670,7 @@ fn an_exclusive_pool_repels_other_jobs_without_evicting_pods() {
         (&json!(true), &json!("active"))
     );
 
-    // Jobs of the pool are scheduled there, others are not.
+    // Jobs of the pool are scheduled on the node, and other jobs are not.
     let inside = without_pool
         .replace("NAME", "inside")
         .replace("gpu: 1", "gpu: 1, pool: fenced");
@@ -677,7 +678,7 @@ fn an_exclusive_pool_repels_other_jobs_without_evicting_pods() {
     let fixed = fixed.replace("before", "outside");
     make(&scene, &fixed, &[]).ok();
     scene.until("outside", "pending", Some("Unschedulable"));
-    // A job without a pool prefers nodes outside of pools.
+    // A job without a pool prefers nodes that are in no pool.
     let affinity =
         scene.get(&["job", "outside"])["spec"]["template"]["spec"]["affinity"].to_string();
     assert!(
@@ -687,8 +688,8 @@ fn an_exclusive_pool_repels_other_jobs_without_evicting_pods() {
         "{affinity}"
     );
 
-    // `apply` restores a removed taint; nodes get the taint when they join and lose it when they
-    // leave.
+    // `apply` restores a removed taint. Nodes get the taint when they join the pool and lose it
+    // when they leave.
     scene
         .admin
         .run(&["taint", "node", "fenced-1", "gpuctl/pool-"]);
@@ -716,7 +717,7 @@ fn an_exclusive_pool_repels_other_jobs_without_evicting_pods() {
         .ok();
     assert_eq!(taints(&scene, "fenced-1"), [pool_taint]);
 
-    // The taint is removed with the pool, or when `exclusive` becomes false.
+    // The taint is removed when the pool is deleted or when `exclusive` becomes false.
     scene
         .gpuctl_with(&["apply", "-f", "-"], &pool(false, "fenced-0, fenced-1"))
         .ok();

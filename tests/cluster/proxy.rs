@@ -1,4 +1,5 @@
-//! A proxy between gpuctl and the API server that drops requests or answers, or replaces answers.
+//! A proxy between gpuctl and the API server that drops requests or responses, or replaces
+//! responses.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -13,57 +14,57 @@ use serde_json::json;
 
 use crate::support::{Run, cluster, run};
 
-/// The fault, and the request it affects.
+/// Which fault happens, and which request it affects.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Cut {
     Nothing,
     /// The request with this number does not reach the server.
     Before(usize),
-    /// The server handles the request, but its answer is lost.
+    /// The server handles the request with this number, but its response is lost.
     After(usize),
-    /// Neither this request nor any later one reaches the server.
+    /// Neither the request with this number nor any later one reaches the server.
     From(usize),
-    /// Like `From`, but the server handles the first of them.
+    /// Like `From`, but the server still handles the first of these requests.
     FromAfter(usize),
-    /// The request with this number gets another answer, after the server handled it or instead of
-    /// that.
+    /// The response to the request with this number is replaced. The server may or may not have
+    /// handled the request.
     CorruptAnswer(usize, CorruptAnswer),
-    /// Of twenty requests, on average one is lost before the server handles it and one after it,
-    /// chosen by this seed.
+    /// On average, one request in twenty is lost before the server handles it, and one after. The
+    /// seed decides which ones.
     Seeded(u64),
-    /// Server-side applies reach the server one second late.
+    /// Server-side apply requests reach the server one second late.
     Slow,
 }
 
-/// Requests of one run of gpuctl.
+/// Counts of the requests made during one run of gpuctl.
 #[derive(Default)]
 pub struct Requests {
     pub begun: AtomicUsize,
-    /// Applies that the proxy delayed, and applies that the server answered.
+    /// Apply requests that the proxy delayed, and apply requests that the server answered.
     pub held: AtomicUsize,
     pub released: AtomicUsize,
 }
 
-/// An answer that replaces the server's.
+/// A response that replaces the server's.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CorruptAnswer {
-    /// Whether the server handles the request.
+    /// Whether the server handles the request before its response is replaced.
     pub is_handled: bool,
     pub content: Content,
 }
 
-/// Content of the replaced answer.
+/// What the replaced response contains.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Content {
-    /// Head and body.
+    /// The head and the body of a response.
     Bytes(&'static str),
-    /// The first half of the answer.
+    /// The first half of the server's response.
     Half,
-    /// The first half of the answer, then nothing for ten seconds.
+    /// The first half of the server's response, then nothing for ten seconds.
     Stall,
 }
 
-/// `kubectl proxy`, which handles TLS, behind a proxy that injects the faults.
+/// A proxy that injects the faults, in front of `kubectl proxy`, which handles TLS.
 pub struct Proxy {
     upstream: Child,
     pub to: u16,
@@ -99,7 +100,7 @@ impl Proxy {
         }
     }
 
-    /// Runs gpuctl through its own proxy. Returns the number of requests.
+    /// Runs gpuctl through a separate proxy. Returns the number of requests.
     pub fn gpuctl(
         &self,
         namespace: &str,
@@ -112,7 +113,7 @@ impl Proxy {
         (run, requests.begun.load(Ordering::SeqCst))
     }
 
-    /// Builds a command that runs gpuctl through its own proxy.
+    /// Builds a command that runs gpuctl through a separate proxy.
     pub fn command(
         &self,
         namespace: &str,
@@ -153,7 +154,7 @@ impl Drop for Proxy {
     }
 }
 
-/// Handles one request per connection, because `Connection: close` ends it after the answer.
+/// Handles one request per connection. `Connection: close` ends the connection after the response.
 fn serve(mut client: TcpStream, to: u16, cut: Cut, requests: &Requests) -> std::io::Result<()> {
     let mut reader = BufReader::new(client.try_clone()?);
     let (mut head, mut length) = (String::new(), 0);
@@ -228,7 +229,8 @@ fn serve(mut client: TcpStream, to: u16, cut: Cut, requests: &Requests) -> std::
     }
 }
 
-/// Pseudo-random number by SplitMix64 (Steele, Lea, Flood); the same in every run.
+/// Returns a pseudo-random number by SplitMix64 (Steele, Lea, Flood), which is the same in every
+/// run.
 fn seeded(seed: u64) -> u64 {
     let mut mixed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -236,7 +238,7 @@ fn seeded(seed: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// Draws one of twenty outcomes for a request; two of them are losses.
+/// Draws one of twenty outcomes for a request. Two of them lose the request or its response.
 pub fn chance(seed: u64, number: usize) -> u64 {
     seeded(seed.wrapping_mul(1_000_003) + number as u64) % 20
 }

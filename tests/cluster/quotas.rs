@@ -1,4 +1,5 @@
-//! `kind: quota`: the API server enforces it, and deleting it removes everything it created.
+//! Tests `kind: quota`: the API server enforces the quota, and deleting it removes everything it
+//! created.
 
 use gpuctl_sandbox::Persona;
 use serde_json::json;
@@ -35,7 +36,7 @@ namespace:
         ),
         (&json!("2"), &json!("10"), &json!("5"))
     );
-    // A CPU quota rejects pods without a CPU request; the LimitRange created with it sets a
+    // A CPU quota rejects pods without a CPU request. gpuctl also creates a LimitRange that sets a
     // default.
     scene.create("a", "resources: {pool: POOL, gpu: 2}");
     scene.until("a", "running", None);
@@ -90,7 +91,7 @@ namespace:
         scene.admin.json(&["get", "namespace", "quota-new"])["metadata"]["labels"]["app.kubernetes.io/managed-by"],
         "gpuctl"
     );
-    // Objects of any kind that users created in a namespace keep it from being deleted.
+    // Any object that a user created in a namespace keeps gpuctl from deleting the namespace.
     scene.admin.run(&[
         "create",
         "secret",
@@ -112,7 +113,7 @@ namespace:
         .admin
         .run(&["delete", "secret", "hub", "-n", "quota-new"]);
     anywhere(&["create", "-f", path.to_str().unwrap()]);
-    // With `-n`, it is deleted in that namespace only.
+    // With `-n`, the quota is deleted only in that namespace.
     assert_eq!(
         scene.gpuctl(&["delete", "quota", "teams"]).ok().out,
         "teams deleted: it applied in quota-a\n"
@@ -164,8 +165,8 @@ fn a_quota_that_fails_halfway_is_removed() {
         json!({"pods": "3"}),
         "a quota created by others stays"
     );
-    // This user may read both namespaces but write into one, so the failure comes after the first
-    // write.
+    // This user may read both namespaces but write to only one, so the failure comes after the
+    // first write.
     scene.admin.run(&["create", "namespace", "quota-first"]);
     let quotas = "--resource=resourcequotas,limitranges";
     let readable = "--resource=resourcequotas,limitranges,namespaces,nodes";

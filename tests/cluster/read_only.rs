@@ -1,5 +1,5 @@
-//! With `--read-only`, GPUCTL_READ_ONLY or the config file, no command changes anything, even for a
-//! user with all rights. The API server's audit log proves it.
+//! With `--read-only`, `GPUCTL_READ_ONLY` or the setting in the config file, no command changes
+//! anything, even for a user with all permissions. The API server's audit log proves it.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::support::{Run, Scene, cluster, file, run};
 
-/// Requests of this user in the API server's audit log, as (verb, URI).
+/// Returns the requests of this user from the API server's audit log, as (verb, URI).
 fn requests_of(persona: Persona) -> Vec<(String, String)> {
     let text = std::fs::read_to_string(cluster().folder().join("audit.log")).unwrap_or_default();
     let entries = text
@@ -160,7 +160,7 @@ fn read_only_mode_prevents_every_change() {
             run.err
         );
     }
-    // Every command that talks to a cluster is tested.
+    // Checks that the test covers every command that talks to a cluster.
     let tried: BTreeSet<&str> = writes
         .iter()
         .chain(reads)
@@ -189,7 +189,7 @@ fn read_only_mode_prevents_every_change() {
     let words = help
         .lines()
         .filter_map(|line| line.strip_prefix("  "))
-        // A description that continues is indented further.
+        // A description that continues on the next line is indented further.
         .filter(|line| !line.starts_with(' '))
         .filter_map(|line| line.split_whitespace().next());
     for verb in words
@@ -217,8 +217,8 @@ fn read_only_mode_prevents_every_change() {
         .count();
     assert!(dry > 4, "dry runs are allowed: {dry}");
 
-    // The config file sets it for one context. In another context the change is allowed, and the
-    // log shows it.
+    // The config file makes one context read-only. In another context the change is allowed, and
+    // the log shows it.
     let config = file(
         "only-reads-config.yaml",
         "contexts:\n  heidi: {safety: {read_only: true}}\n",

@@ -1,5 +1,5 @@
-//! Refusals by the cluster before the first write, or after some: quotas of object counts,
-//! policies, webhooks.
+//! Tests how gpuctl reports that the cluster refuses objects, before the first write or after some
+//! writes. Quotas on object counts, policies and webhooks cause this.
 
 use std::time::Duration;
 
@@ -21,7 +21,8 @@ fn an_inference_on_two_nodes_needs_leader_worker_set() {
 #[test]
 fn a_refusal_during_writes_affects_only_its_own_document() {
     let scene = Scene::new("middle");
-    // The quota counts objects when they are written, so each document passes on its own.
+    // The quota counts objects only when they are written, so each document passes the check
+    // separately.
     scene.admin.apply(&json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "two", "namespace": "middle"},
         "spec": {"hard": {"count/deployments.apps": "2"}}}));
     scene.get_until(&["resourcequota", "two"], |quota| {
@@ -39,7 +40,7 @@ fn a_refusal_during_writes_affects_only_its_own_document() {
         )
         .exits(1)
         .json();
-    // The documents are sent concurrently, so any of them may exceed the quota.
+    // The documents are sent concurrently, so any of them may be the one that exceeds the quota.
     let created_names = |run: &Value| -> Vec<String> {
         run["success"]
             .as_array()
@@ -72,7 +73,7 @@ fn a_refusal_during_writes_affects_only_its_own_document() {
         .admin
         .run(&["delete", "resourcequota", "two", "-n", "middle"]);
 
-    // A policy that allows dry runs.
+    // This policy allows dry runs.
     let policy = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": {"name": "middle"},
         "spec": {"failurePolicy": "Fail", "matchConstraints": {"resourceRules": [
             {"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["deployments"]}]},
@@ -123,7 +124,7 @@ fn a_refusal_during_writes_affects_only_its_own_document() {
         documents(["a", "b", "c"]),
         documents(["d", "e", "f"])
     );
-    // Retries until the deleted policy no longer has an effect.
+    // Retries until the deletion of the policy takes effect.
     eventually("the policy has no effect", limit, || {
         apply(&scene, &all).code == 0
     });
@@ -151,8 +152,8 @@ fn a_webhook_may_refuse_the_dry_run_or_the_write() {
             .collect::<Vec<_>>()
             .join("---\n")
     };
-    // For `b`, the webhook allows the dry run and denies the write, like a webhook that counts. It
-    // denies `never` at once.
+    // For `b`, the webhook allows the dry run and denies the write, as a webhook that counts
+    // requests would. It denies `never` in both cases.
     let judge = |request: &Value| match request["name"].as_str() {
         Some("b") if request["dryRun"] != true => {
             Some(json!({"code": 403, "message": "not today"}))
@@ -214,7 +215,7 @@ fn a_webhook_may_refuse_the_dry_run_or_the_write() {
     );
     assert_eq!(run["failed"][0]["error"], "WebhookDenied");
     assert_eq!(services(), ["a", "c"], "nothing was written");
-    // Existing objects are not created, so the webhook is not called.
+    // Existing objects are not created again, so the webhook is not called.
     scene
         .gpuctl_with(
             &["apply", "-f", "-"],

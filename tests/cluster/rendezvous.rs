@@ -1,5 +1,5 @@
-//! Checks that the environment of the pods on the API server allows a rendezvous: two processes
-//! meet with it on loopback, as torch's `env://` init method does.
+//! Checks that ranks can find each other through the environment that the API server has for their
+//! pods. Two processes use it on loopback, in the same way as torch's `env://` init method.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -12,14 +12,14 @@ use serde_json::{Value, json};
 
 use crate::support::{A100, GPU, Scene, cluster, finish};
 
-/// Environment variables of a pod's container, as the kubelet would set them.
+/// Returns the environment variables of a pod's container as the kubelet would set them.
 fn environment(pod: &Value) -> Vec<(String, String)> {
     let container = &pod["spec"]["containers"][0];
     let index = &pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"];
     let read = |variable: &Value| {
         let path = variable["valueFrom"]["fieldRef"]["fieldPath"].as_str();
         let value = match path {
-            // The Job controller appends its own variable, which reads the label.
+            // The Job controller appends a variable of its own, whose value comes from the label.
             Some(
                 "metadata.annotations['batch.kubernetes.io/job-completion-index']"
                 | "metadata.labels['batch.kubernetes.io/job-completion-index']",
@@ -54,7 +54,7 @@ fn value<'a>(environment: &'a [(String, String)], name: &str) -> Option<&'a str>
         .map(|(_, value)| value.as_str())
 }
 
-/// Runs one rank: rank 0 listens, sums the numbers that its peers send, and returns the sum to
+/// Runs one rank. Rank 0 listens, adds up the numbers that its peers send, and returns the sum to
 /// them.
 fn meet(rank: u32, world: u32, address: &str, port: u16) -> u32 {
     if rank == 0 {
@@ -81,7 +81,7 @@ fn meet(rank: u32, world: u32, address: &str, port: u16) -> u32 {
     u32::from_be_bytes(bytes)
 }
 
-/// The test below runs this one in child processes; on its own, it is a world of one rank.
+/// The test below runs this test in child processes. Run separately, it is a world of one rank.
 #[test]
 fn one_rank_meets_its_peers() {
     let number =
@@ -125,7 +125,7 @@ fn two_processes_meet_using_the_environment_of_the_pods() {
                 "{name} of rank {rank}"
             );
         }
-        // torchrun sets these for its processes; in the pod they would be wrong.
+        // torchrun sets these for its own processes. Set on the pod, they would be wrong.
         assert_eq!(
             (value(environment, "WORLD_SIZE"), value(environment, "RANK")),
             (None, None)
@@ -174,7 +174,8 @@ fn a_process_per_pod_gets_process_ranks() {
     }
 }
 
-/// Two racks of two nodes with one GPU each: three trainings in turn, each placed within one rack.
+/// There are two racks, each with two nodes of one GPU. Three trainings run one after the other,
+/// each within one rack.
 #[test]
 fn ranks_are_placed_in_one_rack() {
     let scene = Scene::new("racks");

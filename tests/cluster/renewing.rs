@@ -1,4 +1,4 @@
-//! `gpuctl restart`: new pods for every kind of job, and retries that it does not cost.
+//! Tests `gpuctl restart`: every kind of job gets new pods, and a restart does not use up retries.
 
 use std::time::Duration;
 

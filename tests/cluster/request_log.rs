@@ -1,4 +1,4 @@
-//! `-vv` and `GPUCTL_LOG` log each request on stderr, without secrets.
+//! Tests that `-vv` and `GPUCTL_LOG` log each request on stderr, without secrets.
 
 use serde_json::Value;
 

@@ -1,5 +1,5 @@
-//! Users with rights in one namespace: the main workflow works, and each missing right causes one
-//! warning.
+//! Tests users with permissions in one namespace only. The main workflow works, and each missing
+//! permission causes one warning.
 
 use gpuctl_sandbox::Persona;
 use serde_json::json;
@@ -10,7 +10,8 @@ use crate::support::{Scene, cluster, items};
 fn an_edit_user_can_run_a_job_from_create_to_delete() {
     let scene = Scene::with_nodes("editor", 1);
     scene.allow_edit(Persona::Alice);
-    // The priority class does not exist, and an edit user may neither read nor create it.
+    // The priority class does not exist, and a user with the `edit` role may neither read nor
+    // create it.
     let mine = scene.seen_by(Persona::Alice);
     let yaml = mine.training(
         "a",
@@ -84,7 +85,7 @@ fn lists_fall_back_to_the_namespace_with_rights() {
     scene.allow_edit(Persona::Carol);
     scene.create("a", "");
     let carol = scene.seen_by(Persona::Carol);
-    // The context has no namespace, and Carol may not read `default`.
+    // The context sets no namespace, and Carol may not read `default`.
     carol
         .gpuctl_anywhere(&["get", "jobs"])
         .exits(5)
@@ -140,7 +141,7 @@ fn any_user_name_becomes_a_valid_label() {
         table.lines().next().unwrap().contains("USER") && table.contains("oidc:dave@example.com"),
         "{table}"
     );
-    // Impersonation applies to `--mine`.
+    // `--mine` means the jobs of the impersonated user.
     assert_eq!(
         scene
             .gpuctl(&[
@@ -204,8 +205,8 @@ fn an_unknown_certificate_authority_has_its_own_error() {
     assert!(!run.err.contains("sandbox-token"), "{}", run.err);
 }
 
-/// A reader of one namespace gets everything allowed. The rest is blank, and one warning per
-/// missing right names the command to ask for it.
+/// A user who may read one namespace gets everything that is allowed there. The rest is blank. For
+/// each missing permission, one warning names the command that shows how to ask for it.
 #[test]
 fn a_reader_of_one_namespace_sees_what_its_rights_allow() {
     let scene = Scene::with_nodes("reader", 1);

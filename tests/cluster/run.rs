@@ -1,4 +1,5 @@
-//! `run`, `create --set` and `create --name`: jobs without a file, or from a changed one.
+//! Tests `run`, `create --set` and `create --name`, which submit jobs without a file or from a
+//! modified file.
 
 use serde_json::json;
 
@@ -45,7 +46,7 @@ fn run_flags_are_equivalent_to_a_file() {
                 "8Gi",
             ]
             .map(|word| {
-                // Leaks the path, because the arguments are `'static`.
+                // Leaks the path, because the arguments must be `'static`.
                 Box::leak(word.to_owned().into_boxed_str()) as &'static str
             }),
         );

@@ -1,4 +1,4 @@
-//! `create secret`: values are stored in the cluster and never printed.
+//! Tests `create secret`: values are stored in the cluster and never printed.
 
 use serde_json::Value;
 
@@ -248,7 +248,7 @@ fn a_token_is_stored_in_the_secret_and_never_printed() {
         .exits(1)
         .says("was not created by gpuctl"),
     );
-    // An unset variable may be named, because the user has to correct it.
+    // The error may name an unset variable, because the user has to set it.
     for (index, run) in runs.iter().enumerate().filter(|(index, _)| *index != 4) {
         assert!(
             !run.out.contains(CANARY) && !run.err.contains(CANARY),

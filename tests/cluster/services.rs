@@ -1,5 +1,5 @@
-//! `kind: inference` and `kind: compute`: readiness, rollouts on full GPUs, scaling, autoscaling,
-//! addresses, and the reasons of failures.
+//! Tests `kind: inference` and `kind: compute`: readiness, rollouts when all GPUs are in use,
+//! scaling, autoscaling, addresses, and the reasons for failures.
 
 use std::io::Read;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Scene, cluster, finish, items};
 
-/// Waits until the job's JSON meets a condition.
+/// Waits until the job's JSON output meets a condition.
 fn until(scene: &Scene, name: &str, good: impl Fn(&Value) -> bool) -> Value {
     let what = format!("{name} meets the condition");
     eventually(&what, Duration::from_secs(90), || {
@@ -37,7 +37,7 @@ fn a_service_runs_when_its_pods_are_ready() {
         "{}",
         run.out
     );
-    // With one of two replicas ready, its status is already `running`, but degraded.
+    // With one of two replicas ready, the job is already `running`, but degraded.
     let job = until(&scene, "web", |job| {
         job["status"] == "running" && job["podsRunning"] == 2
     });
@@ -312,7 +312,7 @@ fn autoscaling_without_a_metrics_api_causes_a_warning() {
         (window("scaleUp"), window("scaleDown")),
         (Some(60), Some(300))
     );
-    // The HPA controller reports the same problem later.
+    // The HPA controller reports the same problem some time later.
     let limit = Duration::from_secs(60);
     let described = eventually("the controller reports a problem", limit, || {
         let described = scene
@@ -620,7 +620,8 @@ fn logs_of_replicas_are_merged_and_follow_a_rollout() {
         );
     }
     let mut child = scene.start(&["logs", "web", "-f", "-o", "json"]);
-    // Lets the command open the streams of the old pods; nothing shows when it has.
+    // Gives the command time to open the streams of the old pods, because nothing shows when it
+    // has.
     std::thread::sleep(Duration::from_millis(800));
     scene.admin.run(&[
         "set",
@@ -647,7 +648,7 @@ fn logs_of_replicas_are_merged_and_follow_a_rollout() {
             .pod_log("service-logs", pod, "main")
             .say(&format!("new {pod}"));
     }
-    // Lets the new lines arrive, and also any that are printed twice.
+    // Gives new lines time to arrive, including any that would be printed twice.
     std::thread::sleep(Duration::from_secs(12));
     child.kill().unwrap();
     let out = finish(child, Duration::from_secs(5)).out;
@@ -676,7 +677,8 @@ fn following_reports_restarts_and_new_and_deleted_pods() {
     let mut log = cluster().pod_log("restarts", &pod, "main");
     log.say("first");
     let mut child = scene.start(&["logs", "web", "-f"]);
-    // The command must see each state of the pod before the next; stderr is read at the end.
+    // The command must see each state of the pod before the next one. The test reads stderr at the
+    // end.
     std::thread::sleep(Duration::from_secs(3));
     let patch = json!({"status": {"containerStatuses": [{"name": "main", "image": "vllm", "imageID": "", "ready": true, "started": true,
         "restartCount": 1, "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}},
@@ -727,8 +729,8 @@ fn an_edit_user_can_create_scale_and_delete_a_service() {
             "service: {replicas: 2, port: 8000, host: a.example.com}\nautoscaling: {maxReplicas: 3, targetGPUUtilization: 70}",
         ),
     );
-    // Alice may not list nodes or IngressClasses. The first causes a warning, the second is
-    // skipped.
+    // Alice may not list nodes or IngressClasses. Missing access to nodes causes a warning, but the
+    // check of IngressClasses is just skipped.
     let run = run
         .ok()
         .says("you may not list nodes")
@@ -773,7 +775,8 @@ fn events_of_all_objects_are_listed_in_order() {
         );
     }
     assert_eq!(list["total"].as_u64(), Some(objects.len() as u64));
-    // Some components report whole seconds, so the order within a second is the API server's.
+    // Some components report whole seconds, so events of the same second keep the API server's
+    // order.
     let time = |event: &Value| {
         event["timestamp"]
             .as_str()
@@ -811,7 +814,7 @@ fn jobs_on_a_lost_node_have_an_unknown_status() {
             .unwrap()
             .to_owned();
         // The node controller writes this when the kubelet stops reporting. The container statuses
-        // remain as last reported.
+        // stay as the kubelet last reported them.
         let patch = json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}});
         scene.admin.run(&[
             "patch",
@@ -839,7 +842,7 @@ fn forced_deletion_leaves_no_replacement_pod() {
     let run = scene.gpuctl(&["delete", "job", "web", "--force"]).ok();
     assert_eq!(run.out, "web deleted: 3 GPUs are free again\n");
     assert!(scene.pods("web").is_empty());
-    // A pod created during the deletion would appear by now.
+    // If a pod were created during the deletion, it would have appeared by now.
     std::thread::sleep(Duration::from_secs(2));
     assert!(scene.pods("web").is_empty() && items(&scene.get(&["replicasets"])).is_empty());
 }
@@ -917,7 +920,7 @@ fn a_service_with_a_single_node_volume_does_not_surge() {
         "25%"
     );
     scene.gpuctl(&["delete", "job", "db"]).ok();
-    // The claim was kept from a job with one pod, and the new job has two.
+    // The claim comes from an earlier job with one pod, and the new job has two.
     let for_two_pods =
         yaml("db", "{path: /data, size: 1Gi}").replace("port: 80", "port: 80, replicas: 2");
     let refused = scene
@@ -978,7 +981,7 @@ fn wait_ends_with_the_submitted_version() {
         ["model:2", "model:2"],
         "the wait ends after the last pod of the old version"
     );
-    // The old pods keep serving while the new ones cannot start; the wait must not succeed.
+    // The old pods keep serving while the new ones cannot start, but the wait must not succeed.
     apply("bad/image:missing", "60s")
         .exits(1)
         .says("ImagePullBackOff")

@@ -1,4 +1,4 @@
-//! `open`, `exec` and `attach` through the API server and the kubelet's server, including
+//! Tests `open`, `exec` and `attach` through the API server and the kubelet's server, also in
 //! terminals.
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -46,13 +46,13 @@ fn web_server(name: &'static str) -> u16 {
     port
 }
 
-/// Sends one request; an answer that never arrives is an error.
+/// Sends one request. Returns an error if the response never arrives.
 fn http_get(port: u16, path: &str) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     stream.set_read_timeout(Some(Duration::from_secs(40)))?;
     write!(stream, "GET {path} HTTP/1.1\r\nhost: x\r\n\r\n")?;
-    // The simulated node does not forward the end of the server's stream, so the length marks the
-    // end of the body.
+    // The simulated node does not forward the end of the server's stream, so the body must be read
+    // by its length.
     let mut reader = BufReader::new(stream);
     let (mut line, mut length) = (String::new(), 0);
     while reader.read_line(&mut line)? > 2 {
@@ -66,7 +66,7 @@ fn http_get(port: u16, path: &str) -> std::io::Result<String> {
     Ok(String::from_utf8(body).unwrap())
 }
 
-/// Starts `open -o json` and reads its first document. Its other output remains in the child's
+/// Starts `open -o json` and reads the first document. The rest of the output stays in the child's
 /// pipes.
 fn opened(scene: &Scene, arguments: &[&str]) -> (Child, serde_json::Value) {
     let mut child = scene.start(&[&["open", "-o", "json"], arguments].concat());
@@ -219,7 +219,7 @@ fn open_ends_with_the_job_and_starts_a_browser_only_on_request() {
         command.spawn().unwrap()
     };
     let plain = start(&["open", "web", "--local-port", "0"]);
-    // Without `--browser`, none may start.
+    // Without `--browser`, no browser may start.
     std::thread::sleep(Duration::from_secs(2));
     assert!(!browser_log.exists());
     let shown = start(&["open", "web", "--local-port", "0", "--browser"]);
@@ -263,7 +263,7 @@ fn exec_passes_on_output_input_and_exit_code() {
     scene
         .gpuctl(&["exec", "a", "--rank", "1", "--", "true"])
         .ok();
-    // A full disk behind stdout is an error.
+    // When stdout is written to a full disk, the command fails with an error.
     let mut command = scene.command(&["exec", "a", "--", "echo", "x"]);
     let full = command
         .stdout(
@@ -330,7 +330,7 @@ fn exec_passes_on_output_input_and_exit_code() {
         .says("job `waits` has status pending Unschedulable");
 }
 
-/// Runs a line in a new terminal whose keyboard stays open.
+/// Runs a command line in a new terminal whose keyboard input stays open.
 pub fn in_terminal(scene: &Scene, line: &str) -> Run {
     let mut command = Command::new("script");
     command
@@ -360,7 +360,8 @@ fn exec_passes_on_the_size_of_the_terminal() {
     cluster().allow_exec("tty", cluster().folder());
     scene.create("a", "");
     scene.until("a", "running", None);
-    // The simulated node may lose output that a command in a terminal prints right before it ends.
+    // The simulated node may lose output that a command prints right before it ends, if it runs in
+    // a terminal.
     let run = in_terminal(
         &scene,
         "stty rows 33 cols 101; (sleep 2; stty rows 44 cols 55 < /dev/tty) & \"$GPUCTL\" -n $NS exec a -it -- sh -c 'sleep 1; stty size; sleep 3; stty size; sleep 1; exit 5'",
@@ -377,7 +378,7 @@ fn exec_passes_on_the_size_of_the_terminal() {
         run.out
     );
     run.exits(5);
-    // The terminal is restored however the command ends.
+    // The terminal is restored, however the command ends.
     for line in [
         "\"$GPUCTL\" -n $NS exec a -it -- true",
         "\"$GPUCTL\" -n $NS exec a -it -- yes | head -n1",

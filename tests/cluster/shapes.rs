@@ -1,4 +1,4 @@
-//! The shape of JSON answers: field names, types and nullability.
+//! Tests the shape of JSON output: the names of fields, their types, and whether they can be null.
 
 use serde_json::{Value, json};
 

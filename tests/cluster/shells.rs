@@ -1,5 +1,5 @@
-//! Completion in real shells, as a user gets it with Tab. Missing shells are installed with
-//! apt-get; if that fails, so does the test.
+//! Tests completion in real shells, where a user presses Tab. Missing shells are installed with
+//! apt-get. If that fails, so does the test.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -43,7 +43,8 @@ fn shell(name: &str) {
     );
 }
 
-/// Output of a script in a shell, with the cluster's kubeconfig and gpuctl first in PATH.
+/// Runs a script in a shell and returns its output. The shell has the cluster's kubeconfig, and
+/// gpuctl comes first in PATH.
 fn output_of(cluster: &Cluster, name: &str, arguments: &[&str], script: &str) -> String {
     let program_folder = Path::new(env!("CARGO_BIN_EXE_gpuctl"))
         .parent()
@@ -81,7 +82,7 @@ function=$(complete -p gpuctl | sed -E 's/.*-F ([^ ]+).*/\1/')
 printf '%s\n' "${COMPREPLY[@]}"
 "#;
 
-/// zsh completes only at a prompt, so it gets its own pseudo-terminal.
+/// zsh completes only at a prompt, so the test gives it a pseudo-terminal.
 const ZSH: &str = r#"
 zmodload zsh/zpty
 zpty -b z zsh -f -i
@@ -154,8 +155,8 @@ fn every_shell_completes_live_names_before_options() {
             ("gpuctl init --preset v", &["vllm"]),
             ("gpuctl get jobs --out", &["--output"]),
         ] {
-            // Completion gives up early on a busy machine, so that typing is not blocked; the user
-            // presses Tab again.
+            // On a busy machine, completion gives up early so that it does not block typing. The
+            // user presses Tab again.
             let what = format!("`{line}` is completed with {wanted:?}");
             let output = eventually(&what, Duration::from_secs(60), || {
                 let output = complete(line);
@@ -165,13 +166,13 @@ fn every_shell_completes_live_names_before_options() {
                     Err(output)
                 }
             });
-            // Options are offered only after a dash.
+            // Options are offered only once the user has typed a dash.
             assert!(
                 line.contains("--out") || !output.contains("--output"),
                 "{line}: {output}"
             );
         }
-        // Full names of resources, without their short forms.
+        // Offers the full names of resources, but not their short forms.
         let nouns = complete("gpuctl get ");
         assert!(
             nouns.contains("jobs")
@@ -193,7 +194,7 @@ fn every_shell_completes_live_names_before_options() {
     });
     assert!(!zsh.contains("--output"), "{zsh}");
 
-    // An unreachable cluster only leaves out the names.
+    // If the cluster is unreachable, only the names are missing.
     let mut command = Command::new("bash");
     command
         .args(["--norc", "-c", BASH, "gpuctl logs "])
@@ -216,7 +217,7 @@ fn every_shell_completes_live_names_before_options() {
         .spawn()
         .unwrap();
     let silent = finish(child, Duration::from_secs(10)).ok();
-    // `--first-error` is an option.
+    // `--first-error` is an option, not an error message.
     assert!(!silent.out.contains("error:"), "{}", silent.out);
     assert_eq!(silent.err, "");
 }

@@ -1,6 +1,6 @@
-//! Replaces the answer to each request of a write once with an answer of a broken server or proxy.
-//! In every case the report matches the objects on the server, and a second run completes the work.
-//! `tests/faults` does the same for commands that read.
+//! Replaces the response to each request of a write, one at a time, with a response that a broken
+//! server or proxy would send. In every case the report matches the objects on the server, and a
+//! second run completes the work. `tests/faults` does the same for commands that read.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -15,7 +15,8 @@ use crate::support::{Run, Scene};
 
 const NAMESPACE: &str = "spoiled";
 
-/// Replaced answers with their names (rows R2, R3, R5 and R6 of the matrix in `tests/faults`).
+/// The responses that replace the server's, with their names (rows R2, R3, R5 and R6 of the matrix
+/// in `tests/faults`).
 const CORRUPT_ANSWERS: [(&str, CorruptAnswer); 9] = [
     (
         "busy",
@@ -87,7 +88,7 @@ const fn after(answer: &'static str) -> CorruptAnswer {
     }
 }
 
-/// A service without pods, with a volume.
+/// A file with one service, which has no pods and one volume.
 fn yaml(name: &str, port: u16) -> String {
     format!(
         "kind: compute\nversion: v0.1\njob: {{name: {name}-b}}\nenvironment: {{image: 'busybox:1'}}\nservice: {{replicas: 0, port: {port}}}\nstorage: {{workdirs: [{{path: /data, size: 1Gi, storageClass: cuts}}]}}\n"
@@ -99,7 +100,7 @@ fn all_objects(name: &str) -> BTreeSet<String> {
     crate::cuts::all_objects(name, &["b"])
 }
 
-/// A command that writes, and a check that it succeeded.
+/// A command that writes, and how to check that it succeeded.
 struct Verb {
     word: &'static str,
     arguments: fn(&str) -> Vec<String>,
@@ -125,7 +126,7 @@ fn port_of(scene: &Scene, name: &str) -> Option<u64> {
     services["items"][0]["spec"]["ports"][0]["port"].as_u64()
 }
 
-/// Waits up to five seconds, because dependents are deleted after their owner.
+/// Waits up to five seconds for the deletion, because dependents are deleted after their owner.
 fn is_deleted(proxy: &Proxy, name: &str) -> bool {
     let is_empty = || existing_objects(proxy, NAMESPACE, name).is_empty();
     (0..20).any(|_| {
@@ -163,8 +164,8 @@ static VERBS: [Verb; 3] = [
     },
 ];
 
-/// Runs a command with one corrupt answer, and once more. Returns a description of the failure, if
-/// any.
+/// Runs a command with one corrupt response, then runs it again. Returns a description of the
+/// failure, if there is one.
 fn failure(scene: &Scene, proxy: &Proxy, verb: &Verb, name: &str, cut: Cut) -> Option<String> {
     if verb.exists_before {
         scene
@@ -206,8 +207,8 @@ fn failure(scene: &Scene, proxy: &Proxy, verb: &Verb, name: &str, cut: Cut) -> O
         }
     }
     if !is_done {
-        // `apply` completes a partial creation, as the errors advise. A second `delete` may find
-        // nothing.
+        // As the errors advise, `apply` completes a partial creation. A second `delete` may find
+        // nothing to delete.
         let again = if verb.word == "delete" {
             arguments
         } else {
@@ -234,7 +235,7 @@ fn is_report_or_nothing(run: &Run) -> bool {
 fn reports_are_true_after_any_corrupt_answer() {
     let scene = Scene::new(NAMESPACE);
     let proxy = Proxy::start(NAMESPACE);
-    // Number of requests of each command without faults.
+    // Counts the requests that each command sends without faults.
     let count = |verb: &Verb| {
         let name = format!("plain-{}", verb.word);
         if verb.exists_before {
@@ -257,7 +258,8 @@ fn reports_are_true_after_any_corrupt_answer() {
     };
     let requests: Vec<(&Verb, usize)> = VERBS.iter().flat_map(numbered_requests).collect();
     assert!(requests.len() > 15, "{} requests", requests.len());
-    // Tests one of the nine answers per request, because all pairs take twenty minutes.
+    // Tests only one of the nine responses per request, because testing all pairs takes twenty
+    // minutes.
     let all_pairs = std::env::var_os("GPUCTL_TEST_EVERY_PAIR").is_some();
     let tries: Vec<(&Verb, usize, (&str, CorruptAnswer))> = if all_pairs {
         requests

@@ -1,5 +1,5 @@
-//! Shorthand of the command line: bare names and files, one name as one row, old names of options,
-//! and hints for commands of other tools.
+//! Tests the shorthand of the command line: bare names and files, one name for one row, old names
+//! of options, and hints for users who type commands of other tools.
 
 use serde_json::json;
 
@@ -158,7 +158,7 @@ fn commands_of_other_tools_get_hints() {
 #[test]
 fn old_option_names_still_work() {
     let scene = Scene::with_nodes("before", 1);
-    // The options are parsed; without metrics, the commands fail afterwards.
+    // gpuctl accepts the options. The commands fail only afterwards, because there are no metrics.
     for (old, new) in [
         (
             &["report", "--from", "2h", "--to", "1h"][..],

@@ -1,4 +1,4 @@
-//! States of a training, read by gpuctl from the reports of simulated kubelets.
+//! Tests the states of a training that gpuctl derives from the reports of simulated kubelets.
 
 use serde_json::{Value, json};
 
@@ -131,7 +131,7 @@ fn an_evicted_rank_is_replaced_without_a_retry() {
         ],
         &eviction,
     );
-    // Without retries, a failure would end the job; an eviction does not count as one.
+    // With no retries, a failure would end the job, but an eviction does not count as a failure.
     scene.get_until(&["pods", "-l", "gpuctl/job=a"], |pods| {
         items(pods).iter().any(|other| {
             other["metadata"]["name"] != pod.as_str() && other["status"]["phase"] == "Running"
@@ -177,7 +177,8 @@ fn ranks_that_crash_together_have_their_own_retries() {
 #[test]
 fn incomplete_gangs_show_the_gpus_they_hold() {
     let scene = Scene::with_nodes("gangs", 2);
-    // The taint decides which gang gets which node; otherwise the scheduler's back-off would.
+    // The taint decides which gang gets which node. Without it, the scheduler's back-off would
+    // decide.
     scene
         .admin
         .run(&["taint", "node", "gangs-1", "gang=second:NoSchedule"]);
@@ -214,7 +215,7 @@ fn a_refused_pod_is_reported_from_its_event() {
     scene.get_until(&["resourcequota", "q"], |quota| {
         quota["status"]["hard"].is_object()
     });
-    // One pod passes gpuctl's check, but the second exceeds the quota.
+    // One pod passes gpuctl's check, but a second one exceeds the quota.
     scene.create("a", "resources: {pool: POOL, gpu: 1, node_count: 2}");
     let job = scene.until("a", "pending", Some("QuotaExceeded"));
     assert!(
@@ -328,7 +329,7 @@ fn a_failed_mount_is_the_reason() {
             .admin
             .run_with(&["create", "-f", "-"], &event.to_string());
     };
-    // All in the same second, and not in alphabetical order.
+    // All events happened in the same second, and they are not in alphabetical order.
     event("a.1", "Pulled", "z was first", false);
     event(
         "a.2",

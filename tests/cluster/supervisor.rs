@@ -1,5 +1,6 @@
-//! The supervisor of ranks on its own: real processes on this machine run shell scripts as their
-//! training. `tests/reality/torch.rs` tests it in pods with real torch.
+//! Tests the supervisor of ranks without a cluster. Real processes on this machine run shell
+//! scripts in place of a training. `tests/reality/torch.rs` tests the supervisor in pods with real
+//! torch.
 
 use std::fs;
 use std::io::Write;
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use gpuctl_sandbox::eventually;
 
-/// Installs Python if it is missing; images of trainings contain it.
+/// Installs Python if it is missing. The images of trainings contain it.
 fn python() -> &'static str {
     let is_installed = || {
         Command::new("python3")
@@ -55,7 +56,7 @@ struct Training {
 /// The supervisor of one rank, which is killed when the test ends.
 struct Rank {
     child: Child,
-    /// File to which its command writes its process id.
+    /// The file to which the rank's command writes its process id.
     pid: PathBuf,
 }
 
@@ -66,7 +67,7 @@ impl Drop for Rank {
 }
 
 impl Rank {
-    /// Kills the rank as the end of a container does: no process is notified, and none survives.
+    /// Kills the rank as if its container ended: no process is notified, and none survives.
     fn kill(&mut self) {
         self.signal("STOP");
         if let Ok(pid) = fs::read_to_string(&self.pid) {
@@ -96,7 +97,8 @@ impl Rank {
 }
 
 impl Training {
-    /// Each rank runs `script` with RANK and `GPUCTL_ATTEMPT`, in the folder of the training.
+    /// Defines a training in which each rank runs `script`, with RANK and `GPUCTL_ATTEMPT` set, in
+    /// the training's folder.
     fn new(name: &str, ranks: usize, retries: u32, script: &str) -> Self {
         let folder =
             std::env::temp_dir().join(format!("gpuctl-supervisor-{name}-{}", std::process::id()));
@@ -138,8 +140,8 @@ impl Training {
         self.start_pod(rank, "first", 0)
     }
 
-    /// Starts a rank in a pod with this name, after this number of failures counted by the Job
-    /// controller.
+    /// Starts a rank in a pod with this name. The Job controller has counted this number of
+    /// failures before.
     fn start_pod(&self, rank: usize, pod: &str, failures: u32) -> Rank {
         let program = concat!(
             env!("CARGO_MANIFEST_DIR"),
@@ -192,12 +194,12 @@ impl Training {
         (0..self.ranks).map(|rank| self.start(rank)).collect()
     }
 
-    /// Messages of a rank's supervisor, and stderr of its command.
+    /// Returns the messages of a rank's supervisor, and what its command wrote to stderr.
     fn stderr(&self, rank: usize) -> String {
         fs::read_to_string(self.folder.join(format!("err.{rank}"))).unwrap()
     }
 
-    /// Attempts that a rank has started.
+    /// Returns the attempts that a rank has started.
     fn attempts(&self, rank: usize) -> String {
         self.file(&format!("attempts.{rank}"))
             .replace('\n', " ")
@@ -328,7 +330,7 @@ fn a_new_rank_0_learns_the_used_retries_from_the_other_ranks() {
     assert_eq!((replaced.code(), second.code()), (0, 0));
     let output = training.stderr(1);
     assert!(output.contains("rank 0: the pod is new"), "{output}");
-    // One retry for the failed command, one for the failed pod.
+    // One retry was for the failed command, and one for the failed pod.
     assert!(
         output.contains("attempt 3: all 2 ranks start (2 of 3 retries used)"),
         "{output}"
@@ -347,8 +349,8 @@ fn an_evicted_pod_lets_all_ranks_save_and_costs_no_retry() {
     // The shells set their traps right after they have written their attempts.
     sleep(Duration::from_millis(300));
     second.signal("TERM");
-    // A command that exits with 0 after SIGTERM is not complete: with exit code 0, the Job
-    // controller would count the rank as complete.
+    // A command that exits with 0 after SIGTERM has not completed. If the supervisor exited with 0,
+    // the Job controller would count the rank as complete.
     assert_eq!(second.code(), 143);
     training.until("rank 0 saved too", || training.file("saved.0") == "saved\n");
     assert_eq!(training.file("saved.1"), "saved\n");
@@ -465,7 +467,7 @@ fn unknown_connections_to_the_port_are_ignored() {
         let mut stranger = TcpStream::connect(("127.0.0.1", training.port)).unwrap();
         stranger.write_all(words.as_bytes()).unwrap();
     }
-    // No stranger counts as rank 1.
+    // The supervisor must not mistake another client for rank 1.
     sleep(Duration::from_secs(1));
     assert_eq!(training.attempts(0), "", "rank 0 waits for its rank 1");
     let mut second = training.start(1);
@@ -489,7 +491,7 @@ fn sixty_four_ranks_start_and_restart_together() {
 fn a_missing_program_counts_as_exit_code_127() {
     let mut training = Training::new("missing", 1, 0, "");
     "nosuch".clone_into(&mut training.script);
-    // A single rank that exits with 127 would be retried by the Job controller.
+    // If a single rank exited with 127, the Job controller would retry it.
     assert_eq!(training.start(0).code(), 113);
     assert!(
         training
@@ -521,7 +523,7 @@ fn ranks_that_exit_cleanly_on_sigterm_wait_for_a_new_rank_0() {
     sleep(Duration::from_millis(300));
     first.signal("TERM");
     assert_eq!(first.code(), 143);
-    // Longer than the time after which a silent peer counts as lost.
+    // This is longer than the time after which a silent peer counts as lost.
     sleep(Duration::from_secs(5));
     assert!(
         second.child.try_wait().unwrap().is_none(),

@@ -59,7 +59,7 @@ impl Scene {
         scene
     }
 
-    /// The same scene, where another user runs gpuctl.
+    /// Returns the same scene, but another user runs gpuctl in it.
     pub fn seen_by(&self, persona: Persona) -> Self {
         Self {
             name: self.name,
@@ -68,7 +68,7 @@ impl Scene {
         }
     }
 
-    /// Binds the built-in `edit` role in this namespace, and nothing more.
+    /// Binds only the built-in `edit` role in this namespace.
     pub fn allow_edit(&self, persona: Persona) {
         let name = format!("edit-{}", persona.name());
         self.admin.run(&[
@@ -191,7 +191,7 @@ impl Scene {
             .ok()
     }
 
-    /// The job as `get jobs -o json` shows it.
+    /// Returns the job as `get jobs -o json` shows it.
     pub fn job(&self, name: &str) -> Value {
         let list = self
             .gpuctl(&["get", "jobs", "--no-progress", "-o", "json"])
@@ -219,19 +219,19 @@ impl Scene {
         })
     }
 
-    /// Gets objects of the namespace.
+    /// Reads objects of the namespace.
     pub fn get(&self, arguments: &[&str]) -> Value {
         self.admin
             .json(&[&["get", "-n", self.name], arguments].concat())
     }
 
-    /// Gets objects of the namespace until they meet a condition.
+    /// Reads objects of the namespace until they meet a condition.
     pub fn get_until(&self, arguments: &[&str], good: impl Fn(&Value) -> bool) -> Value {
         self.admin
             .until(&[&["get", "-n", self.name], arguments].concat(), good)
     }
 
-    /// Pods of a job, sorted by name and so by rank.
+    /// Returns the pods of a job, sorted by name and therefore by rank.
     pub fn pods(&self, job: &str) -> Vec<Value> {
         let mut pods = items(&self.get(&["pods", "-l", &format!("gpuctl/job={job}")]));
         pods.sort_by_key(|pod| pod["metadata"]["name"].as_str().map(ToOwned::to_owned));
@@ -239,7 +239,8 @@ impl Scene {
     }
 }
 
-/// Command of a container without that of the supervisor, which jobs with several ranks have.
+/// Returns a container's command without the supervisor, which jobs with several ranks prepend to
+/// it.
 pub fn own_command(container: &Value) -> Value {
     let command = container["command"].as_array().cloned().unwrap_or_default();
     let has_supervisor = command.get(3).is_some_and(|word| word == "supervisor");

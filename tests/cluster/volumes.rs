@@ -1,5 +1,5 @@
-//! Mounts of every form of workdir in pods, and warnings about claims that no storage class can
-//! provision.
+//! Tests that every form of workdir is mounted in pods, and that gpuctl warns about claims that no
+//! storage class can provision.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
-//! `--wait` and `--follow`: both end as soon as the result is known, and print the next thing that
-//! users look for.
+//! Tests `--wait` and `--follow`. Both end as soon as the result is known, and print what users
+//! look for next.
 
 use std::time::{Duration, Instant};
 
@@ -34,7 +34,7 @@ fn wait_fails_early_when_a_job_cannot_start() {
         "{error}"
     );
     assert_eq!(error["causes"], json!(["the job exists and keeps trying"]));
-    // stdout is still the complete answer.
+    // stdout still holds the complete output.
     assert_eq!(run.json()["status"], "pending");
     let crashing = scene.service("b", "crash/image:loop", 1, "");
     scene
@@ -172,7 +172,7 @@ fn follow_prints_the_log_and_returns_the_exit_code_of_the_job() {
     let path = file("followed-long.yaml", &scene.training("long", ""));
     let child = scene.start(&["create", path.to_str().unwrap(), "--follow"]);
     scene.until("long", "running", None);
-    // The command starts to follow shortly after the job runs, which nothing shows.
+    // The command starts to follow shortly after the job starts to run, but nothing shows when.
     std::thread::sleep(Duration::from_secs(1));
     std::process::Command::new("kill")
         .args(["-INT", &child.id().to_string()])
@@ -187,7 +187,7 @@ fn follow_prints_the_log_and_returns_the_exit_code_of_the_job() {
     scene.until("long", "running", None);
 }
 
-/// The scheduler reports a preemption only in an event, which names no queue.
+/// The scheduler reports a preemption only in an event, and the event names no queue.
 #[test]
 fn preemptions_by_the_scheduler_are_listed() {
     let scene = Scene::with_nodes("displaced", 1);

@@ -1,5 +1,5 @@
-//! Follows each advice of `why` that it marks as proven, and checks that the pods are placed. The
-//! corpus in `tests/cluster/causes/` tests the causes.
+//! Follows every piece of advice that `why` marks as proven, and checks that the pods are then
+//! placed. The corpus in `tests/cluster/causes/` tests the causes.
 
 use std::process::Command;
 

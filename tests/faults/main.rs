@@ -1,6 +1,6 @@
-//! Faults that a healthy API server cannot produce: resets, stalls, truncated responses, web pages,
-//! and a failure at a chosen request. A raw TCP server plays them; all other faults are tested
-//! against a real API server. `README.md` in this folder lists the faults.
+//! Tests faults that a healthy API server cannot produce: resets, stalls, truncated responses, web
+//! pages, and a failure of one chosen request. A raw TCP server simulates them. All other faults
+//! are tested with a real API server. `README.md` in this folder lists the faults.
 #![expect(clippy::disallowed_methods, reason = "tests arrange files and clocks")]
 
 mod many;
@@ -129,7 +129,7 @@ fn slow_answers_show_a_progress_message() {
 
 #[test]
 fn a_stalled_tls_handshake_times_out() {
-    // The kernel accepts connections, but no TLS handshake follows.
+    // The kernel accepts the connection, but the TLS handshake never happens.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let server = Server::start("handshake", |_, _| empty_list());
     let address = format!("https://{}", silent.local_addr().unwrap());
@@ -169,7 +169,8 @@ fn completion_does_not_wait_for_lists_of_all_namespaces() {
         request if request.contains("/team-b/jobs") => Answer::Json(200, job("team-b")),
         _ => empty_list(),
     });
-    // Lists of the whole cluster stall. A busy machine may need more than one press of the Tab key.
+    // Lists that cover all namespaces stall. On a busy machine, the user may have to press Tab more
+    // than once.
     assert!(completes(&server, "gpuctl logs bert-", "bert-team-a"));
     assert!(
         !server
@@ -184,7 +185,7 @@ fn completion_does_not_wait_for_lists_of_all_namespaces() {
     ));
 }
 
-/// Whether one of twenty presses of the Tab key offers `name`.
+/// Whether `name` is offered after at most twenty presses of the Tab key.
 fn completes(server: &Server, line: &str, name: &str) -> bool {
     let words: Vec<&str> = line.split(' ').collect();
     let complete = || {
@@ -297,7 +298,7 @@ fn permanent_faults_report_the_message_of_the_server() {
     assert!(run.took < Duration::from_secs(40), "{:?}", run.took);
 }
 
-/// In a large cluster, pods are the largest list.
+/// In a large cluster, the list of pods is the largest one.
 #[test]
 fn all_pods_are_listed_once_for_owners_and_nodes() {
     let empty_vector = || {
@@ -327,7 +328,8 @@ fn all_pods_are_listed_once_for_owners_and_nodes() {
     }
 }
 
-/// Upper bound for bytes that are sent but not read, because they are in the kernel's socket buffers.
+/// The most bytes that can be sent without being read, because the kernel's socket buffers hold
+/// them.
 const IN_FLIGHT: u64 = 64 << 20;
 
 #[test]
@@ -336,7 +338,7 @@ fn endless_prometheus_responses_are_cut_off_after_96_mib() {
     let counter = Arc::clone(&sent);
     let server = Server::start("endless-prometheus", move |request, _| match request {
         request if !request.contains("/api/v1/query") => empty_list(),
-        // The query for live metrics of all devices, which is sent once.
+        // gpuctl sends the query for the live metrics of all devices once.
         request if request.contains("query=max+by+%28__name__%2Cexported_namespace") => {
             Answer::Endless(Arc::clone(&counter))
         }
@@ -803,7 +805,8 @@ fn loopback_addresses_bypass_the_proxy() {
 fn servers_in_no_proxy_bypass_the_proxy() {
     let server = Server::start("no-proxy", |_, _| empty_list());
     let path = server.folder.join("config");
-    // 0.0.0.0 reaches this machine, but is not a loopback address, for which gpuctl uses no proxy.
+    // 0.0.0.0 reaches this machine without being a loopback address, and gpuctl uses no proxy for
+    // loopback addresses.
     let text = std::fs::read_to_string(&path)
         .unwrap()
         .replace("127.0.0.1", "0.0.0.0");
@@ -848,8 +851,8 @@ fn invalid_names_are_wrong_usage() {
     fails(&run, 6, "no cluster is configured");
 }
 
-/// Runs a create against a server that accepts all objects, except where `change` returns another
-/// answer.
+/// Runs `create` against a server that accepts all objects, except where `change` returns another
+/// response.
 fn created_with(
     name: &str,
     change: impl Fn(&str, usize) -> Option<Answer> + Send + Sync + 'static,
@@ -930,7 +933,8 @@ fn a_job_created_by_another_run_keeps_its_service() {
             .then(|| Answer::Json(200, job))
     });
     fails(&run, 6, "job/a could not be created");
-    // The job has no mark of this run, so the Service now belongs to that job.
+    // The job is not marked as created by this run, so the Service belongs to that job and must
+    // stay.
     assert!(deleted(&server).is_empty(), "{:?}", server.seen());
 }
 
@@ -962,7 +966,7 @@ fn expired_credentials_are_renewed() {
     let (runs, start) = (folder.join("runs"), Instant::now());
     let server = Server::start("expire", move |_, _| {
         let renewed = std::fs::read_to_string(&runs).is_ok_and(|runs| runs.lines().count() > 1);
-        // Tokens of this plugin expire after seven seconds.
+        // The tokens that this plugin issues expire after seven seconds.
         if start.elapsed() > Duration::from_secs(7) && !renewed {
             status(401, "Unauthorized", "Unauthorized")
         } else {
@@ -988,7 +992,7 @@ fn expired_credentials_are_renewed() {
             std::fs::read_to_string(server.folder.join("runs")).unwrap_or_default() == "x\nx\n"
         },
     );
-    // Neither the end of the watch nor a third run of the plugin may follow.
+    // The watch must not end, and the plugin must not run a third time.
     std::thread::sleep(Duration::from_secs(2));
     assert!(watch.try_wait().unwrap().is_none(), "the watch ended");
     watch.kill().unwrap();
@@ -999,8 +1003,8 @@ fn expired_credentials_are_renewed() {
     );
 }
 
-/// A server with one training that has one running pod. `stream` answers exec, attach and
-/// port-forward.
+/// Starts a server that has one training with one running pod. `stream` answers exec, attach and
+/// port-forward requests.
 fn server_with_pod(name: &str, stream: impl Fn() -> Answer + Send + Sync + 'static) -> Server {
     let labels = json!({"app.kubernetes.io/managed-by": "gpuctl", "gpuctl/job": "a", "gpuctl/kind": "training"});
     Server::start(name, move |request, _| {
@@ -1076,7 +1080,7 @@ fn a_stalled_stream_times_out() {
         run.took,
         run.err
     );
-    // A session may be silent for any time, but Ctrl-C ends it.
+    // A session may be silent for any length of time, but Ctrl-C ends it.
     let server = server_with_pod("silent", || Answer::Silent);
     let mut child = Command::new(env!("CARGO_BIN_EXE_gpuctl"))
         .env("KUBECONFIG", server.folder.join("config"))

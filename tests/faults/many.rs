@@ -1,5 +1,5 @@
-//! Runs with many documents: lists are shared by all documents, writes are concurrent, and the report
-//! keeps the order of the documents.
+//! Tests runs with many documents. All documents share the lists, objects are written concurrently,
+//! and the report keeps the order of the documents.
 
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use crate::server::{Answer, Server, empty_list, status};
 
 const DOCUMENTS: usize = 120;
 
-/// A server that accepts every object but the job `refused`, and answers the first document last.
-/// The number is the maximum of concurrent writes.
+/// Starts a server that accepts every object except the job `refused`, and answers the first
+/// document last. The number is the highest count of concurrent writes.
 fn accepting_server(name: &str, refused: &'static str) -> (Server, Arc<AtomicUsize>) {
     let max_writes = Arc::new(AtomicUsize::new(0));
     let (in_progress, maximum) = (AtomicUsize::new(0), Arc::clone(&max_writes));
@@ -47,7 +47,7 @@ fn accepting_server(name: &str, refused: &'static str) -> (Server, Arc<AtomicUsi
             in_progress.fetch_add(1, Ordering::SeqCst) + 1,
             Ordering::SeqCst,
         );
-        // Slow writes overlap, and the first document finishes last.
+        // The writes are slow, so they overlap, and the first document finishes last.
         sleep(Duration::from_millis(if object == "t-0" {
             300
         } else {
@@ -167,7 +167,7 @@ fn a_failing_document_does_not_stop_the_others() {
     assert_eq!(deleted, ["DELETE /api/v1/namespaces/team-a/services/t-7"]);
 }
 
-/// As with `| head -1`.
+/// Closes stdout early, as `| head -1` does.
 #[test]
 fn a_closed_stdout_does_not_stop_writes() {
     let (server, _) = accepting_server("many-unread", "none");
@@ -198,7 +198,7 @@ fn a_closed_stdout_does_not_stop_writes() {
             })
             .count()
     };
-    // Each Service is written a second time with its owner reference.
+    // Each Service is written twice, the second time with its owner reference.
     assert_eq!(
         (written("/jobs/"), written("/services/")),
         (DOCUMENTS, 2 * DOCUMENTS)

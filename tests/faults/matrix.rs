@@ -1,6 +1,6 @@
-//! Rows of the matrix in `README.md`: each fault against each kind of command, transient and
-//! permanent. After a transient fault, stdout equals that of a healthy server. A permanent fault ends
-//! the command in time, with an error and an empty stdout.
+//! Tests the rows of the matrix in `README.md`: each fault with each kind of command, both
+//! transient and permanent. After a transient fault, stdout is the same as with a healthy server. A
+//! permanent fault ends the command in time, with an error and an empty stdout.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::server::{Answer, Run, Server, empty_list};
 
-/// Lists, a single object, a view that joins several lists, and a log.
+/// Commands that read lists, a single object, a view that joins several lists, and a log.
 const READS: [&[&str]; 5] = [
     &["get", "jobs", "-o", "json"],
     &["get", "nodes", "-o", "json"],
@@ -17,7 +17,7 @@ const READS: [&[&str]; 5] = [
     &["logs", "a"],
 ];
 
-/// Writes, sessions and watches. Under a permanent fault they end like reads.
+/// Commands that write, open sessions or watch. Under a permanent fault they end as reads do.
 const OTHERS: [&[&str]; 6] = [
     &["create", "-f", "examples/training.yaml"],
     &["apply", "-f", "examples/compute.yaml"],
@@ -27,7 +27,7 @@ const OTHERS: [&[&str]; 6] = [
     &["logs", "a", "-f"],
 ];
 
-/// The response of a healthy server with one job, its pod and its node.
+/// Returns the response of a healthy server that has one job with its pod and its node.
 fn healthy(request: &str) -> Vec<u8> {
     let labels = json!({"app.kubernetes.io/managed-by": "gpuctl", "gpuctl/job": "a", "gpuctl/kind": "training"});
     let list = |items: Value| json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": items});
@@ -74,7 +74,7 @@ fn response(code: u16, media: &str, headers: &str, body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-/// Answers the first `times` requests of each path with a fault.
+/// Starts a server that answers the first `times` requests for each path with a fault.
 fn server(
     name: &str,
     times: usize,
@@ -112,8 +112,8 @@ fn mask_times(text: &str) -> String {
     times.replace_all(text, "TIME").into_owned()
 }
 
-/// Runs every read concurrently against servers with a transient fault. Each must print what it
-/// prints with a healthy server.
+/// Runs every read concurrently, each against a server with a transient fault. The output must be
+/// the same as with a healthy server.
 fn heals(
     name: &str,
     times: usize,
@@ -138,8 +138,8 @@ fn heals(
     });
 }
 
-/// Runs every command concurrently against servers with a permanent fault. Each must end in time with
-/// an error and an empty stdout.
+/// Runs every command concurrently, each against a server with a permanent fault. Each must end in
+/// time with an error and an empty stdout.
 fn ends(
     name: &str,
     within: Duration,
@@ -175,8 +175,8 @@ fn ends(
     });
 }
 
-/// Truncates a response: 50 to its first half, 100 by its last byte, any other number to that many
-/// bytes.
+/// Truncates a response. 50 keeps its first half, 100 drops only its last byte, and any other
+/// number keeps that many bytes.
 fn cut(at: usize) -> impl Fn(Vec<u8>) -> Answer + Clone + Send + Sync + 'static {
     move |mut bytes| {
         let end = match at {
@@ -287,7 +287,7 @@ fn r5_answers_that_drip() {
     });
 }
 
-/// Runs `get jobs` against a server whose list of jobs is `body` the first `times` times.
+/// Runs `get jobs` against a server that returns `body` for the first `times` lists of jobs.
 fn get_jobs(name: &str, times: usize, media: &'static str, body: Vec<u8>) -> Run {
     let server = Server::start(name, move |request, count| {
         if request.contains("/batch/v1/jobs?") && count <= times {
@@ -349,8 +349,8 @@ fn r6_answers_that_are_corrupt() {
         "a name of ten million bytes is valid: {}",
         run.err
     );
-    // An invalid protobuf response is requested again as JSON. A server that keeps sending invalid
-    // protobuf is an error.
+    // If a protobuf response is invalid, gpuctl requests it again as JSON. If the server keeps
+    // sending invalid protobuf, the command fails.
     for (name, body) in [
         ("garbage", b"garbage".to_vec()),
         (
@@ -402,7 +402,8 @@ fn r7_malformed_objects() {
             run.out
         );
     }
-    // A null list is empty, as Go writes it; a null item causes a warning.
+    // Go writes an empty list as null, so null counts as empty. A null item in a list causes a
+    // warning.
     let empty = get_jobs(
         "r7-null",
         ALWAYS,
@@ -434,8 +435,8 @@ fn r4_lists_that_expire_on_any_page() {
             let page: usize = request.split_once("continue=page").map_or(0, |(_, rest)| {
                 rest.split(['-', '&', ' ']).next().unwrap().parse().unwrap()
             });
-            // The snapshot of the list has expired. The Status carries a token that continues the
-            // list from the latest state.
+            // The snapshot of the list has expired. The Status contains a token with which the list
+            // continues from the latest state.
             if page == expired && !request.contains("-again") {
                 let status = json!({"kind": "Status", "code": 410, "reason": "Expired", "message": "too old", "metadata": {"continue": format!("page{page}-again")}});
                 return Answer::Json(410, status);
@@ -459,7 +460,7 @@ fn r4_lists_that_expire_on_any_page() {
         let expected: String = (0..=4).map(|page| format!("team-a/job-{page}\n")).collect();
         assert_eq!((run.code, run.out), (0, expected), "{}", run.err);
     }
-    // A second 410 is an error, not a truncated list.
+    // A second 410 is an error and must not lead to a truncated list.
     let server = Server::start("r4-twice", move |request, _| {
         if !request.contains("/batch/v1/jobs?") {
             return empty_list();

@@ -10,28 +10,28 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-/// The server's behaviour for one request.
+/// How the server responds to one request.
 pub enum Answer {
     Json(u16, Value),
     Headers(u16, &'static str, Value),
     Html(&'static str),
-    /// The first half of the response, then the end of the connection.
+    /// The first half of the response. Then the server closes the connection.
     Half(Value),
     Reset,
-    /// A WebSocket with these messages, each a channel number and a text. The connection then ends
-    /// without a close frame.
+    /// A WebSocket that sends these messages, each a channel number and a text. The connection then
+    /// ends without a close frame.
     Broken(&'static [(u8, &'static str)]),
-    /// A WebSocket without messages.
+    /// A WebSocket that sends no messages.
     Silent,
     /// Headers, then nothing for 60 s.
     Stall,
-    /// These bytes, then the end of the connection.
+    /// These bytes. Then the server closes the connection.
     Bytes(Vec<u8>),
     /// These bytes, then nothing for 60 s.
     BytesThenStall(Vec<u8>),
-    /// One of these bytes every 200 ms.
+    /// These bytes, one every 200 ms.
     Slowly(Vec<u8>),
-    /// Spaces until the client closes the connection. The counter holds the bytes sent.
+    /// Spaces, until the client closes the connection. The counter holds the number of bytes sent.
     Endless(Arc<AtomicU64>),
 }
 
@@ -58,7 +58,7 @@ pub fn empty_list() -> Answer {
 }
 
 impl Server {
-    /// `answer` gets `METHOD path` and the number of such requests so far.
+    /// `answer` gets `METHOD path` and how often that request has been made so far.
     pub fn start(
         name: &str,
         answer: impl Fn(&str, usize) -> Answer + Send + Sync + 'static,

@@ -1,4 +1,5 @@
-//! Agents' views of variables that programs print, and of changes before a confirmation.
+//! Tests what agents see of environment variables that programs print, and of changes before they
+//! confirm them.
 
 use gpuctl_sandbox::Persona;
 use serde_json::{Value, json};
@@ -87,7 +88,7 @@ fn previews_mask_variables_in_whole_containers_and_commands() {
 fn a_deletion_previews_the_object_that_it_deletes() {
     let admin = namespace("agent-elsewhere");
     create("agent-elsewhere", &training("elsewhere", ""));
-    // The server names no namespace, so a deletion works in that of the kubeconfig.
+    // The server's arguments name no namespace, so a deletion uses the namespace of the kubeconfig.
     let mut agent = Session::start(&["--allow-writes=jobs,quotas"]);
     assert!(
         agent
@@ -99,7 +100,7 @@ fn a_deletion_previews_the_object_that_it_deletes() {
         word(&answer).is_none() && answer.contains("there is no job `elsewhere` in namespace"),
         "{answer}"
     );
-    // A quota is previewed by its name, not by a namespace of that name.
+    // The preview shows the quota with this name, not a namespace with the same name.
     let quota = "kind: quota\nversion: v0.1\nquota: {name: q-elsewhere}\nnamespace: {agent-elsewhere: {gpu: 1}}\n";
     gpuctl_as(Persona::Admin, &["apply", "-f", "-"], quota).ok();
     let answer = agent.text("delete_quota", json!({"quota": "agent-elsewhere"}));
@@ -109,7 +110,7 @@ fn a_deletion_previews_the_object_that_it_deletes() {
     );
     let answer = agent.confirmed("delete_quota", json!({"quota": "q-elsewhere"}));
     assert!(answer.contains("it applied in agent-elsewhere"), "{answer}");
-    // A job that was created after the preview under the same name is not deleted.
+    // If a job with the same name was created after the preview, it is not deleted.
     let arguments = json!({"job": "elsewhere", "namespace": "agent-elsewhere"});
     let preview = agent.text("delete_job", arguments.clone());
     gpuctl_as(
@@ -164,7 +165,7 @@ fn a_confirmed_change_stays_in_the_cluster_of_its_preview() {
     command.env("KUBECONFIG", &file);
     let mut agent = Session::with(command);
     let preview = agent.text("delete_job", json!({"job": "twin"}));
-    // The context that the server began with now has another namespace.
+    // The context that was current when the server started now has another namespace.
     choose("first", "agent-second");
     let refused = agent.text(
         "delete_job",
@@ -174,7 +175,7 @@ fn a_confirmed_change_stays_in_the_cluster_of_its_preview() {
         refused.contains("was refused") && refused.contains("another namespace"),
         "{refused}"
     );
-    // The kubeconfig now has another current context, which the server does not follow.
+    // The kubeconfig now has another current context, but the server keeps its own.
     choose("first", "agent-first");
     let preview = agent.text("delete_job", json!({"job": "twin"}));
     choose("second", "agent-first");

@@ -1,4 +1,4 @@
-//! Servers and files that answer without end: every command stays within its limits of memory and
+//! Tests servers and files that never end: every command stays within its limits of memory and
 //! time.
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::runner::gpuctl;
 
-/// Limits on memory and time of one run, with any server.
+/// The most memory and time that one run may use, whatever the server does.
 const MEMORY: u64 = 400 << 20;
 const TIME: Duration = Duration::from_secs(60);
 
@@ -99,7 +99,7 @@ fn answer(stream: TcpStream, writer: &Writer) {
     }
 }
 
-/// Writes a complete response.
+/// Writes a response with its length.
 fn write_response(
     output: &mut TcpStream,
     code: u16,
@@ -118,7 +118,7 @@ fn json_answer(output: &mut TcpStream, body: &serde_json::Value) -> std::io::Res
     write_response(output, 200, "application/json", body.to_string().as_bytes())
 }
 
-/// Repeats a block until the client disconnects; the response has no length.
+/// Repeats a block until the client disconnects. The response declares no length.
 fn endless(output: &mut TcpStream, media: &str, begin: &str, block: &[u8]) -> std::io::Result<()> {
     write!(
         output,
@@ -140,7 +140,7 @@ fn empty(output: &mut TcpStream) -> std::io::Result<()> {
     )
 }
 
-/// The outcome of a run, and its use of memory and time.
+/// The result of a run, and how much memory and time it used.
 struct Measured {
     code: Option<i32>,
     out: String,
@@ -150,7 +150,8 @@ struct Measured {
 }
 
 impl Measured {
-    /// Checks that the run stayed within the limits, exited without a signal, and printed little.
+    /// Checks that the run stayed within the limits, exited without a signal, and printed little
+    /// output.
     #[track_caller]
     fn within_limits(self) -> Self {
         let start: String = self.err.chars().take(2000).collect();
@@ -175,7 +176,7 @@ impl Measured {
     }
 }
 
-/// Runs a command and polls its peak memory.
+/// Runs a command and records its peak memory by polling.
 fn measured(mut command: Command) -> Measured {
     let begun = Instant::now();
     command
@@ -270,7 +271,7 @@ fn one_page_of_millions_of_empty_objects_is_refused() {
     attack.run(&["get", "nodes"]).fails(6, "does not end");
 }
 
-/// A failed job with one pod, and a log that `log` writes.
+/// Starts a server with a failed job that has one pod. `log` writes the log of the pod.
 fn failed_job(
     name: &str,
     log: impl Fn(&mut TcpStream) -> std::io::Result<()> + Send + Sync + 'static,
@@ -445,7 +446,7 @@ fn endless_prometheus_responses_do_not_fill_memory() {
         .within_limits();
 }
 
-/// Packs a text that repeats `block`.
+/// Compresses a text that repeats `block`.
 fn packed(name: &str, begin: &[u8], block: &[u8], bytes: usize) -> PathBuf {
     let path = std::env::temp_dir().join(format!("gpuctl-bounds-{}-{name}.gz", std::process::id()));
     let mut file = GzEncoder::new(std::fs::File::create(&path).unwrap(), Compression::fast());
@@ -600,7 +601,7 @@ fn shell_pipes_are_read_completely() {
     }
 }
 
-/// Prints secrets for as long as someone reads.
+/// Prints secrets for as long as anything reads them.
 const PLUGIN: &str = "yes canary-not-a-secret";
 
 #[test]
@@ -662,7 +663,7 @@ fn a_metric_name_cannot_inject_a_matcher() {
     }
 }
 
-/// The `pod:` block must not reach paths and fields that `host_path` and `security` refuse.
+/// The `pod:` block must not be a way around the checks of `host_path` and `security`.
 #[test]
 fn the_pod_overlay_follows_the_rules_of_other_fields() {
     let folders = [

@@ -1,5 +1,5 @@
-//! Objects of a tenant that mislead commands of other users: owners, pool definitions, defaults,
-//! times, numbers.
+//! Tests objects with which one tenant tries to mislead the commands of other users: owners, pool
+//! definitions, defaults, times and numbers.
 
 use gpuctl_sandbox::nodes::node;
 use gpuctl_sandbox::{Kubectl, Persona};
@@ -11,12 +11,12 @@ fn admin() -> Kubectl {
     cluster().kubectl(Persona::Admin)
 }
 
-/// Creates a namespace unless it exists.
+/// Creates a namespace unless it already exists.
 fn namespace(name: &str) {
     admin().apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
 }
 
-/// A pod that no node accepts, with GPU requests.
+/// Returns a pod that requests GPUs and fits on no node.
 fn pod(namespace: &str, name: &str, gpus: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": namespace},
@@ -27,7 +27,7 @@ fn pod(namespace: &str, name: &str, gpus: &str) -> Value {
     })
 }
 
-/// The paths of a user's requests, from the API server's audit log.
+/// Returns the paths that a user requested, from the API server's audit log.
 fn requests_by(persona: Persona) -> Vec<String> {
     let text = std::fs::read_to_string(cluster().folder().join("audit.log")).unwrap_or_default();
     let entries = text
@@ -63,10 +63,10 @@ fn owners_of_pods_cause_only_reads_of_workloads() {
     ];
     for (index, (api_version, kind, name)) in owners.into_iter().enumerate() {
         let mut pod = pod(space, &format!("owned-{index}"), "1");
-        // The garbage collector would delete a pod whose owner does not exist.
+        // Without a finalizer, the garbage collector would delete a pod whose owner does not exist.
         pod["metadata"]["finalizers"] = json!(["example.com/stay"]);
         pod["metadata"]["ownerReferences"] = json!([{"apiVersion": api_version, "kind": kind, "name": name, "uid": format!("u-{index}"), "controller": true}]);
-        // The API server refuses some of these itself.
+        // The API server itself refuses some of these pods.
         let _ = admin().try_run(&["create", "-f", "-"], &pod.to_string());
     }
     let pods = admin().json(&["get", "pods", "-n", space]);
@@ -275,7 +275,8 @@ fn deleting_a_pool_touches_only_labels_that_gpuctl_sets() {
     admin().run(&["delete", "node", "evil-01"]);
 }
 
-/// Removes the defaults after the test in any case, because every job of the cluster reads them.
+/// Removes the defaults at the end of the test even if it fails, because every job of the cluster
+/// reads them.
 struct Defaults;
 
 impl Drop for Defaults {

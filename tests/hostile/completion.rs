@@ -1,4 +1,4 @@
-//! Names that a shell would execute, completed in real shells.
+//! Tests the completion of names that a shell would execute, in real shells.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 
 use crate::support::cluster;
 
-/// Each creates a file `pwned-…` if a shell executes it, or is not a single word to the shell.
+/// Each name either creates a file `pwned-…` if a shell executes it, or is more than one word to
+/// the shell.
 const HOSTILE: [&str; 20] = [
     "$(touch${IFS}pwned-0)",
     "$(touch pwned-1)",
@@ -33,7 +34,7 @@ const HOSTILE: [&str; 20] = [
     "\u{1b}[31m",
 ];
 
-/// Requires that a shell is installed.
+/// Fails unless a shell is installed.
 fn shell(name: &str) {
     let installed = || {
         Command::new(name)
@@ -119,7 +120,7 @@ impl Session {
             ("HISTFILE", ""),
         ];
         let tty = Tty::start(&format!("cd {home}; exec {start}"), (200, 50), &environment);
-        // Keys that are typed before the prompt can get lost.
+        // Keys that are typed before the prompt appears can get lost.
         tty.until("a prompt", |text| !text.trim().is_empty());
         let mut session = Self {
             folder,
@@ -142,13 +143,13 @@ impl Session {
         self.tty.sees(&printed)
     }
 
-    /// Completes a word until the screen shows the expected result: a cluster on a busy machine may
-    /// answer too late.
+    /// Completes a word until the screen shows the expected result, because a cluster on a busy
+    /// machine may answer too late.
     fn completes(&mut self, line: &str, expected: &str) {
         self.completes_after(line, expected, |_| ());
     }
 
-    /// Does the same, with `prepare` before each attempt.
+    /// Like `completes`, but calls `prepare` before each attempt.
     fn completes_after(&mut self, line: &str, expected: &str, prepare: impl Fn(&Self)) {
         let done = (0..30).any(|_| {
             prepare(self);
@@ -161,7 +162,7 @@ impl Session {
         );
     }
 
-    /// Adds hostile names to all cached names, with a current timestamp.
+    /// Adds hostile names to all cached names, and makes the cache look current.
     fn poison(&self) {
         let cache = self.folder.join("cache/gpuctl/found");
         for path in fs::read_dir(cache)
@@ -224,7 +225,8 @@ fn contexts() -> Value {
     })
 }
 
-/// Pods whose owners have hostile names. The finalizer prevents garbage collection.
+/// Creates pods whose owners have hostile names. A finalizer protects the pods from garbage
+/// collection.
 fn owned_pods(namespace: &str) {
     let kubectl = cluster().kubectl(Persona::Admin);
     let _ = kubectl.try_run(&["create", "namespace", namespace], "");
@@ -304,8 +306,8 @@ fn fish_runs_no_name_that_it_completes() {
     attack("fish");
 }
 
-/// PowerShell and elvish are not installed here, so the test parses their answers as their scripts
-/// would.
+/// PowerShell and elvish are not installed here, so the test parses gpuctl's answers as the scripts
+/// of these shells would.
 #[test]
 fn every_protocol_offers_only_harmless_names() {
     let folder = std::env::temp_dir().join(format!(

@@ -1,7 +1,7 @@
-//! Archives of a hostile container that `cp` unpacks.
+//! Tests how `cp` unpacks archives from a hostile container.
 //!
-//! The container is a kwok pod, whose commands run on this machine. GNU tar there hands its output
-//! to a script, which sends something else.
+//! The container is a kwok pod, whose commands run on this machine. Its GNU tar passes the output
+//! to a script, which sends something else instead.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::runner::{Run, finish, gpuctl};
 use crate::support::{cluster, gpuctl_as};
 
-/// Limit on a command's memory, for any container.
+/// The most memory that a command may use, whatever the container sends.
 const MEMORY_LIMIT: u64 = 400 << 20;
 
 /// A running pod with a hostile tar, and an empty local folder.
@@ -74,11 +74,12 @@ impl Container {
         }
     }
 
-    /// Makes tar send the output of a shell script. `bytes` are in the file `$0.bytes`.
+    /// Makes tar send the output of a shell script. The script finds `bytes` in the file
+    /// `$0.bytes`.
     fn sends(&self, script: &str, bytes: &[u8]) {
         let path = self.inside.join("hostile");
         fs::write(path.with_extension("bytes"), bytes).unwrap();
-        // A running program's file cannot be written to.
+        // The file of a running program cannot be overwritten, so a new one takes its place.
         let fresh = self.inside.join("fresh");
         fs::write(&fresh, format!("#!/bin/sh\n{script}\n")).unwrap();
         fs::set_permissions(&fresh, fs::Permissions::from_mode(0o755)).unwrap();
@@ -98,7 +99,8 @@ impl Container {
         command.spawn().unwrap()
     }
 
-    /// Copies, and checks that memory stays bounded and only the copy remains.
+    /// Copies a file, and checks that memory stays bounded and that nothing remains except the
+    /// copy.
     fn copy(&self, script: &str, bytes: &[u8]) -> Run {
         self.sends(script, bytes);
         let child = self.download();
@@ -127,7 +129,7 @@ impl Container {
     }
 }
 
-/// The peak memory of a process; `None` after its end.
+/// Returns the peak memory of a process, or `None` once it has ended.
 fn peak(status: &Path) -> Option<u64> {
     let text = fs::read_to_string(status).ok()?;
     let line = text.lines().find(|line| line.starts_with("VmHWM:"))?;
@@ -164,7 +166,7 @@ fn octal(size: u64) -> [u8; 12] {
     format!("{size:011o}\0").into_bytes().try_into().unwrap()
 }
 
-/// Base 256, as GNU tar writes sizes of 8 GiB and more.
+/// Encodes a size in base 256, as GNU tar does for sizes of 8 GiB and more.
 fn base_256(size: u64) -> [u8; 12] {
     let mut field = [0; 12];
     field[0] = 0x80;
@@ -172,7 +174,7 @@ fn base_256(size: u64) -> [u8; 12] {
     field
 }
 
-/// Builds an old GNU sparse member of `whole` bytes whose only byte is the last one.
+/// Builds an old GNU sparse member of `whole` bytes, of which only the last byte is stored.
 fn sparse(name: &str, size: u64) -> Vec<u8> {
     let mut header = header(name, b'S', &octal(1));
     header[386..398].copy_from_slice(&base_256(size - 1));
@@ -198,7 +200,7 @@ fn two_kilobytes_fill_neither_the_disk_nor_memory() {
     assert!(data.blocks() < 1000, "{} blocks on the disk", data.blocks());
     fs::remove_file(container.local.join("copy")).unwrap();
 
-    // Extension headers of any size, and in any number.
+    // Sends extension headers that never end, or endlessly many of them.
     let endless = "exec 2>/dev/null; cat \"$0.bytes\" && cat /dev/zero";
     let repeated = "exec 2>/dev/null; while cat \"$0.bytes\"; do :; done";
     for kind in *b"LKxg" {
@@ -218,7 +220,7 @@ fn two_kilobytes_fill_neither_the_disk_nor_memory() {
         "exec 2>/dev/null; head -c 512 \"$0.bytes\"; while tail -c 512 \"$0.bytes\"; do :; done",
         &[checked(list), blocks].concat(),
     );
-    // Sizes that exceed every disk, negative and malformed ones.
+    // Sends sizes that are larger than any disk, negative, or malformed.
     for size in [
         base_256(1 << 62),
         base_256(u64::MAX),
@@ -228,7 +230,7 @@ fn two_kilobytes_fill_neither_the_disk_nor_memory() {
         let name = if size[0] == b'7' { "../out" } else { "./top" };
         container.copy(endless, &header(name, b'0', &size)).exits(1);
     }
-    // Endless useless members: outside the folder, pipes, repeated names.
+    // Sends an endless number of useless members: outside the folder, pipes, or repeated names.
     for member in [
         header("../out", b'0', &octal(0)),
         header("./top", b'6', &octal(0)),
@@ -240,7 +242,7 @@ fn two_kilobytes_fill_neither_the_disk_nor_memory() {
             .exits(1)
             .says("cannot be copied");
     }
-    // An archive that never ends, and one that ends too early.
+    // Sends an archive that never ends, and one that ends too early.
     container
         .copy(
             endless,
@@ -280,7 +282,8 @@ fn omitted_names_are_counted_and_not_stored() {
     );
 }
 
-/// Sends a signal and waits for the end. It takes a second at most, but the machine may be busy.
+/// Sends a signal and waits for the process to end. This should take at most a second, but the
+/// machine may be busy.
 fn interrupt(child: Child, signal: &str) -> Run {
     Command::new("kill")
         .args([&format!("-{signal}"), &child.id().to_string()])
@@ -303,7 +306,7 @@ fn a_signal_ends_the_merge_of_many_files() {
         .flatten()
         .collect::<Vec<u8>>();
     container.sends("cat >/dev/null & cat \"$0.bytes\"; wait", &archive);
-    // A merge can be complete before the signal arrives, and then the command succeeds.
+    // The merge may be complete before the signal arrives. In that case the command succeeds.
     let mut is_tried = [false; 2];
     for attempt in 0..20 {
         let signal = ["INT", "TERM"][attempt % 2];
@@ -331,7 +334,7 @@ fn a_signal_ends_the_merge_of_many_files() {
                 "{} files",
                 names(&target).len()
             );
-            // The removal of many files may take longer than the command.
+            // Removing many files may take longer than the command runs.
             for staging in names(&container.local.join("copy"))
                 .iter()
                 .filter(|name| *name != "top")
@@ -384,7 +387,7 @@ fn a_signal_ends_a_copy_at_once_and_removes_partial_files() {
             names(&container.local)
         );
     }
-    // A complete archive from a tar that never exits.
+    // Sends a complete archive, but tar never exits.
     let archive = [header("./top", b'0', &octal(0)), vec![0; 1024]].concat();
     container
         .copy("cat \"$0.bytes\"; exec sleep 60", &archive)

@@ -1,4 +1,4 @@
-//! Job files that try to upload other files of the machine.
+//! Tests job files that try to upload other files from the user's machine.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,7 +15,7 @@ use crate::support::{cluster, gpuctl_as};
 
 const CANARY: &str = "MY-PRIVATE-FILE-CANARY";
 
-/// A folder with a secret next to the folder of a job file.
+/// A folder with a secret, next to the folder with a job file.
 struct Machine {
     root: PathBuf,
 }
@@ -56,7 +56,7 @@ impl Machine {
         self.root.join("jobs")
     }
 
-    /// Writes a job file with one line for each of these files, from line 6.
+    /// Writes a job file that lists each of these files on a separate line, starting at line 6.
     fn yaml(&self, files: &[&str]) -> PathBuf {
         let path = self.jobs().join("job.yaml");
         fs::write(&path, yaml("thief", files)).unwrap();
@@ -234,7 +234,7 @@ fn irregular_files_are_refused_without_blocking() {
         6,
         "{messages:#?}"
     );
-    // No flag allows devices or files in `/proc`.
+    // No flag allows device files or files in `/proc`.
     let path = machine.yaml(&["/proc/self/environ", "/dev/zero", "environ"]);
     let all = [
         "validate",
@@ -344,7 +344,7 @@ fn files_inside_are_read_and_listed_with_size_and_destination() {
     let expected = json!({"path": machine.jobs().join("train.py"), "bytes": 9, "destination": "/workspace/f0"});
     assert_eq!(answer["files"][0]["localFiles"][0], expected);
 
-    // A symlinked file counts as a file in the folder of the link.
+    // A symlinked job file counts as a file in the folder that contains the link.
     let elsewhere = machine.root.join("elsewhere.yaml");
     symlink(path, &elsewhere).unwrap();
     let run = run_without_cluster(&["validate", "-f", elsewhere.to_str().unwrap()], "").exits(3);
@@ -377,7 +377,7 @@ fn files_inside_are_read_and_listed_with_size_and_destination() {
     let created = admin(&["create", "-o", "json"]).ok().json();
     assert_eq!(created["localFiles"][0], expected, "{created}");
     assert_eq!(created["localFiles"].as_array().unwrap().len(), 5);
-    // Every apply checks the folder again.
+    // Every `apply` checks the folder again.
     fs::write(machine.jobs().join("train.py"), "print(2)\n").unwrap();
     assert_eq!(
         gpuctl_as(Persona::Admin, &["diff", "-f", path, "-n", space], "").code,
@@ -385,7 +385,7 @@ fn files_inside_are_read_and_listed_with_size_and_destination() {
     );
 }
 
-/// A job file in a home folder could otherwise read its owner's keys.
+/// Otherwise, a job file in a home folder could read the keys of the user.
 #[test]
 fn hidden_files_are_refused_until_their_folder_is_allowed() {
     let machine = Machine::new("hidden");
@@ -514,7 +514,8 @@ fn files_that_kubernetes_would_refuse_are_refused_at_their_line() {
     );
 }
 
-/// Replacing a folder by a link between the check and the read must not lead out.
+/// If a folder is replaced by a link between the check and the read, the read must not leave the
+/// folder.
 #[test]
 fn a_folder_replaced_by_a_link_during_the_read_leaks_no_file() {
     let machine = Machine::new("race");
@@ -527,7 +528,7 @@ fn a_folder_replaced_by_a_link_during_the_read_leaks_no_file() {
     fs::write(place.join("secret"), "harmless").unwrap();
     symlink("../outside", &link).unwrap();
     let path = machine.yaml(&["data/secret"]);
-    /// Ends the thread also when the test panics, because a scope waits for its threads.
+    /// Ends the thread even if the test panics, because a scope waits for its threads.
     struct End<'a>(&'a AtomicBool);
     impl Drop for End<'_> {
         fn drop(&mut self) {
@@ -548,7 +549,7 @@ fn a_folder_replaced_by_a_link_during_the_read_leaks_no_file() {
             }
         });
         let _end = End(&over);
-        // `run_without_cluster` fails when the canary is printed, which a dry run does with every file.
+        // `run_without_cluster` fails if the canary is printed. A dry run prints every file.
         for _ in 0..40 {
             let _ = run_without_cluster(
                 &[

@@ -1,5 +1,5 @@
-//! Attacks on gpuctl through hostile names, files, logs, servers and roles. Each kind of attack has its
-//! own file. `SECURITY.md` defines the trust boundaries and lists the attacks of each file.
+//! Attacks gpuctl through hostile names, files, logs, servers and roles. Each kind of attack has a
+//! separate file. `SECURITY.md` defines the trust boundaries and lists the attacks in each file.
 #![expect(clippy::disallowed_methods, reason = "tests arrange files and clocks")]
 
 mod agents;

@@ -16,8 +16,8 @@ use gpuctl::generated::commands_with_rights;
 use scene::{Scene, is_lack, scene};
 use serde_json::Value;
 
-/// A task that needs objects of Kueue or Volcano, which this cluster does not serve; tests/queues
-/// runs it.
+/// A task that needs objects of Kueue or Volcano, which are not installed in this cluster.
+/// `tests/queues` runs it.
 const WITHOUT_OBJECTS: [&str; 1] = ["describe queues"];
 
 #[test]
@@ -26,7 +26,7 @@ fn every_verb_of_the_table_has_a_case() {
     assert!(all.len() > 50, "the table was read: {all:?}");
     let cases = cases(scene());
     let is_run = |command: &String| {
-        // `get jobs` is also typed `get job`; `describe job` has a noun in the singular only.
+        // `get jobs` can also be typed as `get job`, but `describe job` has only the singular form.
         let line = |case: &Case| {
             case.args
                 .iter()
@@ -39,7 +39,7 @@ fn every_verb_of_the_table_has_a_case() {
             .iter()
             .any(|case| format!("{} ", line(case)).starts_with(&format!("{command} ")))
     };
-    // The nouns of `stats` and of `snapshot` have the rights of their verb.
+    // The nouns of `stats` and `snapshot` need the same permissions as their verb.
     let of_verb = |command: &str| {
         let verb = command.split(' ').next().unwrap_or_default();
         cases.iter().any(|case| case.task == verb)
@@ -71,7 +71,7 @@ fn every_verb_of_the_table_has_a_case() {
     );
 }
 
-/// The roles that gpuctl prints for a case and its user.
+/// Returns the roles that gpuctl prints for a case and its user.
 fn printed(scene: &Scene, case: &Case, user: &str, extent: &str) -> String {
     let words: Vec<&str> = case.task.split(' ').collect();
     let extent = format!("--emit-role={extent}");
@@ -102,7 +102,7 @@ fn try_case(scene: &Scene, case: &Case, user: &str) -> Result<(), String> {
     let mut extents = vec!["minimal"];
     extents.extend(case.reads.then_some("full"));
     for extent in extents {
-        // Cases run at the same time, and some have the same role.
+        // Cases run at the same time, and some of them have the same role.
         scene.admin.run_with(
             &["apply", "--server-side", "--force-conflicts", "-f", "-"],
             &printed(scene, case, user, extent),

@@ -1,5 +1,5 @@
-//! Attempts to make gpuctl print secrets from addresses, job files and the config file.
-//! `secrets/canaries.rs` searches bundles, caches and all other outputs.
+//! Tries to make gpuctl print secrets from addresses, job files and the config file.
+//! `secrets/canaries.rs` searches bundles, caches and all other output.
 
 mod canaries;
 mod servers;
@@ -226,7 +226,7 @@ fn every_format_masks_the_same_values_and_the_mask_is_not_a_value() {
         &source,
     )
     .ok();
-    // The warning shows the file's line with stars in place of secrets.
+    // The warning shows the line of the file with asterisks in place of secrets.
     let created = created
         .says("the file contains a value that looks like a token or password")
         .says("gpuctl create secret");
@@ -269,7 +269,7 @@ fn every_format_masks_the_same_values_and_the_mask_is_not_a_value() {
         .says("the value of `HF_TOKEN` was masked")
         .says("--set environment.env.HF_TOKEN=VALUE");
     refused.says("a secret in `command` was masked");
-    // A user may pipe this file to kubectl, so it is printed as it would be sent.
+    // A user may pipe this file to kubectl, so it is printed exactly as it would be sent.
     let dry = gpuctl_as(
         Persona::Admin,
         &["create", "-f", "-", "--dry-run", "-o", "yaml"],

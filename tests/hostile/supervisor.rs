@@ -1,5 +1,5 @@
-//! Hostile messages to a running supervisor, and its ConfigMap after an interrupted or tampered
-//! submission.
+//! Tests hostile messages to a running supervisor, and the supervisor's ConfigMap after a
+//! submission that was interrupted or tampered with.
 
 mod fuzzing;
 mod objects;

@@ -1,4 +1,4 @@
-//! One control plane for all attacks, with a namespace for each.
+//! One control plane that all attacks share, with a separate namespace for each.
 
 use std::sync::OnceLock;
 
@@ -7,7 +7,7 @@ use gpuctl_sandbox::{Cluster, Options, Persona};
 
 use crate::runner::{Run, gpuctl, run};
 
-/// Starts the control plane at the first call.
+/// Returns the control plane, and starts it at the first call.
 pub fn cluster() -> &'static Cluster {
     static CLUSTER: OnceLock<Cluster> = OnceLock::new();
     CLUSTER.get_or_init(|| {

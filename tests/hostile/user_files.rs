@@ -1,7 +1,7 @@
-//! The user's folders and files that other users can write, and misspelled settings that should
-//! forbid writing.
+//! Tests folders and files of the user that other users can write to, and misspelled settings that
+//! were meant to forbid changes.
 //!
-//! Root can give files to another user; without root, the tests use modes alone.
+//! As root, the tests give files to another user. Without root, they only set file modes.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown, symlink};
@@ -35,7 +35,7 @@ fn current_uid() -> u32 {
     fs::metadata("/proc/self").unwrap().uid()
 }
 
-/// A gpuctl command with separate folders and without a Prometheus address.
+/// Returns a gpuctl command with separate folders and no Prometheus address.
 fn command(home: &Path, arguments: &[&str]) -> Command {
     let mut command = gpuctl();
     command
@@ -52,7 +52,7 @@ fn command(home: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// A gpuctl command as the shell calls it to complete node names, which it caches.
+/// Returns the gpuctl command that a shell runs to complete node names, which gpuctl caches.
 fn completion(home: &Path) -> Command {
     let mut command = command(home, &["--", "gpuctl", "describe", "node", ""]);
     command
@@ -62,7 +62,7 @@ fn completion(home: &Path) -> Command {
     command
 }
 
-/// Runs it in a shell with this umask.
+/// Runs the command in a shell with this umask.
 fn with_umask(umask: &str, gpuctl: &Command) -> Run {
     let mut shell = Command::new("sh");
     shell
@@ -100,7 +100,7 @@ fn a_bundle_in_a_shared_folder_overwrites_no_file_and_stays_private() {
     let bundle = shared.join("cluster.gpuctl");
     let path = bundle.to_str().unwrap().to_owned();
     let make = || run(command(&home, &["doctor", "--bundle", &path]), "");
-    // Links to a file, to nothing, and to another link.
+    // The links point to a file, to nothing, and to another link.
     symlink(&precious, shared.join("link")).unwrap();
     for target in [precious.clone(), home.join("nothing"), shared.join("link")] {
         let _ = fs::remove_file(&bundle);
@@ -117,11 +117,11 @@ fn a_bundle_in_a_shared_folder_overwrites_no_file_and_stays_private() {
     for pid in next..next + 400 {
         symlink(&precious, shared.join(format!(".cluster.gpuctl.{pid}.tmp"))).unwrap();
     }
-    // A file of another user with mode 0666.
+    // The file belongs to another user and has the mode 0666.
     fs::write(&bundle, "").unwrap();
     set_mode(&bundle, 0o666);
     let _ = chown(&bundle, Some(NOBODY), None);
-    // Problems that doctor finds are not a failure to write.
+    // doctor may report problems, but they do not mean that writing failed.
     let run = make();
     assert!(fs::metadata(&bundle).unwrap().len() > 0, "{}", run.err);
     assert_eq!(
@@ -228,7 +228,7 @@ fn gpuctl_makes_only_its_own_folders_private() {
     other_folders
         .iter()
         .for_each(|folder| assert_eq!(mode(folder), 0o755, "{}", folder.display()));
-    // A link is not followed.
+    // gpuctl does not follow a link.
     widen();
     fs::remove_dir_all(&own_folders[1]).unwrap();
     symlink(&other_folders[2], &own_folders[1]).unwrap();
@@ -246,7 +246,7 @@ fn a_folder_writable_by_others_is_made_private_or_ignored() {
         run(completion(&home), "").ok();
         assert_eq!(mode(&folder), 0o700, "{}", folder.display());
     }
-    // gpuctl does not read a file that others can write.
+    // gpuctl does not read a file that other users can write to.
     let file = fs::read_dir(cache.join("found"))
         .unwrap()
         .next()
@@ -324,7 +324,7 @@ fn a_config_file_writable_by_others_runs_no_command() {
             chown(&changed, Some(current_uid()), None).unwrap();
         }
     }
-    // gpuctl follows a symlink to the user's own file, and checks each folder on the way.
+    // gpuctl follows a symlink to a file of the same user, and checks each folder on the way.
     let elsewhere = folder("token-command-dotfiles");
     fs::rename(&path, elsewhere.join("config.yaml")).unwrap();
     symlink(elsewhere.join("config.yaml"), &path).unwrap();
@@ -357,7 +357,7 @@ fn a_config_file_writable_by_others_runs_no_command() {
     }
 }
 
-/// Feeds a named pipe again and again until it is dropped.
+/// Writes to a named pipe again and again until it is dropped.
 struct Feeder(Child);
 
 impl Feeder {
@@ -425,7 +425,7 @@ fn an_irregular_config_file_runs_no_command() {
         for extra in [&[][..], &config_option] {
             pipe();
             let _ = chown(&path, Some(NOBODY), None);
-            // Without a writer, opening it would wait forever.
+            // The pipe has no writer, so opening it would block forever.
             refuses(extra);
             let feeder = Feeder::start(&path, &text);
             refuses(extra);
@@ -492,7 +492,7 @@ fn a_config_file_can_be_a_shell_pipe() {
     ] {
         let ran = shell(script, &token, &top);
         assert!(mark.exists(), "{script}: {}", ran.err);
-        // The pipe is read once, and its settings hold for the whole command.
+        // The pipe is read only once, and its settings apply to the whole command.
         shell(script, "safety: {read_only: true}", &label)
             .exits(5)
             .says("read_only");
@@ -581,7 +581,7 @@ fn an_unclear_read_only_setting_forbids_writes() {
         serde_json::Value::Null,
         "nothing was written"
     );
-    // The user can lift a setting deliberately.
+    // The user can change a setting deliberately.
     write_config(&home, "safety: {read_only: true}\n");
     run(label("file"), "").exits(5);
     let mut lifted = label("lifted");
@@ -604,7 +604,7 @@ fn an_unclear_read_only_setting_forbids_writes() {
     )
     .ok();
     assert_eq!(node()["metadata"]["labels"]["hostile-safety"], "null");
-    // Other unknown keys cause one warning, before the write.
+    // Other unknown keys cause one warning, printed before the write.
     write_config(&home, "promethues: {url: x}\n");
     let warned = run(label("warned"), "").ok();
     assert_eq!(
@@ -648,7 +648,7 @@ fn a_failed_write_leaves_no_file() {
         assert_ne!(run(command(&home, &arguments), "").code, 0);
         assert!(!home.join("elsewhere").exists());
     }
-    // With the mode that the umask allows.
+    // The file gets the mode that the umask allows.
     fs::remove_file(&target).unwrap();
     with_umask(
         "027",

@@ -1,4 +1,4 @@
-//! Jobs that wait for free capacity.
+//! Scenarios with jobs that wait for free capacity.
 
 use serde_json::{Value, json};
 
@@ -91,7 +91,7 @@ pub fn setups() -> Vec<Setup> {
         ),
         json!({"resources": {"claims": [{"name": "gpu"}]}}),
     );
-    // Device classes as the vendor's driver creates them, with their own devices.
+    // Creates device classes as the vendor's driver would, each with its own devices.
     let driver = format!("gpu.{NS}.example.com");
     let selectors = json!([{"cel": {"expression": format!("device.driver == '{driver}' && device.attributes['{driver}'].type == 'gpu'")}}]);
     let served_class = json!({"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": format!("{NS}.example.com")}, "spec": {"selectors": selectors}});

@@ -1,4 +1,4 @@
-//! Jobs that ended unexpectedly.
+//! Scenarios with jobs that ended unexpectedly.
 
 use serde_json::{Value, json};
 

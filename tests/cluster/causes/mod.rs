@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use self::setup::Setup;
 use crate::runner::{Run, gpuctl, run};
 
-/// The user who asks, or the time of asking.
+/// Which user asks, or at which time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum View {
     Admin,
@@ -114,7 +114,8 @@ fn why_names_the_actual_causes() {
             .flat_map(|setup| setup.objects.clone())
             .collect(),
     ));
-    // Lets controllers and the scheduler handle the jobs before the setups act on them.
+    // Gives the controllers and the scheduler time to handle the jobs before the setups act on
+    // them.
     let created = Instant::now();
     thread::sleep(Duration::from_secs(12));
     for setup in &setups {
@@ -126,7 +127,8 @@ fn why_names_the_actual_causes() {
             .flat_map(|setup| setup.events(&admin))
             .collect(),
     ));
-    // Jobs are then at least 20 s old and the last events 3 s, so that conditions have settled.
+    // By then the jobs are at least 20 s old and the last events at least 3 s, so the conditions
+    // have settled.
     thread::sleep(
         Duration::from_secs(20).saturating_sub(created.elapsed()) + Duration::from_secs(3),
     );
@@ -164,8 +166,8 @@ fn why_names_the_actual_causes() {
         .says("did you mean `train`?");
 }
 
-/// Prints the accuracy of each family. Fails below 95 %, or for a guess where the data decide
-/// nothing.
+/// Prints the accuracy of each family. Fails if it is below 95 %, or if an answer is a guess where
+/// the data do not decide the cause.
 #[expect(
     clippy::disallowed_macros,
     clippy::cast_precision_loss,
@@ -194,7 +196,8 @@ fn report(answers: &[Answered]) {
             ));
         }
     }
-    // If the data do not decide, `unknown` is right, and so is a list of causes with equal weights.
+    // If the data do not decide the cause, the correct answer is `unknown` or a list of equally
+    // likely causes.
     let fair = |one: &Answered| {
         let causes = one.answer["causes"].as_array().cloned().unwrap_or_default();
         one.top() == "unknown"

@@ -1,4 +1,4 @@
-//! Two causes at once: the cause whose removal alone changes most comes first.
+//! Scenarios with two causes at once. The cause whose removal helps most must come first.
 
 use serde_json::json;
 
@@ -17,8 +17,8 @@ pub fn setups() -> Vec<Setup> {
     let cpu = |gpus| container(pod(gpus), json!({"resources": {"requests": {"cpu": "16"}}}));
     let busy = |index| holder(index, &json!({"cpu": "90"}));
     vec![
-        // Without nodes, `why` reads the counts in the scheduler's message. Resources come last in
-        // the scheduler's order of filters.
+        // Without nodes, `why` reads the counts in the scheduler's message. The scheduler runs its
+        // resource filter last.
         new("two full, one cordoned", "insufficient-gpu").nodes([gpus(0), gpus(1), cordoned(2)]).before([full(0), full(1)]).objects([job(1, pod(8))]),
         new("two full, one tainted", "insufficient-gpu").nodes([gpus(0), gpus(1), tainted(2)]).before([full(0), full(1)]).objects([job(1, pod(8))]),
         new("one full, two without CPU", "insufficient-cpu")

@@ -1,4 +1,4 @@
-//! Jobs blocked by a rule: quotas, policies, webhooks, gates, missing volumes.
+//! Scenarios with jobs that a rule blocks: quotas, policies, webhooks, gates, or missing volumes.
 
 use serde_json::{Value, json};
 
@@ -42,8 +42,8 @@ fn dead_webhook() -> Value {
             "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}]}]})
 }
 
-/// A KAI pod group whose queue is at its limit, with its pod. The cluster has no KAI, so the test
-/// creates the definition and writes what KAI's scheduler would.
+/// A KAI pod group whose queue is at its limit, and the group's pod. KAI is not installed, so the
+/// test creates the definition and writes what KAI's scheduler would.
 fn kai() -> Setup {
     let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
     let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -106,7 +106,7 @@ pub fn setups() -> Vec<Setup> {
         new("a quota of GPUs and a service", "quota")
             .before([quota(json!({"requests.nvidia.com/gpu": "4"})), holder(0, &json!({GPU: "4"}))])
             .objects([service(1, pod(2), json!({}))]),
-        // Only the event shows that the quota counts a resource that the pod does not set.
+        // Only the event shows that the quota counts a resource for which the pod sets no value.
         new("a quota of CPU and a pod without", "quota")
             .before([quota(json!({"requests.cpu": "100"}))])
             .objects([job(1, pod(1))])
@@ -165,8 +165,8 @@ pub fn setups() -> Vec<Setup> {
             .before([class("Immediate"), claim(json!(format!("{NS}-class")))])
             .objects([job(1, mounts(pod(1), "data"))]),
         new("a claim without a class", "claim-pending").before([claim(json!(""))]).objects([job(1, mounts(pod(1), "data"))]),
-        // Storage classes are cluster-scoped: without rights on them, only a claim without a volume
-        // is visible.
+        // Storage classes are cluster-scoped. A user who may not read them sees only a claim
+        // without a volume.
         new("no such storage class", "storage-class-missing")
             .before([claim(json!(format!("{NS}-typo")))])
             .objects([job(1, mounts(pod(1), "data"))])

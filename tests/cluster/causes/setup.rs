@@ -1,5 +1,5 @@
-//! One setup: a namespace with its own nodes, the objects created before the job, the job, the
-//! actions on it, and the actual cause.
+//! Defines a setup: a namespace with its own nodes, the objects created before the job, the job,
+//! the actions on it, and the actual cause.
 
 use gpuctl_sandbox::nodes::node;
 use gpuctl_sandbox::{Kubectl, Persona};
@@ -12,17 +12,18 @@ pub const A100: (&str, &str) = ("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-80GB
 /// Placeholder for the namespace in objects.
 pub const NS: &str = "NAMESPACE";
 
-/// Placeholder for the time of the test, at which pods ended.
+/// Placeholder for the time of the test, which is when the pods ended.
 const ENDED: &str = "2026-01-31T10:51:00Z";
 
 /// An action that runs once the job exists.
 #[derive(Clone, Debug)]
 pub enum Act {
-    /// kubectl with these arguments in the namespace; its exit code does not matter.
+    /// Runs kubectl with these arguments in the namespace. The exit code is ignored.
     Kubectl(Vec<&'static str>),
 }
 
-/// An event about a pod of the job, which a real node or an absent controller would write.
+/// An event about a pod of the job, as a real node or a controller that does not run here would
+/// write it.
 #[derive(Clone, Copy, Debug)]
 pub struct EmittedEvent {
     pub reason: &'static str,
@@ -45,7 +46,7 @@ pub struct Setup {
     pub acts: Vec<Act>,
     pub emitted: Vec<EmittedEvent>,
     pub truth: &'static str,
-    /// The cause that a user without rights on nodes can see; `None` if it is the actual one.
+    /// The cause that a user who may not read nodes can see. `None` if it is the actual cause.
     pub without_nodes: Option<&'static str>,
     pub without_events: Option<&'static str>,
     pub namespace_labels: Value,
@@ -115,7 +116,7 @@ impl Setup {
         }
     }
 
-    /// Assigns a namespace and fills it into the names of nodes and objects.
+    /// Assigns a namespace, and inserts it into the names of nodes and objects.
     pub fn numbered(mut self, number: usize) -> Self {
         self.namespace = format!("why-{number}");
         let ended = format!("{:.0}", jiff::Timestamp::now());
@@ -208,7 +209,7 @@ impl Setup {
         self.emitted.iter().enumerate().map(event).collect()
     }
 
-    /// The expected cause in a view.
+    /// Returns the cause that is expected in a view.
     pub fn label(&self, view: View) -> Option<&'static str> {
         Some(match view {
             View::Admin => self.truth,
@@ -225,7 +226,7 @@ pub fn gpus(index: usize) -> Value {
     node
 }
 
-/// A pod that holds these resources of a node.
+/// A pod that holds these resources on a node.
 pub fn holder(index: usize, requests: &Value) -> Value {
     let limits = requests
         .get(GPU)
@@ -247,7 +248,7 @@ pub fn pod(gpus: u32) -> Value {
         "containers": [{"name": "main", "image": "busybox", "resources": resources}]})
 }
 
-/// Merges `more` into a JSON object, deeply.
+/// Merges `more` into a JSON object, recursively.
 pub fn with(mut base: Value, more: Value) -> Value {
     merge(&mut base, more);
     base

@@ -1,6 +1,5 @@
-//! Scheduled pods that do not start. The simulated kubelet reports what real ones report, in the
-//! words of kubelet 1.36 and containerd 2.2; `cargo reality` compares some of them with a real
-//! kubelet.
+//! Scheduled pods that do not start. The simulated kubelet uses the messages of kubelet 1.36 and
+//! containerd 2.2; `cargo reality` compares some of them with a real kubelet.
 
 use serde_json::{Value, json};
 

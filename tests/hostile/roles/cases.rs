@@ -1,22 +1,23 @@
-//! The commands that run with their printed roles: at least one for each verb, and variants with
-//! different needs.
+//! Lists the commands that run with the roles printed for them. There is at least one for each
+//! verb, and there are variants with different needs.
 
 use super::scene::{PORT, Scene, notebook, service, training};
 
-/// A command and the words of `auth check` that print its role.
+/// A command, and the arguments of `auth check` that print its role.
 pub struct Case {
     pub task: &'static str,
     pub args: Vec<String>,
     pub input: String,
-    /// Exit codes that do not mean a missing right.
+    /// Exit codes that do not indicate a missing permission.
     pub codes: &'static [i32],
-    /// The command changes nothing, so it also runs with the full role, where it must omit nothing.
+    /// Whether the command only reads. If so, it also runs with the full role, and then it must not
+    /// omit anything.
     pub reads: bool,
-    /// The test stops it after some seconds.
+    /// Whether the command does not end by itself, so that the test stops it after some seconds.
     pub is_endless: bool,
-    /// The case needs objects of the previous case.
+    /// Whether the case needs objects that the previous case created.
     pub in_order: bool,
-    /// Every user can run it, because `gpuctl-reader` is bound to all users.
+    /// Whether every user can run it, because `gpuctl-reader` is bound to all users.
     pub is_open: bool,
 }
 
@@ -34,7 +35,7 @@ fn case(task: &'static str, line: &str) -> Case {
     }
 }
 
-/// A command that only reads.
+/// Returns the case of a command that only reads.
 fn read(task: &'static str, line: &str) -> Case {
     Case {
         reads: true,
@@ -147,7 +148,8 @@ fn writing(scene: &Scene) -> Vec<Case> {
             "cp",
             &format!("cp a:hello.txt {}/copied.txt", scene.inside().display()),
         ),
-        // The kwok node has no log to attach to, which it reports after the authorization.
+        // The kwok node has no log to attach to, and says so only after it has authorized the
+        // request.
         Case {
             codes: &[0, 1, -9],
             ..case("attach", "attach a").endless()
@@ -156,7 +158,7 @@ fn writing(scene: &Scene) -> Vec<Case> {
     ]
 }
 
-/// Cases that change pools, quotas and defaults, which are shared by the whole cluster.
+/// Returns the cases that change pools, quotas and defaults, which the whole cluster shares.
 fn sharing() -> Vec<Case> {
     let pool = |name: &str, node: &str| {
         format!("kind: pool\nversion: v0.1\npool: {{name: {name}}}\nnodes: [{node}]\n")
@@ -261,7 +263,7 @@ pub fn cases(scene: &Scene) -> Vec<Case> {
         .into_iter()
         .flatten()
         .collect();
-    // The full role of a task is the same for all of its cases.
+    // All cases of a task have the same full role, so each task is listed once.
     let mut seen = std::collections::BTreeSet::new();
     for case in cases.iter_mut().filter(|case| case.reads) {
         case.reads = seen.insert(case.task);

@@ -1,4 +1,5 @@
-//! The printed YAML itself: names, subjects, and what grants Prometheus.
+//! Tests the printed YAML itself: its names, its subjects, and the rules that grant access to
+//! Prometheus.
 
 use serde_json::{Value, json};
 
@@ -180,7 +181,8 @@ fn several_commands_share_one_role() {
             .all(|binding| binding["subjects"] == subject),
         "{objects:#?}"
     );
-    // A verb covers the rights of all of its nouns. A wrong noun is not parsed as the next command.
+    // The permissions for a verb include those for all of its nouns. A wrong noun must not be
+    // parsed as the next command.
     scene()
         .gpuctl("", &["auth", "check", "create", "nodes", "--emit-role"])
         .exits(2)
@@ -231,7 +233,7 @@ fn yaml_is_applied_and_the_default_subject_is_the_user_itself() {
     scene().admin.run_with(&["apply", "-f", "-"], &text);
     let check = scene().until_allowed("zoe", &["auth", "check", "logs", "events"]);
     assert_eq!(check.code, 0, "{}{}", check.out, check.err);
-    // One missing command makes the answer no.
+    // If one command is not allowed, the answer is no.
     scene()
         .gpuctl("zoe", &["auth", "check", "logs", "exec"])
         .exits(5);

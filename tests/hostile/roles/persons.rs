@@ -1,11 +1,11 @@
-//! The roles of a viewer, a researcher and an operator.
+//! Tests the roles for a viewer, a researcher and an operator.
 
 use gpuctl_sandbox::Persona;
 
 use super::scene::{Scene, is_lack, scene, training};
 use crate::runner::{gpuctl, run};
 
-/// Grants the role of a person to a new user and waits until it takes effect.
+/// Grants a person's role to a new user and waits until it takes effect.
 fn grant_role(person: &str, user: &str) -> &'static Scene {
     let scene = scene();
     let text = scene
@@ -199,7 +199,7 @@ fn an_operator_manages_the_cluster_but_not_jobs() {
     scene
         .gpuctl("otto", &["label", "node", "spare-6", "otto=b"])
         .ok();
-    // The other persons try to make `person` at the same time.
+    // The other persons try to create `person` at the same time.
     let rename = |text: &str| text.replace("name: person", "name: operated");
     scene
         .gpuctl_with("otto", &["create", "-f", "-"], &rename(POOL))
@@ -230,8 +230,9 @@ fn an_operator_manages_the_cluster_but_not_jobs() {
     assert_eq!(String::from_utf8(answer.stdout).unwrap().trim(), "no");
 }
 
-/// Users without any role can read pools and defaults, and no other object of the namespace. One
-/// test after the other: the second widens the role that the first is about.
+/// Users without any role can read pools and defaults, but no other object in the namespace. The
+/// two checks run one after the other, because the second one widens the role that the first one
+/// tests.
 #[test]
 fn other_configmaps_in_the_namespace_of_pools_are_hidden() {
     let scene = scene();
@@ -270,7 +271,7 @@ fn hides_other_configmaps(scene: &Scene) {
     );
 }
 
-/// gpuctl narrows a role of an earlier version when an operator next changes pools.
+/// When an operator next changes pools, gpuctl narrows a role that an earlier version created.
 fn narrows_an_older_role(scene: &Scene) {
     scene.admin.run_with(
         &["apply", "--server-side", "--force-conflicts", "-f", "-"],

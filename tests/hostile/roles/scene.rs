@@ -1,4 +1,5 @@
-//! The cluster of the role tests, with jobs of every kind and a Prometheus behind a Service.
+//! Sets up the cluster for the role tests, with jobs of every kind and a Prometheus behind a
+//! Service.
 
 use std::fs;
 use std::path::PathBuf;
@@ -20,7 +21,7 @@ pub struct Scene {
     pub admin: Kubectl,
 }
 
-/// Trainings of the scene; each case that changes one has its own.
+/// The trainings in the scene. Each case that changes a training has a separate one.
 pub const TRAININGS: [&str; 13] = [
     "a",
     "paused",
@@ -62,7 +63,7 @@ pub fn notebook(name: &str) -> String {
     )
 }
 
-/// Whether a run reports a missing right.
+/// Whether the output of a run reports a missing permission.
 pub fn is_lack(run: &Run) -> bool {
     let says = |words: &str| run.err.contains(words) || run.out.contains(words);
     run.code == 5
@@ -100,7 +101,7 @@ impl Scene {
         command
     }
 
-    /// Runs a case. Stops an endless one after its rights have been checked.
+    /// Runs a case. If the command does not end, stops it after its permissions have been checked.
     pub fn run_case(&self, user: &str, case: &Case) -> Run {
         let arguments: Vec<&str> = case.args.iter().map(String::as_str).collect();
         if !case.is_endless {
@@ -114,14 +115,14 @@ impl Scene {
         finish(command.spawn().unwrap(), Duration::from_secs(4))
     }
 
-    /// Repeats a command until it succeeds, because the authorizer sees a new role with a delay.
-    /// Returns the last answer.
+    /// Repeats a command until it succeeds, because the authorizer sees a new role only after a
+    /// delay. Returns the last result.
     pub fn until_allowed(&self, user: &str, arguments: &[&str]) -> Run {
         self.until_code(user, arguments, |code| code == 0)
     }
 
-    /// Repeats a command until its exit code is expected. After 20 s it returns the last answer, because
-    /// callers report unexpected codes themselves.
+    /// Repeats a command until it exits with an expected code. After 20 s it returns the last
+    /// result, because callers report unexpected codes themselves.
     pub fn until_code(&self, user: &str, arguments: &[&str], is_good: impl Fn(i32) -> bool) -> Run {
         let end = Instant::now() + Duration::from_secs(20);
         loop {

@@ -1,5 +1,5 @@
-//! Plants more than forty kinds of secrets, each with a unique text, where users put secrets. Then
-//! searches all outputs, cached files and a bundle for them.
+//! Puts more than forty kinds of secrets, each with a unique text, where users put secrets. Then
+//! searches all output, all cached files and a bundle for these texts.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -14,20 +14,20 @@ use super::{file, plain, servers};
 use crate::runner::{Run, run};
 use crate::support::cluster;
 
-/// Outputs that may contain the canaries of a place, because they exist to show this text. A place
-/// without an entry must not appear anywhere.
+/// The output that may contain the canaries of a place, because it exists to show this text.
+/// Canaries of any other place must not appear anywhere.
 const MAY_APPEAR: [(&str, &[&str]); 4] = [
-    // The owner's file as submitted; only agents and bundles get no values at all.
+    // The owner sees the file as submitted. Only agents and bundles get no values at all.
     ("variable without a telling name", &["describe job"]),
-    // A job's own log, and its last lines where they explain its end.
+    // A job's own log, and its last lines where they explain why it ended.
     ("log", &["logs", "why", "describe job"]),
-    // Messages of events, as `kubectl describe` prints them.
+    // The messages of events, as `kubectl describe` also prints them.
     ("event", &["events", "describe job", "why", "tree"]),
     // Lists select by labels.
     ("label", &["get workloads", "describe workload"]),
 ];
 
-/// The canaries by place; each text occurs in exactly one place.
+/// Returns the canaries by place. Each text is used in exactly one place.
 fn canaries() -> BTreeMap<&'static str, Vec<&'static str>> {
     BTreeMap::from([
         ("variable without a telling name", vec!["CNRY-env-plain"]),
@@ -181,7 +181,7 @@ resources: {gpu: 0, cpu: 1, memory: 1Gi}
     .to_owned()
 }
 
-/// A pod of another tool, with the usual contents of a shell line and annotations.
+/// A pod of another tool, with the usual contents of shell commands and annotations.
 fn bare_pod() -> Value {
     let applied =
         json!({"spec": {"containers": [{"env": [{"name": "X", "value": "CNRY-ann-applied"}]}]}})
@@ -217,7 +217,7 @@ const LOG: [&str; 15] = [
     "{\"level\": \"info\", \"api_key\": \"CNRYlogtyped\"}",
 ];
 
-/// Labels of every Prometheus series, as kube-state-metrics derives them from annotations.
+/// The labels on every Prometheus series. kube-state-metrics derives such labels from annotations.
 fn series() -> Value {
     let object = |canary: &str| {
         json!({"spec": {"containers": [{"env": [{"name": "X", "value": canary}]}]}}).to_string()
@@ -270,7 +270,7 @@ fn arrange() {
     );
 }
 
-/// Kubeconfig, config file and folders of the user whose outputs are searched.
+/// The kubeconfig, config file and folders of a user whose output is searched.
 struct User {
     kubeconfig: std::path::PathBuf,
     config: std::path::PathBuf,
@@ -342,7 +342,7 @@ fn user() -> &'static User {
     })
 }
 
-/// Records every canary in a text that the table does not allow.
+/// Records every canary in a text, except those that the table allows.
 fn search(text: &str, origin: &str, leaks: &mut Vec<String>) {
     for (place, texts) in canaries() {
         let allowed = MAY_APPEAR
@@ -361,7 +361,8 @@ fn search(text: &str, origin: &str, leaks: &mut Vec<String>) {
     }
 }
 
-/// Searches the names and contents of all files below a folder. Returns the number of files.
+/// Searches the names and contents of all files below a folder. Returns the number of files
+/// searched.
 fn search_folder(folder: &Path, leaks: &mut Vec<String>) -> usize {
     let mut count = 0;
     for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
@@ -427,7 +428,7 @@ fn no_output_cache_or_bundle_shows_a_secret() {
     replayed(user, &path);
 }
 
-/// The bundle gives the same answers as the cluster.
+/// Checks that the bundle gives the same answers as the cluster.
 fn replayed(user: &User, bundle: &Path) {
     for line in [
         "get jobs -o json",
@@ -483,7 +484,7 @@ fn agents_see_no_secret() {
     assert!(leaks.is_empty(), "{leaks:#?}\n{answers}");
 }
 
-/// Sends lines to a server and returns `count` lines of its response.
+/// Sends lines to a server and returns the first `count` lines of its response.
 fn conversation(mut command: std::process::Command, lines: &[Value], count: usize) -> String {
     use std::io::{BufRead, BufReader, Write};
     command

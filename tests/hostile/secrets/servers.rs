@@ -1,5 +1,5 @@
-//! Two small servers: a SOCKS5 proxy that records the requested destinations, and a Prometheus that
-//! answers every query with the same series.
+//! Two small servers. One is a SOCKS5 proxy that records the requested destinations, and the other
+//! is a Prometheus that answers every query with the same series.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-/// Destinations in the order of the connections: `host NAME` or `address IP`.
+/// The destinations in the order of the connections, as `host NAME` or `address IP`.
 pub type Destinations = Arc<Mutex<Vec<String>>>;
 
 /// Starts a SOCKS5 proxy that redirects every connection to a port of this machine. Returns its
@@ -26,7 +26,7 @@ pub fn socks5(to: u16) -> (u16, Destinations) {
     (port, seen)
 }
 
-/// One connection. Source of the messages: RFC 1928.
+/// Serves one connection. Source of the message format: RFC 1928.
 fn tunnel(mut client: TcpStream, to: u16, seen: &Destinations) -> std::io::Result<()> {
     let mut bytes = |count: usize| {
         let mut buffer = vec![0; count];
@@ -61,7 +61,8 @@ fn tunnel(mut client: TcpStream, to: u16, seen: &Destinations) -> std::io::Resul
     client.shutdown(std::net::Shutdown::Both)
 }
 
-/// Starts a Prometheus that answers every query with one series of these labels. Returns its port.
+/// Starts a Prometheus that answers every query with one series that has these labels. Returns its
+/// port.
 pub fn prometheus(labels: Value) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -1,4 +1,4 @@
-//! Random and mutated messages to a running rank 0.
+//! Sends random and mutated messages to a running rank 0.
 
 use std::io::{Read, Write};
 use std::thread;
@@ -12,7 +12,7 @@ use super::peers::{Peer, Rank, TOKEN, Training, hello};
 const COUNT: &str = "GPUCTL_FUZZ_MESSAGES";
 const DEFAULT: u64 = 30_000;
 
-/// Pseudorandom numbers, so that every run is the same.
+/// Generates pseudorandom numbers, so that every run is the same.
 struct Random(u64);
 
 impl Random {
@@ -32,7 +32,8 @@ impl Random {
     }
 }
 
-/// Builds a message that rank 0 must refuse: no mutation makes the run id of the hello correct.
+/// Builds a message that rank 0 must refuse, because no mutation can produce the correct run id in
+/// the hello message.
 fn mutated(random: &mut Random) -> Vec<u8> {
     const VALUES: [&str; 16] = [
         "null",
@@ -69,7 +70,7 @@ fn mutated(random: &mut Random) -> Vec<u8> {
             1 => message.truncate(at),
             2 => drop(message.splice(at..at, random.pick(&VALUES).bytes())),
             3 => {
-                // Replaces a value.
+                // Replaces the value of one field.
                 let colons: Vec<usize> = (0..message.len())
                     .filter(|at| message[*at] == b':')
                     .collect();
@@ -92,7 +93,7 @@ fn mutated(random: &mut Random) -> Vec<u8> {
     message
 }
 
-/// Joins as rank 2 with the token, and sends only valid messages, as fast as rank 0 reads them.
+/// Joins as rank 2 with the token, then sends only valid messages as fast as rank 0 reads them.
 fn flood(peer: &mut Peer, random: &mut Random, count: u64) {
     let mut remaining = count;
     while remaining > 0 {
@@ -111,8 +112,8 @@ fn flood(peer: &mut Peer, random: &mut Random, count: u64) {
     }
 }
 
-/// Sends messages that rank 0 must refuse: a third each without a token, with a wrong token and
-/// with the right one.
+/// Sends messages that rank 0 must refuse. One third have no token, one third have a wrong token,
+/// and one third have the correct token.
 fn bombard(port: u16, random: &mut Random, count: u64) {
     for _ in 0..count {
         let message = mutated(random);

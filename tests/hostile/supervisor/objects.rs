@@ -1,5 +1,5 @@
-//! The objects of a training whose ranks restart together: tampered, without an owner, of another
-//! version, or refused.
+//! Tests the objects of a training whose ranks restart together. The objects were tampered with,
+//! have no owner, come from another version, or were refused.
 
 use std::process::{Command, Stdio};
 
@@ -12,7 +12,7 @@ use crate::support::{cluster, gpuctl_as};
 const YAML: &str = "kind: training\nversion: v0.1\njob: {name: pair}\nenvironment: {image: i, command: [train]}\n\
                     resources: {gpu: 0, node_count: 2}\n";
 const NAME: &str = "pair-supervisor";
-/// Objects that the supervisor needs. Each kind needs a separate right.
+/// The objects that the supervisor needs. Each kind needs a separate permission.
 const COMPANIONS: [&str; 3] = ["configmap", "secret", "networkpolicy"];
 
 /// A namespace for one test.
@@ -79,7 +79,7 @@ impl Scene {
         run
     }
 
-    /// Allows Frank to submit trainings, without the right to write these kinds.
+    /// Allows Frank to submit trainings, but not to write these kinds.
     fn allow(&self, without: &str) {
         let rules: Vec<Value> = [
             ("", "pods", &["create", "list", "get"][..]),
@@ -179,7 +179,7 @@ fn the_token_is_random_kept_and_never_shown() {
     assert!(
         unpacked.contains("pair") && !unpacked.contains(&token) && !unpacked.contains(&encoded)
     );
-    // Another job has another token.
+    // Another job has a different token.
     let second = gpuctl_as(
         Persona::Admin,
         &["-n", "token", "create", "-f", "-"],
@@ -238,7 +238,8 @@ fn the_next_run_sets_owners_missing_after_an_interruption() {
         scene.apply("unchanged");
         scene.gpuctl(&["diff", "-f", "-"]).ok();
     }
-    // All at once, as after an interruption between the Job and its companions.
+    // All companions are missing at once, as after an interruption between the Job and its
+    // companions.
     let token = scene.token();
     for kind in COMPANIONS {
         scene.kubectl(&[
@@ -300,7 +301,7 @@ fn a_tampered_program_is_refused_or_restored() {
         );
         scene.apply("unchanged");
     }
-    // The same content, but mutable, could be changed later.
+    // The content is the same, but because the ConfigMap is mutable, it could be changed later.
     scene.kubectl(&["delete", "configmap", NAME]);
     let mut open = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": original["data"]});
     open["metadata"] =
@@ -308,13 +309,13 @@ fn a_tampered_program_is_refused_or_restored() {
     scene.admin.apply(&open);
     scene.apply("updated");
     assert_eq!(scene.get("configmap", NAME)["immutable"], true);
-    // `apply` creates a missing program.
+    // `apply` creates the program if it is missing.
     scene.kubectl(&["delete", "configmap", NAME]);
     scene.apply("updated");
     assert_eq!(scene.get("configmap", NAME)["data"], original["data"]);
 }
 
-/// Pods can start between the tampering and the next `apply`.
+/// Pods can start after the tampering and before the next `apply`.
 #[test]
 fn a_tampered_program_is_not_run() {
     let scene = Scene::created("notrun");
@@ -361,7 +362,7 @@ fn a_tampered_program_is_not_run() {
 }
 
 /// Another version of gpuctl may have created the job. Its program stays and does not count as
-/// tampered.
+/// tampered with.
 #[test]
 fn a_program_of_another_version_is_kept_and_a_tampered_one_is_reported() {
     let scene = Scene::created("versions");
@@ -415,7 +416,7 @@ fn a_program_of_another_version_is_kept_and_a_tampered_one_is_reported() {
         older,
         "nothing is replaced"
     );
-    // Before versions recorded hashes, a program could not be verified.
+    // Earlier versions did not record a hash, so their programs cannot be verified.
     annotate("-");
     scene.apply("unchanged");
 }
@@ -463,7 +464,7 @@ fn leftovers_of_an_interrupted_create_are_reused_or_deleted() {
     interrupt();
     scene.gpuctl(&["delete", "job", "pair"]).ok();
     assert!(COMPANIONS.iter().all(|kind| !scene.exists(kind)));
-    // A replaced job gets another token.
+    // A job that is replaced gets another token.
     scene.gpuctl(&["create", "-f", "-"]).ok();
     let before = scene.token();
     let changed = YAML.replace("image: i", "image: j");
@@ -501,7 +502,8 @@ fn without_the_right_to_network_policies_a_training_is_submitted_with_a_warning(
     scene.apply("unchanged");
 }
 
-/// Policies are a union, so a policy that allows other ports would remove a namespace's isolation.
+/// NetworkPolicies add up. A policy that allows other ports would therefore weaken the isolation of
+/// a namespace.
 #[test]
 fn the_policy_does_not_weaken_other_policies_of_the_namespace() {
     let scene = Scene::created("isolated");

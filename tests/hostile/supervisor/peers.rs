@@ -1,4 +1,4 @@
-//! Real ranks on this machine, and a client that speaks the protocol of their port.
+//! Runs real ranks on this machine, and a client that speaks the protocol of their port.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -15,14 +15,14 @@ use gpuctl_sandbox::eventually;
 pub const TOKEN: &str = "not-a-secret-token-of-a-test-0123456789";
 const GREETING: &str = "gpuctl/1 ";
 
-/// Ranks that run until the file `end` exists.
+/// Ranks that run until the file `end` is created.
 pub struct Training {
     folder: PathBuf,
     pub port: u16,
     ranks: usize,
 }
 
-/// The supervisor of one rank; the test kills it at its end.
+/// The supervisor of one rank, which is killed when the test ends.
 pub struct Rank {
     child: Child,
 }
@@ -47,7 +47,7 @@ impl Rank {
         self.child.try_wait().unwrap().is_none()
     }
 
-    /// Resident memory in KiB.
+    /// Returns the resident memory in KiB.
     pub fn memory(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status
@@ -57,7 +57,7 @@ impl Rank {
         line.split_whitespace().nth(1).unwrap().parse().unwrap()
     }
 
-    /// CPU time in hundredths of a second.
+    /// Returns the CPU time used, in hundredths of a second.
     pub fn cpu(&self) -> u64 {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
         let fields: Vec<&str> = stat
@@ -135,7 +135,7 @@ impl Training {
         (0..count).map(|rank| self.start(rank)).collect()
     }
 
-    /// The attempts that a rank has started.
+    /// Returns the attempts that a rank has started.
     pub fn attempts(&self, rank: usize) -> String {
         let text =
             fs::read_to_string(self.folder.join(format!("attempts.{rank}"))).unwrap_or_default();
@@ -157,7 +157,7 @@ impl Training {
         fs::write(self.folder.join("end"), "").unwrap();
     }
 
-    /// Requires that the ranks complete their first attempt successfully.
+    /// Asserts that the ranks complete their first attempt successfully.
     #[track_caller]
     pub fn assert_success(&self, mut ranks: Vec<Rank>) {
         self.let_end();
@@ -178,7 +178,8 @@ impl Training {
     }
 }
 
-/// Finds a port below the ephemeral range, so that no outgoing connection takes it before rank 0.
+/// Finds a port below the ephemeral range, so that no outgoing connection can take it before rank 0
+/// does.
 fn free_port() -> u16 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let start = std::process::id().wrapping_mul(37);
@@ -198,7 +199,7 @@ pub struct Peer {
     pub stream: TcpStream,
     key: Option<hmac::Key>,
     sent: u64,
-    /// All bytes sent.
+    /// All bytes that were sent.
     pub record: Vec<u8>,
 }
 
@@ -218,7 +219,7 @@ impl Peer {
         }
     }
 
-    /// Connects and greets; the messages are authenticated by `token`.
+    /// Connects and sends a greeting. All messages are authenticated with `token`.
     pub fn with_token(port: u16, token: &str) -> Self {
         let mut peer = Self::stranger(port);
         let greeting = peer.line().expect("rank 0 greets");
@@ -238,7 +239,7 @@ impl Peer {
         peer
     }
 
-    /// Reads one line, byte by byte so that later bytes stay in the socket.
+    /// Reads one line byte by byte, so that later bytes stay in the socket.
     pub fn line(&mut self) -> Option<String> {
         let mut line = String::new();
         let read = BufReader::with_capacity(1, &self.stream).read_line(&mut line);
@@ -247,7 +248,7 @@ impl Peer {
             .map(|_| line.trim_end().to_owned())
     }
 
-    /// Sends bytes; false when rank 0 has closed the connection.
+    /// Sends bytes. Returns false if rank 0 has closed the connection.
     pub fn raw(&mut self, bytes: &[u8]) -> bool {
         self.record.extend(bytes);
         self.stream.write_all(bytes).is_ok()
@@ -282,14 +283,14 @@ impl Peer {
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
                     panic!("still open after {after}")
                 }
-                // Unread bytes make it a reset.
+                // The connection is reset if bytes are left unread.
                 Err(_) => return,
             }
         }
     }
 }
 
-/// The first message of a rank, with some fields replaced.
+/// Builds the first message of a rank, with some fields replaced.
 pub fn hello(fields: &serde_json::Value) -> Vec<u8> {
     let mut message = serde_json::json!({
         "kind": "hello", "run": "test", "rank": 1, "pod": "first", "state": "running", "attempt": 1, "failed": 0,

@@ -80,7 +80,7 @@ fn a_recorded_connection_cannot_be_replayed_or_reflected() {
     training.assert_success(ranks);
 }
 
-/// A peer with the token is a rank of the same training, perhaps one that is broken.
+/// A peer with the token is a rank of the same training, although it may be broken.
 #[test]
 fn a_bad_message_with_the_token_closes_its_connection_only() {
     let (training, ranks) = running("types");
@@ -199,7 +199,7 @@ fn a_flood_of_connections_is_bounded_and_ranks_still_connect() {
         "rank 0 grew from {memory} to {} KiB",
         ranks[0].memory()
     );
-    // A rank that connects now gets an answer.
+    // A rank that connects after the attack gets an answer.
     let began = Instant::now();
     let mut peer = Peer::with_token(training.port, TOKEN);
     peer.send(&hello(&json!({})));
@@ -240,7 +240,7 @@ fn a_peer_that_never_reads_does_not_fill_memory() {
     training.assert_success(ranks);
 }
 
-/// DNS or a host network can lead a rank to a foreign listener.
+/// Because of DNS or the host network, a rank can connect to another program's listener.
 #[test]
 fn an_impostor_of_rank_0_cannot_stop_or_end_a_rank() {
     let training = Training::new("impostor", 2);
