@@ -110,7 +110,8 @@ fn nothing_gets_out_of_the_folder() {
         ("top/out", EntryType::Symlink, "../../../etc"),
         ("top/absolute", EntryType::Symlink, "/etc/passwd"),
         ("top/beside", EntryType::Symlink, "../../x"),
-        // The path looks as if it were inside the copy, but on disk it leads three levels up.
+        // By its text, the path of `top/p` stays inside. On disk it leads out, because `y` is a
+        // link.
         ("top/a/b/c/y", EntryType::Symlink, "../../.."),
         ("top/p", EntryType::Symlink, "a/b/c/y/../../.."),
         ("top/hard", EntryType::Link, "/etc/passwd"),

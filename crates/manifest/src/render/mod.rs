@@ -175,7 +175,7 @@ impl Object {
 pub struct Rendered {
     /// Sorted for applying. The last object owns the pods.
     pub objects: Vec<Object>,
-    /// A pod like those of the owner, for a dry run by the API server.
+    /// A pod like those that the owner creates, for a dry run by the API server.
     pub probe: Object,
     /// The chosen nodes.
     pub choice: NodeChoice,
@@ -259,7 +259,7 @@ pub fn render(document: &Document, target: &Target) -> Result<Rendered, Refusal>
     }
 }
 
-/// Pods of the job when it runs.
+/// The number of pods that the job has while it runs.
 pub fn pods_in_all(job: &JobDocument) -> u32 {
     match job.kind {
         JobKind::Training => job.resources.node_count,

@@ -68,7 +68,8 @@ fn merge_lists(base: &mut Vec<Value>, overlay: &[Value], path: &str, replaced: &
     }
 }
 
-/// Merges items with equal `identity`, whole or field by field, and appends the other items.
+/// Merges items with equal `identity`, replacing them or merging them field by field, and appends
+/// the other items.
 fn merge_items(
     base: &mut Vec<Value>,
     overlay: &[Value],

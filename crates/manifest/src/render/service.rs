@@ -18,11 +18,12 @@ use crate::spec::{JobDocument, Service, VolumeAccess, WorkdirSource, port};
 use gpuctl_core::model::JobKind;
 use gpuctl_core::model::contract::labels::JOB;
 
-/// Seconds for a model server to start. Weights load over the network at about 100 MB/s.
+/// How many seconds a model server may take to start. Weights load over the network at about 100
+/// MB/s.
 const MODEL_START: u64 = 1800;
-/// Seconds for a program without a model to start.
+/// How many seconds a program without a model may take to start.
 const PLAIN_START: u64 = 600;
-/// Seconds for scheduling and for pulling the image, before a rollout counts as failed.
+/// How many seconds scheduling and pulling the image may take before a rollout counts as failed.
 const PLACEMENT: u64 = 900;
 const PERIOD: u64 = 10;
 
@@ -153,8 +154,8 @@ fn container_port(job: &JobDocument, service: &Service, warnings: &mut Vec<Strin
     service_port
 }
 
-/// Seconds for a request in progress to finish: the service's timeout, but at least the default of
-/// Kubernetes.
+/// How many seconds a request in progress has to finish: the service's timeout, but at least the
+/// default of Kubernetes.
 fn grace_seconds(job: &JobDocument, service: &Service) -> u64 {
     let timeout = service
         // The default of `terminationGracePeriodSeconds` is 30.

@@ -1,5 +1,6 @@
-//! Reads a YAML tree field by field. For an unknown key it suggests the nearest known one, for a
-//! wrong type it names the expected type, and it continues after each problem to report them all.
+//! Reads a YAML tree field by field. For an unknown key, suggests the nearest known one. For a
+//! value of the wrong type, names the expected type. Continues after each problem, so that all are
+//! reported.
 
 use gpuctl_core::model::GpuType;
 

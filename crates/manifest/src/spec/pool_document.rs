@@ -20,9 +20,9 @@ pub struct Pool {
 
 #[derive(Clone, Debug, Default)]
 pub struct PoolQuota {
-    /// Limit of unfinished jobs.
+    /// Limit on the number of unfinished jobs.
     pub max_jobs: Option<u32>,
-    /// Limit of GPUs of all pods of one job.
+    /// Limit on the total number of GPUs that one job's pods use.
     pub max_gpu_per_job: Option<u32>,
 }
 

@@ -1,4 +1,4 @@
-//! Blocks that only services and notebooks have.
+//! The blocks of a document that only services and notebooks have.
 
 use std::time::Duration;
 
