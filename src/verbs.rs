@@ -1,11 +1,11 @@
-//! The table of verbs. Each row holds everything the program needs to know about a verb; macros
-//! generate the other lists of verbs from these rows:
+//! The table of verbs. Each row holds everything that the program needs to know about a
+//! verb. Macros generate the other lists of verbs from these rows:
 //!
 //! - the name, as clap derives it from the identifier (`GpuType` becomes `gpu-type`), and in
 //!   parentheses the type of its arguments, a path below `cli`;
 //! - `run`: the function, a path below `commands`;
 //! - `help`: the group in `gpuctl --help` and the position in it, for verbs of the first level;
-//! - `rights`: what the verb needs in the cluster, see below;
+//! - `rights`: the permissions that the verb needs in the cluster, see below;
 //! - `next`: the command that users usually type after it, `""` if the verb itself suggests the
 //!   next command;
 //! - `answers`: the types that `-o json` prints, paths below `gpuctl_view`;
@@ -14,11 +14,11 @@
 //! Rows below the first level have no `help`, and rows that only lead to nouns have no `next`.
 //! `answers` and `bundle` are omitted when they would be empty.
 //!
-//! The rights are one of
+//! The value of `rights` is one of these:
 //! - `()`: the verb sends no request to the cluster, or `auth check` has no name for it;
 //! - `("get nodes" [HOLDERS, METRICS])`: the name in `auth check`, and lists of
 //!   `model/contract/rights.rs`;
-//! - `(as "get nodes")`: the rights of another row;
+//! - `(as "get nodes")`: the same permissions as another row;
 //! - `(by Create::task, "create secrets" [SECRET], …)`: the arguments decide which of the names
 //!   applies;
 //! - `(by_file "apply jobs" [MAKE_JOB, FIND, AWAIT], …)`: the kind of the document decides, after

@@ -22,9 +22,9 @@ pub(crate) enum DeployEvent<'e> {
     Note(&'e str),
     /// For people and programs.
     Report(&'e str),
-    /// For people, and for programs that request details.
+    /// For people. Programs get it only if they request details.
     Announcement(&'e str),
-    /// For people and programs that request details.
+    /// Only for people and programs that request details.
     Detail(&'e str),
     /// Warnings about a file.
     Problems(&'e Problems),

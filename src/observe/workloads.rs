@@ -25,7 +25,7 @@ pub(crate) fn gpu_pods(workload: &Workload) -> Pods {
     Pods::by_name(&workload.top.namespace, selected.map(|pod| &*pod.name))
 }
 
-/// All workloads that request GPUs, if the user may list them.
+/// All workloads that request GPUs and that the user may list.
 pub(crate) struct WorkloadSnapshot {
     pub workloads: Vec<Workload>,
     pub forest: Forest,
