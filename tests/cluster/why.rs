@@ -20,8 +20,8 @@ fn holder(namespace: &str, node: &str, requests: &Value) -> Value {
         "spec": {"nodeName": node, "containers": [{"name": "main", "image": "busybox", "resources": {"requests": requests, "limits": limits}}]}})
 }
 
-/// Submits a job that stays pending, runs the advised command with this text, and waits until the
-/// job runs.
+/// Submits a job that stays pending. Then runs the advised command that contains this text, and
+/// waits until the job runs.
 #[track_caller]
 fn follow_advice(scene: &Scene, name: &str, resources: &str, cause: &str, text: &str) {
     let yaml = format!(

@@ -276,7 +276,7 @@ fn yaml_from_stdin_reads_no_local_files() {
             assert!(text.contains(place), "{command:?}: {text}");
         }
     }
-    // A name for stdin resolves to a device.
+    // These names for stdin resolve to a device.
     for place in ["/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"] {
         let run = run_without_cluster(&["validate", "-f", place, "--allow-files-from", "/"], &text)
             .exits(3);

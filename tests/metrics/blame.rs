@@ -1,5 +1,5 @@
-//! `get nodes --blame` with a known history: which pod failed first, and how long nodes were in
-//! use.
+//! Tests `get nodes --blame` with a known history: which pod failed first, and how long nodes were
+//! in use.
 
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::past::{HOUR, Sample, ask, store};
 
-/// Pods: job, name, node, second of the start, second of the end, last phase.
+/// The pods: job, name, node, second of the start, second of the end, and last phase.
 const PODS: [(&str, &str, &str, i64, i64, &str); 4] = [
     ("pair", "pair-0", "blamed", 0, 1200, "Failed"),
     ("pair", "pair-1", "calm", 0, 1260, "Failed"),

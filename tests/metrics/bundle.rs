@@ -1,5 +1,5 @@
-//! `doctor --bundle` on a real cluster with a real Prometheus, and the same answers from the bundle
-//! without access to either.
+//! Tests `doctor --bundle` on a real cluster with a real Prometheus. The bundle must give the same
+//! answers without access to either.
 
 use std::io::Read;
 use std::path::Path;
@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use crate::runner;
 use crate::support::{Run, Scene, run};
 
-/// Runs gpuctl as on another machine: no kubeconfig, no Prometheus, only the bundle.
+/// Runs gpuctl as on another machine, without a kubeconfig or a Prometheus. Only the bundle is
+/// available.
 fn replay(bundle: &Path, arguments: &[&str]) -> Run {
     let mut command = runner::gpuctl();
     command

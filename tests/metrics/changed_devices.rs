@@ -1,5 +1,5 @@
-//! History with changing hardware: a replaced device and a renamed node. Also days of 23 and 25
-//! hours.
+//! Tests a history in which the hardware changes: one device is replaced and one node is renamed.
+//! Also tests days of 23 and 25 hours.
 
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::past::{HOUR, Sample, ask, hours_ago, rows, store, unix_now};
 use crate::support::{cluster, near};
 
-/// Seconds between two scrapes.
+/// The number of seconds between two scrapes.
 const SCRAPE: i64 = 30;
 /// Second at which a node gets its new name and a new pod.
 const RENAMED: i64 = 1800;
@@ -142,8 +142,8 @@ fn replaced_devices_and_renamed_nodes_count_once() {
         json!(measured.len()),
         "{hour:#}"
     );
-    // Per five-minute window the mean of the means of the devices: ten windows have three devices,
-    // two windows have two.
+    // For each five-minute window, the mean over the devices of their means. Ten windows have three
+    // devices, and two windows have two.
     let windows: Vec<f64> = (0..12)
         .map(|window| {
             let mean_of = |device: i64| {

@@ -1,5 +1,5 @@
-//! The cockpit of `gpuctl top` with a Prometheus: numbers, curves, the heat map, and navigation
-//! from a node to its job.
+//! Tests the cockpit of `gpuctl top` with a Prometheus: numbers, curves, the heat map, and how to
+//! get from a node to its job.
 
 use gpuctl_sandbox::{Persona, Tty};
 

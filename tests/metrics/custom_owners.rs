@@ -125,7 +125,7 @@ fn a_custom_workload_keeps_its_name_after_deletion() {
     scene
         .exporter
         .change(|fleet| fleet.gpus.iter_mut().for_each(|gpu| gpu.pods.clear()));
-    // From here on only the samples of kube-state-metrics have the owners.
+    // From here on, only the samples of kube-state-metrics show the owners.
     admin.run(&[
         "delete",
         "pod",

@@ -1,4 +1,4 @@
-//! `why` of deleted jobs, from samples of kube-state-metrics in a real Prometheus.
+//! Tests `why` for deleted jobs, which uses samples of kube-state-metrics in a real Prometheus.
 
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -1,5 +1,5 @@
-//! The manifests of `deploy/` on a real API server. Their commands run with the rights of their
-//! service account.
+//! Tests the manifests in `deploy/` on a real API server. Their commands run with the permissions
+//! of their service account.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -120,7 +120,7 @@ fn deployed_manifests_run_with_their_own_rights() {
             && !can("get services --subresource=proxy -A")
             && !can("get services --subresource=proxy -n monitoring")
     );
-    // The account has no other rights.
+    // The account has no other permissions.
     run(
         command(&words("logs work --prometheus none -n deployed")),
         "",

@@ -1,4 +1,5 @@
-//! Views of special devices: MIG instances, shared, silent and faulty devices.
+//! Tests how special devices are shown: MIG instances, and devices that are shared, silent or
+//! faulty.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

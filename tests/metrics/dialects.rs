@@ -184,7 +184,7 @@ fn all_dialects_give_the_same_answers() {
             }
         },
     );
-    // Means over the held devices.
+    // The expected values are means over the devices that are held.
     let jobs = &truth["get jobs --no-progress"]["items"];
     near(
         &jobs[0]["gpuUtilization"],
@@ -231,7 +231,7 @@ fn all_dialects_give_the_same_answers() {
         8
     );
 
-    // Every exporter, with and without `honor_labels`.
+    // Tests every exporter, both with and without `honor_labels`.
     for (dialect, honor_labels) in [
         (Dialect::Dcgm, true),
         (Dialect::DcgmNew, false),
@@ -246,7 +246,7 @@ fn all_dialects_give_the_same_answers() {
         let scrapes = json!([scrape(&scene.exporter, dialect, honor_labels)]);
         let prometheus = scene.cluster.another_prometheus(&name, &scrapes).unwrap();
         wait_for_samples(&scene, &prometheus, 16);
-        // Scores need every quantity except power.
+        // A score needs every quantity except power.
         if dialect
             .lacks()
             .iter()
@@ -301,7 +301,8 @@ fn all_dialects_give_the_same_answers() {
     assert_eq!(answers(&scene, &scene.prometheus), truth);
     assert_eq!(scores(&scene, &scene.prometheus), scored);
 
-    // Half of the devices export nothing: means are over the rest, and no device becomes idle.
+    // Half of the devices export nothing. Means are taken over the others, and no device becomes
+    // idle.
     scene.exporter.change(|fleet| {
         (fleet.reversed, fleet.garbage) = (false, false);
         fleet

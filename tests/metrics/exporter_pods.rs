@@ -1,5 +1,5 @@
-//! GPU metrics without Prometheus: gpuctl reads the exporter pods through the proxy of a real API
-//! server.
+//! Tests GPU metrics without Prometheus. gpuctl reads the exporter pods through the proxy of a real
+//! API server.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ fn exporters_are_read_directly_without_prometheus() {
             "spec": {"nodeName": if name == "busy" { "x-0" } else { "x-1" }, "containers": [
                 {"name": "main", "image": "busybox", "resources": {"limits": {GPU: "2"}}}]}}));
     }
-    // One exporter per node. The second one does not answer.
+    // Each node has one exporter. The second one does not answer.
     let exporter = Exporter::start().unwrap();
     exporter.change(|fleet| {
         let mut gpus: Vec<_> = (0..2).map(|index| gpu("x-0", index)).collect();
@@ -137,7 +137,7 @@ fn exporters_are_read_directly_without_prometheus() {
     let jobs = ask(&cluster, Persona::Admin, &["get", "jobs", "-o", "json"]).ok();
     assert_warning(&jobs, "the exporter of 1 node");
     near(&jobs.json()["items"][0]["gpuUtilization"], 90.0);
-    // Exporters are not read with metrics switched off or with `--require-metrics`.
+    // Exporters are not read if metrics are switched off, or with `--require-metrics`.
     assert_eq!(
         ask(
             &cluster,

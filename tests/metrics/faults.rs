@@ -1,4 +1,4 @@
-//! Faulty servers in place of Prometheus: login pages, errors, timeouts, partial answers,
+//! Tests faulty servers in place of Prometheus: login pages, errors, timeouts, partial answers and
 //! redirects.
 
 use std::io::{BufRead, BufReader, Write};
@@ -37,7 +37,7 @@ fn server(
                         );
                         let _ = stream.write_all((head + &body).as_bytes());
                     }
-                    // A server that is too slow.
+                    // The server takes too long to answer.
                     None => thread::sleep(Duration::from_secs(30)),
                 }
             });

@@ -1,5 +1,5 @@
-//! gpuctl finds Prometheus in the cluster and reaches it with the rights of the user: through the
-//! API server, by a port-forward, or not at all, with a warning.
+//! Tests how gpuctl finds Prometheus in the cluster and reaches it with the user's permissions. It
+//! uses the API server or a port-forward. If neither works, it prints a warning.
 
 use std::os::unix::fs::PermissionsExt;
 use std::sync::OnceLock;
@@ -39,7 +39,7 @@ fn as_user(persona: Persona, arguments: &[&str]) -> Run {
 fn prometheus_is_found_and_reached_by_proxy_or_port_forward() {
     let (cluster, _) = dedicated_cluster();
     let admin = cluster.kubectl(Persona::Admin);
-    // Without Prometheus, inventory has unknown cells and one warning.
+    // Without Prometheus, the inventory has unknown cells, and there is one warning.
     let none = as_user(Persona::Admin, &["get", "nodes", "-o", "json"])
         .ok()
         .says("no Prometheus was found in the cluster");
@@ -195,7 +195,7 @@ fn prometheus_is_found_and_reached_by_proxy_or_port_forward() {
     as_user(Persona::Erin, &["get", "heatmap"])
         .exits(6)
         .says("hint: reach it with `--prometheus URL`");
-    // A port-forward needs other rights.
+    // A port-forward needs different permissions.
     grant(
         "forward",
         json!([
@@ -210,7 +210,7 @@ fn prometheus_is_found_and_reached_by_proxy_or_port_forward() {
         forwarded.err
     );
     assert_eq!(forwarded.json()["coverage"]["gpusSampled"], 2);
-    // The proxy is preferred once the user has the right to use it.
+    // gpuctl prefers the proxy once the user is allowed to use it.
     grant(
         "proxy",
         json!([

@@ -1,4 +1,4 @@
-//! `get health` and the metrics checks of `doctor`, with a real Prometheus.
+//! Tests `get health` and the metrics checks of `doctor` with a real Prometheus.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Curves of metrics, compared with the exported values, and metrics of trainings from their logs.
+//! Compares curves of metrics with the exported values. Also tests the metrics that trainings write
+//! to their logs.
 
 use gpuctl_sandbox::Persona;
 use serde_json::{Value, json};

@@ -24,7 +24,7 @@ struct Request {
     method: String,
     path: String,
     query: String,
-    /// Names in lower case.
+    /// The headers, with names in lower case.
     headers: Vec<(String, String)>,
     body: String,
 }

@@ -15,11 +15,11 @@ pub enum Reply {
     Text(u16, String),
     /// A status, a header and a body.
     Header(u16, String, String),
-    /// An incomplete answer, then the end of the connection.
+    /// Sends an incomplete answer, then closes the connection.
     Half,
-    /// No answer until the client times out.
+    /// Sends nothing until the client times out.
     Silence,
-    /// The end of the connection without an answer.
+    /// Closes the connection without an answer.
     Reset,
 }
 

@@ -1,5 +1,5 @@
-//! Requests of `score` to a control system, chats and an AI, checked at a mock server, and its
-//! behavior when they fail.
+//! Tests the requests that `score` sends to a control system, chats and an AI. A mock server checks
+//! them and makes some of them fail.
 
 use std::time::Duration;
 
@@ -328,7 +328,7 @@ fn notifications_are_sent_once_in_the_format_of_each_chat() {
         notify(&[state_home]).ok();
         assert!(chat.take().is_empty(), "{format}");
     }
-    // Signed messages.
+    // Messages can be signed.
     let chat = MockServer::always(200, r#"{"code":0}"#);
     score(
         &scene,
@@ -701,7 +701,7 @@ fn ai_opinions_do_not_change_scores() {
         .exits(2)
         .says("no AI is configured");
 
-    // The protocol of Anthropic.
+    // Uses Anthropic's protocol.
     let claude = MockServer::always(
         200,
         &json!({"content": [{"type": "text", "text": verdict("idle", 0.8)}]}).to_string(),

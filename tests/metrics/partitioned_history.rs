@@ -1,5 +1,5 @@
-//! History of MIG instances and shared GPUs, of exporters with old label names, of pods with init
-//! containers, and of the current hour.
+//! Tests the history of MIG instances and shared GPUs, of exporters with old label names, of pods
+//! with init containers, and of the current hour.
 
 use std::time::Duration;
 

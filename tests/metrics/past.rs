@@ -1,4 +1,4 @@
-//! Statistics of closed hours, from a history that is written before Prometheus starts. Every
+//! Tests statistics of closed hours. The history is written before Prometheus starts, and every
 //! number is computed independently from the written samples.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,9 +31,9 @@ struct Pod {
     gpus: u64,
     owner: (&'static str, &'static str),
     team: Option<&'static str>,
-    /// When its object exists.
+    /// When the pod's object exists.
     lifetime: (i64, i64),
-    /// The phase from each second.
+    /// The phases, each with the second at which it begins.
     phases: Vec<(i64, &'static str)>,
     devices: Vec<Device>,
 }
@@ -128,7 +128,7 @@ fn pods() -> Vec<Pod> {
                 (HOUR + 1200, 2 * HOUR),
             )
         },
-        // Stuck pulling its image: it holds two idle devices.
+        // This pod cannot pull its image, so it holds two idle devices.
         Pod {
             phases: vec![(0, "Pending")],
             devices: vec![(2, |_| 0.0), (3, |_| 0.0)],

@@ -21,7 +21,7 @@ fn document(kind: &str, name: &str, resources: &str, extra: &str) -> String {
     )
 }
 
-/// One training that is busy, one service, one idle notebook, and a training that does not fit.
+/// Creates a busy training, a service, an idle notebook, and a training that does not fit.
 fn jobs(scene: &Scene) {
     let submit = |yaml: &str, arguments: &[&str]| {
         let create = [&["create", "-f", "-"], arguments].concat();

@@ -1,5 +1,5 @@
-//! `doctor --recording-rules`: a Prometheus with the rules gives the same answers as one without,
-//! and gpuctl queries the recorded series.
+//! Tests `doctor --recording-rules`. A Prometheus with the rules gives the same answers as one
+//! without, and gpuctl queries the recorded series.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

@@ -1,5 +1,5 @@
-//! Remote read of long ranges: one command for twelve hours gives the same answer as three commands
-//! for four hours, which are too short for remote read. The metrics of Prometheus count its
+//! Tests remote read of long ranges. One command for twelve hours gives the same answer as three
+//! commands for four hours each, which do not use remote read. Prometheus' own metrics count its
 //! requests.
 
 use std::process::Command;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Scene, file, near};
 
-/// A window that a test can wait for.
+/// A window that is short enough for a test to wait for.
 const SHORT: [&str; 4] = ["--window", "6s", "--step", "1s"];
 
 fn device(list: &Value, index: u64) -> &Value {

@@ -1,4 +1,4 @@
-//! The history of inference servers: tokens across a restart of the server, and hours without
+//! Tests the history of inference servers: tokens when a server restarts, and hours without
 //! requests.
 
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Estimates of when a waiting job starts, from a history of starts with known waiting times.
+//! Tests when a waiting job is estimated to start. The history has starts with known waiting times.
 
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -1,5 +1,5 @@
-//! Scores in special cases, compared with plain arithmetic: missing terms, MIG, AMD, two replicas
-//! of Prometheus, garbage, gaps.
+//! Compares scores in special cases with plain arithmetic: missing terms, MIG, AMD, two replicas of
+//! Prometheus, garbage and gaps.
 
 use std::time::Duration;
 

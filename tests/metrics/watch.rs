@@ -1,5 +1,5 @@
-//! `score --watch` as it runs for weeks: Prometheus and the API server restart, the config file
-//! changes and becomes invalid, Prometheus scrapes it, and signals end it.
+//! Tests `score --watch` as if it ran for weeks. Prometheus and the API server restart, the config
+//! file changes and becomes invalid, Prometheus scrapes the command, and signals end it.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -1,4 +1,5 @@
-//! `why` of running jobs with a real Prometheus: a slow rank, and a rank that blocks its peers.
+//! Tests `why` for running jobs with a real Prometheus: a slow rank, and a rank that blocks its
+//! peers.
 
 use std::fmt::Write as _;
 use std::thread;

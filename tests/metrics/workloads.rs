@@ -1,5 +1,5 @@
-//! Workloads with GPUs by their top owner, including custom kinds. The definitions and objects are
-//! on a real API server, and only owner references connect them to pods.
+//! Tests workloads with GPUs, grouped by top owner, including custom kinds. The definitions and
+//! objects are on a real API server, and only owner references connect them to pods.
 
 use std::os::unix::fs::PermissionsExt;
 

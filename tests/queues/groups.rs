@@ -1,4 +1,4 @@
-//! Services whose replicas span several nodes, with a real LeaderWorkerSet.
+//! Tests services whose replicas span several nodes, with a real LeaderWorkerSet.
 
 use std::thread;
 use std::time::Duration;

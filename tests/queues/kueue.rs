@@ -1,4 +1,4 @@
-//! Jobs in Kueue's queues: queued, admitted, preempted, paused, resumed, deleted.
+//! Tests jobs in Kueue's queues: they are queued, admitted, preempted, paused, resumed and deleted.
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! Trainings with Volcano's scheduler and controller: 64 ranks are placed together or not at all,
-//! in the queue of the job.
+//! Tests trainings with Volcano's scheduler and controller. Either all 64 ranks are placed, in the
+//! queue of the job, or none.
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! How jobs end and are replaced when real containers take time to terminate.
+//! Tests how jobs end and are replaced when real containers take time to terminate.
 
 use std::io::{BufRead, BufReader};
 use std::thread;

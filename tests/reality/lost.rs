@@ -1,4 +1,5 @@
-//! Nodes that do not answer: every command about their pods must end in bounded time with the reason.
+//! Tests nodes that do not answer. Every command about their pods must end in bounded time and give
+//! the reason.
 
 use std::time::{Duration, Instant};
 

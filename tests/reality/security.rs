@@ -1,4 +1,4 @@
-//! Jobs of every kind in a namespace that enforces the restricted Pod Security level.
+//! Tests jobs of every kind in a namespace that enforces the restricted Pod Security level.
 
 use serde_json::json;
 

@@ -1,5 +1,5 @@
-//! Pods that do not start or that terminate: every command must show the message of the kubelet or the
-//! container runtime.
+//! Tests pods that do not start or that terminate. Every command must show the message of the
+//! kubelet or the container runtime.
 
 use serde_json::json;
 

@@ -1,5 +1,5 @@
-//! `--wait` and `--follow` with a real kubelet, a container runtime, real programs, and a registry that
-//! does not answer.
+//! Tests `--wait` and `--follow` with a real kubelet, a container runtime, real programs, and a
+//! registry that does not answer.
 
 use std::time::{Duration, Instant};
 

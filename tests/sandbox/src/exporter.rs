@@ -15,13 +15,13 @@ pub struct Gpu {
     pub node: String,
     pub index: u32,
     pub uuid: String,
-    /// As NVIDIA's driver reports it.
+    /// The model name as NVIDIA's driver reports it.
     pub model: String,
     /// Pods that hold it, as (namespace, pod, container). A shared device has several.
     pub pods: Vec<(String, String, String)>,
     /// MIG profile and instance.
     pub instance: Option<(String, u32)>,
-    /// Percent.
+    /// Utilization in percent.
     pub utilization: f64,
     /// Percent.
     pub memory_copy: f64,
@@ -32,9 +32,9 @@ pub struct Gpu {
     pub celsius: f64,
     /// Number of the last XID error, or 0.
     pub xid: u32,
-    /// Whether the device is not exported.
+    /// Whether the exporter omits the device.
     pub silent: bool,
-    /// Time of its samples in Unix milliseconds. By default the time of the scrape.
+    /// The time of its samples in Unix milliseconds. By default, the time of the scrape.
     pub sampled_at: Option<i64>,
 }
 
