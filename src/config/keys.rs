@@ -122,7 +122,7 @@ pub const KEYS: [SettingKey; 49] = [
     key("ai.api_key", ValueKind::Text, "", "", "Key for the API; better in the environment").with_variables(&["AI_API_KEY"]).hidden(),
     key("ai.model", ValueKind::Text, "gpt-4", "--ai-model", "Model to ask"),
     key("ai.threshold", ValueKind::Number(0.0, 1.0), "0.7", "", "Confidence below which a verdict is shown and changes nothing"),
-    key("ai.language", ValueKind::Text, "zh", "--ai-language", "Language of the reasons"),
+    key("ai.language", ValueKind::Text, "zh", "--ai-language", "Language of the AI's explanations"),
     key("ai.max", ValueKind::Whole(0.0, 10_000.0), "20", "--ai-max", "Maximum number of GPUs to ask about, the lowest scores first"),
     key("ai.timeout", ValueKind::Duration, "30s", "", "Timeout of one call"),
     key("ai.retries", ValueKind::Whole(0.0, 10.0), "2", "", "Number of retries after a temporary failure"),

@@ -25,7 +25,7 @@ pub(crate) struct Eff {
     /// End time, in the same formats [default: now]
     #[arg(long, value_name = "TIME")]
     pub end: Option<String>,
-    /// Context of the kubeconfig to query
+    /// Context of the kubeconfig to query, instead of that of --context
     #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(candidates::context_names))]
     pub cluster: Option<String>,
     /// Output format

@@ -24,19 +24,19 @@ pub(crate) struct GetJobs {
     /// Jobs, as NAME or NAMESPACE/NAME [default: all]
     #[arg(value_name = "NAME", add = ArgValueCandidates::new(candidates::job_names))]
     pub names: Vec<String>,
-    /// Only jobs of this kind
+    /// List only jobs of this kind
     #[arg(long, value_name = "KIND", value_parser = ["training", "inference", "notebook", "compute"])]
     pub kind: Option<String>,
-    /// Only jobs in this pool
+    /// List only jobs in this pool
     #[arg(long, value_name = "NAME", value_parser = crate::cli::args::value::object_name, add = ArgValueCandidates::new(candidates::pool_names))]
     pub pool: Option<String>,
-    /// Only jobs in this state
+    /// List only jobs in this state
     #[arg(long, value_name = "STATUS", value_parser = ["pending", "running", "succeeded", "failed", "paused", "terminating", "unknown"])]
     pub status: Option<String>,
-    /// Only jobs whose labels match, as team=nlp
+    /// List only jobs whose labels match, for example team=nlp
     #[arg(short = 'l', long, value_name = "SELECTOR", value_parser = selector)]
     pub selector: Option<Selector>,
-    /// Only jobs submitted by you
+    /// List only jobs submitted by you
     #[arg(long)]
     pub mine: bool,
     /// Do not read logs for the PROGRESS column

@@ -24,16 +24,16 @@ pub(crate) struct GetNodes {
     /// Nodes [default: all]
     #[arg(value_name = "NAME", add = ArgValueCandidates::new(candidates::node_names))]
     pub names: Vec<String>,
-    /// Only nodes whose labels match, as zone=a
+    /// List only nodes whose labels match, for example zone=a
     #[arg(short = 'l', long, value_name = "SELECTOR", value_parser = selector)]
     pub selector: Option<Selector>,
-    /// Only nodes of this pool
+    /// List only nodes of this pool
     #[arg(long, value_name = "NAME", value_parser = crate::cli::args::value::object_name, add = ArgValueCandidates::new(candidates::pool_names))]
     pub pool: Option<String>,
-    /// Only nodes with GPUs of this type, in any spelling; for a label key, list its values
+    /// List only nodes with GPUs of this type, in any spelling; for a label key, list its values
     #[arg(long, value_name = "TYPE", add = ArgValueCandidates::new(candidates::gpu_types))]
     pub gpu_type: Option<String>,
-    /// Only nodes in this state
+    /// List only nodes in this state
     #[arg(long, value_name = "STATUS", value_parser = ["active", "maintaining", "faulty"])]
     pub status: Option<String>,
     /// List every GPU

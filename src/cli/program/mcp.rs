@@ -4,11 +4,11 @@ use clap::{Args, ValueEnum};
 
 /// Serve agents with the Model Context Protocol, on stdin and stdout
 ///
-/// The tools answer the usual questions: why a job waits, what is free, which pods hold which GPUs.
-/// Text from the cluster is fenced by a random marker and split into pages of at most 2 KB. Values
-/// of environment variables and credentials are masked. Nothing changes without --allow-writes.
-/// Even then, the same call first shows the change, and the agent must confirm it with a word from
-/// that answer.
+/// The tools answer the usual questions, such as why a job is waiting, what is free, and which pods
+/// hold which GPUs. Text from the cluster is fenced by a random marker and split into pages of at
+/// most 2 KB. Values of environment variables and credentials are masked. Nothing changes without
+/// --allow-writes. Even then, the same call first shows the change, and the agent must confirm it
+/// with a word from that answer.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   claude mcp add gpuctl -- gpuctl mcp
