@@ -145,7 +145,7 @@ fn exit_codes() -> String {
         .map(|(code, sentence)| format!("  {code:>3}  {sentence}\n"))
         .collect();
     format!(
-        "{lines}\n`gpuctl fit` exits with 0 (fits now), 8 (not now), 9 (never on these nodes) or 1 (not known); `gpuctl diff` also exits with 1 if there are differences;\n`gpuctl exec` and `create --follow` with the exit code of the job's own command.\n\nExamples:\n  gpuctl fit -f job.yaml; case $? in 0) gpuctl create job.yaml;; 8) echo later;; esac\n  gpuctl get jobs NAME >/dev/null || [ $? -eq 4 ]\n"
+        "{lines}\n`gpuctl fit` exits with 0 (fits now), 8 (not now), 9 (never on these nodes) or 1 (not known); `gpuctl diff` also exits with\n1 if there are differences; `gpuctl exec` and `create --follow` exit with the exit code of the job's own command.\n\nExamples:\n  gpuctl fit -f job.yaml; case $? in 0) gpuctl create job.yaml;; 8) echo later;; esac\n  gpuctl get jobs NAME >/dev/null || [ $? -eq 4 ]\n"
     )
 }
 

@@ -50,7 +50,7 @@ pub(crate) struct RunArgs {
     /// Environment variable NAME, set from the key NAME of this Secret; may be repeated
     #[arg(long, value_name = "NAME=SECRET", value_parser = variable)]
     pub env_secret: Vec<(String, String)>,
-    /// Priority of the job, which is high, medium, low or an existing PriorityClass
+    /// Priority of the job: high, medium, low or an existing PriorityClass
     #[arg(long, value_name = "PRIORITY")]
     pub priority: Option<String>,
     /// How often each pod is retried

@@ -31,7 +31,7 @@ use gpuctl_view::Format;
   gpuctl score low --ai --notify https://hooks.slack.com/services/…
   gpuctl score --control-api https://reclaim.example.com/api/optimize --control-status idle")]
 pub(crate) struct ScoreArgs {
-    /// What to show, which is all scores, only those below the threshold, or totals
+    /// What to show: all scores, only those below the threshold, or totals
     #[arg(value_enum, default_value_t, value_name = "WHAT")]
     pub what: ScoreView,
     /// Include GPUs that no pod holds; has no effect on `low` and `stats`
