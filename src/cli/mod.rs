@@ -47,8 +47,8 @@ pub(crate) const VERSION: &str = concat!("gpuctl ", env!("CARGO_PKG_VERSION"), "
 /// Run and watch GPU jobs on Kubernetes from a short YAML file
 ///
 /// gpuctl turns a small file into Kubernetes objects on your own machine, applies them with your
-/// kubeconfig, and shows which pods hold which GPUs and why a job waits. It installs nothing in the
-/// cluster.
+/// kubeconfig, and shows which pods hold which GPUs and why a job is waiting. It installs nothing
+/// in the cluster.
 #[derive(Debug, Parser)]
 #[command(
     name = "gpuctl",

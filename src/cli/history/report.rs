@@ -60,7 +60,7 @@ pub(crate) struct Report {
     /// interruptions
     #[arg(long)]
     pub ettr: bool,
-    /// Time between two checkpoints of a job; an interruption loses half of it on average
+    /// Time between two checkpoints of a job; an interruption is assumed to lose half of it
     #[arg(long, value_name = "SPAN", value_parser = duration)]
     pub checkpoint: Option<Duration>,
     /// Print the PromQL behind the columns without running it
