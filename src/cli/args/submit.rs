@@ -20,7 +20,7 @@ pub(crate) struct SubmitArgs {
     /// If creating a document fails partway, keep the objects already created
     #[arg(long)]
     pub keep_partial: bool,
-    /// For pools: move nodes that are in another pool
+    /// Move nodes to a pool even if they are in another pool
     #[arg(long)]
     pub force: bool,
     /// Let only administrators read pool definitions

@@ -44,7 +44,7 @@ pub(crate) struct Report {
     /// separated by commas
     #[arg(long, visible_alias = "group", value_name = "WHAT", default_value = "namespace", value_delimiter = ',', value_parser = group_by)]
     pub by: Vec<GroupBy>,
-    /// Start time: RFC 3339, Unix seconds, a span before now such as 7d, or yesterday
+    /// Start time in RFC 3339 or Unix seconds, a span before now such as 7d, or yesterday
     #[arg(long, alias = "from", value_name = "TIME", default_value = "7d")]
     pub start: String,
     /// End time, in the same formats [default: now]

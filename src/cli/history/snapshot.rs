@@ -32,8 +32,8 @@ pub(crate) struct Latest {
   gpuctl snapshot list --start 6h
   gpuctl snapshot list --start yesterday --end today --step 1h --details -o json")]
 pub(crate) struct SnapshotList {
-    /// Start time: RFC 3339, Unix seconds, a span before now such as 24h, or yesterday [default:
-    /// 24h]
+    /// Start time in RFC 3339 or Unix seconds, a span before now such as 24h, or yesterday
+    /// [default: 24h]
     #[arg(long, value_name = "TIME")]
     pub start: Option<String>,
     /// End time, in the same formats [default: now]

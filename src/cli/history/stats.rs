@@ -11,8 +11,8 @@ use crate::observe::hourly::Dimension;
 /// Hours and clusters to report
 #[derive(Args, Clone, Debug)]
 pub(crate) struct HourArgs {
-    /// Start time: RFC 3339, Unix seconds, a span before now such as 24h, or yesterday [default:
-    /// 24h]
+    /// Start time in RFC 3339 or Unix seconds, a span before now such as 24h, or yesterday
+    /// [default: 24h]
     #[arg(long, value_name = "TIME")]
     pub start: Option<String>,
     /// End time, in the same formats [default: now]

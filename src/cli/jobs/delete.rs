@@ -79,7 +79,7 @@ pub(crate) struct JobNames {
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct DeleteArgs {
-    /// Skip the grace period of the containers; delete a pool even if jobs use it
+    /// Skip the grace period of the containers; for pools, delete them even if jobs use them
     #[arg(long)]
     pub force: bool,
     /// Also delete the job's volume claims and their data; for quotas, also the empty namespaces

@@ -6,7 +6,7 @@ use clap_complete::engine::ArgValueCandidates;
 use crate::cli::args::format::OneFormat;
 use crate::cli::candidates;
 
-/// Restart the pods of a job, or free a job whose node is dead
+/// Restart the pods of a job, or free a job whose node is down
 ///
 /// Pods of a training or notebook are evicted, which does not count as a retry. With `job.restart:
 /// rank`, a rank that fails because its peer is missing does use up one of its own retries. The

@@ -9,10 +9,10 @@ use gpuctl_view::workloads::top::TopOrder;
 
 /// Watch jobs, nodes, GPUs and queues, and inspect them
 ///
-/// Opens a cockpit on a terminal: live lists, a heat map, filters, and `why`, logs and a shell for
-/// the selected item; `?` shows the keys. Jobs are all workloads that hold or wait for GPUs. When
-/// piped, or with --once or --plain, it prints one table instead: nodes, workloads that hold GPUs,
-/// or GPUs.
+/// Opens a cockpit on a terminal, with live lists, a heat map and filters, and with `why`, logs and
+/// a shell for the selected item. `?` shows the keys. Jobs are all workloads that hold or wait for
+/// GPUs. When piped, or with --once or --plain, it prints one table instead: nodes, workloads that
+/// hold GPUs, or GPUs.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl top

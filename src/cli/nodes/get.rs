@@ -42,12 +42,12 @@ pub(crate) struct GetNodes {
     /// List the values of this label
     #[arg(long, value_name = "KEY")]
     pub label: Option<String>,
-    /// Show the nodes at a time in the past, from Prometheus: RFC 3339, Unix seconds, a span before
-    /// now such as 2h
+    /// Show the nodes at a time in the past, from Prometheus; the time is in RFC 3339 or Unix
+    /// seconds, or a span before now such as 2h
     #[arg(long, value_name = "TIME", conflicts_with_all = ["names", "selector", "pool", "gpu_type", "status", "gpu_detail", "label", "sort_by", "page", "page_size", "watch"])]
     pub at: Option<String>,
-    /// Show on which nodes jobs failed first, per hour of use, since this time: RFC 3339, Unix
-    /// seconds, a span before now such as 30d
+    /// Show on which nodes jobs failed first, per hour of use, since this time, which is in RFC
+    /// 3339 or Unix seconds, or a span before now such as 30d
     #[arg(long, value_name = "TIME", conflicts_with_all = ["names", "selector", "pool", "gpu_type", "status", "gpu_detail", "label", "at", "sort_by", "watch"])]
     pub blame: Option<String>,
     #[command(flatten)]

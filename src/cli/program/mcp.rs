@@ -16,7 +16,7 @@ use clap::{Args, ValueEnum};
   gpuctl mcp --allow-writes                   # also create, apply and delete jobs
   gpuctl mcp --allow-writes=jobs,pools        # also pools, with their own tools")]
 pub(crate) struct Mcp {
-    /// Also offer tools that change the cluster; without a value, those for jobs
+    /// Also offer tools that change the cluster; without a value, only those that change jobs
     #[arg(long, value_enum, value_name = "WHAT", num_args = 0..=1, require_equals = true, value_delimiter = ',', default_missing_value = "jobs")]
     pub allow_writes: Vec<WriteScope>,
 }
@@ -26,7 +26,7 @@ pub(crate) struct Mcp {
 pub(crate) enum WriteScope {
     /// Trainings, inference services, notebooks and compute services
     Jobs,
-    /// Pools: labels of nodes
+    /// Pools, which are labels of nodes
     Pools,
     /// Quotas of namespaces
     Quotas,

@@ -13,7 +13,7 @@ use crate::cli::score::settings::{OutboundArgs, ScoringArgs};
 use crate::config::SettingKey;
 use gpuctl_view::Format;
 
-/// Score how much of every held GPU is used, as idle, low, normal, high or unknown
+/// Score the utilization of every held GPU as idle, low, normal, high or unknown
 ///
 /// score = 0.5·utilization + 0.2·memory copy + 0.2·memory used + 0.1·power, each as the mean over
 /// the window in percent of the GPU's capacity. Below 10 is idle, below 20 low, above 70 high. A
