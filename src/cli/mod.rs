@@ -47,8 +47,8 @@ pub(crate) const VERSION: &str = concat!("gpuctl ", env!("CARGO_PKG_VERSION"), "
 /// Run and watch GPU jobs on Kubernetes from a short YAML file
 ///
 /// gpuctl turns a small file into Kubernetes objects on your own machine, applies them with your
-/// kubeconfig, and shows which pods hold which GPUs and why a job waits. It installs nothing in the
-/// cluster.
+/// kubeconfig, and shows which pods hold which GPUs and why a job is waiting. It installs nothing
+/// in the cluster.
 #[derive(Debug, Parser)]
 #[command(
     name = "gpuctl",
@@ -76,13 +76,13 @@ pub(crate) struct Global {
         help_heading = "Global options"
     )]
     pub kubeconfig: Option<PathBuf>,
-    /// Context of the kubeconfig
+    /// Context of the kubeconfig to use
     #[arg(long, global = true, value_name = "NAME", help_heading = "Global options", add = ArgValueCandidates::new(candidates::context_names))]
     pub context: Option<String>,
     /// Namespace to use
     #[arg(short, long, global = true, value_name = "NAME", value_parser = object_name, help_heading = "Global options", add = ArgValueCandidates::new(candidates::namespace_names))]
     pub namespace: Option<String>,
-    /// Use all namespaces; most lists do this without -n
+    /// Use all namespaces; most list commands do so by default, unless -n is given
     #[arg(
         short = 'A',
         long,
@@ -91,7 +91,7 @@ pub(crate) struct Global {
         help_heading = "Global options"
     )]
     pub all_namespaces: bool,
-    /// Read from a bundle that `gpuctl doctor --bundle` wrote, without a cluster
+    /// Read from a bundle written by `gpuctl doctor --bundle` instead of from a cluster
     #[arg(
         long,
         global = true,
@@ -123,7 +123,7 @@ pub(crate) struct Global {
         help_heading = "Global options"
     )]
     pub impersonate_group: Vec<String>,
-    /// Timeout of a single request
+    /// How long a single request may take
     #[arg(long, global = true, value_name = "TIME", default_value = "60s", value_parser = duration, help_heading = "Global options")]
     pub request_timeout: Duration,
     /// When to use colors
@@ -145,7 +145,7 @@ pub(crate) struct Global {
     /// Print only data and errors
     #[arg(short, long, global = true, help_heading = "Global options")]
     pub quiet: bool,
-    /// Print more about what gpuctl does; `-vv` also logs each request
+    /// Print more about what gpuctl does; -vv also logs each request
     #[arg(
         short,
         long,

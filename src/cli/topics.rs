@@ -12,8 +12,8 @@ const OUTPUT: &str = "\
 Results go to stdout; warnings, errors and progress go to stderr. On a terminal, a line on stderr shows when a result takes more than a second
 (off with `--quiet` and `--plain`), and a command ends by suggesting the usual next command (off with `--quiet`).
 
-  -o table           lists for people, the default; in a pipe without colors and truncation
-  -o text            the same for a single object
+  -o table           lists for people, the default for lists; when piped, without colors and truncation
+  -o text            text for people, the default for a single object
   -o wide            every column
   -o json, -o yaml   one document; warnings and errors on stderr are JSON, one object per line
   -o csv             the columns of the table, or every field; numbers without units; quoted as in RFC 4180
@@ -145,7 +145,7 @@ fn exit_codes() -> String {
         .map(|(code, sentence)| format!("  {code:>3}  {sentence}\n"))
         .collect();
     format!(
-        "{lines}\n`gpuctl fit` exits with 0 (fits now), 8 (not now), 9 (never on these nodes) or 1 (not known); `gpuctl diff` with 1 if there are differences;\n`gpuctl exec` and `create --follow` with the exit code of the job's own command.\n\nExamples:\n  gpuctl fit -f job.yaml; case $? in 0) gpuctl create job.yaml;; 8) echo later;; esac\n  gpuctl get jobs NAME >/dev/null || [ $? -eq 4 ]\n"
+        "{lines}\n`gpuctl fit` exits with 0 (fits now), 8 (not now), 9 (never on these nodes) or 1 (not known); `gpuctl diff` also exits with\n1 if there are differences; `gpuctl exec` and `create --follow` exit with the exit code of the job's own command.\n\nExamples:\n  gpuctl fit -f job.yaml; case $? in 0) gpuctl create job.yaml;; 8) echo later;; esac\n  gpuctl get jobs NAME >/dev/null || [ $? -eq 4 ]\n"
     )
 }
 

@@ -59,6 +59,8 @@ macro_rules! jobs_verbs {
                     answers: [jobs::scaled::Scaled],
                 }
                 /// Pause a job and free its GPUs
+                ///
+                /// `gpuctl pause NAME` means `gpuctl pause job NAME`.
                 #[command(subcommand)]
                 Pause(command::Pause) {
                     run: command::Pause::run,
@@ -66,6 +68,8 @@ macro_rules! jobs_verbs {
                     rights: (by command::Pause::task, "pause jobs" [FIND, ANY_KIND, SWITCH]),
                 }
                 /// Resume a paused job
+                ///
+                /// `gpuctl resume NAME` means `gpuctl resume job NAME`.
                 #[command(subcommand)]
                 Resume(command::Resume) {
                     run: command::Resume::run,
@@ -73,6 +77,8 @@ macro_rules! jobs_verbs {
                     rights: (by command::Resume::task, "resume jobs" [FIND, ANY_KIND, SWITCH]),
                 }
                 /// Restart the pods of a job
+                ///
+                /// `gpuctl restart NAME` means `gpuctl restart job NAME`.
                 #[command(subcommand)]
                 Restart(command::Restart) {
                     run: command::Restart::run,
@@ -131,7 +137,7 @@ macro_rules! jobs_verbs {
                         next: "gpuctl free",
                         answers: [jobs::deleted::Deleted, jobs::deleted::DeletionBatch<'_>],
                     }
-                    /// Delete pools: their definition, and the labels that were set for them
+                    /// Delete the definitions of pools, and the labels that were set for them
                     #[command(visible_alias = "pools")]
                     Pool(jobs::delete::PoolNames) {
                         run: jobs::delete::pools,
@@ -147,7 +153,8 @@ macro_rules! jobs_verbs {
                         next: "gpuctl get quotas",
                         answers: [jobs::deleted::Deleted, jobs::deleted::DeletionBatch<'_>],
                     }
-                    /// Delete the site's defaults; existing jobs keep their values
+                    /// Delete the site's defaults; existing jobs keep the values that they got from
+                    /// them
                     Defaults(jobs::delete::DeleteDefaults) {
                         run: jobs::delete::defaults,
                         rights: (as "delete defaults"),

@@ -15,6 +15,8 @@ macro_rules! look_verbs {
                 }
                 /// Show everything about one job, node, pool, quota or workload, or the site's
                 /// defaults
+                ///
+                /// `gpuctl describe NAME` means `gpuctl describe job NAME`.
                 #[command(subcommand)]
                 Describe(command::Describe) {
                     run: command::Describe::run,

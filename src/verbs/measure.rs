@@ -17,7 +17,7 @@ macro_rules! measure_verbs {
                     ],
                     bundle: [""],
                 }
-                /// Show hourly statistics: GPUs held, weighted by time, and their utilization
+                /// Show hourly statistics of held GPUs, weighted by time, and of their utilization
                 #[command(subcommand)]
                 Stats(command::Stats) {
                     run: command::Stats::run,

@@ -36,7 +36,7 @@ pub(crate) struct AuthCheck {
     /// Also check that this pool exists and accepts another job
     #[arg(long, value_name = "NAME", requires = "words", value_parser = object_name, add = ArgValueCandidates::new(candidates::pool_names))]
     pub pool: Option<String>,
-    /// Print RBAC roles and bindings: for the commands, or for a person
+    /// Print RBAC roles and bindings for the commands, or for a kind of user
     #[arg(long, value_enum, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "minimal", conflicts_with = "pool")]
     pub emit_role: Option<RoleExtent>,
     /// User that the bindings name; may be repeated [default: yourself]
@@ -58,9 +58,9 @@ pub(crate) struct AuthCheck {
 /// What the printed roles allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RoleExtent {
-    /// Rights that the commands need with any arguments
+    /// Permissions that the commands need with any arguments
     Minimal,
-    /// Also the rights that make their output complete
+    /// Also the permissions that make their output complete
     Full,
     /// A user with read access to all views of a namespace, and to nodes and pools
     Viewer,

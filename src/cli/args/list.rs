@@ -15,7 +15,7 @@ pub(crate) struct ListArgs<K: ValueEnum + Clone + Send + Sync + 'static> {
     pub sort_by: Option<K>,
     #[command(flatten)]
     pub page: PageArgs,
-    /// Keep watching: redraw on a terminal, print one JSON object per change in a pipe
+    /// Keep watching; redraw on a terminal, or print one JSON object per change when piped
     #[arg(short, long)]
     pub watch: bool,
     #[command(flatten)]

@@ -10,8 +10,8 @@ use gpuctl_core::error::Error;
 /// Local files of job files
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct LocalFileArgs {
-    /// Let `files:` name files in this folder too, as ../data, not only in the folder of the job
-    /// file; may be repeated
+    /// Also allow `files:` to refer to files in this folder, for example ../data, outside the job
+    /// file's own folder; may be repeated
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub allow_files_from: Vec<PathBuf>,
 }

@@ -15,12 +15,12 @@ pub(crate) struct MetricsArgs {
         help = SettingKey::help("prometheus.url")
     )]
     pub prometheus: Option<String>,
+    /// Header to send to the Prometheus server, as NAME: VALUE; may be repeated
     #[arg(
         long,
         global = true,
         value_name = "HEADER",
-        help_heading = "Metrics options",
-        help = SettingKey::help_with("prometheus.headers", ", as NAME: VALUE; may be repeated")
+        help_heading = "Metrics options"
     )]
     pub prometheus_header: Vec<String>,
     #[arg(
@@ -39,15 +39,16 @@ pub(crate) struct MetricsArgs {
         help = SettingKey::help("prometheus.ca_file")
     )]
     pub prometheus_ca_file: Option<std::path::PathBuf>,
+    /// Use only series with this label, for example cluster=prod, when one store holds several
+    /// clusters; may be repeated
     #[arg(
         long = "match",
         global = true,
         value_name = "LABEL=VALUE",
-        help_heading = "Metrics options",
-        help = SettingKey::help_with("prometheus.matchers", ", as cluster=prod; may be repeated")
+        help_heading = "Metrics options"
     )]
     pub matchers: Vec<String>,
-    /// Fail when metrics are unavailable, instead of leaving their cells empty
+    /// Fail if metrics are unavailable, instead of showing `-` for them
     #[arg(long, global = true, help_heading = "Metrics options")]
     pub require_metrics: bool,
     /// Config file to use instead of gpuctl/config.yaml in your config folder

@@ -17,35 +17,35 @@ pub(crate) struct SubmitArgs {
     /// (server)
     #[arg(long, value_parser = dry_run(), value_name = "WHERE", num_args = 0..=1, require_equals = true, default_missing_value = "client")]
     pub dry_run: Option<DryRun>,
-    /// Keep the objects of a document that fails part way
+    /// If creating a document fails partway, keep the objects already created
     #[arg(long)]
     pub keep_partial: bool,
-    /// For pools: move nodes that are in another pool
+    /// Move nodes to a pool even if they are in another pool
     #[arg(long)]
     pub force: bool,
     /// Let only administrators read pool definitions
     #[arg(long)]
     pub private: bool,
-    /// Submit jobs even if the site's defaults cannot be read; its limits and enforced values then
-    /// do not apply
+    /// Submit jobs even if the site's defaults cannot be read; the site's limits and enforced
+    /// values then do not apply
     #[arg(long)]
     pub ignore_defaults: bool,
-    /// For administrators: mark the namespace gpuctl-system as yours, so that the site's defaults
-    /// apply to jobs. First check who may write there: `gpuctl describe defaults`
+    /// For administrators: mark the namespace gpuctl-system as trusted, so that the site defaults
+    /// stored there apply to jobs. Check first who can write to it: `gpuctl describe defaults`
     #[arg(long)]
     pub trust_namespace: bool,
-    /// Submit jobs that can never run in the current cluster: no node or quota is large enough, or
-    /// an object they name does not exist
+    /// Submit jobs even if they can never run in the current cluster, because no node or quota is
+    /// large enough or an object they name does not exist
     #[arg(long)]
     pub allow_pending: bool,
-    /// Wait until the jobs are running, or until they are complete; fails at once if they cannot
-    /// start
+    /// Wait until the jobs are running (or complete); fail immediately if they cannot start
     #[arg(long, value_parser = goal(), value_name = "UNTIL", num_args = 0..=1, require_equals = true, default_missing_value = "running", conflicts_with = "dry_run")]
     pub wait: Option<WaitGoal>,
-    /// Print the log of the training until it ends, and exit with the exit code of its command
+    /// Follow the training's log until the training ends, then exit with its command's exit code
     #[arg(long, conflicts_with_all = ["wait", "dry_run"])]
     pub follow: bool,
-    /// Timeout of --wait, and of --follow until the job runs; the jobs are kept
+    /// How long --wait may take, and how long --follow waits for the job to start; on timeout the
+    /// jobs are kept
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub timeout: Option<Duration>,
     /// Submit nothing unless every document is of this kind; the tools of `gpuctl mcp` use it

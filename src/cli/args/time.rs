@@ -7,7 +7,7 @@ use crate::observe::times::TimeRange;
 /// Time range
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct TimeRangeArgs {
-    /// Start time: RFC 3339, Unix seconds, a span before now such as 1h, or yesterday
+    /// Start time in RFC 3339 or Unix seconds, a span before now such as 1h, or yesterday
     #[arg(long, value_name = "TIME")]
     pub start: Option<String>,
     /// End time, in the same formats [default: now]

@@ -4,11 +4,11 @@ use clap::{Args, ValueEnum};
 
 use crate::cli::args::list::ListArgs;
 
-/// List volume claims: size, job, and the pods that use them
+/// List volume claims, with their size, job and the pods that use them
 ///
 /// Claims that `size:` created outlive their job, and so does their data. Lists all namespaces, or
-/// only the namespace of -n. Kubernetes does not record when a claim was used: LAST USE comes from
-/// pods that still exist.
+/// only the namespace of -n. Kubernetes does not record when a claim was used, so LAST USE comes
+/// from pods that still exist.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl get claims
@@ -19,7 +19,7 @@ pub(crate) struct GetClaims {
     /// Also list claims that gpuctl did not create
     #[arg(long)]
     pub all: bool,
-    /// Only claims that no pod mounts now
+    /// List only claims that no pod mounts now
     #[arg(long)]
     pub unused: bool,
     #[command(flatten)]

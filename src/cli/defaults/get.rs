@@ -6,8 +6,8 @@ use crate::cli::args::list::ListArgs;
 
 /// List the defaults and limits that this site sets for all jobs
 ///
-/// The most specific scope wins: the job's pool, then its kind, then all jobs. A file can override
-/// a default, unless the field is enforced.
+/// The most specific scope wins, in the order of the job's pool, its kind, and all jobs. A file can
+/// override a default, unless the field is enforced.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl get defaults

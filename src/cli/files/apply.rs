@@ -7,11 +7,11 @@ use crate::cli::args::local::LocalFileArgs;
 use crate::cli::args::submit::SubmitArgs;
 use gpuctl_manifest::spec::Override;
 
-/// Apply files: create missing objects, update changed ones
+/// Create the objects in files, or update existing ones
 ///
 /// Replicas, autoscaling, labels and the image of a service change in place. The pods of a training
-/// are immutable: apply prints the differences, and --replace resubmits the job. Sizes set by an
-/// autoscaler and pauses do not change.
+/// are immutable, so `apply` prints the differences, and --replace resubmits the job. Replica
+/// counts set by an autoscaler are kept, and paused jobs stay paused.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl apply -f service.yaml
@@ -20,10 +20,10 @@ use gpuctl_manifest::spec::Override;
   gpuctl apply -f train.yaml --replace
   gpuctl diff -f service.yaml")]
 pub(crate) struct Apply {
-    /// File, folder of *.yaml files, or - for stdin; may be repeated
+    /// File, folder of *.yaml files, or - for stdin; also accepted without -f; may be repeated
     #[arg(short, long = "filename", required = true, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub files: Vec<String>,
-    /// Change a field of every document, as resources.gpu=4; may be repeated
+    /// Override a field in every document, for example resources.gpu=4; may be repeated
     #[arg(long = "set", value_name = "FIELD=VALUE", value_parser = Override::parse)]
     pub sets: Vec<Override>,
     #[command(flatten)]

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-/// Convert job files of other tools: Kubernetes, Kubeflow, Slurm, SkyPilot, dstack
+/// Convert job files from other tools: Kubernetes, Kubeflow, Slurm, SkyPilot, dstack
 ///
 /// Anything that cannot be converted is listed as a comment in the result and as a warning on
 /// stderr.
@@ -12,13 +12,13 @@ use clap::Args;
   gpuctl convert train.sbatch --image pytorch/pytorch:2.9.0
   kubectl get job bert -o yaml | gpuctl convert -")]
 pub(crate) struct Convert {
-    /// File, or - for stdin
+    /// File, or - for stdin; also accepted without -f
     #[arg(short, long = "filename", value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub file: String,
-    /// Container image, for scripts that name none
+    /// Container image, for scripts that do not set one
     #[arg(long, value_name = "IMAGE")]
     pub image: Option<String>,
-    /// Output format; json also lists what each document leaves out
+    /// Output format; json also lists what could not be converted in each document
     #[arg(short, long, value_parser = ["yaml", "json"], default_value = "yaml", value_name = "FORMAT")]
     pub output: String,
 }

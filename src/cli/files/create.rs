@@ -10,9 +10,9 @@ use gpuctl_manifest::spec::Override;
 
 /// Submit the jobs, pools, quotas and site defaults in files
 ///
-/// Every document is validated before anything is written: first the YAML, reporting all its
-/// problems, then the objects and one pod in a dry run of the API server. A document that fails
-/// part way is removed again.
+/// Every document is validated before anything is written: first the YAML, with all problems
+/// reported at once, then the objects and one pod, in a server-side dry run. If creating a document
+/// fails partway, its objects are removed again.
 #[derive(Args, Debug)]
 #[command(
     subcommand_negates_reqs = true,
@@ -27,15 +27,15 @@ use gpuctl_manifest::spec::Override;
 pub(crate) struct Create {
     #[command(subcommand)]
     pub what: Option<command::Create>,
-    /// File, folder of *.yaml files, or - for stdin; may be repeated
+    /// File, folder of *.yaml files, or - for stdin; also accepted without -f; may be repeated
     #[arg(short, long = "filename", required = true, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub files: Vec<String>,
-    /// Change a field of every document, as resources.gpu=4; may be repeated
+    /// Override a field in every document, for example resources.gpu=4; may be repeated
     #[arg(long = "set", value_name = "FIELD=VALUE", value_parser = Override::parse)]
     pub sets: Vec<Override>,
     #[command(flatten)]
     pub local: LocalFileArgs,
-    /// Name of the one job in the files, instead of job.name
+    /// Override job.name; the files must contain exactly one job
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
     /// Append a random suffix to each job's name, so that a file can be submitted repeatedly

@@ -9,18 +9,21 @@ use gpuctl_manifest::spec::Override;
 /// Show what `apply` would change
 ///
 /// The API server computes the result in a dry run, so its defaults do not appear as differences.
-/// Values that look like secrets are masked. Exits with 0 if there are no differences, and with 1
-/// otherwise; stdout is empty on errors.
+/// Values that look like secrets are masked.
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:
+#[command(
+    after_help = "Exit codes: 0 if there are no differences, 1 if there are. Errors exit with the codes of `gpuctl help exit-codes`, which include 1, and leave stdout empty.
+
+Examples:
   gpuctl diff -f service.yaml
   gpuctl diff -f jobs/ -o json
-  gpuctl diff -f service.yaml --set service.replicas=4")]
+  gpuctl diff -f service.yaml --set service.replicas=4"
+)]
 pub(crate) struct Diff {
-    /// File, folder of *.yaml files, or - for stdin; may be repeated
+    /// File, folder of *.yaml files, or - for stdin; also accepted without -f; may be repeated
     #[arg(short, long = "filename", required = true, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub files: Vec<String>,
-    /// Change a field of every document first, as resources.gpu=4; may be repeated
+    /// Override a field in every document, for example resources.gpu=4; may be repeated
     #[arg(long = "set", value_name = "FIELD=VALUE", value_parser = Override::parse)]
     pub sets: Vec<Override>,
     #[command(flatten)]

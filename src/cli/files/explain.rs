@@ -14,7 +14,7 @@ use crate::cli::candidates;
   gpuctl explain job.queue --server
   gpuctl explain service.health_check -o json")]
 pub(crate) struct Explain {
-    /// Field, with or without its kind
+    /// Field, optionally preceded by its kind
     #[arg(value_name = "FIELD", add = ArgValueCandidates::new(candidates::field_names))]
     pub field: String,
     /// Also show what this site's defaults set

@@ -8,7 +8,7 @@ use clap::builder::PossibleValuesParser;
 use crate::cli::files::kinds;
 use gpuctl_manifest::spec::preset;
 
-/// Write a starter file: required fields are set, all others are comments
+/// Write a starter file, with required fields set and all others commented out
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl init training --output job.yaml
@@ -18,7 +18,7 @@ pub(crate) struct Init {
     /// Kind of the document
     #[arg(value_name = "KIND", value_parser = kinds(), required_unless_present = "preset")]
     pub kind: Option<String>,
-    /// Start from the file of a well-known program instead
+    /// Write a file for this well-known program, instead of one for a KIND
     #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(preset::names()), conflicts_with = "kind")]
     pub preset: Option<String>,
     /// File to write [default: stdout]

@@ -21,7 +21,7 @@ use gpuctl_view::program::answers;
   gpuctl schema --output get-jobs --lines   what `get jobs -w -o json` prints on each line
   gpuctl schema --output error              what -o json prints on stderr")]
 pub(crate) struct Schema {
-    /// Only the schema of this kind
+    /// Print only the schema of this kind
     #[arg(value_name = "KIND", value_parser = kinds())]
     pub kind: Option<String>,
     /// Print the schema of a command's output instead; COMMAND is its words joined by `-`, or
@@ -34,7 +34,7 @@ pub(crate) struct Schema {
         conflicts_with = "kind"
     )]
     pub output: Option<String>,
-    /// Print the schema of one line of the command's --watch: a current row, or a removed one
+    /// Print the schema of one line of the command's --watch, which is a current or a removed row
     #[arg(long, requires = "output")]
     pub lines: bool,
 }

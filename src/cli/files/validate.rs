@@ -17,7 +17,7 @@ use gpuctl_manifest::spec::checks::{self};
   gpuctl validate -f job.yaml --server -n team-a
   gpuctl validate --explain tensor-parallel")]
 pub(crate) struct Validate {
-    /// File, folder of *.yaml files, or - for stdin; may be repeated
+    /// File, folder of *.yaml files, or - for stdin; also accepted without -f; may be repeated
     #[arg(short, long = "filename", required_unless_present = "explain", value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub files: Vec<String>,
     #[command(flatten)]
@@ -28,7 +28,7 @@ pub(crate) struct Validate {
     /// Treat warnings as errors
     #[arg(long)]
     pub strict: bool,
-    /// Explain a check
+    /// Explain this check instead of validating files
     #[arg(long, value_name = "ID", conflicts_with_all = ["files", "server", "strict", "allow_files_from"], value_parser = clap::builder::PossibleValuesParser::new(checks::CHECKS.iter().map(|check| check.id)))]
     pub explain: Option<String>,
     /// Output format

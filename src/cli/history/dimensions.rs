@@ -11,7 +11,7 @@ use crate::observe::hourly::Dimension;
 /// Range to search for names
 #[derive(Args, Clone, Debug)]
 pub(crate) struct LookbackArgs {
-    /// Context of the kubeconfig to query
+    /// Context of the kubeconfig to query, instead of that of --context
     #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(candidates::context_names))]
     pub cluster: Option<String>,
     /// How far back to search

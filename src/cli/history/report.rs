@@ -11,21 +11,21 @@ use crate::cli::candidates;
 
 /// Report GPU-hours held, used and wasted, by team, namespace, user, pool, label or annotation
 ///
-/// HELD is the time that pods were bound to GPUs, image pulls included. USED is HELD times
-/// utilization: an hour at 40 % counts as 0.4. WASTED was measured but not used. UNKNOWN was not
+/// HELD is the time that pods were bound to GPUs, image pulls included. USED is HELD multiplied by
+/// utilization, so an hour at 40 % counts as 0.4. WASTED was measured but not used. UNKNOWN was not
 /// measured and counts as neither. PARTS are MIG slices and shares, in GPU-hours by their fraction
 /// of a GPU. COVERED is the measured fraction of all held GPU-hours.
 ///
 /// With --ettr it reports how jobs spent their time instead. The effective training time ratio is
-/// the fraction of that time, waiting included, in which jobs ran without losing their progress
-/// later.
+/// the share of that time, waiting included, in which jobs made progress that they did not later
+/// lose.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl report
   gpuctl report --by team --start 30d -o markdown
   gpuctl report --by team --start 30d -o html > report.html
   gpuctl report --by label=project --start 2026-01-01 --end 2026-02-01 --prices prices.yaml -o csv
-  gpuctl report --group team,pool --budget budget.yaml --prices prices.yaml
+  gpuctl report --by team,pool --budget budget.yaml --prices prices.yaml
   gpuctl report --by user --ettr --checkpoint 30m
   gpuctl report --by namespace --explain
 
@@ -40,10 +40,11 @@ budget.yaml, for the time of the report:
   default: {gpu_hours: 500}
   total: {cost: 20000}")]
 pub(crate) struct Report {
-    /// Group by namespace, team, user, pool, label=KEY or annotation=KEY; several with commas
+    /// Group by namespace, team, user, pool, label=KEY or annotation=KEY, or by several of them
+    /// separated by commas
     #[arg(long, visible_alias = "group", value_name = "WHAT", default_value = "namespace", value_delimiter = ',', value_parser = group_by)]
     pub by: Vec<GroupBy>,
-    /// Start time: RFC 3339, Unix seconds, a span before now such as 7d, or yesterday
+    /// Start time in RFC 3339 or Unix seconds, a span before now such as 7d, or yesterday
     #[arg(long, alias = "from", value_name = "TIME", default_value = "7d")]
     pub start: String,
     /// End time, in the same formats [default: now]
@@ -55,16 +56,17 @@ pub(crate) struct Report {
     /// File with the budget of each group in this time range, to show how much remains
     #[arg(long, value_name = "FILE")]
     pub budget: Option<PathBuf>,
-    /// Show the effective training time ratio of jobs, goodput, waits and interruptions
+    /// Show the effective training time ratio of jobs, their goodput, waiting times and
+    /// interruptions
     #[arg(long)]
     pub ettr: bool,
-    /// Time between two checkpoints of a job; an interruption loses half of it on average
+    /// Time between two checkpoints of a job; an interruption is assumed to lose half of it
     #[arg(long, value_name = "SPAN", value_parser = duration)]
     pub checkpoint: Option<Duration>,
     /// Print the PromQL behind the columns without running it
     #[arg(long)]
     pub explain: bool,
-    /// Context of the kubeconfig to query
+    /// Context of the kubeconfig to query, instead of that of --context
     #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(candidates::context_names))]
     pub cluster: Option<String>,
     /// Sort the groups by this key [default: by name]

@@ -9,13 +9,13 @@ use crate::cli::args::value::Expected;
 use crate::cli::candidates;
 use gpuctl_core::model::values::quantity;
 
-/// Show the latest snapshot: namespaces with their workloads
+/// Show the latest snapshot of namespaces and their workloads
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl snapshot latest
   gpuctl snapshot latest --annotation cost-center -o json")]
 pub(crate) struct Latest {
-    /// Context of the kubeconfig to query
+    /// Context of the kubeconfig to query, instead of that of --context
     #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(candidates::context_names))]
     pub cluster: Option<String>,
     /// Also group by this annotation of pods
@@ -32,8 +32,8 @@ pub(crate) struct Latest {
   gpuctl snapshot list --start 6h
   gpuctl snapshot list --start yesterday --end today --step 1h --details -o json")]
 pub(crate) struct SnapshotList {
-    /// Start time: RFC 3339, Unix seconds, a span before now such as 24h, or yesterday [default:
-    /// 24h]
+    /// Start time in RFC 3339 or Unix seconds, a span before now such as 24h, or yesterday
+    /// [default: 24h]
     #[arg(long, value_name = "TIME")]
     pub start: Option<String>,
     /// End time, in the same formats [default: now]
@@ -48,7 +48,7 @@ pub(crate) struct SnapshotList {
     /// Also group by this annotation of pods
     #[arg(long, value_name = "KEY", requires = "details")]
     pub annotation: Option<String>,
-    /// Context of the kubeconfig to query
+    /// Context of the kubeconfig to query, instead of that of --context
     #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(candidates::context_names))]
     pub cluster: Option<String>,
     #[command(flatten)]

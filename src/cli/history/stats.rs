@@ -11,14 +11,14 @@ use crate::observe::hourly::Dimension;
 /// Hours and clusters to report
 #[derive(Args, Clone, Debug)]
 pub(crate) struct HourArgs {
-    /// Start time: RFC 3339, Unix seconds, a span before now such as 24h, or yesterday [default:
-    /// 24h]
+    /// Start time in RFC 3339 or Unix seconds, a span before now such as 24h, or yesterday
+    /// [default: 24h]
     #[arg(long, value_name = "TIME")]
     pub start: Option<String>,
     /// End time, in the same formats [default: now]
     #[arg(long, value_name = "TIME")]
     pub end: Option<String>,
-    /// Context of the kubeconfig to query
+    /// Context of the kubeconfig to query, instead of that of --context
     #[arg(long, value_name = "NAME", conflicts_with = "all_contexts", add = ArgValueCandidates::new(candidates::context_names))]
     pub cluster: Option<String>,
     /// Query every context of the kubeconfig; a cluster that does not answer is skipped with a
@@ -39,8 +39,8 @@ pub(crate) struct HourArgs {
 
 /// Show hourly statistics of the cluster or its namespaces
 ///
-/// Utilization covers GPUs held by a pod: an hour has twelve five-minute means. An hour without
-/// data is listed with empty cells; the current hour is marked.
+/// Utilization covers the GPUs that pods hold, and is computed from the twelve five-minute means of
+/// each hour. An hour without data is listed with empty cells, and the current hour is marked.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl stats cluster
@@ -65,7 +65,7 @@ pub(crate) struct LabelStatsArgs {
     /// Key, such as team
     #[arg(long, value_name = "KEY")]
     pub dimension_key: String,
-    /// Only this value
+    /// Show only this value
     #[arg(long, value_name = "VALUE")]
     pub dimension_value: Option<String>,
     #[command(flatten)]
@@ -78,10 +78,10 @@ pub(crate) struct LabelStatsArgs {
   gpuctl stats workloads --start 24h --sort-by utilization --page-size 10
   gpuctl stats workloads -n team-a --workload-name bert --start 7d -o json")]
 pub(crate) struct WorkloadStatsArgs {
-    /// Only workloads with this name
+    /// Show only workloads with this name
     #[arg(long, value_name = "NAME")]
     pub workload_name: Option<String>,
-    /// Only workloads of this kind, such as Job or Deployment
+    /// Show only workloads of this kind, such as Job or Deployment
     #[arg(long, value_name = "KIND")]
     pub workload_type: Option<String>,
     /// Sort direction [default: newest hour first, lowest utilization first]

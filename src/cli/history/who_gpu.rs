@@ -17,7 +17,7 @@ pub(crate) struct WhoGpu {
     /// Node and index of the GPU
     #[arg(value_name = "NODE/INDEX", value_parser = gpu_location, add = ArgValueCandidates::new(candidates::device_names))]
     pub gpu: (String, DeviceId),
-    /// Time: RFC 3339, Unix seconds, a span before now such as 2h, or yesterday [default: now]
+    /// Time in RFC 3339 or Unix seconds, a span before now such as 2h, or yesterday [default: now]
     #[arg(long, value_name = "TIME")]
     pub at: Option<String>,
     /// Output format

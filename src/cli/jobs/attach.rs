@@ -6,7 +6,8 @@ use crate::cli::args::container::ContainerArgs;
 
 /// Attach to the output of a running job
 ///
-/// Prints stdout and stderr from now on. Ctrl-C detaches; the job continues.
+/// Prints what the job writes to stdout and stderr from now on. Ctrl-C detaches, and the job
+/// continues.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl attach qwen2-7b-sft

@@ -10,8 +10,8 @@ use crate::cli::candidates;
 ///
 /// One of the two arguments is JOB:PATH or NAMESPACE/JOB:PATH. A folder is copied with all its
 /// content. A copy out of a job skips links that lead out of the folder, and appears only when it
-/// is complete. A copy into a job writes each file completely or not at all, but a folder file by
-/// file. The image needs `tar`.
+/// is complete. A copy into a job writes each file completely or not at all, and writes a folder
+/// file by file. The image must contain `tar`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl cp qwen2-7b-sft:/output/checkpoint-100 ./checkpoint-100

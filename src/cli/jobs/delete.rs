@@ -10,17 +10,18 @@ use crate::cli::args::value::duration;
 use crate::cli::{candidates, command};
 use crate::deploy::delete::DeleteOptions;
 
-/// Delete jobs, pools, quotas and the site's defaults
+/// Delete jobs, pools, quotas or the site's defaults
 ///
-/// Waits until the pods have ended, because their GPUs are in use until then. Claims created by
-/// `size:` are kept with their data and listed. With --purge they are deleted too, after a
-/// confirmation on a terminal.
+/// Waits until the pods have ended, because their GPUs are in use until then. Volume claims created
+/// by `size:` keep their data, and are listed. With --purge they are deleted too; on a terminal,
+/// gpuctl asks first. `gpuctl delete NAME` means `gpuctl delete job NAME`.
 #[derive(Args, Debug)]
 #[command(
     args_conflicts_with_subcommands = true,
     after_help = "Examples:
-  gpuctl delete job qwen2-7b-sft
+  gpuctl delete qwen2-7b-sft
   gpuctl delete job a b c --force
+  gpuctl delete pool training-pool
   gpuctl delete -f job.yaml"
 )]
 pub(crate) struct Delete {
@@ -78,7 +79,7 @@ pub(crate) struct JobNames {
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct DeleteArgs {
-    /// Skip the grace period of the containers; delete a pool even if jobs use it
+    /// Skip the grace period of the containers; for pools, delete them even if jobs use them
     #[arg(long)]
     pub force: bool,
     /// Also delete the job's volume claims and their data; for quotas, also the empty namespaces
@@ -91,13 +92,13 @@ pub(crate) struct DeleteArgs {
     /// Keep the pool's labels on its nodes
     #[arg(long)]
     pub keep_labels: bool,
-    /// Do not wait for the pods to end
+    /// Do not wait until the pods have ended
     #[arg(long)]
     pub no_wait: bool,
     /// Do not fail if the job does not exist
     #[arg(long)]
     pub ignore_not_found: bool,
-    /// Timeout of waiting for the pods to end
+    /// How long to wait for the pods to end
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration)]
     pub timeout: Duration,
     /// Output format

@@ -6,7 +6,7 @@ use clap_complete::engine::ArgValueCandidates;
 use crate::cli::args::format::OneFormat;
 use crate::cli::candidates;
 
-/// Show everything about one job: state, pods, nodes, GPUs, events and the submitted YAML
+/// Show everything about one job, including its state, pods, nodes, GPUs, events and submitted YAML
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl describe job qwen2-7b-sft

@@ -6,7 +6,7 @@ use clap_complete::engine::ArgValueCandidates;
 use crate::cli::args::list::PrintArgs;
 use crate::cli::candidates;
 
-/// Show the events of a job: scheduling, image pulls, restarts, errors
+/// Show the events of a job, such as scheduling, image pulls, restarts and errors
 ///
 /// Clusters usually keep events for about an hour.
 #[derive(Args, Debug)]
@@ -18,7 +18,7 @@ pub(crate) struct EventsArgs {
     /// Job, as NAME or NAMESPACE/NAME
     #[arg(add = ArgValueCandidates::new(candidates::job_names))]
     pub name: String,
-    /// Only warnings
+    /// Show only warnings
     #[arg(long)]
     pub warnings: bool,
     /// Keep watching and print each new event on a line

@@ -10,8 +10,8 @@ use gpuctl_core::model::values::selector::Selector;
 
 /// List jobs with their state
 ///
-/// The state comes from the pods: a job is running when all its pods are running. Without -n, lists
-/// all namespaces that you may read.
+/// The state comes from the pods, so a job is running when all its pods are running. Without -n,
+/// lists all namespaces that you may read.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl get jobs
@@ -24,26 +24,26 @@ pub(crate) struct GetJobs {
     /// Jobs, as NAME or NAMESPACE/NAME [default: all]
     #[arg(value_name = "NAME", add = ArgValueCandidates::new(candidates::job_names))]
     pub names: Vec<String>,
-    /// Only jobs of this kind
+    /// List only jobs of this kind
     #[arg(long, value_name = "KIND", value_parser = ["training", "inference", "notebook", "compute"])]
     pub kind: Option<String>,
-    /// Only jobs in this pool
+    /// List only jobs in this pool
     #[arg(long, value_name = "NAME", value_parser = crate::cli::args::value::object_name, add = ArgValueCandidates::new(candidates::pool_names))]
     pub pool: Option<String>,
-    /// Only jobs in this state
+    /// List only jobs in this state
     #[arg(long, value_name = "STATUS", value_parser = ["pending", "running", "succeeded", "failed", "paused", "terminating", "unknown"])]
     pub status: Option<String>,
-    /// Only jobs whose labels match, as team=nlp
+    /// List only jobs whose labels match, for example team=nlp
     #[arg(short = 'l', long, value_name = "SELECTOR", value_parser = selector)]
     pub selector: Option<Selector>,
-    /// Only jobs submitted by you
+    /// List only jobs submitted by you
     #[arg(long)]
     pub mine: bool,
     /// Do not read logs for the PROGRESS column
     #[arg(long)]
     pub no_progress: bool,
-    /// Show all workloads at a time in the past, from Prometheus: RFC 3339, Unix seconds, a span
-    /// before now such as 2h
+    /// Show all workloads at a time in the past, from Prometheus; the time is in RFC 3339 or Unix
+    /// seconds, or a span before now such as 2h
     #[arg(long, value_name = "TIME", conflicts_with_all = ["names", "selector", "kind", "pool", "status", "mine", "sort_by", "page", "page_size", "watch"])]
     pub at: Option<String>,
     #[command(flatten)]

@@ -10,16 +10,16 @@ use crate::cli::args::format::OneFormat;
 use crate::cli::args::value::duration;
 use crate::cli::candidates;
 
-/// Print the logs of a job, all pods merged by time
+/// Print the logs of a job, with all pods merged by time
 ///
-/// With -f the logs are followed until the job ends, across restarts and broken connections,
-/// without losing or repeating a line; pods that appear later join.
+/// With -f, it follows the logs until the job ends, across restarts and broken connections, without
+/// losing or repeating a line. It also prints the logs of pods that start later.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl logs qwen2-7b-sft -f
   gpuctl logs qwen2-7b-sft --rank 3 --tail 1000 --grep 'loss|nan'
   gpuctl logs qwen2-7b-sft --previous -o json
-  gpuctl logs qwen2-7b-sft --first-error      which rank failed first, and with what")]
+  gpuctl logs qwen2-7b-sft --first-error      which rank failed first, and its error")]
 pub(crate) struct Logs {
     /// Job, as NAME or NAMESPACE/NAME
     #[arg(add = ArgValueCandidates::new(candidates::job_names))]
@@ -27,19 +27,20 @@ pub(crate) struct Logs {
     /// Follow until the job ends
     #[arg(short, long)]
     pub follow: bool,
-    /// Number of last lines to print; with --grep, of last matching lines
+    /// Print only the last N lines; with --grep, the last N matching lines
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub tail: u32,
-    /// Only lines newer than this
+    /// Print only lines newer than this
     #[arg(long, visible_alias = "start", value_name = "TIME", value_parser = duration)]
     pub since: Option<Duration>,
-    /// Only lines that match this regular expression
+    /// Print only lines that match this regular expression
     #[arg(long, value_name = "REGEX")]
     pub grep: Option<Regex>,
-    /// Only this pod
+    /// Print only the log of this pod
     #[arg(long, value_name = "NAME", conflicts_with = "rank", add = ArgValueCandidates::new(candidates::pod_names))]
     pub pod: Option<String>,
-    /// Only this rank of a training, or the pod of a service with this index, from 0
+    /// Print only the log of this rank of a training, or of the pod of a service with this index,
+    /// from 0
     #[arg(long, value_name = "N")]
     pub rank: Option<u32>,
     /// Container to read instead of the job's own
@@ -52,7 +53,7 @@ pub(crate) struct Logs {
     /// Prefix each line with its timestamp
     #[arg(long)]
     pub timestamps: bool,
-    /// Print the previous attempt: the earlier pod of each rank
+    /// Print the log of the previous attempt, from the earlier pod of each rank
     #[arg(short, long, conflicts_with = "follow")]
     pub previous: bool,
     /// Print raw lines, with carriage returns and all escape sequences

@@ -6,13 +6,13 @@ use clap_complete::engine::ArgValueCandidates;
 use crate::cli::args::format::OneFormat;
 use crate::cli::candidates;
 
-/// Pause a job: stops its pods, and keeps its files, claims and addresses
+/// Pause a job: stop its pods, and keep its files, volume claims and addresses
 ///
-/// On resume, the command of a training starts again: it continues only if it loads a checkpoint.
-/// Everything in a pod's memory and in its own folders is lost, including its log.
+/// On resume, the command of a training starts again, and it continues only if it loads a
+/// checkpoint. Everything in a pod's memory and in its own folders is lost, including its log.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
-  gpuctl pause job data-prep
+  gpuctl pause data-prep
   gpuctl pause job team-a/qwen2-7b-sft -o json")]
 pub(crate) struct Paused {
     /// Job, as NAME or NAMESPACE/NAME

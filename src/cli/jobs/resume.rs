@@ -11,7 +11,7 @@ use crate::cli::candidates;
 /// A notebook that mounts folders of its node resumes on the same node, which has its files.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
-  gpuctl resume job data-prep
+  gpuctl resume data-prep
   gpuctl resume job data-prep --anywhere")]
 pub(crate) struct Resumed {
     /// Job, as NAME or NAMESPACE/NAME

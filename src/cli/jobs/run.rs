@@ -9,7 +9,8 @@ use crate::cli::candidates;
 
 /// Run a command on GPUs, without a file
 ///
-/// Equivalent to passing the YAML of these flags to `gpuctl create`.
+/// Equivalent to writing these flags as a job file and passing it to `gpuctl create`; `-o spec`
+/// prints that file.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl run --name sft --gpus 1 --image pytorch/pytorch:2.9.0 --file train.py -- python train.py
@@ -46,13 +47,13 @@ pub(crate) struct RunArgs {
     /// Environment variable, as NAME=VALUE; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     pub env: Vec<(String, String)>,
-    /// Secret with a key of the same name that becomes a variable, as NAME=SECRET; may be repeated
+    /// Environment variable NAME, set from the key NAME of this Secret; may be repeated
     #[arg(long, value_name = "NAME=SECRET", value_parser = variable)]
     pub env_secret: Vec<(String, String)>,
-    /// Priority: high, medium, low, or an existing class
+    /// Priority of the job: high, medium, low or an existing PriorityClass
     #[arg(long, value_name = "PRIORITY")]
     pub priority: Option<String>,
-    /// Retries of each pod
+    /// How often each pod is retried
     #[arg(long, value_name = "N")]
     pub retries: Option<u32>,
     /// Append a random suffix to the name, so that the command can be run repeatedly
@@ -60,7 +61,7 @@ pub(crate) struct RunArgs {
     pub generate_name: bool,
     #[command(flatten)]
     pub submit: SubmitArgs,
-    /// Output format; spec is the YAML that is equivalent to this command
+    /// Output format; spec prints the job file that is equivalent to this command
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     pub output: RunFormat,
     /// Command and its arguments, after `--` [default: the command of the image]

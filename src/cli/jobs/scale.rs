@@ -8,7 +8,8 @@ use crate::cli::candidates;
 
 /// Set the number of replicas of a service
 ///
-/// 0 pauses the service and frees its GPUs. An autoscaler may change any other number again.
+/// Scaling to 0 pauses the service and frees its GPUs. An autoscaler may change any other number
+/// again.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl scale llama3-8b 4
@@ -20,7 +21,7 @@ pub(crate) struct Scale {
     /// Number of replicas
     #[arg(value_name = "REPLICAS", required_unless_present = "replicas", value_parser = clap::value_parser!(u32).range(0..=10_000))]
     pub number: Option<u32>,
-    /// Number of replicas, as an option
+    /// Number of replicas; the same as the REPLICAS argument
     #[arg(long, value_name = "N", conflicts_with = "number", value_parser = clap::value_parser!(u32).range(0..=10_000))]
     pub replicas: Option<u32>,
     /// Output format

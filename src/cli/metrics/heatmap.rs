@@ -7,21 +7,21 @@ use gpuctl_view::nodes::heatmap::HeatmapMetric;
 
 /// Show the GPUs with the highest utilization, power or temperature
 ///
-/// Prints a grid of all devices by node; with -o json, the devices with the highest values of each
-/// metric.
+/// Prints a grid of all devices by node. With -o json, it prints the devices with the highest
+/// values of each metric.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl get heatmap
   gpuctl get heatmap --metric temperature
   gpuctl get heatmap --top 10 -o json")]
 pub(crate) struct GetHeatmap {
-    /// Keep watching: redraw on a terminal, print one JSON object per change in a pipe
+    /// Keep watching; redraw on a terminal, or print one JSON object per change when piped
     #[arg(short, long)]
     pub watch: bool,
-    /// Devices per metric in JSON
+    /// Number of devices per metric in JSON
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub top: u32,
-    /// Metric of the grid
+    /// Metric to show in the grid
     #[arg(long, value_enum, value_name = "METRIC", default_value_t)]
     pub metric: HeatmapMetricArg,
     /// Output format

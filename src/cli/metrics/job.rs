@@ -18,7 +18,7 @@ pub(crate) struct JobMetricsArgs {
     /// Job, as NAME or NAMESPACE/NAME
     #[arg(add = ArgValueCandidates::new(candidates::job_names))]
     pub name: String,
-    /// Only this metric; may be repeated
+    /// Show only this metric; may be repeated
     #[arg(long, value_enum, value_name = "METRIC", value_delimiter = ',')]
     pub metric: Vec<JobMetricArg>,
     /// Show every GPU separately

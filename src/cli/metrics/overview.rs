@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::cli::args::format::OneFormat;
 
-/// Show an overview of the cluster: nodes, GPUs held and used, storage, network
+/// Show an overview of the cluster, with nodes, held and used GPUs, storage and network
 ///
 /// Utilization is the mean over GPUs held by pods; free GPUs do not lower it.
 #[derive(Args, Debug)]
@@ -12,7 +12,7 @@ use crate::cli::args::format::OneFormat;
   gpuctl get overview
   gpuctl get overview -o json | jq .utilization")]
 pub(crate) struct GetOverview {
-    /// Keep watching: redraw on a terminal, print one JSON object per change in a pipe
+    /// Keep watching; redraw on a terminal, or print one JSON object per change when piped
     #[arg(short, long)]
     pub watch: bool,
     /// Output format

@@ -9,17 +9,17 @@ use gpuctl_view::workloads::top::TopOrder;
 
 /// Watch jobs, nodes, GPUs and queues, and inspect them
 ///
-/// Opens a cockpit on a terminal: live lists, a heat map, filters, and `why`, logs and a shell for
-/// the selected item; `?` shows the keys. Jobs are all workloads that hold or wait for GPUs. In a
-/// pipe, and with --once or --plain, it prints a table of nodes, of workloads that hold GPUs, or of
-/// GPUs.
+/// Opens a cockpit on a terminal, with live lists, a heat map and filters, and with `why`, logs and
+/// a shell for the selected item. `?` shows the keys. Jobs are all workloads that hold or wait for
+/// GPUs. When piped, or with --once or --plain, it prints one table instead: nodes, workloads that
+/// hold GPUs, or GPUs.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl top
   gpuctl top gpus --sort-by power
   gpuctl top jobs -n team-a | head")]
 pub(crate) struct Top {
-    /// First view [default: jobs in the cockpit, nodes in the table]
+    /// View to open, or table to print [default: jobs in the cockpit, nodes in the table]
     #[arg(value_enum, value_name = "WHAT")]
     pub what: Option<TopView>,
     /// Sort by this key, the highest first

@@ -6,7 +6,8 @@ use clap_complete::engine::ArgValueCandidates;
 use crate::cli::args::format::OneFormat;
 use crate::cli::candidates;
 
-/// Show everything about one node: its GPUs, the pods that hold them, its health, its labels
+/// Show everything about one node, including its GPUs, the pods that hold them, its health and
+/// labels
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl describe node gpu-a-01

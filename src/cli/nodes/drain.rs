@@ -6,12 +6,11 @@ use clap_complete::engine::ArgValueCandidates;
 use crate::cli::args::list::PrintArgs;
 use crate::cli::candidates;
 
-/// Show which pods a drain would stop, their last checkpoints, and where they could run. Changes
-/// nothing
+/// Show which pods a drain would stop, their last checkpoints, and where they could run
 ///
-/// Places the pods on the other nodes as the scheduler would place them now, those with most GPUs
-/// first. Ignores disruption budgets, volumes and rules about other pods. Pods of DaemonSets stay.
-/// To drain the node, use `kubectl drain`.
+/// Changes nothing: to drain the node, use `kubectl drain`. The plan places the pods on the other
+/// nodes as the scheduler would place them now, those with the most GPUs first. It ignores
+/// disruption budgets, volumes and pod (anti-)affinity. Pods of DaemonSets stay.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl drain gpu-a-07 --plan

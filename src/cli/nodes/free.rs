@@ -7,7 +7,7 @@ use crate::cli::args::format::OneFormat;
 use crate::cli::args::value;
 use crate::cli::candidates;
 
-/// Show usable free GPUs: blocks per node, the largest gang, and stranded GPUs with their cause
+/// Show which free GPUs a job can use, the largest gang, and stranded GPUs with their cause
 ///
 /// Counts whole GPUs, by type. A free GPU is stranded if its node is cordoned or tainted (as faulty
 /// nodes are), or has too little free CPU or memory. BLOCKS shows how many nodes have how many free
@@ -20,16 +20,16 @@ use crate::cli::candidates;
   gpuctl free --type h100-80g --slots 64
   gpuctl free --by topology.kubernetes.io/zone -o json")]
 pub(crate) struct Free {
-    /// Only GPUs of this type
+    /// Count only GPUs of this type
     #[arg(long = "type", value_name = "TYPE", add = ArgValueCandidates::new(candidates::gpu_types))]
     pub gpu_type: Option<String>,
-    /// Only nodes of this pool
+    /// Count only nodes of this pool
     #[arg(long, value_name = "POOL", add = ArgValueCandidates::new(candidates::pool_names))]
     pub pool: Option<String>,
     /// Show how many jobs of N GPUs fit, and which pods to move for one more
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub slots: Option<u64>,
-    /// Group the nodes by this label: a job must run in one group
+    /// Group the nodes by this label; a job must run in one group
     #[arg(long, value_name = "LABEL")]
     pub by: Option<String>,
     /// CPUs that a job needs for each GPU

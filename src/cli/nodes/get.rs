@@ -24,16 +24,16 @@ pub(crate) struct GetNodes {
     /// Nodes [default: all]
     #[arg(value_name = "NAME", add = ArgValueCandidates::new(candidates::node_names))]
     pub names: Vec<String>,
-    /// Only nodes whose labels match, as zone=a
+    /// List only nodes whose labels match, for example zone=a
     #[arg(short = 'l', long, value_name = "SELECTOR", value_parser = selector)]
     pub selector: Option<Selector>,
-    /// Only nodes of this pool
+    /// List only nodes of this pool
     #[arg(long, value_name = "NAME", value_parser = crate::cli::args::value::object_name, add = ArgValueCandidates::new(candidates::pool_names))]
     pub pool: Option<String>,
-    /// Only nodes with GPUs of this type, in any spelling; for a label key, list its values
+    /// List only nodes with GPUs of this type, in any spelling; for a label key, list its values
     #[arg(long, value_name = "TYPE", add = ArgValueCandidates::new(candidates::gpu_types))]
     pub gpu_type: Option<String>,
-    /// Only nodes in this state
+    /// List only nodes in this state
     #[arg(long, value_name = "STATUS", value_parser = ["active", "maintaining", "faulty"])]
     pub status: Option<String>,
     /// List every GPU
@@ -42,12 +42,12 @@ pub(crate) struct GetNodes {
     /// List the values of this label
     #[arg(long, value_name = "KEY")]
     pub label: Option<String>,
-    /// Show the nodes at a time in the past, from Prometheus: RFC 3339, Unix seconds, a span before
-    /// now such as 2h
+    /// Show the nodes at a time in the past, from Prometheus; the time is in RFC 3339 or Unix
+    /// seconds, or a span before now such as 2h
     #[arg(long, value_name = "TIME", conflicts_with_all = ["names", "selector", "pool", "gpu_type", "status", "gpu_detail", "label", "sort_by", "page", "page_size", "watch"])]
     pub at: Option<String>,
-    /// Show on which nodes jobs failed first, per hour of use, since this time: RFC 3339, Unix
-    /// seconds, a span before now such as 30d
+    /// Show on which nodes jobs failed first, per hour of use, since this time, which is in RFC
+    /// 3339 or Unix seconds, or a span before now such as 30d
     #[arg(long, value_name = "TIME", conflicts_with_all = ["names", "selector", "pool", "gpu_type", "status", "gpu_detail", "label", "at", "sort_by", "watch"])]
     pub blame: Option<String>,
     #[command(flatten)]

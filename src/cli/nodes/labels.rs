@@ -9,7 +9,7 @@ use gpuctl_core::model::facts::gpu::TYPE_LABELS;
 
 /// List the GPU types of this cluster, or show one label of a node, or the GPU labels of all nodes
 ///
-/// Without a node, it lists the types as files write them in `resources.gpu-type`.
+/// Without a node, it lists the types in the form that job files use in `resources.gpu-type`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl get gpu-type
@@ -23,7 +23,7 @@ pub(crate) struct NodeLabels {
     /// Key of the label
     #[arg(long, value_name = "KEY", conflicts_with = "all", default_value = TYPE_LABELS[0])]
     pub key: String,
-    /// GPU labels of every node
+    /// Show the GPU labels of every node
     #[arg(long)]
     pub all: bool,
     #[command(flatten)]

@@ -6,7 +6,7 @@ use clap_complete::engine::ArgValueCandidates;
 use crate::cli::args::format::OneFormat;
 use crate::cli::candidates;
 
-/// Show everything about one pool: nodes, GPUs by type, quota, jobs
+/// Show everything about one pool, including its nodes, GPUs by type, quota and jobs
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl describe pool training-pool

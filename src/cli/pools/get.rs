@@ -6,7 +6,7 @@ use clap_complete::engine::ArgValueCandidates;
 use crate::cli::args::list::ListArgs;
 use crate::cli::candidates;
 
-/// List pools: their GPUs, how many are free, their types
+/// List pools, their GPU types, and how many of their GPUs are free
 ///
 /// A pool is the set of nodes with its label. Its definition adds a description, allowed types and
 /// a quota.

@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
-/// Print the completion script of a shell; it completes live names
+/// Print a shell's completion script, which completes names from the cluster
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   source <(gpuctl completion bash)

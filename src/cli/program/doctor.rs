@@ -6,8 +6,8 @@ use crate::cli::args::format::OneFormat;
 
 /// Check the cluster, Prometheus, and the GPU software of every node, and suggest repairs
 ///
-/// For each node with GPUs, it names the first broken link: driver, container toolkit, device
-/// plugin, feature discovery, exporter, scrape.
+/// For each node with GPUs, it names the first component that does not work: the driver, container
+/// toolkit, device plugin, feature discovery, exporter or scrape.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Exit codes: 0 if the cluster answers, even without Prometheus; 6 if it does not.

@@ -4,11 +4,11 @@ use clap::{Args, ValueEnum};
 
 /// Serve agents with the Model Context Protocol, on stdin and stdout
 ///
-/// The tools answer the usual questions: why a job waits, what is free, which pods hold which GPUs.
-/// Text from the cluster is fenced by a random marker and split into pages of at most 2 KB. Values
-/// of environment variables and credentials are masked. Nothing changes without --allow-writes.
-/// Even then, the same call first shows the change, and the agent must confirm it with a word from
-/// that answer.
+/// The tools answer the usual questions, such as why a job is waiting, what is free, and which pods
+/// hold which GPUs. Text from the cluster is fenced by a random marker and split into pages of at
+/// most 2 KB. Values of environment variables and credentials are masked. Nothing changes without
+/// --allow-writes. Even then, the same call first shows the change, and the agent must confirm it
+/// with a word from that answer.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   claude mcp add gpuctl -- gpuctl mcp
@@ -16,7 +16,7 @@ use clap::{Args, ValueEnum};
   gpuctl mcp --allow-writes                   # also create, apply and delete jobs
   gpuctl mcp --allow-writes=jobs,pools        # also pools, with their own tools")]
 pub(crate) struct Mcp {
-    /// Also offer tools that change the cluster; without a value, those for jobs
+    /// Also offer tools that change the cluster; without a value, only those that change jobs
     #[arg(long, value_enum, value_name = "WHAT", num_args = 0..=1, require_equals = true, value_delimiter = ',', default_missing_value = "jobs")]
     pub allow_writes: Vec<WriteScope>,
 }
@@ -26,7 +26,7 @@ pub(crate) struct Mcp {
 pub(crate) enum WriteScope {
     /// Trainings, inference services, notebooks and compute services
     Jobs,
-    /// Pools: labels of nodes
+    /// Pools, which are labels of nodes
     Pools,
     /// Quotas of namespaces
     Quotas,

@@ -6,7 +6,7 @@ use clap_complete::engine::ArgValueCandidates;
 use crate::cli::args::format::OneFormat;
 use crate::cli::candidates;
 
-/// Show one queue and its jobs: which run, which wait and why
+/// Show one queue, its running jobs, and why its other jobs are waiting
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl describe queue research

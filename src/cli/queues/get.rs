@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 
 use crate::cli::args::list::ListArgs;
 
-/// List queues of Kueue and Volcano: quota, usage, running and waiting jobs
+/// List queues of Kueue and Volcano, with their quota, usage, running and waiting jobs
 ///
 /// Lists all namespaces, or only the namespace of -n. QUOTA and BORROWED belong to the
 /// ClusterQueue, which several queues may share. USED is what the jobs of this queue use. UTIL is
@@ -20,8 +20,8 @@ use crate::cli::args::list::ListArgs;
 pub(crate) struct GetQueues {
     #[command(flatten)]
     pub list: ListArgs<QueueSortKey>,
-    /// List which workloads were preempted for which others instead, if Kueue's conditions and the
-    /// scheduler's events still show it
+    /// List preempted workloads and the workloads that preempted them instead, if Kueue's
+    /// conditions and the scheduler's events still show them
     #[arg(long, conflicts_with = "sort_by")]
     pub preemptions: bool,
 }

@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 
 use crate::cli::args::list::ListArgs;
 
-/// List quotas of namespaces: limits and usage
+/// List the quotas of namespaces, with their limits and usage
 ///
 /// Lists all namespaces, or only the namespace of -n.
 #[derive(Args, Debug)]

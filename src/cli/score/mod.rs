@@ -13,12 +13,13 @@ use crate::cli::score::settings::{OutboundArgs, ScoringArgs};
 use crate::config::SettingKey;
 use gpuctl_view::Format;
 
-/// Score the utilization of every held GPU: idle, low, normal, high or unknown
+/// Score the utilization of every held GPU as idle, low, normal, high or unknown
 ///
 /// score = 0.5·utilization + 0.2·memory copy + 0.2·memory used + 0.1·power, each as the mean over
 /// the window in percent of the GPU's capacity. Below 10 is idle, below 20 low, above 70 high. A
 /// GPU with less than half of the expected samples is unknown, never idle. If a term has no data,
-/// its weight is spread over the remaining terms, and the output names the term.
+/// its weight is spread over the remaining terms. `terms` in JSON (TERMS with -o wide) then omits
+/// it, and tables on a terminal mark the score with `*`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl score
@@ -30,10 +31,10 @@ use gpuctl_view::Format;
   gpuctl score low --ai --notify https://hooks.slack.com/services/…
   gpuctl score --control-api https://reclaim.example.com/api/optimize --control-status idle")]
 pub(crate) struct ScoreArgs {
-    /// All scores, those below the threshold, or totals
+    /// What to show: all scores, only those below the threshold, or totals
     #[arg(value_enum, default_value_t, value_name = "WHAT")]
     pub what: ScoreView,
-    /// Include GPUs that no pod holds; never in `low` and `stats`
+    /// Include GPUs that no pod holds; has no effect on `low` and `stats`
     #[arg(long)]
     pub all: bool,
     #[command(flatten)]

@@ -11,13 +11,13 @@ use crate::cli::args::list::ListArgs;
   gpuctl get workloads --kind PyTorchJob --sort-by start
   gpuctl get workloads -n team-a -o json --page 2")]
 pub(crate) struct GetWorkloads {
-    /// Only workloads whose name contains this text
+    /// List only workloads whose name contains this text
     #[arg(long, value_name = "TEXT")]
     pub name: Option<String>,
-    /// Only workloads of this kind, such as Job or PyTorchJob
+    /// List only workloads of this kind, such as Job or PyTorchJob
     #[arg(long, value_name = "KIND")]
     pub kind: Option<String>,
-    /// Only workloads in this state
+    /// List only workloads in this state
     #[arg(long, value_name = "STATUS", ignore_case = true, value_parser = ["Running", "Completed", "Failed", "Pending", "Unknown"])]
     pub status: Option<String>,
     #[command(flatten)]
