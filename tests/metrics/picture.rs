@@ -100,7 +100,11 @@ fn masked(svg: &str) -> String {
 fn the_picture_of_the_readme_is_current() {
     let scene = Scene::new("training-pool", 3);
     jobs(&scene);
-    let is_busy = |job: &serde_json::Value| job["gpuUtilization"].as_f64().is_some_and(|util| util > 90.0);
+    let is_busy = |job: &serde_json::Value| {
+        job["gpuUtilization"]
+            .as_f64()
+            .is_some_and(|util| util > 90.0)
+    };
     scene.until(&["get", "jobs"], |answer| {
         answer["items"].as_array().unwrap().iter().any(is_busy)
     });
