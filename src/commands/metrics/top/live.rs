@@ -30,7 +30,7 @@ pub(super) async fn live(
     connection: &Connection,
 ) -> Result<ExitCode, Error> {
     let reader = SnapshotReader::new(context, connection);
-    // Print warnings about missing metrics and rights before the cockpit takes over the screen.
+    // Print warnings about missing metrics and permissions before the cockpit takes over.
     let snapshot = reader.read(true).await?;
     let current_context = || {
         Connection::contexts(&context.access)
