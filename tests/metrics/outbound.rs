@@ -757,7 +757,7 @@ fn a_failing_ai_warns_and_leaves_scores_unchanged() {
         (
             text(&completion(&verdict("busy", 0.9))),
             1,
-            "none of active, idle and suspicious",
+            "`status` is not active, idle or suspicious",
         ),
         (
             text(&completion(&verdict("idle", 9.0))),

@@ -3,9 +3,10 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
+use std::sync::OnceLock;
 use std::time::Duration;
 
-use gpuctl_sandbox::eventually;
+use gpuctl_sandbox::{Cluster, Options, eventually};
 use regex::Regex;
 
 use crate::support::Scene;
@@ -96,9 +97,17 @@ fn masked(svg: &str) -> String {
     })
 }
 
+/// A cluster without the pools of other tests, which `why` would suggest.
+fn dedicated_cluster() -> &'static Cluster {
+    static CLUSTER: OnceLock<Cluster> = OnceLock::new();
+    CLUSTER.get_or_init(|| {
+        Cluster::start(&Options::default()).unwrap_or_else(|error| panic!("{error:#}"))
+    })
+}
+
 #[test]
 fn the_picture_of_the_readme_is_current() {
-    let scene = Scene::new("training-pool", 3);
+    let scene = Scene::on(dedicated_cluster(), "training-pool", 3);
     jobs(&scene);
     let is_busy = |job: &serde_json::Value| {
         job["gpuUtilization"]
