@@ -265,15 +265,15 @@ fn output_goes_through_the_requested_pager() {
     );
     let screen = tty.sees("piped:gpuctl");
     assert!(
-        screen.contains("paged:gpuctl 0.1.0\nfirst 0\nown:gpuctl 0.1.0\npiped:gpuctl"),
+        screen.contains("paged:gpuctl 0.2.0\nfirst 0\nown:gpuctl 0.2.0\npiped:gpuctl"),
         "{screen}"
     );
     // If the pager is missing, the output is still printed.
     tty.until("the output appears without a pager", |text| {
-        text.contains("no-such-pager: not found\ngpuctl 0.1.0")
+        text.contains("no-such-pager: not found\ngpuctl 0.2.0")
     });
     tty.until("the last pager shows the output", |text| {
-        text.contains("not found\ngpuctl 0.1.0\ngpuctl 0.1.0")
+        text.contains("not found\ngpuctl 0.2.0\ngpuctl 0.2.0")
     });
     // Ctrl-C is for the pager, where it stops a search. It must not interrupt gpuctl.
     tty.press("\u{3}");

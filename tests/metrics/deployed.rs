@@ -129,7 +129,7 @@ fn deployed_manifests_run_with_their_own_rights() {
 
     let deployment = admin.json(&["get", "deployment", "gpuctl-score", "-n", "gpuctl"]);
     let container = &deployment["spec"]["template"]["spec"]["containers"][0];
-    assert_eq!(container["image"], "registry.example.com/gpuctl:0.1.0");
+    assert_eq!(container["image"], "registry.example.com/gpuctl:0.2.0");
     let mut watch = command(&arguments(container, settings.to_str().unwrap()));
     watch
         .args(["--prometheus", &scene.prometheus, "-v"])

@@ -161,7 +161,7 @@ fn the_chart_renders_the_same_objects_as_the_manifests() {
         (&container["args"][2], &container["image"]),
         (
             &"namespace,pool".into(),
-            &"registry.example.com/gpuctl:0.1.0".into()
+            &"registry.example.com/gpuctl:0.2.0".into()
         )
     );
     let role = scene.admin.json(&["get", "clusterrole", "gpuctl-watcher"]);
