@@ -33,8 +33,7 @@ pub(crate) enum Site {
     UnseenMark(String),
     /// The user cannot read the defaults, so it is unknown whether there are any.
     Hidden,
-    /// The user cannot read the defaults, although an administrator marked their namespace for all
-    /// users.
+    /// The user cannot read the defaults of a namespace that is marked for all users.
     Forbidden,
     /// The defaults exist but cannot be read. Holds the reason.
     Unreadable(String),
@@ -84,8 +83,7 @@ impl Site {
         })
     }
 
-    /// Refuses to write jobs if the site's limits and enforced values cannot be read, unless the
-    /// user overrides this.
+    /// Refuses to write jobs if the site's limits cannot be read, unless the user overrides this.
     pub(crate) fn require_readable(&self, ignore: bool) -> Result<(), Error> {
         let (cause, hint) = match self {
             Self::Unreadable(problem) => (
@@ -132,8 +130,7 @@ impl Site {
                  --trust-namespace",
             )),
             Self::Hidden => {
-                // Report this once per cluster. Most clusters whose users may not read the defaults
-                // have none.
+                // Report this once per cluster. Most of these clusters have no defaults.
                 let cache = Cache::hourly_rows();
                 let key = connection.map(|c| format!("hidden defaults of {}", c.server()));
                 let message = "you may not read the site's defaults in gpuctl-system, \

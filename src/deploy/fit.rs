@@ -1,5 +1,4 @@
-//! Determines whether a job fits on these nodes now, later or never. Reports what limits it on each
-//! node.
+//! Determines whether a job fits on these nodes now, later or never, and what limits it on each.
 //!
 //! Compares a pod with each node as the scheduler does: by node selector, required affinity, taints
 //! and cordons, and by its requests against the free resources. Volumes, claims and affinity
@@ -180,8 +179,7 @@ impl<'p> Candidate<'p> {
         Ok(())
     }
 
-    /// Lists the pods that the scheduler would preempt for the job. Returns `None` if there are
-    /// none.
+    /// Lists the pods that the scheduler would preempt for the job; `None` if there are none.
     async fn victims(
         &self,
         nodes: BTreeMap<String, NodeLoad>,

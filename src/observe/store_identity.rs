@@ -13,8 +13,7 @@ use gpuctl_core::model::UnixSeconds;
 use gpuctl_core::stats::exporters::query;
 use gpuctl_prometheus::{Matchers, Prometheus, QueryError};
 
-/// Labels that identify clusters. They are external labels of Prometheus, or labels of managed
-/// services.
+/// Labels that identify clusters: external labels of Prometheus, or labels of managed services.
 const LABELS: [&str; 6] = [
     "cluster",
     "cluster_name",

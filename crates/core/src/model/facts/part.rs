@@ -177,8 +177,7 @@ fn mig_fraction(profile: &str, product: Option<&GpuType>) -> Option<f64> {
         Some(product) if product.starts_with("a30") || product.contains("pro-") => 4.0,
         Some(_) => 7.0,
         None => match sizes.as_slice() {
-            // Profiles of the A30 (24 GB) and the RTX PRO 6000 (96 GB). These products have four
-            // slices.
+            // Profiles of the A30 (24 GB) and the RTX PRO 6000 (96 GB) with four slices.
             ["1g", "6gb"] | ["2g", "12gb" | "48gb"] | ["4g", "24gb" | "96gb"] => 4.0,
             // This profile exists on an H100 with 96 GB and on an RTX PRO 6000.
             ["1g", "24gb"] => return None,
