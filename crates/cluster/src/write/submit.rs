@@ -197,12 +197,16 @@ impl WritesApi<'_> {
         keep_partial: bool,
         progress: &RefCell<Progress>,
     ) -> Leftovers {
-        let unconfirmed = progress.borrow_mut().unconfirmed.take();
+        let unconfirmed = progress.borrow().unconfirmed.clone();
         let mut leftovers = Leftovers::default();
         if let Some((object, root)) = unconfirmed {
-            match self.live_companion(&object).await {
+            let live = self.live_companion(&object).await;
+            // Only now, so that a call after an interruption asks again before it deletes anything.
+            progress.borrow_mut().unconfirmed = None;
+            match live {
                 // Another run was faster, and its job now uses the objects of this run.
                 Ok(Some(live)) if root && !is_of(&live, run) && belongs(&object, &live) => {
+                    progress.take();
                     return leftovers;
                 }
                 Ok(Some(live)) if is_of(&live, run) => {
