@@ -310,10 +310,14 @@ fn a_signal_ends_the_merge_of_many_files() {
     let mut is_tried = [false; 2];
     for attempt in 0..20 {
         let signal = ["INT", "TERM"][attempt % 2];
-        let child = container.download();
+        let mut child = container.download();
         // `eventually` polls too slowly: the merge could be complete before the signal.
         let end = Instant::now() + Duration::from_secs(100);
         while fs::read_dir(&target).unwrap().next().is_none() {
+            if child.try_wait().unwrap().is_some() {
+                let run = finish(child, Duration::from_secs(5));
+                panic!("the command ended with {}: {}", run.code, run.err);
+            }
             assert!(Instant::now() < end, "no file was moved within 100 s");
             std::thread::sleep(Duration::from_millis(1));
         }

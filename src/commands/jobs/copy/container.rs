@@ -131,7 +131,12 @@ pub(super) fn connection_lost() -> Error {
 /// Converts the way a command in the container ended into an error.
 pub(super) fn command_error(end: SessionEnd, message: String, path: &str) -> Error {
     let to_error = |cause: String| copy_failed(path).cause(cause);
+    let without_tar = |cause: String| {
+        to_error(cause).hint("the image has no `tar`: gpuctl exec JOB -- cat FILE > FILE")
+    };
     match end {
+        // The shell's exit code for a command that it does not find (POSIX, 2.8.2).
+        SessionEnd::Exit(127) => without_tar(message),
         SessionEnd::Exit(code) => to_error(if message.is_empty() {
             format!("tar ended with exit code {code}")
         } else {
@@ -141,7 +146,7 @@ pub(super) fn command_error(end: SessionEnd, message: String, path: &str) -> Err
             if ContainerComplaint::from_runtime_message(&message)
                 == Some(ContainerComplaint::NoProgram) =>
         {
-            to_error(message).hint("the image has no `tar`: gpuctl exec JOB -- cat FILE > FILE")
+            without_tar(message)
         }
         SessionEnd::Refused(message) => to_error(message),
         SessionEnd::Unread | SessionEnd::Broken => connection_lost(),

@@ -1,8 +1,10 @@
 //! Copies a file or folder out of a container, and unpacks the archive while it arrives.
 
+use std::cell::Cell;
+use std::convert::Infallible;
 use std::io;
 use std::pin::{Pin, pin};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio::sync::mpsc;
@@ -11,7 +13,7 @@ use super::container::{
     EXIT_TIMEOUT, MAX_CHUNKS, TarContainer, command_error, copy_failed, no_file_in_job, parts,
 };
 use super::stream::Unpacking;
-use gpuctl_cluster::SessionEnd;
+use gpuctl_cluster::{SessionEnd, SessionInput};
 use gpuctl_core::error::Error;
 use gpuctl_core::model::contract::refusal::ContainerComplaint;
 use gpuctl_local::files::archive::{Copied, target};
@@ -19,7 +21,14 @@ use gpuctl_local::files::unpack::Staged;
 use gpuctl_local::platform::termination_signal;
 use gpuctl_view::jobs::copied;
 
-/// How long tar may take to exit after the end of its archive.
+/// Keeps the session open after the end of the archive until gpuctl sends a line. Otherwise the
+/// node closes the connection when tar exits, and drops what is still on its way to a slow reader
+/// (kubernetes/kubernetes#60140). A failed tar may have sent no archive, so the script ends with
+/// its exit code at once. The names are arguments, so the shell does not read them.
+const SCRIPT: &str = r#"tar cf - -C "$1" "$2" && { read -r line || true; }"#;
+
+/// How long tar may take to exit after the end of its archive. The session is also confirmed if it
+/// sends nothing for that long, because an archive without an end would keep it open.
 const ARCHIVE_END_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The result of tar, if it exited in time, and the result of unpacking.
@@ -37,9 +46,14 @@ impl TarContainer<'_> {
         let (sender, mut unpacking) = Unpacking::start(name, &target, MAX_CHUNKS);
         // Without the prefix, tar would read a name with a leading `-` as an option.
         let name = format!("./{name}");
-        let command = ["tar", "cf", "-", "-C", folder, name.as_str()];
         let received = self
-            .receive(path, &command, sender, &mut unpacking, signal.as_mut())
+            .receive(
+                path,
+                (folder, &name),
+                sender,
+                &mut unpacking,
+                signal.as_mut(),
+            )
             .await;
         let Some(Received { command, staged }) = received else {
             return Err(unpacking.abort().await);
@@ -70,7 +84,7 @@ impl TarContainer<'_> {
     async fn receive(
         &self,
         path: &str,
-        command: &[&str],
+        source: (&str, &str),
         sender: mpsc::Sender<Bytes>,
         unpacking: &mut Unpacking,
         mut signal: Pin<&mut impl Future<Output = u8>>,
@@ -80,12 +94,17 @@ impl TarContainer<'_> {
         let spinner_message =
             |bytes| spinner.set_message(format!("{path}: {}", copied::size(bytes)));
         let received = {
-            let mut running = pin!(self.command(command, None, async move |chunk: &[u8]| {
-                bytes += chunk.len() as u64;
-                spinner_message(bytes);
-                // False if unpacking failed.
-                sender.send(Bytes::copy_from_slice(chunk)).await.is_ok()
-            }));
+            let (confirm, input) = mpsc::channel(2);
+            let idle_since = &Cell::new(Some(Instant::now()));
+            let mut running =
+                pin!(self.send_archive(source, input, async move |chunk: &[u8]| {
+                    bytes += chunk.len() as u64;
+                    spinner_message(bytes);
+                    idle_since.set(None);
+                    let is_wanted = sender.send(Bytes::copy_from_slice(chunk)).await.is_ok();
+                    idle_since.set(Some(Instant::now()));
+                    is_wanted
+                }));
             tokio::select! {
                 result = async {
                     tokio::select! {
@@ -95,18 +114,64 @@ impl TarContainer<'_> {
                         },
                         // A hostile tar may never exit.
                         staged = unpacking.end() => {
+                            send_line(&confirm);
                             let timeout = if staged.is_ok() { ARCHIVE_END_TIMEOUT } else { EXIT_TIMEOUT };
                             let command = tokio::time::timeout(timeout, &mut running).await.ok();
                             Received { command, staged }
                         }
                     }
                 } => Some(result),
+                never = confirm_when_idle(idle_since, &confirm) => match never {},
                 _ = &mut signal => None,
             }
         };
         spinner.finish_and_clear();
         received
     }
+
+    /// Runs tar in a shell, or alone if the image has no shell.
+    async fn send_archive(
+        &self,
+        (folder, name): (&str, &str),
+        input: mpsc::Receiver<SessionInput>,
+        mut sink: impl AsyncFnMut(&[u8]) -> bool,
+    ) -> Result<(SessionEnd, String), Error> {
+        let command = ["sh", "-c", SCRIPT, "sh", folder, name];
+        let end = self.command(&command, Some(input), &mut sink).await?;
+        match &end.0 {
+            SessionEnd::Refused(message)
+                if ContainerComplaint::from_runtime_message(message)
+                    == Some(ContainerComplaint::NoProgram) =>
+            {
+                let command = ["tar", "cf", "-", "-C", folder, name];
+                self.command(&command, None, sink).await
+            }
+            _ => Ok(end),
+        }
+    }
+}
+
+/// Ends the script in the container. Has no effect if it ended already.
+fn send_line(confirm: &mpsc::Sender<SessionInput>) {
+    let _ = confirm.try_send(SessionInput::Bytes(Bytes::from_static(b"\n")));
+}
+
+/// Sends a line if the session stays idle. `idle_since` is `None` while a chunk is unpacked.
+async fn confirm_when_idle(
+    idle_since: &Cell<Option<Instant>>,
+    confirm: &mpsc::Sender<SessionInput>,
+) -> Infallible {
+    loop {
+        let idle = idle_since
+            .get()
+            .map_or(Duration::ZERO, |since| since.elapsed());
+        if idle >= ARCHIVE_END_TIMEOUT {
+            break;
+        }
+        tokio::time::sleep(ARCHIVE_END_TIMEOUT - idle).await;
+    }
+    send_line(confirm);
+    std::future::pending().await
 }
 
 /// Explains a failed download. `unpack_error` is the error of the local side.
@@ -128,6 +193,13 @@ fn download_error(
             copy_failed(path).cause(error.to_string())
         }
         (SessionEnd::Exit(_), Some(_)) if has_no_file => no_file_in_job(path).cause(message),
+        (SessionEnd::Exit(_), Some(error))
+            if message.is_empty() && error.kind() == io::ErrorKind::UnexpectedEof =>
+        {
+            copy_failed(path)
+                .cause("the connection ended before the end of the archive")
+                .hint("run the command again")
+        }
         (SessionEnd::Exit(0), Some(error)) => copy_failed(path).cause(error.to_string()),
         (SessionEnd::Unread, None) => {
             copy_failed(path).cause("tar in the container did not exit after its archive")
