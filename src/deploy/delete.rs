@@ -282,7 +282,7 @@ async fn delete_leftovers(
     match kept.is_empty() {
         true => Err(error),
         false => Err(error
-            .cause(format!(
+            .note(format!(
                 "kept from a deleted job with this name: {}",
                 kept.join(", ")
             ))

@@ -109,7 +109,7 @@ pub(crate) fn submit_error(failed_submission: PartialSubmission) -> Error {
     let error = Error::from(failed_submission.failure)
         .during(format!("{} could not be created", failed_submission.object));
     match failed_submission.taken {
-        true => error.cause("the objects created for it belong to that job"),
+        true => error.note("the objects created for it belong to that job"),
         false => with_leftovers(error, &failed_submission.left),
     }
 }
@@ -117,12 +117,12 @@ pub(crate) fn submit_error(failed_submission: PartialSubmission) -> Error {
 /// Adds the objects that still exist from a partly written document.
 pub(crate) fn with_leftovers(error: Error, leftovers: &Leftovers) -> Error {
     let error = match leftovers.existing.is_empty() {
-        true => error.cause("everything created before was removed again"),
-        false => error.cause(format!("still there: {}", leftovers.existing.join(", "))),
+        true => error.note("everything created before was removed again"),
+        false => error.note(format!("still there: {}", leftovers.existing.join(", "))),
     };
     match &leftovers.unconfirmed {
         Some(object) => error
-            .cause(format!(
+            .note(format!(
                 "may exist, the server did not confirm the write: {object}"
             ))
             .hint("run it again, or `gpuctl delete -f`"),
@@ -136,9 +136,9 @@ pub(crate) fn update_error(partial_update: PartialChange) -> Error {
     let error = Error::from(partial_update.failure)
         .during(format!("{} could not be changed", partial_update.object));
     match partial_update.written.is_empty() {
-        true => error.cause("nothing was changed"),
+        true => error.note("nothing was changed"),
         false => error
-            .cause(format!(
+            .note(format!(
                 "changed before that: {}",
                 partial_update.written.join(", ")
             ))
@@ -191,10 +191,10 @@ pub(crate) fn as_warning(error: &Error) -> String {
 }
 
 /// Merges several errors into one. The first provides the message, and the others become its
-/// causes. Returns `None` for an empty list.
+/// notes. Returns `None` for an empty list.
 pub(crate) fn merge_errors(errors: Vec<Error>) -> Option<Error> {
     errors.into_iter().reduce(|mut error, other| {
-        error.causes.push(as_warning(&other));
+        error.notes.push(as_warning(&other));
         error.hints.extend(
             other
                 .hints

@@ -268,7 +268,7 @@ impl<'w> Writer<'w> {
         let created = self.create(plan, state).await;
         created
             .map(Some)
-            .map_err(|error| error.cause(DELETED_MESSAGE))
+            .map_err(|error| error.note(DELETED_MESSAGE))
     }
 
     /// Changes a job in place. Returns the changed fields, and the owner object after the change.
@@ -346,19 +346,19 @@ impl<'w> Writer<'w> {
             Phase::Creating | Phase::Waiting => {}
             Phase::Changing => {
                 return error
-                    .cause("some changes may have been written")
+                    .note("some changes may have been written")
                     .hint("run `gpuctl apply` again to continue");
             }
             Phase::Deleting => {
                 return error
-                    .cause("the previous job is being deleted")
+                    .note("the previous job is being deleted")
                     .hint("run `gpuctl apply` again to submit the new one");
             }
-            Phase::Deleted => error = error.cause(DELETED_MESSAGE),
+            Phase::Deleted => error = error.note(DELETED_MESSAGE),
         }
         tokio::select! {
             leftovers = self.connection.writes().roll_back(&self.run, self.keep_partial, &state.progress) => with_leftovers(error, &leftovers),
-            () = self.interruption.times(2) => error.cause("objects that were already created still exist").hint("`gpuctl delete -f` removes them"),
+            () = self.interruption.times(2) => error.note("objects that were already created still exist").hint("`gpuctl delete -f` removes them"),
         }
     }
 }

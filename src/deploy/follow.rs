@@ -66,7 +66,7 @@ impl SubmittedLog {
             () = interruption.times(1) => {
                 let error = Error::new(ErrorName::Interrupted, "interrupted while following the log");
                 let hint = format!("gpuctl logs {namespace}/{name} -f");
-                return Err(error.cause("the job exists and continues").hint(hint));
+                return Err(error.note("the job exists and continues").hint(hint));
             }
         };
         let ended = connection

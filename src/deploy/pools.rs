@@ -160,8 +160,8 @@ async fn write(
     let leftovers = roll_back(connection, plan, labelled, tainted).await;
     let error = error.during(format!("pool `{}` could not be created", desired.name));
     Err(match leftovers.is_empty() {
-        true => error.cause("everything created before was removed again"),
-        false => error.cause(format!("still there: {}", leftovers.join(", "))),
+        true => error.note("everything created before was removed again"),
+        false => error.note(format!("still there: {}", leftovers.join(", "))),
     })
 }
 

@@ -98,7 +98,7 @@ async fn write(
                 return Err(if options.keep_partial {
                     error
                 } else {
-                    error.cause(roll_back(connection, created).await)
+                    error.note(roll_back(connection, created).await)
                 });
             }
         }
@@ -111,7 +111,7 @@ async fn write(
                 part.namespace
             ));
             return Err(error
-                .cause("the rest of the quota is written")
+                .note("the rest of the quota is written")
                 .hint("run `gpuctl apply` again to continue"));
         }
     }

@@ -180,7 +180,7 @@ fn kind_conflict(plan: &Plan, job: &Job) -> Error {
         )
     };
     let error = Error::new(ErrorName::KindConflict, message);
-    error.cause(replacement_loss(job)).hint(format!(
+    error.note(replacement_loss(job)).hint(format!(
         "`--replace` deletes it first, or run `gpuctl delete job {}/{}`",
         job.namespace, job.name
     ))
@@ -222,7 +222,7 @@ fn immutable_error(job: &Job, fixed_fields: &[FixedFields<'_>], masks: &Masks) -
         "; a paused training accepts other resources"
     };
     error
-        .cause(replacement_loss(job))
+        .note(replacement_loss(job))
         .hint(format!("`--replace` deletes and resubmits it{alternative}"))
 }
 

@@ -72,7 +72,7 @@ impl Run<'_> {
             result = checks => result?,
             () = self.interruption.times(1) => {
                 let error = Error::new(ErrorName::Interrupted, "interrupted");
-                return Err(error.cause("no document was written"));
+                return Err(error.note("no document was written"));
             }
         };
         // If a job already exists, only that job fails. Any other error stops the whole run.
@@ -181,7 +181,7 @@ impl Run<'_> {
             () = self.interruption.times(1) => {
                 let message = "interrupted while writing pools, quotas and defaults";
                 return Err(Error::new(ErrorName::Interrupted, message)
-                    .cause("one of them may be incomplete")
+                    .note("one of them may be incomplete")
                     .hint("run it again, or `gpuctl delete -f`"));
             }
         };

@@ -51,7 +51,7 @@ fn refuse_other_kinds(inputs: &[InputDocument], options: &SubmitOptions) -> Resu
         only.word(),
         others.join(", ")
     );
-    let error = Error::new(ErrorName::InvalidSpecification, message).cause("nothing was submitted");
+    let error = Error::new(ErrorName::InvalidSpecification, message).note("nothing was submitted");
     let hint =
         "use a separate tool for each kind: `gpuctl mcp --allow-writes=jobs,pools,quotas,defaults`";
     Err(error.hint(hint))

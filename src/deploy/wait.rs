@@ -54,7 +54,7 @@ pub(crate) async fn wait(
     };
     let result = tokio::select! {
         result = waited => result,
-        () = interruption.times(1) => Err(Error::new(ErrorName::Interrupted, "interrupted while waiting").cause("the jobs exist and continue")),
+        () = interruption.times(1) => Err(Error::new(ErrorName::Interrupted, "interrupted while waiting").note("the jobs exist and continue")),
     };
     drop(line);
     if let Some(job) = paused.take() {
@@ -127,7 +127,7 @@ impl JobWait<'_> {
             if let Some((reason, message)) = obstacle {
                 let message = format!("job `{}` cannot start, {reason}: {message}", created.job_id);
                 let error = failure_error(self.connection, &job, &reason, message).await;
-                return Err(error.cause("the job exists and keeps trying"));
+                return Err(error.note("the job exists and keeps trying"));
             }
             if self
                 .deadline
@@ -208,7 +208,7 @@ impl JobWait<'_> {
             .message
             .iter()
             .fold(error, Error::cause)
-            .cause("the job exists and continues")
+            .note("the job exists and continues")
             .hint(format!(
                 "gpuctl describe job {}/{}",
                 created.namespace, created.job_id
@@ -282,7 +282,7 @@ async fn failure_error(connection: &Connection, job: &Job, reason: &str, message
     let lines = connection.logs().last_lines(job, 5).await;
     let error = lines
         .iter()
-        .fold(error, |error, line| error.cause(format!("log: {line}")));
+        .fold(error, |error, line| error.note(format!("log: {line}")));
     let verb = if lines.is_empty() {
         "describe job"
     } else {

@@ -131,7 +131,7 @@ pub fn claimed(run: &Run, prefix: &str) -> (BTreeSet<String>, BTreeSet<String>) 
             ),
         ] {
             if let Some((_, list)) = message.split_once(words) {
-                let list = list.split(": ").next().unwrap_or_default();
+                let list = list.split("; ").next().unwrap_or_default();
                 into.extend(list.split(", ").map(ToOwned::to_owned));
             }
         }

@@ -111,8 +111,8 @@ fn free_reports_blocks_gangs_and_stranded_gpus() {
         .out;
     assert_eq!(
         text,
-        "TYPE     TOTAL FREE LARGEST GANG  BLOCKS\n\
-         a100-80g    56   20 14 on 2 nodes 1 × 8, 1 × 7, 1 × 3, 1 × 2\n\
+        "TYPE     TOTAL FREE LARGEST GANG       BLOCKS\n\
+         a100-80g    56   20 14 GPUs on 2 nodes 1 × 8, 1 × 7, 1 × 3, 1 × 2\n\
          stranded: 8 a100-80g on spare-cordoned, cordoned\n\
          stranded: 8 a100-80g on spare-broken, faulty (example.com/gpu-unhealthy)\n\
          stranded: 8 a100-80g on spare-reserved, tainted (example.com/reserved)\n\

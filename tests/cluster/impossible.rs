@@ -212,7 +212,7 @@ fn missing_references_are_reported_together() {
         "claim `models` does not exist in namespace `names`"
     );
     assert_eq!(
-        error["causes"],
+        error["notes"],
         json!([
             "secret `keys` does not exist in namespace `names`",
             "ConfigMap `settings` does not exist in namespace `names`"

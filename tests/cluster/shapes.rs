@@ -74,7 +74,7 @@ fn answers_about_jobs_have_the_documented_fields() {
     let error: Value = serde_json::from_str(run.err.lines().next().unwrap()).unwrap();
     assert_shape(
         &error,
-        &json!({"error": "", "kind": "request", "message": "", "causes": [""], "hints": [""], "file": "text?", "line": "number?", "column": "number?"}),
+        &json!({"error": "", "kind": "request", "message": "", "causes": [""], "notes": [""], "hints": [""], "file": "text?", "line": "number?", "column": "number?"}),
         "error",
     );
 

@@ -33,7 +33,7 @@ fn wait_fails_early_when_a_job_cannot_start() {
             .starts_with("job `a` cannot start, ImagePullBackOff: rank 0 cannot start: "),
         "{error}"
     );
-    assert_eq!(error["causes"], json!(["the job exists and keeps trying"]));
+    assert_eq!(error["notes"], json!(["the job exists and keeps trying"]));
     // stdout still holds the complete output.
     assert_eq!(run.json()["status"], "pending");
     let crashing = scene.service("b", "crash/image:loop", 1, "");

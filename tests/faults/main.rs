@@ -494,7 +494,7 @@ fn a_partly_failed_create_removes_its_objects() {
     fails(
         &run,
         1,
-        "error: job/a could not be created\n  caused by: a new policy denies this job\n  caused by: everything created before was removed again\n",
+        "error: job/a could not be created\n  caused by: a new policy denies this job\n  note: everything created before was removed again\n",
     );
     let deleted: Vec<String> = server
         .seen()
@@ -505,7 +505,7 @@ fn a_partly_failed_create_removes_its_objects() {
 
     let keeping = Server::start("partway-kept", failing);
     let run = keeping.gpuctl(&["create", "-f", &yaml, "--keep-partial"]);
-    fails(&run, 1, "caused by: still there: service/a");
+    fails(&run, 1, "note: still there: service/a");
     assert!(
         keeping
             .seen()

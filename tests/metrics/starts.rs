@@ -135,7 +135,7 @@ fn estimates_come_from_the_waiting_times_of_similar_jobs() {
     );
     let text = gpuctl_in_namespace(&["why", "little"], "").ok().out;
     assert!(
-        text.contains("start: unknown, only 5 similar starts within 7 days"),
+        text.contains("start: unknown, because only 5 similar starts within 7 days"),
         "{text}"
     );
     assert_eq!(why("holder")["start"], Value::Null);

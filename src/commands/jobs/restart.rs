@@ -80,7 +80,7 @@ async fn evict(connection: &Connection, job: &Job, pods: &[&Pod]) -> Result<(), 
             if evicted_pods.is_empty() {
                 error
             } else {
-                error.cause(format!("evicted before that: {}", evicted_pods.join(", ")))
+                error.note(format!("evicted before that: {}", evicted_pods.join(", ")))
             }
         })?;
     }

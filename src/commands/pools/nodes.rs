@@ -157,7 +157,7 @@ async fn add_node(
                 .await
             {
                 Ok(_) => error,
-                Err(_) => error.cause(format!("pool `{}` still lists it", pool.name)),
+                Err(_) => error.note(format!("pool `{}` still lists it", pool.name)),
             },
         );
     }

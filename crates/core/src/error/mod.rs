@@ -1,4 +1,4 @@
-//! A single error type for every failure: kind, name, message, causes and hints. The kind alone
+//! A single error type for every failure: kind, name, message, causes, notes and hints. The kind alone
 //! decides the exit code.
 
 mod name;
@@ -69,6 +69,8 @@ pub struct Error {
     /// Lower-case fragment without a final period.
     pub message: String,
     pub causes: Vec<String>,
+    /// What the failure left behind, and other facts that did not cause it.
+    pub notes: Vec<String>,
     pub hints: Vec<String>,
     /// The problems of a file. The message then states their number.
     pub problems: Option<Box<Problems>>,
@@ -82,6 +84,7 @@ impl Error {
             name,
             message,
             causes: Vec::new(),
+            notes: Vec::new(),
             hints: Vec::new(),
             problems: None,
         }
@@ -105,6 +108,12 @@ impl Error {
     #[must_use]
     pub fn cause(mut self, cause: impl fmt::Display) -> Self {
         self.causes.push(shortened(cause.to_string(), ERROR_PART));
+        self
+    }
+
+    #[must_use]
+    pub fn note(mut self, note: impl fmt::Display) -> Self {
+        self.notes.push(shortened(note.to_string(), ERROR_PART));
         self
     }
 
@@ -141,7 +150,8 @@ impl fmt::Display for Error {
         f.write_str(&self.message)?;
         self.causes
             .iter()
-            .try_for_each(|cause| write!(f, ": {cause}"))
+            .try_for_each(|cause| write!(f, ": {cause}"))?;
+        self.notes.iter().try_for_each(|note| write!(f, "; {note}"))
     }
 }
 

@@ -12,7 +12,7 @@ use gpuctl_manifest::spec::{Problem, Problems, Severity, secrets_in};
 use super::text::{clean, paint};
 use crate::TextStyle;
 
-/// Renders `error: …`, followed by its causes, problems and hints.
+/// Renders `error: …`, followed by its causes, notes, problems and hints.
 pub fn error_text(error: &Error, style: TextStyle) -> String {
     let mut text = format!(
         "{} {}\n",
@@ -21,6 +21,9 @@ pub fn error_text(error: &Error, style: TextStyle) -> String {
     );
     for cause in &error.causes {
         text.push_str(&format!("  caused by: {}\n", wrapped(cause, 13, style)));
+    }
+    for note in &error.notes {
+        text.push_str(&format!("  note: {}\n", wrapped(note, 8, style)));
     }
     if let Some(problems) = &error.problems {
         for problem in &problems.list {
@@ -213,6 +216,8 @@ pub(crate) struct ErrorDocument<'a> {
     kind: &'static str,
     message: &'a str,
     causes: &'a [String],
+    /// Facts that did not cause the error, such as objects that it left behind.
+    notes: &'a [String],
     hints: &'a [String],
     /// The file with the problem; `null` when the problem is not in a file.
     file: Option<&'a str>,
@@ -238,6 +243,7 @@ pub fn error_json(error: &Error) -> String {
             kind,
             message,
             causes: &error.causes,
+            notes: &error.notes,
             hints,
             file: location.map(|(problems, _)| &*problems.file),
             line: location.map(|(_, problem)| problem.at.line),
@@ -285,6 +291,7 @@ pub fn warning_json(message: &str, hints: &[String]) -> String {
         kind: "warning",
         message,
         causes: &[],
+        notes: &[],
         hints,
         file: None,
         line: None,

@@ -65,6 +65,6 @@ pub(crate) fn start_text(start: &StartForecast) -> String {
             )
         }
         (None, Some(latest)) => format!("start: {latest}"),
-        (None, None) => format!("start: unknown, only {basis}"),
+        (None, None) => format!("start: unknown, because only {basis} were found"),
     }
 }

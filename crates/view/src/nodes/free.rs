@@ -166,10 +166,10 @@ pub fn text(groups: &[FreeGpus], slots: Option<u64>, style: TextStyle) -> String
             .iter()
             .map(|(gpus, nodes)| format!("{nodes} × {gpus}"))
             .collect();
+        let gpus = count(gang.nodes * gang.gpus_per_node, "GPU");
         let gang = match gang.nodes {
             0 => "-".to_owned(),
-            1 => format!("{} on 1 node", gang.gpus_per_node),
-            nodes => format!("{} on {nodes} nodes", nodes * gang.gpus_per_node),
+            nodes => format!("{gpus} on {}", count(nodes, "node")),
         };
         let mut cells = vec![group.gpu_type.clone().into()];
         cells.extend(group.domain.as_ref().map(|domain| dash(domain).into()));

@@ -115,7 +115,7 @@ impl Unpacking {
         match wait_for_removal(result).await {
             // The copy was complete before the signal arrived.
             Some(Ok(copied)) => Ok(Ok(copied)),
-            _ => Err(self.interrupted().cause(format!(
+            _ => Err(self.interrupted().note(format!(
                 "{} may contain a part of the copy",
                 destination.display()
             ))),
@@ -137,7 +137,7 @@ impl Unpacking {
         match self.folder.symlink_metadata() {
             Err(_) => interrupted(),
             Ok(_) => interrupted()
-                .cause(format!("{folder} is not removed yet"))
+                .note(format!("{folder} is not removed yet"))
                 .hint(format!("remove {folder}")),
         }
     }

@@ -7,8 +7,8 @@ use crate::support::{Scene, file};
 
 #[test]
 fn bare_names_and_files_are_understood() {
-    let scene = Scene::with_nodes("spoken", 1);
-    let path = file("spoken.yaml", &scene.training("a", ""));
+    let scene = Scene::with_nodes("shorthand", 1);
+    let path = file("shorthand.yaml", &scene.training("a", ""));
     scene.gpuctl(&["validate", path.to_str().unwrap()]).ok();
     scene
         .gpuctl(&[
@@ -24,7 +24,7 @@ fn bare_names_and_files_are_understood() {
     assert!(row.starts_with("a ") && row.lines().count() == 1, "{row}");
     assert_eq!(
         scene
-            .gpuctl(&["get", "jobs", "spoken/a", "-o", "json"])
+            .gpuctl(&["get", "jobs", "shorthand/a", "-o", "json"])
             .ok()
             .json()["total"],
         1
@@ -32,22 +32,22 @@ fn bare_names_and_files_are_understood() {
     scene
         .gpuctl(&["get", "job", "b"])
         .exits(4)
-        .says("there is no job `b` in namespace `spoken`");
+        .says("there is no job `b` in namespace `shorthand`");
     let node = scene
-        .gpuctl(&["get", "node", "spoken-0", "-o", "json"])
+        .gpuctl(&["get", "node", "shorthand-0", "-o", "json"])
         .ok()
         .json();
     assert_eq!(
         (&node["total"], &node["items"][0]["nodeName"]),
-        (&json!(1), &json!("spoken-0"))
+        (&json!(1), &json!("shorthand-0"))
     );
     scene
-        .gpuctl(&["get", "no", "spoken-9"])
+        .gpuctl(&["get", "no", "shorthand-9"])
         .exits(4)
-        .says("there is no node `spoken-9`");
+        .says("there is no node `shorthand-9`");
     assert_eq!(
         scene
-            .gpuctl(&["get", "pool", "spoken", "-o", "json"])
+            .gpuctl(&["get", "pool", "shorthand", "-o", "json"])
             .ok()
             .json()["total"],
         1

@@ -13,7 +13,7 @@ use crate::cuts::{claimed, existing_objects};
 use crate::proxy::{Content, CorruptAnswer, Cut, Proxy};
 use crate::support::{Run, Scene};
 
-const NAMESPACE: &str = "spoiled";
+const NAMESPACE: &str = "broken-responses";
 
 /// The responses that replace the server's, with their names (rows R2, R3, R5 and R6 of the matrix
 /// in `tests/faults`).
