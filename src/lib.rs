@@ -28,6 +28,7 @@ mod lookup;
 mod mcp;
 mod observe;
 mod outbound;
+mod selection;
 mod serve;
 mod show;
 mod terminal;

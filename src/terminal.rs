@@ -295,7 +295,7 @@ impl Terminal {
             .with_line_hidden(|| io::stderr().lock().write_all(text.as_bytes()));
     }
 
-    fn stderr_is_terminal(&self) -> bool {
+    pub(crate) fn stderr_is_terminal(&self) -> bool {
         !self.silent && io::stderr().is_terminal()
     }
 

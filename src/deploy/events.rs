@@ -1,6 +1,8 @@
 //! Events that a workflow reports while it runs. The caller decides whether to print them as text,
 //! encode them as objects, or drop them.
 
+use std::time::Instant;
+
 use gpuctl_core::error::Error;
 use gpuctl_core::model::contract::submission::{Created, Made};
 use gpuctl_manifest::spec::Problems;
@@ -59,6 +61,11 @@ pub(crate) trait Reporter {
     /// Asks the user. Any answer except a clear yes counts as false.
     fn confirm(&self, question: &str) -> bool;
 
+    /// The time when a wait must call `show` again, so that a CI system sees that it continues.
+    fn next_beat(&self) -> Option<Instant> {
+        None
+    }
+
     fn warn(&self, message: &str) {
         self.report(DeployEvent::Warning(message));
     }
@@ -79,6 +86,11 @@ impl<'r> WaitingLine<'r> {
 
     pub(crate) fn show(&self, message: &str) {
         self.0.report(DeployEvent::Waiting(message));
+    }
+
+    /// The time of the next line, if the output is not a terminal.
+    pub(crate) fn next_beat(&self) -> Option<Instant> {
+        self.0.next_beat()
     }
 }
 

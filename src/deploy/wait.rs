@@ -137,6 +137,7 @@ impl JobWait<'_> {
             }
             gang.step(self.connection, &job, &state).await?;
             let wake_times = [
+                self.line.next_beat(),
                 self.deadline,
                 gang.due(&job),
                 mount_failure.map(|(_, until)| until),

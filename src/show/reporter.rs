@@ -1,6 +1,7 @@
 //! Prints the events of a workflow on the terminal as they occur.
 
 use std::cell::{Cell, RefCell};
+use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
 
@@ -10,6 +11,10 @@ use gpuctl_core::error::Error;
 use gpuctl_view::Format;
 use gpuctl_view::jobs::created::{made_text, text};
 
+/// Interval of the lines of a wait without a terminal. CI systems kill a step that prints nothing
+/// for some minutes.
+const BEAT: Duration = Duration::from_secs(60);
+
 /// The terminal of a command that runs a workflow.
 pub(crate) struct TerminalReporter<'t> {
     terminal: &'t Terminal,
@@ -17,6 +22,8 @@ pub(crate) struct TerminalReporter<'t> {
     /// False if another line already shows the progress.
     shows_waiting: bool,
     line: RefCell<Option<ProgressBar>>,
+    /// When the current wait last printed a line, or began.
+    beat: Cell<Instant>,
     /// The verbosity that was set before the workflow's silent check began.
     verbosity: Cell<Verbosity>,
 }
@@ -28,6 +35,7 @@ impl<'t> TerminalReporter<'t> {
             format,
             shows_waiting: true,
             line: RefCell::default(),
+            beat: Cell::new(Instant::now()),
             verbosity: Cell::default(),
         }
     }
@@ -61,10 +69,15 @@ impl Reporter for TerminalReporter<'_> {
             DeployEvent::WaitBegins => {
                 let line = self.shows_waiting.then(|| terminal.spinner());
                 self.line.replace(line);
+                self.beat.set(Instant::now());
             }
             DeployEvent::Waiting(condition) => {
                 if let Some(line) = &*self.line.borrow() {
                     line.set_message(condition.to_owned());
+                }
+                if self.next_beat().is_some_and(|beat| Instant::now() >= beat) {
+                    terminal.report(condition);
+                    self.beat.set(Instant::now());
                 }
             }
             DeployEvent::WaitEnds => {
@@ -85,6 +98,11 @@ impl Reporter for TerminalReporter<'_> {
             // The remaining documents are written even if the reader has closed the pipe.
             Done::Written(created) => self.terminal.try_print(&text(created)),
         }
+    }
+
+    fn next_beat(&self) -> Option<Instant> {
+        let beats = self.shows_waiting && !self.terminal.stderr_is_terminal();
+        beats.then(|| self.beat.get() + BEAT)
     }
 
     fn confirm(&self, question: &str) -> bool {

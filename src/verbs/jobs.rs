@@ -25,6 +25,13 @@ macro_rules! jobs_verbs {
                     answers: [jobs::events::EventList<'_>, jobs::events::EventDocument<'_>],
                     bundle: ["JOB"],
                 }
+                Wait(jobs::wait::Wait) {
+                    run: jobs::wait::run,
+                    help: Look 8,
+                    rights: ("wait" [FIND, ANY_KIND]),
+                    next: "gpuctl get jobs",
+                    answers: [jobs::waited::WaitResult],
+                }
                 Open(jobs::open::Open) {
                     run: jobs::open::run,
                     help: WorkInside 4,

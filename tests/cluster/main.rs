@@ -61,4 +61,5 @@ mod supervisor;
 mod support;
 mod volumes;
 mod waiting;
+mod waiting_for_jobs;
 mod why;

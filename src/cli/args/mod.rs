@@ -6,6 +6,7 @@ pub(crate) mod format;
 pub(crate) mod list;
 pub(crate) mod local;
 pub(crate) mod metrics;
+pub(crate) mod selection;
 pub(crate) mod submit;
 pub(crate) mod time;
 pub(crate) mod value;

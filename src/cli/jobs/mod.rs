@@ -14,4 +14,5 @@ pub(crate) mod restart;
 pub(crate) mod resume;
 pub(crate) mod run;
 pub(crate) mod scale;
+pub(crate) mod wait;
 pub(crate) mod why;

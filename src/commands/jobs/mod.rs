@@ -15,4 +15,5 @@ pub(crate) mod resume;
 pub(crate) mod run;
 pub(crate) mod scale;
 mod size;
+pub(crate) mod wait;
 pub(crate) mod why;

@@ -21,6 +21,7 @@ pub enum ErrorKind {
     Access,
     Unreachable,
     Timeout,
+    JobEnded,
     Interrupted,
 }
 
@@ -36,6 +37,7 @@ impl ErrorKind {
             Self::Access => 5,
             Self::Unreachable => 6,
             Self::Timeout => 7,
+            Self::JobEnded => 10,
             Self::Interrupted => 130,
         }
     }
@@ -56,6 +58,7 @@ impl ErrorKind {
                 "the cluster or Prometheus cannot be reached, or a bundle does not hold the answer"
             }
             Self::Timeout => "timed out while waiting",
+            Self::JobEnded => "a job ended, so that it cannot meet the condition of `wait`",
             Self::Interrupted => "interrupted",
         }
     }

@@ -95,6 +95,7 @@ pub enum ErrorName {
     Unreachable,
     UnreadableObject,
     Timeout,
+    JobEnded,
     Interrupted,
     /// A reason taken from the API server, a pod or a specification. gpuctl does not define these.
     Reported {
@@ -196,6 +197,7 @@ impl ErrorName {
             | Self::Unreachable
             | Self::UnreadableObject => ErrorKind::Unreachable,
             Self::Timeout => ErrorKind::Timeout,
+            Self::JobEnded => ErrorKind::JobEnded,
             Self::Interrupted => ErrorKind::Interrupted,
             Self::Reported { kind, .. } => *kind,
         }

@@ -25,6 +25,7 @@ pub use facts::quota::QuotaUse;
 pub use facts::reading::{Figures, Reading, Readings};
 pub use facts::service::{Autoscaler, Endpoint, Scaling};
 pub use facts::state::{State, Status, cannot_start, is_starting};
+pub use facts::wait_condition::{WaitCondition, WaitVerdict};
 pub use facts::workload::Workload;
 pub use values::series::{Point, Series};
 pub use values::time::UnixSeconds;

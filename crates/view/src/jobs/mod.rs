@@ -17,4 +17,5 @@ pub mod pods;
 pub mod scaled;
 pub mod secret;
 pub mod start;
+pub mod waited;
 pub mod why;

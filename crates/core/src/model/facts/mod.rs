@@ -18,5 +18,6 @@ pub mod service;
 pub(crate) mod serving;
 pub mod state;
 pub(crate) mod training;
+pub mod wait_condition;
 pub mod work_pod;
 pub mod workload;

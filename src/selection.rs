@@ -1,0 +1,169 @@
+//! Selects the jobs that a command applies to: by name, pattern, label, owner and status.
+
+use futures::future::try_join_all;
+use regex::Regex;
+
+use crate::cli::args::selection::{JobSelection, is_pattern};
+use crate::context::Context;
+use crate::lookup::{self, LookupPurpose};
+use gpuctl_cluster::{Connection, JobFilter};
+use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_core::model::{Job, State, Status};
+
+/// Lists the selected jobs, each once, by namespace and name. No match is an error, as is a name
+/// without a job.
+pub(crate) async fn jobs(
+    context: &Context,
+    connection: &Connection,
+    selection: &JobSelection,
+    purpose: LookupPurpose,
+) -> Result<Vec<Job>, Error> {
+    if selection.is_by_name() {
+        let names = selection.names.iter();
+        let found = names.map(|name| lookup::job(connection, name, purpose));
+        return Ok(unique(try_join_all(found).await?));
+    }
+    let names: Vec<NamePattern> = selection
+        .names
+        .iter()
+        .map(|name| NamePattern::parse(name))
+        .collect::<Result<_, _>>()?;
+    let filter = filter(connection, selection, purpose).await?;
+    let found = connection.jobs().list(&filter).await?;
+    let status: Option<Status> = selection
+        .status
+        .as_deref()
+        .and_then(|word| word.parse().ok());
+    let unseen = found.unseen();
+    let matches = |job: &Job| {
+        (filter.user.is_none() || job.user == filter.user)
+            && (names.is_empty() || names.iter().any(|name| name.matches(job)))
+            && selection
+                .selector
+                .as_ref()
+                .is_none_or(|selector| selector.matches(&job.labels))
+            && status.is_none_or(|status| State::from_job(job).status == status)
+    };
+    let mut jobs = found.jobs;
+    jobs.retain(matches);
+    if jobs.is_empty() {
+        let error = Error::new(ErrorName::NotFound, "no job matches the selection");
+        return Err(unseen
+            .into_iter()
+            .fold(error, Error::note)
+            .hint("`gpuctl get jobs` lists all jobs"));
+    }
+    if let Some(unseen) = unseen {
+        context.terminal.warn(&unseen);
+    }
+    Ok(unique(jobs))
+}
+
+fn unique(mut jobs: Vec<Job>) -> Vec<Job> {
+    jobs.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+    jobs.dedup_by(|a, b| a.uid == b.uid);
+    jobs
+}
+
+/// Builds the query. A change reaches only one namespace unless its names give others.
+async fn filter(
+    connection: &Connection,
+    selection: &JobSelection,
+    purpose: LookupPurpose,
+) -> Result<JobFilter, Error> {
+    let has_namespaces = selection.names.iter().any(|name| name.contains('/'));
+    let is_limited = connection.namespace_is_explicit || purpose == LookupPurpose::Change;
+    let namespace = (is_limited && !has_namespaces).then(|| connection.namespace.clone());
+    let user = match selection.mine {
+        false => None,
+        true => Some(connection.discovery().user().await?.ok_or_else(|| {
+            Error::new(
+                ErrorName::UserUnknown,
+                "the API server does not report your user name",
+            )
+            .hint("omit `--mine`")
+        })?),
+    };
+    Ok(JobFilter {
+        namespace,
+        user,
+        ..JobFilter::default()
+    })
+}
+
+/// A name, or a pattern with `*` and `?`, with or without a namespace.
+struct NamePattern {
+    namespace: Option<String>,
+    name: Regex,
+}
+
+impl NamePattern {
+    fn parse(text: &str) -> Result<Self, Error> {
+        // The wildcards stand for characters of a name, so the rest must be a valid name.
+        let plain = text.replace(['*', '?'], "x");
+        lookup::split(&plain)?;
+        let (namespace, name) = text
+            .split_once('/')
+            .map_or((None, text), |(namespace, name)| (Some(namespace), name));
+        if namespace.is_some_and(is_pattern) {
+            let error = Error::usage(format!("`{text}` has a pattern in its namespace"));
+            return Err(error.hint("use `-A` for all namespaces"));
+        }
+        let pattern = regex::escape(name).replace(r"\*", ".*").replace(r"\?", ".");
+        let name = Regex::new(&format!("^{pattern}$"))
+            .map_err(|_| Error::usage(format!("`{text}` is not a valid pattern")))?;
+        Ok(Self {
+            namespace: namespace.map(ToOwned::to_owned),
+            name,
+        })
+    }
+
+    fn matches(&self, job: &Job) -> bool {
+        self.namespace
+            .as_ref()
+            .is_none_or(|namespace| *namespace == job.namespace)
+            && self.name.is_match(&job.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(namespace: &str, name: &str) -> Job {
+        Job {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            ..Job::default()
+        }
+    }
+
+    #[test]
+    fn patterns_match_whole_names() {
+        for (pattern, matches) in [
+            ("trial-*", true),
+            ("*-1", true),
+            ("trial-?", true),
+            ("team/trial-*", true),
+            ("other/trial-*", false),
+            ("trial", false),
+            ("*", true),
+            ("trial-1?", false),
+            ("trial.1*", false),
+        ] {
+            let parsed = NamePattern::parse(pattern).unwrap();
+            assert_eq!(
+                parsed.matches(&job("team", "trial-1")),
+                matches,
+                "{pattern}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_pattern_cannot_leave_the_names_of_jobs() {
+        for pattern in ["../*", "te*m/a", "a b*", "*/", "a|b*", "$(x)*"] {
+            assert!(NamePattern::parse(pattern).is_err(), "{pattern}");
+        }
+    }
+}
