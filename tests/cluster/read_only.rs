@@ -120,6 +120,7 @@ fn read_only_mode_prevents_every_change() {
         &["why", "a"],
         &["free"],
         &["events", "a"],
+        &["wait", "a", "--for", "running"],
         &["drain", "--plan", "only-reads-0"],
         &["auth", "check"],
         &["doctor"],

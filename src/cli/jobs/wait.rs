@@ -11,10 +11,10 @@ use gpuctl_core::model::WaitCondition;
 
 /// Wait until jobs run, end or are deleted
 ///
-/// Exit code 0 means that the condition was met, 7 that the time is over, and 10 that a job ended in
-/// another way, so that the condition cannot be met any longer. Survives outages of the API server.
-/// Without a terminal, prints a line per minute. `-l`, `--mine` and `--status` select jobs once, at
-/// the start.
+/// Exits with 0 when the condition is met, with 7 after the timeout, and with 10 if a job can no
+/// longer meet the condition, for example because it failed. Survives outages of the API server.
+/// Prints a line per minute if there is no terminal. `-l`, `--mine` and `--status` select the jobs
+/// once, at the start.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl wait qwen2-7b-sft

@@ -196,7 +196,6 @@ impl Waiting<'_> {
         self.targets.iter().find(is_missing)
     }
 
-
     fn result(&self, jobs: &[Job]) -> WaitResult {
         let judged = |target: &Target| {
             let job = jobs.iter().find(|job| target.is(job));

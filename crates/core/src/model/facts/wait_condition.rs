@@ -51,7 +51,8 @@ impl WaitCondition {
         };
         let is_met = match self {
             Self::Running => {
-                state.status == Status::Succeeded || state.status == Status::Running && is_whole(job, state)
+                state.status == Status::Succeeded
+                    || state.status == Status::Running && is_whole(job, state)
             }
             Self::Complete => state.status == Status::Succeeded,
             Self::Failed => state.status == Status::Failed,
