@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use crate::config::{Config, KubeContexts, MetricsFlags, MetricsSource, Origin, folder_warnings};
 use crate::terminal::Terminal;
-use gpuctl_cluster::{Access, Connection, ReadOnly};
+use gpuctl_cluster::{Access, Connection, DryRun, ReadOnly};
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::values::omissions;
 use gpuctl_local::bundle::Bundle;
@@ -74,10 +74,16 @@ impl Context {
     }
 
     pub(crate) async fn connect(&self) -> Result<Connection, Error> {
+        self.connect_with(None).await
+    }
+
+    /// Connects for changes, which a dry run rehearses.
+    pub(crate) async fn connect_with(&self, dry_run: Option<DryRun>) -> Result<Connection, Error> {
         // Warn before the first write: an unknown key may be a misspelled safety setting.
         self.warn_of_settings();
         let access = Access {
             read_only: self.read_only(),
+            dry_run,
             ..self.access.clone()
         };
         let connection = Connection::open(&access).await?;

@@ -313,6 +313,7 @@ fn context(cli: &Cli, bundle: Option<Arc<Bundle>>) -> Context {
         request_timeout: global.request_timeout,
         interactive: terminal.is_interactive(),
         read_only: global.read_only.then_some(ReadOnly::Flag),
+        dry_run: None,
         bundle,
     };
     let mut context = Context::new(

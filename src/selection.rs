@@ -6,8 +6,9 @@ use regex::Regex;
 use crate::cli::args::selection::{JobSelection, is_pattern};
 use crate::context::Context;
 use crate::lookup::{self, LookupPurpose};
-use gpuctl_cluster::{Connection, JobFilter};
+use gpuctl_cluster::{Connection, DryRun, JobFilter};
 use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_core::model::values::text::count;
 use gpuctl_core::model::{Job, State, Status};
 
 /// Lists the selected jobs, each once, by namespace and name. No match is an error, as is a name
@@ -28,7 +29,7 @@ pub(crate) async fn jobs(
         .iter()
         .map(|name| NamePattern::parse(name))
         .collect::<Result<_, _>>()?;
-    let filter = filter(connection, selection, purpose).await?;
+    let filter = filter(context, connection, selection, purpose).await?;
     let found = connection.jobs().list(&filter).await?;
     let status: Option<Status> = selection
         .status
@@ -59,6 +60,54 @@ pub(crate) async fn jobs(
     Ok(unique(jobs))
 }
 
+/// What makes a question unnecessary.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ChangeOptions {
+    pub yes: bool,
+    pub dry_run: Option<DryRun>,
+}
+
+/// Lists jobs that were not named one by one, and asks once whether to change them. `verb` names
+/// the change. Without a terminal, only `--yes` confirms.
+pub(crate) fn confirm(
+    context: &Context,
+    selection: &JobSelection,
+    options: ChangeOptions,
+    jobs: &[Job],
+    verb: &str,
+) -> Result<(), Error> {
+    if selection.is_by_name() || options.yes || options.dry_run.is_some() {
+        return Ok(());
+    }
+    let jobs_text = count(jobs.len() as u64, "job");
+    if !context.terminal.is_interactive() {
+        let names = jobs.iter().map(full_name).collect::<Vec<_>>().join(", ");
+        let message =
+            format!("changing {jobs_text} needs a confirmation, but there is no terminal");
+        return Err(Error::new(ErrorName::NotConfirmed, message)
+            .note(names)
+            .hint(format!(
+                "add `--yes` to {verb} them, or `--dry-run` to see the result"
+            )));
+    }
+    for job in jobs {
+        let gpus = count(job.gpus_held().0, "GPU");
+        let status = State::from_job(job).status;
+        let kind = job.kind.word();
+        let line = format!("  {}  {kind}  {status}  {gpus}", full_name(job));
+        context.terminal.print_message(&line);
+    }
+    match context.terminal.confirm(&format!("{verb} {jobs_text}?")) {
+        true => Ok(()),
+        false => Err(Error::new(ErrorName::NotConfirmed, "nothing was changed")),
+    }
+}
+
+/// NAMESPACE/NAME, which selects exactly this job.
+pub(crate) fn full_name(job: &Job) -> String {
+    format!("{}/{}", job.namespace, job.name)
+}
+
 fn unique(mut jobs: Vec<Job>) -> Vec<Job> {
     jobs.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
     jobs.dedup_by(|a, b| a.uid == b.uid);
@@ -67,12 +116,14 @@ fn unique(mut jobs: Vec<Job>) -> Vec<Job> {
 
 /// Builds the query. A change reaches only one namespace unless its names give others.
 async fn filter(
+    context: &Context,
     connection: &Connection,
     selection: &JobSelection,
     purpose: LookupPurpose,
 ) -> Result<JobFilter, Error> {
     let has_namespaces = selection.names.iter().any(|name| name.contains('/'));
-    let is_limited = connection.namespace_is_explicit || purpose == LookupPurpose::Change;
+    let is_change = purpose == LookupPurpose::Change && !context.all_namespaces;
+    let is_limited = connection.namespace_is_explicit || is_change;
     let namespace = (is_limited && !has_namespaces).then(|| connection.namespace.clone());
     let user = match selection.mine {
         false => None,

@@ -63,10 +63,15 @@ pub(crate) fn expand(command: &Command, words: Vec<OsString>) -> Vec<OsString> {
         };
         KINDS.iter().any(is_kind_prefix) || rest.len() > 1 && nearest(&word, &nouns).is_some()
     };
+    let is_selecting = || {
+        words
+            .iter()
+            .any(|word| selects_jobs(&word.to_string_lossy()))
+    };
     if job_commands(command).any(|verb| verb.get_name() == typed)
         && rest
             .first()
-            .is_some_and(|first| !is_noun(first) && !is_kind(first))
+            .map_or_else(is_selecting, |first| !is_noun(first) && !is_kind(first))
     {
         let mut words = words;
         words.insert(verb + 1, "job".into());
@@ -118,6 +123,12 @@ fn positionals(command: &Command, words: &[OsString]) -> Vec<usize> {
         index += 1;
     }
     indices
+}
+
+/// Whether an option selects jobs, so that no name is necessary.
+fn selects_jobs(word: &str) -> bool {
+    let option = word.split_once('=').map_or(word, |(option, _)| option);
+    ["-l", "--selector", "--mine", "--status"].contains(&option)
 }
 
 /// Verbs that treat a name as a job unless another noun is typed.

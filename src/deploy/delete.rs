@@ -5,14 +5,16 @@ use std::time::{Duration, Instant};
 
 use crate::deploy::events::{DeployEvent, Reporter, WaitingLine};
 use crate::lookup::{self, LookupPurpose};
-use gpuctl_cluster::{Connection, Deletion, JobFilter, OutageRetry, OwnedObject, PendingDeletion};
+use gpuctl_cluster::{
+    Connection, Deletion, DryRun, JobFilter, OutageRetry, OwnedObject, PendingDeletion,
+};
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_core::model::contract::deletion::Deleted;
 use gpuctl_core::model::values::text::count;
 use gpuctl_core::model::{GpuCount, Job};
 
 /// How to delete a job.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct DeleteOptions {
     /// Stops the containers without their grace period.
     pub force: bool,
@@ -28,6 +30,8 @@ pub(crate) struct DeleteOptions {
     pub timeout: Duration,
     /// The UID of the job that the user saw, so that a newer job with the same name is not deleted.
     pub only_uid: Option<String>,
+    /// Deletes nothing.
+    pub dry_run: Option<DryRun>,
 }
 
 /// Deletes a job so that a new one can take its name. Waits until the pods have ended, and keeps
@@ -39,13 +43,9 @@ pub(crate) async fn delete_and_wait(
     reporter: &dyn Reporter,
 ) -> Result<(), Error> {
     let options = DeleteOptions {
-        force: false,
-        purge: false,
-        ask: false,
-        no_wait: false,
         ignore_not_found: true,
         timeout,
-        only_uid: None,
+        ..DeleteOptions::default()
     };
     let start = Instant::now();
     let name = format!("{}/{}", job.namespace, job.name);
@@ -305,6 +305,7 @@ pub(crate) async fn end(
         namespace: Some(deletion.namespace.clone()),
         kept: deletion.kept.clone(),
         purged: deletion.purged.clone(),
+        dry_run: options.dry_run.map(DryRun::word),
         ..Deleted::new(status, message)
     };
     let Some(job) = &deletion.job else {
@@ -319,6 +320,9 @@ pub(crate) async fn end(
         GpuCount(1) => "1 GPU is free again".to_owned(),
         _ => format!("{gpus} GPUs are free again"),
     };
+    if options.dry_run.is_some() {
+        return Ok(answer("deleted", count(gpus.0, "GPU") + " would be free"));
+    }
     if options.no_wait {
         return Ok(answer("terminating", "its pods are ending".to_owned()));
     }

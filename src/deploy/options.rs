@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use gpuctl_cluster::DryRun;
 use gpuctl_manifest::spec::Document;
 
 /// How to treat objects that already exist.
@@ -85,13 +86,6 @@ impl DocumentKind {
             Document::Defaults(_) => Self::Defaults,
         }
     }
-}
-
-/// Where a dry run is evaluated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum DryRun {
-    Client,
-    Server,
 }
 
 /// The state of a job to wait for.

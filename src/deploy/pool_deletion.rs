@@ -78,7 +78,9 @@ pub(crate) async fn delete(
             },
         }
     }
-    publish(connection, true, reporter).await;
+    if !connection.is_dry_run() {
+        publish(connection, true, reporter).await;
+    }
     let cleared_nodes = count(cleared_nodes.len() as u64, "node");
     Ok(Some(if options.keep_labels {
         "its labels stay".to_owned()

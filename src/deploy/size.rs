@@ -8,7 +8,11 @@ use gpuctl_core::model::Job;
 
 /// Finds the job. Rejects a job that is being deleted.
 pub(crate) async fn changeable(connection: &Connection, name: &str) -> Result<Job, Error> {
-    let job = lookup::job(connection, name, LookupPurpose::Change).await?;
+    forbid_deleting(lookup::job(connection, name, LookupPurpose::Change).await?)
+}
+
+/// Rejects a job that is being deleted.
+pub(crate) fn forbid_deleting(job: Job) -> Result<Job, Error> {
     if job.deleting {
         return Err(Error::new(
             ErrorName::Terminating,

@@ -6,11 +6,12 @@ use crate::deploy::defaults;
 use crate::deploy::events::Reporter;
 use crate::deploy::inputs::InputDocument;
 use crate::deploy::interrupt::Interruption;
-use crate::deploy::options::{DryRun, SubmitOptions};
+use crate::deploy::options::SubmitOptions;
 use crate::deploy::plan::{Plan, PlanningFacts, job, plan};
 use crate::deploy::run::{Run, WrittenRun, is_among, report_failures};
 use crate::deploy::shared::{self, SharedOutcome};
 use gpuctl_cluster::Connection;
+use gpuctl_cluster::DryRun;
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 
 /// The result of a submission.

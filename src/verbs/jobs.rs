@@ -103,7 +103,7 @@ macro_rules! jobs_verbs {
                         "delete defaults" [DELETE_DEFAULTS]
                     ),
                     next: "gpuctl free",
-                    answers: [jobs::deleted::Deleted, jobs::deleted::DeletionBatch<'_>],
+                    answers: [jobs::deleted::Deleted, jobs::batch::Batch<'_, jobs::deleted::Deleted>],
                 }
             }
             {
@@ -114,7 +114,7 @@ macro_rules! jobs_verbs {
                         run: jobs::pause::run,
                         rights: (as "pause jobs"),
                         next: "gpuctl resume NAME",
-                        answers: [jobs::scaled::Scaled],
+                        answers: [jobs::scaled::Scaled, jobs::batch::Batch<'_, jobs::scaled::Scaled>],
                     }
                 }
                 Resume {
@@ -123,7 +123,7 @@ macro_rules! jobs_verbs {
                         run: jobs::resume::run,
                         rights: (as "resume jobs"),
                         next: "gpuctl get jobs",
-                        answers: [jobs::scaled::Scaled],
+                        answers: [jobs::scaled::Scaled, jobs::batch::Batch<'_, jobs::scaled::Scaled>],
                     }
                 }
                 Restart {
@@ -132,7 +132,7 @@ macro_rules! jobs_verbs {
                         run: jobs::restart::run,
                         rights: (as "restart jobs"),
                         next: "gpuctl logs NAME -f",
-                        answers: [jobs::scaled::Scaled],
+                        answers: [jobs::scaled::Scaled, jobs::batch::Batch<'_, jobs::scaled::Scaled>],
                     }
                 }
                 Delete {
@@ -142,7 +142,7 @@ macro_rules! jobs_verbs {
                         run: jobs::delete::jobs,
                         rights: (as "delete jobs"),
                         next: "gpuctl free",
-                        answers: [jobs::deleted::Deleted, jobs::deleted::DeletionBatch<'_>],
+                        answers: [jobs::deleted::Deleted, jobs::batch::Batch<'_, jobs::deleted::Deleted>],
                     }
                     /// Delete the definitions of pools, and the labels that were set for them
                     #[command(visible_alias = "pools")]
@@ -150,7 +150,7 @@ macro_rules! jobs_verbs {
                         run: jobs::delete::pools,
                         rights: (as "delete pools"),
                         next: "gpuctl get pools",
-                        answers: [jobs::deleted::Deleted, jobs::deleted::DeletionBatch<'_>],
+                        answers: [jobs::deleted::Deleted, jobs::batch::Batch<'_, jobs::deleted::Deleted>],
                     }
                     /// Delete quotas that gpuctl manages, in all their namespaces
                     #[command(visible_alias = "quotas")]
@@ -158,7 +158,7 @@ macro_rules! jobs_verbs {
                         run: jobs::delete::quotas,
                         rights: (as "delete quotas"),
                         next: "gpuctl get quotas",
-                        answers: [jobs::deleted::Deleted, jobs::deleted::DeletionBatch<'_>],
+                        answers: [jobs::deleted::Deleted, jobs::batch::Batch<'_, jobs::deleted::Deleted>],
                     }
                     /// Delete the site's defaults; existing jobs keep the values that they got from
                     /// them
@@ -166,7 +166,7 @@ macro_rules! jobs_verbs {
                         run: jobs::delete::defaults,
                         rights: (as "delete defaults"),
                         next: "gpuctl get defaults",
-                        answers: [jobs::deleted::Deleted, jobs::deleted::DeletionBatch<'_>],
+                        answers: [jobs::deleted::Deleted, jobs::batch::Batch<'_, jobs::deleted::Deleted>],
                     }
                 }
             }

@@ -51,6 +51,7 @@ mod run;
 #[path = "../runner/mod.rs"]
 mod runner;
 mod secrets;
+mod selecting;
 mod services;
 mod sessions;
 mod shapes;

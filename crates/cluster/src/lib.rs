@@ -35,6 +35,7 @@ pub use streams::forward::{Route, RouteEvent};
 pub use streams::log_lines::{LogLine, MOST_BYTES as MOST_LOG_BYTES};
 pub use streams::logs::LogQuery;
 pub use transport::connect::{Access, Connection};
+pub use transport::dry_run::DryRun;
 pub use transport::error::read_only;
 pub use transport::failure::{Blame, Failure, unless_forbidden};
 pub use transport::outage_retry::OutageRetry;

@@ -3,8 +3,11 @@
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;
 
+use crate::cli::args::format::OneFormat;
+use crate::cli::args::submit::dry_run;
 use crate::cli::args::value::selector;
 use crate::cli::candidates;
+use gpuctl_cluster::DryRun;
 use gpuctl_core::model::values::selector::Selector;
 
 /// Which jobs a command applies to. Names and filters combine: a job must match both.
@@ -17,7 +20,7 @@ pub(crate) struct JobSelection {
         add = ArgValueCandidates::new(candidates::job_names)
     )]
     pub names: Vec<String>,
-    /// Only jobs whose labels match, as team=nlp
+    /// Only jobs whose labels match, such as team=nlp
     #[arg(short = 'l', long, value_name = "SELECTOR", value_parser = selector)]
     pub selector: Option<Selector>,
     /// Only jobs submitted by you
@@ -36,6 +39,22 @@ impl JobSelection {
             && self.status.is_none()
             && !self.names.iter().any(|name| is_pattern(name))
     }
+}
+
+/// How to change the selected jobs.
+#[derive(Args, Debug)]
+pub(crate) struct ChangeArgs {
+    #[command(flatten)]
+    pub jobs: JobSelection,
+    /// Show the result without changing anything; `server` also lets the API server check it
+    #[arg(long, value_parser = dry_run(), value_name = "WHERE", num_args = 0..=1, require_equals = true, default_missing_value = "client")]
+    pub dry_run: Option<DryRun>,
+    /// Do not ask before changing jobs that were not named one by one
+    #[arg(short, long)]
+    pub yes: bool,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub output: OneFormat,
 }
 
 /// Whether a name contains wildcards of the shell.

@@ -6,7 +6,8 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::deploy::options::Mode;
-use crate::deploy::options::{DocumentKind, DryRun, SubmitOptions, WaitGoal};
+use crate::deploy::options::{DocumentKind, SubmitOptions, WaitGoal};
+use gpuctl_cluster::DryRun;
 
 use super::value::duration;
 
@@ -99,7 +100,7 @@ impl SubmitArgs {
     }
 }
 
-fn dry_run() -> impl TypedValueParser<Value = DryRun> {
+pub(crate) fn dry_run() -> impl TypedValueParser<Value = DryRun> {
     PossibleValuesParser::new(["client", "server"]).map(|word| {
         if word == "client" {
             DryRun::Client

@@ -6,9 +6,12 @@ use clap::Args;
 use clap_complete::engine::ArgValueCandidates;
 
 use crate::cli::args::format::OneFormat;
+use crate::cli::args::selection::JobSelection;
+use crate::cli::args::submit::dry_run;
 use crate::cli::args::value::duration;
 use crate::cli::{candidates, command};
 use crate::deploy::delete::DeleteOptions;
+use gpuctl_cluster::DryRun;
 
 /// Delete jobs, pools, quotas or the site's defaults
 ///
@@ -21,6 +24,8 @@ use crate::deploy::delete::DeleteOptions;
     after_help = "Examples:
   gpuctl delete qwen2-7b-sft
   gpuctl delete job a b c --force
+  gpuctl delete 'trial-*' --dry-run
+  gpuctl delete --mine --status failed --yes
   gpuctl delete pool training-pool
   gpuctl delete -f job.yaml"
 )]
@@ -67,9 +72,8 @@ pub(crate) struct DeleteDefaults {
 
 #[derive(Args, Debug)]
 pub(crate) struct JobNames {
-    /// Jobs, as NAME or NAMESPACE/NAME
-    #[arg(required = true, add = ArgValueCandidates::new(candidates::job_names))]
-    pub names: Vec<String>,
+    #[command(flatten)]
+    pub jobs: JobSelection,
     /// Delete the job only if it has this UID; agents set it to the job they saw
     #[arg(long, hide = true, require_equals = true, value_name = "UID")]
     pub only_uid: Option<String>,
@@ -86,9 +90,12 @@ pub(crate) struct DeleteArgs {
     /// that gpuctl created
     #[arg(long)]
     pub purge: bool,
-    /// Do not ask before deleting data
+    /// Do not ask before deleting data, or jobs that were not named one by one
     #[arg(short, long)]
     pub yes: bool,
+    /// Show what would be deleted; `server` also lets the API server check it
+    #[arg(long, value_parser = dry_run(), value_name = "WHERE", num_args = 0..=1, require_equals = true, default_missing_value = "client")]
+    pub dry_run: Option<DryRun>,
     /// Keep the pool's labels on its nodes
     #[arg(long)]
     pub keep_labels: bool,
@@ -116,16 +123,18 @@ impl DeleteArgs {
             no_wait,
             ignore_not_found,
             timeout,
+            dry_run,
             ..
         } = *self;
         DeleteOptions {
             force,
             purge,
-            ask: purge && !yes,
+            ask: purge && !yes && dry_run.is_none(),
             no_wait,
             ignore_not_found,
             timeout,
             only_uid: None,
+            dry_run,
         }
     }
 }

@@ -1,10 +1,8 @@
 //! Arguments and help for `gpuctl pause`.
 
 use clap::Args;
-use clap_complete::engine::ArgValueCandidates;
 
-use crate::cli::args::format::OneFormat;
-use crate::cli::candidates;
+use crate::cli::args::selection::ChangeArgs;
 
 /// Pause a job: stop its pods, and keep its files, volume claims and addresses
 ///
@@ -13,12 +11,10 @@ use crate::cli::candidates;
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl pause data-prep
-  gpuctl pause job team-a/qwen2-7b-sft -o json")]
+  gpuctl pause job team-a/qwen2-7b-sft -o json
+  gpuctl pause 'trial-*' --dry-run
+  gpuctl pause --mine --status pending --yes")]
 pub(crate) struct Paused {
-    /// Job, as NAME or NAMESPACE/NAME
-    #[arg(add = ArgValueCandidates::new(candidates::job_names))]
-    pub name: String,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
-    pub output: OneFormat,
+    #[command(flatten)]
+    pub change: ChangeArgs,
 }

@@ -4,7 +4,9 @@ use clap::Args;
 use clap_complete::engine::ArgValueCandidates;
 
 use crate::cli::args::format::OneFormat;
+use crate::cli::args::submit::dry_run;
 use crate::cli::candidates;
+use gpuctl_cluster::DryRun;
 
 /// Set the number of replicas of a service
 ///
@@ -24,6 +26,9 @@ pub(crate) struct Scale {
     /// Number of replicas; the same as the REPLICAS argument
     #[arg(long, value_name = "N", conflicts_with = "number", value_parser = clap::value_parser!(u32).range(0..=10_000))]
     pub replicas: Option<u32>,
+    /// Show the result without changing anything; `server` also lets the API server check it
+    #[arg(long, value_parser = dry_run(), value_name = "WHERE", num_args = 0..=1, require_equals = true, default_missing_value = "client")]
+    pub dry_run: Option<DryRun>,
     /// Output format
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     pub output: OneFormat,

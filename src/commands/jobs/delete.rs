@@ -14,19 +14,26 @@ use crate::deploy::events::Reporter;
 use crate::deploy::local_files::FileAccess;
 use crate::deploy::pool_deletion::{self, PoolDeletion};
 use crate::deploy::{self, MAX_CONCURRENT, inputs, quota_deletion};
-use crate::lookup;
+use crate::lookup::{self, LookupPurpose};
+use crate::selection::{self, ChangeOptions};
 use crate::show::reporter::TerminalReporter;
-use gpuctl_cluster::Connection;
+use gpuctl_cluster::{Connection, DryRun};
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
+use gpuctl_core::model::Job;
 use gpuctl_core::model::contract::deletion::Deleted;
 use gpuctl_manifest::spec::{Document, SiteDefaults};
+use gpuctl_view::jobs::batch::batch;
 use gpuctl_view::jobs::deleted;
 use gpuctl_view::{Format, document};
 
 /// An object to delete.
 #[derive(Clone, Debug)]
 enum DeleteItem {
-    Job(String),
+    Job {
+        name: String,
+        /// The UID of a job that was selected by a filter; a later job of this name stays.
+        uid: Option<String>,
+    },
     Pool(String),
     Quota(String),
     Defaults,
@@ -35,7 +42,7 @@ enum DeleteItem {
 impl DeleteItem {
     fn name(&self) -> &str {
         match self {
-            Self::Job(name) | Self::Pool(name) | Self::Quota(name) => name,
+            Self::Job { name, .. } | Self::Pool(name) | Self::Quota(name) => name,
             Self::Defaults => SiteDefaults::NAME,
         }
     }
@@ -53,46 +60,66 @@ pub(crate) async fn run(args: &Delete, context: &Context) -> Result<ExitCode, Er
     }
     let reporter = TerminalReporter::new(&context.terminal, format);
     let items = items_in(&args.files, &reporter)?;
-    delete(&items, &args.options, None, context).await
+    delete(&items, &args.options, context).await
 }
 
 pub(crate) async fn jobs(args: &JobNames, context: &Context) -> Result<ExitCode, Error> {
-    let items = named_items(&args.names, DeleteItem::Job);
-    delete(&items, &args.options, args.only_uid.clone(), context).await
+    let change = ChangeOptions {
+        yes: args.options.yes,
+        dry_run: args.options.dry_run,
+    };
+    let uid = args.only_uid.as_ref();
+    let items = match args.jobs.is_by_name() {
+        true => named_items(&args.jobs.names, |name| DeleteItem::Job {
+            name,
+            uid: uid.cloned(),
+        }),
+        false => {
+            context.terminal.set_format(args.options.output.into());
+            let connection = context.connect().await?;
+            let jobs =
+                selection::jobs(context, &connection, &args.jobs, LookupPurpose::Change).await?;
+            selection::confirm(context, &args.jobs, change, &jobs, "delete")?;
+            let item = |job: &Job| DeleteItem::Job {
+                name: selection::full_name(job),
+                uid: Some(job.uid.clone()),
+            };
+            jobs.iter().map(item).collect()
+        }
+    };
+    delete(&items, &args.options, context).await
 }
 
 pub(crate) async fn pools(args: &PoolNames, context: &Context) -> Result<ExitCode, Error> {
     let items = named_items(&args.names, DeleteItem::Pool);
-    delete(&items, &args.options, None, context).await
+    delete(&items, &args.options, context).await
 }
 
 pub(crate) async fn quotas(args: &QuotaNames, context: &Context) -> Result<ExitCode, Error> {
     let items = named_items(&args.names, DeleteItem::Quota);
-    delete(&items, &args.options, None, context).await
+    delete(&items, &args.options, context).await
 }
 
 pub(crate) async fn defaults(args: &DeleteDefaults, context: &Context) -> Result<ExitCode, Error> {
-    delete(&[DeleteItem::Defaults], &args.options, None, context).await
+    delete(&[DeleteItem::Defaults], &args.options, context).await
 }
 
-fn named_items(names: &[String], item: fn(String) -> DeleteItem) -> Vec<DeleteItem> {
+fn named_items(names: &[String], item: impl Fn(String) -> DeleteItem) -> Vec<DeleteItem> {
     names.iter().cloned().map(item).collect()
 }
 
 async fn delete(
     items: &[DeleteItem],
     args: &DeleteArgs,
-    only_uid: Option<String>,
     context: &Context,
 ) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();
     context.terminal.set_format(format);
     check_namespaces(items, context)?;
-    let connection = context.connect().await?;
+    let connection = context.connect_with(args.dry_run).await?;
     let reporter = TerminalReporter::new(&context.terminal, format);
     let configured = args.of_job();
     let job_options = DeleteOptions {
-        only_uid,
         ask: configured.ask && context.terminal.is_interactive(),
         ..configured
     };
@@ -114,7 +141,7 @@ async fn delete(
     } = deletion;
     let text = match (items.len(), answers.first()) {
         (1, Some(answer)) => document(format, answer),
-        _ => document(format, &deleted::batch(&answers, &failed)),
+        _ => document(format, &batch(&answers, &failed)),
     };
     context.terminal.print(&text.unwrap_or_default())?;
     Ok(if failed.is_empty() {
@@ -128,7 +155,7 @@ async fn delete(
 fn check_namespaces(items: &[DeleteItem], context: &Context) -> Result<(), Error> {
     let explicit_namespace = context.access.namespace.as_deref();
     for item in items {
-        let DeleteItem::Job(name) = item else {
+        let DeleteItem::Job { name, .. } = item else {
             continue;
         };
         let (namespace, job) = lookup::split(name)?;
@@ -171,13 +198,17 @@ impl DeletionRun<'_> {
         // If the user confirms each deletion, delete one job at a time.
         let limit = if job_options.ask { 1 } else { MAX_CONCURRENT };
         let jobs = items.iter().filter_map(|item| match item {
-            DeleteItem::Job(name) => Some(name),
+            DeleteItem::Job { name, uid } => Some((name, uid)),
             _ => None,
         });
-        let deletions = jobs.map(async |name| {
+        let deletions = jobs.map(async |(name, uid)| {
+            let options = DeleteOptions {
+                only_uid: uid.clone(),
+                ..job_options.clone()
+            };
             (
                 name,
-                begin(connection, name, job_options, reporter).await,
+                begin(connection, name, &options, reporter).await,
                 Instant::now(),
             )
         });
@@ -197,7 +228,7 @@ impl DeletionRun<'_> {
         for item in self
             .items
             .iter()
-            .filter(|item| !matches!(item, DeleteItem::Job(_)))
+            .filter(|item| !matches!(item, DeleteItem::Job { .. }))
         {
             match shared(self.connection, item, self.args, self.reporter).await {
                 Ok(answer) => self.answers.extend(answer),
@@ -271,10 +302,13 @@ fn items_in(files: &[String], reporter: &dyn Reporter) -> Result<Vec<DeleteItem>
     let inputs = inputs::read(files, &[], &FileAccess::Unread)
         .map_err(|unreadable| unreadable.report(reporter))?;
     let item = |document: &Document| match document {
-        Document::Job(job) => DeleteItem::Job(match &job.namespace {
-            Some(namespace) => format!("{}/{}", namespace.value, job.name.value),
-            None => job.name.value.clone(),
-        }),
+        Document::Job(job) => DeleteItem::Job {
+            name: match &job.namespace {
+                Some(namespace) => format!("{}/{}", namespace.value, job.name.value),
+                None => job.name.value.clone(),
+            },
+            uid: None,
+        },
         Document::Pool(pool) => DeleteItem::Pool(pool.name.value.clone()),
         Document::Quota(quota) => DeleteItem::Quota(quota.name.clone()),
         Document::Defaults(_) => DeleteItem::Defaults,
@@ -285,7 +319,7 @@ fn items_in(files: &[String], reporter: &dyn Reporter) -> Result<Vec<DeleteItem>
         .iter()
         .rev()
         .map(|input| item(&input.document))
-        .partition(|item| matches!(item, DeleteItem::Job(_)));
+        .partition(|item| matches!(item, DeleteItem::Job { .. }));
     Ok(jobs.into_iter().chain(shared).collect())
 }
 
@@ -316,10 +350,11 @@ async fn shared(
             .await?
         }
         DeleteItem::Defaults => deploy::defaults::delete(connection, args.ignore_not_found).await?,
-        DeleteItem::Job(_) => None,
+        DeleteItem::Job { .. } => None,
     };
     let answer = |message| Deleted {
         name: Some(item.name().to_owned()),
+        dry_run: args.dry_run.map(DryRun::word),
         ..Deleted::new("deleted", message)
     };
     Ok(message.map(answer))

@@ -1,27 +1,27 @@
-//! `gpuctl pause`: frees the GPUs of a job and keeps everything else.
+//! `gpuctl pause`: frees the GPUs of jobs and keeps everything else.
 
 use std::process::ExitCode;
 
 use crate::cli::jobs::pause::Paused;
-use crate::commands::jobs::size::{SizeChange, answer};
+use crate::commands::jobs::size::{SizeChange, change_each};
 use crate::context::Context;
-use crate::deploy::size::changeable;
+use gpuctl_cluster::Connection;
 use gpuctl_core::error::{Error, ErrorName};
-use gpuctl_core::model::{GpuCount, State, Status};
+use gpuctl_core::model::{GpuCount, Job, State, Status};
 
 pub(crate) async fn run(args: &Paused, context: &Context) -> Result<ExitCode, Error> {
-    context.terminal.set_format(args.output.into());
-    let connection = context.connect().await?;
-    let job = changeable(&connection, &args.name).await?;
-    let state = State::from_job(&job);
+    change_each(&args.change, "pause", context, pause).await
+}
+
+async fn pause(connection: &Connection, job: &Job) -> Result<SizeChange, Error> {
+    let state = State::from_job(job);
     if state.status == Status::Paused {
-        let change = SizeChange {
+        return Ok(SizeChange {
             status: "paused",
             before: 0,
             after: 0,
             message: "paused already".to_owned(),
-        };
-        return answer(&job, change, args.output.into(), context);
+        });
     }
     if state.status.is_final() {
         let error = Error::new(
@@ -31,13 +31,13 @@ pub(crate) async fn run(args: &Paused, context: &Context) -> Result<ExitCode, Er
         return Err(error.hint(format!("gpuctl delete job {}/{}", job.namespace, job.name)));
     }
     if job.kind.serves() {
-        connection.jobs().scale(&job, 0).await?;
+        connection.jobs().scale(job, 0).await?;
     } else if job.queued {
         // Kueue manages `suspend` on a queued job, so deactivate the job's Workload instead.
-        connection.queues().hold(&job).await?;
+        connection.queues().hold(job).await?;
     } else {
         // Suspending a Job deletes its active pods, which frees their GPUs.
-        connection.jobs().suspend(&job, true).await?;
+        connection.jobs().suspend(job, true).await?;
     }
     let freed = match job.gpus_held() {
         GpuCount::ZERO => String::new(),
@@ -49,11 +49,10 @@ pub(crate) async fn run(args: &Paused, context: &Context) -> Result<ExitCode, Er
     } else {
         "; on resume the command restarts; it continues only if it loads a checkpoint"
     };
-    let change = SizeChange {
+    Ok(SizeChange {
         status: "paused",
         before: job.replicas(),
         after: 0,
         message: format!("paused{freed}{consequence}"),
-    };
-    answer(&job, change, args.output.into(), context)
+    })
 }

@@ -67,7 +67,7 @@ pub(crate) async fn run(args: &Restarted, context: &Context) -> Result<ExitCode,
         after: job.pods_wanted,
         message: message(&job, args.rank, pods.len()),
     };
-    answer(&job, change, args.output.into(), context)
+    answer(&job, change, None, args.output.into(), context)
 }
 
 /// Evicts pods one by one. If an eviction fails, the error lists the pods already evicted.

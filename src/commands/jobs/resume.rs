@@ -23,7 +23,7 @@ pub(crate) async fn run(args: &Resumed, context: &Context) -> Result<ExitCode, E
             after: size,
             message: "it was not paused".to_owned(),
         };
-        return answer(&job, change, args.output.into(), context);
+        return answer(&job, change, None, args.output.into(), context);
     }
     if job.queued && !job.kind.serves() {
         connection.queues().requeue(&job).await?;
@@ -36,6 +36,7 @@ pub(crate) async fn run(args: &Resumed, context: &Context) -> Result<ExitCode, E
                 after: job.replicas(),
                 message,
             },
+            None,
             args.output.into(),
             context,
         );
@@ -58,6 +59,7 @@ pub(crate) async fn run(args: &Resumed, context: &Context) -> Result<ExitCode, E
             after: job.replicas(),
             message,
         },
+        None,
         args.output.into(),
         context,
     )

@@ -13,7 +13,7 @@ use gpuctl_view::format::text::count;
 pub(crate) async fn run(args: &Scale, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
     let replicas = args.number.or(args.replicas).unwrap_or_default();
-    let connection = context.connect().await?;
+    let connection = context.connect_with(args.dry_run).await?;
     let job = changeable(&connection, &args.name).await?;
     let full_name = format!("{}/{}", job.namespace, job.name);
     match job.kind {
@@ -72,5 +72,5 @@ pub(crate) async fn run(args: &Scale, context: &Context) -> Result<ExitCode, Err
         after: replicas,
         message,
     };
-    answer(&job, change, args.output.into(), context)
+    answer(&job, change, args.dry_run, args.output.into(), context)
 }

@@ -15,6 +15,7 @@ use kube::config::{Cluster, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 use tokio::sync::Mutex;
 
+use super::dry_run::DryRun;
 use super::failure::Failure;
 use super::proxy::ProxyEnvironment;
 use super::read_only::{ReadOnly, only_reads};
@@ -52,6 +53,8 @@ pub struct Access {
     pub interactive: bool,
     /// The reason why changes are forbidden; `None` if they are allowed.
     pub read_only: Option<ReadOnly>,
+    /// Rehearses every change instead of making it.
+    pub dry_run: Option<DryRun>,
     /// A bundle that takes the place of a cluster and answers requests.
     pub bundle: Option<Arc<Bundle>>,
 }

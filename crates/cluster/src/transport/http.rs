@@ -121,6 +121,13 @@ impl Connection {
     /// Sends the request, and retries it if that may help. The request timeout applies to each
     /// attempt.
     pub(crate) async fn answer(&self, request: ApiRequest<'_>) -> Result<ApiResponse, Failure> {
+        let rehearsal = self.rehearsal(request.method, request.path, request.body);
+        let request = rehearsal.as_ref().map_or(request, |rehearsal| ApiRequest {
+            method: &rehearsal.method,
+            path: &rehearsal.path,
+            body: &rehearsal.body,
+            ..request
+        });
         self.reject_writes(request.method, request.path)?;
         path::check(request.path, Destination::ApiServer)?;
         let (mut tries, mut waited) = (0, Duration::ZERO);

@@ -4,6 +4,7 @@ pub(crate) mod capture;
 pub(crate) mod connect;
 pub(crate) mod credentials;
 pub(crate) mod decode;
+pub(crate) mod dry_run;
 pub(crate) mod error;
 pub(crate) mod failure;
 pub(crate) mod http;

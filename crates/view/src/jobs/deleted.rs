@@ -1,36 +1,6 @@
 //! Renders the result of `delete`.
 
-use schemars::JsonSchema;
-use serde::Serialize;
-
-use gpuctl_core::error::Error;
 pub use gpuctl_core::model::contract::deletion::Deleted;
-
-#[derive(Clone, Debug, JsonSchema, Serialize)]
-struct NotDeleted {
-    name: String,
-    error: String,
-    message: String,
-}
-
-/// The JSON output for several names.
-#[derive(JsonSchema, Serialize)]
-pub struct DeletionBatch<'a> {
-    success: &'a [Deleted],
-    failed: Vec<NotDeleted>,
-}
-
-pub fn batch<'a>(deleted: &'a [Deleted], failed: &[(String, Error)]) -> DeletionBatch<'a> {
-    let not = |(name, error): &(String, Error)| NotDeleted {
-        name: name.clone(),
-        error: error.name.to_string(),
-        message: error.to_string(),
-    };
-    DeletionBatch {
-        success: deleted,
-        failed: failed.iter().map(not).collect(),
-    }
-}
 
 pub fn text(deleted: &Deleted) -> String {
     let name = deleted
@@ -38,5 +8,6 @@ pub fn text(deleted: &Deleted) -> String {
         .as_ref()
         .or(deleted.name.as_ref())
         .map_or("", String::as_str);
-    format!("{name} {}: {}\n", deleted.status, deleted.message)
+    let dry_run = super::scaled::dry_run_text(deleted.dry_run);
+    format!("{name} {}{dry_run}: {}\n", deleted.status, deleted.message)
 }

@@ -1,5 +1,6 @@
 //! Renders jobs, and the results of commands that change them.
 
+pub mod batch;
 pub mod claims;
 pub mod copied;
 pub mod created;

@@ -16,8 +16,17 @@ pub struct Scaled {
     pub replicas_before: u32,
     pub replicas: u32,
     pub message: String,
+    /// `client` or `server` for a dry run, which changed nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dry_run: Option<&'static str>,
 }
 
 pub fn text(scaled: &Scaled) -> String {
-    format!("{}: {}\n", scaled.job_id, scaled.message)
+    let dry_run = dry_run_text(scaled.dry_run);
+    format!("{}{dry_run}: {}\n", scaled.job_id, scaled.message)
+}
+
+/// The mark of a result that was only rehearsed.
+pub(super) fn dry_run_text(dry_run: Option<&str>) -> String {
+    dry_run.map_or_else(String::new, |place| format!(" ({place} dry run)"))
 }

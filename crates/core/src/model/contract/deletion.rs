@@ -24,6 +24,9 @@ pub struct Deleted {
     /// PersistentVolumeClaims that were deleted with their data.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub purged: Vec<String>,
+    /// `client` or `server` for a dry run, which deleted nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dry_run: Option<&'static str>,
 }
 
 impl Deleted {
@@ -37,6 +40,7 @@ impl Deleted {
             message,
             kept: Vec::new(),
             purged: Vec::new(),
+            dry_run: None,
         }
     }
 }
