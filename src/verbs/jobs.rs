@@ -25,7 +25,7 @@ macro_rules! jobs_verbs {
                     answers: [jobs::events::EventList<'_>, jobs::events::EventDocument<'_>],
                     bundle: ["JOB"],
                 }
-                Wait(jobs::wait::Wait) {
+                Wait(jobs::wait::WaitArgs) {
                     run: jobs::wait::run,
                     help: Look 8,
                     rights: ("wait" [FIND, ANY_KIND]),

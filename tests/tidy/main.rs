@@ -20,7 +20,7 @@ const LAYERS: [&[&str]; 11] = [
     &["show"],
     // The table of verbs is a macro that generates the commands that `cli` parses.
     &["cli", "verbs"],
-    &["mcp"],
+    &["mcp", "selection"],
     &["commands"],
     &["cost", "fuzz", "generated", "lib", "main"],
 ];

@@ -21,7 +21,7 @@ use gpuctl_core::model::WaitCondition;
   gpuctl wait chat --for ready=2 --timeout 10m
   gpuctl wait -l sweep=lr --for ended --timeout 12h
   gpuctl wait 'trial-*' --any --for complete -o json")]
-pub(crate) struct Wait {
+pub(crate) struct WaitArgs {
     #[command(flatten)]
     pub jobs: JobSelection,
     /// Condition: running, complete, failed, ended, deleted, or ready=N pods

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use crate::cli::jobs::wait::Wait;
+use crate::cli::jobs::wait::WaitArgs;
 use crate::context::Context;
 use crate::deploy::events::{Reporter, WaitingLine};
 use crate::lookup::{self, LookupPurpose};
@@ -21,14 +21,14 @@ use gpuctl_view::{Format, document};
 /// Poll interval for several jobs. One job is watched instead.
 const STEP: Duration = Duration::from_secs(5);
 
-pub(crate) async fn run(args: &Wait, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &WaitArgs, context: &Context) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();
     context.terminal.set_format(format);
     context.must_change("omit `wait`")?;
     let connection = context.connect().await?;
     let targets = targets(args, context, &connection).await?;
     let reporter = TerminalReporter::new(&context.terminal, format);
-    let waiting = Waiting {
+    let waiting = WaitRun {
         args,
         connection: &connection,
         targets,
@@ -45,14 +45,14 @@ pub(crate) async fn run(args: &Wait, context: &Context) -> Result<ExitCode, Erro
 }
 
 /// A job to wait for. A later job of the same name is another job.
-struct Target {
+struct WaitTarget {
     namespace: String,
     name: String,
     /// `None` if the job did not exist at the start.
     uid: Option<String>,
 }
 
-impl Target {
+impl WaitTarget {
     fn from_job(job: &Job) -> Self {
         Self {
             namespace: job.namespace.clone(),
@@ -69,10 +69,10 @@ impl Target {
 
 /// Resolves the jobs. A job without an end cannot complete, which is an error at once.
 async fn targets(
-    args: &Wait,
+    args: &WaitArgs,
     context: &Context,
     connection: &Connection,
-) -> Result<Vec<Target>, Error> {
+) -> Result<Vec<WaitTarget>, Error> {
     if args.condition == WaitCondition::Deleted && args.jobs.is_by_name() {
         return named_targets(&args.jobs.names, connection).await;
     }
@@ -89,19 +89,22 @@ async fn targets(
             Error::usage(message).hint("`--for running`, `--for ready=N` or `--for deleted`")
         );
     }
-    Ok(jobs.iter().map(Target::from_job).collect())
+    Ok(jobs.iter().map(WaitTarget::from_job).collect())
 }
 
 /// Names of jobs that may be gone already, which meets `--for deleted`.
-async fn named_targets(names: &[String], connection: &Connection) -> Result<Vec<Target>, Error> {
+async fn named_targets(
+    names: &[String],
+    connection: &Connection,
+) -> Result<Vec<WaitTarget>, Error> {
     let mut targets = Vec::new();
     for text in names {
         let found = lookup::find(connection, text, LookupPurpose::Read).await?;
         targets.push(match found {
-            Some(job) => Target::from_job(&job),
+            Some(job) => WaitTarget::from_job(&job),
             None => {
                 let (namespace, name) = lookup::split(text)?;
-                Target {
+                WaitTarget {
                     namespace: namespace.unwrap_or(&connection.namespace).to_owned(),
                     name: name.to_owned(),
                     uid: None,
@@ -113,15 +116,15 @@ async fn named_targets(names: &[String], connection: &Connection) -> Result<Vec<
 }
 
 /// A run of `wait`.
-struct Waiting<'w> {
-    args: &'w Wait,
+struct WaitRun<'w> {
+    args: &'w WaitArgs,
     connection: &'w Connection,
-    targets: Vec<Target>,
+    targets: Vec<WaitTarget>,
     reporter: &'w dyn Reporter,
     start: Instant,
 }
 
-impl Waiting<'_> {
+impl WaitRun<'_> {
     /// Waits until the outcome is certain. The error says why the condition was not met.
     async fn wait(&self) -> Result<(WaitResult, Option<Error>), Error> {
         let line = WaitingLine::begin(self.reporter);
@@ -191,13 +194,13 @@ impl Waiting<'_> {
     }
 
     /// The first job that is not in the list.
-    fn missing(&self, jobs: &[Job]) -> Option<&Target> {
-        let is_missing = |target: &&Target| !jobs.iter().any(|job| target.is(job));
+    fn missing(&self, jobs: &[Job]) -> Option<&WaitTarget> {
+        let is_missing = |target: &&WaitTarget| !jobs.iter().any(|job| target.is(job));
         self.targets.iter().find(is_missing)
     }
 
     fn result(&self, jobs: &[Job]) -> WaitResult {
-        let judged = |target: &Target| {
+        let judged = |target: &WaitTarget| {
             let job = jobs.iter().find(|job| target.is(job));
             let state = job.map(State::from_job);
             let verdict = self.args.condition.judge(job.zip(state.as_ref()));
@@ -270,7 +273,7 @@ const MET: &str = "met";
 const WAITING: &str = "waiting";
 const IMPOSSIBLE: &str = "impossible";
 
-fn waited(target: &Target, verdict: WaitVerdict, state: Option<State>) -> WaitedJob {
+fn waited(target: &WaitTarget, verdict: WaitVerdict, state: Option<State>) -> WaitedJob {
     WaitedJob {
         job_id: target.name.clone(),
         namespace: target.namespace.clone(),

@@ -19,6 +19,7 @@ pub(crate) mod protobuf;
 pub(crate) mod proxy;
 pub(crate) mod read_only;
 pub(crate) mod refusal;
+mod rehearsal;
 pub(crate) mod replay;
 pub(crate) mod retry;
 pub(crate) mod shared_texts;
