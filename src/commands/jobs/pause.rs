@@ -47,7 +47,7 @@ pub(crate) async fn run(args: &Paused, context: &Context) -> Result<ExitCode, Er
     let consequence = if job.kind.serves() {
         ""
     } else {
-        "; on resume the command restarts; it continues only if it loads a checkpoint"
+        "; on resume, the command restarts and continues only if it loads a checkpoint"
     };
     let change = SizeChange {
         status: "paused",
