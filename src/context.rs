@@ -68,7 +68,10 @@ impl Context {
         };
         let error = Error::new(
             ErrorName::NotInBundle,
-            format!("the bundle was made at {} and does not change", bundle.at),
+            format!(
+                "the bundle was created at {} and does not change",
+                bundle.at
+            ),
         );
         Err(error.hint(hint))
     }

@@ -120,7 +120,7 @@ pub(crate) async fn find(
         let error = Error::new(
             ErrorName::AmbiguousName,
             format!(
-                "{} jobs are called `{name}`: {}",
+                "{} jobs are named `{name}`: {}",
                 jobs.len(),
                 full_names.join(", ")
             ),
@@ -167,7 +167,7 @@ pub(crate) async fn missing(
         .unwrap_or_default();
     let error = Error::new(
         ErrorName::NotFound,
-        format!("there is no job `{name}`{scope}"),
+        format!("job `{name}` does not exist{scope}"),
     );
     let all_jobs = connection
         .jobs()
@@ -213,7 +213,7 @@ pub(crate) fn node<'s>(
 pub(crate) fn missing_node(name: &str, names: &[&str]) -> Error {
     let error = Error::new(
         ErrorName::NodeNotFound,
-        format!("there is no node `{name}`"),
+        format!("node `{name}` does not exist"),
     );
     match nearest(name, names) {
         Some(suggestion) => error.hint(format!("did you mean `{suggestion}`?")),

@@ -69,7 +69,7 @@ impl PageServer {
     ) -> anyhow::Result<Self> {
         let listener = TcpListener::bind(address)
             .await
-            .map_err(|error| anyhow!("cannot listen at {address}: {error}"))?;
+            .map_err(|error| anyhow!("cannot listen on {address}: {error}"))?;
         Ok(Self {
             listener,
             pages,
@@ -235,7 +235,7 @@ fn answer(
         _ if !is_always_served && !is_host_allowed(request.uri(), request.headers(), hosts) => {
             plain(
                 421,
-                "this name is not allowed as the host; `--allow-host NAME` allows it\n".to_owned(),
+                "this host name is not allowed; `--allow-host NAME` allows it\n".to_owned(),
             )
         }
         _ if !is_always_served && is_spare => {
@@ -247,7 +247,7 @@ fn answer(
             let paths: Vec<&str> = pages.keys().copied().collect();
             plain(
                 404,
-                format!("nothing at this path; available: {}\n", paths.join(", ")),
+                format!("no page at this path; available: {}\n", paths.join(", ")),
             )
         }
     };

@@ -227,23 +227,23 @@ fn invalid_values_and_unknown_keys_are_reported() {
     for (text, message) in [
         (
             "thresholds: {idle: low}\n",
-            "`thresholds.idle` of the config file is not a number from 0 to 100",
+            "`thresholds.idle` in the config file is not a number from 0 to 100",
         ),
         (
             "thresholds: {idle: 300}\n",
-            "`thresholds.idle` of the config file is not a number from 0 to 100",
+            "`thresholds.idle` in the config file is not a number from 0 to 100",
         ),
         (
             "ai: {enabled: 3}\n",
-            "`ai.enabled` of the config file is not true or false",
+            "`ai.enabled` in the config file is not true or false",
         ),
         (
             "scheduler: {interval: soon}\n",
-            "`scheduler.interval` of the config file is not a duration such as 30s",
+            "`scheduler.interval` in the config file is not a duration such as 30s",
         ),
         (
             "notify: {format: telegram}\n",
-            "`notify.format` of the config file is not one of auto, feishu",
+            "`notify.format` in the config file is not one of auto, feishu",
         ),
         ("ai: {api_key: canary\n", "is not valid YAML"),
         ("ai: {model: a}\nai: {model: b}\n", "is not valid YAML"),

@@ -25,8 +25,8 @@ const FIRST_STEPS: &str = "First steps:
   gpuctl logs NAME -f            read its log
   gpuctl delete NAME             free its GPUs";
 
-const MORE: &str = "`gpuctl COMMAND --help` has options and examples; `gpuctl options` lists the options of every command.
-`gpuctl help WORD` finds commands, also by words of other tools and in Chinese (排队, 日志, squeue).
+const MORE: &str = "`gpuctl COMMAND --help` shows options and examples; `gpuctl options` lists the options that every command accepts.
+`gpuctl help WORD` searches for commands; names from other tools and Chinese words also work (排队, 日志, squeue).
 `gpuctl help TOPIC` explains a topic: environment, output, manifest, metrics, exit-codes.";
 
 /// Returns the command line with its help arranged.
@@ -57,7 +57,7 @@ fn grouped(command: &Command) -> String {
             text.push_str(&line(&name, &about));
         }
         if group == HelpGroup::Program {
-            text.push_str(&line("help", "Print the help of a command or a topic"));
+            text.push_str(&line("help", "Print help for a command or topic"));
         }
         text.push('\n');
     }
@@ -97,7 +97,7 @@ pub(crate) fn options_page(command: &Command) -> String {
         .cloned()
         .collect();
     let mut page = Command::new("gpuctl")
-        .about("Options of every command")
+        .about("Options that every command accepts")
         .disable_help_flag(true)
         .max_term_width(100)
         .help_template("{about}\n\n{options}\n")

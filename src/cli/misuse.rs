@@ -18,7 +18,7 @@ const ELSEWHERE: [(&str, &str); 26] = [
     ("rm", "`gpuctl delete NAME`"),
     (
         "start",
-        "`gpuctl resume NAME` (of a paused job) or `gpuctl create FILE`",
+        "`gpuctl resume NAME` (for a paused job) or `gpuctl create FILE`",
     ),
     ("suspend", "`gpuctl pause NAME`"),
     ("submit", "`gpuctl create FILE`"),
@@ -30,7 +30,7 @@ const ELSEWHERE: [(&str, &str); 26] = [
     ("list", "`gpuctl get jobs`"),
     (
         "queue",
-        "`gpuctl get queues`, and `gpuctl get jobs` for the jobs",
+        "`gpuctl get queues`, or `gpuctl get jobs` for the jobs",
     ),
     ("squeue", "`gpuctl get jobs`"),
     ("status", "`gpuctl get jobs`"),
@@ -147,11 +147,12 @@ impl Misuse<'_> {
         let error = Error::usage(format!("`gpuctl {verb}` has no subcommand `{word}`"));
         match verb {
             "get" if suggested == self.help => error.hint(format!(
-                "a job of that name: `gpuctl get job {word}`; all: `gpuctl get --help`"
+                "for a job with that name: `gpuctl get job {word}`; for all types: \
+                 `gpuctl get --help`"
             )),
-            "pause" | "resume" | "restart" | "describe" | "delete" => error
-                .hint(suggested)
-                .hint(format!("a job of that name: `gpuctl {verb} job {word}`")),
+            "pause" | "resume" | "restart" | "describe" | "delete" => error.hint(suggested).hint(
+                format!("for a job with that name: `gpuctl {verb} job {word}`"),
+            ),
             _ => error.hint(suggested),
         }
     }
@@ -159,7 +160,7 @@ impl Misuse<'_> {
     fn missing_noun(self) -> Error {
         let name = self.command();
         let jobs = matches!(name, "pause" | "resume" | "restart" | "describe");
-        let error = Error::usage(format!("`gpuctl {name}` needs a type of object"));
+        let error = Error::usage(format!("`gpuctl {name}` needs an object type"));
         error.hint(if jobs {
             format!("`gpuctl {name} NAME` for a job, or {}", self.help)
         } else {
@@ -172,7 +173,7 @@ impl Misuse<'_> {
         let problem = if unknown.starts_with('-') {
             "has no option"
         } else {
-            "does not take"
+            "does not accept"
         };
         let error = Error::usage(format!("`gpuctl {}` {problem} `{unknown}`", self.command()));
         match self.list(ContextKind::SuggestedArg).first() {
@@ -189,7 +190,7 @@ impl Misuse<'_> {
         );
         let message = match value.is_empty() {
             true => format!("`{option}` needs a value"),
-            false => format!("`{option}` cannot be `{value}`"),
+            false => format!("invalid value `{value}` for `{option}`"),
         };
         let error = Error::usage(message);
         let error = match self.list(ContextKind::SuggestedValue).first() {
@@ -208,7 +209,7 @@ impl Misuse<'_> {
             self.text(ContextKind::PriorArg),
         );
         let message = match first == second || second.is_empty() {
-            true => format!("`{first}` is not allowed here, or is repeated"),
+            true => format!("`{first}` is not allowed here or is repeated"),
             false => format!("`{first}` and `{second}` cannot be used together"),
         };
         Error::usage(message).hint(self.help)
@@ -229,7 +230,7 @@ impl Misuse<'_> {
         } else {
             scrubbed(&value).unwrap_or(value)
         };
-        Error::usage(format!("`{option}` cannot be `{value}`{reason}")).hint(self.help)
+        Error::usage(format!("invalid value `{value}` for `{option}`{reason}")).hint(self.help)
     }
 }
 

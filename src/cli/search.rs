@@ -117,7 +117,7 @@ pub(crate) fn unknown_command(command: &Command, word: &str) -> Option<String> {
         .map(|path| format!("  gpuctl {path:<16} {}\n", about(path)))
         .collect();
     Some(format!(
-        "unknown command `{word}`; related commands:\n\n{lines}\n`gpuctl COMMAND --help` has options and examples.\n"
+        "unknown command `{word}`; related commands:\n\n{lines}\n`gpuctl COMMAND --help` shows options and examples.\n"
     ))
 }
 

@@ -23,7 +23,7 @@ pub(crate) fn set(
     let path = given
         .map(Path::to_path_buf)
         .or_else(default_path)
-        .ok_or_else(|| anyhow!("there is no config folder; name a file with --config"))?;
+        .ok_or_else(|| anyhow!("no config folder found; specify a file with --config"))?;
     must_be_closed(&path, given.is_none())?;
     let old_text = if path.exists() {
         config_text(&path, given.is_some())?
@@ -33,7 +33,7 @@ pub(crate) fn set(
     let old_value = parsed(&old_text, &path)?;
     let new = changed(&old_text, key, value).ok_or_else(|| {
         anyhow!(
-            "{} cannot be edited automatically; write it by hand",
+            "{} cannot be edited automatically; edit it by hand",
             path.display()
         )
     })?;
@@ -51,7 +51,7 @@ pub(crate) fn set(
     // comments or anchors.
     if parsed(&new, &path).ok().as_ref() != Some(&expected) {
         return Err(anyhow!(
-            "{} cannot be edited automatically; write `{}` by hand",
+            "{} cannot be edited automatically; set `{}` by hand",
             path.display(),
             key.name
         ));
@@ -72,7 +72,7 @@ fn must_be_closed(path: &Path, is_usual: bool) -> anyhow::Result<()> {
                 "belongs to another user"
             };
             return Err(anyhow!(
-                "{} {problem}; remove it, or name the file with --config",
+                "{} {problem}; remove it, or specify the file with --config",
                 folder.display()
             ));
         }
@@ -80,7 +80,7 @@ fn must_be_closed(path: &Path, is_usual: bool) -> anyhow::Result<()> {
     }
     match if path.exists() { exposure(path)? } else { None } {
         Some(exposure) => Err(anyhow!(
-            "the config file may hold settings of another user: {}",
+            "the config file may contain another user's settings: {}",
             exposure.message()
         )),
         None => Ok(()),

@@ -108,7 +108,7 @@ impl ConfigFile {
             value => {
                 let invalid = || {
                     anyhow!(
-                        "`{}` of the config file is not {}",
+                        "`{}` in the config file is not {}",
                         key.name,
                         key.kind.description()
                     )
@@ -123,7 +123,7 @@ impl ConfigFile {
     pub(crate) fn must_be_own(&self, setting: &str) -> anyhow::Result<()> {
         match &self.exposure {
             Some(exposure) => Err(anyhow!(
-                "refusing to use `{setting}` of the config file: {}",
+                "refusing to use `{setting}` from the config file: {}",
                 exposure.message()
             )),
             None => Ok(()),

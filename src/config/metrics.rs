@@ -163,7 +163,7 @@ fn credentials(
     for header in &flags.headers {
         let (name, value) = header
             .split_once(':')
-            .ok_or_else(|| anyhow!("a header is NAME: VALUE"))?;
+            .ok_or_else(|| anyhow!("a header must have the form NAME: VALUE"))?;
         headers.push((name.trim().to_owned(), value.trim().to_owned()));
     }
     let (user, token) = match (given_user, given_token) {
@@ -213,7 +213,7 @@ fn file_credentials(config: &Config, is_needed: bool) -> anyhow::Result<Credenti
         (None, None) => None,
         _ => {
             return Err(anyhow!(
-                "`prometheus.cert_file` and `prometheus.key_file` belong together"
+                "`prometheus.cert_file` and `prometheus.key_file` must be set together"
             ));
         }
     };

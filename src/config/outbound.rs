@@ -126,7 +126,7 @@ impl NotifySettings {
         let quiet_hours = match config.text("notify.quiet_hours")? {
             None => None,
             Some(text) => Some(QuietHours::parse(&text).ok_or_else(|| {
-                anyhow!("`notify.quiet_hours` of the config file is not a time range such as 22:00-08:00")
+                anyhow!("`notify.quiet_hours` in the config file is not a time range such as 22:00-08:00")
             })?),
         };
         Ok(Self {

@@ -85,7 +85,7 @@ impl Config {
     pub(crate) fn read_only(&self) -> anyhow::Result<(bool, Origin)> {
         let key = SettingKey::by_name("safety.read_only");
         if let Some(name) = Environment::misspelled_read_only() {
-            return Err(anyhow!("{name} is set; gpuctl reads GPUCTL_READ_ONLY=1"));
+            return Err(anyhow!("{name} is set; use GPUCTL_READ_ONLY=1 instead"));
         }
         let (value, origin) = self.find(key)?;
         if !matches!(origin, Origin::Environment(_)) {

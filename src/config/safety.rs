@@ -140,7 +140,7 @@ fn section(value: &Value, path: &str) -> anyhow::Result<()> {
         // The section contains only comments.
         Value::Null => return Ok(()),
         Value::Object(keys) => keys,
-        _ => bail!("`{path}` of the config file has to be a section with the key `{KEY}`"),
+        _ => bail!("`{path}` in the config file must be a section with the key `{KEY}`"),
     };
     for (name, value) in keys {
         if name != KEY {
@@ -148,7 +148,7 @@ fn section(value: &Value, path: &str) -> anyhow::Result<()> {
         }
         if ValueKind::Switch.accept(value).is_none() {
             bail!(
-                "`{path}.{KEY}` of the config file is not {}",
+                "`{path}.{KEY}` in the config file is not {}",
                 ValueKind::Switch.description()
             );
         }
@@ -159,7 +159,7 @@ fn section(value: &Value, path: &str) -> anyhow::Result<()> {
 fn contexts(value: &Value) -> anyhow::Result<()> {
     let form = || {
         anyhow!(
-            "`{CONTEXTS}` of the config file needs the form `{CONTEXTS}: {{NAME: {{{SECTION}: {{{KEY}: true}}}}}}`"
+            "`{CONTEXTS}` in the config file must have the form `{CONTEXTS}: {{NAME: {{{SECTION}: {{{KEY}: true}}}}}}`"
         )
     };
     let contexts = match value {

@@ -80,8 +80,8 @@ impl<'p> Demand<'p> {
                 held if held >= self.concurrent_pods => return CapacityVerdict::Possible,
                 held => (
                     format!(
-                        "the eligible nodes hold {held} such pods at once, but the job needs {} at \
-                         the same time",
+                        "the eligible nodes can hold only {held} such pods at once, but the job needs \
+                         {} at the same time",
                         self.concurrent_pods
                     ),
                     format!("set `resources.node_count: {held}`, or request less per pod"),
@@ -98,7 +98,7 @@ impl<'p> Demand<'p> {
         });
         if unreported {
             return CapacityVerdict::Doubtful(format!(
-                "{message}; the job never starts unless a scheduler extension provides it"
+                "{message}; the job will never start unless a scheduler extension provides it"
             ));
         }
         let may_autoscale = self.may_autoscale(&nodes);
@@ -110,7 +110,7 @@ impl<'p> Demand<'p> {
                 "the published list of nodes is out of date"
             };
             return CapacityVerdict::Doubtful(format!(
-                "{message}; the job never starts unless {exception}"
+                "{message}; the job will never start unless {exception}"
             ));
         }
         let position = job(&self.plan.input).and_then(|job| job.resources.gpu_at);
@@ -195,19 +195,19 @@ impl<'p> Demand<'p> {
         let message = match shortage(&self.requests, &free) {
             _ if self.is_gang() => {
                 let consequence = match &self.plan.target.gang {
-                    Some(Gang::Native(_) | Gang::Volcano) => "none starts before all fit",
+                    Some(Gang::Native(_) | Gang::Volcano) => "none start until all fit",
                     Some(Gang::Kueue) => "the queue decides when they start",
                     // The pods of a partly placed gang hold GPUs without doing any work.
-                    None => "pods that start hold their GPUs while they wait for the rest",
+                    None => "pods that start hold their GPUs while waiting for the rest",
                 };
                 format!("only {fitting} of {pods} pods fit now; {consequence}")
             }
             _ if pods > 1 => format!("only {fitting} of {pods} pods fit now"),
             None => return None,
             Some(shortage) => match &shortage.node {
-                None => "no eligible node accepts new pods now".to_owned(),
+                None => "no eligible node currently accepts new pods".to_owned(),
                 Some(node) => format!(
-                    "no node has {} free now; {node} has most: {}",
+                    "no node has {} free now; {node} has the most: {}",
                     self.amount(&shortage.resource, shortage.requested),
                     format_amount(&shortage.resource, shortage.most.max(0))
                 ),
@@ -269,7 +269,7 @@ impl<'p> Demand<'p> {
             "memory" => "memory",
             resource if is_device(resource) => "gpu",
             _ => {
-                return "request less, or submit it anyway with `--allow-pending`".to_owned();
+                return "request less, or submit the job anyway with `--allow-pending`".to_owned();
             }
         };
         let alternative = if shortage.most > 0 {
@@ -277,7 +277,7 @@ impl<'p> Demand<'p> {
         } else {
             String::new()
         };
-        format!("{alternative}submit it anyway with `--allow-pending`")
+        format!("{alternative}submit the job anyway with `--allow-pending`")
     }
 
     /// Formats an amount for people: `8 a100-80g`, `96 CPUs`, `1Ti of memory`.

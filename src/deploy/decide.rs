@@ -99,7 +99,7 @@ impl<'r> Decider<'r> {
         {
             if self.dry_run {
                 warnings.push(format!(
-                    "this run creates namespace `{space}`, so the API server could not \
+                    "this run would create namespace `{space}`, so the API server could not \
                      check the objects in it"
                 ));
             }
@@ -177,7 +177,7 @@ impl<'r> Decider<'r> {
                     rest.trim_start_matches(':').trim_start()
                 });
             warnings.push(format!(
-                "a quota does not allow its pods now, so they wait: {message}"
+                "a quota does not currently allow its pods, so they will wait: {message}"
             ));
         }
         if changes_in_place || self.allow_pending {
@@ -252,7 +252,7 @@ async fn class_warning(plan: &Plan, connection: &Connection) -> Option<String> {
     (!exists).then(|| {
         format!(
             "the nodes offer their GPUs through dynamic resource allocation, but DeviceClass \
-             `{}` does not exist: pods wait until an administrator creates it",
+             `{}` does not exist: pods will wait until an administrator creates it",
             claim.class
         )
     })

@@ -15,8 +15,7 @@ use gpuctl_manifest::spec::{
 };
 
 /// Why a user cannot read the defaults of a marked namespace.
-const FORBIDDEN: &str =
-    "you may not `get configmaps/gpuctl-defaults` in the namespace gpuctl-system";
+const FORBIDDEN: &str = "you may not `get configmaps/gpuctl-defaults` in namespace gpuctl-system";
 
 /// Whether the site has defaults, and whether they apply.
 #[derive(Debug, Default)]
@@ -57,7 +56,7 @@ impl Site {
         let site = read(&stored);
         let fields = site
             .as_ref()
-            .map_or_else(|_| "nothing that can be read".to_owned(), field_names);
+            .map_or_else(|_| "unreadable".to_owned(), field_names);
         Ok(match (mark, site) {
             (HomeMark::Hidden, _) => Self::UnseenMark(fields),
             (HomeMark::Unmarked, _) => Self::Unmarked(fields),
@@ -93,7 +92,7 @@ impl Site {
             ),
             Self::Forbidden => (
                 FORBIDDEN,
-                "ask your administrator for the right `get configmaps/gpuctl-defaults` in \
+                "ask your administrator for permission to `get configmaps/gpuctl-defaults` in \
                  namespace gpuctl-system",
             ),
             _ => return Ok(()),
@@ -103,11 +102,11 @@ impl Site {
         }
         let error = Error::new(
             ErrorName::InvalidSpecification,
-            "the site's defaults cannot be read, so nothing is submitted",
+            "cannot read the site's defaults, so nothing was submitted",
         );
         let error = error.cause(cause).hint(hint);
         Err(error.hint(
-            "--ignore-defaults submits without them: limits and enforced values of the site \
+            "--ignore-defaults submits without them: the site's limits and enforced values \
              then do not apply",
         ))
     }
@@ -121,13 +120,13 @@ impl Site {
             Self::Forbidden => reporter.warn(&not_applied(FORBIDDEN)),
             Self::UnseenMark(fields) => reporter.warn(&format!(
                 "the site's defaults are not applied ({fields}): you may not see whether an \
-                 administrator marked the namespace gpuctl-system; ask your administrator for the \
-                 right `get clusterroles/gpuctl-home`, and `get namespaces/gpuctl-system`",
+                 administrator marked the namespace gpuctl-system; ask your administrator for \
+                 permission to `get clusterroles/gpuctl-home` and `get namespaces/gpuctl-system`",
             )),
             Self::Unmarked(fields) => reporter.warn(&format!(
                 "the site's defaults are not applied ({fields}): no administrator has marked the \
-                 namespace gpuctl-system; an administrator marks it: gpuctl apply -f defaults.yaml \
-                 --trust-namespace",
+                 namespace gpuctl-system; an administrator can mark it: gpuctl apply -f \
+                 defaults.yaml --trust-namespace",
             )),
             Self::Hidden => {
                 // Report this once per cluster. Most of these clusters have no defaults.
@@ -301,8 +300,8 @@ pub(crate) async fn trust_namespace(
         "you may not mark the namespace gpuctl-system",
     );
     Err(error.hint(
-        "the mark is a ClusterRole `gpuctl-home` and its binding, which an administrator of \
-         the cluster can create",
+        "the mark is a ClusterRole `gpuctl-home` and its binding, which a cluster \
+         administrator can create",
     ))
 }
 
@@ -351,18 +350,16 @@ pub(crate) async fn create(
         Some(_) if !options.change => {
             let error = Error::new(
                 ErrorName::AlreadyExists,
-                "the site has defaults already, and they differ from the file",
+                "the site already has defaults, and they differ from the file",
             );
-            return Err(error.hint("`gpuctl apply -f` changes them, `gpuctl diff -f` shows how"));
+            return Err(error
+                .hint("`gpuctl apply -f` updates them; `gpuctl diff -f` shows the differences"));
         }
         Some(_) => "updated",
         None => "created",
     };
     if options.dry_run {
-        return result(
-            status,
-            "would be set for every job that is submitted from now on",
-        );
+        return result(status, "would be set for all jobs submitted from now on");
     }
     report_namespace_access(
         connection.pools().ensure_home(options.private).await?,
@@ -373,7 +370,7 @@ pub(crate) async fn create(
         .writes()
         .apply_with(&object, false, options.force)
         .await?;
-    result(status, "set for every job that is submitted from now on")
+    result(status, "set for all jobs submitted from now on")
 }
 
 /// Deletes the defaults. Existing jobs keep the values that they got.

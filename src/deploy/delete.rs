@@ -54,10 +54,7 @@ pub(crate) async fn delete_and_wait(
         .await
         .is_ok_and(|current_job| current_job.uid != job.uid)
     {
-        let message = format!(
-            "job `{}` was replaced by another user in the meantime",
-            job.name
-        );
+        let message = format!("another user has replaced job `{}`", job.name);
         return Err(Error::new(ErrorName::AlreadyExists, message));
     }
     if let Some(deletion) = begin(connection, &name, &options, reporter).await? {
@@ -169,7 +166,7 @@ fn confirm(
         return Ok(());
     }
     let question = format!(
-        "delete the data of job `{job}` permanently: {}?",
+        "permanently delete the data of job `{job}`: {}?",
         claims.join(", ")
     );
     match reporter.confirm(&question) {
@@ -324,7 +321,7 @@ pub(crate) async fn end(
         return Ok(answer("deleted", count(gpus.0, "GPU") + " would be free"));
     }
     if options.no_wait {
-        return Ok(answer("terminating", "its pods are ending".to_owned()));
+        return Ok(answer("terminating", "its pods are terminating".to_owned()));
     }
     // Only objects from the first listing count, because a new job with the same name may create
     // others.
@@ -358,7 +355,7 @@ pub(crate) async fn end(
             let blocking_webhook = connection.writes().blocked_by(&remaining[0].path).await;
             if let Some(webhook) = blocking_webhook {
                 return Err(error.cause(webhook).hint(
-                    "it is deleted when the webhook responds again; tell the cluster's administrator",
+                    "it is deleted once the webhook responds again; contact the cluster administrator",
                 ));
             }
             return Err(error.hint(format!(
@@ -381,7 +378,8 @@ fn warn_of_lost(job: &Job, options: &DeleteOptions, reporter: &dyn Reporter) {
     if options.force && !nodes.is_empty() {
         let nodes = nodes.into_iter().collect::<Vec<_>>().join(", ");
         reporter.warn(&format!(
-            "{nodes} did not answer: containers of job `{}` may still run there and use its GPUs",
+            "{nodes} did not respond: containers of job `{}` may still be running there and \
+             using its GPUs",
             job.name
         ));
     }

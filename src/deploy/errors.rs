@@ -22,7 +22,7 @@ pub(crate) fn obstacle_error(obstacle: Obstacle, plan: &Plan) -> Error {
             );
             match own_uid {
                 Some(_) => error.hint(
-                    "`gpuctl apply` changes it, `apply --replace` resubmits it, \
+                    "`gpuctl apply` updates it, `apply --replace` resubmits it, and \
                      `--generate-name` creates another",
                 ),
                 None => error.hint("it was not created by gpuctl; choose another `job.name`"),
@@ -36,7 +36,7 @@ pub(crate) fn obstacle_error(obstacle: Obstacle, plan: &Plan) -> Error {
         Obstacle::KeptClaim { label, difference } => {
             let job = plan.rendered.objects.last().map_or("", |root| root.name());
             let message =
-                format!("{label} was kept from an earlier job of this name: {difference}");
+                format!("{label} was kept from an earlier job with this name: {difference}");
             Error::new(ErrorName::ClaimConflict, message).hint(format!(
                 "change `storage.workdirs` to match it, or run `gpuctl delete job \
                  {namespace}/{job} --purge` to delete it with its files"
@@ -71,9 +71,10 @@ pub(crate) fn supervisor_error(effects: &Effects, plan: &Plan) -> Option<Error> 
         ErrorName::reported(ErrorKind::Request, "SupervisorChanged"),
         message,
     )
-    .cause("another version of gpuctl created the job, and only that version has its program");
+    .cause(
+        "another version of gpuctl created the job, and only that version includes its supervisor",);
     Some(error.hint(format!(
-        "`gpuctl apply` of that version repairs it; `gpuctl delete job {job}` and `create` \
+        "`gpuctl apply` from that version repairs it; `gpuctl delete job {job}` and `create` \
          replace the job"
     )))
 }
@@ -87,12 +88,10 @@ fn rejection_error(failure: Failure, namespace: &str) -> Error {
     let (lacks_namespace, error) = (failure.lacks_namespace(), Error::from(failure));
     if no_secret {
         return error
-            .cause(
-                "the ranks of a training that restart together share a token, which is in a \
-                 Secret",
+            .cause("ranks that restart together share a token, which is stored in a Secret"
             )
             .hint(
-                "ask for the right to create, get and patch secrets in this namespace, or write \
+                "ask for permission to create, get and patch secrets in this namespace, or set \
                  `job.restart: rank`",
             );
     }
@@ -117,13 +116,13 @@ pub(crate) fn submit_error(failed_submission: PartialSubmission) -> Error {
 /// Adds the objects that still exist from a partly written document.
 pub(crate) fn with_leftovers(error: Error, leftovers: &Leftovers) -> Error {
     let error = match leftovers.existing.is_empty() {
-        true => error.note("everything created before was removed again"),
+        true => error.note("everything created so far was removed"),
         false => error.note(format!("still there: {}", leftovers.existing.join(", "))),
     };
     match &leftovers.unconfirmed {
         Some(object) => error
             .note(format!(
-                "may exist, the server did not confirm the write: {object}"
+                "may exist, because the server did not confirm the write: {object}"
             ))
             .hint("run it again, or `gpuctl delete -f`"),
         None => error,
@@ -139,7 +138,7 @@ pub(crate) fn update_error(partial_update: PartialChange) -> Error {
         true => error.note("nothing was changed"),
         false => error
             .note(format!(
-                "changed before that: {}",
+                "already changed: {}",
                 partial_update.written.join(", ")
             ))
             .hint("run `gpuctl apply` again to continue"),
@@ -171,7 +170,7 @@ fn conflict_lines(object: &Object, fields: &[Blame]) -> Vec<String> {
 fn field_conflict_error(conflicts: Vec<String>) -> Error {
     let error = Error::new(
         ErrorName::FieldConflict,
-        "another manager set these fields to other values",
+        "another manager set these fields to different values",
     );
     let error = conflicts.into_iter().fold(error, Error::cause);
     error.hint("remove them from the file, or take them over with `--force-conflicts`")
@@ -212,5 +211,5 @@ pub(crate) fn quota_too_small(message: String) -> Error {
         ErrorName::reported(ErrorKind::Request, "QuotaTooSmall"),
         message,
     )
-    .hint("request less, or submit it anyway with `--allow-pending`")
+    .hint("request less, or submit the job anyway with `--allow-pending`")
 }

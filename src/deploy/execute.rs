@@ -224,7 +224,7 @@ impl<'w> Writer<'w> {
             .extend(decision.warnings.clone());
         if matches!(decision.step, Action::Later) {
             let message = format!(
-                "its namespace `{}` could not be created by this run",
+                "this run could not create its namespace `{}`",
                 decision.plan.target.namespace
             );
             return Err(Error::new(ErrorName::NamespaceNotMade, message));
@@ -303,8 +303,9 @@ impl<'w> Writer<'w> {
         // The controller replaces a pod of an older revision only once the pod is ready, and a
         // broken pod never is (kubernetes#67250).
         match self.connection.jobs().replace_stuck_pod(root).await {
-            Ok(pod) => pod
-                .map(|pod| format!("pod/{pod} of the old version was never ready and is replaced")),
+            Ok(pod) => pod.map(|pod| {
+                format!("pod/{pod} of the old version was never ready and is being replaced")
+            }),
             Err(failure) => {
                 let message = format!(
                     "cannot check whether a pod of the old version blocks the update: {failure}"

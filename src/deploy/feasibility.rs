@@ -113,13 +113,13 @@ impl<'r> FeasibilityChecks<'r> {
             }
             Err(failure) if failure.is_forbidden() => {
                 findings.warnings.push(
-                    "the quotas of the namespace were not checked: you may not list resourcequotas"
+                    "the namespace quotas were not checked: you may not list resourcequotas"
                         .to_owned(),
                 );
             }
-            Err(failure) => findings.warnings.push(format!(
-                "the quotas of the namespace were not checked: {failure}"
-            )),
+            Err(failure) => findings
+                .warnings
+                .push(format!("the namespace quotas were not checked: {failure}")),
         }
         // It matters who holds the GPUs only if nothing else prevents the job from starting.
         if findings.errors.is_empty()
@@ -198,7 +198,7 @@ fn by_quota(plan: &Plan, quotas: &[QuotaUse]) -> (Option<String>, Option<String>
                 now = now.or_else(|| {
                     Some(format!(
                         "quota `{}` has {remaining} of {limit} {key} left, but the job needs {requested_text}: \
-                         it waits until other jobs end (gpuctl get jobs -n {})",
+                         it waits until other jobs finish (gpuctl get jobs -n {})",
                         quota.name, quota.namespace
                     ))
                 });

@@ -66,7 +66,7 @@ impl SubmittedLog {
             () = interruption.times(1) => {
                 let error = Error::new(ErrorName::Interrupted, "interrupted while following the log");
                 let hint = format!("gpuctl logs {namespace}/{name} -f");
-                return Err(error.note("the job exists and continues").hint(hint));
+                return Err(error.note("the job still exists and is not affected").hint(hint));
             }
         };
         let ended = connection
@@ -78,7 +78,7 @@ impl SubmittedLog {
         let Some((job, state)) = ended.zip(state) else {
             return Err(Error::new(
                 ErrorName::NotFound,
-                format!("job `{name}` was deleted in the meantime"),
+                format!("job `{name}` was deleted while gpuctl was following its log"),
             ));
         };
         let code = exit_code(&job, &state);

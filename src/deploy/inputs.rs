@@ -186,7 +186,7 @@ fn expand(name: &str) -> Result<Vec<String>, Error> {
         return Ok(vec![name.to_owned()]);
     }
     let entries = fs::read_dir(name).map_err(|error| {
-        invalid(format!("cannot read the folder `{name}`")).cause(error.to_string())
+        invalid(format!("cannot read folder `{name}`")).cause(error.to_string())
     })?;
     let mut paths: Vec<String> = entries
         .filter_map(Result::ok)
@@ -201,12 +201,12 @@ fn expand(name: &str) -> Result<Vec<String>, Error> {
     // Directory entries are not in a defined order.
     paths.sort();
     if paths.is_empty() {
-        return Err(invalid(format!("the folder `{name}` has no *.yaml file"))
-            .hint("name a file: `-f job.yaml`"));
+        return Err(invalid(format!("folder `{name}` contains no *.yaml files"))
+            .hint("specify a file: `-f job.yaml`"));
     }
     if paths.len() > MAX_FILES {
         return Err(invalid(format!(
-            "the folder `{name}` has {} YAML files; at most {MAX_FILES} are read",
+            "folder `{name}` contains {} YAML files; gpuctl reads at most {MAX_FILES}",
             paths.len()
         )));
     }
@@ -216,7 +216,7 @@ fn expand(name: &str) -> Result<Vec<String>, Error> {
 /// Reads a file of at most 1 MiB as UTF-8.
 fn read_text(file: &str) -> Result<String, Error> {
     let bytes = read_bytes(file).map_err(|error| match error.name {
-        ErrorName::FileTooLarge => error.hint("a specification file has about thirty lines"),
+        ErrorName::FileTooLarge => error.hint("a job file usually has about thirty lines"),
         _ => error,
     })?;
     // A NUL byte is valid in UTF-8, but not in YAML.
@@ -225,7 +225,7 @@ fn read_text(file: &str) -> Result<String, Error> {
         Ok(text) if !binary => Ok(text),
         _ => Err(
             invalid(format!("`{}` is not a text file", display_name(file)))
-                .hint("a specification file is YAML in UTF-8"),
+                .hint("a job file must be YAML in UTF-8"),
         ),
     }
 }
@@ -253,14 +253,14 @@ fn no_such_file(file: &str) -> Error {
         .and_then(|name| nearest(name.to_str()?, &names));
     Error::new(
         ErrorName::FileNotFound,
-        format!("there is no file `{file}`"),
+        format!("file `{file}` does not exist"),
     )
     .hint(match suggestion {
         Some(suggestion) => format!(
             "did you mean `{}`?",
             path.with_file_name(suggestion).display()
         ),
-        None => format!("`gpuctl init training > {file}` starts one; `-` reads stdin"),
+        None => format!("`gpuctl init training > {file}` creates one; `-` reads stdin"),
     })
 }
 

@@ -43,7 +43,7 @@ impl FileAccess {
             });
             opened.map_err(|error| {
                 let message = format!(
-                    "cannot open the folder `{}` of `--allow-files-from`",
+                    "cannot open folder `{}` from `--allow-files-from`",
                     folder.display()
                 );
                 Error::usage(message).cause(error)
@@ -136,13 +136,13 @@ pub(crate) fn attach(
     if is_stream && !matches!(access, FileAccess::Any) {
         problems.extend(job.files.iter().map(|local_file| {
             let message = format!(
-                "YAML from stdin reads no local files, but `files` names `{}`",
+                "YAML from stdin cannot use local files, but `files` lists `{}`",
                 local_file.local.value
             );
             Problem::error(
                 local_file.local.at,
                 message,
-                "save the YAML in the folder of these files, and name it with `-f`",
+                "save the YAML in the same folder as these files, and pass it with `-f`",
             )
         }));
         return Attached::default();
@@ -164,7 +164,7 @@ pub(crate) fn attach(
     match rules {
         Ok(rules) => read_all(&rules, folder_path, job, problems),
         Err(error) => {
-            let message = format!("cannot open the folder of this file: {error}");
+            let message = format!("cannot open this file's folder: {error}");
             problems.push(Problem::error(job.files[0].local.at, message, ""));
             Attached::default()
         }
@@ -237,29 +237,30 @@ fn problem(refusal: &FileRefusal, local: &str, position: FilePosition) -> Proble
         FileRefusal::Outside => Problem::error(
             position,
             format!(
-                "`{local}` is outside the folder of this file, which may name only files in it"
+                "`{local}` is outside this file's folder; job files may only use files in their \
+                 folder"
             ),
-            "copy the file there, or allow the folder that holds it: `--allow-files-from DIR`",
+            "copy the file there, or allow the folder that contains it: `--allow-files-from DIR`",
         ),
         FileRefusal::Hidden => Problem::error(
             position,
             format!(
                 "`{local}` is hidden, and a job file may name only visible files in its folder"
             ),
-            "rename it, or allow the folder that holds it: `--allow-files-from DIR`",
+            "rename it, or allow the folder that contains it: `--allow-files-from DIR`",
         ),
         FileRefusal::Missing => {
             let message = format!("cannot read `{local}`: no such file");
             Problem::error(
                 position,
                 message,
-                "paths are relative to the folder of this file",
+                "paths are relative to this file's folder",
             )
         }
         FileRefusal::NotRegular => Problem::error(
             position,
             format!("cannot read `{local}`: it is not a regular file"),
-            "name a file",
+            "specify a file",
         ),
         FileRefusal::Unreadable(error) => {
             Problem::error(position, format!("cannot read `{local}`: {error}"), "")

@@ -15,7 +15,7 @@ pub(crate) fn with_unique_names(
             continue;
         };
         if generate && !job.append(&suffix()) {
-            let message = format!("`{}` is too long to get a suffix", job.name.value);
+            let message = format!("`{}` is too long for a suffix", job.name.value);
             return Err(Error::new(ErrorName::NameTooLong, message)
                 .hint("shorten `job.name` by six characters"));
         }
@@ -40,7 +40,7 @@ pub(crate) fn with_unique_names(
             .find(|earlier| (earlier.0, earlier.1, earlier.2) == (kind, name, namespace))
         {
             let message = format!(
-                "two documents are called `{name}`: in {file} and in {}",
+                "two documents are named `{name}`: in {file} and in {}",
                 input.file
             );
             return Err(Error::new(ErrorName::DuplicateName, message)

@@ -367,7 +367,7 @@ fn namespace_of(document: &Document, connection: Option<&Connection>) -> Result<
     match (in_file, from_option) {
         (Some(in_file), Some(from_option)) if in_file != from_option => {
             let message = format!(
-                "`{}` is for namespace `{in_file}`, but `-n {from_option}` names another",
+                "`{}` is for namespace `{in_file}`, but `-n {from_option}` was given",
                 document.name()
             );
             Err(Error::new(ErrorName::NamespaceConflict, message)

@@ -112,7 +112,7 @@ async fn forbid_if_used(connection: &Connection, name: &str) -> Result<(), Error
     match selection.unseen() {
         None => Ok(()),
         Some(unseen) => {
-            let message = format!("{unseen}, so it is not known whether jobs are in pool `{name}`");
+            let message = format!("{unseen}, so it is unknown whether pool `{name}` has jobs");
             Err(Error::new(ErrorName::Forbidden, message).hint("--force deletes the pool anyway"))
         }
     }

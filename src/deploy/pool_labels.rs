@@ -95,7 +95,7 @@ pub(crate) async fn set_label(
                 ErrorName::LabelConflict,
                 format!("label {key} of node `{node}` is {current}"),
             );
-            Err(error.hint("it was changed in the meantime; check the node, or use --force"))
+            Err(error.hint("it has changed since; check the node, or use --force"))
         }
         _ => Ok(()),
     }
@@ -115,8 +115,8 @@ pub(crate) async fn leave(
     if !removal.foreign.is_empty() {
         let keys = removal.foreign.join(", ");
         let message = format!(
-            "the definition of pool `{pool}` names labels of node `{}` that gpuctl does not set; \
-             they stay: {keys}",
+            "the definition of pool `{pool}` lists labels of node `{}` that gpuctl does not set; \
+             they are kept: {keys}",
             node.name
         );
         if reported_warnings.insert(message.clone()) {
@@ -182,10 +182,11 @@ pub(crate) fn check_node(
             .iter()
             .find(|gpu_type| !gpu_type.matches(declared))
     {
-        let message =
-            format!("node `{node}` has {other} by its labels, but the file says {declared}");
+        let message = format!(
+            "node `{node}` has {other} according to its labels, but the file says {declared}"
+        );
         return Err(Error::new(ErrorName::LabelConflict, message)
-            .hint("--force writes the value of the file"));
+            .hint("--force sets the value from the file"));
     }
     let types = declared.map_or(current_types, |gpu_type| vec![gpu_type.clone()]);
     if let Some(gpu_type) = types.iter().find(|gpu_type| !pool.allows(gpu_type)) {

@@ -76,8 +76,8 @@ pub(crate) async fn create(
     publish(connection, true, reporter).await;
     if plan.desired.exclusive && plan.stored.is_some_and(|before| !before.exclusive) {
         reporter.note(
-            "jobs that an earlier version created do not tolerate the taint of the pool: \
-             their new pods stay pending",
+            "jobs created by an earlier version do not tolerate the pool's taint, \
+             so their new pods stay pending",
         );
     }
     Ok(result(status, format!("{verb} with {nodes}")))
@@ -91,7 +91,7 @@ fn refuse_partial(
 ) -> Result<(), Error> {
     if !missing.is_empty() && !options.keep_partial {
         let message = format!(
-            "there is no node {}; nothing was written",
+            "nodes not found: {}; nothing was written",
             missing.join(", ")
         );
         let error = Error::new(
@@ -104,7 +104,7 @@ fn refuse_partial(
     }
     for node in missing {
         reporter.warn(&format!(
-            "there is no node {node}: the pool is created without it"
+            "node {node} does not exist: creating the pool without it"
         ));
     }
     Ok(())
@@ -129,8 +129,7 @@ async fn write(
             .change(&desired.name, |pool| *pool = pool.updated_to(desired))
             .await?;
     } else if !connection.pools().add(desired).await? {
-        let message = format!(
-            "pool `{}` was created by another user in the meantime",
+        let message = format!("another user has just created pool `{}`",
             desired.name
         );
         return Err(Error::new(ErrorName::AlreadyExists, message));
@@ -160,7 +159,7 @@ async fn write(
     let leftovers = roll_back(connection, plan, labelled, tainted).await;
     let error = error.during(format!("pool `{}` could not be created", desired.name));
     Err(match leftovers.is_empty() {
-        true => error.note("everything created before was removed again"),
+        true => error.note("everything created so far was removed"),
         false => error.note(format!("still there: {}", leftovers.join(", "))),
     })
 }
@@ -169,7 +168,7 @@ async fn write(
 pub(crate) fn report_namespace_access(home: PoolNamespace, private: bool, reporter: &dyn Reporter) {
     match home {
         PoolNamespace::Read => reporter.note(
-            "every user may read pools and the site's defaults in namespace gpuctl-system \
+            "all users can read pools and the site's defaults in namespace gpuctl-system \
              (--private prevents that)",
         ),
         PoolNamespace::Unread if !private => reporter.report(DeployEvent::MissingRight(
@@ -227,7 +226,7 @@ async fn roll_back(
 pub(crate) async fn publish(connection: &Connection, begin: bool, reporter: &dyn Reporter) {
     if let Err(failure) = connection.pools().publish(begin).await {
         reporter.warn(&format!(
-            "users without the right to read nodes will not see this change: {failure}"
+            "users without permission to read nodes will not see this change: {failure}"
         ));
     }
 }
@@ -248,11 +247,12 @@ pub(crate) async fn pool_not_found(
     names.dedup();
     let error = Error::new(
         ErrorName::PoolNotFound,
-        format!("there is no pool `{name}`"),
+        format!("pool `{name}` does not exist"),
     );
     match gpuctl_manifest::spec::nearest(name, &names) {
         Some(suggestion) => error.hint(format!("did you mean `{suggestion}`?")),
-        None if names.is_empty() => error.hint("there is none yet: gpuctl create -f pool.yaml"),
+        None if names.is_empty() => { error.hint("there are no pools yet: gpuctl create -f pool.yaml")
+        }
         None => error.hint(format!("available: {}", names.join(", "))),
     }
 }

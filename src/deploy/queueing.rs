@@ -89,7 +89,7 @@ impl<'c> Queueing<'c> {
             requested.filter(|requested| self.served.version_of(*requested).is_none())
         {
             let message = format!(
-                "`job.queue_system: {}` names {}, but this cluster does not serve it",
+                "`job.queue_system: {}` selects {}, which is not installed on this cluster",
                 requested.word(),
                 requested.name()
             );
@@ -97,7 +97,7 @@ impl<'c> Queueing<'c> {
                 ErrorName::reported(ErrorKind::Specification, "QueueNotServed"),
                 message,
             );
-            return Err(error.hint("omit `job.queue_system`, or install the system"));
+            return Err(error.hint("omit `job.queue_system`, or install the queueing system"));
         }
         let systems: Vec<QueueSystem> = self
             .served
@@ -128,8 +128,8 @@ impl<'c> Queueing<'c> {
         match (with_queue.as_slice(), unreadable.as_slice()) {
             ([_], []) => {}
             ([matching], [another, ..]) => choice.warnings.push(format!(
-                "assuming that queue `{queue}` belongs to {}, because you may not list queues of \
-                 {}; set `job.queue_system` to choose",
+                "assuming that queue `{queue}` belongs to {}, because you may not list {} \
+                 queues; set `job.queue_system` to choose",
                 matching.name(),
                 another.name()
             )),
@@ -138,7 +138,7 @@ impl<'c> Queueing<'c> {
             }
             ([], [unreadable, ..]) => {
                 choice.warnings.push(format!(
-                    "could not check whether queue `{queue}` exists: you may not list queues of {}",
+                    "could not check whether queue `{queue}` exists: you may not list {} queues",
                     unreadable.name()
                 ));
             }
@@ -258,7 +258,7 @@ fn queue_error(name: &'static str, message: String) -> Error {
 
 fn ambiguous(queue: &str, first: QueueSystem, second: QueueSystem) -> Error {
     let message = format!(
-        "queue `{queue}` exists in {} and in {}",
+        "queue `{queue}` exists in both {} and {}",
         first.name(),
         second.name()
     );
@@ -271,14 +271,14 @@ fn ambiguous(queue: &str, first: QueueSystem, second: QueueSystem) -> Error {
 
 fn gang_not_served(requested: &str) -> Error {
     let message =
-        format!("`job.gang: {requested}` needs a scheduler that this cluster does not serve");
+        format!("`job.gang: {requested}` needs a scheduler that this cluster does not have");
     queue_error("GangNotServed", message)
-        .hint("omit `job.gang` to use the best scheduler of the cluster")
+        .hint("omit `job.gang` to use the best available scheduler")
 }
 
 fn gang_conflict(requested: &str, system: QueueSystem) -> Error {
     let message = format!(
-        "`job.gang: {requested}` cannot be combined with a queue of {}",
+        "`job.gang: {requested}` cannot be combined with a {} queue",
         system.name()
     );
     queue_error("GangConflict", message).hint("omit `job.gang`")

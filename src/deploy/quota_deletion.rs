@@ -62,7 +62,7 @@ pub(crate) async fn delete(
     if list_failure.is_some() {
         let namespace = &connection.namespace;
         reporter.report(DeployEvent::MissingRight(&format!(
-            "you may not list quotas of all namespaces: it is deleted from `{namespace}` only"
+            "you may not list quotas in all namespaces: deleting it only from `{namespace}`"
         )));
     }
     let (mut namespaces, mut deleted, mut kept) = (Vec::new(), Vec::new(), Vec::new());
@@ -81,11 +81,13 @@ pub(crate) async fn delete(
                 Namespace::StillUsed(held) => {
                     kept.push(format!("{} has {held}", quota.namespace));
                 }
-                Namespace::NotOurs => kept.push(format!("{} belongs to others", quota.namespace)),
+                Namespace::NotOurs => {
+                    kept.push(format!("{} was not created by gpuctl", quota.namespace));
+                }
             }
         }
     }
-    let mut message = format!("it applied in {}", namespaces.join(", "));
+    let mut message = format!("it applied to {}", namespaces.join(", "));
     for (action, names) in [
         ("empty namespaces deleted", deleted),
         ("namespaces kept", kept),
@@ -104,7 +106,7 @@ fn missing(name: &str, quotas: &[QuotaUse]) -> Error {
         .collect();
     let error = Error::new(
         ErrorName::QuotaNotFound,
-        format!("there is no quota `{name}` managed by gpuctl"),
+        format!("quota `{name}` does not exist or is not managed by gpuctl"),
     );
     match gpuctl_manifest::spec::nearest(name, &names) {
         Some(suggestion) => error.hint(format!("did you mean `{suggestion}`?")),

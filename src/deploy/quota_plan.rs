@@ -91,7 +91,7 @@ fn already_exists(object: &Object, namespace: &str, is_managed: bool, quota: &st
     );
     let error = Error::new(ErrorName::AlreadyExists, message);
     match is_managed {
-        true => error.hint(format!("gpuctl delete quota {quota} first")),
+        true => error.hint(format!("run `gpuctl delete quota {quota}` first")),
         false => error.hint("it was not created by gpuctl; choose another `quota.name`"),
     }
 }
@@ -122,7 +122,7 @@ async fn resources(
     if resources.is_empty() {
         resources.insert(WHOLE[0].to_owned());
         reporter.warn(&format!(
-            "no node with GPUs was found: the quota is written for {}",
+            "no nodes with GPUs were found: the quota is written for {}",
             WHOLE[0]
         ));
     }

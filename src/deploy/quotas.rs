@@ -111,7 +111,7 @@ async fn write(
                 part.namespace
             ));
             return Err(error
-                .note("the rest of the quota is written")
+                .note("the rest of the quota was written")
                 .hint("run `gpuctl apply` again to continue"));
         }
     }
@@ -139,7 +139,7 @@ pub(crate) async fn warn_of_other_namespaces(
             .all(|(declared, _)| declared != space)
         {
             reporter.warn(&format!(
-                "quota `{0}` also applies in {space}, which the file does not name; `gpuctl delete \
+                "quota `{0}` also applies in {space}, which the file does not list; `gpuctl delete \
                  quota {0} -n {space}` removes it there",
                 desired.name
             ));
@@ -163,7 +163,7 @@ async fn roll_back(connection: &Connection, created: Vec<(Object, String)>) -> S
         }
     }
     if leftovers.is_empty() {
-        "everything created before was removed again".to_owned()
+        "everything created so far was removed".to_owned()
     } else {
         format!("still there: {}", leftovers.join(", "))
     }

@@ -152,7 +152,7 @@ fn report_waiting(effects: &Effects, job: &Job, plan: &mut Plan, warnings: &mut 
         return;
     }
     let message = format!(
-        "`{}` does not change: {} apply with the next change of its file, or with `--replace`",
+        "`{}` is unchanged: {} apply with the next change to its file, or with `--replace`",
         job.name,
         effects.waiting.join(" and ")
     );
@@ -169,7 +169,7 @@ fn kind_conflict(plan: &Plan, job: &Job) -> Error {
     let message = if job.kind.word() == kind {
         let nodes = count(job.group_size.max(1).into(), "node");
         format!(
-            "`{}` exists with {nodes} per replica, but this {kind} asks for another number",
+            "`{}` exists with {nodes} per replica, but this {kind} requests a different number",
             job.name
         )
     } else {
@@ -219,7 +219,7 @@ fn immutable_error(job: &Job, fixed_fields: &[FixedFields<'_>], masks: &Masks) -
     let alternative = if job.suspended {
         ""
     } else {
-        "; a paused training accepts other resources"
+        "; a paused training job accepts new resources"
     };
     error
         .note(replacement_loss(job))

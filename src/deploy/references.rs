@@ -68,7 +68,7 @@ impl NamedKind {
                 format!("gpuctl create secret {name}{options}")
             }
             Self::ConfigMap | Self::ServiceAccount => {
-                "ask the administrator of the namespace for it, or submit it anyway with \
+                "ask the namespace administrator for it, or submit the job anyway with \
                  `--allow-pending`"
                     .to_owned()
             }

@@ -72,7 +72,7 @@ impl Run<'_> {
             result = checks => result?,
             () = self.interruption.times(1) => {
                 let error = Error::new(ErrorName::Interrupted, "interrupted");
-                return Err(error.note("no document was written"));
+                return Err(error.note("nothing was written"));
             }
         };
         // If a job already exists, only that job fails. Any other error stops the whole run.

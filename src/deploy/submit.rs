@@ -51,7 +51,7 @@ pub(crate) async fn submit(
             if options.dry_run == Some(DryRun::Client) && error.kind == ErrorKind::Unreachable =>
         {
             reporter.warn(&format!(
-                "{error}; objects are rendered without knowledge of the nodes"
+                "{error}; rendering objects without information about the nodes"
             ));
             (None, PlanningFacts::default())
         }

@@ -47,7 +47,7 @@ fn refuse_other_kinds(inputs: &[InputDocument], options: &SubmitOptions) -> Resu
         return Ok(());
     }
     let message = format!(
-        "only documents of the kind {} are accepted, but the YAML has {}",
+        "only {} documents are accepted, but the manifest contains {}",
         only.word(),
         others.join(", ")
     );
@@ -69,8 +69,10 @@ fn check_followable(inputs: &[InputDocument]) -> Result<(), Error> {
     };
     let name = input.document.name();
     if job(input).is_some_and(|job| job.kind.serves()) {
-        let message = format!("`{name}` is a service or notebook: its log has no end");
-        return Err(Error::usage(message).hint(format!("`--wait`, then `gpuctl logs {name} -f`")));
+        let message = format!("`{name}` is a service or notebook: its log never ends");
+        return Err(
+            Error::usage(message).hint(format!("use `--wait`, then `gpuctl logs {name} -f`"))
+        );
     }
     Ok(())
 }

@@ -54,7 +54,7 @@ pub(crate) async fn wait(
     };
     let result = tokio::select! {
         result = waited => result,
-        () = interruption.times(1) => Err(Error::new(ErrorName::Interrupted, "interrupted while waiting").note("the jobs exist and continue")),
+        () = interruption.times(1) => Err(Error::new(ErrorName::Interrupted, "interrupted while waiting").note("the jobs still exist and are not affected")),
     };
     drop(line);
     if let Some(job) = paused.take() {
@@ -103,7 +103,8 @@ impl JobWait<'_> {
             let Some(job) = selection.filter(|job| !job.owner_is_gone) else {
                 return Err(Error::new(
                     ErrorName::NotFound,
-                    format!("job `{}` was deleted in the meantime", created.job_id),
+                    format!(
+                        "job `{}` was deleted while gpuctl was waiting for it", created.job_id),
                 ));
             };
             let state = State::from_job(&job);
@@ -127,7 +128,7 @@ impl JobWait<'_> {
             if let Some((reason, message)) = obstacle {
                 let message = format!("job `{}` cannot start, {reason}: {message}", created.job_id);
                 let error = failure_error(self.connection, &job, &reason, message).await;
-                return Err(error.note("the job exists and keeps trying"));
+                return Err(error.note("the job still exists and keeps trying"));
             }
             if self
                 .deadline
@@ -209,7 +210,7 @@ impl JobWait<'_> {
             .message
             .iter()
             .fold(error, Error::cause)
-            .note("the job exists and continues")
+            .note("the job still exists and is not affected")
             .hint(format!(
                 "gpuctl describe job {}/{}",
                 created.namespace, created.job_id

@@ -54,7 +54,7 @@ pub(crate) fn pod<'j>(job: &'j Job, choice: ContainerChoice<'_>) -> Result<&'j P
         if pods.is_empty() {
             let error = Error::new(
                 ErrorName::NotRunning,
-                format!("job `{}` has no pod and has status {state}", job.name),
+                format!("job `{}` has no pods; its status is {state}", job.name),
             );
             return Err(error.hint(format!("gpuctl describe job {full_name}")));
         }

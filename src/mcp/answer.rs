@@ -19,7 +19,7 @@ pub(super) enum StructureError {
     NotRequested,
     #[error("it exceeds {} KiB; ask for less", LARGEST_STRUCTURE >> 10)]
     TooLarge,
-    #[error("the command printed no JSON this time")]
+    #[error("the command printed no JSON")]
     NoJson,
     #[error(transparent)]
     NotRun(#[from] RunError),
@@ -58,7 +58,7 @@ impl ToolAnswer {
             Some(0) => {}
             Some(code) => notes.push(format!("(exit code {code})")),
             None if output.is_cut => {}
-            None => notes.push("(ended by a signal)".to_owned()),
+            None => notes.push("(terminated by a signal)".to_owned()),
         }
         // `fit` uses exit codes to report "not now" and "never here".
         let is_good = matches!(output.code, Some(0 | 8 | 9));
@@ -83,9 +83,9 @@ impl ToolAnswer {
             }
             Ok(structure) => self.structure = Some(structure),
             Err(StructureError::NotRequested) => {}
-            Err(reason) => self
-                .notes
-                .push(format!("[structured content is only the text: {reason}]")),
+            Err(reason) => self.notes.push(format!(
+                "[structured content contains only the text: {reason}]"
+            )),
         }
     }
 
@@ -94,7 +94,7 @@ impl ToolAnswer {
         if !self.data.is_empty() {
             let fenced = fenced(&self.data);
             parts.push(fenced.ok_or_else(|| {
-                ErrorData::internal_error("the system has no random numbers", None)
+                ErrorData::internal_error("the system provides no random numbers", None)
             })?);
         }
         parts.extend(self.notes);
@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(answer.structure, None);
         assert_eq!(
             answer.notes,
-            ["[structured content is only the text: it exceeds 256 KiB; ask for less]"]
+            ["[structured content contains only the text: it exceeds 256 KiB; ask for less]"]
         );
     }
 

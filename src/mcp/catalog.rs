@@ -9,14 +9,14 @@ use super::tools::{
 const NAMESPACE: Parameter = optional(
     "namespace",
     ArgumentPlace::Text("--namespace"),
-    "Namespace; the default is that of the kubeconfig",
+    "Namespace; defaults to the one in the kubeconfig",
 );
-const JOB: Parameter = required("job", ArgumentPlace::Word, "Name of the job");
-const MANIFEST: Parameter = required("manifest", ArgumentPlace::Input, "The YAML");
+const JOB: Parameter = required("job", ArgumentPlace::Word, "Job name");
+const MANIFEST: Parameter = required("manifest", ArgumentPlace::Input, "The YAML manifest");
 const START: Parameter = optional(
     "start",
     ArgumentPlace::Text("--start"),
-    "Start: a duration before now such as 7d, or an RFC 3339 time",
+    "Start: a duration before now, such as 7d, or an RFC 3339 time",
 );
 
 const fn reading_tool(
@@ -45,13 +45,13 @@ const fn echoing_tool(mut tool: AgentTool, source: TextSource) -> AgentTool {
 const READING: [AgentTool; 19] = [
     reading_tool(
         "overview",
-        "GPUs of the cluster: total, held and busy",
+        "GPUs in the cluster: total, held and busy",
         &["get", "overview"],
         &[],
     ),
     reading_tool(
         "list_jobs",
-        "Jobs with status, GPUs, utilization and age; the default is all namespaces",
+        "Jobs with status, GPUs, utilization and age; defaults to all namespaces",
         &["get", "jobs"],
         &[
             NAMESPACE,
@@ -94,7 +94,7 @@ const READING: [AgentTool; 19] = [
             optional(
                 "tail",
                 ArgumentPlace::Number("--tail"),
-                "Number of lines; the default is 100",
+                "Number of lines; defaults to 100",
             ),
             optional(
                 "grep",
@@ -110,7 +110,7 @@ const READING: [AgentTool; 19] = [
             optional(
                 "previous",
                 ArgumentPlace::Switch("--previous"),
-                "The attempt before this one",
+                "The previous attempt",
             ),
         ],
     ),
@@ -129,7 +129,7 @@ const READING: [AgentTool; 19] = [
             "describe_node",
             "Details of a node: its GPUs, their holders, its conditions",
             &["describe", "node"],
-            &[required("node", ArgumentPlace::Word, "Name of the node")],
+            &[required("node", ArgumentPlace::Word, "Node name")],
         ),
         TextSource::Labels,
     ),
@@ -165,14 +165,14 @@ const READING: [AgentTool; 19] = [
             optional(
                 "slots",
                 ArgumentPlace::Number("--slots"),
-                "Count the jobs with this number of GPUs that fit",
+                "Count how many jobs with this number of GPUs fit",
             ),
         ],
     ),
     echoing_tool(
         reading_tool(
             "fit",
-            "Whether the job in a YAML would start now, and the limiting factor if not",
+            "Whether the job in a manifest would start now, and the limiting factor if not",
             &["fit", "-f", "-"],
             &[MANIFEST, NAMESPACE],
         ),
@@ -181,7 +181,7 @@ const READING: [AgentTool; 19] = [
     echoing_tool(
         reading_tool(
             "validate",
-            "All problems in a YAML, with line and column",
+            "All problems in a manifest, with line and column",
             &["validate", "-f", "-"],
             &[MANIFEST],
         ),
@@ -190,7 +190,7 @@ const READING: [AgentTool; 19] = [
     echoing_tool(
         reading_tool(
             "explain_field",
-            "Explain a field of the YAML, such as resources.gpu-type",
+            "Explain a field of the manifest, such as resources.gpu-type",
             &["explain"],
             &[required("field", ArgumentPlace::Word, "The field")],
         ),
@@ -198,7 +198,7 @@ const READING: [AgentTool; 19] = [
     ),
     AgentTool {
         name: "example",
-        about: "A YAML to start from: training, inference, notebook, compute, pool or quota",
+        about: "A starter manifest: training, inference, notebook, compute, pool or quota",
         command: &["init"],
         parameters: &[required("kind", ArgumentPlace::Word, "The kind")],
         source: TextSource::Program,
@@ -298,7 +298,7 @@ const fn deleting_tool(
 const WRITING: [AgentTool; 9] = [
     submits!(
         "create_job",
-        "Create the jobs of a YAML: training, inference, notebook or compute",
+        "Create the jobs in a manifest: training, inference, notebook or compute",
         "create",
         "job",
         Jobs,
@@ -306,7 +306,7 @@ const WRITING: [AgentTool; 9] = [
     ),
     submits!(
         "apply_manifest",
-        "Update jobs to match a YAML, and create missing ones",
+        "Update jobs to match a manifest, and create missing ones",
         "apply",
         "job",
         Jobs,
@@ -320,7 +320,7 @@ const WRITING: [AgentTool; 9] = [
             &["describe", "job", "--to-delete"],
         ],
         &[JOB, NAMESPACE],
-        "It deletes this job, its pods and its other objects. Volume claims and their data stay.",
+        "It deletes this job, its pods and its other objects. Volume claims and data are kept.",
         WriteArea::Jobs,
     ),
     submits!(
@@ -335,13 +335,13 @@ const WRITING: [AgentTool; 9] = [
         "delete_pool",
         "Delete a pool: removes its labels from the nodes",
         [&["delete", "pool", "--yes"], &["describe", "pool"]],
-        &[required("pool", ArgumentPlace::Word, "Name of the pool")],
-        "It removes the labels of this pool from its nodes, and its definition.",
+        &[required("pool", ArgumentPlace::Word, "Pool name")],
+        "It removes this pool's labels from its nodes and deletes its definition.",
         WriteArea::Pools,
     ),
     submits!(
         "apply_quota",
-        "Create or change quotas of namespaces",
+        "Create or change namespace quotas",
         "apply",
         "quota",
         Quotas,
@@ -354,7 +354,7 @@ const WRITING: [AgentTool; 9] = [
             &["delete", "quota", "--yes"],
             &["describe", "quota", "--to-delete"],
         ],
-        &[required("quota", ArgumentPlace::Word, "Name of the quota")],
+        &[required("quota", ArgumentPlace::Word, "Quota name")],
         "It deletes this quota in every namespace that it applies to.",
         WriteArea::Quotas,
     ),
@@ -371,7 +371,7 @@ const WRITING: [AgentTool; 9] = [
         "Delete the site's defaults",
         [&["delete", "defaults", "--yes"], &["describe", "defaults"]],
         &[],
-        "It deletes the site's defaults. Jobs keep what they have.",
+        "It deletes the site's defaults. Existing jobs keep their values.",
         WriteArea::Defaults,
     ),
 ];

@@ -51,17 +51,17 @@ pub(super) enum CommandAccess {
 pub(super) enum RunError {
     #[error("the server is shutting down: {0}")]
     ServerEnds(AcquireError),
-    #[error("cannot find gpuctl's own program: {0}")]
+    #[error("cannot find the gpuctl executable: {0}")]
     NoProgram(std::io::Error),
     #[error("cannot start gpuctl: {0}")]
     NotStarted(std::io::Error),
     #[error("cannot read the output of gpuctl: {0}")]
     Unread(std::io::Error),
-    #[error("the command was stopped after {} s without an answer", WITHIN.as_secs())]
+    #[error("the command was stopped after {} s without a response", WITHIN.as_secs())]
     TimedOut,
     #[error(
-        "the command was stopped after {} s without an answer; \
-         part of the change may have been made, so look before you repeat it",
+        "the command was stopped after {} s without a response; \
+         part of the change may have been made, so check before you retry",
         WITHIN.as_secs()
     )]
     ChangeTimedOut,

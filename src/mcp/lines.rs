@@ -35,7 +35,7 @@ const TYPED: [&str; 13] = [
     "logging/setLevel",
 ];
 
-const UNKNOWN_METHOD: &str = "the method is unknown";
+const UNKNOWN_METHOD: &str = "unknown method";
 
 /// How to handle a line.
 #[derive(Debug)]
@@ -155,7 +155,7 @@ where
             let line = match self.next_line().await? {
                 true => parse_line(&std::mem::take(&mut self.line)),
                 false => {
-                    let message = format!("a line has at most {} MiB", LONGEST >> 20);
+                    let message = format!("a line may have at most {} MiB", LONGEST >> 20);
                     IncomingLine::Answer(refusal(
                         &Value::Null,
                         ErrorCode::INVALID_REQUEST,
@@ -221,7 +221,7 @@ fn parse_line(line: &[u8]) -> IncomingLine {
         return IncomingLine::Answer(refusal(
             &Value::Null,
             ErrorCode::PARSE_ERROR,
-            "the line is not JSON in UTF-8",
+            "the line is not valid UTF-8 JSON",
         ));
     };
     let invalid = |id: &Value, message: &str| {
@@ -233,7 +233,10 @@ fn parse_line(line: &[u8]) -> IncomingLine {
         } else {
             ""
         };
-        return invalid(&Value::Null, &format!("a message is a JSON object{hint}"));
+        return invalid(
+            &Value::Null,
+            &format!("a message must be a JSON object{hint}"),
+        );
     };
     let given_id = message.get("id");
     let is_usable = |id: &Value| id.is_string() || id.is_i64();
@@ -253,7 +256,7 @@ fn parse_line(line: &[u8]) -> IncomingLine {
             true => serde_json::from_value(value).map_or(IncomingLine::Ignored, |message| {
                 IncomingLine::Message(Box::new(message))
             }),
-            false => invalid(&id, "a request has a `method`"),
+            false => invalid(&id, "a request must have a `method`"),
         };
     };
     let Some(method) = method.as_str().map(ToOwned::to_owned) else {
@@ -283,17 +286,19 @@ fn request(value: Value, id: &Value, method: &str) -> IncomingLine {
     // For the first page, clients send null or an empty cursor.
     let is_later = |params: &Value| !params["cursor"].is_null() && params["cursor"] != "";
     if is_typed && method.ends_with("/list") && params.is_some_and(is_later) {
-        return invalid("`cursor` is invalid, because every list has one page");
+        return invalid("`cursor` is invalid, because every list has only one page");
     }
     match serde_json::from_value::<ClientJsonRpcMessage>(value) {
         Ok(JsonRpcMessage::Request(request)) => match request.request {
-            ClientRequest::CustomRequest(_) if is_typed => {
-                invalid(&format!("the parameters of `{method}` have wrong types"))
-            }
+            ClientRequest::CustomRequest(_) if is_typed => invalid(&format!(
+                "the parameters of `{method}` have the wrong types"
+            )),
             _ => IncomingLine::Message(Box::new(JsonRpcMessage::Request(request))),
         },
         // Everything except the parameters was checked above. For example, `_meta` is an object.
-        _ if is_typed => invalid(&format!("the parameters of `{method}` have wrong types")),
+        _ if is_typed => invalid(&format!(
+            "the parameters of `{method}` have the wrong types"
+        )),
         _ => IncomingLine::Answer(refusal(id, ErrorCode::METHOD_NOT_FOUND, UNKNOWN_METHOD)),
     }
 }

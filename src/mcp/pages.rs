@@ -26,10 +26,13 @@ impl fmt::Display for PageOutOfRange {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let number = self.number;
         match self.last {
-            1 => write!(formatter, "`page` is {number}, but the answer has one page"),
+            1 => write!(
+                formatter,
+                "`page` is {number}, but the answer has only one page"
+            ),
             last => write!(
                 formatter,
-                "`page` is {number}, but the answer has the pages 1 to {last}"
+                "`page` is {number}, but the answer has pages 1 to {last}"
             ),
         }
     }
@@ -149,7 +152,7 @@ mod tests {
     fn a_page_out_of_range_is_an_error() {
         assert_eq!(
             page("a\nb\n", 2).unwrap_err().to_string(),
-            "`page` is 2, but the answer has one page"
+            "`page` is 2, but the answer has only one page"
         );
         let text = "x\n".repeat(2000);
         assert!(

@@ -142,7 +142,7 @@ pub(super) const fn required(
     }
 }
 
-const CONFIRM: &str = "Word from the answer of the same call without `confirm`. That first call changes nothing and shows \
+const CONFIRM: &str = "Word from the answer to the same call without `confirm`. That first call changes nothing and shows \
 what would be done; the word is valid once, for these arguments, for five minutes";
 
 impl AgentTool {
@@ -165,7 +165,7 @@ impl AgentTool {
             Some(_) => properties.insert("confirm".to_owned(), json!({"type": "string", "description": CONFIRM})),
             None => properties.insert(
                 "page".to_owned(),
-                json!({"type": "integer", "minimum": 1, "description": "Page of a long answer, from 1"}),
+                json!({"type": "integer", "minimum": 1, "description": "Page of a long answer, starting at 1"}),
             ),
         };
         let required: Vec<&str> = self
@@ -250,7 +250,7 @@ impl AgentTool {
             ArgumentPlace::Number(flag) => {
                 let number = value
                     .as_u64()
-                    .ok_or_else(|| wrong_type("an integer from 0 on"))?;
+                    .ok_or_else(|| wrong_type("a non-negative integer"))?;
                 call.words.push(format!("{flag}={number}"));
             }
             ArgumentPlace::Switch(flag) => {
@@ -304,7 +304,7 @@ impl AgentTool {
             .as_u64()
             .and_then(|number| usize::try_from(number).ok())
             .filter(|number| *number > 0);
-        number.ok_or_else(|| self.wrong_type("page", "an integer from 1 on", value))
+        number.ok_or_else(|| self.wrong_type("page", "a positive integer", value))
     }
 
     fn wrong_type(

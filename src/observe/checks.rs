@@ -58,7 +58,7 @@ pub(crate) async fn checks(context: &Context, connection: &Connection) -> Vec<Do
 fn check_queues(served: &ServedQueueing) -> DoctorCheck {
     let names: Vec<&str> = served.systems().map(QueueSystem::name).collect();
     let message = if names.is_empty() {
-        "the cluster serves no queues".to_owned()
+        "the cluster has no queueing system".to_owned()
     } else {
         names.join(", ")
     };

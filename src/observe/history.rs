@@ -47,14 +47,14 @@ pub(crate) fn clusters(
 ) -> Result<Vec<(String, Access)>, Error> {
     if all && context.has_one_address()? {
         let error =
-            Error::usage("`--all-contexts` cannot be combined with one Prometheus address for all");
-        return Err(error.hint("omit the address: Prometheus is found in each cluster"));
+            Error::usage("`--all-contexts` cannot be combined with a single Prometheus address");
+        return Err(error.hint("omit the address, so that gpuctl finds Prometheus in each cluster"));
     }
     if let (Some(bundle), Some(name)) = (&context.access.bundle, name)
         && *name != bundle.cluster
     {
         return Err(Error::usage(format!(
-            "the bundle was made from cluster {}, not from {name}",
+            "the bundle was created from cluster {}, not from {name}",
             bundle.cluster
         )));
     }
@@ -110,7 +110,7 @@ impl<'c> ClusterHistory<'c> {
         let has_inventory = snapshot.is_ok();
         if let Err(failure) = &snapshot {
             context.terminal.warn(&format!(
-                "nodes that share GPUs are unknown, so shares count as GPUs: {failure}"
+                "nodes that share GPUs are unknown, so shares are counted as GPUs: {failure}"
             ));
         }
         let inventory = snapshot.map(|read| read.inventory).unwrap_or_default();

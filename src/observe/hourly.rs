@@ -292,7 +292,7 @@ async fn warn_of_many_samples(
     let samples = per_hour * hours as f64;
     if samples > MANY_SAMPLES {
         context.terminal.note(&format!(
-            "about {:.0} million samples of {hours} hours will be read; this takes a while",
+            "reading about {:.0} million samples from {hours} hours; this takes a while",
             samples / 1e6
         ));
     }

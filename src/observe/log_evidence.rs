@@ -46,7 +46,7 @@ pub(crate) async fn log_evidence(connection: &Connection, job: &Job) -> Option<V
         };
         evidence.push(LastMessage {
             text: format!(
-                "the first error in the logs, of {rank_name}: {}{repeats}",
+                "the first error in the logs, from {rank_name}: {}{repeats}",
                 first.error.line.trim()
             ),
             at: first.error.at,
@@ -60,7 +60,7 @@ pub(crate) async fn log_evidence(connection: &Connection, job: &Job) -> Option<V
     {
         let minutes = u64::try_from((end.as_second() - checkpoint.as_second()) / 60).unwrap_or(0);
         let text = format!(
-            "{} of work since the last line about a checkpoint",
+            "{} of work since the last log line about a checkpoint",
             count(minutes, "minute")
         );
         evidence.push(LastMessage {

@@ -126,7 +126,7 @@ async fn connect_to_address<'c>(
         origin.word()
     };
     context.terminal.detail(&format!(
-        "prometheus {}, named by {}",
+        "prometheus {}, set by {}",
         address.shown(),
         origin_name
     ));
@@ -222,7 +222,7 @@ async fn find_in_cluster<'c>(
         if matches!(probe.answer, Ok(StoreContent::Gpus)) {
             let (server, route) = (&probe.prometheus.server, probe.route);
             context.terminal.detail(&format!(
-                "prometheus {server}, found in the cluster some minutes ago, reached {route}"
+                "prometheus {server}, found in the cluster a few minutes ago, reached {route}"
             ));
             return Ok((probe.prometheus, service));
         }

@@ -87,7 +87,7 @@ fn check_rights(snapshot: &InventorySnapshot) -> Option<DoctorCheck> {
         return Some(DoctorCheck::new(
             CheckStatus::Ok,
             "rights",
-            "you may list nodes, and pods of all namespaces".to_owned(),
+            "you may list nodes, and pods in all namespaces".to_owned(),
         ));
     }
     let message = format!(
@@ -161,7 +161,7 @@ fn check_quantities(readings: &Readings) -> Vec<DoctorCheck> {
             ""
         };
         let message = format!(
-            "{name}: {} of {} have none ({shown}{ellipsis})",
+            "{name}: missing on {} of {} ({shown}{ellipsis})",
             nodes_without.len(),
             count(nodes.len() as u64, "node")
         );

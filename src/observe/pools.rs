@@ -43,7 +43,7 @@ pub(crate) fn warn_of_missing_rights(pools: &PoolSnapshot, context: &Context) {
     nodes::warn_of_missing_rights(&pools.snapshot, context);
     if !pools.definitions {
         context.terminal.warn_missing_permission(
-            "you may not read the definitions of pools: descriptions and quotas are unknown",
+            "you may not read pool definitions: descriptions and quotas are unknown",
         );
     }
     if let Some(unseen) = &pools.unseen_jobs {

@@ -166,7 +166,7 @@ enum RasError {
     Unreachable(String, Failure),
     #[error("{0} did not answer within {seconds} s", seconds = RAS_TIMEOUT.as_secs())]
     TimedOut(String),
-    #[error("the response of {0} on port {RAS_PORT} is not that of NCCL 2.24 or later")]
+    #[error("the response of {0} on port {RAS_PORT} is not from NCCL 2.24 or later")]
     NotRas(String),
     #[error("{0}: {1}")]
     Unread(String, std::io::Error),
@@ -293,7 +293,7 @@ fn reason(errors: &str) -> Option<String> {
             .iter()
             .any(|word| line.to_ascii_lowercase().contains(word))
     }) {
-        return Some("its processes cannot be read: the container lacks SYS_PTRACE".to_owned());
+        return Some("cannot read its processes: the container lacks SYS_PTRACE".to_owned());
     }
     lines.next_back().map(shortened)
 }
@@ -305,7 +305,7 @@ mod tests {
     #[test]
     fn explains_tool_errors_in_terms_of_containers() {
         let stderr = "Permission Denied: Try running again with elevated permissions by going 'sudo env \"PATH=$PATH\" !!'\n";
-        let denied = "its processes cannot be read: the container lacks SYS_PTRACE";
+        let denied = "cannot read its processes: the container lacks SYS_PTRACE";
         assert_eq!(reason(stderr).unwrap(), denied);
         assert_eq!(
             reason("Could not attach to process.\nptrace: Operation not permitted.\nNo stack.\n")

@@ -49,7 +49,7 @@ pub(super) fn check_sharing(inventory: &Inventory, devices: &[Device]) -> Vec<Do
     }
     let claimable = |(driver, (nodes, devices)): (&str, (BTreeSet<&str>, u64))| {
         format!(
-            "{} of {driver} to claim on {}",
+            "{} of {driver} can be claimed on {}",
             count(devices, "device"),
             count(nodes.len() as u64, "node")
         )
@@ -73,7 +73,7 @@ fn mig(host: &NodeUsage) -> Option<DoctorCheck> {
         .map_or(String::new(), |requested| {
             format!(" as {MIG_CONFIG}={requested} requests")
         });
-    let message = format!("the GPUs are not divided{requested}: {state}");
+    let message = format!("the GPUs are not partitioned{requested}: {state}");
     let fix = "kubectl logs -A -l app=nvidia-mig-manager --tail 20";
     Some(
         DoctorCheck::new(CheckStatus::Warn, "mig", message)
@@ -177,9 +177,9 @@ mod tests {
         assert_eq!(
             messages,
             [
-                "\"the GPUs are not divided as nvidia.com/mig.config=all-1g.10gb requests: failed\"",
+                "\"the GPUs are not partitioned as nvidia.com/mig.config=all-1g.10gb requests: failed\"",
                 "\"HAMi's device plugin no longer responds to its scheduler, so no shares are allocated\"",
-                "\"14 × mig-1g.10gb on 2 nodes, HAMi on 2 nodes, 2 devices of gpu.nvidia.com to claim on 1 node\"",
+                "\"14 × mig-1g.10gb on 2 nodes, HAMi on 2 nodes, 2 devices of gpu.nvidia.com can be claimed on 1 node\"",
             ]
         );
         assert!(check_sharing(&Inventory::default(), &[]).is_empty());

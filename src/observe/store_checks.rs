@@ -82,7 +82,7 @@ pub(super) async fn check_store(
         checks.push(DoctorCheck::new(
             CheckStatus::Ok,
             "recording-rules",
-            "fatal errors of the last hour are recorded".to_owned(),
+            "fatal errors from the last hour are recorded".to_owned(),
         ));
     }
     let pod_count = pods.ok().and_then(|series| newest(series.first()?));
@@ -154,7 +154,7 @@ async fn check_clusters(
         )),
         StoreClusters::Unclear { label, values } => {
             let message = format!(
-                "Prometheus has GPUs of {} clusters ({label}: {}), so sums are refused",
+                "Prometheus has GPUs from {} clusters ({label}: {}), so gpuctl refuses sums",
                 values.len(),
                 values.join(", ")
             );
@@ -180,7 +180,7 @@ fn check_retention(body: &[u8]) -> Option<DoctorCheck> {
     Some(match days {
         Some(days) if days < MIN_RETENTION_DAYS => {
             let message = format!(
-                "{message}; `eff` and the forecast of starts look back {MIN_RETENTION_DAYS:.0} days"
+                "{message}; `eff` and start forecasts look back {MIN_RETENTION_DAYS:.0} days"
             );
             DoctorCheck::new(CheckStatus::Warn, "retention", message)
                 .fix("start Prometheus with --storage.tsdb.retention.time=15d or more")

@@ -45,7 +45,7 @@ impl StoreClusters {
     /// Builds the error for a sum that would include devices of several clusters.
     pub(crate) fn refusal(label: &str, values: &[String], server: &str) -> Error {
         let message = format!(
-            "Prometheus at {server} has GPUs of {} clusters, and it is unknown which one is \
+            "Prometheus at {server} has GPUs from {} clusters, and it is unknown which one is \
              this cluster: {}",
             values.len(),
             list_values(label, values)
@@ -63,7 +63,7 @@ impl StoreClusters {
     /// Builds the warning for lists of devices, which identify devices by the names of their nodes.
     pub(crate) fn warning(label: &str, values: &[String], server: &str) -> String {
         format!(
-            "Prometheus at {server} has GPUs of {} clusters ({}), and it is unknown which one is \
+            "Prometheus at {server} has GPUs from {} clusters ({}), and it is unknown which one is \
              this cluster: devices are matched by node name; `--match {label}=NAME` selects \
              the cluster",
             values.len(),

@@ -87,7 +87,7 @@ impl TimeRange {
                     .filter(|step| *step > 0);
                 step.ok_or_else(|| {
                     Error::usage(format!("`{text}` is not a valid step"))
-                        .hint("such as 60, 30s or 5m")
+                        .hint("use a step such as 60, 30s or 5m")
                 })?
             }
         };
@@ -95,11 +95,10 @@ impl TimeRange {
         // that fits.
         let step = step.min((end - start).max(1));
         if (end - start) / step > MAX_POINTS {
-            return Err(Error::usage(format!(
-                "{} points are more than the limit",
-                (end - start) / step
-            ))
-            .hint("use a larger `--step`"));
+            return Err(
+                Error::usage(format!("{} points exceed the limit", (end - start) / step))
+                    .hint("use a larger `--step`"),
+            );
         }
         Ok(Window { start, end, step })
     }
@@ -148,8 +147,10 @@ pub(crate) fn instant(text: &str, now: Timestamp) -> Result<Timestamp, Error> {
             .or_else(|| parse_local(text)),
     };
     time.ok_or_else(|| {
-        Error::usage(format!("`{text}` is not a valid time"))
-            .hint("such as 2026-01-31T10:00:00Z, 1769853600, 90m (before now), today or yesterday")
+        Error::usage(format!("`{text}` is not a valid time")).hint(
+            "use a time such as 2026-01-31T10:00:00Z, 1769853600, 90m (before now), today or \
+                 yesterday",
+        )
     })
 }
 

@@ -118,7 +118,7 @@ async fn running(
     if queries.ras || queries.stacks {
         answers
             .silent
-            .push("its ranks: it is not running, so none was queried".to_owned());
+            .push("its ranks: it is not running, so none were queried".to_owned());
     }
     Ok((None, answers))
 }

@@ -17,7 +17,7 @@ pub(crate) async fn subject(connection: &Connection, text: &str) -> Result<(Subj
     // If a kind is given, it is a Kubernetes object and not a gpuctl job.
     let has_kind = parts.len() == 3 || matches!(parts[..], [first, _] if is_kind(first));
     let not_found = if has_kind {
-        Error::new(ErrorName::NotFound, format!("there is no `{text}`"))
+        Error::new(ErrorName::NotFound, format!("`{text}` does not exist"))
             .hint("`gpuctl get workloads` lists all workloads")
     } else {
         match lookup::job(connection, text, LookupPurpose::Read).await {

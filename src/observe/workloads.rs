@@ -119,7 +119,7 @@ pub(crate) async fn read(
         .await;
     if let Some(namespace) = owners.narrowed_to.as_ref().filter(|_| refresh.first) {
         context.terminal.warn_missing_permission(&format!(
-            "you may not list pods of all namespaces; only `{namespace}` is shown"
+            "you may not list pods in all namespaces; only `{namespace}` is shown"
         ));
     }
     if !owners.unreadable.is_empty() && refresh.first {
@@ -186,7 +186,7 @@ pub(crate) fn find_workload<'f>(all: &'f [Workload], text: &str) -> Result<&'f W
         [] => {
             let error = Error::new(
                 ErrorName::NotFound,
-                format!("there is no workload `{text}`"),
+                format!("workload `{text}` does not exist"),
             );
             let name = parts.last().copied().unwrap_or_default();
             let names: Vec<&str> = all
@@ -203,7 +203,7 @@ pub(crate) fn find_workload<'f>(all: &'f [Workload], text: &str) -> Result<&'f W
         several => {
             let names: Vec<String> = several.iter().map(full_name).collect();
             let message = format!(
-                "{} workloads are called `{text}`: {}",
+                "{} workloads are named `{text}`: {}",
                 several.len(),
                 names.join(", ")
             );

@@ -20,7 +20,7 @@ const MOST_TOKENS: u32 = 1024;
 
 /// The service rejects the key, so requests about further devices would fail too.
 #[derive(Debug, thiserror::Error)]
-#[error("{shown} answers {code}: the key is missing or was rejected")]
+#[error("{shown} returned {code}: the key is missing or was rejected")]
 pub(crate) struct KeyRefused {
     shown: String,
     code: u16,
@@ -86,12 +86,12 @@ impl Ai {
                     code,
                 }
                 .into(),
-                404 => anyhow!("{shown_url} answers 404: no such address or model"),
-                code => anyhow!("{shown_url} answers {code}"),
+                404 => anyhow!("{shown_url} returned 404: no such address or model"),
+                code => anyhow!("{shown_url} returned {code}"),
             });
         }
         let body: Value = serde_json::from_str(&answer.body)
-            .map_err(|_| anyhow!("{shown_url} does not answer with JSON"))?;
+            .map_err(|_| anyhow!("{shown_url} did not return JSON"))?;
         let text = if self.is_anthropic() {
             let parts = body["content"].as_array().into_iter().flatten();
             parts
@@ -101,7 +101,7 @@ impl Ai {
             body["choices"][0]["message"]["content"].as_str()
         };
         text.map(ToOwned::to_owned)
-            .ok_or_else(|| anyhow!("{shown_url} answers without a message"))
+            .ok_or_else(|| anyhow!("{shown_url} returned no message"))
     }
 }
 
@@ -189,15 +189,15 @@ mod tests {
             message_of(openai, 200, r#"{"choices":[]}"#)
                 .unwrap_err()
                 .to_string(),
-            "http://h answers without a message"
+            "http://h returned no message"
         );
         assert_eq!(
             message_of(openai, 200, "<html>").unwrap_err().to_string(),
-            "http://h does not answer with JSON"
+            "http://h did not return JSON"
         );
         assert_eq!(
             message_of(openai, 401, "sk-x").unwrap_err().to_string(),
-            "http://h answers 401: the key is missing or was rejected"
+            "http://h returned 401: the key is missing or was rejected"
         );
     }
 }

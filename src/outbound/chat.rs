@@ -111,7 +111,7 @@ impl Robot {
     ) -> anyhow::Result<()> {
         let shown_url = address.origin();
         if !(200..300).contains(&answer.code) {
-            return Err(anyhow!("{shown_url} answers {}", answer.code));
+            return Err(anyhow!("{shown_url} returned {}", answer.code));
         }
         let keys: &[&str] = match self {
             Self::Feishu => &["code", "StatusCode"],
@@ -119,7 +119,7 @@ impl Robot {
             Self::Slack | Self::Generic => return Ok(()),
         };
         let body: Value = serde_json::from_str(&answer.body)
-            .map_err(|_| anyhow!("{shown_url} does not answer with JSON"))?;
+            .map_err(|_| anyhow!("{shown_url} did not return JSON"))?;
         match keys.iter().find_map(|key| body[key].as_i64()) {
             Some(0) => Ok(()),
             Some(code) => {
@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(took(Robot::Slack, 200, "ok"), Ok(()));
         assert_eq!(
             took(Robot::Generic, 500, ""),
-            Err("http://h answers 500".to_owned())
+            Err("http://h returned 500".to_owned())
         );
     }
 }

@@ -24,7 +24,7 @@ impl OutboundUrl {
         match (url.scheme(), url.host_str()) {
             ("http" | "https", Some(host)) if !host.is_empty() => Ok(Self(url)),
             _ => Err(anyhow!(
-                "a URL must begin with http:// or https:// and a host"
+                "a URL must start with http:// or https:// and include a host"
             )),
         }
     }
@@ -133,7 +133,7 @@ impl Caller {
             tries += 1;
             let attempt = tokio::time::timeout(patience.timeout, self.attempt(call)).await;
             let timed_out = || AttemptFailure {
-                message: format!("did not answer within {:?}", patience.timeout),
+                message: format!("did not respond within {:?}", patience.timeout),
                 retry: RetryRule::IfRepeatable,
                 wait: None,
             };
@@ -231,12 +231,12 @@ fn refusal(response: &Response, address: &OutboundUrl) -> Option<AttemptFailure>
                 .and_then(|to| address.0.join(to).ok())
                 .map(|to| OutboundUrl(to).origin());
             let to = to.as_deref().unwrap_or("elsewhere");
-            let message = format!("redirects to {to}, which is not followed");
+            let message = format!("redirects to {to}, but redirects are not followed");
             (message, RetryRule::Never)
         }
         // These statuses mean that the server did not handle the call (RFC 6585, RFC 9110).
-        429 | 503 => (format!("answers {code}"), RetryRule::Always),
-        500..600 => (format!("answers {code}"), RetryRule::IfRepeatable),
+        429 | 503 => (format!("returned {code}"), RetryRule::Always),
+        500..600 => (format!("returned {code}"), RetryRule::IfRepeatable),
         _ => return None,
     };
     Some(AttemptFailure {
@@ -252,7 +252,7 @@ async fn read(mut response: Response) -> Result<OutboundResponse, AttemptFailure
     let mut body = Vec::new();
     let incomplete = |error: reqwest::Error| AttemptFailure {
         message: format!(
-            "closed the connection during its answer: {}",
+            "closed the connection while responding: {}",
             innermost(&error.without_url())
         ),
         retry: RetryRule::IfRepeatable,
@@ -261,9 +261,7 @@ async fn read(mut response: Response) -> Result<OutboundResponse, AttemptFailure
     while let Some(piece) = response.chunk().await.map_err(incomplete)? {
         body.extend_from_slice(&piece);
         if body.len() > LONGEST_ANSWER {
-            return Err(AttemptFailure::fatal(
-                "answers with more than 1 MiB".to_owned(),
-            ));
+            return Err(AttemptFailure::fatal("returned more than 1 MiB".to_owned()));
         }
     }
     Ok(OutboundResponse {

@@ -46,7 +46,7 @@ impl Terminal {
     }
 
     fn permission_hint(&self, flag: &str) -> String {
-        let advice = "ask your cluster's administrator for this right";
+        let advice = "ask your cluster administrator for this permission";
         match self.task.get() {
             Some(task) => format!("{advice}; `gpuctl auth check {task} {flag}` prints the role"),
             None => advice.to_owned(),

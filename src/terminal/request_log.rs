@@ -41,7 +41,7 @@ pub(crate) fn filter(text: &str) -> Result<Targets, Error> {
     }
     let parsed: Targets = text
         .parse()
-        .map_err(|_| refused(format!("`GPUCTL_LOG={text}` is not a log filter")))?;
+        .map_err(|_| refused(format!("`GPUCTL_LOG={text}` is not a valid log filter")))?;
     let foreign = parsed
         .iter()
         .map(|(target, _)| target.to_owned())

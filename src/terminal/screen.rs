@@ -126,7 +126,7 @@ fn restore_terminal() {
 fn failed(error: &io::Error) -> Error {
     Error::new(
         ErrorName::OutputFailed,
-        format!("cannot use the screen: {error}"),
+        format!("cannot set up the terminal: {error}"),
     )
     .hint("`gpuctl top --once` prints a table")
 }

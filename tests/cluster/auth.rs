@@ -149,7 +149,7 @@ fn auth_check_of_one_command_considers_its_pool() {
         "no: you may not create secrets in namespace auth-one: missing create, get and patch secrets\n"
     );
     denied.says(
-        "gpuctl auth check create secrets -n auth-one --emit-role prints the role to ask for",
+        "gpuctl auth check create secrets -n auth-one --emit-role prints the role to request",
     );
     // Without permission to list nodes, gpuctl cannot know whether a pool exists.
     let unknown = frank

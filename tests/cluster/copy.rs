@@ -89,7 +89,7 @@ fn a_failed_copy_explains_why_and_leaves_nothing() {
     scene
         .gpuctl(&["cp", "a:missing", &local("x")])
         .exits(4)
-        .says("there is no `missing` in the job");
+        .says("`missing` does not exist in the job");
     scene
         .gpuctl(&["cp", &local("missing"), "a:x"])
         .exits(4)

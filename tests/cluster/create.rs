@@ -29,7 +29,7 @@ fn an_existing_name_is_refused_unless_a_name_is_generated() {
     assert!(again.out.is_empty());
     assert_eq!(
         again.err,
-        "error: job `a` already exists in namespace `exists`\n\nhint: `gpuctl apply` changes it, `apply --replace` resubmits it, `--generate-name` creates another\n"
+        "error: job `a` already exists in namespace `exists`\n\nhint: `gpuctl apply` updates it, `apply --replace` resubmits it, and `--generate-name` creates another\n"
     );
     let other = scene
         .gpuctl_with(
@@ -356,7 +356,7 @@ fn a_queue_must_exist_in_a_queueing_system() {
     scene
         .gpuctl_with(&["create", "-f", "-"], &other)
         .exits(3)
-        .says("names Volcano, but this cluster does not serve it");
+        .says("selects Volcano, which is not installed on this cluster");
     scene.gpuctl_with(&["create", "-f", "-"], &yaml).ok();
     assert_eq!(
         scene.get(&["job", "a"])["metadata"]["labels"]["kueue.x-k8s.io/queue-name"],
@@ -413,7 +413,7 @@ fn a_queue_must_exist_in_a_queueing_system() {
     let paused = scene.gpuctl(&["pause", "job", "a"]).ok().out;
     assert_eq!(
         paused,
-        "a: paused; 1 GPU becomes free; on resume the command restarts; it continues only if it loads a checkpoint\n"
+        "a: paused; 1 GPU becomes free; on resume, the command restarts and continues only if it loads a checkpoint\n"
     );
     assert_eq!(
         scene.get(&["workload", "job-a-1f2e3"])["spec"]["active"],
@@ -492,7 +492,7 @@ fn check_queues_of_volcano_and_kueue(scene: &Scene) {
     scene
         .gpuctl_with(&["create", "-f", "-"], &training(", queue: team"))
         .exits(3)
-        .says("queue `team` exists in Kueue and in Volcano");
+        .says("queue `team` exists in both Kueue and Volcano");
     assert!(
         dry(&training(", queue: team, queue_system: kueue"))
             .contains("kueue.x-k8s.io/queue-name: team")
@@ -562,7 +562,7 @@ fn check_queues_of_volcano_and_kueue(scene: &Scene) {
         .seen_by(Persona::Grace)
         .gpuctl(&["get", "queues", "-o", "name"])
         .ok()
-        .says("you may not list queues of Volcano");
+        .says("you may not list Volcano queues");
     assert_eq!(seen.out, "queue/team\n");
     scene.admin.run(&[
         "delete",
@@ -738,7 +738,8 @@ fn an_interrupted_wait_says_that_the_job_continues() {
     let run = finish(child, std::time::Duration::from_secs(20)).exits(130);
     assert_eq!(run.json()["jobId"], "a");
     assert!(
-        run.err.contains("the jobs exist and continue"),
+        run.err
+            .contains("the jobs still exist and are not affected"),
         "{}",
         run.err
     );

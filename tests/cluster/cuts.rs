@@ -126,7 +126,7 @@ pub fn claimed(run: &Run, prefix: &str) -> (BTreeSet<String>, BTreeSet<String>) 
         for (words, into) in [
             ("still there: ", &mut reported),
             (
-                "may exist, the server did not confirm the write: ",
+                "may exist, because the server did not confirm the write: ",
                 &mut possible,
             ),
         ] {

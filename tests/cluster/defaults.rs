@@ -89,7 +89,7 @@ fn defaults_are_created_applied_to_jobs_enforced_changed_and_deleted() {
     let created_defaults = make("create", SITE, &["--trust-namespace", "-o", "json"])
         .ok()
         .json();
-    let set = "set for every job that is submitted from now on";
+    let set = "set for all jobs submitted from now on";
     assert_eq!(
         created_defaults,
         json!({"name": "gpuctl-defaults", "status": "created", "message": set})
@@ -235,7 +235,7 @@ fn defaults_are_created_applied_to_jobs_enforced_changed_and_deleted() {
     let changed = SITE.replace("proxy:3128", "proxy:4000");
     make("create", &changed, &[])
         .exits(1)
-        .says("the site has defaults already")
+        .says("the site already has defaults")
         .says("gpuctl apply -f");
     assert!(
         scene

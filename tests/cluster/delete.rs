@@ -57,7 +57,7 @@ fn unknown_names_get_suggestions_from_this_and_other_namespaces() {
     scene
         .gpuctl(&["delete", "job", "bert-larg"])
         .exits(4)
-        .says("there is no job `bert-larg` in namespace `unknown`")
+        .says("job `bert-larg` does not exist in namespace `unknown`")
         .says("did you mean `bert-large`?");
     scene
         .gpuctl_anywhere(&["delete", "job", "bert-large"])

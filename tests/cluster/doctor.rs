@@ -92,7 +92,7 @@ fn doctor_names_the_first_broken_component_of_each_node() {
     );
     assert_eq!(
         finding("stack-g", "mig"),
-        "warn the GPUs are not divided: failed"
+        "warn the GPUs are not partitioned: failed"
     );
     assert_eq!(
         finding("stack-g", "hami"),
@@ -216,7 +216,7 @@ fn exclude_nodes_keeps_a_job_off_nodes() {
     scene
         .gpuctl_with(&["create", "-f", "-"], &unknown)
         .ok()
-        .says("there is no node `left-out-9`");
+        .says("node `left-out-9` does not exist");
     let none = scene.training(
         "c",
         "resources: {pool: POOL, gpu: 1, exclude_nodes: [left-out-0, left-out-1]}",

@@ -121,7 +121,7 @@ fn check_a_dry_run(scene: &Scene) {
     scene
         .create(&training("shown", ", gang: volcano"))
         .exits(3)
-        .says("`job.gang: volcano` needs a scheduler that this cluster does not serve");
+        .says("`job.gang: volcano` needs a scheduler that this cluster does not have");
 }
 
 /// Each training needs 64 of 96 GPUs. Without gangs, the second one would hold 32 of them and wait
@@ -171,7 +171,7 @@ fn check_competing_gangs(scene: &Scene) {
     assert!(
         third
             .err
-            .contains("only 32 of 64 pods fit now; none starts before all fit"),
+            .contains("only 32 of 64 pods fit now; none start until all fit"),
         "{}",
         third.err
     );

@@ -38,7 +38,8 @@ fn every_submitting_command_refuses_jobs_larger_than_any_node() {
         ),
         (
             "gpu: 8, node_count: 3",
-            "the eligible nodes hold 2 such pods at once, but the job needs 3 at the same time",
+            "the eligible nodes can hold only 2 such pods at once, but the job needs 3 at the same \
+             time",
         ),
     ] {
         scene
@@ -129,7 +130,7 @@ fn cordoned_and_broken_nodes_count_and_autoscaled_groups_only_warn() {
     let cordoned = scene
         .gpuctl_with(&CREATE, &job("cordoned", "capacity", 16))
         .ok();
-    cordoned.says("no eligible node accepts new pods now");
+    cordoned.says("no eligible node currently accepts new pods");
     scene
         .gpuctl_with(&CREATE, &job("over", "capacity", 17))
         .exits(3)
@@ -144,7 +145,7 @@ fn cordoned_and_broken_nodes_count_and_autoscaled_groups_only_warn() {
     let grows = scene
         .gpuctl_with(&CREATE, &job("grows", "capacity-group", 9))
         .ok();
-    grows.says("no node has 9 a100-80g; the largest has 8 (capacity-group); the job never starts unless an autoscaler adds a larger node");
+    grows.says("no node has 9 a100-80g; the largest has 8 (capacity-group); the job will never start unless an autoscaler adds a larger node");
 }
 
 #[test]
@@ -167,7 +168,7 @@ fn a_job_that_must_wait_is_accepted_and_names_the_holders() {
         run.err
     );
     // The node of `one` has 8 - 6 = 2 free GPUs, and the node of `two` has none.
-    run.says(" has most: 2; later/two holds 8, later/one holds 6");
+    run.says(" has the most: 2; later/two holds 8, later/one holds 6");
     let fits = scene
         .gpuctl_with(
             &CREATE,
@@ -181,7 +182,7 @@ fn a_job_that_must_wait_is_accepted_and_names_the_holders() {
             &scene.training("e", "resources: {pool: POOL, gpu: 8, node_count: 2}"),
         )
         .ok();
-    gang.says("only 0 of 2 pods fit now; pods that start hold their GPUs while they wait for the rest; later/two holds 8");
+    gang.says("only 0 of 2 pods fit now; pods that start hold their GPUs while waiting for the rest; later/two holds 8");
     // With `-o json`, the line is a warning object on stderr, and stdout is still one document.
     let run = scene
         .gpuctl_with(
@@ -337,5 +338,5 @@ fn checks_without_rights_only_warn() {
         .gpuctl_with(&CREATE, job)
         .ok()
         .says("could not check whether claim `models` exists: you may not read persistentvolumeclaims")
-        .says("the quotas of the namespace were not checked");
+        .says("the namespace quotas were not checked");
 }

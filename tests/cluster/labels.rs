@@ -151,7 +151,7 @@ fn labels_are_set_read_and_deleted() {
     scene
         .gpuctl(&["get", "label", "nope"])
         .exits(4)
-        .says("there is no node `nope`");
+        .says("node `nope` does not exist");
     assert_eq!(
         label(&scene, "labels-0", "gpuctl/pool"),
         "labels",
@@ -172,11 +172,11 @@ fn invalid_and_reserved_labels_are_refused_before_any_write() {
     nodes("a=b c", 2, "is not a valid label value");
     nodes("a", 2, "has no value");
     nodes("gpuctl/pool=other", 2, "gpuctl add node NODE --pool POOL");
-    nodes("kubernetes.io/arch=x", 2, "belongs to Kubernetes");
+    nodes("kubernetes.io/arch=x", 2, "is reserved for Kubernetes");
     scene
         .gpuctl(&["label", "node", "bad-labels-0", "a=b", "--delete"])
         .exits(2)
-        .says("--delete takes only the key");
+        .says("--delete accepts only the key");
     scene.gpuctl(&["label", "node", "bad-labels-0"]).exits(2);
     assert_eq!(label(&scene, "bad-labels-1", "a"), Value::Null);
     scene

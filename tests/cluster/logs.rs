@@ -89,7 +89,7 @@ fn previous_reads_the_log_of_the_earlier_pod() {
     scene
         .gpuctl(&["logs", "a", "--previous"])
         .exits(4)
-        .says("no pod of job `a` had an earlier attempt");
+        .says("no pod of job `a` has an earlier attempt");
     scene.get_until(&["pods", "-l", "gpuctl/job=a"], |pods| {
         items(pods).len() == 2
     });
@@ -430,11 +430,11 @@ fn first_error_finds_the_rank_that_failed_first() {
     scene.until("a", "failed", None);
     let why = scene.gpuctl(&["why", "a"]).ok().out;
     assert!(
-        why.contains("the first error in the logs, of rank 1: ValueError: shard 812 is broken"),
+        why.contains("the first error in the logs, from rank 1: ValueError: shard 812 is broken"),
         "{why}"
     );
     assert!(
-        why.contains("of work since the last line about a checkpoint"),
+        why.contains("of work since the last log line about a checkpoint"),
         "{why}"
     );
 }

@@ -107,7 +107,7 @@ fn an_agent_diagnoses_a_pending_job() {
         assert!(agent.call_ok("free", json!({"pool": "agents"})).await.contains("a100-80g"));
         // This job is not in the server's namespace.
         let (missing, is_good) = agent.call("describe_job", json!({"job": "waiter", "namespace": "default"})).await;
-        assert!(!is_good && missing.contains("there is no job `waiter`") && missing.contains("exit code 4"), "{missing}");
+        assert!(!is_good && missing.contains("job `waiter` does not exist") && missing.contains("exit code 4"), "{missing}");
         let (odd, is_good) = agent.call("logs", json!({"job": "--as=system:admin"})).await;
         assert!(!is_good && odd.contains("--as=system:admin"), "a name is never parsed as an option: {odd}");
         let fits = agent.call_ok("fit", json!({"manifest": scene.training("more", "resources: {pool: POOL, gpu: 8}")})).await;
@@ -161,7 +161,7 @@ fn an_agent_must_confirm_a_preview_before_a_change() {
         agent.call_ok("delete_job", json!({"job": "made", "confirm": confirmation(&shown).unwrap()})).await;
         assert!(!exists("made"));
         let (absent, is_good) = agent.call("delete_job", json!({"job": "made"})).await;
-        assert!(!is_good && absent.contains("there is no job") && confirmation(&absent).is_none(), "{absent}");
+        assert!(!is_good && absent.contains("does not exist") && confirmation(&absent).is_none(), "{absent}");
     });
     let mut command = crate::runner::gpuctl();
     command
@@ -169,7 +169,7 @@ fn an_agent_must_confirm_a_preview_before_a_change() {
         .args(["mcp", "--allow-writes", "--read-only"]);
     crate::support::run(command, "")
         .exits(2)
-        .says("contradicts the read-only mode");
+        .says("conflicts with read-only mode");
     let mut command = crate::runner::gpuctl();
     command.arg("skill");
     assert!(

@@ -304,7 +304,7 @@ fn free_gpus_agree_with_the_scheduler() {
     scene
         .gpuctl(&["describe", "node", "last-gpu-1"])
         .exits(4)
-        .says("there is no node `last-gpu-1`")
+        .says("node `last-gpu-1` does not exist")
         .says("did you mean `last-gpu-0`?");
 }
 
@@ -466,7 +466,7 @@ fn usage_without_rights_on_pods_is_unknown_and_warned_about_once() {
     );
     assert_eq!(
         run.err
-            .matches("you may not list the pods of all namespaces")
+            .matches("you may not list the pods in all namespaces")
             .count(),
         1,
         "{}",

@@ -158,7 +158,7 @@ nodes:
     scene
         .gpuctl(&["delete", "pool", "pool-life"])
         .exits(4)
-        .says("there is no pool `pool-life`");
+        .says("pool `pool-life` does not exist");
     scene
         .gpuctl(&["delete", "pool", "pool-life", "--ignore-not-found"])
         .ok();
@@ -174,7 +174,7 @@ fn a_missing_node_or_a_node_of_another_pool_prevents_all_writes() {
     let run = make(&scene, &yaml("whole-a", "pool-whole-0, nope, nada"), &[]).exits(1);
     assert!(
         run.err
-            .starts_with("error: there is no node nope, nada; nothing was written\n"),
+            .starts_with("error: nodes not found: nope, nada; nothing was written\n"),
         "{}",
         run.err
     );
@@ -185,7 +185,7 @@ fn a_missing_node_or_a_node_of_another_pool_prevents_all_writes() {
         &["--keep-partial"],
     )
     .ok()
-    .says("the pool is created without it");
+    .says("creating the pool without it");
     let refused = make(&scene, &yaml("whole-b", "pool-whole-1, pool-whole-0"), &[]).exits(1);
     refused
         .says("node `pool-whole-0` is in pool `whole-a`")
@@ -462,7 +462,7 @@ fn an_overwritten_type_label_is_restored() {
     let yaml = "kind: pool\nversion: v0.1\npool: {name: pool-types}\nnodes: {pool-types-0: {gpu-type: a100-80g}}\n";
     make(&scene, yaml, &[])
         .exits(1)
-        .says("node `pool-types-0` has h100 by its labels, but the file says a100-80g");
+        .says("node `pool-types-0` has h100 according to its labels, but the file says a100-80g");
     make(&scene, yaml, &["--force"]).ok();
     assert_eq!(
         labels(&scene, "pool-types-0")["nvidia.com/gpu-type"],
@@ -569,7 +569,7 @@ fn an_invalid_job_prevents_all_writes_of_the_run() {
         .ok();
     assert!(
         dry.err
-            .contains("this run creates namespace `pool-order-new`"),
+            .contains("this run would create namespace `pool-order-new`"),
         "{}",
         dry.err
     );

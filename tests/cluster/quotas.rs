@@ -104,10 +104,10 @@ namespace:
     let path = crate::support::file("quota-teams.yaml", yaml);
     let anywhere = |arguments: &[&str]| scene.gpuctl_anywhere(arguments).ok().out;
     let kept = anywhere(&["delete", "quota", "teams", "--purge"]);
-    let stay = "namespaces kept: quota-a belongs to others, quota-new has secrets";
+    let stay = "namespaces kept: quota-a was not created by gpuctl, quota-new has secrets";
     assert_eq!(
         kept,
-        format!("teams deleted: it applied in quota-a, quota-new; {stay}\n")
+        format!("teams deleted: it applied to quota-a, quota-new; {stay}\n")
     );
     scene
         .admin
@@ -116,19 +116,19 @@ namespace:
     // With `-n`, the quota is deleted only in that namespace.
     assert_eq!(
         scene.gpuctl(&["delete", "quota", "teams"]).ok().out,
-        "teams deleted: it applied in quota-a\n"
+        "teams deleted: it applied to quota-a\n"
     );
     let deleted = anywhere(&["delete", "quota", "teams", "--purge"]);
     assert_eq!(
         deleted,
-        "teams deleted: it applied in quota-new; empty namespaces deleted: quota-new\n"
+        "teams deleted: it applied to quota-new; empty namespaces deleted: quota-new\n"
     );
     assert!(items(&scene.get(&["resourcequota,limitrange"])).is_empty());
     assert_eq!(scene.job("a")["status"], "running", "running jobs continue");
     scene
         .gpuctl(&["delete", "quota", "teams"])
         .exits(4)
-        .says("there is no quota `teams`");
+        .says("quota `teams` does not exist");
     scene
         .gpuctl(&["describe", "quota", "quota-a"])
         .exits(4)
@@ -207,7 +207,7 @@ fn a_quota_that_fails_halfway_is_removed() {
         .gpuctl_with(&["create", "-f", "-"], &yaml.replace("half", "part"))
         .exits(5);
     run.says("quota `part` could not be created")
-        .says("everything created before was removed again");
+        .says("everything created so far was removed");
     assert!(
         items(
             &scene

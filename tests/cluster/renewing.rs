@@ -57,7 +57,7 @@ fn restarted_ranks_get_new_pods_without_costing_a_retry() {
     let restarted = scene.gpuctl(&["restart", "pair", "--rank", "1"]).ok();
     assert_eq!(
         restarted.out,
-        "pair: rank 1 gets a new pod; the eviction costs no retry\n"
+        "pair: rank 1 gets a new pod; the eviction does not count as a retry\n"
     );
     let second = wait_for_new_pods(&scene, "pair", &first, 1);
     assert_eq!((&second[0], second[1] == first[1]), (&first[0], false));
@@ -87,7 +87,7 @@ fn restarted_ranks_get_new_pods_without_costing_a_retry() {
     scene
         .gpuctl(&["restart", "pair"])
         .exits(1)
-        .says("job `pair` cannot be restarted: its status is paused")
+        .says("cannot restart job `pair`: its status is paused")
         .says("gpuctl resume job renewed/pair");
     scene.gpuctl(&["restart", "nope"]).exits(4);
 }
@@ -100,7 +100,7 @@ fn services_roll_out_and_notebooks_get_a_new_pod() {
     let before = uids(&scene, "web");
     assert_eq!(
         scene.gpuctl(&["restart", "web"]).ok().out,
-        "web: replacing 2 pods, one after the other\n"
+        "web: replacing 2 pods, one at a time\n"
     );
     wait_for_new_pods(&scene, "web", &before, 2);
     // Applying the unchanged file neither restarts the service nor reverts the restart.

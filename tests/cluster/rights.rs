@@ -70,7 +70,7 @@ fn an_ambiguous_name_lists_both_jobs() {
     two.create("twin", "");
     one.gpuctl_anywhere(&["describe", "job", "twin"])
         .exits(4)
-        .says("2 jobs are called `twin`: twin-one/twin, twin-two/twin")
+        .says("2 jobs are named `twin`: twin-one/twin, twin-two/twin")
         .says("choose one: twin-one/twin");
     let described = one
         .gpuctl_anywhere(&["describe", "job", "twin-two/twin", "-o", "json"])
@@ -90,7 +90,7 @@ fn lists_fall_back_to_the_namespace_with_rights() {
         .gpuctl_anywhere(&["get", "jobs"])
         .exits(5)
         .says("jobs.batch is forbidden")
-        .says("hint: ask your cluster's administrator");
+        .says("hint: ask your cluster administrator");
     let list = carol.gpuctl(&["get", "jobs", "-o", "json"]).ok().json();
     assert_eq!(list["total"], 1);
     carol.gpuctl_anywhere(&["describe", "job", "narrow/a"]).ok();
@@ -110,7 +110,7 @@ fn lists_fall_back_to_the_namespace_with_rights() {
     let warning: serde_json::Value = serde_json::from_str(run.err.lines().next().unwrap()).unwrap();
     assert_eq!(
         warning["message"],
-        "you may not list jobs of all namespaces; only `default` is shown"
+        "you may not list jobs in all namespaces; only `default` is shown"
     );
 }
 
@@ -229,7 +229,7 @@ fn a_reader_of_one_namespace_sees_what_its_rights_allow() {
     let grace = scene.seen_by(Persona::Grace);
     let ask_hint = |task: &str| {
         format!(
-            "hint: ask your cluster's administrator for this right; `gpuctl auth check {task} --emit-role=full`"
+            "hint: ask your cluster administrator for this permission; `gpuctl auth check {task} --emit-role=full`"
         )
     };
     for (task, command, missing) in [
@@ -238,7 +238,7 @@ fn a_reader_of_one_namespace_sees_what_its_rights_allow() {
             &["get", "nodes", "--pool", "reader"][..],
             &[
                 "you may not list nodes:",
-                "you may not list the pods of all",
+                "you may not list the pods in all",
             ][..],
         ),
         (
@@ -257,7 +257,7 @@ fn a_reader_of_one_namespace_sees_what_its_rights_allow() {
         (
             "describe pools",
             &["describe", "pool", "reader"],
-            &["you may not list the pods of all namespaces"],
+            &["you may not list the pods in all namespaces"],
         ),
         (
             "get labels",

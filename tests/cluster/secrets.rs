@@ -146,7 +146,7 @@ fn a_token_is_stored_in_the_secret_and_never_printed() {
             ],
         )
         .exits(2)
-        .says("the key `HF_TOKEN` occurs twice"),
+        .says("key `HF_TOKEN` is specified twice"),
         with_token(
             &scene,
             &["create", "secret", "X_x", "--from-env", "bad key=HF_TOKEN"],

@@ -928,7 +928,7 @@ fn a_service_with_a_single_node_volume_does_not_surge() {
         .exits(1);
     assert_eq!(
         refused.err,
-        "error: persistentvolumeclaim/db-data was kept from an earlier job of this name: it is ReadWriteOnce, but this job requests ReadWriteMany\n\nhint: change `storage.workdirs` to match it, or run `gpuctl delete job one-volume/db --purge` to delete it with its files\n"
+        "error: persistentvolumeclaim/db-data was kept from an earlier job with this name: it is ReadWriteOnce, but this job requests ReadWriteMany\n\nhint: change `storage.workdirs` to match it, or run `gpuctl delete job one-volume/db --purge` to delete it with its files\n"
     );
     let smaller = yaml("db", "{path: /data, size: 500Mi}");
     scene
@@ -985,5 +985,5 @@ fn wait_ends_with_the_submitted_version() {
     apply("bad/image:missing", "60s")
         .exits(1)
         .says("ImagePullBackOff")
-        .says("the job exists and keeps trying");
+        .says("the job still exists and keeps trying");
 }

@@ -235,7 +235,8 @@ fn open_ends_with_the_job_and_starts_a_browser_only_on_request() {
     for child in [plain, shown] {
         let run = finish(child, Duration::from_secs(30)).exits(4);
         assert!(
-            run.err.contains("job `web` was deleted in the meantime"),
+            run.err
+                .contains("job `web` was deleted during port forwarding"),
             "{}",
             run.err
         );

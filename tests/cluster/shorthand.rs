@@ -32,7 +32,7 @@ fn bare_names_and_files_are_understood() {
     scene
         .gpuctl(&["get", "job", "b"])
         .exits(4)
-        .says("there is no job `b` in namespace `shorthand`");
+        .says( @@CONFLICT@@"job `b` does not exist in namespace `shorthand`");
     let node = scene
         .gpuctl(&["get", "node", "shorthand-0", "-o", "json"])
         .ok()
@@ -44,7 +44,7 @@ fn bare_names_and_files_are_understood() {
     scene
         .gpuctl(&["get", "no", "shorthand-9"])
         .exits(4)
-        .says("there is no node `shorthand-9`");
+        .says( @@CONFLICT@@"node `shorthand-9` does not exist");
     assert_eq!(
         scene
             .gpuctl(&["get", "pool", "shorthand", "-o", "json"])
@@ -119,7 +119,7 @@ fn commands_of_other_tools_get_hints() {
         (&["job", "list"], "verbs come first: `gpuctl get jobs`"),
         (
             &["get", "bert"],
-            "a job of that name: `gpuctl get job bert`",
+            "for a job with that name: `gpuctl get job bert`",
         ),
         (&["get", "jbs"], "did you mean `gpuctl get job"),
         (&["pause"], "`gpuctl pause NAME` for a job"),
@@ -131,7 +131,7 @@ fn commands_of_other_tools_get_hints() {
             "did you mean `running`?",
         ),
         (&["create"], "needs"),
-        (&["logs", "a", "b"], "does not take `b`"),
+        (&["logs", "a", "b"], "does not accept `b`"),
     ] {
         let run = scene.gpuctl(typed).exits(2);
         assert!(

@@ -33,7 +33,7 @@ fn wait_fails_early_when_a_job_cannot_start() {
             .starts_with("job `a` cannot start, ImagePullBackOff: rank 0 cannot start: "),
         "{error}"
     );
-    assert_eq!(error["notes"], json!(["the job exists and keeps trying"]));
+    assert_eq!(error["notes"], json!(["the job still exists and keeps trying"]));
     // stdout still holds the complete output.
     assert_eq!(run.json()["status"], "pending");
     let crashing = scene.service("b", "crash/image:loop", 1, "");
@@ -154,7 +154,7 @@ fn follow_prints_the_log_and_returns_the_exit_code_of_the_job() {
     scene
         .gpuctl_with(&follow, &scene.service("s", "vllm", 1, ""))
         .exits(2)
-        .says("`s` is a service or notebook: its log has no end");
+        .says("`s` is a service or notebook: its log never ends");
     let two_jobs = format!("{}---\n{}", yaml("p", 0), yaml("q", 0));
     scene
         .gpuctl_with(&follow, &two_jobs)
@@ -180,7 +180,7 @@ fn follow_prints_the_log_and_returns_the_exit_code_of_the_job() {
         .unwrap();
     let run = finish(child, Duration::from_secs(20)).exits(130);
     assert!(
-        run.err.contains("the job exists and continues"),
+        run.err.contains("the job still exists and is not affected"),
         "{}",
         run.err
     );

@@ -493,8 +493,8 @@ fn a_partly_failed_create_removes_its_objects() {
     let run = server.gpuctl(&["create", "-f", &yaml]);
     fails(
         &run,
-        1,
-        "error: job/a could not be created\n  caused by: a new policy denies this job\n  note: everything created before was removed again\n",
+        1, @@CONFLICT@@
+        "error: job/a could not be created\n  caused by: a new policy denies this job\n  note: everything created so far was removed\n",
     );
     let deleted: Vec<String> = server
         .seen()
@@ -629,7 +629,8 @@ fn files_without_a_job_fail_with_a_short_message() {
             "is not a text file",
         ),
         (write("empty.yaml", b""), 3, "1:1: the file has no document"),
-        (folder.to_str().unwrap().to_owned(), 3, "has no *.yaml file"),
+        (folder.to_str().unwrap().to_owned(), 3,
+            "contains no *.yaml files",),
         (
             write("brackets.yaml", "[".repeat(100_000).as_bytes()),
             3,
@@ -643,7 +644,7 @@ fn files_without_a_job_fail_with_a_short_message() {
         (
             "/nonexistent.yaml".to_owned(),
             4,
-            "hint: `gpuctl init training > /nonexistent.yaml` starts one",
+            "hint: `gpuctl init training > /nonexistent.yaml` creates one",
         ),
         (
             server

@@ -294,7 +294,7 @@ fn tools_for_jobs_write_jobs_only() {
             );
             assert_eq!(word(text), None, "{tool} {manifest}: {text}");
             assert!(
-                text.contains("only documents of the kind job are accepted"),
+                text.contains("only job documents are accepted"),
                 "{tool} {manifest}: {text}"
             );
         }
@@ -334,7 +334,7 @@ fn tools_for_jobs_write_jobs_only() {
     assert!(
         answer
             .to_string()
-            .contains("only documents of the kind pool are accepted"),
+            .contains("only pool documents are accepted"),
         "{answer}"
     );
     let preview = agent.text("apply_pool", json!({"manifest": pool}));
@@ -352,7 +352,7 @@ fn tools_for_jobs_write_jobs_only() {
         .says("quotas");
     run(server(&["--allow-writes=pools", "--read-only"]), "")
         .exits(2)
-        .says("contradicts the read-only mode");
+        .says("conflicts with read-only mode");
 }
 
 #[test]
@@ -370,7 +370,7 @@ fn a_confirmation_applies_to_one_shown_change() {
             answer["error"]["message"]
                 .as_str()
                 .unwrap()
-                .contains("`confirm` takes the word"),
+                .contains("`confirm` must be the word"),
             "{answer}"
         );
     }

@@ -97,7 +97,7 @@ fn a_deletion_previews_the_object_that_it_deletes() {
     );
     let answer = agent.text("delete_job", json!({"job": "elsewhere"}));
     assert!(
-        word(&answer).is_none() && answer.contains("there is no job `elsewhere` in namespace"),
+        word(&answer).is_none() && answer.contains("job `elsewhere` does not exist in namespace"),
         "{answer}"
     );
     // The preview shows the quota with this name, not a namespace with the same name.
@@ -105,11 +105,11 @@ fn a_deletion_previews_the_object_that_it_deletes() {
     gpuctl_as(Persona::Admin, &["apply", "-f", "-"], quota).ok();
     let answer = agent.text("delete_quota", json!({"quota": "agent-elsewhere"}));
     assert!(
-        word(&answer).is_none() && answer.contains("there is no quota"),
+        word(&answer).is_none() && answer.contains("does not exist or is not managed by gpuctl"),
         "{answer}"
     );
     let answer = agent.confirmed("delete_quota", json!({"quota": "q-elsewhere"}));
-    assert!(answer.contains("it applied in agent-elsewhere"), "{answer}");
+    assert!(answer.contains("it applied to agent-elsewhere"), "{answer}");
     // If a job with the same name was created after the preview, it is not deleted.
     let arguments = json!({"job": "elsewhere", "namespace": "agent-elsewhere"});
     let preview = agent.text("delete_job", arguments.clone());

@@ -351,7 +351,7 @@ fn foreign_defaults_never_apply_silently() {
     ]);
     let run = create(&["--dry-run=client", "-o", "yaml"]).ok();
     assert!(
-        run.err.contains("nothing that can be read"),
+        run.err.contains("unreadable"),
         "an unmarked namespace must not block a create: {}",
         run.err
     );

@@ -332,7 +332,7 @@ fn a_signal_ends_the_merge_of_many_files() {
             let run = run
                 .exits(130)
                 .says("interrupted while copying")
-                .says("may contain a part of the copy");
+                .says("may contain a partial copy");
             assert!(
                 (1..FILES).contains(&names(&target).len()),
                 "{} files",
@@ -344,7 +344,8 @@ fn a_signal_ends_the_merge_of_many_files() {
                 .filter(|name| *name != "top")
             {
                 assert!(
-                    run.err.contains(&format!("{staging} is not removed yet")),
+                    run.err
+                        .contains(&format!("{staging} has not been removed yet")),
                     "{staging}: {}",
                     run.err
                 );
@@ -396,6 +397,6 @@ fn a_signal_ends_a_copy_at_once_and_removes_partial_files() {
     container
         .copy("cat \"$0.bytes\"; exec sleep 60", &archive)
         .exits(1)
-        .says("did not exit after its archive");
+        .says("did not exit after sending its archive");
     assert!(names(&container.local).is_empty());
 }

@@ -185,7 +185,7 @@ fn paths_outside_the_folder_are_refused_at_their_line() {
             "{command:?}: {text}"
         );
         assert_eq!(
-            text.matches("is outside the folder of this file").count(),
+            text.matches("is outside this file's folder").count(),
             names.len(),
             "{command:?}: {text}"
         );
@@ -268,7 +268,8 @@ fn yaml_from_stdin_reads_no_local_files() {
         let run = run_without_cluster(command, &text).exits(3);
         let text = run.out + &run.err;
         assert_eq!(
-            text.matches("YAML from stdin reads no local files").count(),
+            text.matches("YAML from stdin cannot use local files")
+                .count(),
             3,
             "{command:?}: {text}"
         );
@@ -282,7 +283,7 @@ fn yaml_from_stdin_reads_no_local_files() {
             .exits(3);
         assert_eq!(
             run.out
-                .matches("YAML from stdin reads no local files")
+                .matches("YAML from stdin cannot use local files")
                 .count(),
             3,
             "{place}: {}",
@@ -307,7 +308,7 @@ fn an_agent_uploads_no_local_files() {
         &format!("{begin}\n{ready}\n{}\n", call("validate")),
     );
     assert!(
-        run.out.contains("reads no local files"),
+        run.out.contains("cannot use local files"),
         "{}{}",
         run.out,
         run.err
@@ -450,7 +451,10 @@ fn folders_are_allowed_one_by_one() {
     )
     .exits(3);
     assert_eq!(
-        partly_allowed.out.matches("is outside the folder").count(),
+        partly_allowed
+            .out
+            .matches("is outside this file's folder")
+            .count(),
         1,
         "{}",
         partly_allowed.out
@@ -476,11 +480,11 @@ fn folders_are_allowed_one_by_one() {
     let none = ["validate", "-f", path, "--allow-files-from", "/nonexistent"];
     run_without_cluster(&none, "")
         .exits(2)
-        .says("cannot open the folder `/nonexistent` of `--allow-files-from`");
+        .says("cannot open folder `/nonexistent` from `--allow-files-from`");
     let file = ["validate", "-f", path, "--allow-files-from", &secret];
     run_without_cluster(&file, "")
         .exits(2)
-        .says("cannot open the folder");
+        .says("cannot open folder");
 }
 
 #[test]

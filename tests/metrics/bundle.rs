@@ -141,7 +141,7 @@ fn a_bundle_replays_the_answers_of_the_cluster() {
         .says("cannot be used together");
     replay(&path, &["stats", "cluster", "--cluster", "prod"])
         .exits(2)
-        .says("the bundle was made from cluster");
+        .says("the bundle was created from cluster");
     replay(&path, &["get", "jobs", "nope"]).exits(4);
     replay(Path::new("/nonexistent.gpuctl"), &["get", "jobs"])
         .exits(2)

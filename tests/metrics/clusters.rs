@@ -113,7 +113,7 @@ fn a_store_of_two_clusters_answers_for_one_of_them() {
         let refused = ask(&unclear, &cache("refused"), &command).exits(2);
         assert_eq!(refused.out, "");
         refused
-            .says("has GPUs of 2 clusters, and it is unknown which one is this cluster: cluster=lab, cluster=prod")
+            .says("has GPUs from 2 clusters, and it is unknown which one is this cluster: cluster=lab, cluster=prod")
             .says("--match cluster=lab");
     }
     let shared = cache("shared");

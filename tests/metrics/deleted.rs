@@ -180,7 +180,7 @@ fn why_explains_deleted_jobs_from_metrics() {
         let missing = why_at(source, name);
         let output = format!("{}{}", missing.out, missing.err);
         assert!(
-            missing.code != 0 && output.contains(&format!("there is no job `{name}`")),
+            missing.code != 0 && output.contains(&format!("job `{name}` does not exist")),
             "{output}"
         );
     }

@@ -100,7 +100,7 @@ fn prometheus_is_found_and_reached_by_proxy_or_port_forward() {
     let cached = as_user(Persona::Admin, &["-v", "get", "nodes", "-o", "json"]).ok();
     assert!(
         cached.err.contains(
-            "prometheus monitoring/prometheus-operated, found in the cluster some minutes ago"
+            "prometheus monitoring/prometheus-operated, found in the cluster a few minutes ago"
         ),
         "{}",
         cached.err
@@ -338,17 +338,16 @@ fn flags_override_the_environment_which_overrides_the_file() {
         run(command, "").ok().err
     };
     assert!(
-        stderr_of(&[], &[])
-            .contains("prometheus http://127.0.0.1:1/file, named by the config file")
+        stderr_of(&[], &[]).contains("prometheus http://127.0.0.1:1/file, set by the config file")
     );
     let environment = [("PROM_URL", "http://127.0.0.1:1/environment")];
     assert!(
         stderr_of(&environment, &[])
-            .contains("prometheus http://127.0.0.1:1/environment, named by the environment")
+            .contains("prometheus http://127.0.0.1:1/environment, set by the environment")
     );
     let err = stderr_of(&environment, &["--prometheus", &url]);
     assert!(
-        err.contains(&format!("prometheus {url}, named by `--prometheus`")),
+        err.contains(&format!("prometheus {url}, set by `--prometheus`")),
         "{err}"
     );
     // Credentials in the address are never printed.

@@ -96,7 +96,7 @@ fn health_reports_suspicious_devices_and_doctor_nodes_without_metrics() {
     };
     assert_eq!(
         messages("metrics"),
-        ["power: 1 of 2 nodes have none (unwell-1)"],
+        ["power: missing on 1 of 2 nodes (unwell-1)"],
         "{report:#}"
     );
     assert_eq!(

@@ -126,7 +126,7 @@ fn metrics_of_a_job_and_its_workload_match_the_exported_values() {
     scene
         .gpuctl(&["get", "metrics", "job", "nobody"])
         .exits(4)
-        .says("there is no job `nobody`");
+        .says("job `nobody` does not exist");
     scene
         .gpuctl(&["get", "metrics", "workload", "Job/wrok"])
         .exits(4)

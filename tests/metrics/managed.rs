@@ -427,5 +427,5 @@ fn a_client_certificate_authenticates() {
         &["get", "heatmap"],
     )
     .exits(2)
-    .says("belong together");
+    .says("must be set together");
 }

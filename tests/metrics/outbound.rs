@@ -94,7 +94,7 @@ fn control_calls_need_execute_and_complete_data() {
         &[],
     )
     .ok()
-    .says("--execute posts 2 calls");
+    .says("use --execute to post 2 calls");
     assert_eq!(dry.err.matches("would post").count(), 2);
     let text = format!(
         "control: {{enabled: true, api_url: '{url}', status: low, execute: true, headers: {{X-Own: canary-2}}}}\n"
@@ -191,16 +191,16 @@ fn control_calls_need_execute_and_complete_data() {
         "control: {timeout: 1}\nscheduler: {max_workers: 2}\n",
     );
     for (reply, tries, message) in [
-        (Reply::Text(500, String::new()), 1, "answers 500"),
-        (Reply::Text(400, String::new()), 1, "answers 400"),
-        (Reply::Text(429, String::new()), 3, "answers 429 (3 tries)"),
-        (Reply::Half, 1, "closed the connection during its answer"),
-        (Reply::Silence, 1, "did not answer within 1s"),
+        (Reply::Text(500, String::new()), 1, "returned 500"),
+        (Reply::Text(400, String::new()), 1, "returned 400"),
+        (Reply::Text(429, String::new()), 3, "returned 429 (3 tries)"),
+        (Reply::Half, 1, "closed the connection while responding"),
+        (Reply::Silence, 1, "did not respond within 1s"),
         (Reply::Reset, 1, "cannot be reached"),
         (
             Reply::Header(307, format!("location: {redirect_target}"), String::new()),
             1,
-            "which is not followed",
+            "redirects are not followed",
         ),
     ] {
         let bad = MockServer::start(move |_, _| reply.clone());
@@ -265,7 +265,7 @@ fn control_calls_need_execute_and_complete_data() {
         assert!(!control.take().iter().any(is_young), "{}", scored.err);
         scored
             .err
-            .contains("are skipped: their data are incomplete or shorter than the window")
+            .contains("were skipped: their data is incomplete or covers less than the window")
             .then_some(())
             .ok_or((scored.out, scored.err))
     });
@@ -407,7 +407,7 @@ fn notifications_are_sent_once_in_the_format_of_each_chat() {
 
     // The next run repeats a message that was not delivered.
     for (format, reply, message) in [
-        ("generic", Reply::Text(500, String::new()), "answers 500"),
+        ("generic", Reply::Text(500, String::new()), "returned 500"),
         (
             "feishu",
             Reply::Text(200, r#"{"code":19021,"msg":"sign match fail"}"#.to_owned()),
@@ -416,12 +416,12 @@ fn notifications_are_sent_once_in_the_format_of_each_chat() {
         (
             "wecom",
             Reply::Text(200, "<html>".to_owned()),
-            "does not answer with JSON",
+            "did not return JSON",
         ),
         (
             "dingtalk",
             Reply::Half,
-            "closed the connection during its answer",
+            "closed the connection while responding",
         ),
         (
             "slack",
@@ -430,7 +430,7 @@ fn notifications_are_sent_once_in_the_format_of_each_chat() {
                 "location: http://127.0.0.1:1/".to_owned(),
                 String::new(),
             ),
-            "which is not followed",
+            "redirects are not followed",
         ),
         ("slack", Reply::Reset, "cannot be reached"),
     ] {
@@ -747,8 +747,8 @@ fn a_failing_ai_warns_and_leaves_scores_unchanged() {
     let location = format!("location: {}", thief.url("/v1/chat/completions"));
     let text = |body: &str| Reply::Text(200, body.to_owned());
     for (reply, tries, message) in [
-        (text("<html>"), 1, "does not answer with JSON"),
-        (text("{\"choices\":[]}"), 1, "answers without a message"),
+        (text("<html>"), 1, "did not return JSON"),
+        (text("{\"choices\":[]}"), 1, "returned no message"),
         (
             text(&completion("It is idle, I think.")),
             1,
@@ -774,15 +774,15 @@ fn a_failing_ai_warns_and_leaves_scores_unchanged() {
             1,
             "the key is missing or was rejected",
         ),
-        (Reply::Text(500, String::new()), 2, "answers 500 (2 tries)"),
-        (Reply::Text(429, String::new()), 2, "answers 429 (2 tries)"),
-        (Reply::Half, 2, "closed the connection during its answer"),
+        (Reply::Text(500, String::new()), 2, "returned 500 (2 tries)"),
+        (Reply::Text(429, String::new()), 2, "returned 429 (2 tries)"),
+        (Reply::Half, 2, "closed the connection while responding"),
         (Reply::Reset, 2, "cannot be reached"),
-        (Reply::Silence, 2, "did not answer within 1s"),
+        (Reply::Silence, 2, "did not respond within 1s"),
         (
             Reply::Header(307, location, String::new()),
             1,
-            "which is not followed",
+            "redirects are not followed",
         ),
     ] {
         let bad = MockServer::start(move |_, _| reply.clone());
@@ -849,6 +849,6 @@ fn a_failing_ai_warns_and_leaves_scores_unchanged() {
         &[KEY],
     )
     .ok()
-    .says("no opinion on 4 of 4 GPUs");
+    .says("the AI gave no opinion on 4 of 4 GPUs");
     assert_eq!(locked.take().len(), 1);
 }

@@ -1239,10 +1239,10 @@ fn closed_hours_are_exact_and_equal_in_every_variant() {
     assert!(waits["utilization"].is_null() && waits["energy_kwh"].is_null());
     eff(&["nobody"])
         .exits(4)
-        .says("`nobody` held no GPU since 12h");
+        .says("`nobody` has held no GPUs since 12h");
     eff(&["web", "-n", "ml"])
         .exits(4)
-        .says("`web` in ml held no GPU");
+        .says("`web` in ml has held no GPUs");
     let text = ask(&plain, &cache, &["eff", "web", "--start", "12h"])
         .ok()
         .out;
@@ -1454,7 +1454,7 @@ fn closed_hours_are_exact_and_equal_in_every_variant() {
     );
     ask(&plain, &cache, &["stats", "cluster", "--all-contexts"])
         .exits(2)
-        .says("cannot be combined with one Prometheus address for all");
+        .says("cannot be combined with a single Prometheus address");
     ask(&plain, &cache, &["stats", "cluster", "--start", "0"])
         .exits(2)
         .says("longer than two years");

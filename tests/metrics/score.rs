@@ -400,7 +400,7 @@ fn a_server_is_scored_by_its_requests_and_not_by_its_memory() {
         control(&[])
     );
     assert!(
-        control(&["--control-serving"]).contains("1 low GPUs are skipped"),
+        control(&["--control-serving"]).contains("1 low GPUs were skipped"),
         "{}",
         control(&["--control-serving"])
     );

@@ -322,7 +322,7 @@ fn a_watch_survives_restarts_and_serves_its_results() {
         &scene.prometheus,
         "thresholds: {low_utilization: many}\n",
     );
-    watch.says("is invalid, the previous settings remain in use");
+    watch.says("is invalid, so the previous settings remain in use");
     assert_eq!(get(&address, "/results/low")["threshold"], 60.0);
     config(
         &settings,
@@ -384,7 +384,7 @@ fn a_watch_survives_restarts_and_serves_its_results() {
         .output()
         .unwrap();
     assert_eq!(port_in_use.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&port_in_use.stderr).contains("cannot listen at"));
+    assert!(String::from_utf8_lossy(&port_in_use.stderr).contains("cannot listen on"));
     let without_watch = gpuctl(scene.cluster, Persona::Admin)
         .args(["score", "--listen", "127.0.0.1:0"])
         .output()

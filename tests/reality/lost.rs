@@ -193,7 +193,7 @@ fn jobs_on_a_node_without_power_can_be_deleted() {
     assert!(timed_out.err.contains("--force"), "{}", timed_out.err);
     run_gpuctl(&["delete", "job", "job", "--force"], "")
         .ok()
-        .says("gpu-real-0 did not answer: containers of job `job` may still run there");
+        .says("gpu-real-0 did not respond: containers of job `job` may still be running there");
 }
 
 /// A training uses two of three nodes with one GPU each. The third replaces a dead node.
@@ -263,7 +263,7 @@ fn restart_moves_a_rank_off_a_dead_node() {
     });
     run_gpuctl(&["restart", "pair", "--rank", "1"], "")
         .ok()
-        .says(&format!("{dead} did not answer: containers of job `pair` may still run there and write its files"));
+        .says(&format!("{dead} did not respond: containers of job `pair` may still be running there and writing its files"));
     until_log_contains("attempt 2: all 2 ranks start (0 of 0 retries used)");
     assert!(node_of("1").is_some_and(|node| node != dead));
 }

@@ -26,7 +26,7 @@ pub(crate) fn object_name(text: &str) -> Result<String, Expected> {
     if is_valid {
         Ok(text.to_owned())
     } else {
-        Err(Expected("a name of letters, digits, `-` and `.`"))
+        Err(Expected("a name with only letters, digits, `-` and `.`"))
     }
 }
 

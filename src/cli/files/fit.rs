@@ -15,7 +15,7 @@ use gpuctl_manifest::spec::Override;
 /// the same name do not count as free.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Exit codes: 0 if it fits now, 8 if not now, 9 if never on these nodes, 1 if not known. For several documents, the first of 9, 1, 8, 0 that occurs.
+    after_help = "Exit codes: 0 if the job fits now, 8 if it does not fit now, 9 if it never fits on these nodes, 1 if not known. With several documents, the first of 9, 1, 8, 0 that occurs.
 
 Examples:
   gpuctl fit -f job.yaml

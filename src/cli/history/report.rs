@@ -34,7 +34,7 @@ prices.yaml:
   gpu_hour: 1.80
   kwh: 0.25
 
-budget.yaml, for the time of the report:
+budget.yaml, for the reported period:
   groups:
     research: {gpu_hours: 5000, cost: 9000}
   default: {gpu_hours: 500}

@@ -29,5 +29,5 @@ pub(crate) fn gpu_location(text: &str) -> Result<(String, DeviceId), Expected> {
     let parts = text.rsplit_once('/').filter(|(node, _)| !node.is_empty());
     parts
         .and_then(|(node, device)| Some((node.to_owned(), device.parse().ok()?)))
-        .ok_or(Expected("a node and a number, such as gpu-a-01/3"))
+        .ok_or(Expected("a node and a GPU number, such as gpu-a-01/3"))
 }

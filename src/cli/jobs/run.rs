@@ -81,5 +81,5 @@ pub(crate) enum RunFormat {
 pub(crate) fn variable(text: &str) -> Result<(String, String), Expected> {
     let pair = text.split_once('=').filter(|(name, _)| !name.is_empty());
     pair.map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .ok_or(Expected("a name and a value, such as LR=0.1"))
+        .ok_or(Expected("NAME=VALUE, such as LR=0.1"))
 }

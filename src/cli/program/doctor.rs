@@ -10,7 +10,7 @@ use crate::cli::args::format::OneFormat;
 /// toolkit, device plugin, feature discovery, exporter or scrape.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Exit codes: 0 if the cluster answers, even without Prometheus; 6 if it does not.
+    after_help = "Exit codes: 0 if the cluster responds, even without Prometheus; 6 if it does not.
 
 Examples:
   gpuctl doctor

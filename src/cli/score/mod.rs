@@ -121,7 +121,7 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, Expected> {
         .map(Duration::from_secs)
         .or_else(|_| duration(text))?;
     if span.is_zero() {
-        Err(Expected("a duration above zero"))
+        Err(Expected("a duration greater than zero"))
     } else {
         Ok(span)
     }

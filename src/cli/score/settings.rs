@@ -97,7 +97,7 @@ pub(crate) struct OutboundArgs {
         value_name = "URL",
         value_parser = url,
         help_heading = "Message options",
-        help = SettingKey::help_with("notify.url", "; without a URL, that of the config file")
+        help = SettingKey::help_with("notify.url", "; without a URL, uses the one in the config file")
     )]
     pub notify: Option<Option<String>>,
     #[arg(
@@ -188,9 +188,9 @@ pub(crate) fn weights(text: &str) -> Result<[f64; 4], Expected> {
 pub(crate) fn url(text: &str) -> Result<String, Expected> {
     OutboundUrl::parse(text)
         .map(|_| text.to_owned())
-        .map_err(|_| Expected("an address that begins with http:// or https:// and a host"))
+        .map_err(|_| Expected("an http:// or https:// URL with a host"))
 }
 
 pub(crate) fn hours(text: &str) -> Result<QuietHours, Expected> {
-    QuietHours::parse(text).ok_or(Expected("a time such as 22:00-08:00"))
+    QuietHours::parse(text).ok_or(Expected("a time range such as 22:00-08:00"))
 }

@@ -63,7 +63,7 @@ impl ListRow for Claim {
         let orphan = page.iter().find(|claim| claim.job_exists == Some(false))?;
         let job = orphan.job.as_ref()?;
         Some(format!(
-            "{}'s job is deleted; gpuctl delete job {}/{job} --purge",
+            "{} belongs to a deleted job; gpuctl delete job {}/{job} --purge",
             orphan.name, orphan.namespace
         ))
     }

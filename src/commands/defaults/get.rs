@@ -29,7 +29,7 @@ pub(crate) async fn run(args: &GetDefaults, context: &Context) -> Result<ExitCod
 
 impl ListRow for DefaultRow {
     const NONE: &'static str =
-        "this site has no defaults; `gpuctl init defaults` prints a file to begin with";
+        "this site has no defaults; `gpuctl init defaults` prints a starter file";
     type Key = DefaultsSortKey;
     type Facts = ();
 

@@ -24,7 +24,7 @@ pub(crate) async fn run(args: &Convert, context: &Context) -> Result<ExitCode, E
         .map_err(|_| invalid(format!("`{}` is not a text file", args.file)))?;
     let converted = convert(&text, args.image.as_deref()).map_err(|refusal| {
         invalid(format!(
-            "`{}` cannot be converted: {}",
+            "cannot convert `{}`: {}",
             args.file, refusal.message
         ))
         .hint(refusal.hint)

@@ -17,7 +17,7 @@ pub(crate) async fn run(args: &Explain, context: &Context) -> Result<ExitCode, E
     let field = reference::find(&args.field).map_err(|(part, known_values)| {
         let error = Error::new(
             ErrorName::FieldNotFound,
-            format!("there is no field `{part}` in `{}`", args.field),
+            format!("unknown field `{part}` in `{}`", args.field),
         );
         match (nearest(&part, &known_values), known_values.is_empty()) {
             (Some(suggestion), _) => error.hint(format!("did you mean `{suggestion}`?")),
@@ -29,7 +29,7 @@ pub(crate) async fn run(args: &Explain, context: &Context) -> Result<ExitCode, E
                 error.hint(format!("did you mean `{path}`?"))
             }
             (None, false) => error.hint(format!("known values: {}", known_values.join(", "))),
-            (None, true) => error.hint("the part before it has no fields"),
+            (None, true) => error.hint("its parent has no fields"),
         }
     })?;
     let site_rows = if args.server {

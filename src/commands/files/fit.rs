@@ -28,7 +28,7 @@ pub(crate) async fn run(args: &FitArgs, context: &Context) -> Result<ExitCode, E
     )
     .await?;
     if plans.is_empty() {
-        context.terminal.report("no job in these files");
+        context.terminal.report("these files contain no jobs");
     }
     let mut rows = Vec::new();
     for plan in plans {

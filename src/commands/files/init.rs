@@ -34,7 +34,7 @@ pub(crate) async fn run(args: &Init, context: &Context) -> Result<ExitCode, Erro
         return Err(error.hint("--force overwrites it"));
     }
     context.terminal.note(&format!(
-        "{displayed_path} was written; gpuctl validate -f {displayed_path}"
+        "wrote {displayed_path}; gpuctl validate -f {displayed_path}"
     ));
     Ok(ExitCode::SUCCESS)
 }

@@ -22,9 +22,9 @@ pub(crate) async fn run(args: &Schema, context: &Context) -> Result<ExitCode, Er
                     .iter()
                     .any(|command| answers::name(command) == name && is_watched(command)) =>
         {
-            let message = format!("`{name}` has no lines: its command has no `--watch`");
+            let message = format!("`{name}` has no line schema: its command has no `--watch`");
             return Err(Error::usage(message).hint(format!(
-                "`gpuctl schema --output {name}` prints the schema of its whole output"
+                "`gpuctl schema --output {name}` prints the schema of its complete output"
             )));
         }
         Some(name) if args.lines => answers::line(name).expect("clap knows the names"),

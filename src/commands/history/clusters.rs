@@ -13,7 +13,7 @@ pub(crate) async fn run(args: &GetClusters, context: &Context) -> Result<ExitCod
     print(
         &contexts,
         args.output.into(),
-        "no context is configured",
+        "no contexts are configured",
         context,
     )
 }

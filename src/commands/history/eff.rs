@@ -239,7 +239,7 @@ impl EffTarget {
         let error = Error::new(
             ErrorName::NotFound,
             format!(
-                "according to Prometheus, `{}`{place} held no GPU since {start}",
+                "according to Prometheus, `{}`{place} has held no GPUs since {start}",
                 self.name
             ),
         );

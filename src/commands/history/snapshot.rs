@@ -82,7 +82,7 @@ fn no_history(history: &ClusterHistory<'_>) -> Error {
         ),
     );
     error.hint(
-        "it has to scrape kube-state-metrics; `gpuctl get nodes` shows the current state without it",
+        "it must scrape kube-state-metrics; `gpuctl get nodes` shows the current state without it",
     )
 }
 

@@ -80,7 +80,7 @@ async fn show(subject: StatsSubject<'_>, context: &Context) -> Result<ExitCode, 
         let note = if query.kind == RowKind::Labels {
             LABEL_NOT_EXPORTED
         } else {
-            "no GPU was requested in these hours"
+            "no GPUs were requested in this period"
         };
         let rows = std::mem::take(&mut rows);
         let listing = match subject {
@@ -228,9 +228,9 @@ fn page(rows: Vec<HourlyRow>, options: &ListOptions, context: &Context) -> Listi
     };
     if shown_count < total {
         let range = format!("page {number} of {pages}, {shown_count} of {total} rows");
-        context
-            .terminal
-            .announce(&format!("{range}; --page and --page-size show others"));
+        context.terminal.announce(&format!(
+            "{range}; use --page and --page-size to show others"
+        ));
     }
     Listing::new(
         options,

@@ -9,7 +9,9 @@ use gpuctl_core::error::Error;
 
 pub(crate) async fn run(args: &Attach, context: &Context) -> Result<ExitCode, Error> {
     context.must_change("omit `--replay` to reach the cluster")?;
-    context.terminal.note("Ctrl-C detaches; the job continues");
+    context
+        .terminal
+        .note("Ctrl-C detaches; the job keeps running");
     // Containers of jobs have no TTY and no stdin, so only their output can be attached.
     run_session(
         &args.target.name,

@@ -54,9 +54,8 @@ impl<'a> RemoteSide<'a> {
             }
         };
         if path.is_empty() {
-            return Err(
-                Error::usage(format!("`{job}:` has no path")).hint(format!("{job}:/workspace"))
-            );
+            return Err(Error::usage(format!("`{job}:` is missing a path"))
+                .hint(format!("{job}:/workspace")));
         }
         Ok(Self {
             job,

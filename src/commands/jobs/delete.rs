@@ -55,8 +55,8 @@ pub(crate) async fn run(args: &Delete, context: &Context) -> Result<ExitCode, Er
     let format = args.options.output.into();
     context.terminal.set_format(format);
     if args.files.is_empty() {
-        return Err(Error::usage("nothing to delete was given")
-            .hint("`gpuctl delete job NAME` or `gpuctl delete -f FILE`"));
+        return Err(Error::usage("nothing to delete was specified")
+            .hint("use `gpuctl delete job NAME` or `gpuctl delete -f FILE`"));
     }
     let reporter = TerminalReporter::new(&context.terminal, format);
     let items = items_in(&args.files, &reporter)?;
@@ -164,7 +164,7 @@ fn check_namespaces(items: &[DeleteItem], context: &Context) -> Result<(), Error
             explicit_namespace.filter(|explicit_namespace| Some(*explicit_namespace) != namespace),
         ) {
             let message = format!(
-                "`{job}` is in namespace `{namespace}`, but `-n {explicit_namespace}` names another"
+                "`{job}` is in namespace `{namespace}`, but `-n {explicit_namespace}` was given"
             );
             return Err(Error::new(ErrorName::NamespaceConflict, message).hint("omit `-n`"));
         }

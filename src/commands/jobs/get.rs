@@ -181,7 +181,7 @@ impl JobListing<'_> {
             .find(|row| row.state.status == Status::Pending && row.state.reason.is_some());
         let hint = |JobRow { job, .. }: &JobRow| {
             format!(
-                "{} waits; gpuctl describe job {}/{}",
+                "{} is waiting; gpuctl describe job {}/{}",
                 job.name, job.namespace, job.name
             )
         };
@@ -195,7 +195,7 @@ impl JobListing<'_> {
 fn warn_of(selection: &Selection, context: &Context) {
     if let Some(namespace) = &selection.narrowed_to {
         context.terminal.warn_missing_permission(&format!(
-            "you may not list jobs of all namespaces; only `{namespace}` is shown"
+            "you may not list jobs in all namespaces; only `{namespace}` is shown"
         ));
     }
     if !selection.unreadable.is_empty() {

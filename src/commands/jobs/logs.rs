@@ -92,7 +92,7 @@ async fn read(
                 }
                 if read.has_surplus {
                     warn(format!(
-                        "the server sent more lines of {} than requested: the lines may not be \
+                        "the server sent more lines of {} than requested, so they may not be \
                          the newest",
                         pod.name
                     ));
@@ -125,7 +125,7 @@ async fn read(
         return Err(from_node(failure, pod));
     }
     for (pod, failure) in failures {
-        warn(format!("no log of {}: {failure}", pod.name));
+        warn(format!("cannot read the log of {}: {failure}", pod.name));
     }
     Ok(pod_lines)
 }
@@ -148,7 +148,7 @@ async fn print_first_error(
     for (name, failure) in &findings.unread {
         context
             .terminal
-            .warn(&format!("no log of {name}: {failure}"));
+            .warn(&format!("cannot read the log of {name}: {failure}"));
     }
     let line = findings
         .first
@@ -156,7 +156,7 @@ async fn print_first_error(
         .map(|first| FirstErrorLine::new(&first.pod, &first.error, first.same, first.others));
     if line.is_none() {
         context.terminal.report(&format!(
-            "no line of {} looks like an error",
+            "no line in the logs of {} looks like an error",
             text::count(findings.read as u64, "pod")
         ));
     }

@@ -81,7 +81,7 @@ pub(crate) async fn run(args: &Open, context: &Context) -> Result<ExitCode, Erro
         }
         None => Err(Error::new(
             ErrorName::NotFound,
-            format!("job `{}` was deleted in the meantime", job.name),
+            format!("job `{}` was deleted during port forwarding", job.name),
         )),
     }
 }
@@ -126,8 +126,8 @@ fn announce(
     }
     if !has_token && args.show_token {
         let note = format!(
-            "the notebook's token is not in its file: see `gpuctl logs {}/{} --grep token`, or the \
-             secret that contains it",
+            "the notebook's token is not in the job file: see \
+             `gpuctl logs {}/{} --grep token`, or the secret that contains it",
             job.namespace, job.name
         );
         context.terminal.note(&note);
@@ -137,7 +137,7 @@ fn announce(
     {
         context
             .terminal
-            .warn(&format!("cannot start a browser: {error}"));
+            .warn(&format!("cannot open a browser: {error}"));
     }
     context.terminal.note("Ctrl-C stops forwarding");
     Ok(())
@@ -186,7 +186,7 @@ async fn listen(requested: Option<u16>, job_port: u16) -> Result<TcpListener, Er
 }
 
 fn port_taken(port: u16, error: &std::io::Error) -> Error {
-    let message = format!("cannot listen on port {port} of this machine");
+    let message = format!("cannot listen on port {port} on this machine");
     Error::new(ErrorName::PortTaken, message)
         .cause(error.to_string())
         .hint("omit `--local-port` to use a free port")

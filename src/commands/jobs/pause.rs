@@ -47,7 +47,7 @@ async fn pause(connection: &Connection, job: &Job) -> Result<SizeChange, Error> 
     let consequence = if job.kind.serves() {
         ""
     } else {
-        "; on resume the command restarts; it continues only if it loads a checkpoint"
+        "; on resume, the command restarts and continues only if it loads a checkpoint"
     };
     Ok(SizeChange {
         status: "paused",

@@ -28,7 +28,7 @@ pub(crate) async fn run(args: &Restarted, context: &Context) -> Result<ExitCode,
         let error = Error::new(
             ErrorName::NotRunning,
             format!(
-                "job `{}` cannot be restarted: its status is {}",
+                "cannot restart job `{}`: its status is {}",
                 job.name, state.status
             ),
         );
@@ -59,7 +59,7 @@ pub(crate) async fn run(args: &Restarted, context: &Context) -> Result<ExitCode,
         let nodes = nodes.into_iter().collect::<Vec<_>>().join(", ");
         context
             .terminal
-            .warn(&format!("{nodes} did not answer: containers of job `{}` may still run there and write its files", job.name));
+            .warn(&format!("{nodes} did not respond: containers of job `{}` may still be running there and writing its files", job.name));
     }
     let change = SizeChange {
         status: "restarting",
@@ -80,7 +80,7 @@ async fn evict(connection: &Connection, job: &Job, pods: &[&Pod]) -> Result<(), 
             if evicted_pods.is_empty() {
                 error
             } else {
-                error.note(format!("evicted before that: {}", evicted_pods.join(", ")))
+                error.note(format!("already evicted: {}", evicted_pods.join(", ")))
             }
         })?;
     }
@@ -90,15 +90,15 @@ async fn evict(connection: &Connection, job: &Job, pods: &[&Pod]) -> Result<(), 
 fn message(job: &Job, rank: Option<u32>, pods: usize) -> String {
     match (job.kind, rank) {
         (JobKind::Training, Some(rank)) => {
-            format!("rank {rank} gets a new pod; the eviction costs no retry")
+            format!("rank {rank} gets a new pod; the eviction does not count as a retry")
         }
         (JobKind::Training, None) => format!(
-            "replacing {}; evictions cost no retry, and the command continues only if it loads a checkpoint",
+            "replacing {}; evictions do not count as retries, and the command continues only if it loads a checkpoint",
             count(pods as u64, "pod")
         ),
-        (JobKind::Notebook, _) => "replacing its pod; data only in memory is lost".to_owned(),
+        (JobKind::Notebook, _) => "replacing its pod; in-memory data is lost".to_owned(),
         _ => format!(
-            "replacing {}, one after the other",
+            "replacing {}, one at a time",
             count(job.pods_wanted.into(), "pod")
         ),
     }
@@ -130,7 +130,7 @@ fn select_pods<'j>(job: &'j Job, args: &Restarted) -> Result<Vec<&'j Pod>, Error
     };
     if job.kind != JobKind::Training {
         return Err(Error::usage(format!(
-            "`{}` is not a training, so it has no ranks",
+            "`{}` is not a training job, so it has no ranks",
             job.name
         ))
         .hint("omit `--rank`"));

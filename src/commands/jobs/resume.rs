@@ -27,7 +27,7 @@ pub(crate) async fn run(args: &Resumed, context: &Context) -> Result<ExitCode, E
     }
     if job.queued && !job.kind.serves() {
         connection.queues().requeue(&job).await?;
-        let message = "resumed: it runs when its queue admits it".to_owned();
+        let message = "resumed; it will run when its queue admits it".to_owned();
         return answer(
             &job,
             SizeChange {

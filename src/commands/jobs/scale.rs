@@ -21,7 +21,7 @@ pub(crate) async fn run(args: &Scale, context: &Context) -> Result<ExitCode, Err
             let error = Error::new(
                 ErrorName::NotScalable,
                 format!(
-                    "`{}` is a training: its ranks are fixed when it starts",
+                    "`{}` is a training job: its number of ranks is fixed when it starts",
                     job.name
                 ),
             );
@@ -51,7 +51,7 @@ pub(crate) async fn run(args: &Scale, context: &Context) -> Result<ExitCode, Err
         let (minimum, maximum) = (autoscaler.min_replicas, autoscaler.max_replicas);
         context
             .terminal
-            .warn(&format!("the autoscaler keeps between {minimum} and {maximum} replicas and will change this number again"));
+            .warn(&format!("the autoscaler keeps between {minimum} and {maximum} replicas and will override this number"));
     }
     let message = match (replicas_before, replicas) {
         (replicas_before, after) if replicas_before == after => {

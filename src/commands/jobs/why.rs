@@ -48,7 +48,7 @@ pub(crate) async fn run(args: &WhyArgs, context: &Context) -> Result<ExitCode, E
         .print(&answer.unwrap_or_else(|| text(&row, context.terminal.style(), context.now())))?;
     if diagnosed.answer.coverage.events == "forbidden" {
         context.terminal.warn_missing_permission(
-            "you may not list events: facts that only events show are missing",
+            "you may not list events: details recorded only in events are missing",
         );
     }
     Ok(ExitCode::SUCCESS)
@@ -88,7 +88,9 @@ async fn diagnose_all_jobs(
     diagnosed.retain(|diagnosed_job| diagnosed_job.answer.situation != Situation::Fine);
     let rows: Vec<WhyRow<'_>> = diagnosed.iter().map(row).collect();
     if rows.is_empty() {
-        context.terminal.report("no job is waiting or has failed");
+        context
+            .terminal
+            .report("no jobs are waiting or have failed");
     }
     let answer = document(
         format,

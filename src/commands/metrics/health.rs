@@ -46,7 +46,7 @@ pub(crate) async fn run(args: &GetHealth, context: &Context) -> Result<ExitCode,
     if readings.devices.is_empty() {
         context
             .terminal
-            .warn("Prometheus has no samples of GPUs; is a GPU exporter running and scraped?");
+            .warn("Prometheus has no GPU samples; is a GPU exporter running and scraped?");
     }
     list::run(&options, context, async |_: Refresh<'_>| {
         let table =
@@ -54,7 +54,7 @@ pub(crate) async fn run(args: &GetHealth, context: &Context) -> Result<ExitCode,
         let answer = view::list(&findings, Coverage::from(&readings));
         Ok(
             Listing::new(&options, &answer, "items", view::names(&findings), table)
-                .none("no GPU shows a fault"),
+                .none( @@CONFLICT@@"no GPU counters indicate a problem"),
         )
     })
     .await

@@ -41,7 +41,7 @@ pub(crate) async fn run(args: &GetHeatmap, context: &Context) -> Result<ExitCode
         if data.readings.devices.is_empty() {
             context
                 .terminal
-                .warn("Prometheus has no samples of GPUs; is a GPU exporter running and scraped?");
+                .warn("Prometheus has no GPU samples; is a GPU exporter running and scraped?");
         }
         return Ok(ExitCode::SUCCESS);
     }

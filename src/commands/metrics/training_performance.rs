@@ -65,7 +65,7 @@ pub(crate) async fn run(args: &TrainingPerformance, context: &Context) -> Result
     if curves.is_empty() {
         context
             .terminal
-            .note("no known training metrics or log lines were found in this time");
+            .note("no known training metrics or log lines were found in this period");
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -35,7 +35,7 @@ pub(crate) async fn run(args: &Drain, context: &Context) -> Result<ExitCode, Err
             names,
             table,
         )
-        .none("no pod would end"))
+        .none("no pods would be terminated"))
     })
     .await
 }

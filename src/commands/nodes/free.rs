@@ -42,7 +42,7 @@ pub(crate) async fn run(args: &Free, context: &Context) -> Result<ExitCode, Erro
         let unreadable = if snapshot.consumers.is_some() {
             "resourceclaims"
         } else {
-            "the pods of all namespaces"
+            "the pods in all namespaces"
         };
         let error = Error::new(
             ErrorName::Forbidden,
@@ -51,7 +51,7 @@ pub(crate) async fn run(args: &Free, context: &Context) -> Result<ExitCode, Erro
         return Err(error.hint("gpuctl auth check free --emit-role"));
     };
     if groups.is_empty() {
-        context.terminal.report("no node with whole GPUs matches");
+        context.terminal.report("no matching node has whole GPUs");
     }
     let format: Format = args.output.into();
     let text = match format {
@@ -70,6 +70,7 @@ fn gpu_type(text: &str) -> Result<GpuType, Error> {
             ErrorName::reported(ErrorKind::Usage, "InvalidGpuType"),
             format!("`{text}` is not a GPU type"),
         );
-        error.hint("such as a100-80g; `gpuctl get nodes` shows the types in this cluster")
+        error
+            .hint("use a type such as a100-80g; `gpuctl get nodes` shows the types in this cluster")
     })
 }

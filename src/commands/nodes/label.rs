@@ -67,7 +67,7 @@ pub(crate) async fn run(args: &LabelNode, context: &Context) -> Result<ExitCode,
         pools::publish(&connection, false, &reporter).await;
     }
     if nodes.len() > 1 {
-        let message = format!("{} of {} nodes done", done.len(), nodes.len());
+        let message = format!("{} of {} nodes updated", done.len(), nodes.len());
         context.terminal.print(
             &document(format, &labels::batch(None, &done, &failed, message)).unwrap_or_default(),
         )?;
@@ -86,7 +86,7 @@ fn parse_label<'a>(word: &'a str, args: &LabelNode) -> Result<(&'a str, Option<&
         .map_or((word, None), |(key, value)| (key, Some(value)));
     if args.delete == value.is_some() {
         let hint = if args.delete {
-            format!("--delete takes only the key: {key}")
+            format!("--delete accepts only the key: {key}")
         } else {
             match word.strip_suffix('-') {
                 Some(key) => format!("`--delete {key}` removes the label"),
@@ -101,7 +101,7 @@ fn parse_label<'a>(word: &'a str, args: &LabelNode) -> Result<(&'a str, Option<&
     }
     let invalid = |message: String| {
         Error::new(ErrorName::InvalidLabel, message)
-            .hint("letters, digits, `-`, `_`, `.`, at most 63")
+            .hint("use at most 63 letters, digits, `-`, `_` and `.`")
     };
     if !is_label_key(key) {
         return Err(invalid(format!("`{key}` is not a valid label key")));
@@ -115,18 +115,19 @@ fn parse_label<'a>(word: &'a str, args: &LabelNode) -> Result<(&'a str, Option<&
     if key == POOL_LABEL && !args.force {
         let error = Error::new(
             ErrorName::ProtectedLabel,
-            format!("`{key}` sets the pool of a node"),
+            format!("`{key}` sets a node's pool"),
         );
         return Err(error.hint(
-            "`gpuctl add node NODE --pool POOL`, `gpuctl remove node NODE --pool POOL`, or --force",
+            "use `gpuctl add node NODE --pool POOL`, `gpuctl remove node NODE --pool POOL` or \
+             --force",
         ));
     }
     if is_reserved && !args.force {
         let error = Error::new(
             ErrorName::ProtectedLabel,
-            format!("`{key}` belongs to Kubernetes"),
+            format!("`{key}` is reserved for Kubernetes"),
         );
-        return Err(error.hint("--force writes it anyway"));
+        return Err(error.hint("--force sets it anyway"));
     }
     Ok((key, value))
 }

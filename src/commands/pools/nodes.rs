@@ -71,7 +71,7 @@ async fn change(args: &PoolNodes, adding: bool, context: &Context) -> Result<Exi
         }
     }
     pools::publish(&connection, true, &reporter).await;
-    let message = format!("{} of {} nodes done", done.len(), args.nodes.len());
+    let message = format!("{} of {} nodes updated", done.len(), args.nodes.len());
     context.terminal.print(
         &document(
             format,
@@ -157,7 +157,7 @@ async fn add_node(
                 .await
             {
                 Ok(_) => error,
-                Err(_) => error.note(format!("pool `{}` still lists it", pool.name)),
+                Err(_) => error.note(format!("pool `{}` still lists the node", pool.name)),
             },
         );
     }

@@ -83,12 +83,12 @@ pub(crate) async fn write(args: &Set, context: &Context) -> Result<ExitCode, Err
         let error = Error::usage(format!("`{}` is not a setting", args.key));
         return Err(match nearest(&args.key, KEYS.iter().map(|key| key.name)) {
             Some(suggestion) => error.hint(format!("did you mean `{suggestion}`?")),
-            None => error.hint("gpuctl config view lists them"),
+            None => error.hint("`gpuctl config view` lists all settings"),
         });
     };
     if key.kind == SessionOptions::Map {
         return Err(Error::usage(format!(
-            "`{}` holds several names; edit the file by hand",
+            "`{}` is a map; edit the file by hand",
             key.name
         )));
     }
@@ -119,7 +119,7 @@ pub(crate) async fn write(args: &Set, context: &Context) -> Result<ExitCode, Err
         && let [variable, ..] = key.variables
     {
         context.terminal.hint(&format!(
-            "{variable} in the environment keeps it out of files"
+            "set {variable} in the environment to keep the secret out of files"
         ));
     }
     Ok(ExitCode::SUCCESS)
@@ -155,7 +155,7 @@ fn parse_value(key: &SettingKey, value: &str) -> Result<Value, Error> {
 fn stdin() -> Result<String, Error> {
     let text = String::from_utf8(inputs::read_bytes("-")?);
     Ok(text
-        .map_err(|_| Error::usage("stdin is not text"))?
+        .map_err(|_| Error::usage("stdin is not valid UTF-8"))?
         .trim()
         .to_owned())
 }

@@ -38,7 +38,7 @@ pub(crate) async fn run(args: &Mcp, context: &Context) -> Result<ExitCode, Error
     }
     let target: KubeTarget = Box::new(move || Connection::place(&access));
     serve(cluster, namespace, args.allow_writes.iter().copied().map(area).collect(), target).await.map_err(|cause| {
-        let error = Error::new(ErrorName::SessionFailed, "the session with the agent could not be started").cause(cause.to_string());
+        let error = Error::new(ErrorName::SessionFailed, "cannot start the session with the agent").cause(cause.to_string());
         error.hint("an agent starts this command and sends the first message; `gpuctl mcp --help` shows how to register it")
     })?;
     Ok(ExitCode::SUCCESS)
@@ -46,7 +46,7 @@ pub(crate) async fn run(args: &Mcp, context: &Context) -> Result<ExitCode, Error
 
 /// Explains why `--allow-writes` conflicts with read-only mode.
 fn contradiction_error(read_only: ReadOnly) -> Error {
-    let error = || Error::usage("`--allow-writes` contradicts the read-only mode");
+    let error = || Error::usage("`--allow-writes` conflicts with read-only mode");
     match read_only {
         ReadOnly::Flag => error().hint("omit one"),
         ReadOnly::Environment => error()
@@ -57,7 +57,7 @@ fn contradiction_error(read_only: ReadOnly) -> Error {
             .hint("omit `--allow-writes`, or change this setting with `gpuctl config set`"),
         ReadOnly::Unclear(reason) => {
             let error =
-                Error::usage("cannot determine whether the read-only mode allows `--allow-writes`")
+                Error::usage("cannot determine whether read-only mode allows `--allow-writes`")
                     .cause(reason);
             error.hint("`gpuctl config view` shows what is wrong")
         }

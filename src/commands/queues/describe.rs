@@ -27,7 +27,7 @@ pub(crate) async fn run(args: &DescribeQueue, context: &Context) -> Result<ExitC
     for system in unseen {
         context
             .terminal
-            .warn_missing_permission(&format!("you may not list queues of {}", system.name()));
+            .warn_missing_permission(&format!("you may not list {} queues", system.name()));
     }
     let queue = find_queue(&queues, given_namespace, name, namespace)?;
     let selector = JobFilter {
@@ -93,7 +93,7 @@ fn find_queue<'q>(
     };
     if let Some(second) = matching.next() {
         let message = format!(
-            "queue `{name}` exists in {} and in {}",
+            "queue `{name}` exists in both {} and {}",
             queue.system.name(),
             second.system.name()
         );
@@ -102,7 +102,7 @@ fn find_queue<'q>(
             message,
         );
         return Err(error.hint(format!(
-            "that of Kueue: gpuctl describe queue {namespace}/{name}"
+            "for the Kueue queue: gpuctl describe queue {namespace}/{name}"
         )));
     }
     Ok(queue)

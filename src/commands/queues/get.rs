@@ -47,7 +47,7 @@ pub(crate) async fn run(args: &GetQueues, context: &Context) -> Result<ExitCode,
         for system in unseen.iter().filter(|_| refresh.first) {
             context
                 .terminal
-                .warn_missing_permission(&format!("you may not list queues of {}", system.name()));
+                .warn_missing_permission(&format!("you may not list {} queues", system.name()));
         }
         let rows = rows(&connection, explicit_namespace, queues, reading?.as_ref()).await?;
         Ok(listing(rows, args.list.sort_by, (), &options, context))
@@ -72,7 +72,7 @@ async fn list_preemptions(args: &GetQueues, context: &Context) -> Result<ExitCod
             .or(selection.narrowed_to.as_deref());
         if let Some(shown_namespace) = selection.narrowed_to.as_ref().filter(|_| refresh.first) {
             context.terminal.warn_missing_permission(&format!(
-                "you may not list jobs of all namespaces; only `{shown_namespace}` is shown"
+                "you may not list jobs in all namespaces; only `{shown_namespace}` is shown"
             ));
         }
         let preemptions = connection
@@ -146,8 +146,8 @@ impl ListRow for QueueRow {
 }
 
 impl ListRow for Preemption {
-    const NONE: &'static str = "no preemptions found: Kueue records the last one of each job, and \
-        events of the scheduler expire after an hour";
+    const NONE: &'static str = "no preemptions found; Kueue records only the last one per job, and \
+        scheduler events expire after an hour";
     type Key = QueueSortKey;
     type Facts = PreemptionCoverage;
 

@@ -12,9 +12,9 @@ async fn served(connection: &Connection) -> Result<ServedQueueing, Error> {
     if served.systems().next().is_none() {
         let error = Error::new(
             ErrorName::reported(ErrorKind::NotFound, "QueueNotServed"),
-            "this cluster serves no queues",
+            "this cluster has no queueing system",
         );
-        return Err(error.hint("gpuctl supports Kueue and Volcano; without them `gpuctl get quotas` shows what namespaces may use"));
+        return Err(error.hint("gpuctl supports Kueue and Volcano; without them, `gpuctl get quotas` shows what each namespace may use"));
     }
     Ok(served)
 }

@@ -101,7 +101,7 @@ async fn measure(
     if reading.values.is_empty() && !prometheus.matchers().is_empty() {
         let (server, suffix) = (&prometheus.server, prometheus.matchers().suffix());
         context.terminal.warn(&format!(
-            "Prometheus at {server} has no series of GPUs{suffix}: see `--match` and \
+            "Prometheus at {server} has no GPU series{suffix}: check `--match` and \
              `prometheus.matchers`"
         ));
     }

@@ -79,7 +79,7 @@ pub(crate) async fn add_opinions(
     if tokio::time::timeout(timeout, requests).await.is_err() {
         let unanswered = (done.get()..total).map(|_| {
             format!(
-                "{} did not answer within {timeout:?}",
+                "{} did not respond within {timeout:?}",
                 plan.ai.address.origin()
             )
         });
@@ -88,7 +88,7 @@ pub(crate) async fn add_opinions(
     let failures = failures.into_inner();
     if let Some(first) = failures.first() {
         context.terminal.warn(&format!(
-            "no opinion on {} of {total} GPUs, whose scores are unchanged: {first}",
+            "the AI gave no opinion on {} of {total} GPUs, whose scores are unchanged: {first}",
             failures.len()
         ));
     }
@@ -190,7 +190,7 @@ pub(crate) async fn notify(
     }
     if let Err(error) = memory.record(&sent_keys, now, repeat) {
         context.terminal.warn(&format!(
-            "cannot remember the message, the next run will send it again: {error}"
+            "cannot record the message as sent, so the next run will send it again: {error}"
         ));
     }
     Ok(())
@@ -244,7 +244,7 @@ pub(crate) async fn control(
     let shown_address = plan.address.origin();
     if !incomplete.is_empty() {
         context.terminal.warn(&format!(
-            "{} low GPUs are skipped: their data are incomplete or shorter than the window",
+            "{} low GPUs were skipped: their data is incomplete or covers less than the window",
             incomplete.len()
         ));
     }
@@ -260,7 +260,7 @@ pub(crate) async fn control(
         });
         if !bodies.is_empty() {
             context.terminal.warn(&format!(
-                "nothing was posted to {shown_address}: --execute posts {} calls",
+                "nothing was posted to {shown_address}: use --execute to post {} calls",
                 bodies.len()
             ));
         }
@@ -281,10 +281,7 @@ pub(crate) async fn control(
     if failed.is_empty() {
         return Ok(());
     }
-    let error = Error::new(
-        ErrorName::ControlFailed,
-        "some low GPUs could not be posted",
-    );
+    let error = Error::new(ErrorName::ControlFailed, "failed to post some low GPUs");
     Err(failed
         .into_iter()
         // If many calls failed with one error, report it only once.
@@ -330,7 +327,7 @@ async fn post(
     };
     let responses = stream::iter(bodies).map(async |body| {
         if is_ending.get() {
-            return Err(anyhow!("not posted: the command is ending"));
+            return Err(anyhow!("not posted: the command is shutting down"));
         }
         let request = OutboundCall {
             address: plan.address.clone(),
@@ -342,7 +339,7 @@ async fn post(
             Ok(())
         } else {
             Err(anyhow!(
-                "{} answers {}",
+                "{} returned {}",
                 plan.address.origin(),
                 response.code
             ))

@@ -148,7 +148,7 @@ fn weights(scoring: &ScoringArgs, defaults: &ScoreSettings) -> Result<Weights, E
         || weights.utilization <= 0.0
     {
         return Err(Error::usage(
-            "weights cannot be negative, and the weight of utilization must be above 0",
+            "weights cannot be negative, and the utilization weight must be above 0",
         ));
     }
     Ok(weights)
@@ -179,7 +179,7 @@ impl OutboundArgs {
         let Some(url) = self.ai_url.clone().or(configured.url.clone()) else {
             let error = Error::usage("no AI is configured");
             return Err(
-                error.hint("--ai-url URL, or `ai.api_url` of the config file: https://api.openai.com/v1/chat/completions")
+                error.hint("use --ai-url URL, or set `ai.api_url` in the config file, for example to https://api.openai.com/v1/chat/completions")
             );
         };
         // Send the key from the config file only to the address from the config file.
@@ -214,7 +214,7 @@ impl OutboundArgs {
         }
         let Some(url) = self.notify.clone().flatten().or(configured.url) else {
             return Err(Error::usage("no webhook is configured")
-                .hint("--notify URL, or `notify.url` of the config file"));
+                .hint("use --notify URL, or set `notify.url` in the config file"));
         };
         let format = self
             .notify_format
@@ -236,7 +236,7 @@ impl OutboundArgs {
         let Some(url) = url.filter(|_| is_enabled) else {
             if is_enabled || self.execute {
                 return Err(Error::usage("no control system is configured")
-                    .hint("--control-api URL, or `control.enabled` and `control.api_url` of the config file"));
+                    .hint("use --control-api URL, or set `control.enabled` and `control.api_url` in the config file"));
             }
             return Ok(None);
         };

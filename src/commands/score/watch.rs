@@ -269,9 +269,9 @@ impl ScoreWatch<'_> {
         self.refresh();
         self.textfile();
         let seconds = settings.interval.as_secs();
-        self.context.terminal.warn(&format!(
-            "analysis failed: {error}; next attempt in {seconds}s"
-        ));
+        self.context
+            .terminal
+            .warn(&format!("analysis failed: {error}; retrying in {seconds}s"));
     }
 
     /// Renders the output. Programs get one JSON object per line.
@@ -321,13 +321,13 @@ impl ScoreWatch<'_> {
             Ok(settings) => {
                 self.context
                     .terminal
-                    .note("the config file has changed and was reloaded");
+                    .note("reloaded the changed config file");
                 self.settings.replace(settings);
                 true
             }
             Err(error) => {
                 self.context.terminal.warn(&format!(
-                    "the changed config file is invalid, the previous settings remain in use: {error}"
+                    "the changed config file is invalid, so the previous settings remain in use: {error}"
                 ));
                 false
             }

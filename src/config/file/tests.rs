@@ -28,8 +28,8 @@ fn unknown_keys_have_near_ones() {
     );
     assert_eq!(
         file("ai: 3").unknown(),
-        ["c: `ai` has no keys and is not read"]
+        ["c: `ai` has no keys and is ignored"]
     );
-    assert_eq!(file("- 3").unknown(), ["c has no keys and is not read"]);
+    assert_eq!(file("- 3").unknown(), ["c has no keys and is ignored"]);
     assert!(file("prometheus: http://a\nai:\n").unknown().is_empty());
 }

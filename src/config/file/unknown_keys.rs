@@ -30,7 +30,7 @@ impl ConfigFile {
                 let messages = sections.flat_map(|(section, keys)| in_section(section, keys));
                 unknown.extend(messages.map(|message| format!("{file}: {message}")));
             }
-            _ => unknown.push(format!("{file} has no keys and is not read")),
+            _ => unknown.push(format!("{file} has no keys and is ignored")),
         }
         let contexts = self.content[CONTEXTS].as_object().into_iter().flatten();
         let messages = contexts.flat_map(|(context, sections)| in_context(context, sections));
@@ -54,7 +54,7 @@ fn in_section(section: &str, keys: &Value) -> Vec<String> {
     let keys = match keys {
         Value::Object(keys) => keys,
         Value::Null => return Vec::new(),
-        _ => return vec![format!("`{section}` has no keys and is not read")],
+        _ => return vec![format!("`{section}` has no keys and is ignored")],
     };
     let unread = keys.keys().filter(|name| !known.contains(&name.as_str()));
     let message = |name: &String| {
@@ -95,7 +95,7 @@ fn in_context(context: &str, sections: &Value) -> Vec<String> {
         .map(|(section, key)| {
             format!(
                 "unknown key `{CONTEXTS}.{context}.{section}.{key}`: \
-                 contexts have keys of `prometheus` and `safety`"
+                 contexts accept only keys of `prometheus` and `safety`"
             )
         })
         .collect()

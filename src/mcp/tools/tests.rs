@@ -62,7 +62,7 @@ fn wrong_arguments_are_refused() {
         (
             "logs",
             json!({"job": "a", "tail": -1}),
-            "an integer from 0 on",
+            "a non-negative integer",
         ),
         (
             "logs",

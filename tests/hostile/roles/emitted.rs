@@ -117,7 +117,7 @@ fn hostile_names_of_subjects_stay_values() {
             ],
         )
         .ok()
-        .says("not one person");
+        .says("not a single user");
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn several_commands_share_one_role() {
     scene()
         .gpuctl("", &["auth", "check", "logs", "--emit-role=viewer"])
         .exits(2)
-        .says("takes no commands");
+        .says("accepts no commands");
     scene()
         .gpuctl("", &["auth", "check", "logs", "--user", "x"])
         .exits(2);

@@ -31,10 +31,10 @@ pub(super) async fn print(
     if let (Some(person), Some(_)) = (person, &tasks) {
         let word = person.word();
         let error = Error::usage(format!(
-            "`--emit-role={word}` is the role of a person and takes no commands"
+            "`--emit-role={word}` prints a role for users and accepts no commands"
         ));
         return Err(error.hint(format!(
-            "gpuctl auth check --emit-role={word}, or name the commands with --emit-role"
+            "run `gpuctl auth check --emit-role={word}`, or name the commands with --emit-role"
         )));
     }
     let connection = context.connect().await?;
@@ -62,9 +62,9 @@ pub(super) async fn print(
         _ => commented_yaml(&remarks, &objects),
     })?;
     if tasks.is_none() && person.is_none() {
-        let roles = "--emit-role=viewer, researcher or operator prints the role of a person";
+        let roles = "--emit-role=viewer, researcher or operator prints a role for users";
         context.terminal.warn(&format!(
-            "this role allows every command, as an administrator needs them; {roles}"
+            "this role allows every command, which only administrators need; {roles}"
         ));
     }
     context.terminal.hint(
@@ -150,7 +150,7 @@ fn remarks(tasks: &[&Task], rights: &BTreeSet<Right>) -> Vec<String> {
             let scope = if rule.scope == RightScope::Namespace {
                 ""
             } else {
-                " outside of the namespace"
+                " outside the namespace"
             };
             uses_by_right
                 .entry(format!(
@@ -171,7 +171,7 @@ fn remarks(tasks: &[&Task], rights: &BTreeSet<Right>) -> Vec<String> {
         format!("  {right_text}: {}", use_names.join("; "))
     });
     std::iter::once(
-        "Rights that only some uses need; leave out those that you do not want to grant:"
+        "Permissions that only some uses need; omit those that you do not want to grant:"
             .to_owned(),
     )
     .chain(lines)
@@ -192,17 +192,17 @@ async fn proxy(
     };
     let (service, needs_both_schemes) = match path {
         PrometheusPath::Url => {
-            remarks.push("No right to a Service of Prometheus: your settings contain its address or disable metrics.".to_owned());
+            remarks.push("No permission for a Prometheus Service: your settings contain an address or disable metrics.".to_owned());
             return Ok(None);
         }
         PrometheusPath::Service { service, is_exact } => (service, !is_exact),
         PrometheusPath::Unknown(reason) => {
             let advice = "--prometheus-service NAMESPACE/NAME:PORT adds it";
             remarks.push(format!(
-                "No right to query Prometheus: its Service is unknown. {advice}."
+                "No permission to query Prometheus: its Service is unknown. {advice}."
             ));
             context.terminal.warn(&format!(
-                "the role has no right to query Prometheus: {reason}; {advice}"
+                "the role does not allow querying Prometheus: {reason}; {advice}"
             ));
             return Ok(None);
         }
@@ -210,7 +210,7 @@ async fn proxy(
     if !service.is_well_known() {
         // Without this permission, gpuctl tries only the usual names.
         rights.insert(service_list());
-        remarks.push("list services outside of the namespace: finds Prometheus, whose Service has an unusual name".to_owned());
+        remarks.push("list services outside the namespace: finds Prometheus, whose Service has an unusual name".to_owned());
     }
     let mut names = vec![service.proxy_name()];
     // When a Service is accessed through the proxy, its resource name contains the scheme. If the
@@ -262,13 +262,13 @@ async fn service_path(
                 ErrorName::NotFound,
                 format!("Service `{namespace}/{name}` does not exist or has no port"),
             );
-            Err(error.hint("name its port: --prometheus-service NAMESPACE/NAME:PORT"))
+            Err(error.hint("specify its port: --prometheus-service NAMESPACE/NAME:PORT"))
         }
         Err(failure) if failure.is_forbidden() => {
             let error = Error::usage(format!(
                 "you may not read the Service `{namespace}/{name}`, so its port is unknown"
             ));
-            Err(error.hint("name its port: --prometheus-service NAMESPACE/NAME:PORT"))
+            Err(error.hint("specify its port: --prometheus-service NAMESPACE/NAME:PORT"))
         }
         Err(failure) => Err(failure.into()),
     }
@@ -289,7 +289,7 @@ fn check_home_rights(
     });
     if writes {
         let message = format!(
-            "the namespace {HOME} does not exist yet; the role in it can be applied once the first pool exists"
+            "namespace {HOME} does not exist yet; apply its role after the first pool is created"
         );
         remarks.push(message.clone());
         context.terminal.warn(&message);
@@ -330,7 +330,7 @@ async fn subjects(
             .filter(|subject| subject.includes_everyone())
         {
             context.terminal.warn(&format!(
-                "`{}` is not one person: the bindings grant the roles to all of them",
+                "`{}` is not a single user: the bindings grant the roles to all of its members",
                 subject.name
             ));
         }
@@ -340,11 +340,11 @@ async fn subjects(
     match &user {
         Some(user) => {
             context.terminal.note(&format!(
-                "the bindings name you ({user}); --user, --group or --serviceaccount names others"
+                "the bindings name you ({user}); --user, --group or --serviceaccount specify others"
             ));
         }
         None => {
-            context.terminal.warn("no binding is printed, because your own name is unknown; name a subject with --user NAME");
+            context.terminal.warn("no binding is printed, because your user name is unknown; name a subject with --user NAME");
         }
     }
     Ok(user

@@ -87,7 +87,7 @@ fn unknown_command(words: &str) -> Error {
             &verbs::tasks().map(|task| task.words).collect::<Vec<_>>(),
         ) {
             Some(suggestion) => error.hint(format!("did you mean `{suggestion}`?")),
-            None => error.hint("`gpuctl auth check` lists all"),
+            None => error.hint("`gpuctl auth check` lists all commands"),
         },
     }
 }
@@ -261,7 +261,7 @@ async fn check_command(
         let scope_option =
             namespace.map_or_else(|| "-A".to_owned(), |namespace| format!("-n {namespace}"));
         context.terminal.note(&format!(
-            "gpuctl auth check {} {scope_option} --emit-role prints the role to ask for",
+            "gpuctl auth check {} {scope_option} --emit-role prints the role to request",
             task.words
         ));
     }

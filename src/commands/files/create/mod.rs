@@ -24,7 +24,7 @@ pub(crate) async fn run(args: &Create, context: &Context) -> Result<ExitCode, Er
             || args.submit.is_given()
         {
             return Err(
-                Error::usage("`create secret` takes its options after its name")
+                Error::usage("the options of `create secret` must follow `secret`")
                     .hint("gpuctl create secret --help"),
             );
         }
@@ -50,7 +50,9 @@ pub(crate) async fn run(args: &Create, context: &Context) -> Result<ExitCode, Er
             "`--name` works with one job, but the files contain {} documents",
             inputs.documents.len()
         );
-        return Err(Error::usage(message).hint("name them in the files, or use `--generate-name`"));
+        return Err(
+            Error::usage(message).hint("set their names in the files, or use `--generate-name`")
+        );
     }
     let documents = with_unique_names(inputs.documents, args.generate_name)?;
     show::submission::submit(

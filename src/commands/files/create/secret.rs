@@ -99,12 +99,12 @@ fn values(args: &CreateSecret) -> Result<BTreeMap<String, Vec<u8>>, Error> {
         let is_valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if key.is_empty() || key.len() > 253 || !key.chars().all(is_valid) {
             return Err(
-                Error::usage(format!("`{key}` is not a valid key of a secret"))
-                    .hint("letters, digits, `-`, `_` and `.`"),
+                Error::usage(format!("`{key}` is not a valid key for a secret"))
+                    .hint("use letters, digits, `-`, `_` and `.`"),
             );
         }
         match values.insert(key.to_owned(), value) {
-            Some(_) => Err(Error::usage(format!("the key `{key}` occurs twice"))),
+            Some(_) => Err(Error::usage(format!("key `{key}` is specified twice"))),
             None => Ok(()),
         }
     };
@@ -120,11 +120,8 @@ fn values(args: &CreateSecret) -> Result<BTreeMap<String, Vec<u8>>, Error> {
         );
         // Do not repeat an unreadable path: it may be a secret value passed by mistake.
         let content = inputs::read_bytes(path).map_err(|error| {
-            let error = Error::new(
-                error.name,
-                format!("the file for key `{key}` cannot be read"),
-            );
-            error.hint("name the file that holds the value: `--from-file KEY=PATH`")
+            let error = Error::new(error.name, format!("cannot read the file for key `{key}`"));
+            error.hint("specify the file that contains the value: `--from-file KEY=PATH`")
         });
         insert(&key, content?)?;
     }
@@ -141,11 +138,11 @@ fn variable_value(variable: &str) -> Result<String, Error> {
     let value = Environment::variable(variable).filter(|value| !value.is_empty());
     value.ok_or_else(|| {
         if looks_like_name {
-            let error = Error::usage(format!("the environment variable `{variable}` is not set"));
+            let error = Error::usage(format!("environment variable `{variable}` is not set"));
             return error.hint(format!("export {variable}=…, or read it from a file with `--from-file {variable}=PATH`"));
         }
         let error = Error::usage("an environment variable is not set");
-        error.hint("name the variable that holds the value, such as `--from-env HF_TOKEN`, not the value itself")
+        error.hint("specify the variable that contains the value, such as `--from-env HF_TOKEN`, not the value itself")
     })
 }
 
@@ -154,17 +151,15 @@ fn password(args: &CreateSecret) -> Result<String, Error> {
         return variable_value(variable);
     }
     if !args.password_stdin {
-        return Err(
-            Error::usage("the source of the registry password is missing")
-                .hint("`--password-stdin`, or `--password-env VARIABLE`"),
-        );
+        return Err(Error::usage("no source is given for the registry password")
+            .hint("use `--password-stdin` or `--password-env VARIABLE`"));
     }
     let text = String::from_utf8(inputs::read_bytes("-")?)
-        .map_err(|_| Error::usage("the password on stdin is not text"))?;
+        .map_err(|_| Error::usage("the password on stdin is not valid UTF-8"))?;
     // `echo` and editors append a newline that is not part of the password.
     let password = text.trim_end_matches(['\n', '\r']).to_owned();
     if password.is_empty() {
-        Err(Error::usage("stdin has no password"))
+        Err(Error::usage("stdin contains no password"))
     } else {
         Ok(password)
     }

@@ -101,23 +101,20 @@ pub(super) fn parts(path: &str) -> Result<(&str, &str), Error> {
     if name.is_empty() || name == "." || name == ".." {
         return Err(
             Error::usage(format!("`{path}` does not end in a file or folder name"))
-                .hint("name one: JOB:/path/NAME"),
+                .hint("specify one: JOB:/path/NAME"),
         );
     }
     Ok((folder, name))
 }
 
 pub(super) fn copy_failed(path: &str) -> Error {
-    Error::new(
-        ErrorName::CopyFailed,
-        format!("`{path}` could not be copied"),
-    )
+    Error::new(ErrorName::CopyFailed, format!("failed to copy `{path}`"))
 }
 
 pub(super) fn no_file_in_job(path: &str) -> Error {
     Error::new(
         ErrorName::FileNotFound,
-        format!("there is no `{path}` in the job"),
+        format!("`{path}` does not exist in the job"),
     )
 }
 
@@ -138,7 +135,7 @@ pub(super) fn command_error(end: SessionEnd, message: String, path: &str) -> Err
         // The shell's exit code for a command that it does not find (POSIX, 2.8.2).
         SessionEnd::Exit(127) => without_tar(message),
         SessionEnd::Exit(code) => to_error(if message.is_empty() {
-            format!("tar ended with exit code {code}")
+            format!("tar exited with code {code}")
         } else {
             message
         }),

@@ -67,9 +67,9 @@ impl TarContainer<'_> {
                 if ContainerComplaint::from_tar_output(&message)
                     == Some(ContainerComplaint::Changed) =>
             {
-                self.context
-                    .terminal
-                    .warn(&format!("the file changed while it was copied: {message}"));
+                self.context.terminal.warn(&format!(
+                    "the file changed while it was being copied: {message}"
+                ));
                 staged
             }
             (end, staged) => return Err(download_error(path, end, staged.err(), message)),
@@ -197,12 +197,12 @@ fn download_error(
             if message.is_empty() && error.kind() == io::ErrorKind::UnexpectedEof =>
         {
             copy_failed(path)
-                .cause("the connection ended before the end of the archive")
+                .cause("the connection closed before the archive was complete")
                 .hint("run the command again")
         }
         (SessionEnd::Exit(0), Some(error)) => copy_failed(path).cause(error.to_string()),
         (SessionEnd::Unread, None) => {
-            copy_failed(path).cause("tar in the container did not exit after its archive")
+            copy_failed(path).cause("tar in the container did not exit after sending its archive")
         }
         (end, _) => command_error(end, message, path),
     }

@@ -108,7 +108,7 @@ impl Unpacking {
         let target = destination.to_owned();
         std::thread::spawn(move || result_sender.send(staged.move_into(&target)));
         tokio::select! {
-            result = &mut result => return Ok(result.unwrap_or_else(|_| Err(io::Error::other("moving the copy stopped early")))),
+            result = &mut result => return Ok(result.unwrap_or_else(|_| Err(io::Error::other("moving the copy failed unexpectedly")))),
             _ = signal => {}
         }
         self.stop.store(true, Ordering::Relaxed);
@@ -116,7 +116,7 @@ impl Unpacking {
             // The copy was complete before the signal arrived.
             Some(Ok(copied)) => Ok(Ok(copied)),
             _ => Err(self.interrupted().note(format!(
-                "{} may contain a part of the copy",
+                "{} may contain a partial copy",
                 destination.display()
             ))),
         }
@@ -137,7 +137,7 @@ impl Unpacking {
         match self.folder.symlink_metadata() {
             Err(_) => interrupted(),
             Ok(_) => interrupted()
-                .note(format!("{folder} is not removed yet"))
+                .note(format!("{folder} has not been removed yet"))
                 .hint(format!("remove {folder}")),
         }
     }

@@ -87,7 +87,7 @@ impl TarContainer<'_> {
             (true, Some(name)) => (path.trim_end_matches('/'), name),
             (true, None) => {
                 let error = Error::usage(format!("`{from}` does not end in a file name"));
-                return Err(error.hint("name the copy: JOB:/path/NAME"));
+                return Err(error.hint("specify a name for the copy: JOB:/path/NAME"));
             }
             (false, _) => parts(path)?,
         };
@@ -158,7 +158,7 @@ impl TarContainer<'_> {
             Some(Ok(Err(error))) => Err(copy_failed(from).cause(error.to_string())),
             _ => {
                 Err(copy_failed(from)
-                    .cause("tar in the container exited before it read everything"))
+                    .cause("tar in the container exited before reading everything"))
             }
         }
     }

@@ -26,7 +26,7 @@ pub(super) fn select_pods(args: &Logs, job: &Job) -> Result<Vec<Pod>, Error> {
     if pods.is_empty() && args.previous {
         let error = Error::new(
             ErrorName::NoPreviousTry,
-            format!("no pod of job `{}` had an earlier attempt", job.name),
+            format!("no pod of job `{}` has an earlier attempt", job.name),
         );
         return Err(error.hint(format!("gpuctl logs {}/{}", job.namespace, job.name)));
     }

@@ -104,7 +104,7 @@ impl CommandOutput {
             text: match code {
                 Some(0) => "done".to_owned(),
                 Some(code) => format!("exit code {code}"),
-                None => "ended by a signal".to_owned(),
+                None => "terminated by a signal".to_owned(),
             },
         })
     }

@@ -196,7 +196,7 @@ impl CockpitSession<'_> {
             Some(CockpitAction::Show(words)) => match self.program.answer(&words) {
                 Ok(output) => self.output = Some(output),
                 Err(error) => {
-                    show_error(self.cockpit, &format!("gpuctl cannot be started: {error}"));
+                    show_error(self.cockpit, &format!("cannot start gpuctl: {error}"));
                 }
             },
             Some(CockpitAction::RunInTerminal(words)) => return self.hand_over(&words).await,
@@ -217,8 +217,8 @@ impl CockpitSession<'_> {
         let problem = match code {
             Ok(Some(0)) => None,
             Ok(Some(code)) => Some(format!("exit code {code}")),
-            Ok(None) => Some("it was ended by a signal".to_owned()),
-            Err(error) => Some(format!("gpuctl cannot be started: {error}")),
+            Ok(None) => Some("terminated by a signal".to_owned()),
+            Err(error) => Some(format!("cannot start gpuctl: {error}")),
         };
         if let Some(problem) = problem {
             self.context

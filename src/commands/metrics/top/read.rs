@@ -76,7 +76,7 @@ impl<'c> SnapshotReader<'c> {
         let mut missing_rights = Vec::new();
         if let Some(namespace) = &owners.narrowed_to {
             missing_rights.push(format!(
-                "you may not list pods of all namespaces; only `{namespace}` is shown"
+                "you may not list pods in all namespaces; only `{namespace}` is shown"
             ));
         }
         missing_rights.extend(

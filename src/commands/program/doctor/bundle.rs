@@ -42,7 +42,7 @@ pub(crate) async fn write(
 ) -> Result<ExitCode, Error> {
     if context.access.bundle.is_some() {
         return Err(
-            Error::usage("a bundle is made from a cluster, not from another bundle")
+            Error::usage("a bundle is created from a cluster, not from another bundle")
                 .hint("omit `--replay`"),
         );
     }
@@ -66,7 +66,7 @@ pub(crate) async fn write(
     let failed_count = fill(&bundle, &connection, prometheus.as_ref(), context).await?;
     if failed_count > 0 {
         context.terminal.warn(&format!(
-            "{} could not be captured; a replay that needs them exits with 6",
+            "{} could not be captured; a replay that needs them exits with code 6",
             count(failed_count as u64, "item")
         ));
     }
@@ -144,8 +144,8 @@ fn report(
     };
     let text = || {
         let mut text = format!(
-            "{} written, {} KiB; known forms of secrets are redacted, but it contains names, \
-             addresses and log lines\n",
+            "{} written, {} KiB; known forms of secrets are redacted, but the bundle contains \
+             names, addresses and log lines\n",
             file.display(),
             bytes.div_ceil(1024)
         );
@@ -215,7 +215,7 @@ async fn fill(
     pending.iter().for_each(|command| {
         context
             .terminal
-            .detail(&format!("not complete: gpuctl {command}"));
+            .detail(&format!("incomplete: gpuctl {command}"));
     });
     Ok(failed.len() + pending.len())
 }
