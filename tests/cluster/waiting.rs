@@ -93,7 +93,7 @@ fn wait_reports_node_and_duration_or_the_last_log_lines() {
     (0..7).for_each(|line| log.say(&format!("line {line}")));
     let run = finish(child, Duration::from_secs(90)).exits(1);
     for line in [
-        "job `c` failed: rank 0 ended with exit code 3",
+        "job `c` failed: rank 0 exited with code 3",
         "log: line 2",
         "log: line 6",
         "hint: gpuctl logs reached/c",

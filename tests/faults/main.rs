@@ -284,7 +284,7 @@ fn permanent_faults_report_the_message_of_the_server() {
     fails(
         &server.gpuctl(&["get", "jobs"]),
         5,
-        "hint: the server rejected the credentials of the kubeconfig",
+        "hint: the server rejected the kubeconfig's credentials",
     );
     let server = Server::start("hour", |_, _| {
         Answer::Headers(
