@@ -188,7 +188,7 @@ fn init_writes_a_valid_file_and_overwrites_it_only_with_force() {
 fn explain_describes_a_field_and_schema_is_a_json_schema() {
     let text = out(&gpuctl(&["explain", "training.resources.gpu-type"], ""));
     assert!(
-        text.contains("FIELD: training.resources.gpu-type <type of GPU>")
+        text.contains("FIELD: training.resources.gpu-type <GPU type>")
             && text.contains("ALSO WRITTEN: gpu_type, gpuType"),
         "{text}"
     );

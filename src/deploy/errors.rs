@@ -72,7 +72,8 @@ pub(crate) fn supervisor_error(effects: &Effects, plan: &Plan) -> Option<Error> 
         message,
     )
     .cause(
-        "another version of gpuctl created the job, and only that version includes its supervisor",);
+        "another version of gpuctl created the job, and only that version includes its supervisor",
+    );
     Some(error.hint(format!(
         "`gpuctl apply` from that version repairs it; `gpuctl delete job {job}` and `create` \
          replace the job"
@@ -88,8 +89,7 @@ fn rejection_error(failure: Failure, namespace: &str) -> Error {
     let (lacks_namespace, error) = (failure.lacks_namespace(), Error::from(failure));
     if no_secret {
         return error
-            .cause("ranks that restart together share a token, which is stored in a Secret"
-            )
+            .cause("ranks that restart together share a token, which is stored in a Secret")
             .hint(
                 "ask for permission to create, get and patch secrets in this namespace, or set \
                  `job.restart: rank`",

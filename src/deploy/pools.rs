@@ -129,9 +129,7 @@ async fn write(
             .change(&desired.name, |pool| *pool = pool.updated_to(desired))
             .await?;
     } else if !connection.pools().add(desired).await? {
-        let message = format!("another user has just created pool `{}`",
-            desired.name
-        );
+        let message = format!("another user has just created pool `{}`", desired.name);
         return Err(Error::new(ErrorName::AlreadyExists, message));
     }
     let (mut labelled, mut tainted) = (0, 0);
@@ -251,7 +249,8 @@ pub(crate) async fn pool_not_found(
     );
     match gpuctl_manifest::spec::nearest(name, &names) {
         Some(suggestion) => error.hint(format!("did you mean `{suggestion}`?")),
-        None if names.is_empty() => { error.hint("there are no pools yet: gpuctl create -f pool.yaml")
+        None if names.is_empty() => {
+            error.hint("there are no pools yet: gpuctl create -f pool.yaml")
         }
         None => error.hint(format!("available: {}", names.join(", "))),
     }

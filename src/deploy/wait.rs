@@ -104,7 +104,9 @@ impl JobWait<'_> {
                 return Err(Error::new(
                     ErrorName::NotFound,
                     format!(
-                        "job `{}` was deleted while gpuctl was waiting for it", created.job_id),
+                        "job `{}` was deleted while gpuctl was waiting for it",
+                        created.job_id
+                    ),
                 ));
             };
             let state = State::from_job(&job);

@@ -60,7 +60,7 @@ impl ToolAnswer {
             None if output.is_cut => {}
             None => notes.push("(terminated by a signal)".to_owned()),
         }
-        // `fit` uses exit codes to report "not now" and "never here".
+        // `fit` uses exit codes to report "not now" and "never fits".
         let is_good = matches!(output.code, Some(0 | 8 | 9));
         let data = format!(
             "{}{}",

@@ -69,7 +69,7 @@ fn auth_check_covers_every_command_in_the_namespace_and_the_cluster() {
         create["without"]
             .as_array()
             .unwrap()
-            .contains(&json!("the check of pool and GPU type")),
+            .contains(&json!("checking the pool and GPU type")),
         "{create}"
     );
     let nodes = command_entry("get nodes");
@@ -128,7 +128,7 @@ fn auth_check_of_one_command_considers_its_pool() {
     );
     assert_eq!(
         full["message"],
-        "you may create jobs in namespace auth-one, but pool `auth-one` has 1 jobs and allows 1"
+        "you may create jobs in namespace auth-one, but pool `auth-one` is at its job limit (1 of 1)"
     );
     let none = scene
         .gpuctl(&[

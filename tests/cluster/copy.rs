@@ -118,7 +118,7 @@ fn a_failed_copy_explains_why_and_leaves_nothing() {
     scene
         .gpuctl(&["cp", "a:tree", &local("tree")])
         .exits(1)
-        .says("skipped tree/up: its link leads out of the folder, or nowhere");
+        .says("skipped tree/up: its link points outside the folder, or nowhere");
     assert!(
         fs::symlink_metadata(local_folder.join("tree/up")).is_err()
             && local_folder.join("tree/good").exists()
@@ -134,7 +134,7 @@ fn a_failed_copy_explains_why_and_leaves_nothing() {
     scene
         .gpuctl(&["cp", "a:tree", &local("file")])
         .exits(1)
-        .says("already exists with another file type");
+        .says("already exists with a different file type");
     fs::create_dir_all(remote.join("shut")).unwrap();
     fs::write(remote.join("shut/x"), "").unwrap();
     // An interrupted copy leaves nothing behind.

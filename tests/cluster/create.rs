@@ -616,7 +616,7 @@ fn wait_ends_when_the_job_runs_completes_or_times_out() {
             &failing,
         )
         .exits(1)
-        .says("rank 0 ended with exit code 3");
+        .says("rank 0 exited with code 3");
     let large = scene.training("d", "resources: {pool: POOL, gpu: 9}");
     let run = scene
         .gpuctl_with(

@@ -251,11 +251,7 @@ fn defaults_are_created_applied_to_jobs_enforced_changed_and_deleted() {
     scene.gpuctl_with(&["diff", "-f", "-"], &changed).ok();
     let again = make("apply", &web, &["-o", "json"]).ok();
     assert_eq!(again.json()["action"], "unchanged", "{}", again.out);
-    assert!(
-        again.err.contains("changed defaults of the site"),
-        "{}",
-        again.err
-    );
+    assert!(again.err.contains("changed site defaults"), "{}", again.err);
     assert_eq!(template(&scene, "deployment", "web"), before);
     make("apply", &web.replace("nginx:1", "nginx:2"), &[]).ok();
     assert!(

@@ -111,7 +111,7 @@ fn delete_by_file_keeps_claims_for_the_next_job_of_the_name() {
     scene
         .gpuctl(&["create", "-f", path])
         .ok()
-        .says("persistentvolumeclaim/a-out of an earlier job with this name is reused");
+        .says("reusing persistentvolumeclaim/a-out from an earlier job with this name");
     scene.gpuctl(&["delete", "-f", path, "--purge"]).ok();
     scene.get_until(&["pvc"], |claims| items(claims).is_empty());
     scene.gpuctl(&["delete", "-f", path]).exits(4);

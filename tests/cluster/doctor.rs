@@ -79,12 +79,12 @@ fn doctor_names_the_first_broken_component_of_each_node() {
     assert_eq!(finding("stack-a", "gpu-stack"), driver, "{report:#}");
     assert!(
         finding("stack-b", "gpu-stack")
-            .starts_with("fail device-plugin: 2 of 8 GPUs are not offered"),
+            .starts_with("fail device-plugin: 2 of 8 GPUs are not allocatable"),
         "{report:#}"
     );
     assert_eq!(
         finding("stack-c", "gpu-stack"),
-        "fail feature-discovery: no label contains the type of its GPUs"
+        "fail feature-discovery: no label contains its GPU type"
     );
     assert_eq!(
         finding("stack-d", "siblings"),

@@ -236,7 +236,7 @@ fn fit_explains_what_limits_a_job() {
     );
     assert!(
         fit(&job("gpu: 9", ""), 9)
-            .starts_with("training/big in binding: never here (1 pod × 9 GPUs)\n")
+            .starts_with("training/big in binding: never fits (1 pod × 9 GPUs)\n")
     );
     let spread = "pod: {topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {}}]}\n";
     assert!(fit(&job("gpu: 1", spread), 1).contains("not known (1 pod × 1 GPU)"));

@@ -184,7 +184,7 @@ fn following_continues_with_the_new_pod_of_a_retried_rank() {
     assert_eq!(run.out, "one\ntwo\n", "{}", run.err);
     assert!(
         run.err.contains(&format!(
-            "rank 0 continues in {second}: {first} ended with exit 1, Error"
+            "rank 0 continues in {second}: {first} exited with code 1 (Error)"
         )),
         "{}",
         run.err

@@ -155,7 +155,7 @@ fn files_on_a_claim_survive_a_pause_and_a_deletion() {
     scene.gpuctl(&["delete", "job", "lab"]).ok();
     assert_eq!(claim(&scene)["metadata"]["uid"], before["metadata"]["uid"]);
     let run = scene.notebook("lab", storage).says(
-        "persistentvolumeclaim/lab-home-jovyan-work of an earlier job with this name is reused",
+        "reusing persistentvolumeclaim/lab-home-jovyan-work from an earlier job with this name",
     );
     assert!(run.out.contains("statefulset/lab"), "{}", run.out);
     scene.until("lab", "running", None);
@@ -194,8 +194,9 @@ fn a_notebook_with_host_paths_resumes_on_its_node() {
     scene.admin.run(&["cordon", &node]);
     scene.gpuctl(&["resume", "job", "lab"]).ok();
     let pending = scene.until("lab", "pending", Some("Unschedulable"));
-    let ending =
-        format!("its files are on {node}, `gpuctl resume job nb-node/lab --anywhere` releases it");
+    let ending = format!(
+        "its files are on {node}; run `gpuctl resume job nb-node/lab --anywhere` to release it"
+    );
     assert!(
         pending["message"].as_str().unwrap().ends_with(&ending),
         "{pending:#}"

@@ -360,7 +360,7 @@ nodes: [pool-quota-0, pool-quota-1]
     scene.create("first", "resources: {pool: POOL, gpu: 2, node_count: 2}");
     make(&scene, &scene.training("second", ""), &[])
         .exits(1)
-        .says("pool `pool-quota` has 1 jobs and allows 1");
+        .says("pool `pool-quota` is at its job limit (1 of 1)");
     // The first pool makes the definitions readable for every user. A user with permissions in only
     // one namespace therefore gets the same check.
     scene.allow_edit(Persona::Alice);
@@ -371,7 +371,7 @@ nodes: [pool-quota-0, pool-quota-1]
     scene.gpuctl(&["delete", "job", "first"]).ok();
     make(&alice, &scene.training("second", ""), &[])
         .ok()
-        .says("you may list jobs of namespace `pool-quota` only: other jobs were not counted against the quota");
+        .says("you may only list jobs in namespace `pool-quota`: other jobs were not counted against the quota");
     let pools = alice.gpuctl(&["get", "pools"]).exits(0);
     assert!(
         pools.out.contains("pool-quota") && pools.err.contains("without their status"),

@@ -196,9 +196,8 @@ fn an_unknown_certificate_authority_has_its_own_error() {
         .gpuctl(&["get", "jobs", "--kubeconfig", path.to_str().unwrap()])
         .exits(6);
     assert!(
-        run.err.contains(
-            "its certificate is signed by an authority that the kubeconfig does not name"
-        ),
+        run.err
+            .contains("its certificate is signed by an authority that is not in the kubeconfig"),
         "{}",
         run.err
     );
@@ -251,7 +250,7 @@ fn a_reader_of_one_namespace_sees_what_its_rights_allow() {
             &["get", "pools"],
             &[
                 "you may not list nodes:",
-                "you may list jobs of namespace `reader` only",
+                "you may only list jobs in namespace `reader`",
             ],
         ),
         (

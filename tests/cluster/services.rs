@@ -117,19 +117,19 @@ fn a_service_that_cannot_run_has_a_reason() {
     scene.serve("large", "vllm", 1, "resources: {pool: POOL, gpu: 9}");
     let crash = scene.until("crash", "pending", Some("CrashLoopBackOff"));
     assert!(
-        message(&crash).ends_with("ended with exit code 1, 4 restarts"),
+        message(&crash).ends_with("exited with code 1, 4 restarts"),
         "{crash:#}"
     );
     let sick = scene.until("sick", "pending", Some("Unhealthy"));
     assert!(
-        message(&sick).ends_with("runs, but does not answer its health check"),
+        message(&sick).ends_with("is running, but fails its health check"),
         "{sick:#}"
     );
     scene.until("slow", "pending", Some("Starting"));
     let deaf = scene.until("deaf", "pending", Some("Starting"));
     assert_eq!(
         message(&deaf),
-        "nothing listens on port 8000 yet",
+        "nothing is listening on port 8000 yet",
         "without a health check the cause is unknown"
     );
     let pull = scene.until("pull", "pending", Some("ImagePullBackOff"));
@@ -146,7 +146,7 @@ fn a_service_that_cannot_run_has_a_reason() {
     waited
         .exits(1)
         .says("job `again` cannot start, CrashLoopBackOff: again-")
-        .says("keeps exiting with exit code 1");
+        .says("keeps exiting with code 1");
     let refused = scene
         .gpuctl_with(
             &["create", "-f", "-", "--wait=complete"],
@@ -828,7 +828,7 @@ fn jobs_on_a_lost_node_have_an_unknown_status() {
         ]);
         let job = scene.until(name, "unknown", Some("NodeLost"));
         assert!(
-            message(&job).ends_with("'s node silent-node-0 does not answer"),
+            message(&job).ends_with("'s node silent-node-0 does not respond"),
             "{job:#}"
         );
     }
@@ -928,7 +928,7 @@ fn a_service_with_a_single_node_volume_does_not_surge() {
         .exits(1);
     assert_eq!(
         refused.err,
-        "error: persistentvolumeclaim/db-data was kept from an earlier job with this name: it is ReadWriteOnce, but this job requests ReadWriteMany\n\nhint: change `storage.workdirs` to match it, or run `gpuctl delete job one-volume/db --purge` to delete it with its files\n"
+        "error: persistentvolumeclaim/db-data was kept from an earlier job with this name: its access mode is ReadWriteOnce, but this job requests ReadWriteMany\n\nhint: change `storage.workdirs` to match it, or run `gpuctl delete job one-volume/db --purge` to delete it with its files\n"
     );
     let smaller = yaml("db", "{path: /data, size: 500Mi}");
     scene

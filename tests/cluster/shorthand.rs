@@ -32,7 +32,7 @@ fn bare_names_and_files_are_understood() {
     scene
         .gpuctl(&["get", "job", "b"])
         .exits(4)
-        .says( @@CONFLICT@@"job `b` does not exist in namespace `shorthand`");
+        .says("job `b` does not exist in namespace `shorthand`");
     let node = scene
         .gpuctl(&["get", "node", "shorthand-0", "-o", "json"])
         .ok()
@@ -44,7 +44,7 @@ fn bare_names_and_files_are_understood() {
     scene
         .gpuctl(&["get", "no", "shorthand-9"])
         .exits(4)
-        .says( @@CONFLICT@@"node `shorthand-9` does not exist");
+        .says("node `shorthand-9` does not exist");
     assert_eq!(
         scene
             .gpuctl(&["get", "pool", "shorthand", "-o", "json"])

@@ -31,7 +31,7 @@ fn a_failed_training_shows_its_exit_code() {
         &format!("job: {{name: NAME, retries: 0}}\n{}", ends(1, 3, "")),
     );
     let job = scene.until("a", "failed", Some("Error"));
-    assert_eq!(job["message"], "rank 0 ended with exit code 3");
+    assert_eq!(job["message"], "rank 0 exited with code 3");
     let table = scene.gpuctl(&["get", "jobs"]).ok();
     assert!(
         table.out.lines().nth(1).unwrap().contains("failed Error"),

@@ -113,7 +113,7 @@ fn an_unsuitable_storage_class_causes_a_warning() {
             2,
             &claim("a", ", storageClass: disk-of-one-node"),
         )
-        .says("serves one node at a time");
+        .says("supports only one node at a time");
     let one = scene.serve(
         "one",
         "vllm",

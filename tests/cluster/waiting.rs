@@ -33,7 +33,10 @@ fn wait_fails_early_when_a_job_cannot_start() {
             .starts_with("job `a` cannot start, ImagePullBackOff: rank 0 cannot start: "),
         "{error}"
     );
-    assert_eq!(error["notes"], json!(["the job still exists and keeps trying"]));
+    assert_eq!(
+        error["notes"],
+        json!(["the job still exists and keeps trying"])
+    );
     // stdout still holds the complete output.
     assert_eq!(run.json()["status"], "pending");
     let crashing = scene.service("b", "crash/image:loop", 1, "");
@@ -93,7 +96,7 @@ fn wait_reports_node_and_duration_or_the_last_log_lines() {
     (0..7).for_each(|line| log.say(&format!("line {line}")));
     let run = finish(child, Duration::from_secs(90)).exits(1);
     for line in [
-        "job `c` failed: rank 0 ended with exit code 3",
+        "job `c` failed: rank 0 exited with code 3",
         "log: line 2",
         "log: line 6",
         "hint: gpuctl logs reached/c",

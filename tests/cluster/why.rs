@@ -144,7 +144,7 @@ fn why_names_holders_and_commands_to_run() {
         "{output}"
     );
     assert!(
-        output.contains("with gpu: 2 it fits on 1 node now"),
+        output.contains("with gpu: 2, it fits on 1 node now"),
         "{output}"
     );
     assert!(
@@ -186,7 +186,7 @@ fn why_names_holders_and_commands_to_run() {
             .gpuctl(&["why", "first"])
             .ok()
             .out
-            .starts_with("first runs without known problems\n")
+            .starts_with("first is running without known problems\n")
     );
     scene
         .gpuctl(&["why", "secnod"])

@@ -245,7 +245,7 @@ fn an_endless_list_is_cut_off() {
     });
     attack
         .run(&["get", "nodes"])
-        .fails(6, "it returned to a page that was read before");
+        .fails(6, "it returned to a page that was already read");
     let next = fresh.clone();
     let attack = Attack::start("tiny-pages", move |_, output| {
         json_answer(output, &page(1, &next()))
@@ -256,7 +256,7 @@ fn an_endless_list_is_cut_off() {
     let attack = Attack::start("full-pages", move |_, output| {
         json_answer(output, &page(2000, &fresh()))
     });
-    attack.run(&["get", "nodes"]).fails(6, "does not end");
+    attack.run(&["get", "nodes"]).fails(6, "never ends");
 }
 
 #[test]
@@ -268,7 +268,7 @@ fn one_page_of_millions_of_empty_objects_is_refused() {
         );
         write_response(output, 200, "application/json", body.as_bytes())
     });
-    attack.run(&["get", "nodes"]).fails(6, "does not end");
+    attack.run(&["get", "nodes"]).fails(6, "never ends");
 }
 
 /// Starts a server with a failed job that has one pod. `log` writes the log of the pod.

@@ -161,7 +161,7 @@ fn unreadable_times_and_counts_do_not_hide_objects() {
     ] {
         let run = gpuctl_as(Persona::Admin, arguments, "").ok();
         assert!(
-            !run.err.contains("does not speak Kubernetes"),
+            !run.err.contains("is not a Kubernetes API server"),
             "{arguments:?}: {}",
             run.err
         );
@@ -191,7 +191,8 @@ fn impossible_requests_are_reported_and_not_counted() {
     }));
     let seen = gpuctl_as(Persona::Admin, &["get", "overview"], "").ok();
     assert!(
-        seen.err.contains("impossible request") && seen.err.contains("hostile-numbers/huge-0"),
+        seen.err.contains("impossible device request")
+            && seen.err.contains("hostile-numbers/huge-0"),
         "{}",
         seen.err
     );

@@ -93,7 +93,7 @@ fn proxies_and_servers_are_shown_without_passwords() {
         .args(["get", "nodes"]);
     run(command, "")
         .exits(2)
-        .says("HTTPS_PROXY: proxies of the scheme `socks4` are not supported");
+        .says("HTTPS_PROXY: unsupported proxy scheme `socks4`");
     for proxy in [
         "gopher://pu:P-CANARY@127.0.0.1:1",
         "http://pu:P-CANARY@ x",

@@ -129,7 +129,7 @@ fn a_bundle_replays_the_answers_of_the_cluster() {
         .says("does not change");
     replay(&path, &["delete", "job", "taped-run"])
         .exits(1)
-        .says("a bundle cannot be changed");
+        .says("a bundle is read-only");
     replay(&path, &["logs", "taped-run", "-f"])
         .exits(6)
         .says("omit `--follow`");

@@ -71,7 +71,7 @@ fn errors_of_prometheus_are_reported_and_inventory_still_works() {
             "content-type: text/plain\r\n",
             "Unauthorized",
             6,
-            "denies access",
+            "denied access",
         ),
         (
             503,

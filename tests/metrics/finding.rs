@@ -187,7 +187,7 @@ fn prometheus_is_found_and_reached_by_proxy_or_port_forward() {
     );
     let denied = as_user(Persona::Erin, &["get", "nodes", "-o", "json"]).ok();
     assert!(
-        denied.err.contains("denies access")
+        denied.err.contains("denied access")
             && denied.json()["items"][0]["gpuUtilization"].is_null(),
         "{}",
         denied.err

@@ -367,7 +367,7 @@ fn requests_to_amazon_are_signed() {
         &["-v", "get", "heatmap"],
     )
     .exits(6)
-    .says("denies access");
+    .says("denied access");
     assert!(!refused.err.contains("canary"), "{}", refused.err);
     let without = run_with_config(
         &signed,
@@ -377,7 +377,7 @@ fn requests_to_amazon_are_signed() {
     )
     .exits(6);
     without
-        .says("requests cannot be signed for AWS")
+        .says("cannot sign requests for AWS")
         .says("aws configure export-credentials");
 }
 

@@ -208,7 +208,7 @@ fn deadlines_of_running_jobs_bound_the_wait() {
     .ok();
     let text = gpuctl_in_namespace(&["why", "next"], "").ok().out;
     assert!(
-        text.contains("start: within 59m at the latest, from deadlines of running jobs"),
+        text.contains("start: within 59m at the latest, based on the deadlines of running jobs"),
         "{text}"
     );
     // Another job that waits for the same node can be scheduled first.

@@ -251,7 +251,7 @@ fn why_names_ranks_slowed_by_cpu_limits_and_link_errors() {
     let sentence = sentence_of(&slices, "cpu-starved");
     assert!(
         sentence.contains(
-            "throttled rank 3 in 90 % of the periods of ten minutes, and its GPUs are at"
+            "throttled rank 3 in 90 % of the CPU periods within ten minutes, and its GPUs are at"
         ),
         "{sentence}"
     );

@@ -92,7 +92,7 @@ fn kinds_without_kueue_integration_warn(scene: &Scene) {
     let notebook = scene
         .gpuctl(&dry, &yaml("notebook", "service: {port: 8888}\n"))
         .ok();
-    let warning = "Kueue does not manage statefulsets here (its integration is off): the job runs outside queue `research`";
+    let warning = "Kueue does not manage statefulsets on this cluster (the integration is off), so the job runs outside queue `research`";
     assert!(notebook.err.contains(warning), "{}", notebook.err);
     for managed in [
         yaml("inference", "service: {port: 8000}\n"),

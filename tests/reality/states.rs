@@ -104,7 +104,7 @@ fn the_first_failed_rank_is_reported() {
     let job = scene.until("ranks", "failed", None);
     let message = job["message"].as_str().unwrap_or_default();
     assert!(
-        message.contains("37") && !message.contains("exit code 1,"),
+        message.contains("37") && !message.contains("code 1,"),
         "{job:#}"
     );
     assert!(message.contains("rank 1"), "{job:#}");

@@ -114,7 +114,7 @@ fn follow_prints_the_log_and_exits_with_the_code_of_the_program() {
         )
         .exits(1);
     for line in [
-        "exit code 37",
+        "code 37",
         "log: line 3",
         "hint: gpuctl logs real-wait-follow/again",
     ] {

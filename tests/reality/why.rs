@@ -194,7 +194,7 @@ fn why_reads_ras_and_stacks_of_ranks() {
         answer["sentence"]
             .as_str()
             .unwrap()
-            .contains("process 3487984 on 172.16.64.213 (GPU 5) has been given up"),
+            .contains("process 3487984 on 172.16.64.213 (GPU 5) is considered dead"),
         "{answer:#}"
     );
     assert_eq!(

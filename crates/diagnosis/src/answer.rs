@@ -203,7 +203,7 @@ pub(super) fn sentence(name: &str, state: &State, answer: &Answer) -> String {
         (_, Some(cause_text)) => format!("{name}: {cause_text}"),
         (Situation::Fine, None) => match state.status {
             Status::Succeeded => format!("{name} succeeded"),
-            _ => format!("{name} runs without known problems"),
+            _ => format!("{name} is running without known problems"),
         },
         (_, None) => {
             let reason = state.message.as_ref().or(state.reason.as_ref());

@@ -54,11 +54,11 @@ pub(super) fn causes(facts: &Facts<'_>, running: &RunningFacts) -> Vec<Cause> {
             .as_deref()
             .map_or(String::new(), |limit| format!(" of {limit}"));
         let text = format!(
-            "its CPU limit{limit} throttled {pods} in {percent:.0} % of the periods of ten minutes, and its GPUs are at {utilization:.0} % utilization"
+            "its CPU limit{limit} throttled {pods} in {percent:.0} % of the CPU periods within ten minutes, and its GPUs are at {utilization:.0} % utilization"
         );
         let more = held.count();
         let cause = Cause::new("cpu-starved", text, "prometheus").helps(
-            "give it more CPU",
+            "raise its CPU limit",
             Some(refused::set(facts, "resources.cpu=AMOUNT")),
         );
         let ranks = if more == 1 {
@@ -67,7 +67,7 @@ pub(super) fn causes(facts: &Facts<'_>, running: &RunningFacts) -> Vec<Cause> {
             &format!("{more} further ranks")
         };
         causes.push(if more > 0 {
-            cause.and(format!("the same holds for {ranks}"), "prometheus")
+            cause.and(format!("the same is true of {ranks}"), "prometheus")
         } else {
             cause
         });
@@ -82,9 +82,9 @@ fn port(fault: &PortFault) -> String {
         failures,
     } = fault;
     match failures {
-        None => format!("network port {port} of {node} is down, but active on its peers"),
+        None => format!("network port {port} on {node} is down, but active on its peers"),
         Some(times) => format!(
-            "the link of network port {port} of {node} went down {times:.0} times within ten minutes"
+            "network port {port} on {node} lost its link {times:.0} times within ten minutes"
         ),
     }
 }

@@ -76,7 +76,7 @@ pub(super) fn causes(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
     {
         return vec![Cause::new(
             "init-running",
-            format!("an init container of {} runs", pod_name(pod)),
+            format!("an init container of {} is running", pod_name(pod)),
             "pod",
         )];
     }
@@ -89,7 +89,7 @@ pub(super) fn causes(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
 /// The cause of a pod whose main program has ended while a sidecar still holds the GPUs.
 fn sidecar_cause(pod: &Pod, sidecar: &str) -> Cause {
     let text = format!(
-        "{} has ended, but its container {sidecar} still runs and keeps the GPUs",
+        "{} has exited, but its container {sidecar} is still running and holds the GPUs",
         pod_name(pod)
     );
     Cause::new("sidecar-running", text, "pod").helps(
@@ -247,11 +247,11 @@ fn image(facts: &Facts<'_>, pod: &Pod, reason: &str, message: &str) -> Option<Ca
     let field = super::refused::set(facts, "environment.image=IMAGE");
     Some(match word {
         "image-auth" => cause.helps(
-            "set a Secret with credentials of the registry",
+            "set a Secret with credentials for the registry",
             Some("gpuctl explain environment.image_pull_secret".to_owned()),
         ),
         "registry-unreachable" => cause.helps(
-            "the nodes must reach the registry, unless they already have the image",
+            "make sure that the nodes can reach the registry, or already have the image",
             None,
         ),
         _ => cause.helps("correct the image", Some(field)),
@@ -362,10 +362,10 @@ fn unready_causes(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
     let failing = newest(facts, pod, &["Unhealthy"]);
     let text = match failing {
         Some(event) => format!(
-            "{pod_label} runs, but its probe has not succeeded: {}",
+            "{pod_label} is running, but its probe has not succeeded: {}",
             event.message
         ),
-        None => format!("{pod_label} runs, but its probe has not succeeded"),
+        None => format!("{pod_label} is running, but its probe has not succeeded"),
     };
     let logs = facts.logs(pod, false);
     let seen_in = if failing.is_some() { "events" } else { "pod" };

@@ -122,7 +122,7 @@ fn with_evidence(
     }
     for (device, code) in facts.faults.iter().filter(|(_, code)| !is_fatal_xid(*code)) {
         cause = cause.and(
-            format!("{device} reported XID {code} within five minutes of its end"),
+            format!("{device} reported XID {code} within five minutes of the failure"),
             "prometheus",
         );
     }
@@ -133,7 +133,7 @@ fn with_evidence(
 fn gpu_fault(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
     let (device, code) = facts.faults.iter().find(|(_, code)| is_fatal_xid(*code))?;
     let text = format!(
-        "{device}, which {} used, reported XID {code} within five minutes of its end",
+        "{device}, which {} used, reported XID {code} within five minutes of the failure",
         pod_name(pod)
     );
     let elsewhere = pod
@@ -194,13 +194,13 @@ fn peers(ended: &[&Pod], present: &[&str], first: &Pod) -> Option<String> {
     let code = codes
         .first()
         .filter(|first| codes.iter().all(|code| code == *first));
-    let code = code.map_or(String::new(), |code| format!(" with exit code {code}"));
+    let code = code.map_or(String::new(), |code| format!(" with code {code}"));
     let ranks = if others.len() == 1 {
         "1 other rank".to_owned()
     } else {
         format!("{} other ranks", others.len())
     };
-    Some(format!("{ranks} ended{code} within {after} s after it"))
+    Some(format!("{ranks} exited{code} within {after} s of it"))
 }
 
 fn exhausted(facts: &Facts<'_>, ended: &[&Pod], first: &Pod) -> Cause {
@@ -211,7 +211,7 @@ fn exhausted(facts: &Facts<'_>, ended: &[&Pod], first: &Pod) -> Cause {
         .map(|pod| pod_cause(facts, pod).word.to_owned())
         .collect();
     let text = format!(
-        "all {} retries were used; its attempts ended by {}",
+        "all {} retries were used; its attempts failed with {}",
         facts.job.retries,
         tries.join(", ")
     );
@@ -237,7 +237,7 @@ fn owner_gone(facts: &Facts<'_>, condition: Option<&(String, String)>) -> Vec<Ca
         (_, Some(code)) if is_signal(code) => Cause::new(
             "signal",
             format!(
-                "a pod was ended by {} (exit code {code}); its pods are deleted",
+                "a pod was killed by {} (exit code {code}); the job's pods are deleted",
                 signal(code - SIGNALS)
             ),
             "job",
@@ -245,14 +245,14 @@ fn owner_gone(facts: &Facts<'_>, condition: Option<&(String, String)>) -> Vec<Ca
         .when(time),
         (_, Some(code)) => Cause::new(
             "exit-code",
-            format!("a pod ended with exit code {code}; its pods are deleted"),
+            format!("a pod exited with code {code}; the job's pods are deleted"),
             "job",
         )
         .when(time),
         (reason, None) if supervised || EXHAUSTED.contains(&reason) => Cause::new(
             "retries-exhausted",
             format!(
-                "all retries were used ({message}); its pods are deleted, so the cause is unknown"
+                "all retries were used ({message}); the job's pods are deleted, so the cause is unknown"
             ),
             "job",
         )
@@ -273,7 +273,7 @@ pub(super) fn deleted(facts: &Facts<'_>) -> Cause {
     match facts.job.pods.iter().find(|pod| pod.is_lost()) {
         Some(pod) => cause
             .and(
-                format!("node {} of {} does not answer", node(pod), pod.name),
+                format!("node {} of {} does not respond", node(pod), pod.name),
                 "pod",
             )
             .helps(

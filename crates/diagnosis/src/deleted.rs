@@ -140,7 +140,7 @@ fn pod_causes(memory: &Memory, pod: &Pod) -> Vec<Cause> {
     let cause = |word, text: String| vec![Cause::new(word, text, "prometheus").when(pod.ended_at)];
     if let Some(event) = reported.filter(|event| event.reason == "Preempted") {
         let text = format!(
-            "{pod_label} was preempted{on_node} by a pod of higher priority: {}",
+            "{pod_label} was preempted{on_node} by a higher-priority pod: {}",
             event.message
         );
         return vec![Cause::new("preempted", text, "events").when(event.at)];
@@ -151,16 +151,16 @@ fn pod_causes(memory: &Memory, pod: &Pod) -> Vec<Cause> {
             None => ["evicted-memory", "evicted-disk"]
                 .into_iter()
                 .map(|word| {
-                    let text = format!("{pod_label} was evicted by its node{on_node}; the records do not show whether for memory or disk");
+                    let text = format!("{pod_label} was evicted by the kubelet{on_node}; the records do not show whether memory or disk ran out");
                     Cause { weight: 1.0, ..Cause::new(word, text, "prometheus").when(pod.ended_at) }
                 })
                 .collect(),
         },
         (Some("NodeLost" | "Shutdown" | "NodeShutdown" | "Terminated"), _) => {
-            cause("node-lost", format!("{pod_label}'s node went down{on_node}"))
+            cause("node-lost", format!("{pod_label} was terminated{on_node} because the node went down"))
         }
         (Some(reason @ ("UnexpectedAdmissionError" | "NodeAffinity")), _) => {
-            cause("start-error", format!("the node of {pod_label} refused it{on_node}: {reason}"))
+            cause("start-error", format!("{pod_label} was rejected by the kubelet{on_node}: {reason}"))
         }
         (_, Some("OOMKilled")) => {
             cause("oom-container", format!("{pod_label} used more memory than its limit{on_node}: host memory, not GPU memory"))
@@ -169,7 +169,7 @@ fn pod_causes(memory: &Memory, pod: &Pod) -> Vec<Cause> {
         (_, Some(reason @ ("ContainerCannotRun" | "StartError"))) => {
             cause("start-error", format!("the runtime could not start {pod_label}{on_node}: {reason}"))
         }
-        (_, Some("Error")) => cause("exit-code", format!("the command of {pod_label} ended with an error{on_node}")),
+        (_, Some("Error")) => cause("exit-code", format!("{pod_label}'s command exited with an error{on_node}")),
         _ => Vec::new(),
     }
 }

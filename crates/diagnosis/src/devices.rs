@@ -21,7 +21,7 @@ pub(super) fn missing(facts: &Facts<'_>) -> Option<Cause> {
         }
         DeviceClaims::TemplateMissing(template) => {
             let namespace = &facts.job.namespace;
-            let text = format!("ResourceClaimTemplate {template} of its claims does not exist");
+            let text = format!("ResourceClaimTemplate {template}, which it uses, does not exist");
             let list = format!("kubectl get resourceclaimtemplates -n {namespace}");
             Some(
                 Cause::new("device-claim", text, "inventory")
@@ -51,7 +51,7 @@ fn tainted(request: &str, node: &str, capacity: &ClassCapacity, count: u64) -> O
         .filter(|_| capacity.free < count && capacity.free + capacity.tainted >= count)?;
     let (free, tainted) = (capacity.free, capacity.tainted);
     let text = format!(
-        "{request}; {node} has {free} free, and {tainted} more are tainted {taint}, which its claim does not tolerate"
+        "{request}; {node} has {free} free, and {tainted} more have the taint {taint}, which its claim does not tolerate"
     );
     let command =
         format!("kubectl get resourceslices --field-selector spec.nodeName={node} -o yaml");
@@ -113,7 +113,7 @@ pub(super) fn shortage(
     }
     let command = set(facts, &format!("resources.gpu={}", capacity.free));
     cause.proven(
-        format!("with gpu: {} it fits now", capacity.free),
+        format!("with gpu: {}, it fits now", capacity.free),
         Some(command),
     )
 }

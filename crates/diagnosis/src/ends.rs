@@ -53,7 +53,7 @@ pub(super) fn pod_cause(facts: &Facts<'_>, pod: &Pod) -> Cause {
     match pod.disrupted.as_deref() {
         Some("PreemptionByScheduler") => {
             return cause("preempted", preempted(facts, pod, &pod_label)).helps(
-                "with a higher priority, that job does not preempt it",
+                "raise its priority, so that the other job does not preempt it",
                 Some(super::refused::set(facts, "job.priority=high")),
             );
         }
@@ -61,7 +61,7 @@ pub(super) fn pod_cause(facts: &Facts<'_>, pod: &Pod) -> Cause {
             return cause(
                 "node-lost",
                 format!(
-                    "{pod_label} was ended because its node {} does not respond, was deleted, or was tainted NoExecute",
+                    "{pod_label} was terminated because its node {} stopped responding, was deleted, or was tainted NoExecute",
                     node(pod)
                 ),
             );
@@ -91,7 +91,7 @@ pub(super) fn pod_cause(facts: &Facts<'_>, pod: &Pod) -> Cause {
             "UnexpectedAdmissionError" | "OutOfcpu" | "OutOfmemory" | "NodeAffinity" | "OutOfpods",
         ) => cause(
             "start-error",
-            format!("node {} refused {pod_label}: {message}", node(pod)),
+            format!("node {} rejected {pod_label}: {message}", node(pod)),
         ),
         _ => match end(pod) {
             Some(end) => end_cause(facts, pod, end).when(pod.ended_at),
@@ -128,15 +128,12 @@ pub(super) fn end_cause(facts: &Facts<'_>, pod: &Pod, end: &ContainerEnd) -> Cau
             let signal = signal(code - SIGNALS);
             let evidence = match message {
                 Some(message) => format!("{message} ({signal})"),
-                None => format!("{pod_label} was ended by {signal} (exit code {code})"),
+                None => format!("{pod_label} was killed by {signal} (exit code {code})"),
             };
             ("signal", evidence)
         }
         Some(message) => ("exit-code", message.to_owned()),
-        None => (
-            "exit-code",
-            format!("{pod_label} ended with exit code {code}"),
-        ),
+        None => ("exit-code", format!("{pod_label} exited with code {code}")),
     };
     Cause::new(word, evidence, "pod").helps("read its last lines", Some(facts.logs(pod, false)))
 }
@@ -151,7 +148,7 @@ fn out_of_memory(facts: &Facts<'_>, pod_label: &str, code: i32) -> Cause {
         "{pod_label} used more memory than its limit{limit} and was killed (exit code {code}): host memory, not GPU memory"
     );
     Cause::new("oom-container", text, "pod").helps(
-        "give it more, or run fewer data loader workers",
+        "raise the limit, or run fewer data loader workers",
         Some(super::refused::set(facts, "resources.memory=AMOUNT")),
     )
 }
@@ -199,10 +196,10 @@ pub(super) fn is_signal(code: i32) -> bool {
     code > SIGNALS && code <= SIGNALS + 64
 }
 
-/// Formats an end: `exit code 1`, `SIGKILL (exit code 137)`, `too little memory (exit code 137)`.
+/// Formats an end: `exit code 1`, `SIGKILL (exit code 137)`, `OOMKilled (exit code 137)`.
 pub(super) fn describe(end: &ContainerEnd) -> String {
     match (end.reason.as_str(), end.command_code()) {
-        ("OOMKilled", code) => format!("too little memory (exit code {code})"),
+        ("OOMKilled", code) => format!("OOMKilled (exit code {code})"),
         (_, code) if is_signal(code) => {
             format!("{} (exit code {code})", signal(code - SIGNALS))
         }
@@ -260,7 +257,7 @@ pub(super) fn evicted(pod: &Pod, message: &str, source: &'static str) -> Cause {
             Some("gpuctl explain storage.workdirs".to_owned()),
         ),
         "evicted-memory" => cause.helps(
-            "request what it uses, so that the scheduler counts it",
+            "request the memory that it uses, so that the scheduler reserves it",
             Some("gpuctl explain resources.memory".to_owned()),
         ),
         _ => cause,
@@ -278,7 +275,7 @@ fn preempted(facts: &Facts<'_>, pod: &Pod, pod_label: &str) -> String {
         .find(|event| event.reason == "Preempted" && event.object == object);
     let detail = event.map_or(String::new(), |event| format!(": {}", event.message));
     format!(
-        "{pod_label} was preempted on {} by a pod of higher priority{detail}",
+        "{pod_label} was preempted on {} by a higher-priority pod{detail}",
         node(pod)
     )
 }

@@ -85,7 +85,7 @@ fn rank(word: &str) -> u8 {
 /// Makes a cause that quotes the scheduler.
 pub(super) fn reason_cause(pending: &PendingPod, word: &'static str, text: &str) -> Cause {
     let evidence = match word {
-        "gpu-type-absent" => "no node has GPUs of the type".to_owned(),
+        "gpu-type-absent" => "no node has GPUs of the requested type".to_owned(),
         _ => format!("the scheduler reports for {}: {text}", pending.name),
     };
     Cause::new(word, evidence, "scheduler")

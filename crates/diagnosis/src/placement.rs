@@ -180,19 +180,19 @@ fn cordoned(names: &[&str], on: &[&CandidateNode<'_>], alone: usize) -> Cause {
         cause.proven("it fits there", Some(uncordon))
     } else {
         cause.helps(
-            "it fits there once more resources are free, too",
+            "it fits there if more resources become free as well",
             Some(uncordon),
         )
     }
 }
 
 fn tainted(facts: &Facts<'_>, names: &[&str], taint: Option<&str>) -> Cause {
-    let taint = taint.unwrap_or("a taint");
-    let text = format!("{} tainted {taint}, which it does not tolerate", are(names));
+    let (nodes, taint) = (are(names), taint.unwrap_or("a taint"));
+    let text = format!("{nodes} tainted with {taint}, which the pod does not tolerate");
     let tolerate = format!("pod.tolerations=[{{key: {taint}, operator: Exists}}]");
     let command = set(facts, &format!("'{tolerate}'"));
     Cause::new("taint", text, "inventory").helps(
-        "tolerate it, if the owner of the nodes agrees",
+        "tolerate the taint, if the owner of the nodes agrees",
         Some(command),
     )
 }
@@ -257,7 +257,7 @@ fn no_label(
         ..cause
     };
     cause.helps(
-        "see the labels of the nodes",
+        "see the node labels",
         Some("gpuctl get nodes -o wide".to_owned()),
     )
 }
@@ -334,7 +334,7 @@ fn other_type(
         format!("{nodes} nodes")
     };
     Some((
-        format!("with gpu_type: {kind} it fits on {nodes} now"),
+        format!("with gpu_type: {kind}, it fits on {nodes} now"),
         set(facts, &format!("resources.gpu_type={kind}")),
     ))
 }
@@ -384,7 +384,7 @@ fn ahead(facts: &Facts<'_>, pending: &PendingPod, capacity: &ClusterCapacity) ->
         String::new()
     };
     let text = format!(
-        "{}{more} of higher priority also wait for GPUs, and come first",
+        "pods with higher priority also wait for GPUs and come first: {}{more}",
         first.holder
     );
     let cause = Cause::new("priority-lower", text, "inventory");

@@ -15,7 +15,7 @@ pub(super) fn claims(facts: &Facts<'_>) -> Vec<Cause> {
         Some(match &claim.state {
             ClaimState::Missing => Cause::new(
                 "claim-missing",
-                format!("volume claim {name} of {namespace} does not exist"),
+                format!("volume claim {name} does not exist in {namespace}"),
                 "inventory",
             )
             .helps(
@@ -49,7 +49,7 @@ pub(super) fn claims(facts: &Facts<'_>) -> Vec<Cause> {
                     });
                 let text = format!("volume claim {name} ({class}) has no volume yet");
                 Cause::new("claim-pending", text, "inventory").helps(
-                    "see the messages of its provisioner",
+                    "see its provisioner's messages",
                     Some(format!("kubectl describe pvc {name} -n {namespace}")),
                 )
             }
@@ -96,7 +96,7 @@ pub(super) fn by_quota(facts: &Facts<'_>) -> Option<Cause> {
             };
             if requested > 0 && used + requested > limit {
                 let evidence = format!(
-                    "quota {} of {} is used up: {} of {hard} {key} used",
+                    "quota {} in {} is used up: {} of {hard} {key} used",
                     quota.name,
                     quota.namespace,
                     quota.used.get(key).map_or("0", String::as_str)

@@ -11,7 +11,7 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
     let queue = job.queue.as_deref().unwrap_or("its queue");
     let position = job.queue_position.map(|position| {
         let place = format!(
-            "it is at position {position} in queue {queue}, and at {} in all queues that share its quota",
+            "it is at position {position} in queue {queue}, and at {} across all queues that share its quota",
             position.in_cluster_queue
         );
         (position.in_cluster_queue, place)
@@ -63,14 +63,13 @@ fn admission_refusal(facts: &Facts<'_>, verdict: &QueueVerdict, queue: &str) -> 
         "StopPolicy",
         "can't admit new workloads",
     ]) {
-        return AdmissionRefusal::Final(cause("queue-inactive").helps(
-            "an administrator of the queues must start it",
-            Some(describe),
-        ));
+        return AdmissionRefusal::Final(
+            cause("queue-inactive").helps("a queue administrator must start it", Some(describe)),
+        );
     }
     if verdict.reason == "AdmissionChecks" {
         return AdmissionRefusal::Final(
-            cause("queue-checks").helps("see the message of the check", Some(describe)),
+            cause("queue-checks").helps("see the check's message", Some(describe)),
         );
     }
     if has(&["maximum capacity"]) && !has(&["insufficient unused quota"]) {
@@ -83,7 +82,7 @@ fn admission_refusal(facts: &Facts<'_>, verdict: &QueueVerdict, queue: &str) -> 
         );
     }
     AdmissionRefusal::Quota(cause("queue-quota").helps(
-        "other jobs in the queue must end, or the quota must be raised",
+        "wait for other jobs in the queue to finish, or ask for a larger quota",
         Some(describe),
     ))
 }

@@ -19,9 +19,9 @@ const PLACES: usize = 4;
 pub(super) fn missing(facts: &Facts<'_>) -> Option<Cause> {
     let report = facts.rank_answers.ras.as_ref()?;
     let (processes, state, states) = if report.dead.is_empty() {
-        (&report.missing, "does not answer", "do not answer")
+        (&report.missing, "does not respond", "do not respond")
     } else {
-        (&report.dead, "has been given up", "have been given up")
+        (&report.dead, "is considered dead", "are considered dead")
     };
     let first = processes.first()?;
     let state = match processes.len() - 1 {
@@ -35,7 +35,7 @@ pub(super) fn missing(facts: &Facts<'_>) -> Option<Cause> {
     let mut cause = Cause::new("rank-missing", text, "ras");
     if !report.dead.is_empty() && !report.missing.is_empty() {
         cause = cause.and(
-            format!("{} more do not answer", report.missing.len()),
+            format!("{} more do not respond", report.missing.len()),
             "ras",
         );
     }
@@ -128,7 +128,7 @@ fn by_operations(facts: &Facts<'_>) -> Option<Cause> {
         .as_ref()
         .map(|process| format!(" (process {} on {})", process.process, process.node));
     let text = format!(
-        "rank {} of its communicator{} has launched {} operations, others {}",
+        "rank {} of its communicator{} has launched {} operations, while others have launched {}",
         behind.rank,
         process.unwrap_or_default(),
         behind.operations,
@@ -170,7 +170,7 @@ pub(super) fn with_ranks(facts: &Facts<'_>, mut cause: Cause) -> Cause {
         .collect::<Vec<_>>()
     {
         let text = format!(
-            "rank {} of its communicator has launched {} operations, others {}",
+            "rank {} of its communicator has launched {} operations, while others have launched {}",
             rank.rank, rank.operations, rank.most
         );
         cause = cause.and(text, "ras");

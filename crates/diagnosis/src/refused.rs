@@ -13,7 +13,7 @@ pub(super) fn cause(facts: &Facts<'_>, message: &str) -> Cause {
     match RefusalCause::from_message(message) {
         Some(RefusalCause::QuotaExceeded) => cause("quota", exceeded_quota(namespace, message))
             .helps(
-                "other pods in the namespace must end, or the quota must be raised",
+                "wait for other pods in the namespace to finish, or ask for a larger quota",
                 Some(jobs_of(namespace)),
             ),
         Some(RefusalCause::QuotaUnset) => cause("quota", unset_in_quota(namespace, message)).helps(
@@ -27,7 +27,7 @@ pub(super) fn cause(facts: &Facts<'_>, message: &str) -> Cause {
             ),
         Some(RefusalCause::PodSecurity) => cause(
             "pod-security",
-            format!("Pod Security refuses its pods: {}", tail(message)),
+            format!("Pod Security rejects its pods: {}", tail(message)),
         )
         .helps(
             "set `security:` as explained",
@@ -35,7 +35,7 @@ pub(super) fn cause(facts: &Facts<'_>, message: &str) -> Cause {
         ),
         Some(RefusalCause::WebhookDenied) => cause(
             "webhook-denied",
-            format!("an admission webhook refuses its pods: {}", tail(message)),
+            format!("an admission webhook rejects its pods: {}", tail(message)),
         ),
         Some(RefusalCause::WebhookUnreachable) => {
             let webhook = between(message, "failed calling webhook \"", "\"").unwrap_or("unknown");
@@ -48,7 +48,7 @@ pub(super) fn cause(facts: &Facts<'_>, message: &str) -> Cause {
         }
         Some(RefusalCause::PolicyDenied) => cause(
             "policy-denied",
-            format!("a policy refuses its pods: {}", tail(message)),
+            format!("a policy rejects its pods: {}", tail(message)),
         ),
         Some(RefusalCause::NoServiceAccount) => no_service_account(namespace, message).when(time),
         Some(RefusalCause::NoPriorityClass) => {
@@ -60,14 +60,14 @@ pub(super) fn cause(facts: &Facts<'_>, message: &str) -> Cause {
         }
         _ => cause(
             "pods-refused",
-            format!("the API server refuses its pods: {}", tail(message)),
+            format!("the API server rejects its pods: {}", tail(message)),
         ),
     }
 }
 
 fn no_service_account(namespace: &str, message: &str) -> Cause {
     let account = between(message, "serviceaccount \"", "\"").unwrap_or("of its pods");
-    let text = format!("ServiceAccount {account} of {namespace} does not exist");
+    let text = format!("ServiceAccount {account} does not exist in {namespace}");
     let make = format!(
         "kubectl create serviceaccount {} -n {namespace}",
         account.rsplit('/').next().unwrap_or(account)
@@ -82,16 +82,16 @@ fn exceeded_quota(namespace: &str, message: &str) -> String {
         ["requested", "used", "limited"].map(|word| after_words(message, &format!("{word}: ")));
     match numbers {
         [Some(requested), Some(used), Some(limit)] => format!(
-            "quota {quota} of {namespace} is used up: {used} of {limit} used, the pod requests {requested}"
+            "quota {quota} in {namespace} is used up: {used} of {limit} used; the pod requests {requested}"
         ),
-        _ => format!("quota {quota} of {namespace} is used up"),
+        _ => format!("quota {quota} in {namespace} is used up"),
     }
 }
 
 fn unset_in_quota(namespace: &str, message: &str) -> String {
     let quota = after(message, "failed quota: ").unwrap_or("of the namespace");
     let missing = after_words(message, "must specify ").unwrap_or("more");
-    format!("quota {quota} of {namespace} requires values that the pod does not set: {missing}")
+    format!("quota {quota} in {namespace} requires values that the pod does not set: {missing}")
 }
 
 fn limit_range(namespace: &str, message: &str) -> String {
@@ -99,7 +99,7 @@ fn limit_range(namespace: &str, message: &str) -> String {
     let rule = message
         .split_once("is forbidden: ")
         .map_or(rule, |(_, rule)| rule);
-    format!("a LimitRange of {namespace} refuses its pods: {rule}")
+    format!("a LimitRange in {namespace} rejects its pods: {rule}")
 }
 
 fn jobs_of(namespace: &str) -> String {

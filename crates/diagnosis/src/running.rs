@@ -68,7 +68,7 @@ fn stuck(facts: &Facts<'_>, running: &RunningFacts) -> Option<Cause> {
         }
         if report.idle.len() == report.sampled {
             let text = format!(
-                "its {} GPUs are idle, and it logs no further step",
+                "its {} GPUs are idle, and it no longer logs steps",
                 report.sampled
             );
             let logs = format!("gpuctl logs {} --tail 20", facts.full_name());

@@ -134,7 +134,7 @@ fn with_fewer(
         several => format!("{several} nodes"),
     };
     Some((
-        format!("with gpu: {largest} it fits on {nodes} now"),
+        format!("with gpu: {largest}, it fits on {nodes} now"),
         set(facts, &format!("resources.gpu={largest}")),
     ))
 }
@@ -190,7 +190,7 @@ fn lower(
         .join(", ");
     (!names.is_empty()).then(|| {
         format!(
-            "pods of lower priority hold enough: {first}{more}; its PriorityClass does not preempt"
+            "lower-priority pods hold enough: {first}{more}, but its PriorityClass does not preempt"
         )
     })
 }
@@ -294,7 +294,7 @@ pub(super) fn machine(
         );
         if value != "0" {
             return cause.proven(
-                format!("with {resource}: {value} it fits now"),
+                format!("with {resource}: {value}, it fits now"),
                 Some(set(facts, &format!("{field}={value}"))),
             );
         }
@@ -345,7 +345,7 @@ pub(super) fn too_large(
     };
     match short.as_str() {
         short if (is_device(short) || device_class(short).is_some()) && largest > 0 => {
-            let text = format!("request {} per node, and more nodes", largest / 1000);
+            let text = format!("request {} per node and use more nodes", largest / 1000);
             cause.helps(
                 text,
                 Some(set(facts, &format!("resources.gpu={}", largest / 1000))),

@@ -143,7 +143,7 @@ fn unplaced(facts: &Facts<'_>) -> Vec<Cause> {
     }
     if let Some(node) = &pending.nominated {
         let text = format!(
-            "pods of lower priority on {node} are being preempted for {}",
+            "lower-priority pods on {node} are being preempted for {}",
             pending.name
         );
         return vec![Cause::new("preemption-pending", text, "pod")];
@@ -239,7 +239,7 @@ fn volcano(facts: &Facts<'_>) -> Option<Cause> {
         let text = format!("Volcano queue {name} is not open");
         return Some(
             Cause::new("queue-inactive", text, "queue")
-                .helps("an administrator of the queues must open it", describe()),
+                .helps("a queue administrator must open it", describe()),
         );
     }
     // `used` already includes the GPUs that the job holds.
@@ -256,7 +256,7 @@ fn volcano(facts: &Facts<'_>) -> Option<Cause> {
     let text =
         format!("Volcano queue {name} uses {used} of {quota} GPUs, and the job requests {missing}");
     let cause = Cause::new("queue-quota", text, "queue").helps(
-        "other jobs in the queue must end, or the quota must be raised",
+        "wait for other jobs in the queue to finish, or ask for a larger quota",
         describe(),
     );
     (used + missing > quota).then_some(cause)

@@ -16,7 +16,7 @@ const MOST: usize = 64 << 20;
 /// program may stop reading it.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Describes a response that could not get the turn.
-pub const NO_TURN: &str = "its response did not fit into memory along with other large responses; request a shorter time or a single namespace";
+pub const NO_TURN: &str = "its response did not fit into memory along with other large responses; request a shorter period or a single namespace";
 
 static SHARED: AtomicUsize = AtomicUsize::new(0);
 static TURN: Semaphore = Semaphore::const_new(1);

@@ -35,7 +35,7 @@ pub struct Credentials {
 enum HeaderError {
     #[error("`{0}` is not a valid header name")]
     Name(String),
-    #[error("the value of header `{0}` has characters that cannot be sent")]
+    #[error("the value of header `{0}` contains invalid characters")]
     Value(String),
 }
 
@@ -139,13 +139,15 @@ impl PrometheusAddress {
         };
         let mut url = Url::parse(&address).map_err(|error| bad(&error.to_string()))?;
         if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
-            return Err(bad("an address starts with http:// or https:// and a host"));
+            return Err(bad(
+                "an address must start with http:// or https://, followed by a host",
+            ));
         }
         if !url.username().is_empty() || url.password().is_some() {
             let password = url.password().unwrap_or_default();
             credentials.user = Some((decoded(url.username()), decoded(password)));
             let cleared = url.set_username("").and_then(|()| url.set_password(None));
-            cleared.map_err(|()| bad("it cannot have a user"))?;
+            cleared.map_err(|()| bad("it cannot contain a user name"))?;
         }
         if url.scheme() == "http"
             && url
@@ -245,8 +247,9 @@ impl PrometheusAddress {
                 .fold(builder, ClientBuilder::add_root_certificate);
         }
         if let Some(pem) = &self.credentials.identity {
-            let identity = Identity::from_pem(pem)
-                .map_err(|_| bad("the files contain no certificate with its key".to_owned()))?;
+            let identity = Identity::from_pem(pem).map_err(|_| {
+                bad("the files do not contain a certificate and its key".to_owned())
+            })?;
             builder = builder.identity(identity);
         }
         let client = builder

@@ -66,7 +66,7 @@ impl Signing {
     )]
     fn signed(&self, server: &str, question: &QueryRequest) -> Result<Request, QueryError> {
         let keys = self.keys.as_ref();
-        let keys = keys.ok_or_else(|| signing_error("there are no keys"))?;
+        let keys = keys.ok_or_else(|| signing_error("no AWS keys were found"))?;
         let keys = Credentials::new(
             &keys.access_key_id,
             &keys.secret_access_key,

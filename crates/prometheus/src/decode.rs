@@ -198,13 +198,13 @@ impl WireSeries {
 /// A response that is not valid for the query.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DecodeError {
-    #[error("a response without data")]
+    #[error("the response has no data")]
     NoData,
-    #[error("a response without a result")]
+    #[error("the response has no result")]
     NoResult,
-    #[error("a response whose samples are not a list")]
+    #[error("the samples in the response are not a list")]
     NoList,
-    #[error("a response of type `{0}`")]
+    #[error("unexpected response type `{0}`")]
     Type(String),
 }
 

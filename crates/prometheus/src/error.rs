@@ -15,7 +15,7 @@ pub enum QueryError {
     BadAddress { url: String, cause: String },
     #[error("`prometheus.token_command` did not provide a token")]
     TokenCommand { cause: String },
-    #[error("requests cannot be signed for AWS")]
+    #[error("cannot sign requests for AWS")]
     AwsKeys { cause: String },
     #[error("cannot reach Prometheus at {server}")]
     Unreachable { server: String, cause: String },
@@ -25,9 +25,9 @@ pub enum QueryError {
     NotPrometheus { server: String, problem: String },
     #[error("Prometheus at {server} redirects to another host")]
     Redirected { server: String, to: String },
-    #[error("Prometheus at {server} denies access")]
+    #[error("Prometheus at {server} denied access")]
     Forbidden { server: String, message: String },
-    #[error("Prometheus at {server} refuses the query: {message}")]
+    #[error("Prometheus at {server} rejected the query: {message}")]
     Refused {
         server: String,
         /// HTTP status.
@@ -50,26 +50,26 @@ impl From<QueryError> for Error {
             QueryError::TokenCommand { cause } => new(ErrorName::PrometheusForbidden).cause(cause),
             QueryError::AwsKeys { cause } => new(ErrorName::PrometheusForbidden)
                 .cause(cause)
-                .hint("set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or log in so that the command `aws` has credentials"),
+                .hint("set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or log in so that the `aws` command has credentials"),
             QueryError::Unreachable { cause, .. } if cause.contains("CertificateRequired") => new(ErrorName::PrometheusUnreachable)
                 .cause(cause)
                 .hint("it requires a client certificate: set `prometheus.cert_file` and `prometheus.key_file` in the config file"),
             QueryError::Unreachable { cause, .. } => new(ErrorName::PrometheusUnreachable)
                 .cause(cause)
-                .hint("set another address with `--prometheus URL`; `-v` prints where it was found"),
+                .hint("set a different address with `--prometheus URL`; `-v` shows where this one was found"),
             QueryError::TimedOut { .. } => {
                 new(ErrorName::PrometheusTimeout).hint("try again, raise `--request-timeout`, or query a shorter period")
             }
             QueryError::NotPrometheus { .. } => new(ErrorName::NotPrometheus)
-                .hint("a login page or another program answers there; correct `--prometheus URL`, or log in with `--prometheus-header`"),
+                .hint("a login page or another program is responding; correct `--prometheus URL`, or authenticate with `--prometheus-header`"),
             QueryError::Redirected { to, .. } => new(ErrorName::PrometheusRedirect)
                 .cause(format!("credentials are not sent to {to}"))
-                .hint("use the target of the redirect: `--prometheus URL`"),
+                .hint("use the redirect target: `--prometheus URL`"),
             QueryError::Forbidden { message, .. } => new(ErrorName::PrometheusForbidden).cause(message).hint(
                 "reach it with `--prometheus URL` and `--prometheus-token-file FILE`, or ask for `get services/proxy` in its namespace",
             ),
             QueryError::Refused { message, .. } if message.contains("__name__") => new(ErrorName::PrometheusRefused)
-                .hint("a store without regex matchers on metric names needs `prometheus.exact_names: true` in the config file"),
+                .hint("for a store without regex matchers on metric names, set `prometheus.exact_names: true` in the config file"),
             QueryError::Refused { kind, .. } => match kind.as_str() {
                 "timeout" | "canceled" | "unavailable" => {
                     new(ErrorName::PrometheusTimeout).hint("try again, or use a shorter period or a larger `--step`")

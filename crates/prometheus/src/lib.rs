@@ -255,7 +255,7 @@ impl<'a> Prometheus<'a> {
                 .err()
                 .unwrap_or_else(|| QueryError::NotPrometheus {
                     server: self.server.clone(),
-                    problem: "it lists no names of metrics".to_owned(),
+                    problem: "it lists no metric names".to_owned(),
                 })
         })
     }
@@ -324,7 +324,7 @@ impl<'a> Prometheus<'a> {
                     excerpt(title.trim(), TITLE)
                 ),
                 None if reply.media.contains("html") => "it answers with a web page".to_owned(),
-                None if first.is_empty() => format!("it answers {} without text", reply.code),
+                None if first.is_empty() => format!("it answers {} with an empty body", reply.code),
                 None => format!("it answers {}: {first}", reply.code),
             };
             return Err(match reply.code {

@@ -14,7 +14,7 @@ pub enum InvalidMatcher {
     #[error("`{0}` is not a matcher of the form LABEL=VALUE, such as cluster=prod")]
     NotAPair(String),
     #[error(
-        "`{0}` would replace the metrics that queries ask for; match a label of the cluster, such as cluster=prod"
+        "`{0}` would replace the metrics that queries select; match a label of the cluster, such as cluster=prod"
     )]
     MetricName(String),
 }

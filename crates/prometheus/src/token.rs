@@ -17,11 +17,11 @@ const LARGEST: usize = 64 * 1024;
 /// Why a command did not provide a token. Messages never quote its output.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CommandFailure {
-    #[error("it did not end within {} s", LONGEST.as_secs())]
+    #[error("it did not finish within {} s", LONGEST.as_secs())]
     TimedOut,
-    #[error("it cannot be started: {0}")]
+    #[error("it failed to start: {0}")]
     NotStarted(std::io::Error),
-    #[error("it printed too much")]
+    #[error("it printed too much output")]
     TooMuch,
     #[error("it failed ({0}); run it by hand to see why")]
     Failed(ExitStatus),
@@ -34,7 +34,7 @@ pub(crate) async fn from_command(command: &str) -> Result<String, QueryError> {
     };
     let token = output_of(command).await.map_err(failed)?;
     if token.is_empty() || token.contains(char::is_whitespace) {
-        let cause = "it printed no token: one word is expected".to_owned();
+        let cause = "it did not print a token, which must be a single word".to_owned();
         return Err(QueryError::TokenCommand { cause });
     }
     Ok(token)
@@ -86,7 +86,7 @@ mod tests {
         assert_eq!(
             token_of("yes secret"),
             Err(QueryError::TokenCommand {
-                cause: "it printed too much".to_owned()
+                cause: "it printed too much output".to_owned()
             })
         );
     }

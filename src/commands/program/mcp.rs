@@ -89,7 +89,7 @@ mod tests {
         assert_eq!(causes(ReadOnly::Environment), ["GPUCTL_READ_ONLY is set"]);
         assert_eq!(
             causes(ReadOnly::File),
-            ["the config file has `safety.read_only`"]
+            ["the config file sets `safety.read_only`"]
         );
         let unclear = contradiction_error(ReadOnly::Unclear("line 3 is not TOML".to_owned()));
         assert_eq!(unclear.causes, ["line 3 is not TOML"]);

@@ -380,7 +380,7 @@ fn a_role_without_configmaps_does_not_allow_two_nodes() {
         code == 5
     });
     assert!(
-        run.out.starts_with("in part: ") && run.out.contains("trainings on several nodes"),
+        run.out.starts_with("in part: ") && run.out.contains("multi-node trainings"),
         "{}{}",
         run.out,
         run.err

@@ -484,7 +484,7 @@ fn without_the_right_to_network_policies_a_training_is_submitted_with_a_warning(
     let run = scene.gpuctl_as(Persona::Frank, &["create", "-f", "-"]).ok();
     assert_eq!(
         run.err
-            .matches("any pod of the cluster can connect to the port of rank 0")
+            .matches("any pod in the cluster can connect to rank 0's port")
             .count(),
         1,
         "{}",

@@ -83,7 +83,7 @@ impl DevicesApi<'_> {
         rendered: &[&Value],
     ) -> Result<Result<Vec<DeviceDemand>, DeviceClaims>, Failure> {
         let Some(name) = claim["resourceClaimTemplateName"].as_str() else {
-            return Ok(Err(not_evaluated("device claims that pods share")));
+            return Ok(Err(not_evaluated("device claims shared by pods")));
         };
         let is_template = |object: &&&Value| {
             object["kind"] == "ResourceClaimTemplate" && object["metadata"]["name"] == name
@@ -170,7 +170,7 @@ fn requested(devices: &Value) -> Result<Vec<DeviceDemand>, &'static str> {
             || details["adminAccess"] == true
             || details["capacity"].is_object()
         {
-            return Err("claims of all devices, with admin access, or of a part of a device");
+            return Err("claims for all devices, with admin access, or for part of a device");
         }
         let tolerations =
             details["tolerations"]

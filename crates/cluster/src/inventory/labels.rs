@@ -34,7 +34,7 @@ pub enum LabelOverwrite<'a> {
 const TRIES: u32 = 8;
 
 fn contended(node: &str) -> Failure {
-    let message = format!("others keep changing node {node}; try again");
+    let message = format!("other clients keep changing node {node}; try again");
     Failure::conflict("Conflict", message)
 }
 

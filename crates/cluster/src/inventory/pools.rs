@@ -65,7 +65,7 @@ fn path(pool: &str) -> String {
 }
 
 fn contended(object: &str) -> Failure {
-    let message = format!("others keep changing {object}; try again");
+    let message = format!("other clients keep changing {object}; try again");
     Failure::conflict("Conflict", message)
 }
 
@@ -319,6 +319,6 @@ impl PoolsApi<'_> {
                 other => return other.map(|_| ()),
             }
         }
-        Err(contended("the published facts about nodes"))
+        Err(contended("the published node facts"))
     }
 }

@@ -44,7 +44,7 @@ impl Selection {
     pub fn unseen(&self) -> Option<String> {
         match (&self.narrowed_to, &self.unreadable[..]) {
             (Some(namespace), _) => {
-                Some(format!("you may list jobs of namespace `{namespace}` only"))
+                Some(format!("you may only list jobs in namespace `{namespace}`"))
             }
             (None, []) => None,
             (None, kinds) => Some(format!("you may not list {}s", kinds.join("s and "))),

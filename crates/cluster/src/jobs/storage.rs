@@ -150,7 +150,7 @@ fn judge(claim: &Object, classes: &[&Value], findings: &mut ClassFindings) {
                 findings.missing.push(MissingClass { claim: claim.name().to_owned(), class: requested.to_owned(), message });
             }
             None => findings.warnings.push(format!(
-                "no storage class is the default, so claim {} waits for a matching volume; set `storageClass:` ({available})",
+                "the cluster has no default storage class, so claim {} waits for a matching volume; set `storageClass:` ({available})",
                 claim.name()
             )),
         }
@@ -161,7 +161,7 @@ fn judge(claim: &Object, classes: &[&Value], findings: &mut ClassFindings) {
         || claim.text("/spec/accessModes/0") == "ReadOnlyMany";
     if is_shared && ONE_NODE.contains(&provisioner) {
         findings.warnings.push(format!(
-            "claim {} requests {}, but storage class `{}` ({provisioner}) serves one node at a time; set another `storageClass:`",
+            "claim {} requests {}, but storage class `{}` ({provisioner}) supports only one node at a time; set a different `storageClass:`",
             claim.name(),
             claim.text("/spec/accessModes/0"),
             name(class),

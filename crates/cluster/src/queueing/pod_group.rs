@@ -51,7 +51,10 @@ impl QueuesApi<'_> {
                 break;
             }
             if Instant::now() > end {
-                let message = format!("podgroup `{}` of an earlier job still exists", group.name());
+                let message = format!(
+                    "podgroup `{}` from an earlier job still exists",
+                    group.name()
+                );
                 return Err(Failure::conflict("AlreadyExists", message));
             }
             if !is_deleting {
@@ -137,7 +140,8 @@ fn coscheduling_verdict(group: &Value) -> Option<GroupVerdict> {
     if matches!(phase, "Running" | "Scheduled" | "Finished") {
         return None;
     }
-    let message = format!("the group is {phase}; it needs {min_member} pods together");
+    let message =
+        format!("the group is {phase}; at least {min_member} pods must be scheduled together");
     Some(GroupVerdict {
         scheduler: "scheduler-plugins",
         reason: phase.to_owned(),

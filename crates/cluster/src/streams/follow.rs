@@ -285,7 +285,10 @@ fn end_cause(pods: &[Pod], predecessor: &str) -> String {
                     .iter()
                     .find_map(|container| container.terminated.as_ref())
                     .map(|end| {
-                        format!("{predecessor} ended with exit {}, {}", end.code, end.reason)
+                        format!(
+                            "{predecessor} exited with code {} ({})",
+                            end.code, end.reason
+                        )
                     })
             })
         });

@@ -271,7 +271,7 @@ fn client(config: Config) -> Result<Client, Failure> {
 /// quote a plugin's output.
 fn redacted(error: &kube::Error) -> String {
     match error {
-        kube::Error::Auth(_) => "the credentials in it cannot be read".to_owned(),
+        kube::Error::Auth(_) => "cannot read its credentials".to_owned(),
         kube::Error::ProxyProtocolUnsupported { proxy_url }
         | kube::Error::ProxyProtocolDisabled { proxy_url, .. } => {
             super::proxy::unsupported(proxy_url)

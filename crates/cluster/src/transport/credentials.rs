@@ -72,7 +72,7 @@ async fn run(exec: &ExecConfig, interactive: bool) -> Result<CredentialStatus, F
         Some(ExecInteractiveMode::Never) => false,
         Some(ExecInteractiveMode::Always) if !interactive => {
             return Err(failed(
-                "requires interactive input, which is not available here".to_owned(),
+                "requires user input, but this session is not interactive".to_owned(),
             ));
         }
         _ => interactive,
@@ -83,13 +83,13 @@ async fn run(exec: &ExecConfig, interactive: bool) -> Result<CredentialStatus, F
             .await
             .map_err(|_| {
                 failed(format!(
-                    "did not respond within {} s, and an interactive login is not possible here",
+                    "did not respond within {} s, and this session does not allow an interactive login",
                     limit.as_secs()
                 ))
             })?,
         None => output_within(&mut command, LARGEST).await,
     };
-    let output = output.map_err(|error| failed(format!("cannot be started: {error}")))?;
+    let output = output.map_err(|error| failed(format!("failed to start: {error}")))?;
     let output = output.ok_or_else(|| failed("printed more than 1 MiB".to_owned()))?;
     if !output.status.success() {
         return Err(failed(format!(

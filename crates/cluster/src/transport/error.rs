@@ -11,7 +11,7 @@ impl From<Failure> for Error {
         let message = failure.to_string();
         match failure {
             Failure::NoKubeconfig => Self::new(ErrorName::NoCluster, message)
-                .hint("point `--kubeconfig` or KUBECONFIG at a file from your cluster's administrator"),
+                .hint("set `--kubeconfig` or KUBECONFIG to a file from your cluster's administrator"),
             Failure::Kubeconfig { cause } => Self::new(ErrorName::InvalidKubeconfig, message).cause(cause),
             Failure::Credentials { cause, hint } => {
                 let error = Self::new(ErrorName::Unauthenticated, message).cause(cause);
@@ -29,7 +29,7 @@ impl From<Failure> for Error {
             Failure::EndlessList { .. } => Self::new(ErrorName::EndlessList, message)
                 .hint("limit the request to one namespace (`-n NAMESPACE`); if the server is only slow, raise `--request-timeout`"),
             Failure::NotKubernetes { .. } => Self::new(ErrorName::NotKubernetes, message)
-                .hint("a login page or proxy answers there; log in again or correct `server:` in the kubeconfig"),
+                .hint("a login page or proxy is responding; log in again, or correct `server:` in the kubeconfig"),
             Failure::UnreadableObject { .. } => Self::new(ErrorName::UnreadableObject, message)
                 .hint("inspect it with `kubectl get -o yaml`, and fix the program that writes it"),
             Failure::ReadOnly { by } => read_only(message, &by),
@@ -45,7 +45,7 @@ pub fn read_only(message: String, by: &ReadOnly) -> Error {
     match by {
         ReadOnly::Flag => error.hint("omit `--read-only`; `--dry-run` shows what would be done"),
         ReadOnly::Environment => error.hint("unset GPUCTL_READ_ONLY; `--dry-run` shows what would be done"),
-        ReadOnly::File => error.hint("`gpuctl config set safety.read_only false`, or its line for this context, allows changes"),
+        ReadOnly::File => error.hint("to allow changes, run `gpuctl config set safety.read_only false`, or change the setting for this context"),
         ReadOnly::Unclear(_) => error.hint("`gpuctl config view` shows what is wrong"),
     }
 }
@@ -64,23 +64,17 @@ fn admission(cause: RefusalCause) -> Option<(ErrorName, &'static str)> {
         ),
         RefusalCause::LimitRange => (
             ErrorName::LimitExceeded,
-            "a LimitRange of the namespace limits the requests of a job",
+            "a LimitRange in the namespace limits what a job may request",
         ),
         RefusalCause::PodSecurity => (
             ErrorName::PodSecurity,
-            "set `security: restricted` and replace folders of the node by `size:` or `pvc:`",
+            "set `security: restricted`, and replace node folders with `size:` or `pvc:`",
         ),
-        RefusalCause::WebhookDenied => (
-            ErrorName::WebhookDenied,
-            "a policy of the cluster rejects it",
-        ),
-        RefusalCause::PolicyDenied => (
-            ErrorName::PolicyDenied,
-            "a policy of the cluster rejects it",
-        ),
+        RefusalCause::WebhookDenied => (ErrorName::WebhookDenied, "a cluster policy rejected it"),
+        RefusalCause::PolicyDenied => (ErrorName::PolicyDenied, "a cluster policy rejected it"),
         RefusalCause::WebhookUnreachable => (
             ErrorName::WebhookFailed,
-            "an admission webhook of the cluster is unreachable; tell its administrator",
+            "an admission webhook in the cluster is unreachable; contact its administrator",
         ),
         RefusalCause::NamespaceTerminating => (
             ErrorName::NamespaceTerminating,
@@ -124,7 +118,7 @@ fn api(code: u16, reason: &str, message: String) -> Error {
     };
     let error = Error::new(name, message);
     match code {
-        401 => error.hint("the server rejected the credentials of the kubeconfig; log in again"),
+        401 => error.hint("the server rejected the kubeconfig's credentials; log in again"),
         _ => error,
     }
 }

@@ -14,7 +14,7 @@ use crate::ReadOnly;
 pub enum Failure {
     #[error("no cluster is configured")]
     NoKubeconfig,
-    #[error("the kubeconfig cannot be used")]
+    #[error("cannot use the kubeconfig")]
     Kubeconfig { cause: String },
     #[error("no credentials for the cluster")]
     Credentials { cause: String, hint: Option<String> },
@@ -22,15 +22,15 @@ pub enum Failure {
     Unreachable { server: String, cause: String },
     #[error("the cluster at {server} did not answer within {seconds} s")]
     TimedOut { server: String, seconds: u64 },
-    #[error("a response of the cluster at {server} is larger than 64 MiB")]
+    #[error("a response from the cluster at {server} is larger than 64 MiB")]
     TooLarge { server: String },
-    #[error("the list `{path}` of the cluster at {server} does not end: {reason}")]
+    #[error("the list `{path}` from the cluster at {server} never ends: {reason}")]
     EndlessList {
         server: String,
         path: String,
         reason: String,
     },
-    #[error("{server} does not speak Kubernetes: {found}")]
+    #[error("{server} is not a Kubernetes API server: {found}")]
     NotKubernetes { server: String, found: String },
     #[error(
         "{object} has a field with a wrong type or an invalid value, at byte {byte} of its JSON"

@@ -360,9 +360,9 @@ impl Connection {
         let known_cause = [
             (
                 "UnknownIssuer",
-                "its certificate is signed by an authority that the kubeconfig does not name",
+                "its certificate is signed by an authority that is not in the kubeconfig",
             ),
-            ("NotValidForName", "its certificate is for another host"),
+            ("NotValidForName", "its certificate is for a different host"),
             ("Expired", "its certificate has expired"),
             ("deadline has elapsed", "the connection attempt timed out"),
         ];
@@ -372,7 +372,7 @@ impl Connection {
             .map(|(_, description)| (*description).to_owned());
         if matches!(error, kube::Error::Auth(_)) {
             return Failure::Credentials {
-                cause: "the credentials of the kubeconfig cannot be used".to_owned(),
+                cause: "cannot use the kubeconfig's credentials".to_owned(),
                 hint: None,
             };
         }

@@ -150,9 +150,9 @@ enum ExceededLimit {
     EmptyPages,
     #[error("{pages} pages have only a few objects each", pages = SHORT_PAGES)]
     ShortPages,
-    #[error("after {seconds} s it has {objects} objects and continues")]
+    #[error("after {seconds} s, it has {objects} objects and is still going")]
     Slow { seconds: u64, objects: usize },
-    #[error("it returned to a page that was read before")]
+    #[error("it returned to a page that was already read")]
     RepeatedPage,
 }
 

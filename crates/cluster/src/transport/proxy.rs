@@ -12,9 +12,9 @@ use hyper_util::client::proxy::matcher::Matcher;
 /// contains it.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ProxyError {
-    #[error("{origin} is not an address such as http://proxy.example.com:3128")]
+    #[error("{origin} is not a proxy address such as http://proxy.example.com:3128")]
     NoHost { origin: &'static str },
-    #[error("{origin} is not an address")]
+    #[error("{origin} is not a valid address")]
     NoAddress { origin: &'static str },
     #[error("{origin}: {cause}")]
     UnsupportedScheme { origin: &'static str, cause: String },
@@ -57,7 +57,7 @@ impl ProxyEnvironment {
         configured: Option<&str>,
     ) -> Result<Option<Uri>, ProxyError> {
         if let Some(configured) = configured.filter(|configured| !configured.is_empty()) {
-            return usable(configured, "`proxy-url` of the kubeconfig").map(Some);
+            return usable(configured, "`proxy-url` in the kubeconfig").map(Some);
         }
         let (value, name) = match server.scheme_str() {
             Some("http") => (&self.http, "HTTP_PROXY"),
@@ -121,9 +121,7 @@ fn usable(value: &str, origin: &'static str) -> Result<Uri, ProxyError> {
 /// Describes a proxy with an unsupported scheme, without the rest of its address.
 pub(crate) fn unsupported(proxy: &Uri) -> String {
     let scheme = proxy.scheme_str().unwrap_or("");
-    format!(
-        "proxies of the scheme `{scheme}` are not supported; use http, https, socks5 or socks5h"
-    )
+    format!("unsupported proxy scheme `{scheme}`; use http, https, socks5 or socks5h")
 }
 
 #[cfg(test)]

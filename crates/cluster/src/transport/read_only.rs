@@ -22,7 +22,7 @@ impl fmt::Display for ReadOnly {
         match self {
             Self::Flag => f.write_str("`--read-only` is set"),
             Self::Environment => f.write_str("GPUCTL_READ_ONLY is set"),
-            Self::File => f.write_str("the config file has `safety.read_only`"),
+            Self::File => f.write_str("the config file sets `safety.read_only`"),
             Self::Unclear(reason) => {
                 write!(f, "cannot determine whether changes are allowed: {reason}")
             }

@@ -76,7 +76,7 @@ impl WireStatus {
             code,
             reason: shortened(self.reason, TITLE),
             message: match self.message.is_empty() {
-                true => format!("the API server answered {code}"),
+                true => format!("the API server returned {code}"),
                 false => shortened(self.message, SERVER_MESSAGE),
             },
             resume: Some(self.metadata.next).filter(|token| !token.is_empty()),
@@ -176,9 +176,9 @@ impl Connection {
             .take(TITLE)
             .collect();
         let message = if text.is_empty() {
-            format!("the API server answered {code}")
+            format!("the API server returned {code}")
         } else {
-            format!("the API server answered {code}: {text}")
+            format!("the API server returned {code}: {text}")
         };
         Failure::Api {
             code,

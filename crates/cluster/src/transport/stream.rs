@@ -79,7 +79,7 @@ impl Connection {
             // credentials.
             return Err(Failure::Unreachable {
                 server: self.server.clone(),
-                cause: "the credentials had expired".to_owned(),
+                cause: "the credentials expired".to_owned(),
             });
         }
         if code != 200 {

@@ -90,8 +90,8 @@ pub(crate) fn tolerated(object: &Object, failure: Failure) -> Result<String, Fai
 /// Builds the warning that a job has no NetworkPolicy.
 pub fn policy_left_out(name: &str, failure: &Failure) -> String {
     format!(
-        "networkpolicy/{name} is left out, so any pod of the cluster can connect to the port of rank 0; \
-         the token of the job protects it (docs/recovery.md): {failure}"
+        "networkpolicy/{name} is omitted, so any pod in the cluster can connect to rank 0's port; \
+         the job's token protects it (docs/recovery.md): {failure}"
     )
 }
 

@@ -59,7 +59,7 @@ impl Effects {
             Ok(Judged::Effect(effect)) => {
                 if is_token(&object) && matches!(effect, Effect::Created) {
                     self.warnings.push(format!(
-                        "{} gets a new token: restart all ranks, which have the old one",
+                        "{} gets a new token; restart all ranks, because they have the old one",
                         label(&object)
                     ));
                 }
@@ -74,7 +74,7 @@ impl Effects {
             // Running pods already have the token.
             Err(failure) if is_token(&object) && failure.is_forbidden() => {
                 self.warnings
-                    .push(format!("{} is not checked: {failure}", label(&object)));
+                    .push(format!("{} was not checked: {failure}", label(&object)));
                 Effect::Unchanged
             }
             Err(failure) => {

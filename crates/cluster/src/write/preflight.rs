@@ -266,7 +266,7 @@ impl WritesApi<'_> {
                 });
             }
             warnings.push(format!(
-                "{} of an earlier job with this name is reused",
+                "reusing {} from an earlier job with this name",
                 label(object)
             ));
         }
@@ -313,7 +313,7 @@ fn outside_queue(object: &Object, applied: &Value) -> Option<String> {
     }
     let kind = object.kind().to_lowercase();
     Some(format!(
-        "Kueue does not manage {kind}s here (its integration is off): the job runs outside queue `{queue}` and its quota"
+        "Kueue does not manage {kind}s on this cluster (the integration is off), so the job runs outside queue `{queue}` and its quota"
     ))
 }
 
@@ -339,7 +339,7 @@ fn differs(desired: &Object, live: &Value) -> Option<String> {
     let mode = desired.text("/spec/accessModes/0");
     if text("/spec/accessModes/0") != mode {
         return Some(format!(
-            "it is {}, but this job requests {mode}",
+            "its access mode is {}, but this job requests {mode}",
             text("/spec/accessModes/0")
         ));
     }

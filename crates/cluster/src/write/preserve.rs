@@ -10,7 +10,7 @@ use gpuctl_core::model::contract::labels::{
 use gpuctl_manifest::render::{CACHES, Object, Rendered};
 
 /// Name of the pending change if the site's defaults differ from those of a job.
-pub const SITE_DEFAULTS_WAIT: &str = "changed defaults of the site";
+pub const SITE_DEFAULTS_WAIT: &str = "changed site defaults";
 
 /// Which parts of a job are unchanged.
 #[derive(Clone, Copy)]
@@ -226,7 +226,7 @@ fn keep_defaults(body: &mut Value, live: &Value) -> Vec<&'static str> {
                 .any(|(name, _)| has_name(variable, name) && !contains(live_variables, name))
         });
         if variables.len() < length {
-            waiting.push("folders of the model cache");
+            waiting.push("model cache folders");
         }
     }
     // Only the group is a default; the user requested the other fields.

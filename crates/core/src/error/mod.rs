@@ -49,13 +49,13 @@ impl ErrorKind {
     /// Describes the kind in one sentence, for the manual.
     pub fn sentence(self) -> &'static str {
         match self {
-            Self::Request => "the request failed, or part of a batch did",
-            Self::Usage => "wrong usage of the command line",
+            Self::Request => "the request failed, or part of a batch failed",
+            Self::Usage => "invalid command-line usage",
             Self::Specification => "the specification file is invalid",
             Self::NotFound => "the requested object does not exist",
             Self::Access => "forbidden or not authenticated",
             Self::Unreachable => {
-                "the cluster or Prometheus cannot be reached, or a bundle does not hold the answer"
+                "the cluster or Prometheus is unreachable, or a bundle does not contain the answer"
             }
             Self::Timeout => "timed out while waiting",
             Self::JobEnded => "a job ended, so that it cannot meet the condition of `wait`",
@@ -132,7 +132,7 @@ impl Error {
     /// The bundle of `--replay` does not contain the requested data.
     pub fn not_in_bundle(message: impl fmt::Display) -> Self {
         Self::new(ErrorName::NotInBundle, message)
-            .hint("a bundle contains the data of lists, `why`, `doctor` and histories with their usual windows; query the cluster itself for anything else")
+            .hint("a bundle contains the data for lists, `why`, `doctor` and histories with their default windows; query the cluster itself for anything else")
     }
 }
 

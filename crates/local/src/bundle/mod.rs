@@ -106,7 +106,7 @@ pub enum QuestionError {
     NoPath,
     #[error("a review must have a body")]
     NoBody,
-    #[error("`{0}` is not a valid verb of a request")]
+    #[error("`{0}` is not a valid request verb")]
     UnknownVerb(String),
 }
 

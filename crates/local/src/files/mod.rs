@@ -169,7 +169,7 @@ fn existing_mode(path: &Path) -> io::Result<Option<u32>> {
     let refused = |reason: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
     match (data.is_symlink(), data.is_file()) {
         (true, _) => refused(
-            "it is a symbolic link, which is not followed; name the file that it leads to, or remove it",
+            "it is a symbolic link, which is not followed; use the file that it points to, or remove the link",
         ),
         (false, false) => refused("it is not a regular file"),
         (false, true) => Ok(platform::is_own(&data).then(|| platform::mode_of(&data) & 0o777)),

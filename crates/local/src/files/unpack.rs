@@ -147,7 +147,7 @@ impl Staged {
                 None
             }
             (EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse, _) => {
-                Some("it is a sparse file in a PAX format that gpuctl does not read")
+                Some("it is a sparse file in a PAX format that gpuctl does not support")
             }
             (EntryType::Link, link) => match self.hard_link_source(link.as_deref(), &target) {
                 Some(first) => {
@@ -185,7 +185,7 @@ impl Staged {
         if archived_path.as_os_str().is_empty() || archived_path.as_os_str().len() > LONGEST_PATH {
             return Err("its name is empty, too long, or not valid on this system");
         }
-        let path = inside(archived_path, &self.name).ok_or("its path leads out of the folder")?;
+        let path = inside(archived_path, &self.name).ok_or("its path points outside the folder")?;
         if path.components().count() > DEEPEST {
             return Err("it is nested in more than 256 folders");
         }
@@ -315,7 +315,7 @@ impl Staged {
             } else {
                 self.copied
                     .skipped
-                    .add(path, "its link leads out of the folder, or nowhere");
+                    .add(path, "its link points outside the folder, or nowhere");
             }
         }
         Ok(())
@@ -357,7 +357,7 @@ pub(super) fn merge(from: &Path, to: &Path, stop: &AtomicBool) -> io::Result<()>
         (Some((false, _)), Some((_, true))) | (_, None) => fs::rename(from, to),
         _ => Err(io::Error::new(
             ErrorKind::AlreadyExists,
-            format!("{} already exists with another file type", to.display()),
+            format!("{} already exists with a different file type", to.display()),
         )),
     }
 }

@@ -86,7 +86,7 @@ fn head_line(cockpit: &Cockpit, width: usize) -> Line<'static> {
         snapshot
             .narrowed_to
             .iter()
-            .map(|namespace| format!("jobs of {} only", clean(namespace))),
+            .map(|namespace| format!("jobs in {} only", clean(namespace))),
     );
     let time = snapshot
         .at

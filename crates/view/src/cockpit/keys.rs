@@ -19,7 +19,7 @@ pub(super) const HELP: [(&str, &str); 15] = [
         "sort by the next key: utilization, GPUs, memory, power, age, name",
     ),
     ("w", "why the job waits, failed or is slow"),
-    ("d", "describe what is selected"),
+    ("d", "describe the selection"),
     (
         "l",
         "follow the logs of the job; l, e and o need a job that gpuctl created",
@@ -27,7 +27,7 @@ pub(super) const HELP: [(&str, &str); 15] = [
     ("g", "GPUs of the node or the job"),
     (
         "e",
-        "a shell in the job (exec); the cockpit returns when it ends",
+        "a shell in the job (exec); the cockpit returns when it exits",
     ),
     (
         "o",

@@ -146,7 +146,7 @@ pub fn text(site: &SiteDefaults, origin: &DefaultsOrigin<'_>) -> String {
     });
     let created = origin
         .created_at
-        .map_or_else(String::new, |time| format!("# there since {time:.0}\n"));
+        .map_or_else(String::new, |time| format!("# created {time:.0}\n"));
     let source: String = masked(&site.source)
         .lines()
         .map(|line| format!("{}\n", clean(line)))

@@ -52,7 +52,9 @@ fn advice_text(advice: &Advice) -> (&'static str, String, Option<String>) {
             let gib = memory_peak.gibibytes().ceil();
             (
                 "slice",
-                format!("{gib} GiB of memory and low utilization fit on a slice of a GPU"),
+                format!(
+                    "peak memory of {gib} GiB and low utilization: a GPU slice would be enough"
+                ),
                 Some("resources:\n  gpu: 1\n  gpu_share: 0.125\n".to_owned()),
             )
         }
@@ -295,9 +297,9 @@ fn hours_line(account: &GpuHours) -> String {
 }
 
 fn serving_line(serving: &ServingHours) -> String {
-    let rate = serving.tokens_per_gpu_hour().map_or(String::new(), |rate| {
-        format!(", {rate:.0} for each GPU-hour")
-    });
+    let rate = serving
+        .tokens_per_gpu_hour()
+        .map_or(String::new(), |rate| format!(", {rate:.0} per GPU-hour"));
     format!(
         "  requests    {:.0} tokens generated{rate}; \
          no requests in {:.1} of {:.1} GPU-hours\n",

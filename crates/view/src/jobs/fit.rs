@@ -209,7 +209,7 @@ fn verdict_text(fit: &Fit, level: &str) -> String {
         (FitVerdict::Never, _) if !fit.domains.is_empty() && fit.reasons.is_empty() => {
             format!("never within one {level}")
         }
-        (FitVerdict::Never, _) => "never here".to_owned(),
+        (FitVerdict::Never, _) => "never fits".to_owned(),
         (FitVerdict::Unknown, _) => "not known".to_owned(),
     }
 }

@@ -49,7 +49,7 @@ pub(crate) fn start_text(start: &StartForecast) -> String {
     let time = |seconds: f64| span(SignedDuration::from_secs(seconds as i64));
     let latest = start.latest.map(|seconds| {
         format!(
-            "within {} at the latest, from deadlines of running jobs",
+            "within {} at the latest, based on the deadlines of running jobs",
             time(seconds)
         )
     });

@@ -37,7 +37,7 @@ pub struct Checked {
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MissingFor {
-    /// For example `trainings on several nodes`.
+    /// For example `multi-node trainings`.
     pub used: &'static str,
     pub missing: Vec<String>,
 }
@@ -109,7 +109,7 @@ impl Checked {
         self.missing.is_empty() && !self.missing_for.is_empty()
     }
 
-    /// Formats the uses that fail as `size: workdirs; trainings on several nodes`.
+    /// Formats the uses that fail as `size: workdirs; multi-node trainings`.
     fn lacking_uses(&self) -> String {
         self.missing_for
             .iter()
@@ -272,7 +272,7 @@ impl PoolRoom {
         match (self.exists, full) {
             (Some(false), _) => Some(format!("pool `{}` does not exist", self.name)),
             (_, Some((limit, jobs))) => Some(format!(
-                "pool `{}` has {jobs} jobs and allows {limit}",
+                "pool `{}` is at its job limit ({jobs} of {limit})",
                 self.name
             )),
             _ => None,
@@ -284,7 +284,7 @@ impl PoolRoom {
     fn text(&self) -> String {
         let name = clean(&self.name);
         if self.exists.is_none() {
-            return format!("whether pool {name} exists is unknown");
+            return format!("unknown whether pool {name} exists");
         }
         let jobs = self.jobs.map_or_else(
             || "an unknown number of jobs".to_owned(),

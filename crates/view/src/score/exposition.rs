@@ -120,19 +120,17 @@ const OF_DEVICES: [Family; 8] = [
         "Memory copy utilization in percent",
         |row| row.score.memory_copy.map(UnitValue::value),
     ),
-    (
-        "gpu_sm_clock_mhz",
-        "Clock of the multiprocessors in MHz",
-        |row| row.score.clock_mhz,
-    ),
+    ("gpu_sm_clock_mhz", "SM clock in MHz", |row| {
+        row.score.clock_mhz
+    }),
     (
         "gpu_ai_analysis_confidence",
-        "Confidence of the AI in its verdict, 0 to 1",
+        "AI confidence in its verdict, 0 to 1",
         |row| Some(row.opinion.as_ref()?.confidence),
     ),
     (
         "gpu_ai_adjusted_score",
-        "Score that the AI would give, 0 to 100",
+        "Score suggested by the AI, 0 to 100",
         |row| row.opinion.as_ref()?.adjusted_score,
     ),
 ];
@@ -189,12 +187,12 @@ fn write_totals(text: &mut MetricsText, stats: Option<&ScoreStats>) {
     let number = |count: fn(&ScoreStats) -> usize| stats.map(|stats| count(stats) as f64);
     text.gauge(
         "gpu_total_count",
-        "GPUs that a pod holds",
+        "GPUs held by pods",
         number(|stats| stats.total_gpus),
     );
     text.gauge(
         "gpu_low_utilization_count",
-        "GPUs below the threshold, idle ones included",
+        "GPUs below the threshold, including idle ones",
         number(|stats| stats.low_utilization_count),
     );
     text.gauge(
@@ -204,7 +202,7 @@ fn write_totals(text: &mut MetricsText, stats: Option<&ScoreStats>) {
     );
     text.gauge(
         "gpu_average_score",
-        "Mean score of the GPUs with a known one",
+        "Mean score of the GPUs with a known score",
         stats.and_then(|stats| stats.avg_score),
     );
     text.family("gpu_status_count", "gauge", "GPUs by status");
@@ -251,7 +249,7 @@ fn write_analyses(text: &mut MetricsText, analyses: &Analyses) {
     );
     text.sample("gpu_analysis_errors_total", &[], analyses.errors as f64);
     let name = "gpu_analysis_duration_seconds";
-    text.family(name, "summary", "Time of an analysis");
+    text.family(name, "summary", "Duration of an analysis");
     for quantile in QUANTILES {
         if let Some(seconds) = analyses.quantile(quantile) {
             text.sample(name, &[("quantile", &quantile.to_string())], seconds);

@@ -107,7 +107,7 @@ pub fn stats_text(stats: &ScoreStats) -> String {
         ),
     };
     let mut text = format!(
-        "{unknown_text}{} mean score {}, from {} to {}; {} low, of them {} idle\n",
+        "{unknown_text}{} mean score {}, from {} to {}; {} low, {} of them idle\n",
         if unknown == 0 { ":" } else { "" },
         number(stats.avg_score),
         number(stats.min_score),

@@ -93,7 +93,7 @@ fn a_list_without_an_end_is_given_up() {
     let cycle = |page: usize| (page % 3).to_string();
     assert_eq!(
         refused(2000, cycle, Duration::ZERO),
-        (3, "it returned to a page that was read before".to_owned())
+        (3, "it returned to a page that was already read".to_owned())
     );
     let slow = refused(2000, distinct, Duration::from_secs(51));
     assert_eq!(
@@ -105,7 +105,10 @@ fn a_list_without_an_end_is_given_up() {
     );
     assert_eq!(
         slow,
-        (0, "after 51 s it has 2000 objects and continues".to_owned())
+        (
+            0,
+            "after 51 s, it has 2000 objects and is still going".to_owned()
+        )
     );
 }
 

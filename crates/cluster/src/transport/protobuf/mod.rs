@@ -82,7 +82,7 @@ pub(crate) fn decode<'de, T: Deserialize<'de>>(
 fn object(answer: &[u8]) -> Result<&[u8]> {
     let envelope = answer
         .strip_prefix(b"k8s\0")
-        .ok_or_else(|| Error::custom("a protobuf response lacks the prefix of Kubernetes"))?;
+        .ok_or_else(|| Error::custom("a protobuf response lacks the Kubernetes prefix"))?;
     let mut fields = MessageReader::new(envelope);
     while let Some((number, scalar)) = fields.field()? {
         if let (2, Scalar::Bytes(raw)) = (number, scalar) {

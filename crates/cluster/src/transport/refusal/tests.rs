@@ -31,7 +31,7 @@ fn an_object_that_cannot_be_decoded_is_named() {
         r#"{"kind": "Job", "metadata": {"name": "a"}, "si"#,
     ] {
         assert!(
-            failure(body).starts_with("https://a does not speak Kubernetes: "),
+            failure(body).starts_with("https://a is not a Kubernetes API server: "),
             "{body}"
         );
     }

@@ -23,7 +23,7 @@ fn newer_defaults_wait_and_wishes_stay() {
         waiting,
         [
             "a larger `/dev/shm`",
-            "folders of the model cache",
+            "model cache folders",
             "the group of its claims"
         ]
     );

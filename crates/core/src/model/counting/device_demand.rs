@@ -102,7 +102,7 @@ impl DeviceClaims {
                 || devices.iter().any(meets_both)
             {
                 return Self::NotEvaluated(format!(
-                    "several claims of the same devices (class {})",
+                    "several claims for the same devices (class {})",
                     demand.class
                 ));
             }
@@ -110,7 +110,7 @@ impl DeviceClaims {
                 Some(capacities) => pairs.push((demand, capacities)),
                 None => {
                     return Self::NotEvaluated(format!(
-                        "devices of class {} (CEL, or devices that are shared)",
+                        "devices of class {} (CEL expressions, or shared devices)",
                         demand.class
                     ));
                 }

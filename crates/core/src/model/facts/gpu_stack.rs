@@ -112,7 +112,7 @@ pub fn broken(host: &NodeDetails, pods: &[StackPod], metrics: NodeMetrics) -> Op
         return Some(BrokenLink {
             link: StackLink::DevicePlugin,
             message: format!(
-                "{bad} of {installed} GPUs are not offered: the device plugin found them unhealthy, or is down"
+                "{bad} of {installed} GPUs are not allocatable: the device plugin considers them unhealthy, or is down"
             ),
             fix: format!("gpuctl describe node {}", node.name),
         });
@@ -124,7 +124,7 @@ pub fn broken(host: &NodeDetails, pods: &[StackPod], metrics: NodeMetrics) -> Op
         return stack.fault(StackLink::FeatureDiscovery).or_else(|| {
             Some(BrokenLink {
                 link: StackLink::FeatureDiscovery,
-                message: "no label contains the type of its GPUs".to_owned(),
+                message: "no label contains its GPU type".to_owned(),
                 fix: format!("gpuctl label node {} nvidia.com/gpu-type=TYPE", node.name),
             })
         });
@@ -172,7 +172,7 @@ impl NodeStack<'_> {
         let anywhere = self.pods.iter().any(|pod| pod.link == Some(link));
         (anywhere && self.on_node(link).next().is_none()).then(|| BrokenLink {
             link,
-            message: "none of its pods runs on this node, but other nodes have one".to_owned(),
+            message: "none of its pods run on this node, but other nodes have one".to_owned(),
             fix: format!("kubectl describe node {}", self.node),
         })
     }
@@ -214,7 +214,7 @@ impl NodeStack<'_> {
             },
             None => BrokenLink {
                 link: StackLink::Exporter,
-                message: format!("{stale}: no exporter runs there"),
+                message: format!("{stale}: no exporter is running on the node"),
                 fix: "install dcgm-exporter, or AMD's device-metrics-exporter, on every GPU node"
                     .to_owned(),
             },

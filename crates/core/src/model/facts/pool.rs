@@ -117,8 +117,8 @@ impl PoolDefinition {
             });
         }
         if let Some(limit) = self.max_jobs.filter(|limit| jobs >= *limit as usize) {
-            let message = format!("pool `{pool}` has {jobs} jobs and allows {limit}");
-            let hint = format!("wait for one to end: gpuctl get jobs --pool {pool}");
+            let message = format!("pool `{pool}` is at its job limit ({jobs} of {limit})");
+            let hint = format!("wait for one to finish: gpuctl get jobs --pool {pool}");
             return Some(PoolRefusal {
                 name: "PoolQuotaExceeded",
                 message,
@@ -126,7 +126,7 @@ impl PoolDefinition {
             });
         }
         let kind = kind.filter(|kind| gpus > GpuCount::ZERO && !self.allows(kind))?;
-        let message = format!("pool `{pool}` does not take jobs on {kind}");
+        let message = format!("pool `{pool}` does not accept jobs on {kind}");
         Some(PoolRefusal {
             name: "GpuTypeNotAllowed",
             message,
@@ -252,10 +252,13 @@ mod tests {
             why(9, None, 0).unwrap(),
             "the job requests 9 GPUs in total; pool `p` allows 8 per job"
         );
-        assert_eq!(why(1, None, 2).unwrap(), "pool `p` has 2 jobs and allows 2");
+        assert_eq!(
+            why(1, None, 2).unwrap(),
+            "pool `p` is at its job limit (2 of 2)"
+        );
         assert_eq!(
             why(1, Some("h100"), 0).unwrap(),
-            "pool `p` does not take jobs on h100"
+            "pool `p` does not accept jobs on h100"
         );
         assert_eq!(
             why(0, Some("h100"), 0),

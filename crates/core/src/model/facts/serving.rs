@@ -90,13 +90,13 @@ fn trouble(job: &Job, pods: &[&Pod]) -> Option<StateReason> {
             _ if job.queued && reason == "SchedulingGated" => why("Queued", job.queue_words()),
             Some(node) => {
                 let release = format!(
-                    "`gpuctl resume job {}/{} --anywhere` releases it",
+                    "run `gpuctl resume job {}/{} --anywhere` to release it",
                     job.namespace, job.name
                 );
                 why(
                     reason,
                     format!(
-                        "{}; its files are on {node}, {release}",
+                        "{}; its files are on {node}; {release}",
                         scheduler_words(message)
                     ),
                 )
@@ -125,7 +125,7 @@ fn trouble(job: &Job, pods: &[&Pod]) -> Option<StateReason> {
         .find(|pod| job.checked && unhealthy(pod) && !pod.containers.is_empty())?;
     Some(why(
         "Unhealthy",
-        format!("{} runs, but does not answer its health check", pod.name),
+        format!("{} is running, but fails its health check", pod.name),
     ))
 }
 
@@ -160,7 +160,7 @@ fn crashing(job: &Job, pod: &Pod) -> Option<StateReason> {
             )
         }
         Some(end) if end.never_started() => format!("{}, {restarts}", not_started(&pod.name, end)),
-        Some(end) => format!("{} ended with exit code {}, {restarts}", pod.name, end.code),
+        Some(end) => format!("{} exited with code {}, {restarts}", pod.name, end.code),
         None => format!("{} keeps exiting, {restarts}", pod.name),
     };
     let reason = if container.waiting.is_some() {
@@ -198,14 +198,17 @@ fn beginning(job: &Job, pods: &[&Pod]) -> StateReason {
     if pods.is_empty() {
         why("Creating", "")
     } else if present.is_empty() {
-        why("Restarting", "a pod is ending and will be replaced")
+        why("Restarting", "a pod is terminating and will be replaced")
     } else if present.iter().any(|pod| pod.node.is_none()) {
         why("Scheduling", "")
     } else if let Some(waiting) = waiting {
         waiting
     } else if present.iter().any(|pod| pod.phase == PodPhase::Running) {
         match job.port.filter(|_| !job.checked) {
-            Some(port) => why("Starting", format!("nothing listens on port {port} yet")),
+            Some(port) => why(
+                "Starting",
+                format!("nothing is listening on port {port} yet"),
+            ),
             None => why("Starting", "its startup check has not passed yet"),
         }
     } else {

@@ -121,10 +121,7 @@ pub(crate) fn pod_failure(pod: &Pod) -> Option<StateReason> {
             why(reason, format!("{name} was evicted by its node{detail}"))
         }
         (Some(reason), _) => why(reason, format!("{name} failed{detail}")),
-        (None, Some(end)) => why(
-            &end.reason,
-            format!("{name} ended with exit code {}", end.code),
-        ),
+        (None, Some(end)) => why(&end.reason, format!("{name} exited with code {}", end.code)),
         (None, None) => why("Error", format!("{name} failed")),
     })
 }
@@ -158,7 +155,7 @@ pub fn lost(pod: &Pod) -> Option<StateReason> {
     pod.is_lost().then(|| {
         why(
             "NodeLost",
-            format!("{}'s node {node} does not answer", pod_name(pod)),
+            format!("{}'s node {node} does not respond", pod_name(pod)),
         )
     })
 }
@@ -233,11 +230,7 @@ pub fn cannot_start(job: &Job, counts: impl Fn(&Pod) -> bool) -> Option<StateRea
         .find_map(|container| container.last_ended.as_ref());
     let message = match last {
         Some(end) if reason == "CrashLoopBackOff" => {
-            format!(
-                "{} keeps exiting with exit code {}",
-                pod_name(pod),
-                end.code
-            )
+            format!("{} keeps exiting with code {}", pod_name(pod), end.code)
         }
         _ if message.is_empty() => format!("{} cannot start", pod_name(pod)),
         _ => format!("{} cannot start: {message}", pod_name(pod)),

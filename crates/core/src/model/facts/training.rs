@@ -102,7 +102,7 @@ fn waiting(job: &Job, pods: &[&Pod]) -> StateReason {
     }
     if let Some((pod, sidecar)) = pods.iter().find_map(|pod| Some((pod, pod.sidecar_left()?))) {
         let message = format!(
-            "{} has ended, but its container {sidecar} still runs and keeps the GPUs",
+            "{} has exited, but its container {sidecar} is still running and holds the GPUs",
             pod_name(pod)
         );
         return why("SidecarRunning", message);
@@ -143,7 +143,7 @@ fn waiting(job: &Job, pods: &[&Pod]) -> StateReason {
     }) {
         Some((reason, message)) => why(reason, message),
         None if pods.iter().any(|pod| pod.deleting) => {
-            why("Restarting", "a pod is ending and will be replaced")
+            why("Restarting", "a pod is terminating and will be replaced")
         }
         None if let Some(restarting) = pods.iter().find_map(|pod| restarted(pod)) => {
             why("Restarting", restarting)
@@ -180,7 +180,7 @@ fn restarted(pod: &Pod) -> Option<String> {
         .filter_map(ended)
         .find(|(_, code)| *code != 0)?;
     Some(format!(
-        "{} ended with exit code {code}, {restarts} restarts",
+        "{} exited with code {code}, {restarts} restarts",
         pod.name
     ))
 }

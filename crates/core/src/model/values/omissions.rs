@@ -106,19 +106,19 @@ fn message(why: Omission, named: &BTreeSet<(Omission, String)>, unnamed: usize) 
         }
         Omission::AbsurdRequest => {
             format!(
-                "{count} impossible request{plural} for devices {} not counted: {list}",
+                "{count} impossible device request{plural} {} not counted: {list}",
                 are(count)
             )
         }
         Omission::AbsurdAmount => {
             format!(
-                "{count} impossible amount{plural} of devices {} not counted: {list}",
+                "{count} impossible device amount{plural} {} not counted: {list}",
                 are(count)
             )
         }
         Omission::UnreadOwner => {
             format!(
-                "{count} owner{plural} of pods did not answer in time; pods are shown under the last known owner: {list}"
+                "{count} pod owner{plural} could not be read in time; pods are shown under the last known owner: {list}"
             )
         }
     }
@@ -142,17 +142,17 @@ mod tests {
             messages(),
             [
                 "2 objects cannot be read and are skipped, so counts may be incomplete: pod a/x, pod a/y",
-                "5 impossible requests for devices are not counted: a/p0, a/p1, a/p2 and 2 more",
+                "5 impossible device requests are not counted: a/p0, a/p1, a/p2 and 2 more",
             ]
         );
         note(Omission::Unreadable, "pod a/x");
         assert!(messages().is_empty());
         (0..5000).for_each(|index| note(Omission::UnreadOwner, format!("{index}")));
-        assert!(messages()[0].starts_with("5000 owners of pods did not answer in time"));
+        assert!(messages()[0].starts_with("5000 pod owners could not be read in time"));
         (0..5).for_each(|index| note(Omission::AbsurdAmount, format!("n{index}")));
         assert_eq!(
             messages(),
-            ["5 impossible amounts of devices are not counted: 5 without names"]
+            ["5 impossible device amounts are not counted: 5 without names"]
         );
     }
 }

@@ -262,13 +262,13 @@ pub fn unused(history: &History, expected: usize) -> Option<String> {
     match (idle, measured.len()) {
         (0, _) => None,
         (idle, total) if idle == total && total == 1 => {
-            Some("its GPU was idle in every sample of this time".to_owned())
+            Some("its GPU was idle in every sample of this period".to_owned())
         }
         (idle, total) if idle == total => Some(format!(
-            "all {total} of its sampled GPUs were idle in every sample of this time"
+            "all {total} of its sampled GPUs were idle in every sample of this period"
         )),
         (idle, total) => Some(format!(
-            "{idle} of its {total} sampled GPUs {} idle in every sample of this time",
+            "{idle} of its {total} sampled GPUs {} idle in every sample of this period",
             if idle == 1 { "was" } else { "were" }
         )),
     }

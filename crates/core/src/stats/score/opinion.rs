@@ -46,7 +46,7 @@ pub enum InvalidOpinion {
     Status,
     #[error("`{field}` is not a number from 0 to {highest}")]
     Number { field: &'static str, highest: u8 },
-    #[error("`{0}` is not text")]
+    #[error("`{0}` is not a string")]
     Text(&'static str),
 }
 

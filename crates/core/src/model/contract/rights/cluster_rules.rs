@@ -9,17 +9,15 @@ pub const QUOTA: &[Rule] = &[
     rule(Namespace, "", "resourcequotas", MAKE),
     rule(Namespace, "", "limitranges", MAKE),
     rule(Cluster, "", "namespaces", &["create", "patch"]).when("missing namespaces"),
-    rule(Cluster, "", "nodes", LIST).or("GPUs of vendors other than NVIDIA"),
+    rule(Cluster, "", "nodes", LIST).or("GPUs from vendors other than NVIDIA"),
 ];
 
 /// Computing free capacity, which requires all pods.
 pub const FREE: &[Rule] = &[
     rule(Cluster, "", "nodes", LIST),
     rule(Cluster, "", "pods", LIST),
-    rule(Cluster, "resource.k8s.io", "resourceslices", LIST)
-        .or("devices of dynamic resource allocation"),
-    rule(Cluster, "resource.k8s.io", "resourceclaims", LIST)
-        .or("devices of dynamic resource allocation"),
+    rule(Cluster, "resource.k8s.io", "resourceslices", LIST).or("devices claimed through DRA"),
+    rule(Cluster, "resource.k8s.io", "resourceclaims", LIST).or("devices claimed through DRA"),
 ];
 
 /// Simulating the drain of a node.
@@ -36,35 +34,30 @@ pub const FIT: &[Rule] = &[
     rule(Cluster, "", "pods", LIST),
     rule(Namespace, "", "resourcequotas", LIST).or("quotas"),
     rule(Home, "", "configmaps", &["get"]).or("the pool's quota, and the site's defaults"),
-    rule(Cluster, "", "namespaces", &["get"]).or("variables of the site's defaults"),
+    rule(Cluster, "", "namespaces", &["get"]).or("variables in the site's defaults"),
     rule(
         Cluster,
         "rbac.authorization.k8s.io",
         "clusterroles",
         &["get"],
     )
-    .or("variables of the site's defaults"),
-    rule(Namespace, "kueue.x-k8s.io", "localqueues", LIST).or("the check of `job.queue`"),
-    rule(Cluster, "scheduling.volcano.sh", "queues", LIST).or("the check of `job.queue`"),
-    rule(Cluster, "scheduling.k8s.io", "priorityclasses", &["get"]).or("who would be preempted"),
+    .or("variables in the site's defaults"),
+    rule(Namespace, "kueue.x-k8s.io", "localqueues", LIST).or("checking `job.queue`"),
+    rule(Cluster, "scheduling.volcano.sh", "queues", LIST).or("checking `job.queue`"),
+    rule(Cluster, "scheduling.k8s.io", "priorityclasses", &["get"])
+        .or("which pods would be preempted"),
     rule(Namespace, "batch", "jobs", &["get"]).or("deadlines of jobs that hold GPUs"),
-    rule(Cluster, "resource.k8s.io", "resourceslices", LIST)
-        .or("devices of dynamic resource allocation"),
-    rule(Cluster, "resource.k8s.io", "resourceclaims", LIST)
-        .or("devices of dynamic resource allocation"),
-    rule(Cluster, "resource.k8s.io", "devicetaintrules", LIST)
-        .or("devices of dynamic resource allocation"),
-    rule(Cluster, "resource.k8s.io", "deviceclasses", &["get"])
-        .or("devices of dynamic resource allocation"),
+    rule(Cluster, "resource.k8s.io", "resourceslices", LIST).or("devices claimed through DRA"),
+    rule(Cluster, "resource.k8s.io", "resourceclaims", LIST).or("devices claimed through DRA"),
+    rule(Cluster, "resource.k8s.io", "devicetaintrules", LIST).or("devices claimed through DRA"),
+    rule(Cluster, "resource.k8s.io", "deviceclasses", &["get"]).or("devices claimed through DRA"),
 ];
 
 pub const HOLDERS: &[Rule] = &[
     rule(Cluster, "", "nodes", LIST),
     rule(Cluster, "", "pods", LIST).or("the number of GPUs in use"),
-    rule(Cluster, "resource.k8s.io", "resourceslices", LIST)
-        .or("devices of dynamic resource allocation"),
-    rule(Cluster, "resource.k8s.io", "resourceclaims", LIST)
-        .or("devices of dynamic resource allocation"),
+    rule(Cluster, "resource.k8s.io", "resourceslices", LIST).or("devices claimed through DRA"),
+    rule(Cluster, "resource.k8s.io", "resourceclaims", LIST).or("devices claimed through DRA"),
     rule(Cluster, "", "nodes", WATCH).or(LIVE_UPDATES),
     rule(Cluster, "", "pods", WATCH).or(LIVE_UPDATES),
 ];
@@ -81,10 +74,8 @@ pub const LIVE: &[Rule] = &[
 pub const SCORED: &[Rule] = &[
     rule(Cluster, "", "nodes", LIST),
     rule(Cluster, "", "pods", LIST).or("scores of pods in other namespaces"),
-    rule(Cluster, "resource.k8s.io", "resourceslices", LIST)
-        .or("devices of dynamic resource allocation"),
-    rule(Cluster, "resource.k8s.io", "resourceclaims", LIST)
-        .or("devices of dynamic resource allocation"),
+    rule(Cluster, "resource.k8s.io", "resourceslices", LIST).or("devices claimed through DRA"),
+    rule(Cluster, "resource.k8s.io", "resourceclaims", LIST).or("devices claimed through DRA"),
 ];
 
 /// Discovering Prometheus and querying it through the API server.
@@ -108,10 +99,8 @@ const SHARED: &str = "which nodes share their GPUs";
 pub const PRESENT: &[Rule] = &[
     rule(Cluster, "", "nodes", LIST).or(SHARED),
     rule(Cluster, "", "pods", LIST).or(SHARED),
-    rule(Cluster, "resource.k8s.io", "resourceslices", LIST)
-        .or("devices of dynamic resource allocation"),
-    rule(Cluster, "resource.k8s.io", "resourceclaims", LIST)
-        .or("devices of dynamic resource allocation"),
+    rule(Cluster, "resource.k8s.io", "resourceslices", LIST).or("devices claimed through DRA"),
+    rule(Cluster, "resource.k8s.io", "resourceclaims", LIST).or("devices claimed through DRA"),
 ];
 
 /// Discovering a Prometheus whose Service does not have a common name.
@@ -133,12 +122,12 @@ pub const PROMETHEUS_ACCESS: &[Rule] = &[
 /// Reading the owners of all pods in the cluster.
 pub const OWNERS: &[Rule] = &[
     rule(Cluster, "", "pods", LIST),
-    rule(Cluster, "apps", "replicasets", LIST).or("pods that Deployments own"),
-    rule(Cluster, "apps", "deployments", LIST).or("Deployments at the top of a chain"),
+    rule(Cluster, "apps", "replicasets", LIST).or("pods owned by Deployments"),
+    rule(Cluster, "apps", "deployments", LIST).or("Deployments at the top of an owner chain"),
     rule(Cluster, "apps", "statefulsets", LIST).or("StatefulSets without pods"),
     rule(Cluster, "apps", "daemonsets", LIST).or("DaemonSets without pods"),
     rule(Cluster, "batch", "jobs", LIST).or("Jobs without pods"),
-    rule(Cluster, "batch", "cronjobs", LIST).or("CronJobs at the top of a chain"),
+    rule(Cluster, "batch", "cronjobs", LIST).or("CronJobs at the top of an owner chain"),
     rule(Cluster, "", "nodes", LIST).or("the number of GPUs in use"),
 ];
 
@@ -157,8 +146,8 @@ pub const OWNER_CHAIN: &[Rule] = &[
 pub const LABELS: &[Rule] = &[rule(Cluster, "", "nodes", &["get", "patch"])];
 
 pub const PUBLISH: &[Rule] = &[
-    rule(Cluster, "", "nodes", LIST).or("users who cannot list nodes see the change later"),
-    rule(Home, "", "configmaps", MAKE).or("users who cannot list nodes see the change later"),
+    rule(Cluster, "", "nodes", LIST).or("immediate updates for users who cannot list nodes"),
+    rule(Home, "", "configmaps", MAKE).or("immediate updates for users who cannot list nodes"),
 ];
 
 pub const DEFINITION: &[Rule] = &[
@@ -173,12 +162,11 @@ pub const DEFINITION: &[Rule] = &[
 pub const FIRST_POOL: &[Rule] = &[
     rule(Cluster, "", "namespaces", MAKE).or("the first pool"),
     // RBAC prevents privilege escalation: users can grant only the permissions that they have.
-    rule(Home, "", "configmaps", &["list", "watch"])
-        .or("letting all users read the definitions of pools"),
+    rule(Home, "", "configmaps", &["list", "watch"]).or("letting all users read pool definitions"),
     rule(Home, "rbac.authorization.k8s.io", "roles", MAKE)
-        .or("letting all users read the definitions of pools"),
+        .or("letting all users read pool definitions"),
     rule(Home, "rbac.authorization.k8s.io", "rolebindings", MAKE)
-        .or("letting all users read the definitions of pools"),
+        .or("letting all users read pool definitions"),
     rule(Home, "", "configmaps", &["delete"]).or("rolling back a partial failure"),
 ];
 

@@ -11,7 +11,7 @@ pub const QUEUES: &[Rule] = &[
     // Without these permissions, a list of queues only lacks the GPU usage.
     rule(Namespace, "batch", "jobs", LIST).when("`--preemptions`"),
     rule(Namespace, "", "pods", LIST).when("`--preemptions`"),
-    rule(Cluster, "kueue.x-k8s.io", "clusterqueues", LIST).or("quotas of Kueue's queues"),
+    rule(Cluster, "kueue.x-k8s.io", "clusterqueues", LIST).or("quotas of Kueue queues"),
     rule(Cluster, "scheduling.volcano.sh", "queues", LIST).or("queues of Volcano"),
 ];
 pub const QUOTAS: &[Rule] = &[rule(Namespace, "", "resourcequotas", LIST)];

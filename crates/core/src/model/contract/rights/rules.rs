@@ -50,7 +50,7 @@ const POLICY: &[&str] = &["get", "list", "create", "patch", "delete"];
 const CALL: &[&str] = &["get", "create"];
 
 /// What LeaderWorkerSets are needed for.
-const MULTI_NODE_SERVICES: &str = "services on several nodes";
+const MULTI_NODE_SERVICES: &str = "multi-node services";
 
 /// Finding jobs: every command about a job starts with this.
 pub const FIND: &[Rule] = &[
@@ -74,7 +74,7 @@ pub const FIND: &[Rule] = &[
         "localqueues/pendingworkloads",
         &["get"],
     )
-    .or("positions of jobs in a Kueue queue"),
+    .or("job positions in a Kueue queue"),
 ];
 
 /// Finding a job by its name, whatever its kind.
@@ -95,30 +95,28 @@ pub const PLACE: &[Rule] = &[
     rule(Namespace, "", "services", MAKE),
     rule(Namespace, "", "pods", &["create"]).or("checking pods beforehand"),
     rule(Namespace, "", "pods", &["watch"]).or("immediate updates in `--wait`"),
-    rule(Cluster, "", "nodes", LIST).or("the check of pool and GPU type"),
-    rule(Home, "", "configmaps", &["get"])
-        .or("the check of the pool's quota, and the site's defaults"),
-    rule(Cluster, "", "namespaces", &["get"]).or("variables of the site's defaults"),
+    rule(Cluster, "", "nodes", LIST).or("checking the pool and GPU type"),
+    rule(Home, "", "configmaps", &["get"]).or("checking the pool's quota, and the site's defaults"),
+    rule(Cluster, "", "namespaces", &["get"]).or("variables in the site's defaults"),
     rule(
         Cluster,
         "rbac.authorization.k8s.io",
         "clusterroles",
         &["get"],
     )
-    .or("variables of the site's defaults"),
+    .or("variables in the site's defaults"),
     rule(Cluster, "scheduling.k8s.io", "priorityclasses", MAKE)
         .or("`job.priority`, unless the PriorityClass exists"),
     rule(Namespace, "", "persistentvolumeclaims", MAKE).when("`size:` workdirs"),
-    rule(Namespace, "", "configmaps", MAKE).when("`files:` and trainings on several nodes"),
+    rule(Namespace, "", "configmaps", MAKE).when("`files:` and multi-node trainings"),
     rule(Namespace, "", "secrets", TOKEN)
-        .when("trainings on several nodes (not needed with `job.restart: rank`)"),
+        .when("multi-node trainings (not needed with `job.restart: rank`)"),
     rule(Namespace, "networking.k8s.io", "networkpolicies", POLICY)
-        .or("closing the port of rank 0 to other pods"),
-    rule(Cluster, "resource.k8s.io", "resourceslices", LIST)
-        .or("GPUs of dynamic resource allocation"),
+        .or("closing rank 0's port to other pods"),
+    rule(Cluster, "resource.k8s.io", "resourceslices", LIST).or("GPUs claimed through DRA"),
     rule(Namespace, "resource.k8s.io", "resourceclaimtemplates", MAKE)
-        .or("GPUs of dynamic resource allocation"),
-    rule(Namespace, "kueue.x-k8s.io", "localqueues", LIST).or("the check of `job.queue`"),
+        .or("GPUs claimed through DRA"),
+    rule(Namespace, "kueue.x-k8s.io", "localqueues", LIST).or("checking `job.queue`"),
     rule(Namespace, "kueue.x-k8s.io", "localqueues", &["get"])
         .or("`job.topology` in a Kueue queue"),
     rule(Cluster, "kueue.x-k8s.io", "clusterqueues", &["get"])
@@ -126,8 +124,8 @@ pub const PLACE: &[Rule] = &[
     rule(Cluster, "kueue.x-k8s.io", "resourceflavors", &["get"])
         .or("`job.topology` in a Kueue queue"),
     rule(Cluster, "kueue.x-k8s.io", "topologies", &["get"]).or("`job.topology` in a Kueue queue"),
-    rule(Cluster, "scheduling.volcano.sh", "queues", LIST).or("the check of `job.queue`"),
-    rule(Namespace, "scheduling.k8s.io", "podgroups", MAKE).or("native gangs of Kubernetes"),
+    rule(Cluster, "scheduling.volcano.sh", "queues", LIST).or("checking `job.queue`"),
+    rule(Namespace, "scheduling.k8s.io", "podgroups", MAKE).or("native Kubernetes gangs"),
 ];
 
 const WAITING: &str = "`--wait` and `--follow`";
@@ -198,32 +196,28 @@ pub const RENEW: &[Rule] = &[
 /// Explaining why a job waits or has died. These permissions are needed in addition to those for
 /// finding it.
 pub const EXPLAIN: &[Rule] = &[
-    rule(Namespace, "", "pods", &["get"]).or("requests of pods without a node"),
+    rule(Namespace, "", "pods", &["get"]).or("requests of unscheduled pods"),
     rule(Cluster, "", "nodes", LIST).or("which resources nodes lack"),
-    rule(Cluster, "", "pods", LIST).or("free resources, and who holds the others"),
+    rule(Cluster, "", "pods", LIST).or("free resources, and which pods hold the rest"),
     rule(Namespace, "", "resourcequotas", LIST).or("quotas that no event mentions"),
     rule(Namespace, "", "persistentvolumeclaims", &["get"]).or("volumes that do not exist yet"),
     rule(Cluster, "storage.k8s.io", "storageclasses", &["get"]).or("storage classes"),
     rule(Namespace, "batch", "jobs", &["get"]).or("deadlines of jobs that hold GPUs"),
-    rule(Cluster, "resource.k8s.io", "resourceslices", LIST)
-        .or("devices of dynamic resource allocation"),
-    rule(Cluster, "resource.k8s.io", "resourceclaims", LIST)
-        .or("devices of dynamic resource allocation"),
-    rule(Cluster, "resource.k8s.io", "devicetaintrules", LIST)
-        .or("devices of dynamic resource allocation"),
-    rule(Cluster, "resource.k8s.io", "deviceclasses", &["get"])
-        .or("devices of dynamic resource allocation"),
+    rule(Cluster, "resource.k8s.io", "resourceslices", LIST).or("devices claimed through DRA"),
+    rule(Cluster, "resource.k8s.io", "resourceclaims", LIST).or("devices claimed through DRA"),
+    rule(Cluster, "resource.k8s.io", "devicetaintrules", LIST).or("devices claimed through DRA"),
+    rule(Cluster, "resource.k8s.io", "deviceclasses", &["get"]).or("devices claimed through DRA"),
     rule(
         Namespace,
         "resource.k8s.io",
         "resourceclaimtemplates",
         &["get"],
     )
-    .or("devices of dynamic resource allocation"),
-    rule(Namespace, "scheduling.k8s.io", "podgroups", &["get"]).or("messages of gang schedulers"),
+    .or("devices claimed through DRA"),
+    rule(Namespace, "scheduling.k8s.io", "podgroups", &["get"]).or("messages from gang schedulers"),
     rule(Namespace, "scheduling.volcano.sh", "podgroups", &["get"])
-        .or("messages of gang schedulers"),
-    rule(Namespace, "scheduling.run.ai", "podgroups", &["get"]).or("messages of gang schedulers"),
+        .or("messages from gang schedulers"),
+    rule(Namespace, "scheduling.run.ai", "podgroups", &["get"]).or("messages from gang schedulers"),
 ];
 
 pub const MAKE_JOB: &[Rule] = &[rule(Namespace, "batch", "jobs", MAKE)];
@@ -260,8 +254,8 @@ pub const REPLACE_SERVICE: &[Rule] =
     &[rule(Namespace, "apps", "deployments", &["delete"]).when("`--replace`")];
 pub const REPLACE_NOTEBOOK: &[Rule] =
     &[rule(Namespace, "apps", "statefulsets", &["delete"]).when("`--replace`")];
-pub const REPAIR_NOTEBOOK: &[Rule] = &[rule(Namespace, "", "pods", &["get", "delete"])
-    .or("the replacement of a pod that was never ready")];
+pub const REPAIR_NOTEBOOK: &[Rule] =
+    &[rule(Namespace, "", "pods", &["get", "delete"]).or("replacing a pod that was never ready")];
 pub const SECRET: &[Rule] = &[rule(Namespace, "", "secrets", MAKE)];
 
 /// Reading the progress of a training from its newest log lines.
@@ -320,21 +314,21 @@ pub const DELETE_JOB: &[Rule] = &[
         &["get"],
     )
     .or(MULTI_NODE_SERVICES),
-    rule(Namespace, "", "pods", &["watch"]).or("immediate notice of the end"),
+    rule(Namespace, "", "pods", &["watch"]).or("immediate notification of completion"),
 ];
 pub const CLAIMS: &[Rule] = &[
     rule(Namespace, "", "persistentvolumeclaims", LIST),
-    rule(Namespace, "", "pods", LIST).or("the pods that use claims"),
+    rule(Namespace, "", "pods", LIST).or("which pods use claims"),
     rule(Namespace, "batch", "jobs", LIST).or("whether jobs still exist"),
 ];
 /// Checking that the objects that a job refers to exist, before the job is submitted.
 pub const REFERENCES: &[Rule] = &[
-    rule(Namespace, "", "resourcequotas", LIST).or("the check of quotas"),
-    rule(Namespace, "", "persistentvolumeclaims", &["get"]).or("the check of claims"),
-    rule(Namespace, "", "secrets", &["get"]).or("the check of secrets"),
-    rule(Namespace, "", "configmaps", &["get"]).or("the check of ConfigMaps"),
-    rule(Namespace, "", "serviceaccounts", &["get"]).or("the check of service accounts"),
-    rule(Cluster, "storage.k8s.io", "storageclasses", LIST).or("the check of storage classes"),
-    rule(Cluster, "", "persistentvolumes", LIST).or("the check of storage classes"),
-    rule(Cluster, "", "pods", LIST).or("the holders of GPUs that a job waits for"),
+    rule(Namespace, "", "resourcequotas", LIST).or("checking quotas"),
+    rule(Namespace, "", "persistentvolumeclaims", &["get"]).or("checking claims"),
+    rule(Namespace, "", "secrets", &["get"]).or("checking secrets"),
+    rule(Namespace, "", "configmaps", &["get"]).or("checking ConfigMaps"),
+    rule(Namespace, "", "serviceaccounts", &["get"]).or("checking service accounts"),
+    rule(Cluster, "storage.k8s.io", "storageclasses", LIST).or("checking storage classes"),
+    rule(Cluster, "", "persistentvolumes", LIST).or("checking storage classes"),
+    rule(Cluster, "", "pods", LIST).or("which pods hold the GPUs that a job waits for"),
 ];

@@ -72,13 +72,13 @@ impl UserRole {
     pub fn summary(self) -> &'static str {
         match self {
             Self::Viewer => {
-                "A viewer reads jobs, logs and events of the namespace. The ClusterRole shows nodes and pods of all namespaces."
+                "A viewer can read jobs, logs and events in the namespace. The ClusterRole allows reading nodes and pods in all namespaces."
             }
             Self::Researcher => {
-                "A researcher submits, watches and deletes jobs of the namespace, and reads what a viewer reads."
+                "A researcher can submit, watch and delete jobs in the namespace, and read everything that a viewer can."
             }
             Self::Operator => {
-                "An operator manages nodes, pools, quotas and defaults, and reads what a viewer reads in all namespaces."
+                "An operator can manage nodes, pools, quotas and defaults, and read everything that a viewer can, in all namespaces."
             }
         }
     }

@@ -89,7 +89,7 @@ fn unsupported_selectors_are_not_evaluated() {
     // The scheduler fails on a missing attribute, unless an earlier comparison was already false.
     let devices = [device("a", "gpu", false, None)];
     let not_evaluated = DeviceClaims::NotEvaluated(
-        "devices of class gpu.nvidia.com (CEL, or devices that are shared)".to_owned(),
+        "devices of class gpu.nvidia.com (CEL expressions, or shared devices)".to_owned(),
     );
     assert_eq!(
         DeviceClaims::compared(vec![demand(selector)], &devices),

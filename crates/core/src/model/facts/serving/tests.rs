@@ -130,7 +130,7 @@ fn service_without_check_is_starting_until_it_listens() {
     assert_eq!(word(&job), "pending 0/2 Starting");
     assert_eq!(
         State::from_job(&job).message.unwrap(),
-        "nothing listens on port 8000 yet"
+        "nothing is listening on port 8000 yet"
     );
 }
 

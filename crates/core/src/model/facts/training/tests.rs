@@ -122,7 +122,7 @@ fn killed_rank_determines_the_reason() {
     ];
     assert_eq!(
         State::from_job(&job).message.unwrap(),
-        "rank 1 ended with exit code 137"
+        "rank 1 exited with code 137"
     );
     let late = Pod {
         reason: Some("DeadlineExceeded".into()),
@@ -195,7 +195,7 @@ fn lost_nodes_and_remaining_sidecars_are_not_running() {
     assert_eq!(state.reason.as_deref(), Some("SidecarRunning"));
     assert_eq!(
         state.message.unwrap(),
-        "rank 1 has ended, but its container agent still runs and keeps the GPUs"
+        "rank 1 has exited, but its container agent is still running and holds the GPUs"
     );
 }
 

@@ -103,11 +103,11 @@ fn unused_devices_are_reported_but_unknown_ones_are_not() {
     };
     assert_eq!(
         message(&[&[0.0, 0.0, 1.0, 0.0]]).as_deref(),
-        Some("its GPU was idle in every sample of this time")
+        Some("its GPU was idle in every sample of this period")
     );
     assert_eq!(
         message(&[&[0.0; 4], &[0.0, 0.0, 60.0, 0.0]]).as_deref(),
-        Some("1 of its 2 sampled GPUs was idle in every sample of this time")
+        Some("1 of its 2 sampled GPUs was idle in every sample of this period")
     );
     assert_eq!(message(&[&[0.0]]), None, "one sample of four is too little");
     assert_eq!(message(&[&[5.0; 4]]), None);
