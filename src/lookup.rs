@@ -189,8 +189,9 @@ pub(crate) async fn missing(
 /// kinds of workloads.
 fn unknown_job(name: &str, unreadable: &[&str]) -> Error {
     let kinds = unreadable.join("s and ");
-    let message =
-        format!("you may not list {kinds}s, so it is unknown whether job `{name}` exists");
+    let message = format!(
+        "you are not allowed to list {kinds}s, so it is unknown whether job `{name}` exists"
+    );
     Error::new(ErrorName::Forbidden, message)
 }
 

@@ -464,7 +464,7 @@ fn published_nodes_place_a_job_and_an_unknown_pool_only_warns() {
     let warnings = render_in("younger-than-the-list").warnings;
     assert_eq!(
         warnings[0],
-        "there is no pool `younger-than-the-list` in the published list of nodes, which may be outdated; you may not list nodes"
+        "there is no pool `younger-than-the-list` in the published list of nodes, which may be outdated; you are not allowed to list nodes"
     );
 }
 

@@ -119,7 +119,7 @@ impl Site {
             }
             Self::Forbidden => reporter.warn(&not_applied(FORBIDDEN)),
             Self::UnseenMark(fields) => reporter.warn(&format!(
-                "the site's defaults are not applied ({fields}): you may not see whether an \
+                "the site's defaults are not applied ({fields}): you are not allowed to see whether an \
                  administrator marked the namespace gpuctl-system; ask your administrator for \
                  permission to `get clusterroles/gpuctl-home` and `get namespaces/gpuctl-system`",
             )),
@@ -132,7 +132,7 @@ impl Site {
                 // Report this once per cluster. Most of these clusters have no defaults.
                 let cache = Cache::hourly_rows();
                 let key = connection.map(|c| format!("hidden defaults of {}", c.server()));
-                let message = "you may not read the site's defaults in gpuctl-system, \
+                let message = "you are not allowed to read the site's defaults in gpuctl-system, \
                                so none are applied";
                 match key.filter(|key| cache.get(key).is_none()) {
                     Some(key) => {
@@ -297,7 +297,7 @@ pub(crate) async fn trust_namespace(
     }
     let error = Error::new(
         ErrorName::Forbidden,
-        "you may not mark the namespace gpuctl-system",
+        "you are not allowed to mark the namespace gpuctl-system",
     );
     Err(error.hint(
         "the mark is a ClusterRole `gpuctl-home` and its binding, which a cluster \

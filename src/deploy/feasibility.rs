@@ -113,7 +113,7 @@ impl<'r> FeasibilityChecks<'r> {
             }
             Err(failure) if failure.is_forbidden() => {
                 findings.warnings.push(
-                    "the namespace quotas were not checked: you may not list resourcequotas"
+                    "the namespace quotas were not checked: you are not allowed to list resourcequotas"
                         .to_owned(),
                 );
             }

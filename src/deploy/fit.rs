@@ -55,7 +55,7 @@ pub(crate) async fn fit(
         answer.verdict = FitVerdict::Unknown;
         answer
             .not_evaluated
-            .push("current nodes, which you may not list".to_owned());
+            .push("current nodes, which you are not allowed to list".to_owned());
     }
     if let DeviceClaims::ClassMissing(class) = &candidate.devices {
         answer.verdict = FitVerdict::Never;
@@ -267,7 +267,10 @@ fn compare_nodes(
         |node: &&Node| pod.unmet_label(node).is_none() && pod.untolerated_taint(node).is_none();
     let may_autoscale = nodes.iter().filter(accepts).any(Node::is_autoscaled);
     let (verdict, not_evaluated) = match usage {
-        _ if nodes.is_empty() => (FitVerdict::Unknown, Some("nodes, which you may not list")),
+        _ if nodes.is_empty() => (
+            FitVerdict::Unknown,
+            Some("nodes, which you are not allowed to list"),
+        ),
         _ if pods_when_empty < pods && may_autoscale => (
             FitVerdict::Unknown,
             Some("nodes that an autoscaler may add"),
@@ -275,7 +278,7 @@ fn compare_nodes(
         _ if pods_when_empty < pods => (FitVerdict::Never, None),
         None => (
             FitVerdict::Unknown,
-            Some("free resources: you may not list all nodes and pods"),
+            Some("free resources: you are not allowed to list all nodes and pods"),
         ),
         Some(_) if pods_now >= pods => (FitVerdict::Now, None),
         Some(_) => (FitVerdict::NotNow, None),

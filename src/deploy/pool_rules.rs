@@ -31,7 +31,7 @@ pub(super) async fn check(
     };
     let Some(pools) = pools else {
         return Ok(vec![format!(
-            "you may not read the definition of pool `{}`: its quota was not checked",
+            "you are not allowed to read the definition of pool `{}`: its quota was not checked",
             pool.value
         )]);
     };
@@ -75,7 +75,7 @@ async fn count_jobs(
     let selection = match jobs_of_pools.get(pool, list).await {
         Err(failure) if failure.is_forbidden() => {
             warnings.push(format!(
-                "you may not list jobs, so the number of jobs in pool `{pool}` was not checked"
+                "you are not allowed to list jobs, so the number of jobs in pool `{pool}` was not checked"
             ));
             return Ok(None);
         }

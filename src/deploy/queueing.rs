@@ -128,7 +128,7 @@ impl<'c> Queueing<'c> {
         match (with_queue.as_slice(), unreadable.as_slice()) {
             ([_], []) => {}
             ([matching], [another, ..]) => choice.warnings.push(format!(
-                "assuming that queue `{queue}` belongs to {}, because you may not list {} \
+                "assuming that queue `{queue}` belongs to {}, because you are not allowed to list {} \
                  queues; set `job.queue_system` to choose",
                 matching.name(),
                 another.name()
@@ -138,7 +138,7 @@ impl<'c> Queueing<'c> {
             }
             ([], [unreadable, ..]) => {
                 choice.warnings.push(format!(
-                    "could not check whether queue `{queue}` exists: you may not list {} queues",
+                    "could not check whether queue `{queue}` exists: you are not allowed to list {} queues",
                     unreadable.name()
                 ));
             }
@@ -221,7 +221,7 @@ impl<'c> Queueing<'c> {
             GangMode::Auto => match self.may_create_pod_groups(namespace).await? {
                 true => self.native_gang(),
                 false => {
-                    let message = "you may not create podgroups.scheduling.k8s.io, \
+                    let message = "you are not allowed to create podgroups.scheduling.k8s.io, \
                                    so the pods are placed one by one";
                     choice.warnings.push(message.to_owned());
                     None

@@ -62,7 +62,7 @@ pub(crate) async fn delete(
     if list_failure.is_some() {
         let namespace = &connection.namespace;
         reporter.report(DeployEvent::MissingRight(&format!(
-            "you may not list quotas in all namespaces: deleting it only from `{namespace}`"
+            "you are not allowed to list quotas in all namespaces: deleting it only from `{namespace}`"
         )));
     }
     let (mut namespaces, mut deleted, mut kept) = (Vec::new(), Vec::new(), Vec::new());

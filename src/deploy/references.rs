@@ -146,7 +146,7 @@ pub(super) async fn check(
             }
             Err(failure) if failure.is_forbidden() => {
                 findings.warnings.push(format!(
-                    "could not check whether {noun} `{name}` exists: you may not read {}",
+                    "could not check whether {noun} `{name}` exists: you are not allowed to read {}",
                     kind.plural()
                 ));
             }

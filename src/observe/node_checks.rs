@@ -91,7 +91,7 @@ fn check_rights(snapshot: &InventorySnapshot) -> Option<DoctorCheck> {
         ));
     }
     let message = format!(
-        "you may not list {}, so free capacity is unknown",
+        "you are not allowed to list {}, so free capacity is unknown",
         snapshot.unreadable.join(", ")
     );
     Some(

@@ -7,12 +7,12 @@ use gpuctl_cluster::InventorySnapshot;
 pub(crate) fn warn_of_missing_rights(snapshot: &InventorySnapshot, context: &Context) {
     if snapshot.unreadable.contains(&"pods") {
         context.terminal.warn_missing_permission(
-            "you may not list the pods in all namespaces: the number of held GPUs is unknown",
+            "you are not allowed to list the pods in all namespaces: the number of held GPUs is unknown",
         );
     }
     if snapshot.unreadable.contains(&"nodes") {
         context.terminal.warn_missing_permission(
-            "you may not list nodes: they are shown as published, without their status",
+            "you are not allowed to list nodes: they are shown as published, without their status",
         );
     }
     let claims: Vec<&str> = snapshot
@@ -23,7 +23,7 @@ pub(crate) fn warn_of_missing_rights(snapshot: &InventorySnapshot, context: &Con
         .collect();
     if !claims.is_empty() {
         context.terminal.warn_missing_permission(&format!(
-            "you may not list {}: devices from dynamic resource allocation are not counted",
+            "you are not allowed to list {}: devices from dynamic resource allocation are not counted",
             claims.join(" and ")
         ));
     }

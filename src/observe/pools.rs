@@ -43,7 +43,7 @@ pub(crate) fn warn_of_missing_rights(pools: &PoolSnapshot, context: &Context) {
     nodes::warn_of_missing_rights(&pools.snapshot, context);
     if !pools.definitions {
         context.terminal.warn_missing_permission(
-            "you may not read pool definitions: descriptions and quotas are unknown",
+            "you are not allowed to read pool definitions: descriptions and quotas are unknown",
         );
     }
     if let Some(unseen) = &pools.unseen_jobs {
@@ -70,7 +70,7 @@ pub(crate) async fn read_pools(
     let definitions: Option<Vec<PoolDefinition>> = unless_forbidden(definitions)?;
     let jobs = unless_forbidden(jobs)?;
     let unseen_jobs = match &jobs {
-        None => Some("you may not list jobs".to_owned()),
+        None => Some("you are not allowed to list jobs".to_owned()),
         Some(jobs) => jobs.unseen(),
     };
     let defined: Vec<&PoolDefinition> = definitions.iter().flatten().collect();

@@ -75,7 +75,7 @@ pub(crate) async fn read_namespaces<T>(
             let result = refresh.ask(|| read(Some(default_namespace))).await?;
             if refresh.first {
                 context.terminal.warn_missing_permission(&format!(
-                    "you may not list {resource} in all namespaces; only `{default_namespace}` is shown"
+                    "you are not allowed to list {resource} in all namespaces; only `{default_namespace}` is shown"
                 ));
             }
             Ok(result)

@@ -90,7 +90,9 @@ pub(crate) async fn device_claims(
         return DeviceClaims::None;
     };
     if !matches!(nodes, Nodes::Listed(_)) {
-        return DeviceClaims::NotEvaluated("device claims: you may not list nodes".to_owned());
+        return DeviceClaims::NotEvaluated(
+            "device claims: you are not allowed to list nodes".to_owned(),
+        );
     }
     match connection
         .devices()

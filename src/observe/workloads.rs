@@ -119,19 +119,19 @@ pub(crate) async fn read(
         .await;
     if let Some(namespace) = owners.narrowed_to.as_ref().filter(|_| refresh.first) {
         context.terminal.warn_missing_permission(&format!(
-            "you may not list pods in all namespaces; only `{namespace}` is shown"
+            "you are not allowed to list pods in all namespaces; only `{namespace}` is shown"
         ));
     }
     if !owners.unreadable.is_empty() && refresh.first {
         let kinds = owners.unreadable.join("s and ");
         context.terminal.warn_missing_permission(&format!(
-            "you may not list {kinds}s: those without pods are not shown"
+            "you are not allowed to list {kinds}s: those without pods are not shown"
         ));
     }
     if snapshot.is_none() && refresh.first {
-        context
-            .terminal
-            .warn_missing_permission("you may not list nodes: the number of held GPUs is unknown");
+        context.terminal.warn_missing_permission(
+            "you are not allowed to list nodes: the number of held GPUs is unknown",
+        );
     }
     let empty_inventory = gpuctl_core::model::Inventory::default();
     let readings = snapshot

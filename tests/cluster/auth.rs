@@ -146,7 +146,7 @@ fn auth_check_of_one_command_considers_its_pool() {
         .exits(5);
     assert_eq!(
         denied.out,
-        "no: you may not create secrets in namespace auth-one: missing create, get and patch secrets\n"
+        "no: you are not allowed to create secrets in namespace auth-one: missing create, get and patch secrets\n"
     );
     denied.says(
         "gpuctl auth check create secrets -n auth-one --emit-role prints the role to request",

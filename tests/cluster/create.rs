@@ -562,7 +562,7 @@ fn check_queues_of_volcano_and_kueue(scene: &Scene) {
         .seen_by(Persona::Grace)
         .gpuctl(&["get", "queues", "-o", "name"])
         .ok()
-        .says("you may not list Volcano queues");
+        .says("you are not allowed to list Volcano queues");
     assert_eq!(seen.out, "queue/team\n");
     scene.admin.run(&[
         "delete",

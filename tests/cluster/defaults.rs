@@ -332,7 +332,7 @@ fn defaults_are_created_applied_to_jobs_enforced_changed_and_deleted() {
         run(command, &scene.training(name, ""))
             .ok()
             .err
-            .contains("you may not read the site's defaults")
+            .contains("you are not allowed to read the site's defaults")
     };
     assert_eq!((stranger("first"), stranger("second")), (true, false));
     assert!(

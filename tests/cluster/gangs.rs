@@ -284,7 +284,7 @@ fn check_users_without_rights_on_groups(scene: &Scene) {
         .ok();
     assert!(
         created.err.contains(
-            "you may not create podgroups.scheduling.k8s.io, so the pods are placed one by one"
+            "you are not allowed to create podgroups.scheduling.k8s.io, so the pods are placed one by one"
         ),
         "{}",
         created.err

@@ -337,6 +337,6 @@ fn checks_without_rights_only_warn() {
     frank
         .gpuctl_with(&CREATE, job)
         .ok()
-        .says("could not check whether claim `models` exists: you may not read persistentvolumeclaims")
+        .says("could not check whether claim `models` exists: you are not allowed to read persistentvolumeclaims")
         .says("the namespace quotas were not checked");
 }

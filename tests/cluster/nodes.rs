@@ -466,7 +466,7 @@ fn usage_without_rights_on_pods_is_unknown_and_warned_about_once() {
     );
     assert_eq!(
         run.err
-            .matches("you may not list the pods in all namespaces")
+            .matches("you are not allowed to list the pods in all namespaces")
             .count(),
         1,
         "{}",

@@ -110,7 +110,7 @@ fn lists_fall_back_to_the_namespace_with_rights() {
     let warning: serde_json::Value = serde_json::from_str(run.err.lines().next().unwrap()).unwrap();
     assert_eq!(
         warning["message"],
-        "you may not list jobs in all namespaces; only `default` is shown"
+        "you are not allowed to list jobs in all namespaces; only `default` is shown"
     );
 }
 
@@ -236,32 +236,32 @@ fn a_reader_of_one_namespace_sees_what_its_rights_allow() {
             "get nodes",
             &["get", "nodes", "--pool", "reader"][..],
             &[
-                "you may not list nodes:",
-                "you may not list the pods in all",
+                "you are not allowed to list nodes:",
+                "you are not allowed to list the pods in all",
             ][..],
         ),
         (
             "describe nodes",
             &["describe", "node", "reader-0"],
-            &["you may not list nodes:"],
+            &["you are not allowed to list nodes:"],
         ),
         (
             "get pools",
             &["get", "pools"],
             &[
-                "you may not list nodes:",
+                "you are not allowed to list nodes:",
                 "you may only list jobs in namespace `reader`",
             ],
         ),
         (
             "describe pools",
             &["describe", "pool", "reader"],
-            &["you may not list the pods in all namespaces"],
+            &["you are not allowed to list the pods in all namespaces"],
         ),
         (
             "get labels",
             &["get", "gpu-type", "--all"],
-            &["you may not list nodes:"],
+            &["you are not allowed to list nodes:"],
         ),
     ] {
         let run = grace.gpuctl(command).ok();

@@ -733,7 +733,7 @@ fn an_edit_user_can_create_scale_and_delete_a_service() {
     // check of IngressClasses is just skipped.
     let run = run
         .ok()
-        .says("you may not list nodes")
+        .says("you are not allowed to list nodes")
         .says("no custom.metrics.k8s.io");
     assert!(!run.err.contains("IngressClass"), "{}", run.err);
     assert_eq!(
@@ -879,10 +879,9 @@ fn objects_without_read_rights_are_not_assumed_absent() {
     dave.gpuctl_with(&["create", "-f", "-"], &scene.training("lab", ""))
         .exits(1)
         .says("service/lab is still being deleted");
-    let list = dave
-        .gpuctl(&["get", "jobs"])
-        .ok()
-        .says("you may not list every kind of job: deployments and statefulsets are not shown");
+    let list = dave.gpuctl(&["get", "jobs"]).ok().says(
+        "you are not allowed to list every kind of job: deployments and statefulsets are not shown",
+    );
     assert!(!list.out.contains("lab"));
     assert_eq!(scene.job("lab")["status"], "running");
     assert_eq!(

@@ -68,7 +68,7 @@ pub(crate) async fn run(args: &DescribeJob, context: &Context) -> Result<ExitCod
         Err(failure) if failure.is_forbidden() => {
             context
                 .terminal
-                .warn_missing_permission("you may not list events: none are shown");
+                .warn_missing_permission("you are not allowed to list events: none are shown");
             Vec::new()
         }
         events => events?,

@@ -195,13 +195,13 @@ impl JobListing<'_> {
 fn warn_of(selection: &Selection, context: &Context) {
     if let Some(namespace) = &selection.narrowed_to {
         context.terminal.warn_missing_permission(&format!(
-            "you may not list jobs in all namespaces; only `{namespace}` is shown"
+            "you are not allowed to list jobs in all namespaces; only `{namespace}` is shown"
         ));
     }
     if !selection.unreadable.is_empty() {
         let kinds = selection.unreadable.join("s and ");
         context.terminal.warn_missing_permission(&format!(
-            "you may not list every kind of job: {kinds}s are not shown"
+            "you are not allowed to list every kind of job: {kinds}s are not shown"
         ));
     }
 }

@@ -48,7 +48,7 @@ pub(crate) async fn run(args: &WhyArgs, context: &Context) -> Result<ExitCode, E
         .print(&answer.unwrap_or_else(|| text(&row, context.terminal.style(), context.now())))?;
     if diagnosed.answer.coverage.events == "forbidden" {
         context.terminal.warn_missing_permission(
-            "you may not list events: details recorded only in events are missing",
+            "you are not allowed to list events: details recorded only in events are missing",
         );
     }
     Ok(ExitCode::SUCCESS)

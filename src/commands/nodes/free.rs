@@ -46,7 +46,7 @@ pub(crate) async fn run(args: &Free, context: &Context) -> Result<ExitCode, Erro
         };
         let error = Error::new(
             ErrorName::Forbidden,
-            format!("free capacity is unknown: you may not list {unreadable}"),
+            format!("free capacity is unknown: you are not allowed to list {unreadable}"),
         );
         return Err(error.hint("gpuctl auth check free --emit-role"));
     };

@@ -65,9 +65,9 @@ async fn list_all_nodes(
             )
             .await?;
         if snapshot.unreadable.contains(&"nodes") && refresh.first {
-            context
-                .terminal
-                .warn_missing_permission("you may not list nodes: only published labels are shown");
+            context.terminal.warn_missing_permission(
+                "you are not allowed to list nodes: only published labels are shown",
+            );
         }
         let hosts = snapshot.inventory.hosts.iter();
         let hosts: Vec<&NodeDetails> = hosts.map(|host| &host.details).collect();
@@ -93,9 +93,9 @@ async fn list_types(
             )
             .await?;
         if snapshot.unreadable.contains(&"nodes") && refresh.first {
-            context
-                .terminal
-                .warn_missing_permission("you may not list nodes: only published ones are counted");
+            context.terminal.warn_missing_permission(
+                "you are not allowed to list nodes: only published ones are counted",
+            );
         }
         let items = gpu_types::items(&snapshot.inventory.hosts);
         Ok(listing(items, None, (), options, context))

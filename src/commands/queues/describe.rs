@@ -25,9 +25,10 @@ pub(crate) async fn run(args: &DescribeQueue, context: &Context) -> Result<ExitC
     let namespace = given_namespace.unwrap_or(&connection.namespace);
     let (queues, unseen) = connection.queues().list(&served, Some(namespace)).await?;
     for system in unseen {
-        context
-            .terminal
-            .warn_missing_permission(&format!("you may not list {} queues", system.name()));
+        context.terminal.warn_missing_permission(&format!(
+            "you are not allowed to list {} queues",
+            system.name()
+        ));
     }
     let queue = find_queue(&queues, given_namespace, name, namespace)?;
     let selector = JobFilter {

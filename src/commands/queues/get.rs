@@ -45,9 +45,10 @@ pub(crate) async fn run(args: &GetQueues, context: &Context) -> Result<ExitCode,
         .await;
         let (queues, unseen) = queues?;
         for system in unseen.iter().filter(|_| refresh.first) {
-            context
-                .terminal
-                .warn_missing_permission(&format!("you may not list {} queues", system.name()));
+            context.terminal.warn_missing_permission(&format!(
+                "you are not allowed to list {} queues",
+                system.name()
+            ));
         }
         let rows = rows(&connection, explicit_namespace, queues, reading?.as_ref()).await?;
         Ok(listing(rows, args.list.sort_by, (), &options, context))
@@ -72,7 +73,7 @@ async fn list_preemptions(args: &GetQueues, context: &Context) -> Result<ExitCod
             .or(selection.narrowed_to.as_deref());
         if let Some(shown_namespace) = selection.narrowed_to.as_ref().filter(|_| refresh.first) {
             context.terminal.warn_missing_permission(&format!(
-                "you may not list jobs in all namespaces; only `{shown_namespace}` is shown"
+                "you are not allowed to list jobs in all namespaces; only `{shown_namespace}` is shown"
             ));
         }
         let preemptions = connection
@@ -81,7 +82,7 @@ async fn list_preemptions(args: &GetQueues, context: &Context) -> Result<ExitCod
             .await?;
         for resource in preemptions.unreadable.iter().filter(|_| refresh.first) {
             context.terminal.warn_missing_permission(&format!(
-                "you may not list {resource}: preemptions recorded there are missing"
+                "you are not allowed to list {resource}: preemptions recorded there are missing"
             ));
         }
         let coverage = PreemptionCoverage {

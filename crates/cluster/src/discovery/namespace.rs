@@ -169,7 +169,7 @@ impl NamespacesApi<'_> {
             .await;
         match result {
             Err(failure) if failure.is_forbidden() => {
-                Ok(Some(format!("{kind}, which you may not list")))
+                Ok(Some(format!("{kind}, which you are not allowed to list")))
             }
             // The kind was removed between discovery and this request.
             Err(failure) if failure.is_not_found() => Ok(None),

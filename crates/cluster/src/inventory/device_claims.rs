@@ -42,7 +42,7 @@ impl DevicesApi<'_> {
         .await;
         let (Some(slices), Some(existing_claims)) = (slices?, existing_claims?) else {
             return Ok(not_evaluated(
-                "device claims: you may not list device slices and claims",
+                "device claims: you are not allowed to list device slices and claims",
             ));
         };
         let api = format!("/apis/resource.k8s.io/{}", slices.api);
@@ -66,7 +66,9 @@ impl DevicesApi<'_> {
             return Ok(outcome);
         }
         let Some(rules) = rules? else {
-            return Ok(not_evaluated("device taints, which you may not list"));
+            return Ok(not_evaluated(
+                "device taints, which you are not allowed to list",
+            ));
         };
         Ok(DeviceClaims::compared(
             demands,
@@ -96,7 +98,7 @@ impl DevicesApi<'_> {
                 Ok(None) => return Ok(Err(DeviceClaims::TemplateMissing(name.to_owned()))),
                 Err(failure) if failure.is_forbidden() => {
                     return Ok(Err(not_evaluated(
-                        "device claims whose template you may not read",
+                        "device claims whose template you are not allowed to read",
                     )));
                 }
                 Err(failure) => return Err(failure),
@@ -136,7 +138,7 @@ fn add_selectors(
             Ok(None) => return Ok(Some(DeviceClaims::ClassMissing(name))),
             Err(failure) if failure.is_forbidden() => {
                 return Ok(Some(not_evaluated(
-                    "device classes, which you may not read",
+                    "device classes, which you are not allowed to read",
                 )));
             }
             Err(failure) => return Err(failure),

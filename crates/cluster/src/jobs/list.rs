@@ -47,7 +47,10 @@ impl Selection {
                 Some(format!("you may only list jobs in namespace `{namespace}`"))
             }
             (None, []) => None,
-            (None, kinds) => Some(format!("you may not list {}s", kinds.join("s and "))),
+            (None, kinds) => Some(format!(
+                "you are not allowed to list {}s",
+                kinds.join("s and ")
+            )),
         }
     }
 }

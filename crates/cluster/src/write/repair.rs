@@ -172,7 +172,7 @@ impl WritesApi<'_> {
             Err(failure) if failure.is_forbidden() && is_token(object) => {
                 let name = label(object);
                 let message = format!(
-                    "{name} is left over from an earlier job, and you may not delete it to create a new token: {failure}"
+                    "{name} is left over from an earlier job, and you are not allowed to delete it to create a new token: {failure}"
                 );
                 return Err(Failure::conflict("AlreadyExists", message));
             }

@@ -33,7 +33,7 @@ pub(super) fn devices(
         Some(Rdma::Named { name, count }) => BTreeMap::from([(name.clone(), u64::from(*count))]),
         Some(Rdma::Auto) => {
             let Nodes::Listed(nodes) = &target.nodes else {
-                let warning = "rdma: auto finds no devices, because you may not list nodes; name them with `rdma: NAME:COUNT`";
+                let warning = "rdma: auto finds no devices, because you are not allowed to list nodes; name them with `rdma: NAME:COUNT`";
                 return (BTreeMap::new(), Some(warning.to_owned()));
             };
             common_devices(

@@ -67,7 +67,7 @@ pub fn choose(job: &JobDocument, target: &Target) -> Result<NodeChoice, Refusal>
         Nodes::Published(nodes) => from_nodes(job, nodes).or_else(|refusal| {
             let choice = without_node_list(requested);
             let warning = format!(
-                "{} in the published list of nodes, which may be outdated; you may not list nodes",
+                "{} in the published list of nodes, which may be outdated; you are not allowed to list nodes",
                 refusal.message
             );
             Ok(NodeChoice {
@@ -368,7 +368,7 @@ fn without_node_list(requested: &JobResources) -> NodeChoice {
         candidates: Vec::new(),
         claim: None,
         warnings: vec![format!(
-            "you may not list nodes: {resource} is assumed, and neither pool nor GPU type was checked"
+            "you are not allowed to list nodes: {resource} is assumed, and neither pool nor GPU type was checked"
         )],
         resources,
     }

@@ -82,7 +82,8 @@ fn existing_key(keys: &[&str], word: &str, target: &Target) -> Result<String, Re
     }
     let hint = "write the label itself: `job.topology: LABEL`; `gpuctl describe node NAME` shows a node's labels";
     let Nodes::Listed(nodes) = &target.nodes else {
-        let message = format!("cannot find the node label for `{word}`: you may not list nodes");
+        let message =
+            format!("cannot find the node label for `{word}`: you are not allowed to list nodes");
         return Err(Refusal::new("TopologyNotFound", message, hint));
     };
     let is_present = |key: &&&str| nodes.iter().any(|node| node.labels.contains_key(**key));

@@ -221,7 +221,7 @@ fn gpu_use(queue: &Queue, figures: Option<Figures>) -> String {
         format!("; the cluster queue borrows {borrowed}")
     });
     let quota = queue.quota.map_or(
-        "; no quota is set, or you may not see it".to_owned(),
+        "; no quota is set, or you are not allowed to see it".to_owned(),
         |quota| format!(" of {quota}"),
     );
     let busy = figures

@@ -266,7 +266,7 @@ async fn service_path(
         }
         Err(failure) if failure.is_forbidden() => {
             let error = Error::usage(format!(
-                "you may not read the Service `{namespace}/{name}`, so its port is unknown"
+                "you are not allowed to read the Service `{namespace}/{name}`, so its port is unknown"
             ));
             Err(error.hint("specify its port: --prometheus-service NAMESPACE/NAME:PORT"))
         }

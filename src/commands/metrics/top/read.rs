@@ -76,17 +76,15 @@ impl<'c> SnapshotReader<'c> {
         let mut missing_rights = Vec::new();
         if let Some(namespace) = &owners.narrowed_to {
             missing_rights.push(format!(
-                "you may not list pods in all namespaces; only `{namespace}` is shown"
+                "you are not allowed to list pods in all namespaces; only `{namespace}` is shown"
             ));
         }
-        missing_rights.extend(
-            owners
-                .unreadable
-                .iter()
-                .map(|kind| format!("you may not list {kind}s: those without pods are not shown")),
-        );
+        missing_rights.extend(owners.unreadable.iter().map(|kind| {
+            format!("you are not allowed to list {kind}s: those without pods are not shown")
+        }));
         if snapshot.is_none() {
-            missing_rights.push("you may not list nodes: nodes and GPUs are not shown".to_owned());
+            missing_rights
+                .push("you are not allowed to list nodes: nodes and GPUs are not shown".to_owned());
         }
         if !self.has_warned.replace(true) {
             missing_rights.iter().for_each(|missing_right| {
