@@ -216,7 +216,7 @@ fn exclude_nodes_keeps_a_job_off_nodes() {
     scene
         .gpuctl_with(&["create", "-f", "-"], &unknown)
         .ok()
-        .says("there is no node `left-out-9`");
+        .says("node `left-out-9` does not exist");
     let none = scene.training(
         "c",
         "resources: {pool: POOL, gpu: 1, exclude_nodes: [left-out-0, left-out-1]}",
