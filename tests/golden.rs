@@ -464,7 +464,7 @@ fn published_nodes_place_a_job_and_an_unknown_pool_only_warns() {
     let warnings = render_in("younger-than-the-list").warnings;
     assert_eq!(
         warnings[0],
-        "there is no pool `younger-than-the-list` in the published list of nodes, which may be outdated; you are not allowed to list nodes"
+        "there is no pool `younger-than-the-list` in the published node list, which may be outdated; you are not allowed to list nodes"
     );
 }
 
@@ -570,7 +570,7 @@ fn jobs_with_whole_gpus_avoid_shared_and_sliced_gpus() {
     // If every GPU is shared or sliced, the error names the field that requests a share.
     let refused = pod_on(&[("s", &shared, EIGHT)], "resources: {gpu: 1}").unwrap_err();
     assert!(
-        refused.contains("only parts of GPUs") && refused.contains("gpu_share: 10Gi"),
+        refused.contains("only partial GPUs") && refused.contains("gpu_share: 10Gi"),
         "{refused}"
     );
     let (spec, warnings) = pod_on(
@@ -590,7 +590,7 @@ fn jobs_with_whole_gpus_avoid_shared_and_sliced_gpus() {
     );
     assert_eq!(
         warnings[0],
-        "a share here is one of 12 on a GPU, without reserved memory"
+        "a share on these nodes is one of 12 per GPU and has no reserved memory"
     );
 }
 

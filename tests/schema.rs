@@ -245,18 +245,18 @@ fn base(kind: &str) -> Yaml {
 /// Whether a problem is of a rule that a JSON Schema cannot express.
 fn is_inexpressible(problems: &[gpuctl_manifest::spec::Problem]) -> bool {
     let rules = [
-        "is more than maxReplicas",
+        "is greater than maxReplicas",
         "is more than `memory`",
-        "needs whole CPUs and memory",
-        "admits no root",
+        "requires memory and a whole number of CPUs",
+        "does not allow root",
         "is mounted twice",
         "is set twice",
-        "two files have the path",
+        "two files have the same path",
         "is in two pools",
         "is enforced but not set",
-        "`pool` cannot be set for the jobs of a pool",
+        "`pool` cannot be set in the defaults of a pool",
         "cannot be resolved",
-        "may be an hour at most",
+        "must be at most one hour",
         "is the same",
         "are the same field",
     ];
@@ -379,7 +379,7 @@ fn samples_of_every_field_are_valid() {
                     "`storage.workdirs.path` is missing",
                     "`checkpoint.path` is missing",
                     "without `resources.cpu`",
-                    "needs whole CPUs and memory",
+                    "requires memory and a whole number of CPUs",
                     "is enforced but not set",
                 ];
                 let all = problems

@@ -232,7 +232,7 @@ fn each_vendor_has_its_own_resource_names() {
             &scene.training("x", "resources: {pool: vendors-mig, gpu: 1}"),
         )
         .exits(3)
-        .says("have only parts of GPUs: 1g.10gb, 3g.40gb")
+        .says("offer only partial GPUs: 1g.10gb, 3g.40gb")
         .says("`gpu_share: 10Gi`");
     assert_eq!(
         limits("a", "resources: {pool: vendors, gpu: 8, gpu-type: mi300x}").0,
@@ -284,7 +284,7 @@ fn each_vendor_has_its_own_resource_names() {
     );
     assert_eq!(granted, json!({"nvidia.com/gpu": "2"}));
     assert!(
-        warning.contains("gpu_share: 2Gi has no effect here"),
+        warning.contains("gpu_share: 2Gi has no effect on this cluster"),
         "{warning}"
     );
     let (granted, warning) = limits(
@@ -307,7 +307,7 @@ fn a_queue_must_exist_in_a_queueing_system() {
     scene
         .gpuctl_with(&["create", "-f", "-"], &yaml)
         .exits(3)
-        .says("this cluster serves none");
+        .says("this cluster has no queueing system");
     let service = scene
         .service("web", "vllm", 1, "")
         .replace("name: web", "name: web, queue: team");
@@ -317,7 +317,7 @@ fn a_queue_must_exist_in_a_queueing_system() {
         scene
             .gpuctl_with(&["create", "-f", "-"], other)
             .exits(3)
-            .says("this cluster serves none");
+            .says("this cluster has no queueing system");
     }
     cluster().kubectl(Persona::Admin).apply(&json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "localqueues.kueue.x-k8s.io",

@@ -212,7 +212,7 @@ fn defaults_are_created_applied_to_jobs_enforced_changed_and_deleted() {
         .gpuctl(&["create", "-f", large.to_str().unwrap()])
         .exits(1);
     refused
-        .says("8 GPUs × 2 pods are 16 GPUs; the site allows 8 GPUs a job (defaults, pool site)")
+        .says("8 GPUs × 2 pods = 16 GPUs; the site allows 8 GPUs a job (defaults, pool site)")
         .says("large.yaml:5:");
     scene
         .gpuctl(&["create", "-f", large.to_str().unwrap(), "-o", "json"])
@@ -272,7 +272,7 @@ fn defaults_are_created_applied_to_jobs_enforced_changed_and_deleted() {
     let secret = SITE.replace("NCCL_SOCKET_IFNAME: eth0", "HF_TOKEN: hf_abcdef");
     make("create", &secret, &["--dry-run=server"])
         .exits(1)
-        .says("every user may read `HF_TOKEN`");
+        .says("every user can read `HF_TOKEN`");
     let output = scene.gpuctl_with(&["diff", "-f", "-"], &secret).exits(1);
     assert!(
         output.out.contains("HF_TOKEN: ***") && !output.out.contains("hf_abcdef"),

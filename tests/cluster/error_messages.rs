@@ -290,7 +290,7 @@ fn errors_of_writing_commands_match_the_snapshot() {
             .replace(&cluster().api_server(), "https://api");
         // Removes the names of other pools, because other tests create pools at the same time.
         let line = |line: &str| {
-            line.split_once(" pools here: ")
+            line.split_once(" existing pools: ")
                 .map_or(line, |(before, _)| before)
                 .trim_end()
                 .to_owned()

@@ -52,7 +52,7 @@ fn the_service_targets_the_port_of_the_command() {
     );
     scene
         .notebook("inside", "environment: {image: i, command: [jupyter, lab]}")
-        .says("jupyter listens inside its pod only");
+        .says("jupyter listens only inside its pod");
     scene.until("lab", "running", None);
 }
 
@@ -119,13 +119,13 @@ fn a_notebook_has_exactly_one_pod() {
             &yaml("autoscaling: {maxReplicas: 2, targetCPUUtilization: 5}"),
         )
         .exits(3)
-        .says("a notebook has no `autoscaling`");
+        .says("a notebook cannot have `autoscaling`");
     // Kubernetes accepts a StatefulSet with a longer name but never creates its pod.
     let long = yaml("").replace("name: x", &format!("name: {}", "n".repeat(53)));
     scene
         .gpuctl_with(&["create", "-f", "-"], &long)
         .exits(3)
-        .says("a notebook's name may have 52");
+        .says("a notebook name can have at most 52");
     let fits = long.replace(&"n".repeat(53), &"n".repeat(52));
     scene.gpuctl_with(&["create", "-f", "-"], &fits).ok();
     scene.until(&"n".repeat(52), "running", None);
@@ -179,7 +179,7 @@ fn a_notebook_with_host_paths_resumes_on_its_node() {
     let host = "storage: {workdirs: [/home/jovyan/work]}";
     scene
         .notebook("lab", host)
-        .says("host paths are local to each node and 3 nodes qualify");
+        .says("host paths are local to each node, and 3 nodes are eligible");
     let node = node_of(&scene, "lab");
     pause_and_wait(&scene, "lab");
     // The scheduler would now prefer an emptier node.

@@ -522,7 +522,7 @@ fn a_job_waits_in_a_pool_that_has_no_node_yet() {
     )
     .ok();
     let run = make(&scene, &scene.training("a", ""), &[]).ok();
-    run.says("pool `pool-empty` has no node yet: the job waits for one; nvidia.com/gpu is assumed");
+    run.says("pool `pool-empty` has no nodes yet; the job waits for one; assuming nvidia.com/gpu");
     scene.until("a", "pending", Some("Unschedulable"));
     scene
         .gpuctl(&["add", "node", "pool-empty-0", "--pool", "pool-empty"])

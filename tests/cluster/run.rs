@@ -115,7 +115,7 @@ fn run_flags_are_equivalent_to_a_file() {
     scene
         .gpuctl(&["run", "--name", "Bad_Name", "--image", "i"])
         .exits(3)
-        .says("bad-name would do");
+        .says("try `bad-name`");
     scene.gpuctl(&["run", "--name", "x"]).exits(2);
     scene
         .gpuctl(&[

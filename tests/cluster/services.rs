@@ -290,8 +290,8 @@ fn autoscaling_without_a_metrics_api_causes_a_warning() {
         "{}",
         run.err
     );
-    let run = run.says("autoscaling on gpu_utilization and gpu_memory_utilization cannot work");
-    run.says("targetMemoryUtilization: this server takes its GPU memory at once");
+    let run = run.says("autoscaling on gpu_utilization and gpu_memory_utilization does not work");
+    run.says("targetMemoryUtilization: this server allocates its GPU memory at startup");
     let hpa = scene.get(&["hpa", "web"]);
     assert_eq!(
         hpa["spec"]["scaleTargetRef"],
@@ -470,8 +470,8 @@ fn describe_lists_the_known_addresses() {
         1,
         "service: {port: 80, targetPort: 8000, host: llm.example.com, request_limit: 50, timeout: 2m}",
     );
-    let hosted = hosted.says("enforced by ingress-nginx only, per second and client address");
-    hosted.says("this cluster has no IngressClass: nothing will answer for `llm.example.com`");
+    let hosted = hosted.says("enforced only by ingress-nginx, per second and client address");
+    hosted.says("this cluster has no IngressClass, so nothing will serve `llm.example.com`");
     let addresses = |name: &str| {
         scene
             .gpuctl(&["describe", "job", name, "-o", "json"])
@@ -734,7 +734,7 @@ fn an_edit_user_can_create_scale_and_delete_a_service() {
     let run = run
         .ok()
         .says("you are not allowed to list nodes")
-        .says("no custom.metrics.k8s.io");
+        .says("does not serve custom.metrics.k8s.io");
     assert!(!run.err.contains("IngressClass"), "{}", run.err);
     assert_eq!(
         alice.gpuctl(&["get", "jobs", "-o", "name"]).ok().out,
@@ -951,7 +951,7 @@ fn autoscaling_needs_a_maximum_and_clamps_the_replicas() {
         .exits(3)
         .says("`autoscaling.maxReplicas` is missing");
     let run = create("autoscaling: {maxReplicas: 3, targetGPUUtilization: 70}").ok();
-    let run = run.says("replicas: 4 is outside the range of autoscaling; starting with 3");
+    let run = run.says("replicas: 4 is outside the autoscaling range; starting with 3");
     assert!(
         run.out
             .starts_with("inference/web created in bounds: 3 replicas"),

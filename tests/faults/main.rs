@@ -628,7 +628,11 @@ fn files_without_a_job_fail_with_a_short_message() {
             3,
             "is not a text file",
         ),
-        (write("empty.yaml", b""), 3, "1:1: the file has no document"),
+        (
+            write("empty.yaml", b""),
+            3,
+            "1:1: the file contains no documents",
+        ),
         (
             folder.to_str().unwrap().to_owned(),
             3,
@@ -637,7 +641,7 @@ fn files_without_a_job_fail_with_a_short_message() {
         (
             write("brackets.yaml", "[".repeat(100_000).as_bytes()),
             3,
-            "nested more than 32 deep",
+            "nested more than 32 levels deep",
         ),
         (
             write("bomb.yaml", bomb.as_bytes()),

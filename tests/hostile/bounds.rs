@@ -677,7 +677,7 @@ fn the_pod_overlay_follows_the_rules_of_other_fields() {
     let volumes = folders.map(|path| {
         (
             format!("volumes: [{{name: a, hostPath: {{path: {path}}}}}]"),
-            "may not be mounted",
+            "must not be mounted",
         )
     });
     let fields = [
@@ -687,10 +687,10 @@ fn the_pod_overlay_follows_the_rules_of_other_fields() {
         "initContainers: [{name: a, image: b, securityContext: {privileged: true}}]",
         "ephemeralContainers: [{name: a, securityContext: {privileged: true}}]",
     ];
-    let fields = fields.map(|field| (field.to_owned(), "may not set"));
+    let fields = fields.map(|field| (field.to_owned(), "must not set"));
     let added = (
         "containers: [{securityContext: {capabilities: {add: [SYS_ADMIN]}}}]".to_owned(),
-        "may not add the capability",
+        "must not add the capability",
     );
     let path = std::env::temp_dir().join(format!("gpuctl-bounds-{}-pod.yaml", std::process::id()));
     for (field, message) in volumes.into_iter().chain(fields).chain([added]) {

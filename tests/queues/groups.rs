@@ -70,7 +70,7 @@ fn a_replica_spans_nodes() {
     assert!(
         created
             .err
-            .contains("vllm gets --nnodes=2 --node-rank=$(NODE_RANK)"),
+            .contains("adding --nnodes=2 --node-rank=$(NODE_RANK)"),
         "{}",
         created.err
     );

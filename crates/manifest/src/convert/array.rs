@@ -9,8 +9,8 @@ const MOST: usize = 256;
 pub(super) fn indices(text: &str) -> Result<(Vec<u64>, Option<u64>), ConvertError> {
     let invalid = || {
         ConvertError::new(
-            format!("`--array={text}` cannot be read"),
-            "use the syntax of sbatch: 0-9, 1,3,5 or 0-15:4",
+            format!("invalid value `{text}` for `--array`"),
+            "use `sbatch` syntax, such as 0-9, 1,3,5 or 0-15:4",
         )
     };
     let (list, limit) = match text.split_once('%') {
@@ -33,10 +33,10 @@ pub(super) fn indices(text: &str) -> Result<(Vec<u64>, Option<u64>), ConvertErro
             return Err(invalid());
         }
         if (last - first) as usize / step >= MOST || indices.len() > MOST {
-            let message = format!("`--array={text}` is more than {MOST} jobs");
+            let message = format!("`--array={text}` defines more than {MOST} jobs");
             return Err(ConvertError::new(
                 message,
-                "convert the script without it, and submit in a loop: gpuctl create -f job.yaml --name NAME-1 --set environment.env.SLURM_ARRAY_TASK_ID=1",
+                "convert the script without `--array`, and submit the job in a loop: gpuctl create -f job.yaml --name NAME-1 --set environment.env.SLURM_ARRAY_TASK_ID=1",
             ));
         }
         indices.extend((first..=last).step_by(step));

@@ -66,8 +66,8 @@ pub(super) fn convert(object: &Value, image: Option<&str>) -> Result<Converted, 
     put_resources(kind, &requested, nodes, &mut resources, &mut omitted);
     let Some(image) = image.map(ToOwned::to_owned).or(own_image) else {
         return Err(ConvertError::new(
-            "the configuration names no image",
-            "name one with `--image IMAGE`",
+            "the configuration does not specify an image",
+            "specify one with `--image IMAGE`",
         ));
     };
     let script = script_of(&commands, &name);
@@ -103,14 +103,14 @@ fn runnable_kind(object: &Value) -> Result<&str, ConvertError> {
     match kind {
         "task" | "service" => Ok(kind),
         "dev-environment" => Err(ConvertError::new(
-            "a dstack dev-environment runs an editor's server",
-            "`gpuctl init notebook` creates a notebook file, and `gpuctl exec NAME` opens a shell in it",
+            "a dstack dev environment runs an editor server",
+            "create a notebook file with `gpuctl init notebook`, then open a shell with `gpuctl exec NAME`",
         )),
         other => {
-            let message = format!("a {other} of dstack describes machines, not a program to run");
+            let message = format!("a dstack {other} describes machines, not a program to run");
             Err(ConvertError::new(
                 message,
-                "the cluster already has its nodes: `gpuctl get nodes`",
+                "use the existing nodes, which `gpuctl get nodes` lists",
             ))
         }
     }
@@ -189,7 +189,7 @@ fn put_resources(
     resources.put("node_count", Some(json!(nodes)).filter(|_| nodes > 1));
     if !shm.is_null() {
         omitted.push(format!(
-            "{kind}.resources.shm_size: pods have as much shared memory as memory"
+            "{kind}.resources.shm_size: set `resources.shm` instead"
         ));
     }
 }
@@ -259,7 +259,7 @@ fn environment_of(value: &Value, omitted: &mut Vec<String>) -> Value {
                 map.insert(key.to_owned(), value.into());
             }
             None => omitted.push(format!(
-                "env.{entry}: gpuctl create secret NAME --from-env {entry}, and `env: [{{name: {entry}, secret: NAME}}]`"
+                "env.{entry}: run `gpuctl create secret NAME --from-env {entry}`, and set `env: [{{name: {entry}, secret: NAME}}]`"
             )),
         }
     }

@@ -11,7 +11,7 @@ use super::{ConvertError, Converted, FieldMap, SourceFields};
 
 /// The supported formats, for hints about unsupported files.
 const TAKEN: &str =
-    "a Job, Deployment, PyTorchJob, MPIJob or JobSet, a Slurm script, a task of SkyPilot or dstack";
+    "use a Job, Deployment, PyTorchJob, MPIJob, JobSet, Slurm script, or SkyPilot or dstack task";
 
 /// Converts every workload among the objects. Deployments take their port from a Service.
 pub(super) fn convert(objects: &[Value]) -> Result<Vec<Converted>, ConvertError> {
@@ -35,7 +35,7 @@ pub(super) fn convert(objects: &[Value]) -> Result<Vec<Converted>, ConvertError>
                 if let Some(error) = refuse_known_kind(object) {
                     return Err(error);
                 }
-                let message = format!("`{other}` cannot be converted");
+                let message = format!("kind `{other}` is not supported");
                 return Err(ConvertError::new(message, TAKEN));
             }
         }
@@ -83,7 +83,7 @@ fn job(object: &Value) -> Result<Converted, ConvertError> {
             || completions.is_some_and(|count| parallelism.is_some_and(|at_once| at_once != count)))
     {
         spec.omit(
-            "completions: these pods run independently, and not all at once; here all run together",
+            "completions: these pods run independently and not all at once, but gpuctl runs all pods together",
         );
     }
     job.put(
@@ -198,10 +198,13 @@ fn put_ports(
     });
     match (port.is_null(), listens.is_null()) {
         (true, true) => {
-            let message = format!("Deployment/{} names no port", name_of(deployment)?);
+            let message = format!(
+                "Deployment/{} does not specify a port",
+                name_of(deployment)?
+            );
             return Err(ConvertError::new(
                 message,
-                "give its container `ports: [{containerPort: …}]`, where it listens",
+                "add the port that its container listens on: `ports: [{containerPort: …}]`",
             ));
         }
         (true, false) => block.put("port", listens),
@@ -304,7 +307,7 @@ fn pytorch_job(object: &Value) -> Result<Converted, ConvertError> {
     let replicas = spec.take("pytorchReplicaSpecs");
     let policy = spec.take("runPolicy");
     if !spec.take("nprocPerNode").is_null() {
-        spec.omit("nprocPerNode: torchrun starts one process per GPU here");
+        spec.omit("nprocPerNode: torchrun starts one process per GPU");
     }
     spec.finish();
     put_run_policy(&mut job, &policy, &mut omitted);
@@ -324,8 +327,8 @@ fn pytorch_job(object: &Value) -> Result<Converted, ConvertError> {
     };
     if nodes == 0 {
         return Err(ConvertError::new(
-            "it has neither Master nor Worker",
-            "spec.pytorchReplicaSpecs",
+            "it has neither a Master nor a Worker",
+            "add one under `spec.pytorchReplicaSpecs`",
         ));
     }
     let path = format!("spec.pytorchReplicaSpecs.{role}.template.spec");
@@ -338,7 +341,7 @@ fn pytorch_job(object: &Value) -> Result<Converted, ConvertError> {
     );
     if count(master) > 0 && count(worker) > 0 && !are_alike(master, worker) {
         omitted.push(
-            "spec.pytorchReplicaSpecs.Worker.template: all pods become like the Master's"
+            "spec.pytorchReplicaSpecs.Worker.template: all pods use the Master's template"
                 .to_owned(),
         );
     }

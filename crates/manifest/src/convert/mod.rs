@@ -52,7 +52,7 @@ pub fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>, Conver
     let documents = documents.map_err(|error| {
         ConvertError::new(
             format!("it is not valid YAML: {error}"),
-            "a Slurm script has lines that begin with #SBATCH",
+            "a Slurm script needs lines that begin with #SBATCH",
         )
     })?;
     // Replace a `List` by its items.

@@ -11,7 +11,7 @@ pub(super) fn name_of(object: &Value) -> Result<String, ConvertError> {
         .or_else(|| object["metadata"]["generateName"].as_str());
     // `generateName` usually ends in `-`, which a name must not.
     let name = name.map(|name| name.trim_end_matches('-').to_owned());
-    name.ok_or_else(|| ConvertError::new("it has no `metadata.name`", "give it one"))
+    name.ok_or_else(|| ConvertError::new("it has no `metadata.name`", "set `metadata.name`"))
 }
 
 /// Builds the `job:` block from the metadata.
@@ -76,7 +76,7 @@ pub(super) fn check_pod_metadata(
                 && !matches!(key.as_str(), "controller-uid" | "job-name")
             {
                 omitted.push(format!(
-                    "{path}.metadata.{name}[{key}]: pods get those of the job"
+                    "{path}.metadata.{name}[{key}]: pods get the job's labels and annotations"
                 ));
             }
         }

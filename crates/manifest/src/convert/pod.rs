@@ -77,11 +77,11 @@ pub(super) fn read(spec: &Value, path: &str, omitted: &mut Vec<String>) -> PodFi
         .as_array()
         .is_some_and(|first| first.iter().any(|member| member["volumeMounts"].is_array()))
     {
-        source.omit("initContainers: the volumes that they mount have different names here; correct them in `pod:`");
+        source.omit("initContainers: gpuctl gives their volumes different names; correct the names in `pod:`");
     }
     for container in containers.iter().skip(1) {
         source.omit(&format!(
-            "containers[{}]: a job has one container; `pod:` may add others",
+            "containers[{}]: a job has one container; add others with `pod:`",
             container["name"].as_str().unwrap_or("?")
         ));
     }
@@ -184,7 +184,7 @@ fn env(variables: &Value, path: &str, omitted: &mut Vec<String>) -> Value {
                 .push(json!({"name": name, "configmap": source["configMapKeyRef"]["name"], "key": source["configMapKeyRef"]["key"]}));
         } else {
             omitted.push(format!(
-                "{path}.env[{}]: the value comes from a field of the pod",
+                "{path}.env[{}]: values from pod fields are not supported",
                 name.as_str().unwrap_or("?")
             ));
         }
@@ -229,7 +229,7 @@ impl PodFields {
                         && limits[&key] != requests[&key]
                     {
                         omitted.push(format!(
-                            "{path}.resources: request and limit of {key} differ; using {value}"
+                            "{path}.resources: the request and limit for {key} differ; using {value}"
                         ));
                     }
                 }

@@ -80,7 +80,7 @@ fn missing_files(text: &str) -> Option<String> {
     files.dedup();
     (!files.is_empty()).then(|| {
         format!(
-            "{}: pods do not see the folder that the script was submitted from; put it into the image, `files:` or a workdir",
+            "{}: pods cannot access the directory you submit from; use the image, `files:` or a workdir",
             files.join(", ")
         )
     })
@@ -176,7 +176,10 @@ fn without_environment(line: &str, omitted: &mut Vec<String>) -> String {
             Some((at, length)) => (&rest[..at], &rest[at + length..]),
             None => (rest, ""),
         };
-        omitted.push(format!("{}: the image must contain it", step.trim()));
+        omitted.push(format!(
+            "{}: the image must provide this environment",
+            step.trim()
+        ));
         rest = next;
     }
     if rest.len() == line.len() {
@@ -222,14 +225,14 @@ fn without_container(line: &str, script: &mut Script) -> String {
     match image.strip_prefix("docker://") {
         Some(image) => script.image = Some(image.to_owned()),
         None => script.omitted.push(format!(
-            "{image}: pods run images from a registry; name one with `--image IMAGE`"
+            "{image}: pods need an image from a registry; specify one with `--image IMAGE`"
         )),
     }
     let flags = flags.replace("--nv", "").trim().to_owned();
     if !flags.is_empty() {
-        script
-            .omitted
-            .push(format!("{flags}: mount folders with `storage.workdirs`"));
+        script.omitted.push(format!(
+            "{flags}: mount directories with `storage.workdirs`"
+        ));
     }
     CONTAINER.replace(line, "").into_owned()
 }

@@ -15,13 +15,13 @@ pub(super) fn job_set(object: &Value) -> Result<Converted, ConvertError> {
     let [set] = sets.as_slice() else {
         let names: Vec<&str> = sets.iter().filter_map(|set| set["name"].as_str()).collect();
         let message = format!(
-            "its {} replicated jobs ({}) are different pods, but a job here has pods of one kind",
+            "its {} replicated jobs ({}) have different pods, but a gpuctl job has pods of one kind",
             sets.len(),
             names.join(", ")
         );
         return Err(ConvertError::new(
             message,
-            "convert each as a batch/v1 Job: `spec.replicatedJobs[].template`",
+            "convert each `spec.replicatedJobs[].template` separately, as a batch/v1 Job",
         ));
     };
     let policy = spec.take("failurePolicy");
@@ -105,8 +105,8 @@ pub(super) fn mpi_job(object: &Value) -> Result<Converted, ConvertError> {
     let (launcher, worker) = (&replicas["Launcher"], &replicas["Worker"]);
     if worker.is_null() {
         return Err(ConvertError::new(
-            "it has no Worker",
-            "spec.mpiReplicaSpecs.Worker",
+            "it has no Worker replicas",
+            "add `spec.mpiReplicaSpecs.Worker`",
         ));
     }
     let nodes = worker["replicas"].as_u64().unwrap_or(1);
@@ -121,7 +121,7 @@ pub(super) fn mpi_job(object: &Value) -> Result<Converted, ConvertError> {
         .map(|list| list.to_string())
         .concat();
     if words.contains("mpirun") || words.contains("mpiexec") {
-        omitted.push("spec.mpiReplicaSpecs.Launcher: mpirun starts its processes by ssh, which pods here do not have; start the program with torchrun, or `environment.launcher`".to_owned());
+        omitted.push("spec.mpiReplicaSpecs.Launcher: mpirun starts its processes over SSH, which these pods do not have; start the program with torchrun".to_owned());
     }
     let pod = pod::read(
         &template["spec"],

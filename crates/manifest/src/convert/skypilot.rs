@@ -68,8 +68,8 @@ pub(super) fn convert(object: &Value, image: Option<&str>) -> Result<Converted, 
     resources.put("node_count", Some(json!(nodes)).filter(|_| nodes > 1));
     let Some(image) = image.map(ToOwned::to_owned).or(own_image) else {
         return Err(ConvertError::new(
-            "the task names no container image",
-            "name one with `--image IMAGE`",
+            "the task does not specify a container image",
+            "specify one with `--image IMAGE`",
         ));
     };
     let text = [
@@ -87,7 +87,7 @@ pub(super) fn convert(object: &Value, image: Option<&str>) -> Result<Converted, 
     );
     if setup.is_string() {
         omitted.push(
-            "task.setup: it runs before every start here; an image that has it all starts faster"
+            "task.setup: gpuctl runs it before every start; an image that includes it starts faster"
                 .to_owned(),
         );
     }
@@ -110,11 +110,11 @@ fn omit_unsupported(task: &mut SourceFields<'_>) {
     for (key, reason) in [
         (
             "workdir",
-            "files of this machine; put them into the image, `files:` or a workdir",
+            "pods cannot access local files; use the image, `files:` or a workdir",
         ),
         (
             "file_mounts",
-            "mount folders and claims with `storage.workdirs`",
+            "mount directories and claims with `storage.workdirs`",
         ),
         ("service", "`gpuctl init inference` creates a service file"),
     ] {
@@ -130,7 +130,7 @@ fn omit_unsupported(task: &mut SourceFields<'_>) {
         .map(|(key, _)| key)
     {
         task.omit(&format!(
-            "secrets.{key}: gpuctl create secret NAME --from-env {key}, and `env: [{{name: {key}, secret: NAME}}]`"
+            "secrets.{key}: run `gpuctl create secret NAME --from-env {key}`, and set `env: [{{name: {key}, secret: NAME}}]`"
         ));
     }
 }

@@ -56,8 +56,8 @@ struct SbatchOptions {
 
 fn invalid_option(option: &str, value: &str) -> ConvertError {
     ConvertError::new(
-        format!("`--{option}={value}` cannot be read"),
-        "use the syntax of sbatch",
+        format!("invalid `--{option}={value}`"),
+        "use `sbatch` syntax",
     )
 }
 
@@ -94,7 +94,7 @@ impl SbatchOptions {
                 let (first, others) = value.split_once(',').unwrap_or((&value, ""));
                 if !others.is_empty() {
                     self.omitted
-                        .push(format!("--partition={others}: only one pool is used"));
+                        .push(format!("--partition={others}: a job can use only one pool"));
                 }
                 self.resources.put("pool", Some(first.into()));
             }
@@ -135,7 +135,7 @@ impl SbatchOptions {
             "nodes" => {
                 if value.contains('-') {
                     self.omitted
-                        .push(format!("--nodes={value}: the lowest number is used"));
+                        .push(format!("--nodes={value}: the minimum is used"));
                 }
                 self.slurm.nodes = Some(number()?);
             }
@@ -210,14 +210,14 @@ pub(super) fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>,
     let script = translate(text, &context);
     let Some(image) = image.or(script.image) else {
         return Err(ConvertError::new(
-            "the script names no container image",
-            "name one with `--image IMAGE`",
+            "the script does not specify a container image",
+            "specify one with `--image IMAGE`",
         ));
     };
     if script.text.is_empty() {
         return Err(ConvertError::new(
-            "the script runs nothing",
-            "it has only comments and #SBATCH lines",
+            "the script runs no commands",
+            "it contains only comments and #SBATCH lines",
         ));
     }
     job.put("labels", Some(labels.value()));
@@ -281,10 +281,9 @@ impl ConvertedScript {
     /// Builds one document per index of an array.
     fn array(mut self, array: &str) -> Result<Vec<Converted>, ConvertError> {
         let (indices, at_once) = indices(array)?;
-        self.omitted.extend(
-            at_once
-                .map(|limit| format!("--array={array}: all are submitted, not {limit} at a time")),
-        );
+        self.omitted.extend(at_once.map(|limit| {
+            format!("--array={array}: all jobs are submitted at once, not {limit} at a time")
+        }));
         let (first, last, count) = (indices[0], indices[indices.len() - 1], indices.len());
         let element = |index: &u64| {
             let variables = json!({
@@ -311,13 +310,13 @@ impl ConvertedScript {
 fn differences(slurm: &SlurmResources, one_task_per_pod: bool, shell: Option<&str>) -> Vec<String> {
     let mut differences = Vec::new();
     if !one_task_per_pod {
-        differences.push("several tasks per node: the command starts once per node; torchrun starts a process for each GPU".to_owned());
+        differences.push("several tasks per node: the command runs once per node, and torchrun starts one process per GPU".to_owned());
     }
     if slurm.memory == Some(0) {
-        differences.push("--mem=0: all memory of a node".to_owned());
+        differences.push("--mem=0: Slurm allocates all of a node's memory".to_owned());
     }
     if let Some(interpreter) = shell.filter(|line| !line.trim_end().ends_with("sh")) {
-        differences.push(format!("#!{interpreter}: the lines run in sh"));
+        differences.push(format!("#!{interpreter}: the script runs in sh"));
     }
     differences
 }
@@ -343,10 +342,10 @@ fn put_resources(slurm: &SlurmResources, resources: &mut FieldMap) -> Result<(),
         (None, Some(gpus), _) => gpus.saturating_mul(tasks),
         (None, None, Some(total)) if total % nodes == 0 => total / nodes,
         (None, None, Some(total)) => {
-            let message = format!("{total} GPUs cannot be divided evenly over {nodes} nodes");
+            let message = format!("{total} GPUs cannot be divided evenly across {nodes} nodes");
             return Err(ConvertError::new(
                 message,
-                "all pods of a training have the same number of GPUs; set `--gpus-per-node`",
+                "all pods of a training must have the same number of GPUs; set `--gpus-per-node`",
             ));
         }
         (None, None, None) => 0,

@@ -214,9 +214,9 @@ srun --kill-on-bad-exit=1 torchrun --nnodes=$SLURM_NNODES --id $SLURM_SUBMIT_HOS
         "--mail-type=END",
         "module load",
         "srun --kill-on-bad-exit=1",
-        "source venv/bin/activate: the image must contain it",
+        "source venv/bin/activate: the image must provide this environment",
         "$SLURM_SUBMIT_HOST is not set",
-        "train.py: pods do not see the folder",
+        "train.py: pods cannot access the directory",
     ] {
         assert!(
             converted.omitted.iter().any(|line| line.contains(omission)),
@@ -225,10 +225,12 @@ srun --kill-on-bad-exit=1 torchrun --nnodes=$SLURM_NNODES --id $SLURM_SUBMIT_HOS
         );
     }
     let refused = |text: &str| convert(text, Some("i")).unwrap_err().message;
-    assert!(refused("#SBATCH --array=0-9999\npython a.py\n").contains("is more than 256 jobs"));
+    assert!(
+        refused("#SBATCH --array=0-9999\npython a.py\n").contains("defines more than 256 jobs")
+    );
     assert!(
         refused("#SBATCH --gpus=5 --nodes=2\npython a.py\n")
-            .contains("5 GPUs cannot be divided evenly over 2 nodes")
+            .contains("5 GPUs cannot be divided evenly across 2 nodes")
     );
     assert!(refused("#SBATCH --time=soon\npython a.py\n").contains("cannot be read"));
     assert!(
@@ -253,7 +255,7 @@ srun --kill-on-bad-exit=1 torchrun --nnodes=$SLURM_NNODES --id $SLURM_SUBMIT_HOS
         "--mem=0",
         "--partition=b",
         "srun -n 4 --mpi=pmix",
-        "the lines run in sh",
+        "the script runs in sh",
     ] {
         assert!(
             uneven.omitted.iter().any(|line| line.contains(omission)),
@@ -424,7 +426,7 @@ fn sets_of_pods_of_one_kind_are_trainings() {
         refused
             .unwrap_err()
             .message
-            .contains("its 2 replicated jobs (a, b) are different pods")
+            .contains("its 2 replicated jobs (a, b) have different pods")
     );
     let mpi = one(&format!(
         "kind: MPIJob\nmetadata: {{name: m}}\nspec: {{slotsPerWorker: 4, mpiReplicaSpecs: {{Launcher: {{replicas: 1, template: {{spec: {{containers: [{{image: i, command: [mpirun, -n, '8', python, t]}}]}}}}}}, Worker: {{replicas: 2, template: {template}}}}}}}\n"
@@ -440,7 +442,7 @@ fn sets_of_pods_of_one_kind_are_trainings() {
     assert!(
         mpi.omitted
             .iter()
-            .any(|line| line.contains("mpirun starts its processes by ssh")),
+            .any(|line| line.contains("mpirun starts its processes over SSH")),
         "{:#?}",
         mpi.omitted
     );
@@ -451,7 +453,7 @@ fn what_is_no_workload_is_refused() {
     let refused = |text: &str| convert(text, None).unwrap_err().message;
     assert_eq!(
         refused("kind: DaemonSet\nmetadata: {name: a}\n"),
-        "`DaemonSet` cannot be converted"
+        "kind `DaemonSet` is not supported"
     );
     for kind in [
         "RayJob",
@@ -468,13 +470,13 @@ fn what_is_no_workload_is_refused() {
         assert!(
             refused
                 .message
-                .starts_with(&format!("`{kind}` is not converted: ")),
+                .starts_with(&format!("kind `{kind}` is not supported: ")),
             "{refused:?}"
         );
         assert!(
             refused
                 .hint
-                .ends_with("it names images: ray:2; GPUs of its largest container: 4"),
+                .ends_with("the source uses images: ray:2; GPUs in the largest container: 4"),
             "{refused:?}"
         );
     }

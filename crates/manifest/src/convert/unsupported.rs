@@ -9,7 +9,7 @@ use super::ConvertError;
 const KINDS: [(&str, &str, &str); 6] = [
     (
         "RayJob",
-        "a Ray cluster has a head and workers of several kinds, but a job here has pods of one kind",
+        "a Ray cluster has a head and several kinds of workers, but a gpuctl job has pods of one kind",
         "training",
     ),
     (
@@ -24,17 +24,17 @@ const KINDS: [(&str, &str, &str); 6] = [
     ),
     (
         "LeaderWorkerSet",
-        "leaders and workers are different pods, but replicas of a service here are identical",
+        "its leaders and workers differ, but all replicas of a gpuctl service are identical",
         "inference",
     ),
     (
         "InferenceService",
-        "KServe chooses the server by the model's format, from runtimes that its administrator installed",
+        "KServe selects the server by model format from the runtimes that its administrator installed",
         "inference",
     ),
     (
         "StatefulSet",
-        "it gives each pod its own storage and name, which only notebooks have here",
+        "it gives each pod its own storage and name, which gpuctl supports only for notebooks",
         "notebook",
     ),
 ];
@@ -44,7 +44,7 @@ pub(super) fn refuse_known_kind(object: &Value) -> Option<ConvertError> {
     let kind = object["kind"].as_str()?;
     let (_, reason, template) = KINDS.iter().find(|(name, ..)| *name == kind)?;
     Some(refusal(
-        &format!("`{kind}` is not converted: {reason}"),
+        &format!("kind `{kind}` is not supported: {reason}"),
         template,
         object,
     ))
@@ -67,7 +67,7 @@ pub(super) fn compose(object: &Value) -> ConvertError {
         .map(|(name, _)| name.as_str())
         .collect();
     let message = format!(
-        "a file of docker compose is not converted: its services ({}) find each other on one machine, and each would be a job here",
+        "Docker Compose files are not supported: the services ({}) find each other on one machine, but each would become a separate job",
         names.join(", ")
     );
     refusal(&message, "inference", object)
@@ -82,16 +82,16 @@ fn refusal(message: &str, suggested: &str, object: &Value) -> ConvertError {
         contents.push(format!("images: {}", images.join(", ")));
     }
     if gpus > 0 {
-        contents.push(format!("GPUs of its largest container: {gpus}"));
+        contents.push(format!("GPUs in the largest container: {gpus}"));
     }
     let read = if contents.is_empty() {
         String::new()
     } else {
-        format!("; it names {}", contents.join("; "))
+        format!("; the source uses {}", contents.join("; "))
     };
     ConvertError::new(
         message,
-        format!("`gpuctl init {suggested}` creates a file to start from{read}"),
+        format!("create a starting file with `gpuctl init {suggested}`{read}"),
     )
 }
 

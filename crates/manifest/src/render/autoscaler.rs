@@ -80,7 +80,7 @@ fn metrics(
             .as_ref()
             .is_some_and(|served| !served.resource_metrics)
         {
-            let message = "this cluster serves no metrics.k8s.io: autoscaling on CPU cannot work; install metrics-server";
+            let message = "this cluster does not serve metrics.k8s.io, so autoscaling on CPU does not work; install metrics-server";
             warnings.push(message.to_owned());
         }
     }
@@ -96,8 +96,8 @@ pub(super) fn autoscaler(
 ) -> Object {
     let metrics = metrics(target, autoscaling, warnings);
     if autoscaling.memory_utilization.is_some() && preallocates(job) {
-        let message = "targetMemoryUtilization: this server takes its GPU memory at once, whatever the load; the autoscaler \
-                       would see it full and go to maxReplicas (use targetGPUUtilization or targetQueueLength)";
+        let message = "targetMemoryUtilization: this server allocates its GPU memory at startup regardless of the load, so the \
+                       autoscaler would scale to maxReplicas (use targetGPUUtilization or targetQueueLength)";
         warnings.push(message.to_owned());
     }
     let (api, kind) = if spans_nodes(job) {
@@ -157,12 +157,12 @@ fn unserved_warning(missing: &[&str], served: &Served) -> String {
     let names = missing.join(" and ");
     if served.custom_metrics.is_some() {
         return format!(
-            "the custom metrics API of this cluster does not serve pods/{names}: autoscaling on it does not work until it does"
+            "the custom metrics API of this cluster does not serve pods/{names}; autoscaling on them does not work until it does"
         );
     }
     format!(
-        "this cluster serves no custom.metrics.k8s.io: autoscaling on {names} cannot work and the replicas stay as they are \
-         (prometheus-adapter with the rules of examples/autoscaling serves it)"
+        "this cluster does not serve custom.metrics.k8s.io, so autoscaling on {names} does not work and the replica count stays the same \
+         (install prometheus-adapter with the rules in examples/autoscaling)"
     )
 }
 

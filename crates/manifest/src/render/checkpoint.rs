@@ -17,7 +17,7 @@ pub(super) fn resume(job: &JobDocument, mut words: Words) -> Result<Words, Refus
     };
     if !is_in_workdir(job, &checkpoint.path.value) {
         words.warnings.push(format!(
-            "checkpoints in {} are lost with their pod: mount a workdir there",
+            "checkpoints in {} are lost when the pod is deleted; mount a workdir there",
             checkpoint.path.value
         ));
     }
@@ -30,7 +30,7 @@ pub(super) fn resume(job: &JobDocument, mut words: Words) -> Result<Words, Refus
     let Some(command) = words.command.take() else {
         return Err(refuse(
             "`checkpoint.resume` needs `environment.command`",
-            "write the command that the image starts",
+            "set it to the command that the image runs",
         ));
     };
     let in_shell =
@@ -50,10 +50,10 @@ pub(super) fn resume(job: &JobDocument, mut words: Words) -> Result<Words, Refus
         }
         Some(_) => {
             let message =
-                "cannot tell where the arguments of `checkpoint.resume` belong in this shell line";
+                "cannot tell where to insert the `checkpoint.resume` arguments in this command";
             return Err(refuse(
                 message,
-                "write $CHECKPOINT_ARGS there, or the command as a list",
+                "add $CHECKPOINT_ARGS where they belong, or write the command as a list",
             ));
         }
         None => {

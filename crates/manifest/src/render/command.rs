@@ -58,7 +58,8 @@ pub(super) fn words(job: &JobDocument) -> Result<Words, Refusal> {
             }
             Launcher::Torchrun if has("--standalone") => {
                 let message = "`torchrun --standalone` trains on each node separately";
-                let hint = "remove `--standalone`; gpuctl sets the rendezvous of all nodes";
+                let hint =
+                    "remove `--standalone`; gpuctl configures the rendezvous across all nodes";
                 return Err(Refusal::new("LauncherConflict", message, hint));
             }
             Launcher::Accelerate => {
@@ -68,14 +69,14 @@ pub(super) fn words(job: &JobDocument) -> Result<Words, Refusal> {
                         && !insert_after(&mut args, &ACCELERATE, &flags)
                     {
                         let message =
-                            "the machine flags of `accelerate launch` cannot be added here";
+                            "cannot add the machine flags to this `accelerate launch` command";
                         return Err(Refusal::new(
                             "LauncherConflict",
                             message,
                             format!("write `accelerate launch {} …`", flags.join(" ")),
                         ));
                     }
-                    warnings.push(format!("accelerate gets {}", flags.join(" ")));
+                    warnings.push(format!("adding {} to `accelerate launch`", flags.join(" ")));
                 }
             }
             Launcher::Mpi => warnings.push(
@@ -83,7 +84,7 @@ pub(super) fn words(job: &JobDocument) -> Result<Words, Refusal> {
                     .to_owned(),
             ),
             Launcher::None if job.resources.gpu > 1 && command.is_some() => {
-                let message = "no launcher is recognised: each pod starts one process for its GPUs, and RANK and WORLD_SIZE are not set";
+                let message = "no known launcher: each pod starts one process for all its GPUs, without RANK and WORLD_SIZE";
                 warnings.push(message.to_owned());
             }
             _ => {}
@@ -115,11 +116,11 @@ fn combine(command: &Command, args: &Command) -> Result<(OptionalWords, Optional
         // Without `command`, the image's entrypoint would get the line as a single argument.
         (Command::Image, Command::Shell(line)) => (Some(shell(line)), None),
         (Command::Exec(_), Command::Shell(_)) => {
-            let message = "`args` is one string and `command` a list";
+            let message = "`args` is a string, but `command` is a list";
             return Err(Refusal::new(
                 "InvalidCommand",
                 message,
-                "write both as lists, or both as one string",
+                "write both as lists or both as strings",
             ));
         }
         (command, args) => (to_words(command), to_words(args)),

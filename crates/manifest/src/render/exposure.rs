@@ -67,10 +67,10 @@ pub(super) fn ingress(
 ) -> Option<Object> {
     let Some(host) = &service.host else {
         if let Some(limit) = service.request_limit {
-            warnings.push(format!("request_limit: {limit} has no effect without `service.host`: only an Ingress counts requests"));
+            warnings.push(format!("request_limit: {limit} has no effect without `service.host`: only an Ingress can limit requests"));
         }
         if service.timeout.is_some() {
-            let effect = "without `service.host`, `timeout` only limits how long a stopping pod finishes its requests: it does not end slow requests";
+            let effect = "without `service.host`, `timeout` only limits how long a stopping pod can take to finish its requests; it does not cancel slow requests";
             warnings.push(effect.to_owned());
         }
         return None;
@@ -82,7 +82,7 @@ pub(super) fn ingress(
     };
     if let Some(limit) = service.request_limit {
         annotate("limit-rps", limit.to_string());
-        warnings.push(format!("request_limit: {limit} is enforced by ingress-nginx only, per second and client address"));
+        warnings.push(format!("request_limit: {limit} is enforced only by ingress-nginx, per second and client address"));
     }
     if let Some(timeout) = service.timeout {
         annotate("proxy-read-timeout", timeout.as_secs().to_string());
@@ -133,11 +133,11 @@ fn class(target: &Target, host: &str, warnings: &mut Vec<String>) -> Option<Stri
     let names: Vec<&str> = classes.iter().map(|class| class.name.as_str()).collect();
     match names[..] {
         [] => warnings.push(format!(
-            "this cluster has no IngressClass: nothing will answer for `{host}`"
+            "this cluster has no IngressClass, so nothing will serve `{host}`"
         )),
         [only] => return Some(only.to_owned()),
         _ => warnings.push(format!(
-            "no IngressClass is the default ({}): nothing will answer for `{host}`",
+            "no IngressClass is the default ({}), so nothing will serve `{host}`",
             names.join(", ")
         )),
     }

@@ -33,7 +33,7 @@ pub(super) fn devices(
         Some(Rdma::Named { name, count }) => BTreeMap::from([(name.clone(), u64::from(*count))]),
         Some(Rdma::Auto) => {
             let Nodes::Listed(nodes) = &target.nodes else {
-                let warning = "rdma: auto finds no devices, because you are not allowed to list nodes; name them with `rdma: NAME:COUNT`";
+                let warning = "rdma: auto cannot find devices because you are not allowed to list nodes; specify them with `rdma: NAME:COUNT`";
                 return (BTreeMap::new(), Some(warning.to_owned()));
             };
             common_devices(
@@ -45,7 +45,7 @@ pub(super) fn devices(
         }
     };
     let warning = counts.is_empty().then(|| {
-        "rdma: auto finds no devices on the nodes that qualify; the ranks use TCP".to_owned()
+        "rdma: auto found no devices on the eligible nodes; the ranks will use TCP".to_owned()
     });
     (
         counts

@@ -69,7 +69,7 @@ pub(super) fn resources<'n>(
             Share::Memory(text) => text.clone(),
             Share::Fraction(part) => part.to_string(),
         };
-        warnings.push(format!("gpu_share: {share_text} has no effect here (no sharing device plugin); whole GPUs are requested"));
+        warnings.push(format!("gpu_share: {share_text} has no effect on this cluster (no device plugin for GPU sharing); requesting whole GPUs"));
     }
     if let Some(request) = claim {
         return Ok(request);
@@ -104,8 +104,8 @@ fn no_whole_gpus(requested: &JobResources, nodes: &[&Node]) -> Refusal {
     };
     let refusal = Refusal::new(
         "NoWholeGpus",
-        format!("the nodes that qualify have only parts of GPUs: {sizes}"),
-        "if a part is enough, request it by memory: `gpu_share: 10Gi`",
+        format!("the eligible nodes offer only partial GPUs: {sizes}"),
+        "if part of a GPU is enough, request it by memory: `gpu_share: 10Gi`",
     );
     refusal.with_position(requested.gpu_at)
 }
@@ -121,7 +121,7 @@ fn other_resources(by_resource: &BTreeMap<&str, Vec<&Node>>, chosen: &str) -> Op
         .filter(|resource| *resource != chosen)
         .collect();
     Some(format!(
-        "nodes here offer {chosen} and {}; {chosen} is requested (set `resources.pool` or `gpu-type` to choose)",
+        "the eligible nodes offer {chosen} and {}; requesting {chosen} (set `resources.pool` or `gpu-type` to choose)",
         others.join(", ")
     ))
 }
@@ -161,7 +161,7 @@ fn time_slices<'n>(
         .map(|count| count.to_string())
         .collect();
     warnings.push(format!(
-        "a share here is one of {} on a GPU, without reserved memory",
+        "a share on these nodes is one of {} per GPU and has no reserved memory",
         counts.into_iter().collect::<Vec<_>>().join(" or ")
     ));
     let renamed: Vec<&Node> = serving

@@ -34,7 +34,7 @@ pub(super) fn leader_worker_set(
         return Err(Refusal::new("LeaderWorkerSetNotServed", message, hint));
     }
     if target.queueing == Some(QueueSystem::Volcano) {
-        let message = "an inference on several nodes cannot use a queue of Volcano";
+        let message = "an inference on several nodes cannot use a Volcano queue";
         return Err(Refusal::new(
             "QueueNotServed",
             message,

@@ -20,7 +20,7 @@ pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Ref
     let mut warnings = Vec::new();
     let listen_port = listen_port(job, &service, &mut warnings);
     if port::listens_on_loopback(job) {
-        let message = "jupyter listens inside its pod only: `gpuctl open` reaches it, the service does not; add `--ip=0.0.0.0`";
+        let message = "jupyter listens only inside its pod: `gpuctl open` can reach it, but the service cannot; add `--ip=0.0.0.0`";
         warnings.push(message.to_owned());
     }
     let template = template(

@@ -52,10 +52,10 @@ pub fn choose(job: &JobDocument, target: &Target) -> Result<NodeChoice, Refusal>
                 let assumed = if assumed.is_empty() {
                     String::new()
                 } else {
-                    format!("; {} is assumed", assumed.join(", "))
+                    format!("; assuming {}", assumed.join(", "))
                 };
                 let warning =
-                    format!("pool `{pool}` has no node yet: the job waits for one{assumed}");
+                    format!("pool `{pool}` has no nodes yet; the job waits for one{assumed}");
                 Ok(NodeChoice {
                     warnings: vec![warning],
                     ..choice
@@ -67,7 +67,7 @@ pub fn choose(job: &JobDocument, target: &Target) -> Result<NodeChoice, Refusal>
         Nodes::Published(nodes) => from_nodes(job, nodes).or_else(|refusal| {
             let choice = without_node_list(requested);
             let warning = format!(
-                "{} in the published list of nodes, which may be outdated; you are not allowed to list nodes",
+                "{} in the published node list, which may be outdated; you are not allowed to list nodes",
                 refusal.message
             );
             Ok(NodeChoice {
@@ -102,7 +102,7 @@ fn from_nodes(job: &JobDocument, nodes: &[Node]) -> Result<NodeChoice, Refusal> 
         .iter()
         .find(|name| nodes.iter().all(|node| node.name != **name));
     let unknown =
-        unknown.map(|name| format!("`resources.exclude_nodes`: there is no node `{name}`"));
+        unknown.map(|name| format!("`resources.exclude_nodes`: node `{name}` does not exist"));
     if requested.gpu == 0 {
         return Ok(without_devices(requested, nodes, &in_pool, unknown));
     }
@@ -123,7 +123,7 @@ fn from_nodes(job: &JobDocument, nodes: &[Node]) -> Result<NodeChoice, Refusal> 
         }
         let kind = &requested_type.value.kind;
         warnings.push(format!(
-            "no node has {kind} now; the job waits until an autoscaler adds one"
+            "no node has {kind} yet; the job waits until an autoscaler adds one"
         ));
         let choice = without_node_list(requested);
         return Ok(NodeChoice { warnings, ..choice });
@@ -226,7 +226,7 @@ fn no_gpu_nodes(requested: &JobResources) -> Refusal {
     };
     let refusal = Refusal::new(
         "NoGpuNodes",
-        format!("no node of {place}{exclusion} has GPUs"),
+        format!("no node in {place}{exclusion} has GPUs"),
         "set `resources.gpu: 0` or another `resources.pool`",
     );
     refusal.with_position(requested.gpu_at)
@@ -259,9 +259,12 @@ fn pool_members<'n>(pool: &Located<String>, nodes: &'n [Node]) -> Result<Vec<&'n
     let pools: BTreeSet<&str> = nodes.iter().filter_map(Node::pool).collect();
     let pools: Vec<&str> = pools.into_iter().collect();
     let hint = match nearest(&pool.value, &pools) {
-        Some(similar) => format!("did you mean `{similar}`? pools here: {}", pools.join(", ")),
-        None if pools.is_empty() => "no node is in a pool; remove `resources.pool`".to_owned(),
-        None => format!("pools here: {}", pools.join(", ")),
+        Some(similar) => format!(
+            "did you mean `{similar}`? existing pools: {}",
+            pools.join(", ")
+        ),
+        None if pools.is_empty() => "this cluster has no pools; remove `resources.pool`".to_owned(),
+        None => format!("existing pools: {}", pools.join(", ")),
     };
     Err(Refusal::new(
         "PoolNotFound",
@@ -368,7 +371,7 @@ fn without_node_list(requested: &JobResources) -> NodeChoice {
         candidates: Vec::new(),
         claim: None,
         warnings: vec![format!(
-            "you are not allowed to list nodes: {resource} is assumed, and neither pool nor GPU type was checked"
+            "you are not allowed to list nodes: assuming {resource}, without checking the pool or the GPU type"
         )],
         resources,
     }

@@ -232,7 +232,7 @@ impl PodRules {
             volumes
                 .iter()
                 .any(|volume| volume.persistent_volume_claim.is_some()),
-            "node affinity of its volumes",
+            "its volumes' node affinity",
         );
         let affinity = spec.affinity.as_ref();
         let pod_affinity = affinity.and_then(|affinity| affinity.pod_affinity.as_ref());
@@ -247,7 +247,7 @@ impl PodRules {
         });
         add(
             pod_affinity.is_some() || anti_affinity.is_some(),
-            "required affinity to other pods",
+            "required pod affinity or anti-affinity",
         );
         let spread = spec
             .topology_spread_constraints
@@ -259,7 +259,7 @@ impl PodRules {
                 .any(|constraint| constraint.when_unsatisfiable == "DoNotSchedule"),
             "topology spread",
         );
-        add(spec.host_network == Some(true), "ports of the node");
+        add(spec.host_network == Some(true), "host ports");
         unchecked
     }
 }

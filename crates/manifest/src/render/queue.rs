@@ -24,8 +24,9 @@ pub(super) fn queue(job: &JobDocument, target: &Target, root: &mut Object) -> Re
                     json!(queue);
             }
             None => {
-                let message =
-                    format!("`job.queue: {queue}` names a queue, but this cluster serves none");
+                let message = format!(
+                    "`job.queue` is set to `{queue}`, but this cluster has no queueing system"
+                );
                 return Err(Refusal::new(
                     "QueueNotServed",
                     message,

@@ -54,11 +54,11 @@ pub(super) fn connect(job: &JobDocument, mut words: Words) -> Words {
         {
             words
                 .warnings
-                .push(format!("{name} gets {}", flags.join(" ")));
+                .push(format!("adding {} to {name}", flags.join(" ")));
             return words;
         }
     }
-    let message = "the server must connect its nodes itself; NNODES, NODE_RANK, MASTER_ADDR and MASTER_PORT are set";
+    let message = "the server must connect its nodes itself, using NNODES, NODE_RANK, MASTER_ADDR and MASTER_PORT";
     words.warnings.push(message.to_owned());
     words
 }

@@ -44,7 +44,7 @@ pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Ref
     let fields = json!({"containers": [container(job, service, port)], "terminationGracePeriodSeconds": grace_seconds(job, service)});
     if replicas(job) != service.replicas {
         warnings.push(format!(
-            "replicas: {} is outside the range of autoscaling; starting with {}",
+            "replicas: {} is outside the autoscaling range; starting with {}",
             service.replicas,
             replicas(job)
         ));

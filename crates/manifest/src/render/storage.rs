@@ -72,13 +72,13 @@ pub(super) fn storage(
         .any(|volume| volume.host_path.is_some());
     if on_host && target.nodes == Nodes::Hidden {
         storage.warnings.push(
-            "host paths are local to each node, and the number of nodes that qualify is unknown"
+            "host paths are local to each node, and the number of eligible nodes is unknown"
                 .to_owned(),
         );
     }
     if on_host && nodes > 1 {
         storage.warnings.push(format!(
-            "host paths are local to each node and {nodes} nodes qualify; files written on one are missing on another (use `pvc:` or `size:` for shared files)"
+            "host paths are local to each node, and {nodes} nodes are eligible; files written on one node are missing on the others (use `pvc:` or `size:` for shared files)"
         ));
     }
     Ok(storage)

@@ -98,10 +98,10 @@ pub(super) fn wrap(job: &JobDocument, mut words: Words, target: &Target) -> Resu
             return Err(Refusal::new(
                 "UnknownCommand",
                 message,
-                "write the command that the image starts",
+                "set it to the command that the image runs",
             ));
         }
-        let message = "the command is the image's own, so each rank is retried separately; set `environment.command` to restart all ranks together";
+        let message = "the job runs the image's default command, so each rank is retried separately; set `environment.command` to restart all ranks together";
         words.warnings.push(message.to_owned());
         return Ok(words);
     };
@@ -351,8 +351,8 @@ pub(super) fn limit_notes(
         warnings.push(
             match (placed_together, supervised) {
                 (true, _) => "gang_timeout is not needed: no pod starts before all of them fit",
-                (false, true) => "gang_timeout ends ranks that have waited this long; their GPUs are free until the next attempt",
-                (false, false) => "gang_timeout acts only while `gpuctl create --wait` runs: nothing in the cluster enforces it",
+                (false, true) => "gang_timeout stops ranks that have waited this long, and frees their GPUs until the next attempt",
+                (false, false) => "gang_timeout applies only while `gpuctl create --wait` runs: nothing in the cluster enforces it",
             }
             .to_owned(),
         );

@@ -136,7 +136,7 @@ pub(super) fn tolerated_nodes<'n>(
         .next()
         .map_or("", |(taint, _)| taint.key.as_str());
     warnings.push(format!(
-        "every node that qualifies has a taint that the job does not tolerate: {}; to use these nodes anyway, set `pod: {{tolerations: [{{key: {example}, operator: Exists}}]}}`",
+        "every eligible node has a taint that the job does not tolerate: {}; to use these nodes anyway, set `pod: {{tolerations: [{{key: {example}, operator: Exists}}]}}`",
         list.join(", ")
     ));
     nodes
@@ -164,7 +164,7 @@ fn selected_nodes<'n>(
         .map(|(key, value)| format!("`{key}={value}`"))
         .collect();
     warnings.push(format!(
-        "no node that qualifies has {}, which the site's defaults require",
+        "no eligible node has {}, which the site's defaults require",
         labels.join(" and ")
     ));
     nodes

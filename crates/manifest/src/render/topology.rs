@@ -80,7 +80,7 @@ fn existing_key(keys: &[&str], word: &str, target: &Target) -> Result<String, Re
     if let Some(level) = keys.iter().find(|key| is_kueues(key, target)) {
         return Ok((*level).to_owned());
     }
-    let hint = "write the label itself: `job.topology: LABEL`; `gpuctl describe node NAME` shows a node's labels";
+    let hint = "set the label yourself: `job.topology: LABEL`; `gpuctl describe node NAME` shows a node's labels";
     let Nodes::Listed(nodes) = &target.nodes else {
         let message =
             format!("cannot find the node label for `{word}`: you are not allowed to list nodes");
@@ -91,7 +91,10 @@ fn existing_key(keys: &[&str], word: &str, target: &Target) -> Result<String, Re
         .find(is_present)
         .map(|key| (*key).to_owned())
         .ok_or_else(|| {
-            let message = format!("no node has a label for `{word}`: {}", keys.join(", "));
+            let message = format!(
+                "no node has a label for `{word}` (tried {})",
+                keys.join(", ")
+            );
             Refusal::new("TopologyNotFound", message, hint)
         })
 }

@@ -34,7 +34,7 @@ pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Ref
     }
     let mut warnings = template.warnings.clone();
     if nodes == 1 && !matches!(job.training.gang, GangMode::Auto | GangMode::None) {
-        warnings.push("`job.gang` has no effect with one node".to_owned());
+        warnings.push("`job.gang` has no effect on a single node".to_owned());
     }
     let placed_together = target
         .gang

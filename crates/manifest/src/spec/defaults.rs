@@ -64,10 +64,10 @@ fn pattern(reader: &mut Reader, node: &YamlNode) -> Option<String> {
     let text = reader.text(node, "allow_env")?;
     let name = text.value.strip_suffix('*').unwrap_or(&text.value);
     if name.is_empty() || name.contains(['*', '=', '?', '[']) {
-        let note = "write the name of a variable, or its beginning followed by `*`";
+        let note = "write a variable name, or a prefix followed by `*`";
         reader.problems.push(Problem::warning(
             text.at,
-            format!("`{}` allows no variable", text.value),
+            format!("`{}` is not a valid variable name or prefix", text.value),
             note,
         ));
     }
@@ -87,7 +87,7 @@ fn warn_about_withheld(reader: &mut Reader, root: &YamlNode, site: &SiteDefaults
         .filter(|(key, _)| is_selector(key));
     let labels = labels.map(|(key, _)| {
         (
-            format!("jobs do not get the label `{key}`: Services select pods by it"),
+            format!("jobs do not get the label `{key}` because Services use it to select pods"),
             RENAME.to_owned(),
         )
     });
@@ -97,7 +97,7 @@ fn warn_about_withheld(reader: &mut Reader, root: &YamlNode, site: &SiteDefaults
     let annotations = annotations.map(|(key, _)| {
         (
             format!(
-                "jobs do not get the annotation `{key}`: it weakens the isolation of containers"
+                "jobs do not get the annotation `{key}` because it weakens container isolation"
             ),
             "remove it".to_owned(),
         )
@@ -111,7 +111,7 @@ fn warn_about_withheld(reader: &mut Reader, root: &YamlNode, site: &SiteDefaults
     );
 }
 
-const RENAME: &str = "choose a key of your own, such as example.com/team";
+const RENAME: &str = "use a key with your own prefix, such as example.com/team";
 
 fn kinds(reader: &mut Reader, node: &YamlNode) -> Vec<(JobKind, Defaults)> {
     let Some(mut fields) = reader.map(node, "kinds", reference::KIND_SCOPES) else {
@@ -148,8 +148,8 @@ fn pools(reader: &mut Reader, node: &YamlNode) -> Vec<(String, Defaults)> {
         if let Some(pool) = set.as_ref().and_then(|set| set.pool.as_ref()) {
             let problem = Problem::error(
                 pool.at,
-                "`pool` cannot be set for the jobs of a pool",
-                "set `pool` below `all` or a kind",
+                "`pool` cannot be set in the defaults of a pool",
+                "set `pool` under `all` or a kind",
             );
             reader.problems.push(problem);
         }

@@ -115,7 +115,7 @@ impl SiteDefaults {
                 .iter()
                 .any(|pattern| matches_pattern(pattern, name));
         is_withheld.then(|| {
-            format!("`{name}` of the site's defaults is ignored: it changes which programs run, and `allow_env` does not list it")
+            format!("ignoring `{name}` in the site's defaults: it can change which programs run and is not listed in `allow_env`")
         })
     }
 

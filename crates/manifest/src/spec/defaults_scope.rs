@@ -114,11 +114,11 @@ fn env_without_secrets(reader: &mut Reader, node: &YamlNode) -> Vec<EnvVariable>
     for variable in &env {
         if matches!(variable.value, EnvValue::Text(_)) && is_secret_name(&variable.name) {
             let message = format!(
-                "every user may read `{}` in the site's defaults",
+                "every user can read `{}` in the site's defaults",
                 variable.name
             );
             let note = format!(
-                "keep it in a Secret: {{name: {}, secret: NAME}}",
+                "store it in a Secret: {{name: {}, secret: NAME}}",
                 variable.name
             );
             reader
@@ -212,7 +212,7 @@ fn limits(reader: &mut Reader, node: &YamlNode) -> Option<SiteLimits> {
 fn toleration(reader: &mut Reader, node: &YamlNode) -> Option<SiteToleration> {
     let mut fields: Fields<'_> = reader.map(node, "tolerations", reference::TOLERATION)?;
     let key = fields
-        .need(reader, "key", "the key of the taint")
+        .need(reader, "key", "the taint key")
         .and_then(|node| label_key(reader, node, "key"));
     let operator = fields.take(reader, "operator").and_then(|node| {
         Some((
@@ -232,7 +232,7 @@ fn toleration(reader: &mut Reader, node: &YamlNode) -> Option<SiteToleration> {
         let note = "remove `value`, or write `operator: Equal`";
         reader.problems.push(Problem::error(
             value.at,
-            "`Exists` tolerates every value",
+            "`operator: Exists` does not accept a value",
             note,
         ));
     }
@@ -254,7 +254,7 @@ fn toleration(reader: &mut Reader, node: &YamlNode) -> Option<SiteToleration> {
 pub(super) fn label_key(reader: &mut Reader, node: &YamlNode, name: &str) -> Option<String> {
     let text = reader.text(node, name)?;
     if !job::is_label_key(&text.value) {
-        let note = "letters, digits, `-`, `_`, `.`, at most 63, with or without a prefix such as example.com/";
+        let note = "use at most 63 letters, digits, `-`, `_` or `.`, optionally after a prefix such as example.com/";
         reader.problems.push(Problem::error(
             text.at,
             format!("`{}` is not a valid label key", text.value),
@@ -269,14 +269,14 @@ fn node_labels(reader: &mut Reader, node: &YamlNode) -> Vec<(String, String)> {
     let mut labels = Vec::new();
     for (key, value) in reader.text_map(node, "node_selector") {
         if !job::is_label_key(&key.value) {
-            let note = "letters, digits, `-`, `_`, `.`, at most 63, with or without a prefix such as example.com/";
+            let note = "use at most 63 letters, digits, `-`, `_` or `.`, optionally after a prefix such as example.com/";
             reader.problems.push(Problem::error(
                 key.at,
                 format!("`{}` is not a valid label key", key.value),
                 note,
             ));
         } else if !job::is_label_value(&value.value) {
-            let note = "letters, digits, `-`, `_`, `.`, at most 63";
+            let note = "use at most 63 letters, digits, `-`, `_` or `.`";
             reader.problems.push(Problem::error(
                 value.at,
                 format!("`{}` is not a valid label value", value.value),

@@ -36,7 +36,7 @@ pub(super) fn environment(
         reader.problems.push(Problem::error(
             image.at,
             format!("`{}` is not a valid image reference", image.value),
-            "such as pytorch/pytorch:2.9.0",
+            "use a reference such as pytorch/pytorch:2.9.0",
         ));
     }
     let (image_pull_secrets, image_pull_policy) = pulling(reader, &mut fields);
@@ -111,7 +111,7 @@ fn listed_variable(reader: &mut Reader, item: &YamlNode) -> Option<(Located<Stri
     let name = fields.need(
         reader,
         "name",
-        "each entry is `name:` with `value:`, `secret:` or `configmap:`",
+        "each entry needs `name:` and one of `value:`, `secret:` and `configmap:`",
     );
     let name = name.and_then(|node| reader.text(node, "name"));
     let mut text = |reader: &mut Reader, name: &'static str| {
@@ -159,13 +159,13 @@ pub(super) fn variables(reader: &mut Reader, node: &YamlNode) -> Vec<EnvVariable
             let message =
                 format!("the value of `{name}` was masked when this file was printed, and is lost");
             let note = format!(
-                "`--set environment.env.{name}=VALUE`, or `secret:` and `key:` instead of `value:`"
+                "use `--set environment.env.{name}=VALUE`, or `secret:` and `key:` instead of `value:`"
             );
             reader.problems.push(Problem::error(at, message, note));
         } else if name.is_empty() || name.contains('=') || name.contains(char::is_control) {
             reader.problems.push(Problem::error(
                 at,
-                format!("`{name}` is not a valid name of a variable"),
+                format!("`{name}` is not a valid variable name"),
                 "",
             ));
         } else if variables.iter().any(|other| other.name == name) {

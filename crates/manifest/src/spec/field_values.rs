@@ -22,10 +22,10 @@ fn scalar(node: &YamlNode) -> Option<Located<String>> {
 fn label_problem(text: &str, longest: usize) -> Option<(String, Option<String>)> {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let message = if text.is_empty() {
-        "a name may not be empty".to_owned()
+        "a name must not be empty".to_owned()
     } else if text.chars().count() > longest {
         format!(
-            "`{text}` has {} characters; at most {longest} fit with its suffix",
+            "`{text}` has {} characters; the limit is {longest}",
             text.chars().count()
         )
     } else if let Some(invalid) = text.chars().find(|c| !plain(*c) && !c.is_ascii_uppercase()) {
@@ -40,7 +40,7 @@ fn label_problem(text: &str, longest: usize) -> Option<(String, Option<String>)>
     } else if !text.starts_with(|c: char| c.is_ascii_lowercase()) {
         format!("`{text}` is not a DNS label: it must begin with a letter")
     } else if text.ends_with('-') {
-        format!("`{text}` is not a DNS label: it may not end with `-`")
+        format!("`{text}` is not a DNS label: it must not end with `-`")
     } else {
         return None;
     };
@@ -112,7 +112,7 @@ impl Reader {
         };
         if parsed.is_none() {
             let expected = match (*range.start(), *range.end()) {
-                (min, u32::MAX) => format!("a whole number from {min}"),
+                (min, u32::MAX) => format!("a whole number of at least {min}"),
                 (min, max) => format!("a whole number from {min} to {max}"),
             };
             self.wrong_type(node, name, &expected);
@@ -164,7 +164,7 @@ impl Reader {
     /// Checks an amount of bytes with its unit and keeps its spelling.
     pub(super) fn bytes(&mut self, node: &YamlNode, name: &str) -> Option<Located<String>> {
         let Some(text) = scalar(node) else {
-            self.wrong_type(node, name, "an amount such as 128Gi");
+            self.wrong_type(node, name, "a size such as 128Gi");
             return None;
         };
         if quantity::milli(&text.value).is_none() {
@@ -180,7 +180,7 @@ impl Reader {
                 String::new()
             };
             let message = format!(
-                "`{name}` must be an amount such as 128Gi, not `{}`",
+                "`{name}` must be a size such as 128Gi, not `{}`",
                 text.value
             );
             self.problems.push(Problem::error(node.at, message, note));
@@ -188,7 +188,7 @@ impl Reader {
         }
         // To Kubernetes `400m` of memory is 0.4 bytes; its documentation warns of this mistake too.
         if let Some(number) = text.value.strip_suffix('m') {
-            let message = format!("`{name}` {} is thousandths of a byte", text.value);
+            let message = format!("`{name}` {} means thousandths of a byte", text.value);
             self.problems.push(Problem::error(
                 node.at,
                 message,
@@ -220,7 +220,7 @@ impl Reader {
         let text = self.text(node, name)?;
         let boolean = matches!(text.value.to_ascii_lowercase().as_str(), "true" | "false");
         if boolean && matches!(node.value, YamlValue::Scalar { plain: true, .. }) {
-            let message = format!("`{name}` must be a name, and `{}` is a boolean", text.value);
+            let message = format!("`{name}` must be a name, but `{}` is a boolean", text.value);
             self.problems.push(Problem::error(
                 node.at,
                 message,
@@ -244,13 +244,10 @@ impl Reader {
                 && !part.ends_with('-')
         };
         if text.value.len() > 253 || !text.value.split('.').all(label) {
-            let note = "lower-case letters, digits, `-` and `.`";
+            let note = "use lowercase letters, digits, `-` and `.`";
             self.problems.push(Problem::error(
                 node.at,
-                format!(
-                    "`{}` is not a valid name of a Kubernetes object",
-                    text.value
-                ),
+                format!("`{}` is not a valid Kubernetes object name", text.value),
                 note,
             ));
             return None;
@@ -267,7 +264,7 @@ impl Reader {
     ) -> Option<Located<String>> {
         let text = self.name(node, name)?;
         if let Some((message, suggestion)) = label_problem(&text.value, longest) {
-            let note = suggestion.map_or_else(String::new, |word| format!("{word} would do"));
+            let note = suggestion.map_or_else(String::new, |word| format!("try `{word}`"));
             self.problems.push(Problem::error(node.at, message, note));
             return None;
         }

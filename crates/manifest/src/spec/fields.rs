@@ -127,7 +127,7 @@ impl<'t> Fields<'t> {
             let nearest = nearest(&entry.key, &self.known);
             let note = match nearest {
                 Some(name) => format!("did you mean `{name}`?"),
-                None => format!("known values: {}", self.known.join(", ")),
+                None => format!("known fields: {}", self.known.join(", ")),
             };
             reader.problems.push(Problem::error(
                 entry.key_at,

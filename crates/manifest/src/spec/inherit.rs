@@ -94,10 +94,10 @@ struct Inheritance<'s> {
 fn withholds(field: &str, key: &str) -> Option<String> {
     match field {
         "labels" if is_selector(key) => Some(format!(
-            "label `{key}` of the site's defaults is ignored: Services select pods by it"
+            "ignoring label `{key}` in the site's defaults: Services use it to select pods"
         )),
         "annotations" if weakens_pods(key) => Some(format!(
-            "annotation `{key}` of the site's defaults is ignored: it weakens the isolation of containers"
+            "ignoring annotation `{key}` in the site's defaults: it weakens container isolation"
         )),
         _ => None,
     }

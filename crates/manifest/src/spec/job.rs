@@ -101,12 +101,17 @@ fn serving(
     resources: &JobResources,
 ) -> (Option<Service>, Option<Autoscaling>) {
     if kind == JobKind::Training {
-        let note = "remove it; a training has no port. `kind: inference` serves";
-        document.refuse(reader, "service", "a training has no `service`", note);
+        let note = "remove it, or use `kind: inference` to serve requests";
+        document.refuse(
+            reader,
+            "service",
+            "a training cannot have a `service`",
+            note,
+        );
         document.refuse(
             reader,
             "autoscaling",
-            "a training has no `autoscaling`",
+            "a training cannot have `autoscaling`",
             "set `resources.node_count` instead",
         );
         (None, None)
@@ -116,8 +121,8 @@ fn serving(
             document.refuse(
                 reader,
                 "autoscaling",
-                "a notebook has no `autoscaling`",
-                "it is one pod; `kind: inference` scales",
+                "a notebook cannot have `autoscaling`",
+                "a notebook is one pod; use `kind: inference` to scale",
             );
         }
         let at = document.position_of("autoscaling");
@@ -133,13 +138,17 @@ fn check_name_length(reader: &mut Reader, name: &Located<String>, kind: JobKind,
     let longest = longest_name(kind, node_count);
     if name.value.len() > longest {
         let message = format!(
-            "`{}` has {} characters; a {kind}'s name may have {longest}",
+            "`{}` has {} characters; a {kind} name can have at most {longest}",
             name.value,
             name.value.len()
         );
         reader.problems.push(
-            Problem::error(name.at, message, "its pods' names get a suffix; shorten it")
-                .with_id("name-length"),
+            Problem::error(
+                name.at,
+                message,
+                "shorten it, because pod names add a suffix",
+            )
+            .with_id("name-length"),
         );
     }
 }
@@ -245,13 +254,13 @@ fn training(reader: &mut Reader, fields: &mut Fields<'_>) -> Training {
             let is_label = is_label_key(&text.value);
             if !is_label {
                 let message = format!(
-                    "`topology` must be `rack`, `block` or a label of nodes, not `{}`",
+                    "`topology` must be `rack`, `block` or a node label, not `{}`",
                     text.value
                 );
                 reader.problems.push(Problem::error(
                     text.at,
                     message,
-                    "such as topology.kubernetes.io/rack",
+                    "use a label such as topology.kubernetes.io/rack",
                 ));
             }
             is_label
@@ -302,11 +311,11 @@ pub(super) fn labels(reader: &mut Reader, node: &YamlNode) -> Vec<(String, Strin
             reader.problems.push(Problem::error(
                 key.at,
                 format!("`{}` is not a valid label key", key.value),
-                "letters, digits, `-`, `_`, `.`, at most 63",
+                "use at most 63 letters, digits, `-`, `_` or `.`",
             ));
         } else if !is_label_value(&value.value) {
             let note =
-                "letters, digits, `-`, `_`, `.`, at most 63; put longer text into `annotations`";
+                "use at most 63 letters, digits, `-`, `_` or `.`; put longer text in `annotations`";
             reader.problems.push(Problem::error(
                 value.at,
                 format!("`{}` is not a valid label value", value.value),

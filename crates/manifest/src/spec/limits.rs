@@ -56,7 +56,7 @@ impl LimitCheck<'_> {
         let total = u64::from(resources.gpu) * u64::from(pods);
         if total > u64::from(limit) {
             let described = if pods > 1 {
-                format!("{} GPUs × {pods} pods are {total} GPUs", resources.gpu)
+                format!("{} GPUs × {pods} pods = {total} GPUs", resources.gpu)
             } else {
                 format!("{total} GPUs")
             };
@@ -112,7 +112,7 @@ impl LimitCheck<'_> {
                 self.exceeded(
                     None,
                     &scope,
-                    &format!("`{field}` {requested} of each pod"),
+                    &format!("`{field}` is {requested} per pod"),
                     &max,
                 );
             }
@@ -191,10 +191,10 @@ mod tests {
         assert_eq!(
             problems_of(&job(""), site),
             [
-                "6: 8 GPUs × 3 pods are 24 GPUs; the site allows 8 GPUs a job (defaults, all)",
+                "6: 8 GPUs × 3 pods = 24 GPUs; the site allows 8 GPUs a job (defaults, all)",
                 "4: 3 nodes; the site allows 2 (defaults, all)",
-                "4: `cpu` 16500m of each pod; the site allows 16 (defaults, all)",
-                "4: `memory` 65Gi of each pod; the site allows 64Gi (defaults, all)",
+                "4: `cpu` is 16500m per pod; the site allows 16 (defaults, all)",
+                "4: `memory` is 65Gi per pod; the site allows 64Gi (defaults, all)",
                 "4: `max_runtime` of 25h; the site allows 1d (defaults, all)",
             ]
         );
@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(
             problems_of(&job(5), site),
             [
-                "5: 2 GPUs × 5 pods are 10 GPUs; the site allows 8 GPUs a job (defaults, kind inference)",
+                "5: 2 GPUs × 5 pods = 10 GPUs; the site allows 8 GPUs a job (defaults, kind inference)",
                 "4: 5 replicas; the site allows 4 (defaults, kind inference)",
             ]
         );

@@ -114,7 +114,7 @@ pub fn read(file: &str, text: &str, overrides: &[Override]) -> (Vec<Document>, P
         };
         reader.problems.push(Problem::error(
             at,
-            "the file has no document",
+            "the file contains no documents",
             "begin with `kind: training`",
         ));
     }
@@ -148,7 +148,7 @@ fn document(reader: &mut Reader, tree: YamlDocument, overrides: &[Override]) -> 
     }
     let YamlValue::Map(entries) = &root.value else {
         let message = format!(
-            "a document is a map of fields that begins with `kind:`, not {}",
+            "a document must be a map of fields that begins with `kind:`, not {}",
             root.description()
         );
         reader.problems.push(Problem::error(
@@ -201,7 +201,7 @@ fn kind_word(reader: &mut Reader, root: &YamlNode, entries: &[Entry]) -> Option<
             |near| format!("did you mean `{near}`?"),
         );
         let note = if foreign {
-            "this is a Kubernetes manifest; `gpuctl convert FILE` converts it".to_owned()
+            "this is a Kubernetes manifest; convert it with `gpuctl convert FILE`".to_owned()
         } else {
             note
         };

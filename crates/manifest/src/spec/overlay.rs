@@ -41,7 +41,7 @@ fn check_entry(reader: &mut Reader, entry: &Entry) {
         YamlValue::Scalar { text, .. }
             if WHOLE_NODE.contains(&entry.key.as_str()) && !text.eq_ignore_ascii_case("false") =>
         {
-            refuse(reader, *at, &format!("`pod` may not set `{}`", entry.key));
+            refuse(reader, *at, &format!("`pod` must not set `{}`", entry.key));
         }
         YamlValue::List(names) if entry.key == "add" => {
             for name in names {
@@ -53,7 +53,7 @@ fn check_entry(reader: &mut Reader, entry: &Entry) {
                     refuse(
                         reader,
                         name.at,
-                        &format!("`pod` may not add the capability `{text}`"),
+                        &format!("`pod` must not add the capability `{text}`"),
                     );
                 }
             }
@@ -66,6 +66,6 @@ fn refuse(reader: &mut Reader, at: gpuctl_core::error::FilePosition, message: &s
     reader.problems.push(Problem::error(
         at,
         message,
-        "remove it: it gives the container the whole node",
+        "remove it: it gives the container access to the whole node",
     ));
 }

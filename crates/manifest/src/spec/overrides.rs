@@ -15,7 +15,7 @@ pub struct Override {
 pub enum InvalidOverride {
     #[error("expected a field and its value, such as resources.gpu=4")]
     NoValue,
-    #[error("expected a field, its parts joined by dots, before the `=`")]
+    #[error("expected a field path, such as resources.gpu, before the `=`")]
     Path,
     #[error("{0}")]
     Value(String),
@@ -67,7 +67,7 @@ pub(super) fn apply(root: &mut YamlNode, overrides: &[Override], problems: &mut 
             problems.push(Problem::error(
                 FilePosition::default(),
                 message,
-                "name a field of the document",
+                "specify a field of the document",
             ));
         }
     }

@@ -22,7 +22,7 @@ fn walk(node: &mut YamlNode, values: &YamlNode, problems: &mut Vec<Problem>) {
         YamlValue::Scalar { text, .. } => {
             if let Some(replaced) = replace(text, values).unwrap_or_else(|Unresolved(path)| {
                 let note =
-                    "use a field of this document that is set to a text, such as {{model.name}}";
+                    "use a field of this document that contains text, such as {{model.name}}";
                 problems.push(Problem::error(
                     node.at,
                     format!("`{{{{{path}}}}}` cannot be resolved"),

@@ -18,7 +18,7 @@ pub(super) fn pool(reader: &mut Reader, root: &YamlNode) -> Option<Pool> {
     document.finish(reader);
     let mut fields = reader.map(node?, "pool", reference::OF_POOL)?;
     let name = fields
-        .need(reader, "name", "the name that jobs ask for")
+        .need(reader, "name", "the name that jobs use to request the pool")
         .and_then(|node| reader.object_name(node, "name"));
     let description = fields
         .take(reader, "description")
@@ -135,12 +135,12 @@ pub(super) fn nodes_in_two_pools(reader: &mut Reader, documents: &[Document]) {
             {
                 let message = |line| {
                     format!(
-                        "node `{}` is in two pools; also in line {line}",
+                        "node `{}` is in two pools; also on line {line}",
                         node.name.value
                     )
                 };
                 let note = format!(
-                    "a node is in one pool at most: keep it in `{}` or in `{}`",
+                    "a node can be in only one pool; keep it in `{}` or in `{}`",
                     other.name.value, pool.name.value
                 );
                 reader.problems.push(Problem::error(
@@ -192,7 +192,8 @@ pub(super) fn quota(reader: &mut Reader, root: &YamlNode) -> Option<Quota> {
         reader.map(node, "namespace", &[]);
     }
     if let Some(node) = default.filter(|_| namespaces.iter().any(|(name, _)| name == "default")) {
-        let message = "`default` means the namespace `default`, which `namespace` also contains";
+        let message =
+            "`default` sets the limits of namespace `default`, which `namespace` also contains";
         reader
             .problems
             .push(Problem::error(node.at, message, "write it once"));
@@ -205,8 +206,8 @@ pub(super) fn quota(reader: &mut Reader, root: &YamlNode) -> Option<Quota> {
     if spaces.is_none() && default.is_none() {
         reader.problems.push(Problem::error(
             at,
-            "the quota has no namespace",
-            "namespace: {team-a: {gpu: 4}}",
+            "the quota has no namespaces",
+            "add some, such as `namespace: {team-a: {gpu: 4}}`",
         ));
     }
     Some(Quota {

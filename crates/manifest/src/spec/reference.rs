@@ -24,8 +24,8 @@ pub(super) use service::{AUTOSCALING, SERVICE};
 
 /// The fields of a variable in a list.
 pub(super) const VARIABLE: &[Field] = &[
-    field(&["name"], Text, "Name of the variable.", "LOG_LEVEL"),
-    field(&["value"], Text, "Value of the variable.", "info"),
+    field(&["name"], Text, "Variable name.", "LOG_LEVEL"),
+    field(&["value"], Text, "Variable value.", "info"),
     field(
         &["secret"],
         Text,
@@ -41,7 +41,7 @@ pub(super) const VARIABLE: &[Field] = &[
     field(
         &["key"],
         Text,
-        "Key in the Secret or ConfigMap; default is the variable's name.",
+        "Key in the Secret or ConfigMap; defaults to the variable name.",
         "token",
     ),
 ];
@@ -62,25 +62,25 @@ pub(super) const ENVIRONMENT: &[Field] = &[
             "image_pull_secrets",
         ],
         OneOrMany(&ObjectName),
-        "Secret with the credentials of a private registry; `gpuctl create secret` creates one.",
+        "Secret with the credentials for a private registry; `gpuctl create secret` creates one.",
         "registry",
     ),
     field(
         &["imagePullPolicy", "image_pull_policy"],
         Word(&["Always", "IfNotPresent", "Never"]),
-        "When the image is pulled.",
+        "When to pull the image.",
         "IfNotPresent",
     ),
     field(
         &["command"],
         Command,
-        "Command to run: a list of words, or one string for a shell; default is the image's.",
+        "Command to run: a list of words, or one string for a shell; defaults to the image's command.",
         "[python, main.py]",
     ),
     field(
         &["args"],
         Command,
-        "Arguments after the command.",
+        "Arguments for the command.",
         "[--verbose]",
     ),
     field(
@@ -101,31 +101,31 @@ pub(super) const MODEL: &[Field] = &[
     field(
         &["source"],
         Text,
-        "Source of the model, set as MODEL_SOURCE.",
+        "Model source, set as MODEL_SOURCE.",
         "huggingface",
     ),
     field(
         &["name"],
         Text,
-        "Name of the model, set as MODEL_NAME; `{{model.name}}` inserts it elsewhere in the file.",
+        "Model name, set as MODEL_NAME; `{{model.name}}` inserts it elsewhere in the file.",
         "Qwen/Qwen2-7B",
     ),
     field(
         &["version"],
         Text,
-        "Version of the model, set as MODEL_VERSION.",
+        "Model version, set as MODEL_VERSION.",
         "main",
     ),
     field(
         &["format"],
         Text,
-        "Format of the model, set as MODEL_FORMAT.",
+        "Model format, set as MODEL_FORMAT.",
         "safetensors",
     ),
     field(
         &["path"],
         ModelPath,
-        "Directory on the node with the model, mounted read-only; or any other text for the program. Set as MODEL_PATH.",
+        "Directory on the node that contains the model, mounted read-only, or any other text for the program. Set as MODEL_PATH.",
         "/models/qwen2-7b",
     ),
     field(
@@ -140,7 +140,7 @@ pub(super) const RESOURCES: &[Field] = &[
     field(
         &["pool"],
         ObjectName,
-        "Pool of nodes to use (`gpuctl get pools` lists them); `default` means no restriction.",
+        "Node pool to use (`gpuctl get pools` lists the pools); `default` means no restriction.",
         "train-pool",
     ),
     field(&["gpu"], Whole(0, 1024), "GPUs per pod.", "1"),
@@ -148,27 +148,27 @@ pub(super) const RESOURCES: &[Field] = &[
     field(
         &["gpu_share", "gpu-share", "gpuShare"],
         Share,
-        "Share of each GPU: an amount of memory, or a fraction up to 1. Without `gpu`, of one GPU.",
+        "Share of each GPU: an amount of memory, or a fraction up to 1. Without `gpu`, a share of one GPU.",
         "10Gi",
     ),
     field(&["cpu"], Cpu, "CPUs per pod.", "8"),
-    field(&["memory"], Bytes, "Memory per pod, with its unit.", "64Gi"),
+    field(&["memory"], Bytes, "Memory per pod, with a unit.", "64Gi"),
     field(
         &["qos"],
         Word(&["guaranteed"]),
-        "`guaranteed` sets the CPU limit to the request, as CPU pinning and some quotas need; needs `memory` and a whole number for `cpu`.",
+        "`guaranteed` sets the CPU limit to the request, as CPU pinning and some quotas require; it needs `memory` and a whole number for `cpu`.",
         "guaranteed",
     ),
     field(
         &["shm", "shm_size", "shmSize"],
         Bytes,
-        "Size limit of /dev/shm, which counts against the memory; default is half of `memory`, else 16Gi per GPU.",
+        "Size limit of /dev/shm, which counts against the memory; defaults to half of `memory`, or 16Gi per GPU if `memory` is not set.",
         "16Gi",
     ),
     field(
         &["rdma"],
         Rdma,
-        "RDMA devices per pod for the network between nodes: `auto` (those of the nodes, in proportion to the GPUs) or NAME:COUNT.",
+        "RDMA devices per pod for traffic between nodes: `auto` (the nodes' devices, in proportion to the GPUs) or NAME:COUNT.",
         "auto",
     )
     .in_scope(FieldScope::Training),
@@ -181,7 +181,7 @@ pub(super) const RESOURCES: &[Field] = &[
     field(
         &["node_count", "nodeCount", "node-count", "nodes"],
         Whole(1, 10_000),
-        "Number of pods, each with `gpu` GPUs. For an inference, the pods of each replica (needs LeaderWorkerSet).",
+        "Number of pods, each with `gpu` GPUs. For an inference, the number of pods per replica (needs LeaderWorkerSet).",
         "1",
     )
     .in_scope(FieldScope::Distributed),
@@ -258,7 +258,7 @@ pub(super) const WORKDIR: &[Field] = &[
     field(
         &["type"],
         Word(&["file", "directory"]),
-        "Whether the path is a file or a directory, if its extension does not show it.",
+        "Whether the path is a file or a directory, if the extension does not make it clear.",
         "directory",
     ),
 ];
@@ -266,7 +266,7 @@ pub(super) const WORKDIR: &[Field] = &[
 pub(super) const STORAGE: &[Field] = &[field(
     &["workdirs", "workdir"],
     Workdirs(WORKDIR),
-    "Volumes to mount: paths on the node, PersistentVolumeClaims, empty directories, ConfigMaps, Secrets.",
+    "Volumes to mount: paths on the node, PersistentVolumeClaims, empty directories, ConfigMaps and Secrets.",
     "[{path: /data, size: 100Gi}]",
 )];
 
@@ -285,13 +285,13 @@ pub const SECURITY: &[Field] = &[
     field(
         &["run_as", "runAs", "run-as"],
         Whole(0, u32::MAX),
-        "User id of the container; default is the image's.",
+        "User ID of the container; defaults to the image's user.",
         "1000",
     ),
     field(
         &["fs_group", "fsGroup", "fs-group"],
         Whole(0, u32::MAX),
-        "Group id that may write to volumes; default is `run_as`, or 1000 if all volumes are created by `size:`.",
+        "Group ID that can write to volumes; defaults to `run_as`, or to 1000 if `size:` creates all volumes.",
         "1000",
     ),
 ];
@@ -299,7 +299,7 @@ pub const SECURITY: &[Field] = &[
 const VERSION: Field = field(
     &["version"],
     Word(&["v0.1", "v1"]),
-    "Version of the file format.",
+    "File format version.",
     "v0.1",
 );
 
@@ -351,7 +351,7 @@ pub const DOCUMENT: &[Field] = &[
     field(
         &["autoscaling"],
         Block(AUTOSCALING),
-        "Number of replicas, depending on load.",
+        "Scaling of the replicas with the load.",
         "",
     )
     .in_scope(FieldScope::Service),
@@ -370,7 +370,7 @@ pub const DOCUMENT: &[Field] = &[
     field(
         &["pod"],
         Overlay,
-        "Fields to merge into the pod spec, for settings without a field here: tolerations, security context, runtime class.",
+        "Fields to merge into the pod spec, for settings that have no field here, such as the security context or the runtime class.",
         "{runtimeClassName: nvidia}",
     ),
 ];
@@ -378,7 +378,7 @@ pub const DOCUMENT: &[Field] = &[
 /// The kinds in their written form, with descriptions.
 pub const KINDS: [(&str, &str); 7] = [
     ("training", "a training on one or many nodes"),
-    ("inference", "a model behind a port"),
+    ("inference", "a model served on a port"),
     ("notebook", "a notebook on a GPU"),
     ("compute", "a service without GPUs"),
     ("pool", "a named set of nodes"),

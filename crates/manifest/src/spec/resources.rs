@@ -106,7 +106,7 @@ fn without_gpus(
     if let Some((name, at)) = requested {
         reader.problems.push(Problem::error(
             at,
-            format!("`{name}` without GPUs"),
+            format!("`{name}` requires GPUs"),
             "set the number of GPUs: `gpu: 1`",
         ));
     }
@@ -161,7 +161,7 @@ fn rdma(reader: &mut Reader, node: &YamlNode) -> Option<Rdma> {
         reader.problems.push(Problem::error(
             text.at,
             message,
-            "such as rdma/hca_shared_devices_a:1",
+            "use a value such as rdma/hca_shared_devices_a:1",
         ));
         return None;
     }
@@ -187,11 +187,11 @@ fn check_guaranteed(
         .and_then(|cpu| quantity::milli(&cpu.value))
         .is_some_and(|milli| milli > 0 && milli % 1000 == 0);
     if !has_whole_cpus || memory.is_none() {
-        let message = "`qos: guaranteed` needs whole CPUs and memory";
+        let message = "`qos: guaranteed` requires memory and a whole number of CPUs";
         reader.problems.push(Problem::error(
             at,
             message,
-            "write both: `cpu: 8`, `memory: 64Gi`",
+            "set both, such as `cpu: 8` and `memory: 64Gi`",
         ));
     }
 }
@@ -228,9 +228,11 @@ fn share(reader: &mut Reader, node: &YamlNode) -> Option<Located<Share>> {
                 "`gpu_share` must be a fraction above 0 and up to 1, or an amount of GPU memory, not `{}`",
                 text.value
             );
-            reader
-                .problems
-                .push(Problem::error(text.at, message, "such as 0.5 or 10Gi"));
+            reader.problems.push(Problem::error(
+                text.at,
+                message,
+                "use a value such as 0.5 or 10Gi",
+            ));
             return None;
         }
     };

@@ -21,14 +21,14 @@ pub(super) fn restart(
         .or(job.position_of("hangTimeout"))
         .or(job.position_of("hang-timeout"));
     if restart == Restart::Never && retries.is_some_and(|retries| retries > 0) {
-        let message = "`restart: never` and `retries` contradict each other";
+        let message = "`restart: never` conflicts with `retries`";
         reader
             .problems
             .push(Problem::error(node.at, message, "keep one of them"));
     }
     if let (Restart::Rank, Some(at)) = (restart, hang_timeout) {
         let message =
-            "`hang_timeout` needs `restart: all`: a hang is detected only for all ranks together";
+            "`hang_timeout` requires `restart: all`: hang detection covers all ranks together";
         reader
             .problems
             .push(Problem::error(at, message, "remove one of them"));
@@ -50,7 +50,11 @@ pub(super) fn checkpoint(
     let node = document.take(reader, "checkpoint")?;
     let mut fields = reader.map(node, "checkpoint", reference::CHECKPOINT)?;
     let path = fields
-        .need(reader, "path", "the folder where the program saves")
+        .need(
+            reader,
+            "path",
+            "the directory where the program saves checkpoints",
+        )
         .and_then(|node| reader.text(node, "path"));
     let resume = fields.take(reader, "resume").map_or_else(Vec::new, |node| {
         let items = reader.list_or_one(node);

@@ -43,8 +43,8 @@ pub(super) fn security(reader: &mut Reader, document: &mut Fields<'_>) -> Securi
     if let (Some(_), Some(0), Some(node)) = (level, run_as, user) {
         let problem = super::Problem::error(
             node.at,
-            "the restricted level admits no root",
-            "write another `run_as`, such as 1000",
+            "the restricted level does not allow root",
+            "set another `run_as`, such as 1000",
         );
         reader.problems.push(problem);
     }

@@ -59,7 +59,7 @@ pub(super) fn nproc(job: &JobDocument) -> Option<Finding> {
         finding(
             command_field(job),
             message,
-            format!("write `--nproc_per_node={gpus}`, or leave it out"),
+            format!("use `--nproc_per_node={gpus}`, or omit it"),
         )
     })
 }
@@ -76,7 +76,7 @@ pub(super) fn num_processes(job: &JobDocument) -> Option<Finding> {
         finding(
             command_field(job),
             message,
-            format!("write `--num_processes={gpus}`, or leave it out"),
+            format!("use `--num_processes={gpus}`, or omit it"),
         )
     })
 }
@@ -94,13 +94,13 @@ pub(super) fn tensor_parallel(job: &JobDocument) -> Option<Finding> {
     // On several nodes the model may be split across pods, so the numbers may differ.
     (gpus > 0 && needed != gpus && job.resources.node_count == 1).then(|| {
         let message = format!(
-            "the command splits the model over {}, but a pod has {gpus}",
+            "the command splits the model across {}, but a pod has {gpus}",
             gpu_count(needed)
         );
         finding(
             command_field(job),
             message,
-            format!("write `gpu: {needed}`, or a tensor-parallel size of {gpus}"),
+            format!("set `gpu: {needed}`, or use a tensor-parallel size of {gpus}"),
         )
     })
 }
@@ -139,7 +139,7 @@ pub(super) fn file_as_directory(job: &JobDocument) -> Option<Finding> {
             Some(finding(
                 "storage.workdirs",
                 message,
-                format!("`.{extension}` is not a known extension of data files: set `type: file` or `type: directory`"),
+                format!("`.{extension}` is not a known data file extension; set `type: file` or `type: directory`"),
             ))
         })
 }
@@ -174,7 +174,7 @@ pub(super) fn image_tag(job: &JobDocument) -> Option<Finding> {
         finding(
             "environment.image",
             message,
-            "use a version, such as `image:1.2.3`, or a digest",
+            "use a version tag, such as `image:1.2.3`, or a digest",
         )
     })
 }
@@ -184,8 +184,8 @@ pub(super) fn deprecated_launcher(job: &JobDocument) -> Option<Finding> {
     line.contains("torch.distributed.launch").then(|| {
         finding(
             command_field(job),
-            "`torch.distributed.launch` is no longer developed".to_owned(),
-            "write `torchrun`",
+            "`torch.distributed.launch` is deprecated".to_owned(),
+            "use `torchrun`",
         )
     })
 }
@@ -222,7 +222,7 @@ pub(super) fn memory_target(job: &JobDocument) -> Option<Finding> {
     .iter()
     .find(|name| text.contains(**name))?;
     let message = format!(
-        "{greedy} takes nearly all GPU memory at once, so `targetMemoryUtilization` never falls"
+        "{greedy} allocates nearly all GPU memory at startup, so memory utilization never falls"
     );
     Some(finding(
         "autoscaling.targetMemoryUtilization",
@@ -238,7 +238,11 @@ pub(super) fn health_check(job: &JobDocument) -> Option<Finding> {
         .filter(|service| job.kind == JobKind::Inference && service.health_check.is_none())?;
     (service.protocol.unwrap_or("TCP") == "TCP").then(|| {
         let message =
-            "without `health_check` requests arrive before the model is loaded".to_owned();
-        finding("service", message, "such as `health_check: /health`")
+            "without `health_check`, requests arrive before the model is loaded".to_owned();
+        finding(
+            "service",
+            message,
+            "add a check, such as `health_check: /health`",
+        )
     })
 }

@@ -22,7 +22,7 @@ pub(super) fn service(
         document.need(
             reader,
             "service",
-            "it needs at least `port:`, where the program listens",
+            "it needs at least `port:`, the port that the program listens on",
         )?
     } else {
         document.take(reader, "service")?
@@ -32,7 +32,7 @@ pub(super) fn service(
         .take(reader, "replicas")
         .and_then(|node| reader.whole_number(node, "replicas", 0..=10_000));
     let port = if port_needed {
-        fields.need(reader, "port", "where the program listens")
+        fields.need(reader, "port", "the port that the program listens on")
     } else {
         fields.take(reader, "port")
     };
@@ -124,7 +124,7 @@ fn path(reader: &mut Reader, node: &YamlNode) -> Option<String> {
         reader.problems.push(Problem::error(
             text.at,
             format!("`{}` is not a path", text.value),
-            "begin it with `/`",
+            "start it with `/`",
         ));
         return None;
     }
@@ -149,8 +149,8 @@ fn delay(reader: &mut Reader, fields: &mut Fields<'_>, name: &'static str) -> Op
     if delay > LONGEST_DELAY {
         reader.problems.push(Problem::error(
             node.at,
-            format!("`{name}` may be an hour at most"),
-            "such as 5m",
+            format!("`{name}` must be at most one hour"),
+            "use a value such as 5m",
         ));
     }
     Some(delay)
@@ -180,7 +180,7 @@ pub(super) fn autoscaling(reader: &mut Reader, document: &mut Fields<'_>) -> Opt
         reader.problems.push(Problem::error(
             at,
             "`autoscaling.maxReplicas` is missing",
-            "set the highest number of replicas",
+            "set the maximum number of replicas",
         ));
     }
     let max = max.unwrap_or(min);
@@ -188,7 +188,7 @@ pub(super) fn autoscaling(reader: &mut Reader, document: &mut Fields<'_>) -> Opt
         reader.problems.push(
             Problem::error(
                 at,
-                format!("minReplicas {min} is more than maxReplicas {max}"),
+                format!("minReplicas {min} is greater than maxReplicas {max}"),
                 "",
             )
             .with_id("replica-range"),
@@ -227,17 +227,19 @@ pub(super) fn check_metrics(
         .or(autoscaling.memory_utilization)
         .is_some();
     if autoscaling.enabled && gpus && resources.gpu == 0 {
-        let note = "use targetCPUUtilization, or `resources.gpu`";
-        reader
-            .problems
-            .push(Problem::error(at, "autoscaling on GPUs without GPUs", note));
+        let note = "use targetCPUUtilization, or set `resources.gpu`";
+        reader.problems.push(Problem::error(
+            at,
+            "autoscaling on GPU metrics requires GPUs",
+            note,
+        ));
     }
     // Kubernetes defines CPU utilization as a percentage of the request.
     if autoscaling.enabled && autoscaling.cpu_utilization.is_some() && resources.cpu.is_none() {
-        let note = "set `resources.cpu`: utilization is counted against it";
+        let note = "set `resources.cpu`: utilization is a percentage of it";
         reader.problems.push(Problem::error(
             at,
-            "targetCPUUtilization without `resources.cpu`",
+            "targetCPUUtilization requires `resources.cpu`",
             note,
         ));
     }

@@ -105,7 +105,7 @@ fn workdir(reader: &mut Reader, node: &YamlNode) -> Option<Workdir> {
     }
     let mut fields = reader.map(node, "storage.workdirs", reference::WORKDIR)?;
     let at = fields.at;
-    let path_node = fields.need(reader, "path", "where it appears in the container");
+    let path_node = fields.need(reader, "path", "the mount path in the container");
     let mut text = |reader: &mut Reader, name: &'static str| {
         fields
             .take(reader, name)
@@ -191,7 +191,7 @@ pub(super) fn absolute(reader: &mut Reader, path: &str, at: FilePosition) -> Opt
     } else if path.split('/').any(|part| part == "..") {
         Some("contains `..`")
     } else if path.contains(':') || path.contains(char::is_control) {
-        Some("contains a character that mount paths must not contain")
+        Some("contains a character that is not allowed in mount paths")
     } else {
         None
     };
@@ -199,7 +199,7 @@ pub(super) fn absolute(reader: &mut Reader, path: &str, at: FilePosition) -> Opt
         reader.problems.push(Problem::error(
             at,
             format!("`{path}` {problem}"),
-            "write an absolute path, such as /data",
+            "use an absolute path, such as /data",
         ));
         return None;
     }
@@ -223,11 +223,10 @@ pub(super) fn host_path(reader: &mut Reader, path: &str, at: FilePosition) -> Op
     // Sockets of container runtimes give full control of the node.
     let forbidden = path == "/" || FORBIDDEN.iter().any(touches) || path.ends_with(".sock");
     if forbidden {
-        let note =
-            "mount a claim there instead (`pvc:` or `size:`), or another folder with `host_path:`";
+        let note = "mount a claim there instead (`pvc:` or `size:`), or use another `host_path:`";
         reader.problems.push(Problem::error(
             at,
-            format!("the node's `{path}` may not be mounted"),
+            format!("the node's `{path}` must not be mounted"),
             note,
         ));
         return None;
@@ -286,7 +285,7 @@ pub(super) fn files(reader: &mut Reader, document: &mut Fields<'_>) -> Vec<Attac
             let note = "rename one of them: `files: {other-name: local/path}`";
             reader.problems.push(Problem::error(
                 target.at,
-                format!("two files have the path `{path}`"),
+                format!("two files have the same path `{path}`"),
                 note,
             ));
         }

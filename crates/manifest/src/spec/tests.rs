@@ -161,19 +161,19 @@ fn the_contract_s_inference_is_read_with_its_placeholder() {
 fn the_contract_s_broken_examples_say_what_to_change() {
     assert_eq!(
         problems(contract("notebook")),
-        ["9:155: a stray back-tick: no value may begin or end with one | remove the `",]
+        ["9:155: stray backtick: a value must not begin or end with one | remove the `",]
     );
     let fixed = contract("notebook").replace("]`", "]");
     assert_eq!(job(&fixed).service.unwrap().port, Some(8000));
-    let note = "a node is in one pool at most: keep it in `train-pool` or in `inference-pool`";
+    let note = "a node can be in only one pool; keep it in `train-pool` or in `inference-pool`";
     assert_eq!(
         problems(contract("pools")),
         [
-            "7:1: a tab indents this line, but YAML allows only spaces | replace the tab with spaces".to_owned(),
-            format!("9:3: node `node1` is in two pools; also in line 22 | {note}"),
-            format!("11:3: node `node2` is in two pools; also in line 24 | {note}"),
-            format!("22:3: node `node1` is in two pools; also in line 9 | {note}"),
-            format!("24:3: node `node2` is in two pools; also in line 11 | {note}"),
+            "7:1: this line is indented with a tab, but YAML allows only spaces | replace the tab with spaces".to_owned(),
+            format!("9:3: node `node1` is in two pools; also on line 22 | {note}"),
+            format!("11:3: node `node2` is in two pools; also on line 24 | {note}"),
+            format!("22:3: node `node1` is in two pools; also on line 9 | {note}"),
+            format!("24:3: node `node2` is in two pools; also on line 11 | {note}"),
         ]
     );
     let fixed = contract("pools")
@@ -206,9 +206,9 @@ resources:
         problems(text),
         [
             "1:1: `version` is missing; assuming v0.1 | write `version: v0.1`",
-            "3:9: `Qwen2_SFT` is not a DNS label: `_` and capitals are not allowed | qwen2-sft would do",
+            "3:9: `Qwen2_SFT` is not a DNS label: `_` and capitals are not allowed | try `qwen2-sft`",
             "4:3: unknown field `job.priorty` | did you mean `priority`?",
-            "5:22: `a b` is not a valid image reference | such as pytorch/pytorch:2.9.0",
+            "5:22: `a b` is not a valid image reference | use a reference such as pytorch/pytorch:2.9.0",
             "7:3: unknown field `resources.gpus` | did you mean `gpu`?",
             "8:8: `gpu` must be a whole number from 0 to 1024, not `many` | ",
             "9:11: `memory` needs a unit | write 128Gi for gibibytes",
@@ -222,7 +222,7 @@ fn each_mistake_has_its_message() {
     for (fields, expected) in [
         (
             "resources: {gpu: 1, gpu: 2}",
-            "5:21: `gpu` occurs twice; first in line 5 | keep one of them",
+            "5:21: `gpu` appears twice, first on line 5 | keep one of them",
         ),
         (
             "resources: {gpu: 1, gpu-type: a100, gpuType: h100}",
@@ -230,23 +230,23 @@ fn each_mistake_has_its_message() {
         ),
         (
             "resources: {memory: 128GB}",
-            "5:21: `memory` must be an amount such as 128Gi, not `128GB` | write 128Gi for gibibytes, 128G for gigabytes",
+            "5:21: `memory` must be a size such as 128Gi, not `128GB` | write 128Gi for gibibytes, 128G for gigabytes",
         ),
         (
             "resources: {gpu_share: 3}",
-            "5:24: `gpu_share` must be a fraction above 0 and up to 1, or an amount of GPU memory, not `3` | such as 0.5 or 10Gi",
+            "5:24: `gpu_share` must be a fraction above 0 and up to 1, or an amount of GPU memory, not `3` | use a value such as 0.5 or 10Gi",
         ),
         (
             "resources: {cpu: 1500m, memory: 1Gi, qos: guaranteed}",
-            "5:43: `qos: guaranteed` needs whole CPUs and memory | write both: `cpu: 8`, `memory: 64Gi`",
+            "5:43: `qos: guaranteed` requires memory and a whole number of CPUs | set both, such as `cpu: 8` and `memory: 64Gi`",
         ),
         (
             "resources: {cpu: 2, qos: guaranteed}",
-            "5:26: `qos: guaranteed` needs whole CPUs and memory | write both: `cpu: 8`, `memory: 64Gi`",
+            "5:26: `qos: guaranteed` requires memory and a whole number of CPUs | set both, such as `cpu: 8` and `memory: 64Gi`",
         ),
         (
             "security: {level: restricted, run_as: 0}",
-            "5:39: the restricted level admits no root | write another `run_as`, such as 1000",
+            "5:39: the restricted level does not allow root | set another `run_as`, such as 1000",
         ),
         (
             "security: privileged",
@@ -258,15 +258,15 @@ fn each_mistake_has_its_message() {
         ),
         (
             "service: {port: 80}",
-            "5:1: a training has no `service` | remove it; a training has no port. `kind: inference` serves",
+            "5:1: a training cannot have a `service` | remove it, or use `kind: inference` to serve requests",
         ),
         (
             "storage: {workdirs: [data]}",
-            "5:22: `data` is not an absolute path | write an absolute path, such as /data",
+            "5:22: `data` is not an absolute path | use an absolute path, such as /data",
         ),
         (
             "storage: {workdirs: [/data/../etc]}",
-            "5:22: `/data/../etc` contains `..` | write an absolute path, such as /data",
+            "5:22: `/data/../etc` contains `..` | use an absolute path, such as /data",
         ),
         (
             "storage: {workdirs: [/a, /a]}",
@@ -278,11 +278,11 @@ fn each_mistake_has_its_message() {
         ),
         (
             "files: [a/x.py, b/x.py]",
-            "5:17: two files have the path `/workspace/x.py` | rename one of them: `files: {other-name: local/path}`",
+            "5:17: two files have the same path `/workspace/x.py` | rename one of them: `files: {other-name: local/path}`",
         ),
         (
             "resources: {memory: 512m}",
-            "5:21: `memory` 512m is thousandths of a byte | did you mean 512Mi?",
+            "5:21: `memory` 512m means thousandths of a byte | did you mean 512Mi?",
         ),
         (
             "resources: {cpu: 128Gi}",
@@ -290,23 +290,23 @@ fn each_mistake_has_its_message() {
         ),
         (
             "resources: {gpu-type: a100}",
-            "5:23: `gpu-type` without GPUs | set the number of GPUs: `gpu: 1`",
+            "5:23: `gpu-type` requires GPUs | set the number of GPUs: `gpu: 1`",
         ),
         (
             "files: [*x]",
-            "5:9: aliases (`*name`) are not supported | write the value out",
+            "5:9: aliases (`*name`) are not supported | write out the value",
         ),
         (
             "zzz: 1",
-            "5:1: unknown field `zzz` | known values: kind, version, job, environment, model, resources, storage, security, files, pod, checkpoint",
+            "5:1: unknown field `zzz` | known fields: kind, version, job, environment, model, resources, storage, security, files, pod, checkpoint",
         ),
         (
             "model: {name: '{{model.nam}}'}",
-            "5:15: `{{model.nam}}` cannot be resolved | use a field of this document that is set to a text, such as {{model.name}}",
+            "5:15: `{{model.nam}}` cannot be resolved | use a field of this document that contains text, such as {{model.name}}",
         ),
         (
             "- 1",
-            "5:3: this is not YAML: while parsing a block mapping, did not find expected key | compare the indentation and brackets with the lines above",
+            "5:3: invalid YAML: while parsing a block mapping, did not find expected key | check the indentation and brackets here and in the lines above",
         ),
     ] {
         assert_eq!(
@@ -334,7 +334,7 @@ fn the_node_s_own_folders_are_not_mounted() {
     ] {
         let refusals = problems(&training(&format!("storage: {{workdirs: [{path}]}}")));
         assert!(
-            refusals.len() == 1 && refusals[0].contains("may not be mounted"),
+            refusals.len() == 1 && refusals[0].contains("must not be mounted"),
             "{path}: {refusals:?}"
         );
         // A path inside the container may be anything.
@@ -362,7 +362,7 @@ fn names_leave_room_for_what_is_appended() {
     assert!(problems(&training_named(60, 11)).is_empty());
     assert!(
         problems(&training_named(61, 11))[0]
-            .contains("has 61 characters; a training's name may have 60")
+            .contains("has 61 characters; a training name can have at most 60")
     );
     let notebook = |length: usize| {
         format!(
@@ -458,11 +458,11 @@ fn a_quota_is_for_namespaces_each_once() {
             .map(|problem| problem.message)
             .collect::<Vec<_>>()
     };
-    assert_eq!(problems_of(""), ["the quota has no namespace"]);
+    assert_eq!(problems_of(""), ["the quota has no namespaces"]);
     let duplicate = problems_of("namespace: {default: {gpu: 1}}\ndefault: {gpu: 2}\n");
     assert_eq!(
         duplicate,
-        ["`default` means the namespace `default`, which `namespace` also contains"]
+        ["`default` sets the limits of namespace `default`, which `namespace` also contains"]
     );
 }
 
@@ -515,25 +515,28 @@ fn a_document_keeps_its_own_text() {
 #[test]
 fn bombs_and_garbage_are_one_sentence_each() {
     for (text, expected) in [
-        ("[".repeat(100_000), "nested more than 32 deep"),
-        ("- ".repeat(40), "nested more than 32 deep"),
+        ("[".repeat(100_000), "nested more than 32 levels deep"),
+        ("- ".repeat(40), "nested more than 32 levels deep"),
         (
             "a: &a [x]\nb: [*a, *a]\n".to_owned(),
             "aliases (`*name`) are not supported",
         ),
         (
             format!("a: [{}]", "1,".repeat(20_000)),
-            "more than 10000 values in one file",
+            "the file has more than 10000 values",
         ),
         (
             "x".repeat(300 * 1024),
-            "the document has 300 KiB; the limit is 200 KiB",
+            "the document is 300 KiB; the limit is 200 KiB",
         ),
-        (String::new(), "the file has no document"),
-        ("# only a comment\n".to_owned(), "the file has no document"),
+        (String::new(), "the file contains no documents"),
+        (
+            "# only a comment\n".to_owned(),
+            "the file contains no documents",
+        ),
         (
             "- a\n".to_owned(),
-            "a document is a map of fields that begins with `kind:`, not a list",
+            "a document must be a map of fields that begins with `kind:`, not a list",
         ),
         ("kind: trianing\n".to_owned(), "unknown kind `trianing`"),
     ] {
@@ -561,12 +564,12 @@ fn what_a_service_cannot_do_is_refused_at_its_place() {
         (
             "inference",
             "autoscaling: {maxReplicas: 3, targetGPUUtilization: 70}",
-            "autoscaling on GPUs without GPUs",
+            "autoscaling on GPU metrics requires GPUs",
         ),
         (
             "compute",
             "autoscaling: {maxReplicas: 3, targetCPUUtilization: 70}",
-            "targetCPUUtilization without `resources.cpu`",
+            "targetCPUUtilization requires `resources.cpu`",
         ),
         (
             "compute",
@@ -581,12 +584,12 @@ fn what_a_service_cannot_do_is_refused_at_its_place() {
         (
             "compute",
             "resources: {cpu: 1}\nautoscaling: {maxReplicas: 3, targetCPUUtilization: 70, scaleDownDelay: 2h}",
-            "`scaleDownDelay` may be an hour at most",
+            "`scaleDownDelay` must be at most one hour",
         ),
         (
             "notebook",
             "autoscaling: {maxReplicas: 3, targetCPUUtilization: 70}",
-            "a notebook has no `autoscaling`",
+            "a notebook cannot have `autoscaling`",
         ),
         (
             "notebook",

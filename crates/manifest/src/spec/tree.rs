@@ -89,7 +89,7 @@ pub(super) fn read(text: &str, problems: &mut Vec<Problem>) -> Vec<YamlDocument>
                     column,
                     width: 1,
                 },
-                "a tab indents this line, but YAML allows only spaces",
+                "this line is indented with a tab, but YAML allows only spaces",
                 "replace the tab with spaces",
             ));
         }
@@ -179,7 +179,7 @@ impl<'t> Builder<'t, '_> {
                 .to_owned();
             if source.len() > DOCUMENT_BYTES {
                 let message = format!(
-                    "the document has {} KiB; the limit is {} KiB",
+                    "the document is {} KiB; the limit is {} KiB",
                     source.len() / 1024,
                     DOCUMENT_BYTES / 1024
                 );
@@ -211,7 +211,7 @@ impl<'t> Builder<'t, '_> {
         if self.nodes > NODES {
             return Err(self.stop(
                 at,
-                format!("more than {NODES} values in one file"),
+                format!("the file has more than {NODES} values"),
                 "split the file",
             ));
         }
@@ -253,7 +253,7 @@ impl<'t> Builder<'t, '_> {
                 return Err(self.stop(
                     at,
                     "aliases (`*name`) are not supported",
-                    "write the value out",
+                    "write out the value",
                 ));
             }
             _ => YamlValue::Null,
@@ -270,7 +270,7 @@ impl<'t> Builder<'t, '_> {
                 self.problems.push(Problem::error(
                     entry.key_at,
                     format!(
-                        "`{}` occurs twice; first in line {}",
+                        "`{}` appears twice, first on line {}",
                         entry.key, first.key_at.line
                     ),
                     "keep one of them",
@@ -309,7 +309,7 @@ impl<'t> Builder<'t, '_> {
     fn too_deep(&mut self, at: FilePosition) -> StopReading {
         self.stop(
             at,
-            format!("nested more than {DEPTH} deep"),
+            format!("nested more than {DEPTH} levels deep"),
             "close the open brackets",
         )
     }
@@ -354,7 +354,7 @@ impl<'t> Builder<'t, '_> {
             };
             return self.stop(
                 at,
-                "a stray back-tick: no value may begin or end with one",
+                "stray backtick: a value must not begin or end with one",
                 "remove the `",
             );
         }
@@ -365,8 +365,8 @@ impl<'t> Builder<'t, '_> {
         let text = text.strip_suffix('.').unwrap_or(&text).to_owned();
         self.stop(
             at,
-            format!("this is not YAML: {text}"),
-            "compare the indentation and brackets with the lines above",
+            format!("invalid YAML: {text}"),
+            "check the indentation and brackets here and in the lines above",
         )
     }
 }

@@ -66,17 +66,17 @@ fn what_has_no_meaning_here_is_named() {
         (
             "source venv/bin/activate\npython3 -V",
             "python3 -V",
-            "source venv/bin/activate: the image must contain it",
+            "source venv/bin/activate: the image must provide this environment",
         ),
         (
             "conda activate x && torchrun t",
             "torchrun t",
-            "conda activate x: the image must contain it",
+            "conda activate x: the image must provide this environment",
         ),
         (
             "module load cuda; srun a",
             "a",
-            "module load cuda: the image must contain it",
+            "module load cuda: the image must provide this environment",
         ),
         (
             "srun --nodes 2 --ntasks-per-node 1 torchrun t",
@@ -96,12 +96,12 @@ fn what_has_no_meaning_here_is_named() {
         (
             "eval \"$(conda shell.bash hook)\"\nconda activate x\na",
             "a",
-            "conda activate x: the image must contain it",
+            "conda activate x: the image must provide this environment",
         ),
         (
             "module load cuda\na",
             "a",
-            "module load cuda: the image must contain it",
+            "module load cuda: the image must provide this environment",
         ),
         (
             "export MASTER_PORT=$(expr 10000 + 1)\na",
@@ -126,7 +126,7 @@ fn what_has_no_meaning_here_is_named() {
         (
             "python train.py",
             "python train.py",
-            "train.py: pods do not see the folder that the script was submitted from; put it into the image, `files:` or a workdir",
+            "train.py: pods cannot access the directory you submit from; use the image, `files:` or a workdir",
         ),
     ] {
         let (text, notes) = lines(slurm);
@@ -155,7 +155,7 @@ fn containers_of_the_script_become_the_image() {
     let file = translate("apptainer exec img.sif python -V", &CONTEXT);
     assert!(
         file.image.is_none()
-            && file.omitted[0].starts_with("img.sif: pods run images from a registry"),
+            && file.omitted[0].starts_with("img.sif: pods need an image from a registry"),
         "{file:#?}"
     );
 }

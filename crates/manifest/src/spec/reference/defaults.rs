@@ -9,24 +9,18 @@ use super::VERSION;
 
 /// A toleration, as in a pod spec.
 pub(in super::super) const TOLERATION: &[Field] = &[
-    field(
-        &["key"],
-        LabelKey,
-        "Key of the taint.",
-        "example.com/reserved",
-    )
-    .needed(),
+    field(&["key"], LabelKey, "Taint key.", "example.com/reserved").needed(),
     field(
         &["operator"],
         Word(&["Exists", "Equal"]),
         "Operator: Exists (the default without a value) or Equal (with a value).",
         "Equal",
     ),
-    field(&["value"], Text, "Value of the taint.", "research"),
+    field(&["value"], Text, "Taint value.", "research"),
     field(
         &["effect"],
         Word(&["NoSchedule", "PreferNoSchedule", "NoExecute"]),
-        "Effect of the taint; default NoSchedule, so that taints that evict pods are tolerated only on request.",
+        "Taint effect; defaults to NoSchedule, so taints that evict pods are tolerated only on request.",
         "NoSchedule",
     ),
 ];
@@ -35,27 +29,27 @@ pub(in super::super) const SITE_LIMITS: &[Field] = &[
     field(
         &["gpu"],
         Whole(0, u32::MAX),
-        "Most GPUs of all pods of a job.",
+        "Maximum number of GPUs across all pods of a job.",
         "64",
     ),
     field(
         &["node_count", "nodeCount", "node-count"],
         Whole(1, u32::MAX),
-        "Most pods of a training.",
+        "Maximum number of pods of a training.",
         "16",
     ),
     field(
         &["replicas"],
         Whole(0, u32::MAX),
-        "Most replicas of a service, including those that an autoscaler may add.",
+        "Maximum number of replicas of a service, including those that an autoscaler may add.",
         "8",
     ),
-    field(&["cpu"], Cpu, "Most CPUs per pod.", "128"),
-    field(&["memory"], Bytes, "Most memory per pod.", "1Ti"),
+    field(&["cpu"], Cpu, "Maximum CPUs per pod.", "128"),
+    field(&["memory"], Bytes, "Maximum memory per pod.", "1Ti"),
     field(
         &["max_runtime", "maxRuntime", "max-runtime"],
         Duration,
-        "Longest `job.max_runtime`, which is also the default for trainings that do not set one.",
+        "Maximum `job.max_runtime`, which is also the default for trainings that do not set one.",
         "7d",
     ),
 ];
@@ -171,13 +165,13 @@ pub(in super::super) const SCOPE: &[Field] = &[
     field(
         &["limits"],
         Block(SITE_LIMITS),
-        "Upper limits of a job.",
+        "Upper limits for a job.",
         "{gpu: 64}",
     ),
     field(
         &["enforced"],
         OneOrMany(&Word(&ENFORCEABLE)),
-        "Fields of this scope that a file must not override. `pod:` still can, except for tolerations and node_selector.",
+        "Fields in this scope that a file must not override. `pod:` still can, except for tolerations and node_selector.",
         "[queue]",
     ),
 ];
@@ -226,14 +220,14 @@ pub const DEFAULTS: &[Field] = &[
     field(
         &["allow_env", "allowEnv"],
         OneOrMany(&Text),
-        "Variables of `env` that change which programs run (LD_PRELOAD, PATH, PYTHONPATH, BASH_ENV, …) and that jobs may get: \
-         exact names, or a beginning followed by `*`.",
+        "Variables in `env` that can change which programs run (LD_PRELOAD, PATH, PYTHONPATH, BASH_ENV, …) and that jobs may set: \
+         exact names, or prefixes followed by `*`.",
         "[PYTHONPATH, LD_*]",
     ),
     field(
         &["gpu_type_labels", "gpuTypeLabels"],
         OneOrMany(&LabelKey),
-        "Node labels that name the GPU type in this cluster; checked before the built-in ones.",
+        "Node labels that contain the GPU type on this cluster; checked before the built-in ones.",
         "[example.com/accelerator]",
     ),
 ];

@@ -12,16 +12,16 @@ pub(in crate::spec) const JOB: &[Field] = &[
     field(
         &["name"],
         Label,
-        "Name of the job and of its objects: a DNS label; pod names add a suffix.",
+        "Name of the job and its objects: a DNS label; pod names add a suffix.",
         "NAME",
     )
     .needed(),
-    field(&["namespace"], ObjectName, "Namespace; default is that of -n, else of the current context.", "team-a"),
-    field(&["description"], Text, "A description for people; shown by `describe job`.", "what it is for"),
+    field(&["namespace"], ObjectName, "Namespace; defaults to that of -n, or else of the current context.", "team-a"),
+    field(&["description"], Text, "Free-form description, shown by `describe job`.", "what it is for"),
     field(&["priority"], Text, "high, medium, low, or the name of an existing PriorityClass.", "medium"),
     field(&["labels"], Labels, "Labels of every object and pod; `report --by label=KEY` groups by them.", "{team: research}"),
     field(&["annotations"], TextMap, "Annotations of every object and pod.", "{cost-center: '42'}"),
-    field(&["queue"], Text, "Queue of Kueue or Volcano, if the cluster has one of them.", "research"),
+    field(&["queue"], Text, "Kueue or Volcano queue, if the cluster has one of these systems.", "research"),
     field(
         &["queue_system", "queueSystem", "queue-system"],
         Word(&QueueSystem::WORDS),
@@ -38,7 +38,7 @@ pub(in crate::spec) const JOB: &[Field] = &[
     field(
         &["batch_size", "batchSize", "batch-size"],
         Whole(1, u32::MAX),
-        "Batch size per GPU, set as BATCH_SIZE; GLOBAL_BATCH_SIZE is that of all GPUs.",
+        "Batch size per GPU, set as BATCH_SIZE; GLOBAL_BATCH_SIZE is the total for all GPUs.",
         "8",
     )
     .in_scope(FieldScope::Training),
@@ -47,7 +47,7 @@ pub(in crate::spec) const JOB: &[Field] = &[
     field(
         &["restart"],
         Word(&Restart::WORDS),
-        "Pods that restart after a failed rank. all: all ranks together, at the cost of one retry (the default on several nodes); rank: only that rank, with its own retries; never: none.",
+        "Pods to restart after a rank fails. all: all ranks together, at the cost of one retry (the default on several nodes); rank: only that rank, with its own retries; never: none.",
         "all",
     )
     .in_scope(FieldScope::Training),
@@ -61,14 +61,14 @@ pub(in crate::spec) const JOB: &[Field] = &[
     field(
         &["max_runtime", "maxRuntime", "max-runtime"],
         Duration,
-        "Longest run time without waiting; if all ranks restart together, the sum over all attempts.",
+        "Maximum run time, excluding waiting time; the total of all attempts if all ranks restart together.",
         "12h",
     )
     .in_scope(FieldScope::Training),
     field(
         &["gang"],
         Word(&GangMode::WORDS),
-        "System that places all pods of a training at once or none: auto uses the system of the queue, else the PodGroup of Kubernetes (native).",
+        "System that places either all pods of a training or none: auto uses the queue's system, or else the Kubernetes PodGroup (native).",
         "auto",
     )
     .in_scope(FieldScope::Training),
@@ -94,7 +94,7 @@ pub(in crate::spec) const CHECKPOINT: &[Field] = &[
     field(
         &["path"],
         AbsolutePath,
-        "Directory of the checkpoints, set as CHECKPOINT_PATH; best on a workdir that all ranks share.",
+        "Checkpoint directory, set as CHECKPOINT_PATH; preferably on a workdir that all ranks share.",
         "/out/checkpoints",
     )
     .needed(),

@@ -14,13 +14,13 @@ pub(in crate::spec) const POOL_LIMITS: &[Field] = &[
     field(
         &["maxJobs", "max_jobs"],
         Whole(0, u32::MAX),
-        "Most unfinished jobs in the pool.",
+        "Maximum number of unfinished jobs in the pool.",
         "100",
     ),
     field(
         &["maxGpuPerJob", "max_gpu_per_job"],
         Whole(0, u32::MAX),
-        "Most GPUs of one job, over all its pods.",
+        "Maximum number of GPUs for one job, across all its pods.",
         "8",
     ),
 ];
@@ -36,7 +36,7 @@ pub(in crate::spec) const OF_POOL: &[Field] = &[
     field(
         &["description"],
         Text,
-        "A description for people.",
+        "Free-form description.",
         "what it is for",
     ),
     field(
@@ -54,7 +54,7 @@ pub(in crate::spec) const OF_POOL: &[Field] = &[
     field(
         &["exclusive"],
         Boolean,
-        "Taint the nodes against jobs of other pools and jobs without a pool; running pods stay.",
+        "Taint the nodes to keep out jobs of other pools and jobs without a pool; running pods stay.",
         "true",
     ),
 ];
@@ -63,7 +63,7 @@ pub(in crate::spec) const OF_POOL: &[Field] = &[
 pub(in crate::spec) const POOL_NODE: &[Field] = &[field(
     &GPU_TYPE,
     GpuType,
-    "Type of the node's GPUs.",
+    "GPU type of the node.",
     "a100-80g",
 )];
 
@@ -74,30 +74,35 @@ pub const POOL: &[Field] = &[
     field(
         &["nodes"],
         PoolNodes,
-        "Nodes of the pool: a list of names, or a map name: {gpu-type: …}.",
+        "Nodes in the pool: a list of names, or a map such as name: {gpu-type: …}.",
         "[gpu-node-1]",
     ),
 ];
 
 pub(in crate::spec) const LIMITS: &[Field] = &[
-    field(&["cpu"], Cpu, "Most CPUs that pods may request.", "20"),
+    field(&["cpu"], Cpu, "Maximum CPUs that pods may request.", "20"),
     field(
         &["memory"],
         Bytes,
-        "Most memory that pods may request, with its unit.",
+        "Maximum memory that pods may request, with a unit.",
         "40Gi",
     ),
     field(
         &["gpu"],
         Whole(0, u32::MAX),
-        "Most GPUs that pods may request.",
+        "Maximum number of GPUs that pods may request.",
         "4",
     ),
-    field(&["pods"], Whole(0, u32::MAX), "Most pods.", "50"),
+    field(
+        &["pods"],
+        Whole(0, u32::MAX),
+        "Maximum number of pods.",
+        "50",
+    ),
     field(
         &["storage"],
         Bytes,
-        "Most storage that all PersistentVolumeClaims may request.",
+        "Maximum storage that all PersistentVolumeClaims may request.",
         "1Ti",
     ),
 ];
@@ -113,7 +118,7 @@ pub(in crate::spec) const OF_QUOTA: &[Field] = &[
     field(
         &["description"],
         Text,
-        "A description for people.",
+        "Free-form description.",
         "what it is for",
     ),
 ];
@@ -131,7 +136,7 @@ pub const QUOTA: &[Field] = &[
     field(
         &["default"],
         Block(LIMITS),
-        "Limits of the namespace `default`.",
+        "Limits for the namespace `default`.",
         "{gpu: 2}",
     ),
 ];

@@ -17,7 +17,7 @@ pub const HEALTH_CHECK: &[Field] = &[
     field(
         &["port"],
         Whole(1, 65_535),
-        "Port of the check, if it differs from the service's.",
+        "Port of the check, if it differs from the service port.",
         "9090",
     ),
     field(
@@ -46,7 +46,7 @@ pub(in crate::spec) const SERVICE: &[Field] = &[
     field(
         &["targetPort", "target_port"],
         Whole(1, 65_535),
-        "Port on which the program listens, if it differs.",
+        "Port that the program listens on, if different.",
         "8080",
     ),
     field(
@@ -58,13 +58,13 @@ pub(in crate::spec) const SERVICE: &[Field] = &[
     field(
         &["type"],
         Word(&["ClusterIP", "NodePort", "LoadBalancer"]),
-        "Type of the Kubernetes Service: how it can be reached.",
+        "Kubernetes Service type, which determines how it can be reached.",
         "ClusterIP",
     ),
     field(
         &["host"],
         Text,
-        "Host name of an Ingress.",
+        "Host name of the Ingress.",
         "model.example.com",
     ),
     field(
@@ -76,13 +76,13 @@ pub(in crate::spec) const SERVICE: &[Field] = &[
     field(
         &["timeout"],
         Duration,
-        "Longest duration of a request.",
+        "Maximum duration of a request.",
         "60s",
     ),
     field(
         &["request_limit", "requestLimit", "request-limit"],
         Whole(1, u32::MAX),
-        "Requests per second, enforced by the Ingress; needs `host`.",
+        "Maximum requests per second, enforced by the Ingress; needs `host`.",
         "100",
     ),
 ];
@@ -97,13 +97,13 @@ pub(in crate::spec) const AUTOSCALING: &[Field] = &[
     field(
         &["minReplicas", "min_replicas"],
         Whole(1, 10_000),
-        "Fewest replicas; default 1.",
+        "Minimum number of replicas; default 1.",
         "1",
     ),
     field(
         &["maxReplicas", "max_replicas"],
         Whole(1, 10_000),
-        "Most replicas.",
+        "Maximum number of replicas.",
         "4",
     ),
     field(
