@@ -378,7 +378,7 @@ fn samples_of_every_field_are_valid() {
                     "twice",
                     "`storage.workdirs.path` is missing",
                     "`checkpoint.path` is missing",
-                    "without `resources.cpu`",
+                    "requires `resources.cpu`",
                     "requires memory and a whole number of CPUs",
                     "is enforced but not set",
                 ];

@@ -169,7 +169,7 @@ mod tests {
         assert!(
             text("exit-codes")
                 .unwrap()
-                .contains("  6  the cluster or Prometheus cannot be reached")
+                .contains("  6  the cluster or Prometheus is unreachable")
         );
     }
 }

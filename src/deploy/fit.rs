@@ -267,10 +267,7 @@ fn compare_nodes(
         |node: &&Node| pod.unmet_label(node).is_none() && pod.untolerated_taint(node).is_none();
     let may_autoscale = nodes.iter().filter(accepts).any(Node::is_autoscaled);
     let (verdict, not_evaluated) = match usage {
-        _ if nodes.is_empty() => (
-            FitVerdict::Unknown,
-            Some("nodes, which you are not allowed to list"),
-        ),
+        _ if nodes.is_empty() => (FitVerdict::Unknown, Some("nodes, which cannot be listed")),
         _ if pods_when_empty < pods && may_autoscale => (
             FitVerdict::Unknown,
             Some("nodes that an autoscaler may add"),

@@ -392,7 +392,7 @@ mod tests {
         let values: Vec<String> = (0..20).map(|number| format!("c{number}")).collect();
         let warning = StoreClusters::warning("cluster", &values, "http://p");
         assert!(
-            warning.contains("of 20 clusters (cluster=c0, cluster=c1,")
+            warning.contains("from 20 clusters (cluster=c0, cluster=c1,")
                 && warning.contains("cluster=c7, …)"),
             "{warning}"
         );

@@ -148,7 +148,12 @@ spec:
         "kind: Deployment\nmetadata: {name: a}\nspec: {template: {spec: {containers: [{image: i}]}}}\n",
         None,
     );
-    assert!(refused.unwrap_err().message.contains("names no port"));
+    assert!(
+        refused
+            .unwrap_err()
+            .message
+            .contains("does not specify a port")
+    );
 }
 
 #[test]
@@ -232,7 +237,7 @@ srun --kill-on-bad-exit=1 torchrun --nnodes=$SLURM_NNODES --id $SLURM_SUBMIT_HOS
         refused("#SBATCH --gpus=5 --nodes=2\npython a.py\n")
             .contains("5 GPUs cannot be divided evenly across 2 nodes")
     );
-    assert!(refused("#SBATCH --time=soon\npython a.py\n").contains("cannot be read"));
+    assert!(refused("#SBATCH --time=soon\npython a.py\n").contains("invalid `--time=soon`"));
     assert!(
         convert("#SBATCH -G 1\npython a.py\n", None)
             .unwrap_err()
@@ -493,7 +498,7 @@ fn what_is_no_workload_is_refused() {
         compose.hint.contains("images: nginx, postgres"),
         "{compose:?}"
     );
-    assert!(refused("type: dev-environment\nide: vscode\n").contains("an editor's server"));
+    assert!(refused("type: dev-environment\nide: vscode\n").contains("an editor server"));
     assert_eq!(refused("a: b\n"), "it has no `kind`");
     assert_eq!(
         refused("kind: Service\nmetadata: {name: a}\n"),

@@ -226,6 +226,9 @@ mod tests {
         let copy = served(&["DCGM_FI_DEV_MEM_COPY_UTIL"]);
         assert_eq!(served_name(&MEMORY, &copy), Err("gpu_memory_utilization"));
         assert!(unserved_warning(&["a", "b"], &copy).contains("does not serve pods/a and b"));
-        assert!(unserved_warning(&["a"], &Served::default()).contains("no custom.metrics.k8s.io"));
+        assert!(
+            unserved_warning(&["a"], &Served::default())
+                .contains("does not serve custom.metrics.k8s.io")
+        );
     }
 }
