@@ -845,10 +845,18 @@ fn invalid_names_are_wrong_usage() {
         assert_eq!(run(&mut command).code, 2);
     }
     assert!(server.seen().is_empty());
-    let run = run(Command::new(env!("CARGO_BIN_EXE_gpuctl"))
-        .env("KUBECONFIG", "/nonexistent")
-        .args(["get", "jobs"]));
-    fails(&run, 6, "no cluster is configured");
+    let gpuctl = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gpuctl"));
+        run(command.env("KUBECONFIG", "/nonexistent").args(arguments))
+    };
+    let variable = gpuctl(&["get", "jobs"]);
+    fails(
+        &variable,
+        2,
+        "the kubeconfig cannot be used\n\ncaused by: /nonexistent: ",
+    );
+    let option = gpuctl(&["get", "jobs", "--kubeconfig", "/nonexistent"]);
+    assert_eq!((option.code, option.err), (variable.code, variable.err));
 }
 
 /// Runs `create` against a server that accepts all objects, except where `change` returns another
