@@ -1137,3 +1137,20 @@ fn doctor_warns_of_clock_skew() {
         "{clock}"
     );
 }
+
+#[test]
+fn a_cluster_without_queues_has_an_empty_list_of_queues() {
+    let server = Server::start("no-queues", |request, _| match request {
+        "GET /apis" => Answer::Json(
+            200,
+            json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": []}),
+        ),
+        _ => empty_list(),
+    });
+    let run = server.gpuctl(&["get", "queues", "-o", "json"]);
+    let list: Value = serde_json::from_str(&run.out).unwrap();
+    assert_eq!((run.code, &list["total"]), (0, &json!(0)), "{}", run.err);
+    assert!(run.err.contains("serves no queues"), "{}", run.err);
+    let run = server.gpuctl(&["describe", "queue", "a"]);
+    fails(&run, 4, "this cluster serves no queues");
+}

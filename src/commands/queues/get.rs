@@ -30,7 +30,7 @@ pub(crate) async fn run(args: &GetQueues, context: &Context) -> Result<ExitCode,
         return list_preemptions(args, context).await;
     }
     let connection = context.connect().await?;
-    let served = super::served(&connection).await?;
+    let served = connection.queues().served().await?;
     let explicit_namespace = connection
         .namespace_is_explicit
         .then_some(connection.namespace.as_str());
@@ -50,7 +50,11 @@ pub(crate) async fn run(args: &GetQueues, context: &Context) -> Result<ExitCode,
                 .warn_missing_permission(&format!("you may not list queues of {}", system.name()));
         }
         let rows = rows(&connection, explicit_namespace, queues, reading?.as_ref()).await?;
-        Ok(listing(rows, args.list.sort_by, (), &options, context))
+        let listing = listing(rows, args.list.sort_by, (), &options, context);
+        Ok(match served.systems().next() {
+            Some(_) => listing,
+            None => listing.none(super::NOT_SERVED),
+        })
     })
     .await
 }
