@@ -20,7 +20,6 @@ use crate::terminal::TerminalOptions;
 pub(crate) use edit::set;
 pub(crate) use file::{KubeContexts, default_path};
 pub(crate) use folders::folder_warnings;
-pub(crate) use keys::nearest;
 pub use keys::{KEYS, SettingKey, ValueKind};
 pub(crate) use metrics::{MetricsFlags, MetricsSource};
 pub(crate) use outbound::{AiSettings, ControlSettings, NotifySettings, QuietHours, state_folder};
@@ -28,6 +27,17 @@ pub(crate) use resolve::{Config, Origin};
 pub(crate) use score::ScoreSettings;
 
 const READ_ONLY: &str = "GPUCTL_READ_ONLY";
+
+/// Finds the known word that is most similar to `word`, within an edit distance of a third of its
+/// length.
+pub(crate) fn nearest<'a>(word: &str, among: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let is_close = |candidate: &&str| {
+        strsim::damerau_levenshtein(word, candidate) <= (candidate.len() / 3).max(1)
+    };
+    among
+        .filter(is_close)
+        .min_by_key(|candidate| strsim::damerau_levenshtein(word, candidate))
+}
 
 /// Settings from environment variables.
 #[derive(Clone, Debug, Default)]
@@ -161,5 +171,12 @@ mod tests {
         assert_eq!(listed(&["/nosuch/a", "/"]), [PathBuf::from("/")]);
         assert_eq!(listed(&["/nosuch/a"]), [PathBuf::from("/nosuch/a")]);
         assert!(listed(&[]).is_empty());
+    }
+
+    #[test]
+    fn a_slip_has_a_near_name() {
+        let nearest_section = |word| nearest(word, SettingKey::sections().into_iter());
+        assert_eq!(nearest_section("promethues"), Some("prometheus"));
+        assert_eq!(nearest_section("banana"), None);
     }
 }

@@ -1154,3 +1154,27 @@ fn a_cluster_without_queues_has_an_empty_list_of_queues() {
     let run = server.gpuctl(&["describe", "queue", "a"]);
     fails(&run, 4, "this cluster serves no queues");
 }
+
+#[test]
+fn the_config_sets_the_namespace_if_nothing_else_does() {
+    let server = Server::start("default-namespace", |_, _| empty_list());
+    let config = server.folder.join("config.yaml");
+    let config_path = config.to_str().unwrap();
+    let namespace = |arguments: &[&str]| {
+        server.seen.lock().unwrap().clear();
+        server.gpuctl(&[&["pause", "job", "a", "--config", config_path], arguments].concat());
+        let requests = server.seen().join("\n");
+        let (_, path) = requests.split_once("/namespaces/").unwrap();
+        path.split(['/', '?']).next().unwrap().to_owned()
+    };
+    std::fs::write(&config, "namespace: team-b\n").unwrap();
+    assert_eq!(namespace(&[]), "team-a", "the context sets a namespace");
+    let kubeconfig = server.folder.join("config");
+    let text = std::fs::read_to_string(&kubeconfig).unwrap();
+    std::fs::write(&kubeconfig, text.replace(r#","namespace":"team-a""#, "")).unwrap();
+    assert_eq!(namespace(&[]), "team-b");
+    assert_eq!(namespace(&["-n", "team-c"]), "team-c");
+    std::fs::write(&config, "namespace: Team_B\n").unwrap();
+    let run = server.gpuctl(&["get", "jobs", "--config", config_path]);
+    fails(&run, 2, "`namespace` of the config file is not a namespace");
+}
