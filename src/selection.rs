@@ -28,6 +28,10 @@ pub(crate) async fn jobs(
         .iter()
         .map(|name| NamePattern::parse(name))
         .collect::<Result<_, _>>()?;
+    let explicit_namespace = lookup::explicit_namespace(connection);
+    for (pattern, text) in names.iter().zip(&selection.names) {
+        lookup::check_namespace(explicit_namespace, pattern.namespace.as_deref(), text)?;
+    }
     let filter = filter(connection, selection, purpose).await?;
     let found = connection.jobs().list(&filter).await?;
     let status: Option<Status> = selection
@@ -47,6 +51,7 @@ pub(crate) async fn jobs(
     let mut jobs = found.jobs;
     jobs.retain(matches);
     if jobs.is_empty() {
+        lookup::check_empty(connection, explicit_namespace, true).await?;
         let error = Error::new(ErrorName::NotFound, "no job matches the selection");
         return Err(unseen
             .into_iter()

@@ -1139,6 +1139,23 @@ fn doctor_warns_of_clock_skew() {
 }
 
 #[test]
+fn an_unreadable_namespace_is_not_called_missing() {
+    let namespace = "GET /api/v1/namespaces/team-b";
+    let server = Server::start("namespaces", move |request, _| {
+        if request == namespace {
+            status(403, "Forbidden", "you may not read it")
+        } else {
+            empty_list()
+        }
+    });
+    let run = server.gpuctl(&["get", "jobs", "-n", "team-b"]);
+    assert_eq!((run.code, run.err.as_str()), (0, "no jobs found\n"));
+    let requests = server.seen();
+    let checks = requests.iter().filter(|request| *request == namespace);
+    assert_eq!(checks.count(), 1, "{requests:?}");
+}
+
+#[test]
 fn a_cluster_without_queues_has_an_empty_list_of_queues() {
     let server = Server::start("no-queues", |request, _| match request {
         "GET /apis" => Answer::Json(

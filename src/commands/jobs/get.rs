@@ -29,6 +29,10 @@ pub(crate) async fn run(args: &GetJobs, context: &Context) -> Result<ExitCode, E
     if let Some(at) = &args.at {
         return at_time::jobs(at, &options, context).await;
     }
+    for name in &args.names {
+        let (namespace, name) = lookup::split(name)?;
+        lookup::check_namespace(context.access.namespace.as_deref(), namespace, name)?;
+    }
     let connection = context.connect().await?;
     let listing = JobListing {
         args,
@@ -61,9 +65,8 @@ async fn job_selector(args: &GetJobs, connection: &Connection) -> Result<JobFilt
         })?),
     };
     Ok(JobFilter {
-        namespace: connection
-            .namespace_is_explicit
-            .then(|| connection.namespace.clone())
+        namespace: lookup::explicit_namespace(connection)
+            .map(ToOwned::to_owned)
             .or_else(|| named_namespace(args)),
         names: Vec::new(),
         kind: args
@@ -91,6 +94,8 @@ impl JobListing<'_> {
         let mut missing = Vec::new();
         if refresh.first {
             warn_of(&selection, self.context);
+            let namespace = self.selector.namespace.as_deref();
+            lookup::check_empty(self.connection, namespace, selection.jobs.is_empty()).await?;
             missing = self.missing_names(&selection).await;
         }
         let jobs = select_jobs(self.args, selection.jobs, &self.selector);

@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::cli::args::list::PAGE_SIZE;
 use crate::cli::queues::get::{GetQueues, QueueSortKey};
 use crate::context::Context;
+use crate::lookup;
 use crate::observe::list::{self, Refresh};
 use crate::observe::live::JOB_QUANTITIES;
 use crate::observe::optional_metrics::OptionalMetrics;
@@ -31,9 +32,7 @@ pub(crate) async fn run(args: &GetQueues, context: &Context) -> Result<ExitCode,
     }
     let connection = context.connect().await?;
     let served = connection.queues().served().await?;
-    let explicit_namespace = connection
-        .namespace_is_explicit
-        .then_some(connection.namespace.as_str());
+    let explicit_namespace = lookup::explicit_namespace(&connection);
     let metrics = OptionalMetrics::new(context, &connection);
     list::run(&options, context, async |refresh: Refresh<'_>| {
         let read =
@@ -44,6 +43,8 @@ pub(crate) async fn run(args: &GetQueues, context: &Context) -> Result<ExitCode,
         )
         .await;
         let (queues, unseen) = queues?;
+        let is_empty = refresh.first && queues.is_empty();
+        lookup::check_empty(&connection, explicit_namespace, is_empty).await?;
         for system in unseen.iter().filter(|_| refresh.first) {
             context
                 .terminal
@@ -62,18 +63,16 @@ pub(crate) async fn run(args: &GetQueues, context: &Context) -> Result<ExitCode,
 async fn list_preemptions(args: &GetQueues, context: &Context) -> Result<ExitCode, Error> {
     let options = args.list.options(PAGE_SIZE);
     let connection = context.connect().await?;
-    let explicit_namespace = connection
-        .namespace_is_explicit
-        .then(|| connection.namespace.clone());
+    let explicit_namespace = lookup::explicit_namespace(&connection);
     list::run(&options, context, async |refresh: Refresh<'_>| {
         let selector = JobFilter {
-            namespace: explicit_namespace.clone(),
+            namespace: explicit_namespace.map(ToOwned::to_owned),
             ..JobFilter::default()
         };
         let selection = refresh.ask(|| connection.jobs().list(&selector)).await?;
-        let namespace = explicit_namespace
-            .as_deref()
-            .or(selection.narrowed_to.as_deref());
+        let is_empty = refresh.first && selection.jobs.is_empty();
+        lookup::check_empty(&connection, explicit_namespace, is_empty).await?;
+        let namespace = explicit_namespace.or(selection.narrowed_to.as_deref());
         if let Some(shown_namespace) = selection.narrowed_to.as_ref().filter(|_| refresh.first) {
             context.terminal.warn_missing_permission(&format!(
                 "you may not list jobs of all namespaces; only `{shown_namespace}` is shown"
