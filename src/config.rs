@@ -20,7 +20,6 @@ use crate::terminal::TerminalOptions;
 pub(crate) use edit::set;
 pub(crate) use file::{KubeContexts, default_path};
 pub(crate) use folders::folder_warnings;
-pub(crate) use keys::nearest;
 pub use keys::{KEYS, SettingKey, ValueKind};
 pub(crate) use metrics::{MetricsFlags, MetricsSource};
 pub(crate) use outbound::{AiSettings, ControlSettings, NotifySettings, QuietHours, state_folder};
@@ -29,10 +28,22 @@ pub(crate) use score::ScoreSettings;
 
 const READ_ONLY: &str = "GPUCTL_READ_ONLY";
 
+/// Finds the known word that is most similar to `word`, within an edit distance of a third of its
+/// length.
+pub(crate) fn nearest<'a>(word: &str, among: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let is_close = |candidate: &&str| {
+        strsim::damerau_levenshtein(word, candidate) <= (candidate.len() / 3).max(1)
+    };
+    among
+        .filter(is_close)
+        .min_by_key(|candidate| strsim::damerau_levenshtein(word, candidate))
+}
+
 /// Settings from environment variables.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Environment {
-    /// The files in `KUBECONFIG`, or else the default file if it exists.
+    /// The existing files in `KUBECONFIG`, all of them if none exists, or else the default file if
+    /// it exists.
     pub kubeconfig: Vec<PathBuf>,
     pub color: Option<bool>,
     pub plain: bool,
@@ -45,6 +56,21 @@ pub(crate) struct Environment {
     pub common_pager: Option<String>,
 }
 
+/// Selects the listed files that exist, like kubectl. If none exists, returns all of them, so that
+/// the error of reading them names the path.
+fn existing_files(listed: Vec<PathBuf>) -> Vec<PathBuf> {
+    let existing: Vec<PathBuf> = listed
+        .iter()
+        .filter(|path| path.exists())
+        .cloned()
+        .collect();
+    if existing.is_empty() {
+        listed
+    } else {
+        existing
+    }
+}
+
 impl Environment {
     /// Reads the environment variables of this process.
     #[expect(
@@ -53,11 +79,8 @@ impl Environment {
     )]
     pub(crate) fn read() -> Self {
         let text = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        // Like kubectl, ignore listed files that do not exist.
         let kubeconfig = match std::env::var_os("KUBECONFIG").filter(|value| !value.is_empty()) {
-            Some(list) => std::env::split_paths(&list)
-                .filter(|path| path.exists())
-                .collect(),
+            Some(list) => existing_files(std::env::split_paths(&list).collect()),
             None => dirs::home_dir()
                 .map(|home| home.join(".kube/config"))
                 .filter(|path| path.exists())
@@ -135,5 +158,25 @@ impl Environment {
             columns: self.columns,
             ..TerminalOptions::default()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_without_existing_files_is_kept_for_the_error() {
+        let listed = |paths: &[&str]| existing_files(paths.iter().map(PathBuf::from).collect());
+        assert_eq!(listed(&["/nosuch/a", "/"]), [PathBuf::from("/")]);
+        assert_eq!(listed(&["/nosuch/a"]), [PathBuf::from("/nosuch/a")]);
+        assert!(listed(&[]).is_empty());
+    }
+
+    #[test]
+    fn a_slip_has_a_near_name() {
+        let nearest_section = |word| nearest(word, SettingKey::sections().into_iter());
+        assert_eq!(nearest_section("promethues"), Some("prometheus"));
+        assert_eq!(nearest_section("banana"), None);
     }
 }

@@ -87,6 +87,7 @@ impl Context {
         let access = Access {
             read_only: self.read_only(),
             dry_run,
+            default_namespace: self.default_namespace()?,
             ..self.access.clone()
         };
         let connection = Connection::open(&access).await?;
@@ -98,6 +99,14 @@ impl Context {
         // Up to this point, a login program may have used the terminal.
         self.terminal.allow_waiting_line();
         Ok(connection)
+    }
+
+    /// The namespace from the config file. A config file that cannot be read only forbids changes.
+    pub(crate) fn default_namespace(&self) -> Result<Option<String>, Error> {
+        match self.config() {
+            Ok(config) => config.text("namespace").map_err(Error::usage),
+            Err(_) => Ok(None),
+        }
     }
 
     /// Warns about objects and values that the output omits because they are unreadable or
@@ -185,6 +194,7 @@ impl Context {
     pub(crate) fn flag(&self, key: &str) -> Option<serde_json::Value> {
         match key {
             "safety.read_only" => self.access.read_only.is_some().then_some(true.into()),
+            "namespace" => self.access.namespace.clone().map(Into::into),
             _ => self.flags.value(key),
         }
     }

@@ -308,6 +308,7 @@ fn context(cli: &Cli, bundle: Option<Arc<Bundle>>) -> Context {
             .map_or(environment.kubeconfig, |file| vec![file]),
         context: global.context.clone(),
         namespace: global.namespace.clone(),
+        default_namespace: None,
         impersonate: global.impersonate.clone(),
         impersonate_groups: global.impersonate_group.clone(),
         request_timeout: global.request_timeout,

@@ -2,7 +2,7 @@
 
 use gpuctl_cluster::{Connection, InventorySnapshot, JobFilter};
 use gpuctl_core::error::{Error, ErrorName};
-use gpuctl_core::model::values::text::count;
+use gpuctl_core::model::values::text::{count, is_namespace};
 use gpuctl_core::model::{Job, NodeUsage};
 use gpuctl_manifest::spec::nearest;
 
@@ -19,20 +19,84 @@ pub(crate) fn split(text: &str) -> Result<(Option<&str>, &str), Error> {
     let (namespace, name) = text
         .split_once('/')
         .map_or((None, text), |(namespace, name)| (Some(namespace), name));
+    if let Some(namespace) = namespace.filter(|namespace| !is_namespace(namespace)) {
+        let message = format!("`{namespace}` in `{text}` is not a valid namespace");
+        return Err(Error::usage(message).hint("write NAME, or NAMESPACE/NAME such as team-a/bert"));
+    }
     // An object name is a DNS subdomain of at most 253 characters (RFC 1123).
-    let is_valid = |part: &str| {
-        !part.is_empty()
-            && part.len() <= 253
-            && part.bytes().all(|byte| {
-                byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.')
-            })
-            && part.starts_with(|c: char| c.is_ascii_alphanumeric())
-            && !part.contains("..")
-    };
-    if namespace.into_iter().chain([name]).all(is_valid) {
+    let is_valid = !name.is_empty()
+        && name.len() <= 253
+        && name.bytes().all(|byte| {
+            byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.')
+        })
+        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && !name.contains("..");
+    if is_valid {
         return Ok((namespace, name));
     }
     Err(Error::usage(format!("`{text}` is not a valid job name")).hint("see `gpuctl get jobs`"))
+}
+
+/// Fails if the namespace in NAMESPACE/NAME contradicts `-n`. `explicit` is the value of `-n`.
+pub(crate) fn check_namespace(
+    explicit: Option<&str>,
+    namespace: Option<&str>,
+    name: &str,
+) -> Result<(), Error> {
+    match (explicit, namespace) {
+        (Some(explicit), Some(namespace)) if explicit != namespace => {
+            let message = format!(
+                "`{name}` is in namespace `{namespace}`, but `-n {explicit}` names another"
+            );
+            Err(Error::new(ErrorName::NamespaceConflict, message).hint("omit `-n`"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The namespace of `-n`.
+pub(crate) fn explicit_namespace(connection: &Connection) -> Option<&str> {
+    connection
+        .namespace_is_explicit
+        .then_some(connection.namespace.as_str())
+}
+
+/// Fails if a list of a namespace is empty because the namespace does not exist. Sends a request
+/// only if the list is empty.
+pub(crate) async fn check_empty(
+    connection: &Connection,
+    namespace: Option<&str>,
+    is_empty: bool,
+) -> Result<(), Error> {
+    match namespace.filter(|_| is_empty) {
+        Some(namespace) => missing_namespace(connection, namespace)
+            .await
+            .map_or(Ok(()), Err),
+        None => Ok(()),
+    }
+}
+
+/// Builds the error for a namespace that does not exist. Returns `None` if it exists, or if that is
+/// unknown because it cannot be read.
+async fn missing_namespace(connection: &Connection, namespace: &str) -> Option<Error> {
+    if connection
+        .namespaces()
+        .exists(namespace)
+        .await
+        .unwrap_or(true)
+    {
+        return None;
+    }
+    let names = connection.namespaces().names().await.unwrap_or_default();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let error = Error::new(
+        ErrorName::NotFound,
+        format!("namespace `{namespace}` does not exist"),
+    );
+    Some(match nearest(namespace, &names) {
+        Some(suggestion) => error.hint(format!("did you mean `{suggestion}`?")),
+        None => error.hint("`kubectl get namespaces` lists all namespaces"),
+    })
 }
 
 /// Finds the job with the name `text`. If it does not exist, the error suggests the most similar
@@ -60,11 +124,9 @@ struct JobScope<'t> {
 impl<'t> JobScope<'t> {
     fn new(connection: &Connection, text: &'t str, purpose: LookupPurpose) -> Result<Self, Error> {
         let (namespace, name) = split(text)?;
-        let explicit_namespace = namespace.map(ToOwned::to_owned).or_else(|| {
-            connection
-                .namespace_is_explicit
-                .then(|| connection.namespace.clone())
-        });
+        let explicit_namespace = explicit_namespace(connection);
+        check_namespace(explicit_namespace, namespace, name)?;
+        let explicit_namespace = namespace.or(explicit_namespace).map(ToOwned::to_owned);
         let default_namespace = explicit_namespace
             .clone()
             .unwrap_or_else(|| connection.namespace.clone());
@@ -162,6 +224,11 @@ pub(crate) async fn missing(
     let JobScope {
         name, namespace, ..
     } = JobScope::new(connection, text, purpose)?;
+    if let Some(namespace) = &namespace
+        && let Some(error) = missing_namespace(connection, namespace).await
+    {
+        return Ok(error);
+    }
     let scope = namespace
         .map(|namespace| format!(" in namespace `{namespace}`"))
         .unwrap_or_default();

@@ -29,6 +29,10 @@ pub(crate) async fn jobs(
         .iter()
         .map(|name| NamePattern::parse(name))
         .collect::<Result<_, _>>()?;
+    let explicit_namespace = lookup::explicit_namespace(connection);
+    for (pattern, text) in names.iter().zip(&selection.names) {
+        lookup::check_namespace(explicit_namespace, pattern.namespace.as_deref(), text)?;
+    }
     let filter = filter(context, connection, selection, purpose).await?;
     let found = connection.jobs().list(&filter).await?;
     let status: Option<Status> = selection
@@ -48,6 +52,7 @@ pub(crate) async fn jobs(
     let mut jobs = found.jobs;
     jobs.retain(matches);
     if jobs.is_empty() {
+        lookup::check_empty(connection, explicit_namespace, true).await?;
         let error = Error::new(ErrorName::NotFound, "no job matches the selection");
         return Err(unseen
             .into_iter()

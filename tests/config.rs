@@ -93,10 +93,10 @@ fn view_shows_the_origin_of_every_value() {
     let home = Home::new("origins");
     let all = home.origins(&[], &[]);
     for key in &KEYS {
-        let (section, name) = key.name.split_once('.').unwrap();
-        assert_eq!(all[section][name]["origin"], "default", "{}", key.name);
+        let setting = key.name.split('.').fold(&all, |value, name| &value[name]);
+        assert_eq!(setting["origin"], "default", "{}", key.name);
         assert_eq!(
-            all[section][name]["value"],
+            setting["value"],
             SettingKey::default_value(key),
             "{}",
             key.name
@@ -352,6 +352,7 @@ fn set_changes_one_value_and_preserves_the_rest_of_the_file() {
         (["thresholds.idle", "500"], "a number from 0 to 100"),
         (["ai.enabled", "maybe"], "true or false"),
         (["prometheus.headers", "x"], "edit the file by hand"),
+        (["namespace", "Pml_A"], "a namespace of lower-case letters"),
     ] {
         let (code, out, err) = home.run(&["config", "set", arguments[0], arguments[1]], &[], "");
         assert!(

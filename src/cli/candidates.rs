@@ -4,13 +4,14 @@
 //! namespaces.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap_complete::engine::CompletionCandidate;
 use futures::future::join;
 use tokio::time::{Instant, timeout_at};
 
-use crate::config::Environment;
+use crate::config::{Config, Environment, KubeContexts};
 use gpuctl_cluster::{Access, Connection, JobFilter, OtherPods};
 use gpuctl_core::model::{Inventory, Job, Node, Workload};
 use gpuctl_view::files::reference;
@@ -239,10 +240,16 @@ fn access() -> Access {
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
     let file = typed_option(&words, "--kubeconfig", None).map(|file| vec![file.into()]);
+    let config_file = typed_option(&words, "--config", None).map(PathBuf::from);
+    let config = Config::read(config_file.as_deref(), KubeContexts::default);
     Access {
         kubeconfig: file.unwrap_or_else(|| Environment::read().kubeconfig),
         context: typed_option(&words, "--context", None),
         namespace: typed_option(&words, "--namespace", Some("-n")),
+        default_namespace: config
+            .and_then(|config| config.text("namespace"))
+            .ok()
+            .flatten(),
         request_timeout: WITHIN,
         ..Access::default()
     }

@@ -1,6 +1,9 @@
 //! Converts clap's errors into one line that states the problem, and suggests the command that the
 //! user probably wanted. This includes words that other tools use.
 
+use std::error::Error as StdError;
+use std::num::{IntErrorKind, ParseIntError};
+
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use gpuctl_core::error::Error;
@@ -79,6 +82,8 @@ pub(crate) fn explain(error: &clap::Error, words: &[String]) -> Error {
         ErrorKind::InvalidValue => misuse.invalid_value(),
         ErrorKind::ArgumentConflict => misuse.conflict(),
         ErrorKind::ValueValidation => misuse.refused_value(),
+        ErrorKind::TooManyValues => misuse.surplus_value(),
+        ErrorKind::InvalidUtf8 => Error::usage("an argument is not valid UTF-8").hint(misuse.help),
         _ => {
             let text = error.to_string();
             let first = text
@@ -215,14 +220,24 @@ impl Misuse<'_> {
         Error::usage(message).hint(self.help)
     }
 
+    /// Explains a value of an option that takes none, such as `--watch=true`.
+    fn surplus_value(self) -> Error {
+        let (option, value) = (
+            self.text(ContextKind::InvalidArg),
+            self.text(ContextKind::InvalidValue),
+        );
+        Error::usage(format!("`{option}` takes no value, but `{value}` is given"))
+            .hint(format!("`{option}` alone, or {}", self.help))
+    }
+
     /// Explains a value that the parser of its option rejected.
     fn refused_value(self) -> Error {
         let (option, value) = (
             self.text(ContextKind::InvalidArg),
             self.text(ContextKind::InvalidValue),
         );
-        let reason = std::error::Error::source(self.error)
-            .map_or(String::new(), |source| format!(": {source}"));
+        let reason = StdError::source(self.error)
+            .map_or(String::new(), |source| format!(": {}", reason(source)));
         // The path of a webhook's URL works like a password, and CI systems store what commands
         // print.
         let value = if value.contains("://") {
@@ -232,6 +247,29 @@ impl Misuse<'_> {
         };
         Error::usage(format!("invalid value `{value}` for `{option}`{reason}")).hint(self.help)
     }
+}
+
+/// Explains why a parser rejected a value. The parsers of Rust and clap describe their own rules,
+/// such as `invalid digit found in string` and `0 is not in 1..=1000`.
+fn reason(source: &(dyn StdError + 'static)) -> String {
+    if let Some(error) = source.downcast_ref::<ParseIntError>() {
+        return match error.kind() {
+            IntErrorKind::PosOverflow => "the number is too large",
+            IntErrorKind::NegOverflow => "the number is too small",
+            _ => "expected a whole number",
+        }
+        .to_owned();
+    }
+    let text = source.to_string();
+    if let Some((min, max)) = text
+        .rsplit_once(" is not in ")
+        .and_then(|(_, range)| range.split_once("..="))
+    {
+        return format!("expected a whole number from {min} to {max}");
+    }
+    // A regex error quotes the pattern above its last line.
+    let last_line = text.lines().last().unwrap_or_default();
+    last_line.trim_start_matches("error: ").to_owned()
 }
 
 /// Returns the recognized verbs, with a space after each.
@@ -250,4 +288,51 @@ fn command_path(words: &[String]) -> String {
         }
     }
     path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_parsers_are_explained_in_our_words() {
+        for (line, message) in [
+            ("logs a --tail x", "cannot be `x`: expected a whole number"),
+            (
+                "logs a --tail 1.5",
+                "cannot be `1.5`: expected a whole number",
+            ),
+            (
+                "logs a --tail 99999999999999999999",
+                "the number is too large",
+            ),
+            ("logs a --grep (", "cannot be `(`: unclosed group"),
+            (
+                "get jobs --page 0",
+                "expected a whole number from 1 to 4294967295",
+            ),
+            (
+                "get jobs --page-size 2000",
+                "expected a whole number from 1 to 1000",
+            ),
+            (
+                "get jobs --watch=true",
+                "`--watch` takes no value, but `true` is given",
+            ),
+            ("scale a x", "cannot be `x`: expected a whole number"),
+            (
+                "open a --local-port 99999",
+                "expected a whole number from 0 to 65535",
+            ),
+        ] {
+            let words: Vec<String> = format!("gpuctl {line}")
+                .split(' ')
+                .map(ToOwned::to_owned)
+                .collect();
+            let command = <crate::cli::Cli as clap::CommandFactory>::command();
+            let error = command.try_get_matches_from(&words).unwrap_err();
+            let explained = explain(&error, &words);
+            assert!(explained.message.contains(message), "{line}: {explained}");
+        }
+    }
 }

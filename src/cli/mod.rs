@@ -38,7 +38,7 @@ use clap_complete::engine::ArgValueCandidates;
 
 use crate::config::SettingKey;
 use args::metrics::MetricsArgs;
-use args::value::{duration, object_name};
+use args::value::{duration, namespace};
 use command::Command;
 
 /// The output of `--version`.
@@ -80,7 +80,7 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "NAME", help_heading = "Global options", add = ArgValueCandidates::new(candidates::context_names))]
     pub context: Option<String>,
     /// Namespace to use
-    #[arg(short, long, global = true, value_name = "NAME", value_parser = object_name, help_heading = "Global options", add = ArgValueCandidates::new(candidates::namespace_names))]
+    #[arg(short, long, global = true, value_name = "NAME", value_parser = namespace, help_heading = "Global options", add = ArgValueCandidates::new(candidates::namespace_names))]
     pub namespace: Option<String>,
     /// Use all namespaces; most list commands do so by default, unless -n is given
     #[arg(

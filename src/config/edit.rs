@@ -42,11 +42,15 @@ pub(crate) fn set(
     } else {
         serde_json::json!({})
     };
-    let (section, name) = key.path();
-    if !expected[section].is_object() {
-        expected[section] = serde_json::json!({});
+    match key.path() {
+        (Some(section), name) => {
+            if !expected[section].is_object() {
+                expected[section] = serde_json::json!({});
+            }
+            expected[section][name] = value.clone();
+        }
+        (None, name) => expected[name] = value.clone(),
     }
-    expected[section][name] = value.clone();
     // If the edited text does not parse to the old settings plus this change, the editor misread
     // comments or anchors.
     if parsed(&new, &path).ok().as_ref() != Some(&expected) {
@@ -88,18 +92,17 @@ fn must_be_closed(path: &Path, is_usual: bool) -> anyhow::Result<()> {
 }
 
 fn changed(old_text: &str, key: &SettingKey, value: &Value) -> Option<String> {
+    let new_lines = match key.path() {
+        (Some(section), name) => format!("{section}:\n  {name}: {value}\n"),
+        (None, name) => format!("{name}: {value}\n"),
+    };
     if old_text.trim().is_empty() {
-        let (section, name) = key.path();
-        return Some(format!("{old_text}{section}:\n  {name}: {value}\n"));
+        return Some(format!("{old_text}{new_lines}"));
     }
     let file = YamlFile::from_str(old_text).ok()?;
     let Some(document) = file.document() else {
         // The file contains only comments.
-        let (section, name) = key.path();
-        return Some(format!(
-            "{}\n{section}:\n  {name}: {value}\n",
-            old_text.trim_end()
-        ));
+        return Some(format!("{}\n{new_lines}", old_text.trim_end()));
     };
     match value {
         Value::Bool(switch) => document.try_set_path(key.name, *switch),
@@ -140,6 +143,12 @@ mod tests {
             "{new}"
         );
         assert_eq!(after("", "ai.max", &json!(3)), "ai:\n  max: 3\n");
+        assert_eq!(after("", "namespace", &json!("a")), "namespace: \"a\"\n");
+        let new = after(old, "namespace", &json!("team-a"));
+        assert!(
+            new.starts_with(old.trim_end()) && new.contains("\nnamespace: team-a"),
+            "{new}"
+        );
         assert_eq!(
             after("# only words\n", "ai.max", &json!(3)),
             "# only words\nai:\n  max: 3\n"

@@ -102,8 +102,11 @@ impl ConfigFile {
 
     /// Reads the value of a key. Fails if the value has the wrong type.
     pub(crate) fn value(&self, key: &SettingKey) -> anyhow::Result<Option<Value>> {
-        let (section, name) = key.path();
-        match &self.content[section][name] {
+        let value = match key.path() {
+            (Some(section), name) => &self.content[section][name],
+            (None, name) => &self.content[name],
+        };
+        match value {
             Value::Null => Ok(None),
             value => {
                 let invalid = || {

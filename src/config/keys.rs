@@ -7,6 +7,7 @@
 use serde_json::{Value, json};
 
 use gpuctl_core::model::values::quantity;
+use gpuctl_core::model::values::text::is_namespace;
 
 /// Types of values.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -25,12 +26,14 @@ pub enum ValueKind {
     Duration,
     /// A map from names to texts.
     Map,
+    /// The name of a namespace.
+    Namespace,
 }
 
 /// A key of the config file.
 #[derive(Clone, Copy, Debug)]
 pub struct SettingKey {
-    /// The full name, such as `prometheus.url`.
+    /// The full name, such as `prometheus.url`, or `namespace` outside of sections.
     pub name: &'static str,
     /// The type of the value.
     pub kind: ValueKind,
@@ -93,7 +96,8 @@ impl SettingKey {
 
 /// All keys, grouped by section.
 #[rustfmt::skip]
-pub const KEYS: [SettingKey; 49] = [
+pub const KEYS: [SettingKey; 50] = [
+    key("namespace", ValueKind::Namespace, "", "--namespace", "Namespace to use if neither `-n` nor the context of the kubeconfig sets one"),
     key("prometheus.url", ValueKind::Text, "", "--prometheus", "URL of Prometheus, instead of the one found in the cluster; `none` disables metrics").with_variables(&["GPUCTL_PROMETHEUS", "PROM_URL"]),
     key("prometheus.user", ValueKind::Text, "", "", "User name for the Prometheus server").with_variables(&["GPUCTL_PROMETHEUS_USER"]),
     key("prometheus.password_file", ValueKind::Text, "", "", "File with the user's password; the variable contains the password itself").with_variables(&["GPUCTL_PROMETHEUS_PASSWORD"]),
@@ -174,14 +178,17 @@ impl SettingKey {
         format!("{} [default: {}]", key.description, key.default)
     }
 
-    /// Splits the key into its section and the name within it.
-    pub fn path(&self) -> (&'static str, &'static str) {
-        self.name.split_once('.').expect("a key is in a section")
+    /// Splits the key into its section, if it is in one, and the name within it.
+    pub fn path(&self) -> (Option<&'static str>, &'static str) {
+        match self.name.split_once('.') {
+            Some((section, name)) => (Some(section), name),
+            None => (None, self.name),
+        }
     }
 
     /// All sections, in the order of the table.
     pub fn sections() -> Vec<&'static str> {
-        let mut sections: Vec<&str> = KEYS.iter().map(|key| key.path().0).collect();
+        let mut sections: Vec<&str> = KEYS.iter().filter_map(|key| key.path().0).collect();
         sections.dedup();
         sections
     }
@@ -194,17 +201,6 @@ impl SettingKey {
             self.kind.parse(self.default).expect("a default is valid")
         }
     }
-}
-
-/// Finds the known word that is most similar to `word`, within an edit distance of a third of its
-/// length.
-pub(crate) fn nearest<'a>(word: &str, among: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let is_close = |candidate: &&str| {
-        strsim::damerau_levenshtein(word, candidate) <= (candidate.len() / 3).max(1)
-    };
-    among
-        .filter(is_close)
-        .min_by_key(|candidate| strsim::damerau_levenshtein(word, candidate))
 }
 
 impl ValueKind {
@@ -221,6 +217,7 @@ impl ValueKind {
             Self::Switch => "true or false".to_owned(),
             Self::Duration => "a duration such as 30s, 5m or 2h, or seconds".to_owned(),
             Self::Map => "a map of names to strings".to_owned(),
+            Self::Namespace => "a namespace of lower-case letters, digits and `-`".to_owned(),
         }
     }
 
@@ -250,6 +247,7 @@ impl ValueKind {
                 Err(_) => self.accept(&json!(text)),
             },
             Self::Map => None,
+            Self::Namespace => (text.is_empty() || is_namespace(text)).then(|| json!(text)),
         }
     }
 
@@ -380,14 +378,5 @@ mod tests {
                 .accept(&json!({"a": [1]})),
             None
         );
-    }
-
-    #[test]
-    fn a_slip_has_a_near_name() {
-        assert_eq!(
-            nearest("promethues", SettingKey::sections().into_iter()),
-            Some("prometheus")
-        );
-        assert_eq!(nearest("banana", SettingKey::sections().into_iter()), None);
     }
 }

@@ -47,9 +47,7 @@ pub(crate) async fn submit(
     let (connection, mut facts) = match read_facts(context).await {
         // A client-side dry run also works without a cluster.
         Ok((connection, facts)) => (Some(connection), facts),
-        Err(error)
-            if options.dry_run == Some(DryRun::Client) && error.kind == ErrorKind::Unreachable =>
-        {
+        Err(error) if options.dry_run == Some(DryRun::Client) && lacks_cluster(&error) => {
             reporter.warn(&format!(
                 "{error}; rendering objects without information about the nodes"
             ));
@@ -80,6 +78,11 @@ pub(crate) async fn submit(
             Ok(Submission::Written(Box::new(run)))
         }
     }
+}
+
+/// Whether no cluster is configured, or the configured one cannot be reached.
+fn lacks_cluster(error: &Error) -> bool {
+    error.kind == ErrorKind::Unreachable || error.name == ErrorName::InvalidKubeconfig
 }
 
 async fn read_facts(context: &Context) -> Result<(Connection, PlanningFacts), Error> {

@@ -58,13 +58,17 @@ pub(crate) fn clusters(
             bundle.cluster
         )));
     }
-    let (contexts, current) = Connection::contexts(&context.access)?;
+    let access = Access {
+        default_namespace: context.default_namespace()?,
+        ..context.access.clone()
+    };
+    let (contexts, current) = Connection::contexts(&access)?;
     let access_to = |name: &String| {
         (
             name.clone(),
             Access {
                 context: Some(name.clone()),
-                ..context.access.clone()
+                ..access.clone()
             },
         )
     };
@@ -79,7 +83,7 @@ pub(crate) fn clusters(
         // Inside a pod, the in-cluster configuration replaces the kubeconfig. It has no contexts.
         None => Ok(vec![(
             current.unwrap_or_else(|| "in-cluster".to_owned()),
-            context.access.clone(),
+            access.clone(),
         )]),
     }
 }

@@ -66,6 +66,8 @@ pub(crate) struct Listing {
     none: &'static str,
     /// Hints that are printed after the list.
     hints: Vec<String>,
+    /// The error for requested rows that do not exist. It is returned after the others are printed.
+    missing: Option<Error>,
 }
 
 impl Listing {
@@ -103,6 +105,7 @@ impl Listing {
             table,
             none: "",
             hints: Vec::new(),
+            missing: None,
         }
     }
 
@@ -114,6 +117,14 @@ impl Listing {
     /// Sets the hints that are printed to stderr after the list.
     pub(crate) fn hints(self, hints: Vec<String>) -> Self {
         Self { hints, ..self }
+    }
+
+    /// Sets the errors for requested rows that do not exist.
+    pub(crate) fn missing(self, errors: Vec<Error>) -> Self {
+        let missing = errors
+            .into_iter()
+            .reduce(|first, other| first.note(other.message));
+        Self { missing, ..self }
     }
 
     fn rows(&self) -> &[Value] {
@@ -220,6 +231,9 @@ pub(crate) async fn run_after(
                 watching: (!first).then_some(context),
             })
             .await?;
+            if let Some(error) = listing.missing {
+                return Err(error);
+            }
             context.warn_of_omissions();
             let rows = listing.names.iter().cloned().zip(listing.rows());
             Ok(WatchFrame::new(listing.text(options, context)?, rows))
@@ -232,6 +246,11 @@ pub(crate) async fn run_after(
         watching: None,
     })
     .await?;
+    if let Some(error) = &listing.missing
+        && listing.names.is_empty()
+    {
+        return Err(error.clone());
+    }
     context.terminal.print(&listing.text(options, context)?)?;
     if listing.names.is_empty() && !listing.none.is_empty() {
         context.terminal.note(listing.none);
@@ -241,5 +260,5 @@ pub(crate) async fn run_after(
         .hints
         .iter()
         .for_each(|hint| context.terminal.hint(hint));
-    Ok(ExitCode::SUCCESS)
+    listing.missing.map_or(Ok(ExitCode::SUCCESS), Err)
 }

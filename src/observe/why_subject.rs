@@ -4,10 +4,11 @@
 use std::collections::BTreeSet;
 
 use crate::lookup::{self, LookupPurpose};
-use crate::observe::workloads;
+use crate::observe::workloads::{self, is_kind};
 use gpuctl_cluster::{Connection, OtherPods, unless_forbidden};
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_core::model::contract::labels::{MANAGED_BY, MANAGED_BY_US};
+use gpuctl_core::model::values::text::is_namespace;
 use gpuctl_core::model::{Inventory, Job};
 use gpuctl_diagnosis::Subject;
 
@@ -16,6 +17,10 @@ pub(crate) async fn subject(connection: &Connection, text: &str) -> Result<(Subj
     let parts: Vec<&str> = text.split('/').collect();
     // If a kind is given, it is a Kubernetes object and not a gpuctl job.
     let has_kind = parts.len() == 3 || matches!(parts[..], [first, _] if is_kind(first));
+    let explicit_namespace = lookup::explicit_namespace(connection);
+    if let [namespace, _, name] = parts[..] {
+        lookup::check_namespace(explicit_namespace, Some(namespace), name)?;
+    }
     let not_found = if has_kind {
         Error::new(ErrorName::NotFound, format!("`{text}` does not exist"))
             .hint("`gpuctl get workloads` lists all workloads")
@@ -24,6 +29,12 @@ pub(crate) async fn subject(connection: &Connection, text: &str) -> Result<(Subj
             Ok(job) => return Ok((subject_of_kind(job.kind.word(), true), job)),
             // A pod may be visible even if the user may not list every kind of job.
             Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::Access) => error,
+            // The first part may be a custom kind instead of a namespace.
+            Err(error) if error.name == ErrorName::NamespaceConflict => {
+                return find_workload(connection, explicit_namespace, text)
+                    .await?
+                    .ok_or(error);
+            }
             Err(error) => return Err(error),
         }
     };
@@ -37,7 +48,13 @@ pub(crate) async fn subject(connection: &Connection, text: &str) -> Result<(Subj
     if let Some(subject) = find_by_name(connection, kind, namespace, name).await? {
         return Ok(subject);
     }
-    find_workload(connection, text).await?.ok_or(not_found)
+    let namespace = match parts[..] {
+        [namespace, _, _] if is_namespace(namespace) => Some(namespace),
+        _ => explicit_namespace,
+    };
+    find_workload(connection, namespace, text)
+        .await?
+        .ok_or(not_found)
 }
 
 fn subject_of_kind(kind: &str, is_managed: bool) -> Subject {
@@ -45,11 +62,6 @@ fn subject_of_kind(kind: &str, is_managed: bool) -> Subject {
         kind: kind.to_owned(),
         is_managed,
     }
-}
-
-fn is_kind(text: &str) -> bool {
-    const KINDS: [&str; 5] = ["pod", "job", "deployment", "statefulset", "leaderworkerset"];
-    KINDS.contains(&text.trim_end_matches('s').to_ascii_lowercase().as_str())
 }
 
 /// Reads the pod with this name, or the workload with this name if it is of a known kind.
@@ -82,11 +94,9 @@ async fn find_by_name(
 /// Searches the owners of all pods. These are the workloads that `gpuctl get workloads` lists.
 async fn find_workload(
     connection: &Connection,
+    namespace: Option<&str>,
     text: &str,
 ) -> Result<Option<(Subject, Job)>, Error> {
-    let namespace = connection
-        .namespace_is_explicit
-        .then_some(connection.namespace.as_str());
     let owners = connection
         .workloads()
         .owners(namespace, OtherPods::Named)

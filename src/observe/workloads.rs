@@ -5,11 +5,12 @@ use futures::future::join;
 
 use super::list::Refresh;
 use crate::context::Context;
+use crate::lookup;
 use crate::observe::cached_response::CachedResponse;
 use crate::observe::optional_metrics::OptionalMetrics;
-use gpuctl_cluster::{Connection, OtherPods, OwnersAndInventory};
+use gpuctl_cluster::{Connection, OtherPods, Owners, OwnersAndInventory};
 use gpuctl_core::error::{Error, ErrorName};
-use gpuctl_core::model::values::text::plain_name;
+use gpuctl_core::model::values::text::{is_namespace, plain_name};
 use gpuctl_core::model::{Figures, Forest, GpuCount, Readings, Workload};
 use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_core::stats::exporters::query::Pods;
@@ -51,39 +52,96 @@ impl WorkloadSnapshot {
 /// Objects that are reread only after a change.
 pub(crate) type CachedObjects = CachedResponse<OwnersAndInventory>;
 
-/// Reads workloads for a command that prints them once.
+/// Reads the workloads of a namespace, or all, for a command that prints them once.
 pub(crate) async fn read_once(
     context: &Context,
     connection: &Connection,
+    namespace: Option<&str>,
     quantities: &[Quantity],
 ) -> Result<WorkloadSnapshot, Error> {
     let metrics = OptionalMetrics::new(context, connection);
+    let query = WorkloadQuery {
+        namespace,
+        quantities,
+        others: OtherPods::Named,
+    };
+    let cache = CachedObjects::new(false);
     read(
         context,
         connection,
-        quantities,
+        query,
         &metrics,
-        OtherPods::Named,
-        &CachedObjects::new(false),
+        &cache,
         &Refresh::once(),
     )
     .await
 }
 
-/// Reads the workloads in the given namespace, or in all namespaces. `quantities` is empty if no
-/// metrics are shown.
-pub(crate) async fn read(
+/// Reads the workloads among which [`find_workload`] finds the one that `text` names.
+pub(crate) async fn read_named(
     context: &Context,
     connection: &Connection,
     quantities: &[Quantity],
+    text: &str,
+) -> Result<WorkloadSnapshot, Error> {
+    let read_in = async |namespace| read_once(context, connection, namespace, quantities).await;
+    let parts: Vec<&str> = text.split('/').collect();
+    let (namespace, is_certain) = match parts[..] {
+        [namespace, _, _] if is_namespace(namespace) => (Some(namespace), true),
+        [first, _] if is_namespace(first) && !is_kind(first) => (Some(first), false),
+        _ => (None, false),
+    };
+    let explicit_namespace = lookup::explicit_namespace(connection);
+    if is_certain {
+        lookup::check_namespace(explicit_namespace, namespace, text)?;
+    }
+    let is_found = |snapshot: &WorkloadSnapshot| find_workload(&snapshot.workloads, text).is_ok();
+    if explicit_namespace.is_some() || namespace.is_none() {
+        let snapshot = read_in(explicit_namespace).await?;
+        if !is_found(&snapshot) {
+            lookup::check_namespace(explicit_namespace, namespace, text)?;
+        }
+        return Ok(snapshot);
+    }
+    match read_in(namespace).await {
+        // The first part may be a custom kind in lower case, in any namespace.
+        first if !is_certain && !first.as_ref().is_ok_and(is_found) => {
+            read_in(None).await.or(first)
+        }
+        first => first,
+    }
+}
+
+/// Whether a text is a built-in kind of workload, in singular or plural.
+pub(crate) fn is_kind(text: &str) -> bool {
+    const KINDS: [&str; 5] = ["pod", "job", "deployment", "statefulset", "leaderworkerset"];
+    KINDS.contains(&text.trim_end_matches('s').to_ascii_lowercase().as_str())
+}
+
+/// Which workloads to read, and with what.
+#[derive(Clone, Copy)]
+pub(crate) struct WorkloadQuery<'q> {
+    /// If `None`, workloads in all namespaces are read.
+    pub namespace: Option<&'q str>,
+    /// Empty if no metrics are shown.
+    pub quantities: &'q [Quantity],
+    pub others: OtherPods,
+}
+
+/// Reads workloads, with the metrics of their devices.
+pub(crate) async fn read(
+    context: &Context,
+    connection: &Connection,
+    query: WorkloadQuery<'_>,
     metrics: &OptionalMetrics<'_>,
-    others: OtherPods,
     cache: &CachedObjects,
     refresh: &Refresh<'_>,
 ) -> Result<WorkloadSnapshot, Error> {
-    let namespace = connection
-        .namespace_is_explicit
-        .then_some(connection.namespace.as_str());
+    let WorkloadQuery {
+        namespace,
+        quantities,
+        others,
+    } = query;
     let reading = async {
         if quantities.is_empty() {
             Ok(None)
@@ -117,21 +175,8 @@ pub(crate) async fn read(
                 .collect(),
         )
         .await;
-    if let Some(namespace) = owners.narrowed_to.as_ref().filter(|_| refresh.first) {
-        context.terminal.warn_missing_permission(&format!(
-            "you are not allowed to list pods in all namespaces; only `{namespace}` is shown"
-        ));
-    }
-    if !owners.unreadable.is_empty() && refresh.first {
-        let kinds = owners.unreadable.join("s and ");
-        context.terminal.warn_missing_permission(&format!(
-            "you are not allowed to list {kinds}s: those without pods are not shown"
-        ));
-    }
-    if snapshot.is_none() && refresh.first {
-        context.terminal.warn_missing_permission(
-            "you are not allowed to list nodes: the number of held GPUs is unknown",
-        );
+    if refresh.first {
+        warn_of_missing_rights(&owners, snapshot.is_some(), context);
     }
     let empty_inventory = gpuctl_core::model::Inventory::default();
     let readings = snapshot
@@ -141,6 +186,8 @@ pub(crate) async fn read(
         .as_ref()
         .map_or(&empty_inventory, |snapshot| &snapshot.inventory);
     let workloads = owners.forest.workloads(inventory);
+    let is_empty = refresh.first && workloads.is_empty();
+    lookup::check_empty(connection, namespace, is_empty).await?;
     Ok(WorkloadSnapshot {
         workloads,
         forest: owners.forest,
@@ -148,7 +195,26 @@ pub(crate) async fn read(
     })
 }
 
-/// Finds a workload by UID, KIND/NAME or NAMESPACE/KIND/NAME. NAME alone works if it is unique.
+fn warn_of_missing_rights(owners: &Owners, has_nodes: bool, context: &Context) {
+    let warn = |text: &str| context.terminal.warn_missing_permission(text);
+    if let Some(namespace) = &owners.narrowed_to {
+        warn(&format!(
+            "you are not allowed to list pods in all namespaces; only `{namespace}` is shown"
+        ));
+    }
+    if !owners.unreadable.is_empty() {
+        let kinds = owners.unreadable.join("s and ");
+        warn(&format!(
+            "you are not allowed to list {kinds}s: those without pods are not shown"
+        ));
+    }
+    if !has_nodes {
+        warn("you are not allowed to list nodes: the number of held GPUs is unknown");
+    }
+}
+
+/// Finds a workload by UID, or by NAME or KIND/NAME, each with or without its namespace before it.
+/// The name must be unique.
 pub(crate) fn find_workload<'f>(all: &'f [Workload], text: &str) -> Result<&'f Workload, Error> {
     if let Some(workload) = all.iter().find(|workload| workload.top.uid == text) {
         return Ok(workload);
@@ -186,7 +252,7 @@ pub(crate) fn find_workload<'f>(all: &'f [Workload], text: &str) -> Result<&'f W
         [] => {
             let error = Error::new(
                 ErrorName::NotFound,
-                format!("workload `{text}` does not exist"),
+                format!("there is no workload `{text}`"),
             );
             let name = parts.last().copied().unwrap_or_default();
             let names: Vec<&str> = all
@@ -203,7 +269,7 @@ pub(crate) fn find_workload<'f>(all: &'f [Workload], text: &str) -> Result<&'f W
         several => {
             let names: Vec<String> = several.iter().map(full_name).collect();
             let message = format!(
-                "{} workloads are named `{text}`: {}",
+                "{} workloads are called `{text}`: {}",
                 several.len(),
                 names.join(", ")
             );

@@ -69,7 +69,7 @@ fn unknown_names_get_suggestions_from_this_and_other_namespaces() {
     scene
         .gpuctl(&["delete", "job", "../pods/x"])
         .exits(2)
-        .says("is not a valid job name");
+        .says("is not a valid namespace");
     scene
         .gpuctl_anywhere(&["delete", "job", "unknown/bert-large"])
         .ok();

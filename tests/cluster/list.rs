@@ -100,6 +100,29 @@ fn get_jobs_filters_sorts_pages_and_formats() {
 }
 
 #[test]
+fn missing_names_do_not_hide_the_others() {
+    let scene = Scene::with_nodes("partly", 1);
+    scene.create("a", "");
+    let list = |arguments: &[&str]| scene.gpuctl(&[&["get"], arguments].concat()).exits(4);
+    let run = list(&["jobs", "a", "nosuch", "-o", "name"]).says("there is no job `nosuch`");
+    assert_eq!(run.out, "partly/a\n");
+    let run = list(&["jobs", "a", "nosuch", "-o", "json"]);
+    assert_eq!(run.json()["total"], 1);
+    let run =
+        list(&["nodes", "partly-0", "nosuch", "-o", "name"]).says("there is no node `nosuch`");
+    assert_eq!(run.out, "partly-0\n");
+    assert!(
+        list(&["pools", "partly", "nosuch", "-o", "name"])
+            .out
+            .contains("partly")
+    );
+    let run = list(&["jobs", "nosuch", "neither"])
+        .says("there is no job `nosuch`")
+        .says("there is no job `neither`");
+    assert_eq!(run.out, "");
+}
+
+#[test]
 fn an_empty_list_is_reported_on_stderr_only() {
     let scene = Scene::new("nothing");
     let run = scene.gpuctl(&["get", "jobs"]).ok();

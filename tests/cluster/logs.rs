@@ -46,7 +46,23 @@ fn logs_of_ranks_are_merged_by_time_and_filtered() {
     assert_eq!(lines(&["--pod", &pods[0]]), "step 0\nstep 2\nstep 4\n");
     assert_eq!(lines(&["--grep", "[13]$"]), " 1 │ step 1\n 1 │ step 3\n");
     assert_eq!(lines(&["--grep", "step", "--tail", "1"]), " 1 │ step 5\n");
-    assert_eq!(lines(&["--since", "1h", "--rank", "0"]).lines().count(), 3);
+    let hour_ago = start
+        .checked_sub(jiff::SignedDuration::from_hours(1))
+        .unwrap()
+        .to_string();
+    for time in ["1h", "yesterday", &hour_ago] {
+        let recent_lines = lines(&["--since", time, "--rank", "0"]);
+        assert_eq!(recent_lines.lines().count(), 3, "{time}");
+    }
+    for (time, message) in [
+        ("soon", "`soon` is not a valid time"),
+        ("2999-01-01", "`2999-01-01` is in the future"),
+    ] {
+        scene
+            .gpuctl(&["logs", "a", "--since", time])
+            .exits(2)
+            .says(message);
+    }
     let stamped = lines(&["--timestamps", "--rank", "0", "--tail", "1"]);
     assert!(
         stamped.ends_with("Z step 4\n") && stamped.starts_with("20"),

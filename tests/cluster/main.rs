@@ -32,6 +32,7 @@ mod labels;
 mod list;
 mod logs;
 mod mcp;
+mod namespaces;
 mod nodes;
 mod notebooks;
 mod objects;

@@ -132,6 +132,19 @@ fn commands_of_other_tools_get_hints() {
         ),
         (&["create"], "needs"),
         (&["logs", "a", "b"], "does not accept `b`"),
+        (
+            &["logs", "a", "--tail", "x"],
+            "cannot be `x`: expected a whole number",
+        ),
+        (
+            &["logs", "a", "--grep", "("],
+            "cannot be `(`: unclosed group",
+        ),
+        (&["get", "jobs", "--watch=true"], "`--watch` takes no value"),
+        (
+            &["get", "jobs", "--page", "0"],
+            "expected a whole number from 1 to",
+        ),
     ] {
         let run = scene.gpuctl(typed).exits(2);
         assert!(

@@ -853,10 +853,18 @@ fn invalid_names_are_wrong_usage() {
         assert_eq!(run(&mut command).code, 2);
     }
     assert!(server.seen().is_empty());
-    let run = run(Command::new(env!("CARGO_BIN_EXE_gpuctl"))
-        .env("KUBECONFIG", "/nonexistent")
-        .args(["get", "jobs"]));
-    fails(&run, 6, "no cluster is configured");
+    let gpuctl = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gpuctl"));
+        run(command.env("KUBECONFIG", "/nonexistent").args(arguments))
+    };
+    let variable = gpuctl(&["get", "jobs"]);
+    fails(
+        &variable,
+        2,
+        "the kubeconfig cannot be used\n\ncaused by: /nonexistent: ",
+    );
+    let option = gpuctl(&["get", "jobs", "--kubeconfig", "/nonexistent"]);
+    assert_eq!((option.code, option.err), (variable.code, variable.err));
 }
 
 /// Runs `create` against a server that accepts all objects, except where `change` returns another
@@ -1136,4 +1144,62 @@ fn doctor_warns_of_clock_skew() {
             .contains("s ahead of that of the API server"),
         "{clock}"
     );
+}
+
+#[test]
+fn an_unreadable_namespace_is_not_called_missing() {
+    let namespace = "GET /api/v1/namespaces/team-b";
+    let server = Server::start("namespaces", move |request, _| {
+        if request == namespace {
+            status(403, "Forbidden", "you may not read it")
+        } else {
+            empty_list()
+        }
+    });
+    let run = server.gpuctl(&["get", "jobs", "-n", "team-b"]);
+    assert_eq!((run.code, run.err.as_str()), (0, "no jobs found\n"));
+    let requests = server.seen();
+    let checks = requests.iter().filter(|request| *request == namespace);
+    assert_eq!(checks.count(), 1, "{requests:?}");
+}
+
+#[test]
+fn a_cluster_without_queues_has_an_empty_list_of_queues() {
+    let server = Server::start("no-queues", |request, _| match request {
+        "GET /apis" => Answer::Json(
+            200,
+            json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": []}),
+        ),
+        _ => empty_list(),
+    });
+    let run = server.gpuctl(&["get", "queues", "-o", "json"]);
+    let list: Value = serde_json::from_str(&run.out).unwrap();
+    assert_eq!((run.code, &list["total"]), (0, &json!(0)), "{}", run.err);
+    assert!(run.err.contains("has no queueing system"), "{}", run.err);
+    let run = server.gpuctl(&["describe", "queue", "a"]);
+    fails(&run, 4, "this cluster has no queueing system");
+}
+
+#[test]
+fn the_config_sets_the_namespace_if_nothing_else_does() {
+    let server = Server::start("default-namespace", |_, _| empty_list());
+    let config = server.folder.join("config.yaml");
+    let config_path = config.to_str().unwrap();
+    let namespace = |arguments: &[&str]| {
+        server.seen.lock().unwrap().clear();
+        server.gpuctl(&[&["pause", "job", "a", "--config", config_path], arguments].concat());
+        let requests = server.seen().join("\n");
+        let (_, path) = requests.split_once("/namespaces/").unwrap();
+        path.split(['/', '?']).next().unwrap().to_owned()
+    };
+    std::fs::write(&config, "namespace: team-b\n").unwrap();
+    assert_eq!(namespace(&[]), "team-a", "the context sets a namespace");
+    let kubeconfig = server.folder.join("config");
+    let text = std::fs::read_to_string(&kubeconfig).unwrap();
+    std::fs::write(&kubeconfig, text.replace(r#","namespace":"team-a""#, "")).unwrap();
+    assert_eq!(namespace(&[]), "team-b");
+    assert_eq!(namespace(&["-n", "team-c"]), "team-c");
+    std::fs::write(&config, "namespace: Team_B\n").unwrap();
+    let run = server.gpuctl(&["get", "jobs", "--config", config_path]);
+    fails(&run, 2, "`namespace` of the config file is not a namespace");
 }

@@ -1580,6 +1580,12 @@ fn closed_hours_are_exact_and_equal_in_every_variant() {
         .json()
     };
     assert_eq!(list(&["get", "namespaces"]), json!(["inf", "ml"]));
+    ask(
+        &plain,
+        &cache,
+        &["get", "namespaces", "--start", "yesterday"],
+    )
+    .ok();
     assert_eq!(list(&["get", "dimension-keys"]), json!(["team"]));
     assert_eq!(
         list(&["get", "dimension-keys", "--type", "annotation"]),

@@ -41,7 +41,7 @@ pub use transport::failure::{Blame, Failure, unless_forbidden};
 pub use transport::outage_retry::OutageRetry;
 pub use transport::read_only::ReadOnly;
 pub use transport::warnings::with_warnings;
-pub use workloads::list::{OtherPods, OwnersAndInventory};
+pub use workloads::list::{OtherPods, Owners, OwnersAndInventory};
 pub use write::apply::Deletion;
 pub use write::change::PartialChange;
 pub use write::companions::{label, policy_left_out};

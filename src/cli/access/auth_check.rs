@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 
 use crate::cli::args::list::PrintArgs;
-use crate::cli::args::value::{Expected, object_name};
+use crate::cli::args::value::{self, Expected, object_name};
 use crate::cli::candidates;
 use crate::verbs::tasks;
 
@@ -93,7 +93,7 @@ fn service_account(text: &str) -> Result<(String, String), Expected> {
     let expected = || Expected("NAMESPACE:NAME, such as team-a:reporter");
     let (namespace, name) = text.split_once(':').ok_or_else(expected)?;
     Ok((
-        object_name(namespace).map_err(|_| expected())?,
+        value::namespace(namespace).map_err(|_| expected())?,
         object_name(name).map_err(|_| expected())?,
     ))
 }
@@ -111,7 +111,7 @@ fn named_service(text: &str) -> Result<NamedService, Expected> {
     };
     let valid = |name: &str| object_name(name).map_err(|_| expected());
     Ok(NamedService {
-        namespace: valid(namespace)?,
+        namespace: value::namespace(namespace).map_err(|_| expected())?,
         name: valid(name)?,
         port,
     })

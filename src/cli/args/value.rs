@@ -6,6 +6,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::observe::hourly::Dimension;
 use gpuctl_core::model::values::selector::Selector;
+use gpuctl_core::model::values::text::is_namespace;
 
 /// The expected form of a value, for clap's error message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -27,6 +28,17 @@ pub(crate) fn object_name(text: &str) -> Result<String, Expected> {
         Ok(text.to_owned())
     } else {
         Err(Expected("a name with only letters, digits, `-` and `.`"))
+    }
+}
+
+/// Accepts the name of a namespace.
+pub(crate) fn namespace(text: &str) -> Result<String, Expected> {
+    if is_namespace(text) {
+        Ok(text.to_owned())
+    } else {
+        Err(Expected(
+            "a namespace of at most 63 lower-case letters, digits and `-`, such as team-a",
+        ))
     }
 }
 

@@ -14,9 +14,10 @@ pub(crate) struct LookbackArgs {
     /// Context of the kubeconfig to query, instead of that of --context
     #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(candidates::context_names))]
     pub cluster: Option<String>,
-    /// How far back to search
-    #[arg(long, alias = "since", value_name = "TIME", default_value = "24h", value_parser = crate::cli::args::value::duration)]
-    pub start: std::time::Duration,
+    /// How far back to search, as a time in RFC 3339 or Unix seconds, or a span before now such as
+    /// 7d
+    #[arg(long, alias = "since", value_name = "TIME", default_value = "24h")]
+    pub start: String,
     /// Output format
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     pub output: OneFormat,

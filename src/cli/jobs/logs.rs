@@ -1,13 +1,10 @@
 //! Arguments and help for `gpuctl logs`.
 
-use std::time::Duration;
-
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;
 use regex::Regex;
 
 use crate::cli::args::format::OneFormat;
-use crate::cli::args::value::duration;
 use crate::cli::candidates;
 
 /// Print the logs of a job, with all pods merged by time
@@ -30,9 +27,10 @@ pub(crate) struct Logs {
     /// Print only the last N lines; with --grep, the last N matching lines
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub tail: u32,
-    /// Print only lines newer than this
-    #[arg(long, visible_alias = "start", value_name = "TIME", value_parser = duration)]
-    pub since: Option<Duration>,
+    /// Print only lines since this time: RFC 3339, Unix seconds, a span before now such as 1h, or
+    /// yesterday
+    #[arg(long, visible_alias = "start", value_name = "TIME")]
+    pub since: Option<String>,
     /// Print only lines that match this regular expression
     #[arg(long, value_name = "REGEX")]
     pub grep: Option<Regex>,

@@ -15,7 +15,7 @@ use crate::cli::candidates;
   gpuctl get training-performance Job/qwen2-7b-sft
   gpuctl get training-performance qwen2-7b-sft --start 1h -o json | jq '.[] | select(.metric == \"loss\")'")]
 pub(crate) struct TrainingPerformance {
-    /// Workload, as UID, KIND/NAME, NAMESPACE/KIND/NAME or NAME
+    /// Workload, as UID, NAME, KIND/NAME, NAMESPACE/NAME or NAMESPACE/KIND/NAME
     #[arg(add = ArgValueCandidates::new(candidates::workload_names))]
     pub name: String,
     #[command(flatten)]

@@ -13,7 +13,7 @@ use crate::cli::candidates;
   gpuctl get metrics workload Deployment/llama3-8b
   gpuctl get metrics workload 7c1f9f52-0d3c-4a53-9a6e-6f1d5a0a9d51 --start 1609459200 --end 1609462800 --step 300 -o json")]
 pub(crate) struct WorkloadMetrics {
-    /// Workload, as UID, KIND/NAME, NAMESPACE/KIND/NAME or NAME
+    /// Workload, as UID, NAME, KIND/NAME, NAMESPACE/NAME or NAMESPACE/KIND/NAME
     #[arg(add = ArgValueCandidates::new(candidates::workload_names))]
     pub name: String,
     #[command(flatten)]

@@ -12,7 +12,7 @@ use crate::cli::candidates;
   gpuctl describe workload PyTorchJob/llama-sft
   gpuctl describe workload 7c1f9f52-0d3c-4a53-9a6e-6f1d5a0a9d51 -o json")]
 pub(crate) struct DescribeWorkload {
-    /// Workload, as UID, KIND/NAME, NAMESPACE/KIND/NAME or NAME
+    /// Workload, as UID, NAME, KIND/NAME, NAMESPACE/NAME or NAMESPACE/KIND/NAME
     #[arg(add = ArgValueCandidates::new(candidates::workload_names))]
     pub name: String,
     /// Output format

@@ -12,7 +12,7 @@ use crate::cli::candidates;
   gpuctl tree Deployment/llama3-8b
   gpuctl tree team-a/RayJob/tune -o json")]
 pub(crate) struct Tree {
-    /// Workload, as UID, KIND/NAME, NAMESPACE/KIND/NAME or NAME
+    /// Workload, as UID, NAME, KIND/NAME, NAMESPACE/NAME or NAMESPACE/KIND/NAME
     #[arg(add = ArgValueCandidates::new(candidates::workload_names))]
     pub name: String,
     /// Output format

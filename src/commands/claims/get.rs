@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::cli::args::list::PAGE_SIZE;
 use crate::cli::claims::get::{ClaimSortKey, GetClaims};
 use crate::context::Context;
+use crate::lookup;
 use crate::observe::list;
 use crate::observe::rows::{ListRow, listing, read_namespaces};
 use gpuctl_core::error::Error;
@@ -24,6 +25,8 @@ pub(crate) async fn run(args: &GetClaims, context: &Context) -> Result<ExitCode,
         let read =
             async |namespace: Option<&str>| connection.storage().claims(namespace, args.all).await;
         let mut claims = read_namespaces("claims", &connection, &refresh, context, read).await?;
+        let namespace = lookup::explicit_namespace(&connection);
+        lookup::check_empty(&connection, namespace, refresh.first && claims.is_empty()).await?;
         claims.retain(|claim| !args.unused || claim.pods.as_ref().is_some_and(Vec::is_empty));
         Ok(listing(claims, args.list.sort_by, (), &options, context))
     })

@@ -11,6 +11,7 @@ use crate::context::Context;
 use crate::observe::history::{ClusterHistory, clusters};
 use crate::observe::hourly::{Dimension, LABEL_NOT_EXPORTED};
 use crate::observe::names::print;
+use crate::observe::times;
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::UnixSeconds;
@@ -103,12 +104,10 @@ async fn pods<T>(
     ) -> Result<T, Error>,
 ) -> Result<T, Error> {
     context.terminal.set_format(lookback.output.into());
+    let (start, end) = times::past(Some(&lookback.start), None, context.now())?;
+    let seconds = (end - start).clamp(60, MAX_SECONDS);
     let (cluster, access) = clusters(lookback.cluster.as_deref(), false, context)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
-    let seconds = i64::try_from(lookback.start.as_secs())
-        .unwrap_or(i64::MAX)
-        .clamp(60, MAX_SECONDS);
-    let end = UnixSeconds::from(context.now());
     let history = ClusterHistory::open(cluster, context, &connection, end - seconds).await?;
     let series = history
         .prometheus

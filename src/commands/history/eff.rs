@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use crate::cli::history::eff::Eff;
 use crate::concurrent::OrderedConcurrent;
 use crate::context::Context;
+use crate::lookup;
 use crate::observe::history::{ClusterHistory, clusters, pieces, uids};
 use crate::observe::past_queries::HistoryScope;
 use crate::observe::times;
@@ -41,7 +42,7 @@ pub(crate) async fn run(args: &Eff, context: &Context) -> Result<ExitCode, Error
     let (cluster, access) = clusters(args.cluster.as_deref(), false, context)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
     let history = ClusterHistory::open(cluster, context, &connection, range.0).await?;
-    let target = read_target(args, &connection).await;
+    let target = read_target(args, &connection).await?;
     let Some((first, last)) = lifetime(&target, &history, range).await? else {
         return Err(target.not_found(&args.start));
     };
@@ -247,16 +248,15 @@ impl EffTarget {
     }
 }
 
-async fn read_target(args: &Eff, connection: &Connection) -> EffTarget {
-    let default_namespace = connection
-        .namespace_is_explicit
-        .then(|| connection.namespace.clone());
+async fn read_target(args: &Eff, connection: &Connection) -> Result<EffTarget, Error> {
+    let explicit_namespace = lookup::explicit_namespace(connection);
     if let Some((namespace, name)) = args.name.split_once('/') {
-        return EffTarget {
+        lookup::check_namespace(explicit_namespace, Some(namespace), name)?;
+        return Ok(EffTarget {
             namespace: Some(namespace.to_owned()),
             kind: None,
             name: name.to_owned(),
-        };
+        });
     }
     // A UUID in text form has 36 characters with 4 hyphens.
     let is_uid =
@@ -267,18 +267,18 @@ async fn read_target(args: &Eff, connection: &Connection) -> EffTarget {
             .into_iter()
             .find(|(_, uid)| *uid == args.name);
         if let Some(((namespace, kind, name), _)) = owner {
-            return EffTarget {
+            return Ok(EffTarget {
                 namespace: Some(namespace),
                 kind: Some(kind),
                 name,
-            };
+            });
         }
     }
-    EffTarget {
-        namespace: default_namespace,
+    Ok(EffTarget {
+        namespace: explicit_namespace.map(ToOwned::to_owned),
         kind: None,
         name: args.name.clone(),
-    }
+    })
 }
 
 /// How long the workload waited from its first GPU request until it held its first GPU.

@@ -18,7 +18,7 @@ use crate::lookup::{self, LookupPurpose};
 use crate::selection::{self, ChangeOptions};
 use crate::show::reporter::TerminalReporter;
 use gpuctl_cluster::{Connection, DryRun};
-use gpuctl_core::error::{Error, ErrorKind, ErrorName};
+use gpuctl_core::error::{Error, ErrorKind};
 use gpuctl_core::model::Job;
 use gpuctl_core::model::contract::deletion::Deleted;
 use gpuctl_manifest::spec::{Document, SiteDefaults};
@@ -159,15 +159,7 @@ fn check_namespaces(items: &[DeleteItem], context: &Context) -> Result<(), Error
             continue;
         };
         let (namespace, job) = lookup::split(name)?;
-        if let (Some(namespace), Some(explicit_namespace)) = (
-            namespace,
-            explicit_namespace.filter(|explicit_namespace| Some(*explicit_namespace) != namespace),
-        ) {
-            let message = format!(
-                "`{job}` is in namespace `{namespace}`, but `-n {explicit_namespace}` was given"
-            );
-            return Err(Error::new(ErrorName::NamespaceConflict, message).hint("omit `-n`"));
-        }
+        lookup::check_namespace(explicit_namespace, namespace, job)?;
     }
     Ok(())
 }

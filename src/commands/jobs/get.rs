@@ -29,6 +29,10 @@ pub(crate) async fn run(args: &GetJobs, context: &Context) -> Result<ExitCode, E
     if let Some(at) = &args.at {
         return at_time::jobs(at, &options, context).await;
     }
+    for name in &args.names {
+        let (namespace, name) = lookup::split(name)?;
+        lookup::check_namespace(context.access.namespace.as_deref(), namespace, name)?;
+    }
     let connection = context.connect().await?;
     let listing = JobListing {
         args,
@@ -61,9 +65,8 @@ async fn job_selector(args: &GetJobs, connection: &Connection) -> Result<JobFilt
         })?),
     };
     Ok(JobFilter {
-        namespace: connection
-            .namespace_is_explicit
-            .then(|| connection.namespace.clone())
+        namespace: lookup::explicit_namespace(connection)
+            .map(ToOwned::to_owned)
             .or_else(|| named_namespace(args)),
         names: Vec::new(),
         kind: args
@@ -88,9 +91,12 @@ struct JobListing<'a> {
 impl JobListing<'_> {
     async fn read(&self, refresh: Refresh<'_>) -> Result<Listing, Error> {
         let (selection, readings) = self.selection(&refresh).await?;
+        let mut missing = Vec::new();
         if refresh.first {
             warn_of(&selection, self.context);
-            self.check_names(&selection).await?;
+            let namespace = self.selector.namespace.as_deref();
+            lookup::check_empty(self.connection, namespace, selection.jobs.is_empty()).await?;
+            missing = self.missing_names(&selection).await;
         }
         let jobs = select_jobs(self.args, selection.jobs, &self.selector);
         let total = jobs.len();
@@ -112,7 +118,8 @@ impl JobListing<'_> {
             }
         };
         let rows: Vec<JobRow> = jobs.into_iter().enumerate().map(row).collect();
-        Ok(self.listing(&rows, total, readings.as_ref().map(Coverage::from)))
+        let coverage = readings.as_ref().map(Coverage::from);
+        Ok(self.listing(&rows, total, coverage).missing(missing))
     }
 
     /// Reads jobs and the live metrics of their devices concurrently.
@@ -148,14 +155,16 @@ impl JobListing<'_> {
         Ok((selection, readings))
     }
 
-    /// Returns an error if no job has one of the given names.
-    async fn check_names(&self, selection: &Selection) -> Result<(), Error> {
+    /// Builds an error for each given name that no job has.
+    async fn missing_names(&self, selection: &Selection) -> Vec<Error> {
         let is_missing = |name: &&String| !selection.jobs.iter().any(|job| has_name(job, name));
+        let mut errors = Vec::new();
         for name in self.args.names.iter().filter(is_missing) {
             // The lookup's error suggests existing names.
-            lookup::job(self.connection, name, LookupPurpose::Read).await?;
+            let job = lookup::job(self.connection, name, LookupPurpose::Read).await;
+            errors.extend(job.err());
         }
-        Ok(())
+        errors
     }
 
     fn listing(&self, rows: &[JobRow], total: usize, coverage: Option<Coverage>) -> Listing {

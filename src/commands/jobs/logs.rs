@@ -4,6 +4,7 @@ mod choice;
 mod follow;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use crate::cli::jobs::logs::Logs;
 use crate::concurrent::OrderedConcurrent;
@@ -11,6 +12,7 @@ use crate::context::Context;
 use crate::inside::choice::from_node;
 use crate::lookup::{self, LookupPurpose};
 use crate::observe::first_error::first_error;
+use crate::observe::times;
 use gpuctl_cluster::{Connection, Failure, LogLine, LogQuery, MOST_LOG_BYTES, names_no_container};
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::{ContainerEnd, Job, OWN_CONTAINER, Pod, State, Status};
@@ -26,17 +28,20 @@ const MAX_CONCURRENT: usize = 16;
 pub(crate) async fn run(args: &Logs, context: &Context) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();
     context.terminal.set_format(format);
+    // Report an invalid time before sending requests.
+    let since = since(args, context)?;
     let connection = context.connect().await?;
     let job = lookup::job(&connection, &args.name, LookupPurpose::Read).await?;
+    let query = log_query(args, &job, since);
     if args.follow {
         context.must_change("omit `--follow`")?;
-        return follow::follow(args, &connection, &job, context).await;
+        return follow::follow(args, &connection, &job, &query, context).await;
     }
     let pods = choice::select_pods(args, &job)?;
     let query = LogQuery {
         // The logs of all pods together get the memory limit of a single log.
         most_bytes: Some(MOST_LOG_BYTES / pods.len().max(1)),
-        ..log_query(args, &job)
+        ..query
     };
     if args.first_error {
         return print_first_error(&connection, &job, &pods, &query, format, context).await;
@@ -189,7 +194,19 @@ fn no_container(name: &str, job: &Job) -> Error {
     error.hint(format!("available: {}", names.join(", ")))
 }
 
-fn log_query(args: &Logs, job: &Job) -> LogQuery {
+/// Resolves `--since` to the span before now that the API server accepts.
+fn since(args: &Logs, context: &Context) -> Result<Option<Duration>, Error> {
+    let Some(text) = &args.since else {
+        return Ok(None);
+    };
+    let now = context.now();
+    let span = now.duration_since(times::instant(text, now)?);
+    Duration::try_from(span)
+        .map(Some)
+        .map_err(|_| Error::usage(format!("`{text}` is in the future")))
+}
+
+fn log_query(args: &Logs, job: &Job, since: Option<Duration>) -> LogQuery {
     let container = job
         .pods
         .iter()
@@ -202,7 +219,7 @@ fn log_query(args: &Logs, job: &Job) -> LogQuery {
             .unwrap_or_else(|| container.to_owned()),
         // With `--grep`, the last lines of the log need not contain the last matches.
         tail: args.grep.is_none().then_some(args.tail),
-        since: args.since,
+        since,
         // A service's pod is restarted in place, but a failed attempt of a training has a pod of
         // its own.
         previous: args.previous && job.kind.serves(),

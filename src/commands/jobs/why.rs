@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use crate::cli::jobs::why::WhyArgs;
 use crate::context::Context;
+use crate::lookup;
 use crate::observe::deleted;
 use crate::observe::ranks::RankQueries;
 use crate::observe::why::{self, DiagnosedJob};
@@ -59,16 +60,15 @@ async fn diagnose_all_jobs(
     format: Format,
     context: &Context,
 ) -> Result<ExitCode, Error> {
-    let namespace = connection
-        .namespace_is_explicit
-        .then(|| connection.namespace.clone());
+    let namespace = lookup::explicit_namespace(connection);
     let selection = connection
         .jobs()
         .list(&JobFilter {
-            namespace,
+            namespace: namespace.map(ToOwned::to_owned),
             ..JobFilter::default()
         })
         .await?;
+    lookup::check_empty(connection, namespace, selection.jobs.is_empty()).await?;
     if let Some(unseen) = selection.unseen() {
         context.terminal.warn_missing_permission(&unseen);
     }

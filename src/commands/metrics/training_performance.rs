@@ -21,7 +21,7 @@ pub(crate) async fn run(args: &TrainingPerformance, context: &Context) -> Result
     let now = context.now();
     let window = args.range.range().window_of_an_hour(now, None)?;
     let connection = context.connect().await?;
-    let snapshot = workloads::read_once(context, &connection, &[]).await?;
+    let snapshot = workloads::read_named(context, &connection, &[], &args.name).await?;
     let workload = workloads::find_workload(&snapshot.workloads, &args.name)?;
     let exposed = async {
         let prometheus = curves::find_store(context, &connection, window.start).await?;

@@ -29,7 +29,7 @@ pub(crate) async fn run(args: &WorkloadMetrics, context: &Context) -> Result<Exi
         .range()
         .window_of_an_hour(now, Some(WORKLOAD_STEP))?;
     let connection = context.connect().await?;
-    let snapshot = workloads::read_once(context, &connection, &[]).await?;
+    let snapshot = workloads::read_named(context, &connection, &[], &args.name).await?;
     let workload = workloads::find_workload(&snapshot.workloads, &args.name)?;
     let quantities = [
         Quantity::Utilization,

@@ -81,11 +81,11 @@ pub(crate) async fn run(args: &GetNodes, context: &Context) -> Result<ExitCode, 
         } else {
             snapshot
         };
+        let mut missing = Vec::new();
         if refresh.first {
             warn_of_missing_rights(&snapshot, context);
-            args.names
-                .iter()
-                .try_for_each(|name| lookup::node(&snapshot, name).map(|_| ()))?;
+            let names = args.names.iter();
+            missing.extend(names.filter_map(|name| lookup::node(&snapshot, name).err()));
         }
         let selected = select_nodes(args, &snapshot.inventory.hosts)?;
         let total = selected.len();
@@ -94,7 +94,7 @@ pub(crate) async fn run(args: &GetNodes, context: &Context) -> Result<ExitCode, 
             Some(key) => labels_listing(&selected, key, total, &options, context),
             None => nodes_listing(args, &selected, (total, coverage), &options, context),
         };
-        Ok(listing.none("no nodes found"))
+        Ok(listing.none("no nodes found").missing(missing))
     })
     .await
 }

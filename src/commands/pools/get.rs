@@ -42,17 +42,18 @@ pub(crate) async fn run(args: &GetPools, context: &Context) -> Result<ExitCode, 
         if refresh.first {
             warn_of_missing_rights(&snapshot, context);
         }
-        if let Some(name) = args
-            .names
-            .iter()
-            .find(|name| refresh.first && !snapshot.pools.iter().any(|pool| pool.name == **name))
-        {
-            return Err(pool_not_found(name, &snapshot.snapshot.inventory, &connection).await);
+        let is_missing = |name: &&String| {
+            refresh.first && !snapshot.pools.iter().any(|pool| pool.name == **name)
+        };
+        let mut missing = Vec::new();
+        for name in args.names.iter().filter(is_missing) {
+            let inventory = &snapshot.snapshot.inventory;
+            missing.push(pool_not_found(name, inventory, &connection).await);
         }
         let mut selected = snapshot.pools;
         selected.retain(|pool| args.names.is_empty() || args.names.contains(&pool.name));
         let key = args.list.sort_by;
-        Ok(listing(selected, key, coverage, &options, context))
+        Ok(listing(selected, key, coverage, &options, context).missing(missing))
     })
     .await
 }

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use crate::cli::queues::describe::DescribeQueue;
 use crate::context::Context;
+use crate::lookup;
 use crate::observe::live::{self, JOB_QUANTITIES};
 use crate::observe::optional_metrics::OptionalMetrics;
 use gpuctl_cluster::JobFilter;
@@ -22,6 +23,8 @@ pub(crate) async fn run(args: &DescribeQueue, context: &Context) -> Result<ExitC
         .map_or((None, args.name.as_str()), |(given_namespace, name)| {
             (Some(given_namespace), name)
         });
+    let explicit_namespace = lookup::explicit_namespace(&connection);
+    lookup::check_namespace(explicit_namespace, given_namespace, name)?;
     let namespace = given_namespace.unwrap_or(&connection.namespace);
     let (queues, unseen) = connection.queues().list(&served, Some(namespace)).await?;
     for system in unseen {
@@ -30,6 +33,8 @@ pub(crate) async fn run(args: &DescribeQueue, context: &Context) -> Result<ExitC
             system.name()
         ));
     }
+    let requested_namespace = given_namespace.or(explicit_namespace);
+    lookup::check_empty(&connection, requested_namespace, queues.is_empty()).await?;
     let queue = find_queue(&queues, given_namespace, name, namespace)?;
     let selector = JobFilter {
         namespace: queue.namespace.clone(),

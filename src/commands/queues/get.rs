@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::cli::args::list::PAGE_SIZE;
 use crate::cli::queues::get::{GetQueues, QueueSortKey};
 use crate::context::Context;
+use crate::lookup;
 use crate::observe::list::{self, Refresh};
 use crate::observe::live::JOB_QUANTITIES;
 use crate::observe::optional_metrics::OptionalMetrics;
@@ -30,10 +31,8 @@ pub(crate) async fn run(args: &GetQueues, context: &Context) -> Result<ExitCode,
         return list_preemptions(args, context).await;
     }
     let connection = context.connect().await?;
-    let served = super::served(&connection).await?;
-    let explicit_namespace = connection
-        .namespace_is_explicit
-        .then_some(connection.namespace.as_str());
+    let served = connection.queues().served().await?;
+    let explicit_namespace = lookup::explicit_namespace(&connection);
     let metrics = OptionalMetrics::new(context, &connection);
     list::run(&options, context, async |refresh: Refresh<'_>| {
         let read =
@@ -44,6 +43,8 @@ pub(crate) async fn run(args: &GetQueues, context: &Context) -> Result<ExitCode,
         )
         .await;
         let (queues, unseen) = queues?;
+        let is_empty = refresh.first && queues.is_empty();
+        lookup::check_empty(&connection, explicit_namespace, is_empty).await?;
         for system in unseen.iter().filter(|_| refresh.first) {
             context.terminal.warn_missing_permission(&format!(
                 "you are not allowed to list {} queues",
@@ -51,7 +52,11 @@ pub(crate) async fn run(args: &GetQueues, context: &Context) -> Result<ExitCode,
             ));
         }
         let rows = rows(&connection, explicit_namespace, queues, reading?.as_ref()).await?;
-        Ok(listing(rows, args.list.sort_by, (), &options, context))
+        let listing = listing(rows, args.list.sort_by, (), &options, context);
+        Ok(match served.systems().next() {
+            Some(_) => listing,
+            None => listing.none(super::NOT_SERVED),
+        })
     })
     .await
 }
@@ -59,18 +64,16 @@ pub(crate) async fn run(args: &GetQueues, context: &Context) -> Result<ExitCode,
 async fn list_preemptions(args: &GetQueues, context: &Context) -> Result<ExitCode, Error> {
     let options = args.list.options(PAGE_SIZE);
     let connection = context.connect().await?;
-    let explicit_namespace = connection
-        .namespace_is_explicit
-        .then(|| connection.namespace.clone());
+    let explicit_namespace = lookup::explicit_namespace(&connection);
     list::run(&options, context, async |refresh: Refresh<'_>| {
         let selector = JobFilter {
-            namespace: explicit_namespace.clone(),
+            namespace: explicit_namespace.map(ToOwned::to_owned),
             ..JobFilter::default()
         };
         let selection = refresh.ask(|| connection.jobs().list(&selector)).await?;
-        let namespace = explicit_namespace
-            .as_deref()
-            .or(selection.narrowed_to.as_deref());
+        let is_empty = refresh.first && selection.jobs.is_empty();
+        lookup::check_empty(&connection, explicit_namespace, is_empty).await?;
+        let namespace = explicit_namespace.or(selection.narrowed_to.as_deref());
         if let Some(shown_namespace) = selection.narrowed_to.as_ref().filter(|_| refresh.first) {
             context.terminal.warn_missing_permission(&format!(
                 "you are not allowed to list jobs in all namespaces; only `{shown_namespace}` is shown"

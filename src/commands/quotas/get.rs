@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::cli::args::list::PAGE_SIZE;
 use crate::cli::quotas::get::{GetQuotas, QuotaSortKey};
 use crate::context::Context;
+use crate::lookup;
 use crate::observe::list;
 use crate::observe::rows::{ListRow, listing, read_namespaces};
 use gpuctl_core::error::Error;
@@ -22,6 +23,8 @@ pub(crate) async fn run(args: &GetQuotas, context: &Context) -> Result<ExitCode,
     list::run(&options, context, async |refresh| {
         let read = async |namespace: Option<&str>| connection.quotas().list(namespace).await;
         let quotas = read_namespaces("quotas", &connection, &refresh, context, read).await?;
+        let namespace = lookup::explicit_namespace(&connection);
+        lookup::check_empty(&connection, namespace, refresh.first && quotas.is_empty()).await?;
         Ok(listing(quotas, args.list.sort_by, (), &options, context))
     })
     .await

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 
 use crate::commands::score::settings::Settings;
 use crate::context::Context;
+use crate::lookup;
 use crate::observe::live::{self, NODE_QUANTITIES};
 use crate::observe::metrics::{self, StoreUse};
 use crate::observe::nodes;
@@ -163,8 +164,7 @@ pub(crate) async fn analyze(
         );
     }
     let mut devices = scored(&readings, &history, &snapshot.inventory, pods, &rules);
-    if connection.namespace_is_explicit {
-        let namespace = &connection.namespace;
+    if let Some(namespace) = lookup::explicit_namespace(&connection) {
         // On a shared device, count only the pods in this namespace.
         for device in &mut devices {
             let holders = &mut device.reading.holders;

@@ -15,6 +15,7 @@ use settings::Settings;
 use crate::cli::args::list::PAGE_SIZE;
 use crate::cli::score::{ScoreArgs, ScoreFormat, ScoreSortKey, ScoreView};
 use crate::context::Context;
+use crate::lookup;
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::stats::score::selection::Scored;
 use gpuctl_local::files;
@@ -121,6 +122,10 @@ pub(crate) async fn run(args: &ScoreArgs, context: &Context) -> Result<ExitCode,
         return watch::run(args, settings, context).await;
     }
     let mut analysis = analyze(&settings, context, &Cell::default()).await?;
+    if analysis.devices.is_empty() && context.access.namespace.is_some() {
+        let connection = context.connect().await?;
+        lookup::check_empty(&connection, lookup::explicit_namespace(&connection), true).await?;
+    }
     outbound::add_opinions(&settings, &mut analysis, None, context).await;
     let mut analyses = Analyses::default();
     analyses.succeeded(analysis.took.as_secs_f64());

@@ -8,12 +8,13 @@ use serde::Serialize;
 use crate::cli::args::list::WORKLOADS_PAGE_SIZE;
 use crate::cli::workloads::consumers::{ConsumerSortKey, GetConsumers};
 use crate::context::Context;
+use crate::lookup;
 use crate::observe::list::{self, Refresh};
 use crate::observe::live::JOB_QUANTITIES;
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::rows::{ListRow, listing};
 use crate::observe::watch::METRICS_INTERVAL;
-use crate::observe::workloads::{self, CachedObjects};
+use crate::observe::workloads::{self, CachedObjects, WorkloadQuery};
 use gpuctl_cluster::OtherPods;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::Percent;
@@ -31,19 +32,16 @@ pub(crate) async fn run(args: &GetConsumers, context: &Context) -> Result<ExitCo
         CachedObjects::new(options.watch),
         OptionalMetrics::new(context, &connection).with_exporters(options.watch),
     );
+    let query = WorkloadQuery {
+        namespace: lookup::explicit_namespace(&connection),
+        quantities: &JOB_QUANTITIES,
+        others: OtherPods::Summed,
+    };
     let mut notifications = connection.watch_nodes(METRICS_INTERVAL);
     let pause = async || notifications.changed(None).await;
     list::run_after(&options, context, pause, async |refresh: Refresh<'_>| {
-        let snapshot = workloads::read(
-            context,
-            &connection,
-            &JOB_QUANTITIES,
-            &metrics,
-            OtherPods::Summed,
-            &cache,
-            &refresh,
-        )
-        .await?;
+        let snapshot =
+            workloads::read(context, &connection, query, &metrics, &cache, &refresh).await?;
         let rows: Vec<ConsumerRow<'_>> = snapshot
             .workloads
             .iter()

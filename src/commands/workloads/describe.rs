@@ -14,7 +14,7 @@ use gpuctl_view::workloads::describe as view;
 pub(crate) async fn run(args: &DescribeWorkload, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
-    let snapshot = workloads::read_once(context, &connection, &JOB_QUANTITIES).await?;
+    let snapshot = workloads::read_named(context, &connection, &JOB_QUANTITIES, &args.name).await?;
     let workload = workloads::find_workload(&snapshot.workloads, &args.name)?;
     let row = ConsumerRow {
         workload,

@@ -8,11 +8,12 @@ use serde::Serialize;
 use crate::cli::args::list::WORKLOADS_PAGE_SIZE;
 use crate::cli::workloads::get::{GetWorkloads, WorkloadSortKey};
 use crate::context::Context;
+use crate::lookup;
 use crate::observe::list::{self, Refresh};
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::rows::{ListRow, listing};
 use crate::observe::watch::METRICS_INTERVAL;
-use crate::observe::workloads::{self, CachedObjects};
+use crate::observe::workloads::{self, CachedObjects, WorkloadQuery};
 use gpuctl_cluster::OtherPods;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::Workload;
@@ -27,19 +28,16 @@ pub(crate) async fn run(args: &GetWorkloads, context: &Context) -> Result<ExitCo
         CachedObjects::new(options.watch),
         OptionalMetrics::new(context, &connection),
     );
+    let query = WorkloadQuery {
+        namespace: lookup::explicit_namespace(&connection),
+        quantities: &[],
+        others: OtherPods::Summed,
+    };
     let mut notifications = connection.watch_nodes(METRICS_INTERVAL);
     let pause = async || notifications.changed(None).await;
     list::run_after(&options, context, pause, async |refresh: Refresh<'_>| {
-        let snapshot = workloads::read(
-            context,
-            &connection,
-            &[],
-            &metrics,
-            OtherPods::Summed,
-            &cache,
-            &refresh,
-        )
-        .await?;
+        let snapshot =
+            workloads::read(context, &connection, query, &metrics, &cache, &refresh).await?;
         let is_selected = |workload: &&Workload| {
             args.name
                 .as_ref()

@@ -12,7 +12,7 @@ use gpuctl_view::workloads::tree;
 pub(crate) async fn run(args: &Tree, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
-    let snapshot = workloads::read_once(context, &connection, &[]).await?;
+    let snapshot = workloads::read_named(context, &connection, &[], &args.name).await?;
     let workload = workloads::find_workload(&snapshot.workloads, &args.name)?;
     let branch = snapshot.forest.branch(&workload.top);
     let text = document(args.output.into(), &tree::document(&branch));

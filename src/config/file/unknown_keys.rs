@@ -3,7 +3,8 @@
 use serde_json::Value;
 
 use super::{ConfigFile, OF_CONTEXTS, ignored_message};
-use crate::config::keys::{CONTEXTS, KEYS, SettingKey, nearest};
+use crate::config::keys::{CONTEXTS, KEYS, SettingKey};
+use crate::config::nearest;
 use gpuctl_local::files::trust::Exposure;
 
 impl ConfigFile {
@@ -39,16 +40,21 @@ impl ConfigFile {
     }
 }
 
-/// Lists unknown keys of a section.
+/// Lists unknown keys of a section. `section` can also be a key that is in no section.
 fn in_section(section: &str, keys: &Value) -> Vec<String> {
+    if SettingKey::find(section).is_some() {
+        return Vec::new();
+    }
     let known: Vec<&str> = KEYS
         .iter()
         .map(SettingKey::path)
-        .filter(|(other, _)| *other == section)
+        .filter(|(other, _)| *other == Some(section))
         .map(|(_, name)| name)
         .collect();
     if known.is_empty() {
-        let similar = nearest(section, SettingKey::sections().into_iter());
+        let is_alone = |key: &&SettingKey| key.path().0.is_none();
+        let alone = KEYS.iter().filter(is_alone).map(|key| key.name);
+        let similar = nearest(section, SettingKey::sections().into_iter().chain(alone));
         return vec![unknown_key(section, similar)];
     }
     let keys = match keys {
@@ -89,7 +95,7 @@ fn in_context(context: &str, sections: &Value) -> Vec<String> {
         OF_CONTEXTS.contains(section)
             && KEYS
                 .iter()
-                .any(|setting| setting.path() == (*section, *key))
+                .any(|setting| setting.path() == (Some(*section), *key))
     };
     keys.filter(|key| !is_read(key))
         .map(|(section, key)| {

@@ -67,7 +67,7 @@ pub fn notebook(name: &str) -> String {
 pub fn is_lack(run: &Run) -> bool {
     let says = |words: &str| run.err.contains(words) || run.out.contains(words);
     run.code == 5
-        || ["you may not", "forbidden", "Forbidden"]
+        || ["you are not allowed to", "forbidden", "Forbidden"]
             .into_iter()
             .any(says)
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use http::{Method, Uri};
 use jiff::Timestamp;
-use kube::config::{Cluster, KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::config::{Cluster, Context, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 use tokio::sync::Mutex;
 
@@ -45,6 +45,8 @@ pub struct Access {
     pub kubeconfig: Vec<PathBuf>,
     pub context: Option<String>,
     pub namespace: Option<String>,
+    /// The namespace to use if neither `namespace` nor the context sets one.
+    pub default_namespace: Option<String>,
     pub impersonate: Option<String>,
     pub impersonate_groups: Vec<String>,
     /// Time limit for one request, including its response.
@@ -78,7 +80,8 @@ pub struct Connection {
     pub(crate) request_timeout: Duration,
     /// The server's time according to the `Date` header of its last response, in whole seconds.
     pub(crate) server_time: Cell<Option<Timestamp>>,
-    /// The current namespace, which is set by `-n`, or else by the context, or else is `default`.
+    /// The current namespace, which is set by `-n`, or else by the context, or else by the config
+    /// file, or else is `default`.
     pub namespace: String,
     /// Whether `-n` set the namespace.
     pub namespace_is_explicit: bool,
@@ -177,23 +180,19 @@ impl Connection {
     /// kubeconfig, or if it lacks one of them. Runs no plugin and sends no request.
     pub fn place(access: &Access) -> Option<String> {
         let kubeconfig = kubeconfig::read(&access.kubeconfig).ok()??;
-        let context_name = access
-            .context
-            .as_ref()
-            .or(kubeconfig.current_context.as_ref())?;
-        let context = kubeconfig
-            .contexts
-            .iter()
-            .find(|context| context.name == *context_name)?
-            .context
-            .as_ref()?;
+        let context = find_context(&kubeconfig, access.context.as_ref())?;
         let cluster = kubeconfig
             .clusters
             .iter()
             .find(|cluster| cluster.name == context.cluster)?
             .cluster
             .as_ref()?;
-        let namespace = access.namespace.as_ref().or(context.namespace.as_ref());
+        let namespaces = [
+            &access.namespace,
+            &context.namespace,
+            &access.default_namespace,
+        ];
+        let namespace = namespaces.into_iter().flatten().next();
         Some(format!(
             "{} {} {}",
             shown_url(cluster.server.as_ref()?),
@@ -289,22 +288,22 @@ async fn config(access: &Access) -> Result<Config, Failure> {
     Ok(config)
 }
 
-/// Returns the user name and the cluster of a context. `context` defaults to the current context of
-/// the kubeconfig.
+/// Finds a context, by default the current context of the kubeconfig.
+fn find_context<'k>(kubeconfig: &'k Kubeconfig, name: Option<&String>) -> Option<&'k Context> {
+    let name = name.or(kubeconfig.current_context.as_ref())?;
+    kubeconfig
+        .contexts
+        .iter()
+        .find(|context| &context.name == name)?
+        .context
+        .as_ref()
+}
+
+/// Returns the user name and the cluster of a context.
 fn user_and_cluster(
     kubeconfig: &Kubeconfig,
-    context: Option<&String>,
+    context: Option<&Context>,
 ) -> (Option<String>, Option<Cluster>) {
-    let context = context
-        .or(kubeconfig.current_context.as_ref())
-        .and_then(|name| {
-            kubeconfig
-                .contexts
-                .iter()
-                .find(|context| &context.name == name)?
-                .context
-                .as_ref()
-        });
     let user = context.and_then(|context| context.user.clone());
     let cluster = context.and_then(|context| {
         kubeconfig
@@ -342,7 +341,9 @@ async fn own_config(access: &Access) -> Result<Config, Failure> {
         context: access.context.clone(),
         ..KubeConfigOptions::default()
     };
-    let (user, cluster) = user_and_cluster(&kubeconfig, access.context.as_ref());
+    let context = find_context(&kubeconfig, access.context.as_ref());
+    let has_namespace = context.is_some_and(|context| context.namespace.is_some());
+    let (user, cluster) = user_and_cluster(&kubeconfig, context);
     if let Some(auth) = kubeconfig
         .auth_infos
         .iter_mut()
@@ -367,6 +368,9 @@ async fn own_config(access: &Access) -> Result<Config, Failure> {
         .collect();
     let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
     let mut config = config.map_err(|error| unusable(&error, &contexts))?;
+    if let Some(namespace) = access.default_namespace.as_ref().filter(|_| !has_namespace) {
+        config.default_namespace.clone_from(namespace);
+    }
     // Drop the password in the server's address, so that no later code can show or send it.
     // Requests are authorized by other means.
     config.cluster_url = without_user(&config.cluster_url);

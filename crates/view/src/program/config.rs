@@ -93,19 +93,24 @@ fn program_of(command: &str) -> String {
     }
 }
 
-/// Nests settings as section → key → value. With `origins`, each value comes with its origin.
+/// Nests settings as section → key → value, or as key → value for a key that is in no section. With
+/// `origins`, each value comes with its origin.
 pub fn nested(settings: &[Setting], origins: bool) -> Map<String, Value> {
     let mut sections = Map::new();
     for setting in settings {
-        let (section, key) = setting.name.split_once('.').unwrap_or(("", setting.name));
         let value = setting.masked();
         let value = if origins {
             json!({"value": value, "origin": setting.origin})
         } else {
             value
         };
-        let section = sections.entry(section).or_insert_with(|| json!({}));
-        section[key] = value;
+        match setting.name.split_once('.') {
+            Some((section, key)) => {
+                let section = sections.entry(section).or_insert_with(|| json!({}));
+                section[key] = value;
+            }
+            None => drop(sections.insert(setting.name.to_owned(), value)),
+        }
     }
     sections
 }
@@ -116,7 +121,7 @@ pub fn yaml(settings: &[Setting]) -> String {
         .into_iter()
         .filter_map(|(section, keys)| {
             let Value::Object(keys) = keys else {
-                return None;
+                return (!keys.is_null()).then_some((section, keys));
             };
             let keys: Map<String, Value> = keys
                 .into_iter()

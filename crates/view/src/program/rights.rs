@@ -245,7 +245,7 @@ impl Verdict {
                 checked.missing.join("; ")
             ),
             (missing, _) => format!(
-                "you may not {action} in {scope}: missing {}",
+                "you are not allowed to {action} in {scope}: missing {}",
                 missing.join("; ")
             ),
         };

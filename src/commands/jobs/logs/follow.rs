@@ -6,10 +6,10 @@ use std::process::ExitCode;
 use tokio::sync::Notify;
 
 use super::choice::PodFilter;
-use super::{log_query, matches, no_container, print_lines};
+use super::{matches, no_container, print_lines};
 use crate::cli::jobs::logs::Logs;
 use crate::context::Context;
-use gpuctl_cluster::{Connection, LogEvent, LogLine, names_no_container};
+use gpuctl_cluster::{Connection, LogEvent, LogLine, LogQuery, names_no_container};
 use gpuctl_core::error::Error;
 use gpuctl_core::model::Job;
 use gpuctl_view::jobs::logs;
@@ -79,10 +79,10 @@ pub(super) async fn follow(
     args: &Logs,
     connection: &Connection,
     job: &Job,
+    query: &LogQuery,
     context: &Context,
 ) -> Result<ExitCode, Error> {
     context.terminal.stream()?;
-    let query = log_query(args, job);
     let filter = PodFilter::new(args, job);
     let has_several = job.pods_wanted > 1 || job.kind.is_replicated();
     let buffer = LineBuffer {
@@ -106,7 +106,7 @@ pub(super) async fn follow(
         }
     });
     let result = tokio::select! {
-        result = connection.logs().follow(job, &query, |pod| filter.matches(pod), &sink) => result,
+        result = connection.logs().follow(job, query, |pod| filter.matches(pod), &sink) => result,
         never = buffer.write_arriving() => never,
     };
     buffer.write();

@@ -11,6 +11,7 @@ use futures::future::join;
 
 use crate::cli::metrics::top::{Top, TopView};
 use crate::context::Context;
+use crate::lookup;
 use crate::observe::live::DEVICE_QUANTITIES;
 use crate::observe::metrics::{self, StoreUse};
 use gpuctl_cluster::{Connection, Failure, OtherPods, OwnersAndInventory};
@@ -58,9 +59,7 @@ async fn lines(
 ) -> Result<Vec<TopLine>, Error> {
     let view = args.what.unwrap_or(TopView::Nodes);
     let reading = crate::observe::live::read(prometheus, &DEVICE_QUANTITIES, None);
-    let namespace = connection
-        .namespace_is_explicit
-        .then_some(connection.namespace.as_str());
+    let namespace = lookup::explicit_namespace(connection);
     let objects = async {
         if view != TopView::Jobs {
             return Ok((connection.inventory().snapshot().await?, None));
@@ -83,6 +82,7 @@ async fn lines(
         (TopView::Gpus, _) => readings.devices.iter().map(view::of_gpu).collect(),
         (TopView::Jobs, Some(owners)) => {
             let workloads = owners.forest.workloads(&snapshot.inventory);
+            lookup::check_empty(connection, namespace, workloads.is_empty()).await?;
             let gpu_workloads = workloads.iter().filter(|workload| {
                 workload.gpus_held() > GpuCount::ZERO || !workload.slices.is_empty()
             });

@@ -67,6 +67,15 @@ pub fn count(number: u64, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
+/// Whether a text can be the name of a namespace, which is a DNS label (RFC 1123).
+pub fn is_namespace(text: &str) -> bool {
+    let edge = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    (1..=63).contains(&text.len())
+        && text.chars().all(|c| edge(c) || c == '-')
+        && text.starts_with(edge)
+        && text.ends_with(edge)
+}
+
 /// Replaces characters that cannot be part of a name in Kubernetes, because people paste names into
 /// shells. Kubernetes validates the names of objects, but not the names in owner references and
 /// ConfigMaps.
@@ -86,4 +95,28 @@ pub fn plain_name(name: &str) -> Cow<'_, str> {
             .map(|rest| format!("_{rest}"))
             .unwrap_or(replaced),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_is_a_dns_label() {
+        for name in ["a", "team-a", "0", &"a".repeat(63)] {
+            assert!(is_namespace(name), "{name}");
+        }
+        for text in [
+            "",
+            "Pml_A",
+            "team.a",
+            "-a",
+            "a-",
+            "a/b",
+            "é",
+            &"a".repeat(64),
+        ] {
+            assert!(!is_namespace(text), "{text}");
+        }
+    }
 }
