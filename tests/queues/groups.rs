@@ -253,7 +253,7 @@ fn a_user_without_access_to_the_crd_gets_no_warning(scene: &Scene) {
             "",
         )
         .ok();
-    assert!(!listed.err.contains("may not"), "{}", listed.err);
+    assert!(!listed.err.contains("not allowed"), "{}", listed.err);
 }
 
 fn scale_pause_and_restart_act_on_replicas(scene: &Scene) {
