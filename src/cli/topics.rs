@@ -28,7 +28,7 @@ and the workload commands (0 to 1). `-w` prints the list again when it changes: 
 Examples:
   gpuctl get jobs -A -o json | jq -r '.items[] | select(.status == \"pending\") | .jobId'
   gpuctl get nodes -o custom-columns=NODE:.nodeName,FREE:.gpuFree
-  gpuctl get jobs -o name | xargs -r gpuctl delete job
+  gpuctl get jobs --mine -o name | xargs -r gpuctl delete job
   gpuctl schema --output get-jobs         the JSON Schema of an output
 
 `docs/scripts.md` lists what stays stable between versions.
