@@ -10,6 +10,11 @@ fn bare_names_and_files_are_understood() {
     let scene = Scene::with_nodes("shorthand", 1);
     let path = file("shorthand.yaml", &scene.training("a", ""));
     scene.gpuctl(&["validate", path.to_str().unwrap()]).ok();
+    let fit = scene.gpuctl(&["fit", path.to_str().unwrap()]).ok().out;
+    assert!(
+        fit.starts_with("training/a in shorthand: fits now"),
+        "{fit}"
+    );
     scene
         .gpuctl(&[
             "create",
