@@ -27,6 +27,7 @@ pub(crate) mod quotas;
 pub(crate) mod score;
 pub(crate) mod search;
 pub(crate) mod shorthand;
+pub(crate) mod tasks;
 pub(crate) mod topics;
 pub(crate) mod workloads;
 

@@ -150,6 +150,10 @@ fn commands_of_other_tools_get_hints() {
             run.err
         );
     }
+    for word in ["sweep", "array", "nightly", "cron", "secrets"] {
+        let page = scene.gpuctl(&["help", word]).ok().out;
+        assert!(page.contains("\n  gpuctl "), "{word}: {page}");
+    }
     let json = scene
         .gpuctl(&["get", "jobs", "--statu", "x", "-o", "json"])
         .exits(2);

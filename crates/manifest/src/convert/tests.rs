@@ -454,6 +454,7 @@ fn what_is_no_workload_is_refused() {
         "`DaemonSet` cannot be converted"
     );
     for kind in [
+        "CronJob",
         "RayJob",
         "RayCluster",
         "RayService",
