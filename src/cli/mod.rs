@@ -9,6 +9,7 @@ pub(crate) mod command;
 pub(crate) mod complete;
 mod completion_cache;
 pub(crate) mod defaults;
+mod elsewhere;
 pub(crate) mod files;
 pub(crate) mod help;
 pub(crate) mod history;
