@@ -42,7 +42,7 @@ use tracing_subscriber::filter::Targets;
 
 use crate::cli::plugin::{self, CalledAs};
 use crate::cli::shorthand::{self, expand};
-use crate::cli::{Cli, When, complete, help, misuse, next, search, topics};
+use crate::cli::{Cli, When, complete, help, misuse, next, search, tasks, topics};
 use crate::config::Environment;
 use crate::context::Context;
 use crate::terminal::{ColorChoice, Terminal, TerminalOptions, Verbosity};
@@ -134,7 +134,9 @@ fn print_page(page: &str, words: &[OsString]) -> ExitCode {
 /// Finds the help page to print when the arguments name only a help topic.
 fn requested_page(command: &Command, called_as: CalledAs, words: &[OsString]) -> Option<String> {
     let word = shorthand::topic(command, words)?;
-    let page = topics::text(word).or_else(|| search::unknown_command(command, &clean(word)))?;
+    let page = topics::text(word)
+        .or_else(|| tasks::page(word).map(ToOwned::to_owned))
+        .or_else(|| search::unknown_command(command, &clean(word)))?;
     Some(if called_as == CalledAs::Plugin {
         as_plugin(&page)
     } else {

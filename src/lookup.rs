@@ -209,7 +209,7 @@ fn deleted_job(job: &Job) -> Error {
         ),
     );
     error.hint(format!(
-        "gpuctl delete job {}/{} --force",
+        "gpuctl wait {}/{} --for deleted",
         job.namespace, job.name
     ))
 }

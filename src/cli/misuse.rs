@@ -5,69 +5,24 @@ use std::error::Error as StdError;
 use std::num::{IntErrorKind, ParseIntError};
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Arg, Command, CommandFactory};
 
+use super::shorthand::takes_next_word;
+use super::{Cli, elsewhere, tasks};
 use gpuctl_core::error::Error;
 use gpuctl_core::model::secrets::{scrubbed, shown_origin};
 
-/// Commands of other tools, and the equivalent commands of gpuctl.
-const ELSEWHERE: [(&str, &str); 26] = [
-    (
-        "stop",
-        "`gpuctl pause NAME` (keeps the job) or `gpuctl delete NAME`",
-    ),
-    ("kill", "`gpuctl delete NAME`"),
-    ("cancel", "`gpuctl delete NAME`"),
-    ("scancel", "`gpuctl delete NAME`"),
-    ("rm", "`gpuctl delete NAME`"),
-    (
-        "start",
-        "`gpuctl resume NAME` (for a paused job) or `gpuctl create FILE`",
-    ),
-    ("suspend", "`gpuctl pause NAME`"),
-    ("submit", "`gpuctl create FILE`"),
-    ("sbatch", "`gpuctl create FILE`"),
-    ("launch", "`gpuctl create FILE`"),
-    ("srun", "`gpuctl run --name NAME --image IMAGE -- COMMAND`"),
-    ("ps", "`gpuctl get jobs`"),
-    ("ls", "`gpuctl get jobs`"),
-    ("list", "`gpuctl get jobs`"),
-    (
-        "queue",
-        "`gpuctl get queues`, or `gpuctl get jobs` for the jobs",
-    ),
-    ("squeue", "`gpuctl get jobs`"),
-    ("status", "`gpuctl get jobs`"),
-    ("sinfo", "`gpuctl get nodes`"),
-    ("sacct", "`gpuctl stats workloads`"),
-    ("usage", "`gpuctl report`"),
-    ("info", "`gpuctl describe NAME`"),
-    ("show", "`gpuctl describe NAME`"),
-    ("inspect", "`gpuctl describe NAME`"),
-    ("ssh", "`gpuctl exec NAME`"),
-    ("shell", "`gpuctl exec NAME`"),
-    ("nvidia-smi", "`gpuctl top gpus`"),
-];
-
-/// Nouns that users type before the verb, or without one.
-const NOUNS: [&str; 9] = [
-    "jobs",
-    "nodes",
-    "pools",
-    "quotas",
-    "queues",
-    "claims",
-    "workloads",
-    "consumers",
-    "overview",
-];
-
 /// Converts clap's error into ours. `words` is the command line.
 pub(crate) fn explain(error: &clap::Error, words: &[String]) -> Error {
-    let path = command_path(words);
+    let root = Cli::command();
+    let (path, command) = recognized(&root, words);
     let misuse = Misuse {
         error,
+        words,
         help: format!("gpuctl {path}--help"),
         path,
+        root: &root,
+        command,
     };
     match error.kind() {
         ErrorKind::InvalidSubcommand => misuse.unknown_word(),
@@ -77,7 +32,7 @@ pub(crate) fn explain(error: &clap::Error, words: &[String]) -> Error {
         ErrorKind::UnknownArgument => misuse.unknown_argument(),
         ErrorKind::MissingRequiredArgument => {
             let missing = misuse.list(ContextKind::InvalidArg).join(" ");
-            Error::usage(format!("`gpuctl {}` needs {missing}", misuse.command())).hint(misuse.help)
+            Error::usage(format!("`gpuctl {}` needs {missing}", misuse.verbs())).hint(misuse.help)
         }
         ErrorKind::InvalidValue => misuse.invalid_value(),
         ErrorKind::ArgumentConflict => misuse.conflict(),
@@ -98,6 +53,10 @@ pub(crate) fn explain(error: &clap::Error, words: &[String]) -> Error {
 /// A command line that clap rejected.
 struct Misuse<'a> {
     error: &'a clap::Error,
+    words: &'a [String],
+    root: &'a Command,
+    /// The command that the recognized verbs select.
+    command: &'a Command,
     /// The recognized verbs, with a space after each.
     path: String,
     /// The command that prints the help.
@@ -105,7 +64,7 @@ struct Misuse<'a> {
 }
 
 impl Misuse<'_> {
-    fn command(&self) -> &str {
+    fn verbs(&self) -> &str {
         self.path.trim_end()
     }
 
@@ -129,62 +88,138 @@ impl Misuse<'_> {
     /// Explains a word that is not a command.
     fn unknown_word(self) -> Error {
         let word = self.text(ContextKind::InvalidSubcommand);
-        // clap sorts suggestions by similarity, the most similar last.
-        let suggested = self
-            .list(ContextKind::SuggestedSubcommand)
-            .last()
-            .map_or_else(
-                || self.help.clone(),
-                |similar| format!("did you mean `gpuctl {}{similar}`?", self.path),
-            );
-        let singular = |noun: &&str| noun.strip_suffix('s').unwrap_or(noun) == word;
+        if let Some(error) = self.separate_value(&word) {
+            return error;
+        }
         if self.path.is_empty() {
-            let error = Error::usage(format!("unknown command `{word}`"));
-            if let Some((_, command)) = ELSEWHERE.iter().find(|(elsewhere, _)| *elsewhere == word) {
-                return error.hint(format!("use {command}"));
-            }
-            if let Some(noun) = NOUNS.iter().find(|noun| **noun == word || singular(noun)) {
-                return error.hint(format!("verbs come first: `gpuctl get {noun}`"));
-            }
-            return error.hint(suggested);
+            return Error::usage(format!("unknown command `{word}`"))
+                .hint(self.instead_of_command(&word));
         }
-        let verb = self.command();
-        let error = Error::usage(format!("`gpuctl {verb}` has no subcommand `{word}`"));
-        match verb {
-            "get" if suggested == self.help => error.hint(format!(
-                "for a job with that name: `gpuctl get job {word}`; for all types: \
-                 `gpuctl get --help`"
-            )),
-            "pause" | "resume" | "restart" | "describe" | "delete" => error.hint(suggested).hint(
-                format!("for a job with that name: `gpuctl {verb} job {word}`"),
-            ),
-            _ => error.hint(suggested),
+        let verbs = self.verbs();
+        let error = Error::usage(format!("`gpuctl {verbs}` has no subcommand `{word}`"));
+        if let Some(hint) = elsewhere::instead_of_object(&word) {
+            return error.hint(hint);
         }
+        if let Some(similar) = misspelled(&word, names(self.command)) {
+            return error.hint(format!("did you mean `gpuctl {}{similar}`?", self.path));
+        }
+        error.hint(match verbs {
+            "get" => {
+                format!(
+                    "for a job with that name: `gpuctl get job {word}`; all: `gpuctl get --help`"
+                )
+            }
+            _ => self
+                .with_job_name()
+                .or_else(|| elsewhere::instead_of_command(&word).map(ToOwned::to_owned))
+                .unwrap_or(self.help),
+        })
+    }
+
+    /// Returns the hint for an unknown first word.
+    fn instead_of_command(&self, word: &str) -> String {
+        if let Some(hint) = elsewhere::instead_of_command(word) {
+            return hint.to_owned();
+        }
+        if tasks::page(word).is_some() {
+            return format!("there is none; `gpuctl help {word}` shows what to do instead");
+        }
+        let get = self.root.find_subcommand("get");
+        if let Some(list) = get.and_then(|get| get.find_subcommand(word)) {
+            return format!("verbs come first: `gpuctl get {}`", list.get_name());
+        }
+        misspelled(word, names(self.root)).map_or_else(
+            || self.help.clone(),
+            |similar| format!("did you mean `gpuctl {similar}`?"),
+        )
+    }
+
+    /// Returns the hint for verbs that take the name of a job, or a type of object and a name.
+    fn with_job_name(&self) -> Option<String> {
+        let verb = self.verbs();
+        matches!(verb, "pause" | "resume" | "restart" | "describe" | "delete")
+            .then(|| format!("`gpuctl {verb} NAME` for a job, or {}", self.help))
     }
 
     fn missing_noun(self) -> Error {
-        let name = self.command();
-        let jobs = matches!(name, "pause" | "resume" | "restart" | "describe");
-        let error = Error::usage(format!("`gpuctl {name}` needs an object type"));
-        error.hint(if jobs {
-            format!("`gpuctl {name} NAME` for a job, or {}", self.help)
-        } else {
-            self.help
-        })
+        let error = Error::usage(format!("`gpuctl {}` needs an object type", self.verbs()));
+        error.hint(self.with_job_name().unwrap_or(self.help))
     }
 
     fn unknown_argument(self) -> Error {
         let unknown = self.text(ContextKind::InvalidArg);
-        let problem = if unknown.starts_with('-') {
-            "has no option"
-        } else {
-            "does not accept"
-        };
-        let error = Error::usage(format!("`gpuctl {}` {problem} `{unknown}`", self.command()));
-        match self.list(ContextKind::SuggestedArg).first() {
-            Some(similar) => error.hint(format!("did you mean `{similar}`?")),
+        if let Some(error) = self.separate_value(&unknown) {
+            return error;
+        }
+        let verbs = self.verbs();
+        if unknown.starts_with('-') {
+            let error = Error::usage(format!("`gpuctl {verbs}` has no option `{unknown}`"));
+            return error.hint(self.instead_of_option(&unknown));
+        }
+        let error = Error::usage(format!("`gpuctl {verbs}` does not accept `{unknown}`"));
+        match self.with_separator(&unknown) {
+            Some(line) => error.hint(format!("the command comes after `--`: {line}")),
             None => error.hint(self.help),
         }
+    }
+
+    /// Returns the hint for an unknown option.
+    fn instead_of_option(&self, option: &str) -> String {
+        let verb = self.path.split(' ').next().unwrap_or_default();
+        if let Some(hint) = elsewhere::instead_of_option(verb, option) {
+            return hint.to_owned();
+        }
+        let options = self.options().filter_map(Arg::get_long);
+        misspelled(option.trim_start_matches('-'), options).map_or_else(
+            || self.help.clone(),
+            |similar| format!("did you mean `--{similar}`?"),
+        )
+    }
+
+    /// The options of the command, and the global ones.
+    fn options(&self) -> impl Iterator<Item = &Arg> {
+        let commands = [self.command, self.root].into_iter();
+        commands.flat_map(Command::get_arguments)
+    }
+
+    /// Explains an option such as `--dry-run server`, whose value must follow an `=`.
+    fn separate_value(&self, value: &str) -> Option<Error> {
+        let option = self.words.windows(2).find_map(|pair| {
+            let long = pair[0].strip_prefix("--").filter(|_| pair[1] == value)?;
+            self.options()
+                .find(|option| option.is_require_equals_set() && option.get_long() == Some(long))
+                .map(|_| &pair[0])
+        })?;
+        let error = Error::usage(format!("the value of `{option}` follows an `=`"));
+        Some(error.hint(format!("{option}={}", shell_word(value))))
+    }
+
+    /// Returns the command line with `--` before `first`, the first word of a container's command.
+    fn with_separator(&self, first: &str) -> Option<String> {
+        self.options().find(|option| option.is_last_set())?;
+        let is_value = |index: usize| {
+            [self.command, self.root]
+                .iter()
+                .any(|command| takes_next_word(command, &self.words[index - 1]))
+        };
+        let start = (1..self.words.len()).find(|&at| self.words[at] == first && !is_value(at))?;
+        let (before, command) = self.words.split_at(start);
+        let is_option = |word: &String| {
+            word == "--"
+                || word
+                    .strip_prefix("--")
+                    .is_some_and(|long| self.options().any(|one| one.get_long() == Some(long)))
+        };
+        // After `--`, these options would belong to the container's command.
+        if command.iter().any(is_option) {
+            return None;
+        }
+        let words = before[1..].iter().map(|word| shell_word(word));
+        let words = words.chain(["--".to_owned()]);
+        let words = words.chain(command.iter().map(|word| shell_word(word)));
+        let line = format!("gpuctl {}", words.collect::<Vec<_>>().join(" "));
+        // CI systems store what commands print.
+        Some(scrubbed(&line).unwrap_or(line))
     }
 
     /// Explains a value that is not one of the possible values.
@@ -198,13 +233,14 @@ impl Misuse<'_> {
             false => format!("invalid value `{value}` for `{option}`"),
         };
         let error = Error::usage(message);
-        let error = match self.list(ContextKind::SuggestedValue).first() {
+        let values = self.list(ContextKind::ValidValue);
+        let error = match misspelled(&value, values.iter().map(String::as_str)) {
             Some(similar) => error.hint(format!("did you mean `{similar}`?")),
             None => error,
         };
-        match self.list(ContextKind::ValidValue) {
-            values if values.is_empty() => error.hint(self.help),
-            values => error.hint(format!("possible values: {}", values.join(", "))),
+        match values.is_empty() {
+            true => error.hint(self.help),
+            false => error.hint(format!("possible values: {}", values.join(", "))),
         }
     }
 
@@ -226,8 +262,10 @@ impl Misuse<'_> {
             self.text(ContextKind::InvalidArg),
             self.text(ContextKind::InvalidValue),
         );
-        Error::usage(format!("`{option}` takes no value, but `{value}` is given"))
-            .hint(format!("`{option}` alone, or {}", self.help))
+        Error::usage(format!(
+            "`{option}` does not accept a value, but `{value}` was given"
+        ))
+        .hint(format!("`{option}` alone, or {}", self.help))
     }
 
     /// Explains a value that the parser of its option rejected.
@@ -272,12 +310,11 @@ fn reason(source: &(dyn StdError + 'static)) -> String {
     last_line.trim_start_matches("error: ").to_owned()
 }
 
-/// Returns the recognized verbs, with a space after each.
-fn command_path(words: &[String]) -> String {
-    let mut command = <crate::cli::Cli as clap::CommandFactory>::command();
-    let mut path = String::new();
+/// Returns the recognized verbs, with a space after each, and the command that they select.
+fn recognized<'c>(root: &'c Command, words: &[String]) -> (String, &'c Command) {
+    let (mut path, mut command) = (String::new(), root);
     for word in words.iter().skip(1).filter(|word| !word.starts_with('-')) {
-        let Some(next) = command.find_subcommand(word).cloned() else {
+        let Some(next) = command.find_subcommand(word) else {
             continue;
         };
         path.push_str(next.get_name());
@@ -287,52 +324,43 @@ fn command_path(words: &[String]) -> String {
             break;
         }
     }
-    path
+    (path, command)
+}
+
+/// Returns the names of the subcommands, with their visible aliases.
+fn names(command: &Command) -> impl Iterator<Item = &str> {
+    command
+        .get_subcommands()
+        .flat_map(|inner| std::iter::once(inner.get_name()).chain(inner.get_visible_aliases()))
+}
+
+/// Returns the name that `word` misspells. Names that are less similar may mean another action:
+/// `gpus` is not `pause`, and `login` is not `logs`.
+fn misspelled<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    let is_misspelling = |(distance, name): &(usize, &str)| {
+        let allowed = match name.len() {
+            0..=3 => 0,
+            4..=7 => 1,
+            _ => 2,
+        };
+        *distance <= allowed && name.chars().next() == word.chars().next()
+    };
+    names
+        .map(|name| (strsim::damerau_levenshtein(word, name), name))
+        .filter(is_misspelling)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, name)| name)
+}
+
+/// Quotes a word for a shell if it needs quotes.
+fn shell_word(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn errors_of_parsers_are_explained_in_our_words() {
-        for (line, message) in [
-            ("logs a --tail x", "cannot be `x`: expected a whole number"),
-            (
-                "logs a --tail 1.5",
-                "cannot be `1.5`: expected a whole number",
-            ),
-            (
-                "logs a --tail 99999999999999999999",
-                "the number is too large",
-            ),
-            ("logs a --grep (", "cannot be `(`: unclosed group"),
-            (
-                "get jobs --page 0",
-                "expected a whole number from 1 to 4294967295",
-            ),
-            (
-                "get jobs --page-size 2000",
-                "expected a whole number from 1 to 1000",
-            ),
-            (
-                "get jobs --watch=true",
-                "`--watch` takes no value, but `true` is given",
-            ),
-            ("scale a x", "cannot be `x`: expected a whole number"),
-            (
-                "open a --local-port 99999",
-                "expected a whole number from 0 to 65535",
-            ),
-        ] {
-            let words: Vec<String> = format!("gpuctl {line}")
-                .split(' ')
-                .map(ToOwned::to_owned)
-                .collect();
-            let command = <crate::cli::Cli as clap::CommandFactory>::command();
-            let error = command.try_get_matches_from(&words).unwrap_err();
-            let explained = explain(&error, &words);
-            assert!(explained.message.contains(message), "{line}: {explained}");
-        }
-    }
-}
+mod tests;

@@ -9,6 +9,7 @@ pub(crate) mod command;
 pub(crate) mod complete;
 mod completion_cache;
 pub(crate) mod defaults;
+mod elsewhere;
 pub(crate) mod files;
 pub(crate) mod help;
 pub(crate) mod history;
@@ -27,6 +28,7 @@ pub(crate) mod quotas;
 pub(crate) mod score;
 pub(crate) mod search;
 pub(crate) mod shorthand;
+pub(crate) mod tasks;
 pub(crate) mod topics;
 pub(crate) mod workloads;
 

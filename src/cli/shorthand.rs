@@ -10,14 +10,14 @@ use clap::Command;
 use gpuctl_manifest::spec::nearest;
 
 /// Verbs that accept files without `-f`.
-const OF_FILES: [&str; 5] = ["create", "apply", "diff", "validate", "convert"];
+const OF_FILES: [&str; 6] = ["create", "apply", "diff", "fit", "validate", "convert"];
 
 /// Nouns that are neither nouns of the job verbs nor lists of `get` with the same name.
 const OTHER_NOUNS: [&str; 4] = ["claim", "claims", "secret", "help"];
 
 /// Kinds of Kubernetes and of files. They are not treated as names of jobs, also with `s` or `es`
 /// at the end.
-const KINDS: [&str; 24] = [
+const KINDS: [&str; 25] = [
     "pod",
     "pvc",
     "pv",
@@ -42,6 +42,7 @@ const KINDS: [&str; 24] = [
     "compute",
     "workflow",
     "label",
+    "secret",
 ];
 
 /// Expands the words of a command line for clap; the first is the program.
@@ -168,26 +169,30 @@ fn names(command: &Command) -> impl Iterator<Item = &str> {
 /// Returns true for an option whose value is the next word. Knows the global options and the
 /// options of the verbs that accept shorthand.
 fn takes_value(command: &Command, word: &str) -> bool {
+    let files = OF_FILES
+        .iter()
+        .filter_map(|verb| command.find_subcommand(verb));
+    let jobs = job_commands(command).flat_map(|verb| [Some(verb), job_noun(verb)]);
+    std::iter::once(command)
+        .chain(files)
+        .chain(jobs.flatten())
+        .any(|command| takes_next_word(command, word))
+}
+
+/// Returns true for an option of the command whose value is the next word.
+pub(super) fn takes_next_word(command: &Command, word: &str) -> bool {
+    let long = word.strip_prefix("--");
+    let short = word.strip_prefix('-').filter(|word| word.len() == 1);
     let is_match = |option: &clap::Arg| {
         // Such a value follows an `=` in the same word.
         let has_value = !option.is_positional()
             && option.get_action().takes_values()
             && !option.is_require_equals_set();
-        let long = word.strip_prefix("--");
-        let short = word.strip_prefix('-').filter(|word| word.len() == 1);
         has_value
             && (long.is_some() && option.get_long() == long
                 || short.is_some_and(|short| option.get_short() == short.chars().next()))
     };
-    let files = OF_FILES
-        .iter()
-        .filter_map(|verb| command.find_subcommand(verb));
-    let jobs = job_commands(command).flat_map(|verb| [Some(verb), job_noun(verb)]);
-    word.starts_with('-')
-        && std::iter::once(command)
-            .chain(files)
-            .chain(jobs.flatten())
-            .any(|command| command.get_arguments().any(is_match))
+    command.get_arguments().any(is_match)
 }
 
 /// Returns true for a word that can only be a file.
@@ -255,6 +260,10 @@ mod tests {
                 "gpuctl create -f a.yaml -f b/c --wait",
             ),
             ("gpuctl apply -", "gpuctl apply -f -"),
+            (
+                "gpuctl fit --by zone job.yaml",
+                "gpuctl fit --by zone -f job.yaml",
+            ),
             (
                 "gpuctl create -f a.yaml --set job.name=b",
                 "gpuctl create -f a.yaml --set job.name=b",

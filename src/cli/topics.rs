@@ -28,7 +28,7 @@ and the workload commands (0 to 1). `-w` prints the list again when it changes: 
 Examples:
   gpuctl get jobs -A -o json | jq -r '.items[] | select(.status == \"pending\") | .jobId'
   gpuctl get nodes -o custom-columns=NODE:.nodeName,FREE:.gpuFree
-  gpuctl get jobs -o name | xargs -r gpuctl delete job
+  gpuctl get jobs --mine -o name | xargs -r gpuctl delete job
   gpuctl schema --output get-jobs         the JSON Schema of an output
 
 `docs/scripts.md` lists what stays stable between versions.
@@ -48,7 +48,7 @@ A file has one or more documents. Their kinds are training, inference, notebook,
   gpuctl explain resources.gpu    the meaning, values and default of a field
   gpuctl schema > gpuctl.json     the JSON Schema for an editor
   gpuctl validate -f FILE         every problem with line and column; --server also checks the cluster
-  gpuctl fit -f FILE              whether it fits now, later or never
+  gpuctl fit FILE                 whether it fits now, later or never
   gpuctl convert FILE             converts a Job, PyTorchJob, Slurm script, SkyPilot task or dstack task
 ";
 
@@ -145,7 +145,7 @@ fn exit_codes() -> String {
         .map(|(code, sentence)| format!("  {code:>3}  {sentence}\n"))
         .collect();
     format!(
-        "{lines}\n`gpuctl fit` exits with 0 (fits now), 8 (not now), 9 (never on these nodes) or 1 (not known); `gpuctl diff` also exits with\n1 if there are differences; `gpuctl exec` and `create --follow` exit with the exit code of the job's own command.\n\nExamples:\n  gpuctl fit -f job.yaml; case $? in 0) gpuctl create job.yaml;; 8) echo later;; esac\n  gpuctl get jobs NAME >/dev/null || [ $? -eq 4 ]\n"
+        "{lines}\n`gpuctl fit` exits with 0 (fits now), 8 (not now), 9 (never on these nodes) or 1 (not known); `gpuctl diff` also exits with\n1 if there are differences; `gpuctl exec` and `create --follow` exit with the exit code of the job's own command.\n\nExamples:\n  gpuctl fit job.yaml; case $? in 0) gpuctl create job.yaml;; 8) echo later;; esac\n  gpuctl get jobs NAME >/dev/null || [ $? -eq 4 ]\n"
     )
 }
 

@@ -15,7 +15,8 @@ use gpuctl_manifest::spec::{
 };
 
 /// Why a user cannot read the defaults of a marked namespace.
-const FORBIDDEN: &str = "you are not allowed to `get configmaps/gpuctl-defaults` in namespace gpuctl-system";
+const FORBIDDEN: &str =
+    "you are not allowed to `get configmaps/gpuctl-defaults` in namespace gpuctl-system";
 
 /// Whether the site has defaults, and whether they apply.
 #[derive(Debug, Default)]

@@ -195,16 +195,10 @@ async fn delete_owned_objects(
 
 /// Reports which claims were kept and how to delete them, and which ones were deleted.
 pub(crate) fn report_claims(deletion: &StartedDeletion, reporter: &dyn Reporter) {
-    let StartedDeletion {
-        name,
-        namespace,
-        kept,
-        purged,
-        ..
-    } = deletion;
+    let StartedDeletion { kept, purged, .. } = deletion;
     if !kept.is_empty() {
         let message = format!(
-            "kept with its data: {}; `gpuctl delete job {namespace}/{name} --purge` deletes it",
+            "kept with its data: {}; only `--purge` deletes it",
             kept.join(", ")
         );
         reporter.report(DeployEvent::Announcement(&message));
@@ -283,9 +277,7 @@ async fn delete_leftovers(
                 "kept from a deleted job with this name: {}",
                 kept.join(", ")
             ))
-            .hint(format!(
-                "`gpuctl delete job {namespace}/{name} --purge` deletes it with its data"
-            ))),
+            .hint("only `--purge` deletes claims and their data")),
     }
 }
 

@@ -34,13 +34,12 @@ pub(crate) fn obstacle_error(obstacle: Obstacle, plan: &Plan) -> Error {
         )
         .hint("try again in a moment"),
         Obstacle::KeptClaim { label, difference } => {
-            let job = plan.rendered.objects.last().map_or("", |root| root.name());
             let message =
                 format!("{label} was kept from an earlier job with this name: {difference}");
-            Error::new(ErrorName::ClaimConflict, message).hint(format!(
-                "change `storage.workdirs` to match it, or run `gpuctl delete job \
-                 {namespace}/{job} --purge` to delete it with its files"
-            ))
+            Error::new(ErrorName::ClaimConflict, message).hint(
+                "change `storage.workdirs` to match it, or choose another `job.name` for a new \
+                 claim",
+            )
         }
         Obstacle::NoPriorityClass => {
             let class = plan.rendered.probe.text("/spec/priorityClassName");
@@ -124,7 +123,7 @@ pub(crate) fn with_leftovers(error: Error, leftovers: &Leftovers) -> Error {
             .note(format!(
                 "may exist, because the server did not confirm the write: {object}"
             ))
-            .hint("run it again, or `gpuctl delete -f`"),
+            .hint("run it again"),
         None => error,
     }
 }

@@ -63,7 +63,7 @@ pub(crate) async fn plan(
             };
             let is_managed = live["metadata"]["labels"][MANAGED_BY] == MANAGED_BY_US;
             if !(is_managed && change) {
-                return Err(already_exists(&object, &space, is_managed, &desired.name));
+                return Err(already_exists(&object, &space, is_managed));
             }
             plan.exists = true;
             match connection.writes().effect(&object, force).await? {
@@ -79,7 +79,7 @@ pub(crate) async fn plan(
     Ok(plan)
 }
 
-fn already_exists(object: &Object, namespace: &str, is_managed: bool, quota: &str) -> Error {
+fn already_exists(object: &Object, namespace: &str, is_managed: bool) -> Error {
     let kind = if object.kind() == "LimitRange" {
         "limit range"
     } else {
@@ -91,7 +91,7 @@ fn already_exists(object: &Object, namespace: &str, is_managed: bool, quota: &st
     );
     let error = Error::new(ErrorName::AlreadyExists, message);
     match is_managed {
-        true => error.hint(format!("run `gpuctl delete quota {quota}` first")),
+        true => error.hint("`gpuctl apply` changes it"),
         false => error.hint("it was not created by gpuctl; choose another `quota.name`"),
     }
 }

@@ -95,7 +95,7 @@ pub(crate) async fn reapply(
     let fixed_fields: Vec<FixedFields> = effects.objects.iter().filter_map(fixed_fields).collect();
     // A kept claim holds data, so even `--replace` does not delete it.
     if let Some(claim) = fixed_fields.iter().find(|field| field.object.kept) {
-        return Err(claim_conflict(claim, &job, &masks));
+        return Err(claim_conflict(claim, &masks));
     }
     if fixed_fields.is_empty() || effects.same_source {
         if let Some(error) = supervisor_error(&effects, plan) {
@@ -181,23 +181,20 @@ fn kind_conflict(plan: &Plan, job: &Job) -> Error {
     };
     let error = Error::new(ErrorName::KindConflict, message);
     error.note(replacement_loss(job)).hint(format!(
-        "`--replace` deletes it first, or run `gpuctl delete job {}/{}`",
+        "choose another `job.name`; `--replace` deletes {}/{} first",
         job.namespace, job.name
     ))
 }
 
 /// The error for a volume claim whose fields cannot change.
-fn claim_conflict(claim: &FixedFields<'_>, job: &Job, masks: &Masks) -> Error {
+fn claim_conflict(claim: &FixedFields<'_>, masks: &Masks) -> Error {
     let message = format!(
         "claim `{}` cannot be changed: this field is immutable or cannot shrink",
         claim.object.name()
     );
     Error::new(ErrorName::ClaimConflict, message)
         .cause(requested_changes(claim.live, claim.desired, masks).join("; "))
-        .hint(format!(
-            "keep its current value, or run `gpuctl delete job {}/{} --purge` to delete it with its files",
-            job.namespace, job.name
-        ))
+        .hint("keep its current value, or choose another `job.name` for a new claim")
 }
 
 /// The error for a job whose pods cannot be changed.

@@ -182,7 +182,7 @@ impl Run<'_> {
                 let message = "interrupted while writing pools, quotas and defaults";
                 return Err(Error::new(ErrorName::Interrupted, message)
                     .note("one of them may be incomplete")
-                    .hint("run it again, or `gpuctl delete -f`"));
+                    .hint("run it again"));
             }
         };
         let shared_documents = shared_outcome.created();

@@ -37,9 +37,7 @@ fn kept_claims_are_reported_listed_and_purged_on_request() {
 
     let deleted = scene.gpuctl(&["delete", "job", "a"]).ok();
     assert_eq!(deleted.out, "a deleted: 1 GPU is free again\n");
-    deleted.says(
-        "kept with its data: claim/a-out (3Gi); `gpuctl delete job claims/a --purge` deletes it",
-    );
+    deleted.says("kept with its data: claim/a-out (3Gi); only `--purge` deletes it");
     let claim = claims(&scene, &["--unused"]).remove(0);
     assert_eq!(
         (&claim["jobExists"], &claim["pods"]),

@@ -240,7 +240,7 @@ fn a_deleted_job_is_listed_until_its_pods_release_their_gpus() {
         .gpuctl(&["pause", "job", "a"])
         .exits(4)
         .says("was deleted, but 1 pod is still terminating")
-        .says("gpuctl delete job");
+        .says("hint: gpuctl wait stillending/a --for deleted");
     scene
         .gpuctl(&["delete", "job", "a", "--timeout", "2s"])
         .exits(7)

@@ -187,6 +187,7 @@ fn set_options_change_fields_and_are_validated() {
         .says("did you mean `gpu`?");
     refused("resources.gpu=many").says("`gpu` must be a whole number");
     refused("job.name.x=1").says("is inside a value that has no fields");
+    refused("environment.env.7.secret=x").says("there is no entry `7`, because the list has 1");
     scene
         .gpuctl_with(&["create", "-f", "-", "--set", "resources.gpu"], &yaml)
         .exits(2);

@@ -927,7 +927,7 @@ fn a_service_with_a_single_node_volume_does_not_surge() {
         .exits(1);
     assert_eq!(
         refused.err,
-        "error: persistentvolumeclaim/db-data was kept from an earlier job with this name: its access mode is ReadWriteOnce, but this job requests ReadWriteMany\n\nhint: change `storage.workdirs` to match it, or run `gpuctl delete job one-volume/db --purge` to delete it with its files\n"
+        "error: persistentvolumeclaim/db-data was kept from an earlier job with this name: its access mode is ReadWriteOnce, but this job requests ReadWriteMany\n\nhint: change `storage.workdirs` to match it, or choose another `job.name` for a new claim\n"
     );
     let smaller = yaml("db", "{path: /data, size: 500Mi}");
     scene

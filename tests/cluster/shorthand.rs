@@ -10,6 +10,11 @@ fn bare_names_and_files_are_understood() {
     let scene = Scene::with_nodes("shorthand", 1);
     let path = file("shorthand.yaml", &scene.training("a", ""));
     scene.gpuctl(&["validate", path.to_str().unwrap()]).ok();
+    let fit = scene.gpuctl(&["fit", path.to_str().unwrap()]).ok().out;
+    assert!(
+        fit.starts_with("training/a in shorthand: fits now"),
+        "{fit}"
+    );
     scene
         .gpuctl(&[
             "create",
@@ -114,6 +119,24 @@ fn commands_of_other_tools_get_hints() {
             "use `gpuctl pause NAME` (keeps the job) or `gpuctl delete NAME`",
         ),
         (&["squeue"], "use `gpuctl get jobs`"),
+        (&["salloc"], "then `gpuctl exec NAME`"),
+        (&["whoami"], "use `gpuctl auth check`"),
+        (&["login"], "there is none: gpuctl uses your kubeconfig"),
+        (&["gpus"], "use `gpuctl free`"),
+        (&["nightly"], "`gpuctl help nightly` shows what to do"),
+        (&["get", "pods"], "(`po` means pools here)"),
+        (&["get", "secrets"], "kubectl lists and deletes Secrets"),
+        (&["delete", "secret", "hub"], "kubectl lists and deletes"),
+        (&["delete", "job", "--all"], "hint: name the jobs; "),
+        (&["run", "--time", "4h"], "`job.max_runtime` in a job file"),
+        (
+            &["create", "a.yaml", "--dry-run", "server"],
+            "hint: --dry-run=server\n",
+        ),
+        (
+            &["run", "--name", "a", "--image", "i", "python", "x.py"],
+            "gpuctl run --name a --image i -- python x.py\n",
+        ),
         (&["sbatch", "a.sh"], "use `gpuctl create FILE`"),
         (&["jobs"], "verbs come first: `gpuctl get jobs`"),
         (&["job", "list"], "verbs come first: `gpuctl get jobs`"),
@@ -157,6 +180,10 @@ fn commands_of_other_tools_get_hints() {
             "{typed:?}: {}",
             run.err
         );
+    }
+    for word in ["sweep", "array", "nightly", "cron", "secrets"] {
+        let page = scene.gpuctl(&["help", word]).ok().out;
+        assert!(page.contains("\n  gpuctl "), "{word}: {page}");
     }
     let json = scene
         .gpuctl(&["get", "jobs", "--statu", "x", "-o", "json"])

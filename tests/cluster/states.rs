@@ -21,6 +21,9 @@ fn a_completed_training_is_succeeded() {
         "{job:#}"
     );
     assert_eq!(scene.get(&["job", "a"])["status"]["succeeded"], 1);
+    let refused = scene.gpuctl(&["pause", "a"]).exits(1);
+    assert!(!refused.err.contains("delete"), "{}", refused.err);
+    refused.says("hint: it holds no GPUs; gpuctl describe job succeeds/a");
 }
 
 #[test]

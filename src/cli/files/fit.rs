@@ -18,12 +18,12 @@ use gpuctl_manifest::spec::Override;
     after_help = "Exit codes: 0 if the job fits now, 8 if it does not fit now, 9 if it never fits on these nodes, 1 if not known. With several documents, the first of 9, 1, 8, 0 that occurs.
 
 Examples:
-  gpuctl fit -f job.yaml
-  gpuctl fit -f job.yaml --set resources.gpu=4 -o json
-  gpuctl fit -f job.yaml --by topology.kubernetes.io/zone"
+  gpuctl fit job.yaml
+  gpuctl fit job.yaml --set resources.gpu=4 -o json
+  gpuctl fit job.yaml --by topology.kubernetes.io/zone"
 )]
 pub(crate) struct FitArgs {
-    /// File, folder of *.yaml files, or - for stdin; may be repeated
+    /// File, folder of *.yaml files, or - for stdin; also accepted without -f; may be repeated
     #[arg(short, long = "filename", required = true, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub files: Vec<String>,
     /// Override a field in every document, for example resources.gpu=4; may be repeated

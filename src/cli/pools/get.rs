@@ -9,7 +9,7 @@ use crate::cli::candidates;
 /// List pools, their GPU types, and how many of their GPUs are free
 ///
 /// A pool is the set of nodes with its label. Its definition adds a description, allowed types and
-/// a quota.
+/// a quota. `po` means pools here, not pods as in kubectl; `gpuctl describe job` lists pods.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl get pools

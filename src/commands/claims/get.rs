@@ -64,10 +64,29 @@ impl ListRow for Claim {
 
     fn hint(page: &[Self], _total: usize) -> Option<String> {
         let orphan = page.iter().find(|claim| claim.job_exists == Some(false))?;
-        let job = orphan.job.as_ref()?;
         Some(format!(
-            "{} belongs to a deleted job; gpuctl delete job {}/{job} --purge",
-            orphan.name, orphan.namespace
+            "{0} keeps the data of a deleted job; a workdir with `pvc: {0}` mounts it again",
+            orphan.name
         ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hint_keeps_the_data_of_deleted_jobs() {
+        let claim = |job_exists: Option<bool>| Claim {
+            name: "sft-out".to_owned(),
+            job_exists,
+            ..Claim::default()
+        };
+        let hint = Claim::hint(&[claim(Some(true)), claim(Some(false))], 2).unwrap();
+        assert_eq!(
+            hint,
+            "sft-out keeps the data of a deleted job; a workdir with `pvc: sft-out` mounts it again"
+        );
+        assert_eq!(Claim::hint(&[claim(None), claim(Some(true))], 2), None);
     }
 }

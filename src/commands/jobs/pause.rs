@@ -28,7 +28,10 @@ async fn pause(connection: &Connection, job: &Job) -> Result<SizeChange, Error> 
             ErrorName::NotRunning,
             format!("job `{}` has {}", job.name, state.status),
         );
-        return Err(error.hint(format!("gpuctl delete job {}/{}", job.namespace, job.name)));
+        return Err(error.hint(format!(
+            "it holds no GPUs; gpuctl describe job {}/{}",
+            job.namespace, job.name
+        )));
     }
     if job.kind.serves() {
         connection.jobs().scale(job, 0).await?;

@@ -461,6 +461,7 @@ fn what_is_no_workload_is_refused() {
         "kind `DaemonSet` is not supported"
     );
     for kind in [
+        "CronJob",
         "RayJob",
         "RayCluster",
         "RayService",

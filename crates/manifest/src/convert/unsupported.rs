@@ -6,7 +6,12 @@ use serde_json::Value;
 use super::ConvertError;
 
 /// Kinds of other systems, why they cannot be converted, and the closest kind of gpuctl.
-const KINDS: [(&str, &str, &str); 6] = [
+const KINDS: [(&str, &str, &str); 7] = [
+    (
+        "CronJob",
+        "a job here runs once; `gpuctl help cron` shows how your cron or CI submits it",
+        "training",
+    ),
     (
         "RayJob",
         "a Ray cluster has a head and several kinds of workers, but a gpuctl job has pods of one kind",

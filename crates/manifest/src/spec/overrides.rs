@@ -59,18 +59,24 @@ impl Override {
 
 pub(super) fn apply(root: &mut YamlNode, overrides: &[Override], problems: &mut Vec<Problem>) {
     for change in overrides {
-        if let Err(part) = set_value(root, &change.path, &change.value, true) {
-            let message = format!(
-                "`--set {}`: `{part}` is inside a value that has no fields",
-                change.path.join(".")
-            );
-            problems.push(Problem::error(
-                FilePosition::default(),
-                message,
-                "specify a field of the document",
-            ));
+        if let Err(dead_end) = set_value(root, &change.path, &change.value, true) {
+            let message = format!("`--set {}`: {dead_end}", change.path.join("."));
+            let hint = match dead_end {
+                DeadEnd::NoFields(_) => "specify a field of the document",
+                DeadEnd::NoEntry { .. } => "entries are numbered from 0",
+            };
+            problems.push(Problem::error(FilePosition::default(), message, hint));
         }
     }
+}
+
+/// Why a path does not lead to a value.
+#[derive(Debug, thiserror::Error)]
+enum DeadEnd<'p> {
+    #[error("`{0}` is inside a value that has no fields")]
+    NoFields(&'p str),
+    #[error("there is no entry `{index}`, because the list has {entries}")]
+    NoEntry { index: &'p str, entries: usize },
 }
 
 /// Fields whose keys users choose freely. Below them a key must match exactly; elsewhere case, `-`
@@ -90,7 +96,7 @@ fn set_value<'p>(
     path: &'p [String],
     value: &YamlValue,
     ours: bool,
-) -> Result<(), &'p str> {
+) -> Result<(), DeadEnd<'p>> {
     let Some((key, rest)) = path.split_first() else {
         *node = without_position(value.clone());
         return Ok(());
@@ -131,7 +137,15 @@ fn set_value<'p>(
             }
             // `environment.env.LR=0.1` addresses an item by its `name` if `env` is a list.
             let has_name = |item: &YamlNode| matches!(field(item, "name"), Some(YamlValue::Scalar { text, .. }) if text == key);
-            let index = items.iter().position(has_name).unwrap_or_else(|| {
+            let named = items.iter().position(has_name);
+            // A number that is not a name is an index, not the name of a new entry.
+            if named.is_none() && key.bytes().all(|byte| byte.is_ascii_digit()) {
+                return Err(DeadEnd::NoEntry {
+                    index: key,
+                    entries: items.len(),
+                });
+            }
+            let index = named.unwrap_or_else(|| {
                 let name = YamlValue::Scalar {
                     text: key.clone(),
                     plain: false,
@@ -146,11 +160,11 @@ fn set_value<'p>(
             });
             match rest {
                 [] => set_value(&mut items[index], &["value".to_owned()], value, ours)
-                    .map_err(|_| key.as_str()),
+                    .map_err(|_| DeadEnd::NoFields(key)),
                 rest => set_value(&mut items[index], rest, value, ours),
             }
         }
-        YamlValue::Scalar { .. } | YamlValue::Null => Err(key),
+        YamlValue::Scalar { .. } | YamlValue::Null => Err(DeadEnd::NoFields(key)),
     }
 }
 
@@ -293,16 +307,36 @@ mod tests {
                 && Override::parse("a..b=1").is_err()
                 && Override::parse("a=[1").is_err()
         );
-        let mut problems = Vec::new();
-        let mut root = tree::read("a: 1", &mut problems).remove(0).root;
-        apply(
-            &mut root,
-            &[Override::parse("a.b=1").unwrap()],
-            &mut problems,
-        );
+        for (set, message) in [
+            (
+                "a.b=1",
+                "`--set a.b`: `b` is inside a value that has no fields",
+            ),
+            (
+                "env.7.secret=x",
+                "`--set env.7.secret`: there is no entry `7`, because the list has 2",
+            ),
+            (
+                "env.2=x",
+                "`--set env.2`: there is no entry `2`, because the list has 2",
+            ),
+            (
+                "empty.0=x",
+                "`--set empty.0`: there is no entry `0`, because the list has 0",
+            ),
+        ] {
+            let text = "a: 1\nenv: [{name: A}, {name: B}]\nempty: []\n";
+            let mut problems = Vec::new();
+            let mut root = tree::read(text, &mut problems).remove(0).root;
+            let source = write(&root);
+            apply(&mut root, &[Override::parse(set).unwrap()], &mut problems);
+            assert_eq!(problems[0].message, message);
+            assert_eq!(write(&root), source, "{set} changes nothing");
+        }
+        let numbered = "env: [{name: \"7\", value: a}]";
         assert_eq!(
-            problems[0].message,
-            "`--set a.b`: `b` is inside a value that has no fields"
+            changed(numbered, &["env.7=b"]),
+            "env:\n  -\n    name: \"7\"\n    value: b\n"
         );
     }
 

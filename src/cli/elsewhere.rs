@@ -1,0 +1,343 @@
+//! Words that users know from kubectl, Slurm, docker, gh and other tools, and what to use instead
+//! in gpuctl, or that there is no equivalent.
+
+/// Words in the place of the first command.
+const COMMANDS: [(&[&str], &str); 31] = [
+    (
+        &["stop"],
+        "use `gpuctl pause NAME` (keeps the job) or `gpuctl delete NAME`",
+    ),
+    (
+        &[
+            "kill",
+            "cancel",
+            "scancel",
+            "rm",
+            "qdel",
+            "terminate",
+            "destroy",
+            "down",
+        ],
+        "use `gpuctl delete NAME`",
+    ),
+    (
+        &["start", "up"],
+        "use `gpuctl resume NAME` (of a paused job) or `gpuctl create FILE`",
+    ),
+    (&["suspend", "hold"], "use `gpuctl pause NAME`"),
+    (
+        &["unpause", "release", "continue"],
+        "use `gpuctl resume NAME`",
+    ),
+    (
+        &["rerun", "requeue", "retry", "resubmit"],
+        "use `gpuctl restart NAME`, or `gpuctl apply FILE --replace` for a job that has ended",
+    ),
+    (
+        &["rollout"],
+        "use `gpuctl restart NAME`, and `gpuctl wait NAME --for running`",
+    ),
+    (&["submit", "launch"], "use `gpuctl create FILE`"),
+    (
+        &["sbatch", "qsub", "bsub"],
+        "use `gpuctl create FILE`; `gpuctl convert` translates Slurm scripts",
+    ),
+    (
+        &["srun"],
+        "use `gpuctl run --name NAME --image IMAGE -- COMMAND`",
+    ),
+    (
+        &["salloc", "interactive"],
+        "use `gpuctl run --name NAME --image IMAGE --wait -- sleep 8h`, then `gpuctl exec NAME`",
+    ),
+    (
+        &["edit", "patch", "set", "update", "replace"],
+        "change the file, then `gpuctl apply FILE`",
+    ),
+    (
+        &["ps", "ls", "list", "squeue", "qstat", "status", "state"],
+        "use `gpuctl get jobs`",
+    ),
+    (&["watch"], "use `gpuctl top`, or `gpuctl get jobs -w`"),
+    (
+        &["sinfo"],
+        "use `gpuctl get nodes`, and `gpuctl free` for free GPUs",
+    ),
+    (&["sacct", "history"], "use `gpuctl stats workloads`"),
+    (&["usage", "sreport", "billing"], "use `gpuctl report`"),
+    (
+        &["info", "show", "inspect", "scontrol"],
+        "use `gpuctl describe NAME`",
+    ),
+    (&["debug"], "use `gpuctl why NAME`, or `gpuctl exec NAME`"),
+    (
+        &["ssh", "shell", "sh", "bash", "enter"],
+        "use `gpuctl exec NAME`",
+    ),
+    (
+        &["port-forward", "forward", "proxy", "tunnel", "expose"],
+        "use `gpuctl open NAME`",
+    ),
+    (
+        &["copy", "scp", "rsync", "download", "upload", "sync"],
+        "use `gpuctl cp NAME:PATH PATH`",
+    ),
+    (
+        &[
+            "nvidia-smi",
+            "rocm-smi",
+            "nvtop",
+            "nvitop",
+            "gpustat",
+            "htop",
+        ],
+        "use `gpuctl top gpus`",
+    ),
+    (
+        &["whoami", "can-i"],
+        "use `gpuctl auth check`, which names your user and your rights",
+    ),
+    (
+        &["login", "logout", "signin"],
+        "there is none: gpuctl uses your kubeconfig; `gpuctl auth check` names your user",
+    ),
+    (
+        &["cordon", "uncordon", "taint"],
+        "there is none: use kubectl; `gpuctl drain NODE --plan` shows the affected pods",
+    ),
+    (
+        &["build", "pull", "push", "images", "image", "tag"],
+        "there is none: a job names an image that docker or your CI has pushed to a registry",
+    ),
+    (
+        &["api-resources", "api-versions", "annotate"],
+        "there is none: use kubectl",
+    ),
+    (
+        &["cluster-info"],
+        "use `gpuctl get overview`, or `gpuctl doctor`",
+    ),
+    (
+        &["clone", "duplicate"],
+        "use `gpuctl create FILE --name OTHER --set FIELD=VALUE`",
+    ),
+    (
+        &["find", "search"],
+        "`gpuctl help WORD` finds commands; `gpuctl get jobs` lists jobs",
+    ),
+];
+
+/// Words in the place of a type of object.
+const OBJECTS: [(&[&str], &str); 13] = [
+    (
+        &["pods", "pod", "po"],
+        "`gpuctl describe job NAME` lists the pods of a job (`po` means pools here)",
+    ),
+    (
+        &["secrets", "secret"],
+        "only `gpuctl create secret` exists; kubectl lists and deletes Secrets",
+    ),
+    (
+        &[
+            "deployments",
+            "deployment",
+            "deploy",
+            "statefulsets",
+            "statefulset",
+            "sts",
+            "replicasets",
+            "replicaset",
+            "rs",
+            "daemonsets",
+            "daemonset",
+            "ds",
+            "services",
+            "service",
+            "svc",
+            "ingresses",
+            "ingress",
+            "ing",
+            "configmaps",
+            "configmap",
+            "cm",
+        ],
+        "gpuctl works with jobs: `gpuctl get jobs` lists them, `gpuctl tree NAME` their objects",
+    ),
+    (
+        &[
+            "trainings",
+            "training",
+            "inferences",
+            "inference",
+            "notebooks",
+            "notebook",
+        ],
+        "a job has one name, whatever its kind; `gpuctl get jobs --kind KIND` lists one kind",
+    ),
+    (
+        &["cronjobs", "cronjob", "cj"],
+        "gpuctl starts no jobs at a time of day; see `gpuctl help cron`",
+    ),
+    (&["events", "event", "ev"], "use `gpuctl events NAME`"),
+    (&["logs", "log"], "use `gpuctl logs NAME`"),
+    (
+        &[
+            "pvc",
+            "pvcs",
+            "pv",
+            "pvs",
+            "persistentvolumeclaims",
+            "persistentvolumeclaim",
+            "volumes",
+            "volume",
+        ],
+        "`gpuctl get claims` lists volume claims and their jobs",
+    ),
+    (
+        &["all"],
+        "`gpuctl get jobs` lists jobs, `gpuctl get workloads` all workloads with GPUs",
+    ),
+    (
+        &["gpus", "gpu"],
+        "use `gpuctl free`, `gpuctl top gpus` or `gpuctl get gpu-type`",
+    ),
+    (&["partitions", "partition"], "use `gpuctl get pools`"),
+    (
+        &["users", "user", "accounts", "account"],
+        "use `gpuctl report --by user`",
+    ),
+    (
+        &["contexts", "context", "ctx", "use-context"],
+        "`--context NAME` selects a cluster; `kubectl config get-contexts` lists them",
+    ),
+];
+
+/// Options, the command that has no such option (`""`: any), and what to use instead.
+const OPTIONS: [(&str, &[&str], &str); 13] = [
+    ("get", &["--all"], "`-A` reads all namespaces"),
+    ("get", &["-u", "--me"], "use `--mine`"),
+    (
+        "",
+        &["--all"],
+        "name the jobs; `gpuctl get jobs --mine -o name` prints yours",
+    ),
+    (
+        "",
+        &["--time", "--time-limit", "--walltime"],
+        "`job.max_runtime` in a job file limits the run time",
+    ),
+    ("", &["--json", "--format"], "use `-o json`"),
+    ("", &["--sort"], "use `--sort-by KEY`"),
+    ("", &["--debug"], "use `-vv`"),
+    ("", &["--no-color"], "use `--color=never`"),
+    (
+        "run",
+        &["-i", "-t", "--interactive", "--tty", "--stdin"],
+        "use `--wait`, then `gpuctl exec NAME`",
+    ),
+    (
+        "run",
+        &["-G", "--gpu", "--gres", "--gpus-per-node"],
+        "use `--gpus N`",
+    ),
+    (
+        "run",
+        &["-p", "--partition", "--queue"],
+        "use `--pool NAME`",
+    ),
+    ("run", &["-N", "--nodes"], "use `--node-count N`"),
+    (
+        "run",
+        &["--volume", "--mount", "--rm"],
+        "write a job file: `gpuctl init training` explains its fields",
+    ),
+];
+
+/// Returns what to use instead of a first command that gpuctl does not have.
+pub(super) fn instead_of_command(word: &str) -> Option<&'static str> {
+    find(&COMMANDS, word).or_else(|| instead_of_object(word))
+}
+
+/// Returns what to use instead of a type of object that gpuctl does not have.
+pub(super) fn instead_of_object(word: &str) -> Option<&'static str> {
+    find(&OBJECTS, word)
+}
+
+/// Returns what to use instead of an option that the command does not have.
+pub(super) fn instead_of_option(verb: &str, option: &str) -> Option<&'static str> {
+    OPTIONS
+        .iter()
+        .find(|(of, options, _)| (of.is_empty() || *of == verb) && options.contains(&option))
+        .map(|(.., hint)| *hint)
+}
+
+fn find(table: &[(&[&str], &'static str)], word: &str) -> Option<&'static str> {
+    let word = word.to_lowercase();
+    table
+        .iter()
+        .find(|(words, _)| words.contains(&word.as_str()))
+        .map(|(_, hint)| *hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+    use crate::cli::Cli;
+
+    #[test]
+    fn every_hint_names_commands_that_exist() {
+        let root = Cli::command();
+        let hints = COMMANDS.iter().chain(&OBJECTS).map(|(_, hint)| *hint);
+        let hints = hints.chain(OPTIONS.iter().map(|(.., hint)| *hint));
+        let quoted = hints.flat_map(|hint| hint.split('`').skip(1).step_by(2));
+        for line in quoted.filter_map(|text| text.strip_prefix("gpuctl ")) {
+            let mut command = &root;
+            for word in line.split(' ') {
+                let Some(inner) = command.find_subcommand(word) else {
+                    break;
+                };
+                command = inner;
+            }
+            let is_complete = !command.is_subcommand_required_set()
+                || matches!(
+                    command.get_name(),
+                    "describe" | "pause" | "resume" | "restart"
+                );
+            let is_help = line.starts_with("help ");
+            assert!(is_complete || is_help, "{line}");
+        }
+    }
+
+    #[test]
+    fn words_of_other_tools_are_not_commands_and_have_one_meaning() {
+        let root = Cli::command();
+        let mut seen = std::collections::BTreeSet::new();
+        for word in COMMANDS
+            .iter()
+            .chain(&OBJECTS)
+            .flat_map(|(words, _)| *words)
+        {
+            assert!(seen.insert(*word), "`{word}` is listed twice");
+        }
+        for word in COMMANDS.iter().flat_map(|(words, _)| *words) {
+            assert!(
+                root.find_subcommand(word).is_none(),
+                "`{word}` is a command"
+            );
+        }
+    }
+
+    #[test]
+    fn options_depend_on_the_command() {
+        let all = |verb| instead_of_option(verb, "--all").unwrap();
+        assert!(all("get").contains("-A") && all("delete").contains("name the jobs"));
+        assert!(
+            instead_of_option("run", "--time")
+                .unwrap()
+                .contains("max_runtime")
+        );
+        assert_eq!(instead_of_option("get", "--partition"), None);
+    }
+}
