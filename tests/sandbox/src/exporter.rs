@@ -23,7 +23,7 @@ pub struct Gpu {
     pub instance: Option<(String, u32)>,
     /// In percent.
     pub utilization: f64,
-    /// Utilization of the memory copy engine, in percent.
+    /// Memory utilization (`MEM_COPY_UTIL` in DCGM), in percent.
     pub memory_copy: f64,
     pub used_mib: u64,
     pub free_mib: u64,
