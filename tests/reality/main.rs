@@ -1,6 +1,6 @@
 //! Tests the gpuctl binary on a real node: behavior that depends on a kubelet, a container runtime
-//! or a device plugin. Most tests share one cluster, and each has its own namespace. `cargo
-//! reality` runs them.
+//! or a device plugin. Most tests share one cluster, and each has its own namespace.
+//! `cargo reality` runs them.
 #![expect(clippy::disallowed_methods, reason = "tests arrange files and clocks")]
 
 mod chart;

@@ -1,5 +1,5 @@
-//! Validates every `-o json` document that tests receive against the schema that `gpuctl schema
-//! --output` prints for it. The validator is independent of gpuctl, and rejects fields that the
+//! Validates every `-o json` document that tests receive against its schema, as printed by
+//! `gpuctl schema --output`. The validator is independent of gpuctl, and rejects fields that the
 //! schema does not declare.
 
 use std::collections::HashMap;

@@ -692,7 +692,7 @@ impl Cluster {
     }
 }
 
-/// Finds a part that could not listen, and the log line that says so.
+/// Finds a part that could not listen, and the log line about it.
 fn taken_port(folder: &Path) -> Option<(String, String)> {
     let logs = fs::read_dir(folder)
         .ok()?
