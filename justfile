@@ -1,11 +1,11 @@
-# Shortcuts for common tasks. `just` alone runs the full gate.
+# Shortcuts for common tasks. `just` without arguments runs the full gate.
 
 default: gate
 
 gate:
     .ci/run
 
-# The gate that every change must pass, in about five minutes.
+# Runs the gate that every change must pass, in about five minutes.
 fast:
     .ci/fast
 
@@ -18,7 +18,7 @@ generate:
 bench:
     cargo bench
 
-# Builds a release for this architecture: archive, packages, SBOM, manifests for krew and Homebrew.
+# Builds a release for this architecture: archive, packages, SBOM, krew and Homebrew manifests.
 dist from:
     packaging/dist.sh
     packaging/sbom.sh
@@ -28,7 +28,7 @@ dist from:
 reproducible:
     packaging/twice.sh
 
-# Needs zig for the C code of dependencies: `pip install ziglang cargo-zigbuild`.
+# Needs zig to compile the dependencies' C code: `pip install ziglang cargo-zigbuild`.
 # Checks that the program compiles for other systems.
 cross:
     rustup target add aarch64-apple-darwin x86_64-apple-darwin x86_64-pc-windows-gnu

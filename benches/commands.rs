@@ -1,5 +1,5 @@
-//! Measures commands against kubectl and the API server alone, on one cluster. Prints medians and has no
-//! pass or fail criterion. `cargo bench` starts the cluster and takes about a minute.
+//! Compares commands with kubectl and with the API server alone, on one cluster. Prints medians and
+//! has no pass or fail criterion. `cargo bench` starts the cluster and takes about a minute.
 #![expect(clippy::disallowed_macros, reason = "a benchmark prints its results")]
 #![expect(
     clippy::disallowed_methods,
@@ -25,7 +25,7 @@ const RUNS: usize = 25;
 const JOBS: usize = 200;
 const NODES: usize = 125;
 
-/// Returns the median duration of `RUNS` runs, after one warm-up run.
+/// Returns the median duration of `RUNS` runs, after a warm-up run.
 fn median(command: &mut Command) -> Duration {
     command
         .stdin(Stdio::null())
@@ -48,8 +48,8 @@ fn show(label: &str, time: Duration) {
     println!("{label:<58} {:>8.1} ms", time.as_secs_f64() * 1000.0);
 }
 
-/// Measures how long the server takes for sequential requests of `paths`. `kubectl proxy` keeps its
-/// connections open, so no process start or TLS handshake is included.
+/// Measures how long the server takes to answer sequential requests for `paths`. `kubectl proxy`
+/// keeps its connections open, so no process start or TLS handshake is included.
 fn server_time(cluster: &Cluster, paths: &[String]) -> Duration {
     let mut proxy = Command::new(cluster.binary("kubectl"))
         .env("KUBECONFIG", cluster.kubeconfig(Persona::Admin))
@@ -92,7 +92,7 @@ fn server_time(cluster: &Cluster, paths: &[String]) -> Duration {
     times[times.len() / 2]
 }
 
-/// A job as gpuctl creates it. It is suspended, so that the cluster is idle during the measurement.
+/// A job as gpuctl would create it, but suspended, so that the cluster is idle while measuring.
 fn job(index: usize) -> Value {
     let labels = json!({"app.kubernetes.io/managed-by": "gpuctl", "gpuctl/job": format!("job-{index}"), "gpuctl/kind": "training"});
     json!({
@@ -105,13 +105,13 @@ fn job(index: usize) -> Value {
     })
 }
 
-/// The number of documents in the file.
+/// Number of documents in the file.
 const DOCUMENTS: usize = 100;
-/// How often each program runs. The programs alternate, and each run gets a new namespace.
+/// How often each program runs. The programs alternate, and each run uses a new namespace.
 const CREATES: usize = 5;
 
-/// Measures how long gpuctl takes to create a hundred services without pods, and kubectl to create
-/// the same objects. The connection adds `round_trip` to every response.
+/// Measures how long gpuctl takes to create a hundred services without pods, and how long kubectl
+/// takes to create the same objects. The connection delays every response by `round_trip`.
 fn measure_creates(cluster: &Cluster, round_trip: Duration) {
     let document = |index: usize| {
         format!(
@@ -183,8 +183,8 @@ fn measure_creates(cluster: &Cluster, round_trip: Duration) {
         fs::write(&file, objects.stdout).expect("the objects can be written");
         times[0].push(timed(&mut gpuctl(&for_gpuctl, &["--dry-run=server"])));
         times[1].push(timed(&mut gpuctl(&for_gpuctl, &[])));
-        // Waits, because controllers are still busy with the new objects and would slow down the
-        // next program.
+        // Wait, because the controllers are still busy with the new objects, which would slow down
+        // the next program.
         thread::sleep(REST);
         let mut kubectl = Command::new(cluster.binary("kubectl"));
         kubectl
@@ -211,7 +211,7 @@ fn measure_creates(cluster: &Cluster, round_trip: Duration) {
     }
 }
 
-/// How long to pause between two programs.
+/// Pause between two programs.
 const REST: Duration = Duration::from_secs(5);
 
 fn main() {

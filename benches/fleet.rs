@@ -1,11 +1,11 @@
 //! Measures read commands with a thousand nodes and eight thousand pods.
 //!
-//! The first part compares them with the API server alone, kubectl, kubectl-view-allocations and
-//! promtool on a real API server. The second part replays copies of the same objects, and measures how
-//! time and memory grow up to half a million pods. The benchmark has no pass or fail criterion.
+//! The first part compares them with kubectl, kubectl-view-allocations, promtool and plain API
+//! requests on a real API server. The second part replays copies of the same objects, and measures
+//! how time and memory grow up to half a million pods. The benchmark has no pass or fail criterion.
 //!
-//! `cargo bench-cluster` takes about half an hour. `-- 20000` runs only the first part with that
-//! number of pods, `-- grow` only the second part, and `-- metrics` only the commands that query
+//! `cargo bench-cluster` takes about half an hour. `-- 20000` runs only the first part, with this
+//! many pods, `-- grow` only the second part, and `-- metrics` only the commands that query
 //! Prometheus. `-- plot` draws the growth from RESULTS.md.
 #![expect(clippy::disallowed_macros, reason = "a benchmark prints its results")]
 #![expect(
@@ -46,8 +46,8 @@ use crate::measure::{Contestant, Cost, RUNS, Server, measure_alternating};
 const NODES: usize = 1000;
 const PODS: usize = 8000;
 
-/// Returns a pod of realistic size, because the API server and kwok add conditions and managed
-/// fields. Each pod has a GPU until all GPUs are in use.
+/// Returns a pod of a realistic size: the API server and kwok add conditions and managed fields.
+/// Each pod gets a GPU until all GPUs are in use.
 fn pod(index: usize) -> Value {
     let name = format!("p-{index:07}");
     let mut resources =
@@ -110,13 +110,12 @@ fn fill(cluster: &Cluster, pods: usize) {
             Instant::now() < end,
             "{waiting} pods did not start within 900 s"
         );
-        // Does not use `eventually`, because its frequent polls would slow down the start of the
-        // pods.
+        // Not `eventually`, whose frequent polls would slow down the start of the pods.
         std::thread::sleep(Duration::from_secs(3));
     }
 }
 
-/// The commands that are compared.
+/// The commands to compare.
 fn contestants(
     cluster: &Cluster,
     server: &str,
@@ -163,7 +162,7 @@ fn contestants(
 
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
-/// Measures how long the server takes to list all pods in one page.
+/// Measures how long the server takes to list all pods in a single page.
 fn floor(name: &str, accept: &str, server: &str, token: &str) -> Contestant {
     let (authorization, accept) = (
         format!("Authorization: Bearer {token}"),
@@ -182,13 +181,13 @@ fn floor(name: &str, accept: &str, server: &str, token: &str) -> Contestant {
     Contestant::new(&format!("curl, all pods as {name}"), "curl", &words)
 }
 
-/// A command whose requests are repeated with curl for comparison.
+/// The command whose requests are repeated with curl for comparison.
 const JOBS: &str = "gpuctl get jobs -A";
 
-/// The lists that gpuctl reads for an inventory.
+/// The lists that gpuctl reads for its inventory.
 const INVENTORY: [&str; 2] = ["/api/v1/pods", "/api/v1/nodes"];
 
-/// Measures how long the server takes for concurrent requests.
+/// Measures how long the server takes to answer concurrent requests.
 fn parallel_curl(name: &str, paths: &[impl AsRef<str>], server: &str, token: &str) -> Contestant {
     let (authorization, accept) = (
         format!("Authorization: Bearer {token}"),
@@ -198,7 +197,7 @@ fn parallel_curl(name: &str, paths: &[impl AsRef<str>], server: &str, token: &st
         .iter()
         .map(|path| format!("{server}{}", path.as_ref()))
         .collect();
-    // Without `-f`, because a 404 for a kind that is not installed is a valid response.
+    // No `-f`, because a 404 for a kind that is not installed is a valid response.
     let common = ["-sSk", "--parallel", "-H", &authorization, "-H", &accept];
     let words: Vec<&str> = common
         .into_iter()
@@ -207,7 +206,7 @@ fn parallel_curl(name: &str, paths: &[impl AsRef<str>], server: &str, token: &st
     Contestant::new(&format!("curl --parallel, {name}"), "curl", &words)
 }
 
-/// Measures the lists of a cluster and prints a table.
+/// Measures commands that list a cluster's objects, and prints a table.
 fn measure_lists(cluster: &Cluster, server: &Server, pods: usize) {
     let counter = Counter::new(cluster);
     let allocations = allocations::ready();
@@ -273,8 +272,8 @@ fn main() {
         return;
     }
     let cluster = Cluster::start(&Options::default()).expect("the cluster starts");
-    // In the sandbox, Prometheus and kube-state-metrics process every pod each second. This would
-    // occupy one of two cores and distort the results.
+    // The sandbox's Prometheus and kube-state-metrics process every pod each second. This would
+    // keep one of two cores busy and distort the results.
     for part in ["prometheus", "kube-state-metrics"] {
         cluster.stop(part).expect("the part was started");
     }
@@ -289,13 +288,14 @@ fn main() {
         measure_lists(&cluster, &server, pods.unwrap_or(PODS));
     }
     if !is_requested("metrics") && pods.is_none() {
-        // The cockpit benchmark deletes pods, including the one that the sample needs.
+        // Take the sample first: the cockpit benchmark deletes pods, including one that the sample
+        // needs.
         let sample = replay::Sample::new(&cluster);
         cockpit::show(&cluster, &server);
         growth::show(&cluster, &sample);
     }
     if pods.is_none() {
-        // This part comes last, because its Prometheus scrapes until the end.
+        // This part comes last, because its Prometheus keeps scraping until the end.
         let (address, token) = (cluster.api_server(), cluster.token(Persona::Admin));
         let floors = [
             floor("protobuf", PROTOBUF, &address, &token),

@@ -1,6 +1,6 @@
-//! Compares how long hourly statistics take with how long Prometheus needs for the same queries.
+//! Compares how long hourly statistics take with how long Prometheus takes for the same queries.
 //!
-//! The benchmark writes a week of samples of 1,000 GPUs, one every 30 s. `stats cluster` and a
+//! The benchmark writes a week of samples for 1,000 GPUs, one every 30 s. `stats cluster` and a
 //! client that discards every response read them in turn. There is no pass or fail criterion.
 //! `cargo bench --bench history` takes about ten minutes; `-- 6` uses six hours instead of a week.
 #![expect(clippy::disallowed_macros, reason = "a benchmark prints its results")]
@@ -24,9 +24,9 @@ use gpuctl_sandbox::{Cluster, Options, Persona};
 const NODES: usize = 125;
 /// Hours in a week.
 const WEEK: i64 = 168;
-/// Hours per file. promtool reads a file once for every two hours in it.
+/// Hours per file. promtool reads the whole file once for every two hours in it.
 const HOURS_PER_FILE: i64 = 6;
-/// The number of hours that gpuctl queries at the same time.
+/// Number of hours that gpuctl queries concurrently.
 const CONCURRENT_HOURS: usize = 4;
 /// How often each client runs.
 const RUNS: usize = 5;
@@ -79,8 +79,7 @@ fn history(begin: i64, hours: i64) -> String {
     text
 }
 
-/// Sends a query as gpuctl would and discards the response. Returns the size of the response in
-/// bytes.
+/// Sends a query as gpuctl would, and discards the response. Returns the response size in bytes.
 fn discard_query(host: &str, query: &str, time: i64) -> usize {
     let form: String = form_urlencoded(query, time);
     let mut stream = TcpStream::connect(host).expect("Prometheus listens");
@@ -106,7 +105,8 @@ fn form_urlencoded(query: &str, time: i64) -> String {
 }
 
 /// Reads the samples of a range of hours through remote read, without decoding the compressed
-/// chunks. Returns the size of the response in bytes.
+/// chunks. The request is encoded by hand, following Prometheus' `prompb/remote.proto`. Returns the
+/// response size in bytes.
 fn remote_read(host: &str, begin: i64, end: i64) -> usize {
     fn number(into: &mut Vec<u8>, mut number: u64) {
         while number >= 0x80 {
@@ -130,9 +130,9 @@ fn remote_read(host: &str, begin: i64, end: i64) -> usize {
     number(&mut query, end as u64 * 1000 - 1);
     bytes(&mut query, 0x1a, &matcher);
     bytes(&mut request, 0x0a, &query);
-    // STREAMED_XOR_CHUNKS
+    // accepted_response_types: STREAMED_XOR_CHUNKS
     request.extend([0x10, 1]);
-    // Encodes the request as a snappy block with a single literal, which needs no compression.
+    // Encode the request as a snappy block with a single literal, which needs no compression.
     number(&mut body, request.len() as u64);
     body.extend([60 << 2, request.len() as u8 - 1]);
     body.extend(&request);
@@ -154,8 +154,8 @@ fn remote_read(host: &str, begin: i64, end: i64) -> usize {
     answer.len()
 }
 
-/// Compares queries with remote read for fetching samples only, with one and with six hours per
-/// request.
+/// Compares queries with a remote read that only fetches the samples, with one and with six hours
+/// per request.
 fn compare_transports(host: &str, begin: i64, hours: i64) {
     let median = |mut times: Vec<Duration>| {
         times.sort_unstable();
@@ -192,7 +192,7 @@ fn compare_transports(host: &str, begin: i64, hours: i64) {
     }
 }
 
-/// Sends the queries for one hour, as many at a time as gpuctl does.
+/// Sends the queries for one hour, with as many in flight as gpuctl has.
 fn query_hour(host: &str, end: i64) -> usize {
     let pods: Vec<String> = (0..NODES).map(|pod| format!("p{pod}")).collect();
     let pods: Vec<&str> = pods.iter().map(String::as_str).collect();
@@ -218,8 +218,8 @@ fn query_hour(host: &str, end: i64) -> usize {
     })
 }
 
-/// Queries all hours, as many at a time as gpuctl does. Returns the duration and the total size of
-/// the responses in bytes.
+/// Queries all hours, with as many in flight as gpuctl has. Returns the duration and the total size
+/// of the responses in bytes.
 fn query_all_hours(host: &str, ends: &[i64]) -> (Duration, usize) {
     let start = Instant::now();
     let (next, bytes) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -291,12 +291,12 @@ fn main() {
         .prometheus_of_history("history")
         .expect("Prometheus starts");
     let host = url.trim_start_matches("http://").to_owned();
-    // Warms up, because Prometheus maps its blocks into memory at the first query.
+    // Warm up, because Prometheus maps its blocks into memory at the first query.
     query_hour(&host, begin + HOUR);
     let ends: Vec<i64> = (1..=hours).map(|hour| begin + hour * HOUR).collect();
     compare_transports(&host, end - hours.min(24) * HOUR, hours.min(24));
     let (mut prometheus_costs, mut gpuctl_costs, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
-    // Runs the two clients in turn, so that other load on the machine affects both.
+    // Run the two clients in turn, so that other load on the machine affects both.
     for _ in 0..RUNS {
         let prometheus_cost = query_all_hours(&host, &ends);
         let mut command = Command::new(env!("CARGO_BIN_EXE_gpuctl"));

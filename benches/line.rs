@@ -1,5 +1,5 @@
-//! A TCP proxy between a program and a server, which counts the bytes of responses and adds the delay of
-//! a distant network.
+//! A TCP proxy between a program and a server, which counts the bytes of responses and simulates
+//! the delay of a distant network.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -9,8 +9,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Starts a proxy for `target` (`host:port`) that delays every byte by `delay` in both directions, and
-/// adds the bytes of responses to `received`. Returns its address as `host:port`.
+/// Starts a proxy for `target` (`host:port`) that delays every byte by `delay` in both directions,
+/// and adds the size of the responses to `received`. Returns its address as `host:port`.
 pub fn open(target: &str, delay: Duration, received: &Arc<AtomicU64>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let address = listener
@@ -36,7 +36,7 @@ pub fn open(target: &str, delay: Duration, received: &Arc<AtomicU64>) -> String 
     address
 }
 
-/// Forwards the bytes of one direction, each after `delay`.
+/// Forwards the bytes of one direction, delaying each by `delay`.
 fn forward(mut from: TcpStream, mut to: TcpStream, delay: Duration, count: Option<Arc<AtomicU64>>) {
     let (sender, receiver) = mpsc::channel::<(Instant, Vec<u8>)>();
     thread::spawn(move || {

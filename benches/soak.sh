@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Simulates hours of watching in minutes. Screens refresh every second instead of every ten, so 48
+# Simulates hours of watching in minutes: screens refresh every second instead of every ten, so 48
 # minutes correspond to eight hours. Jobs start and end all the time. Prints the memory of each
 # watching program over time, the number of pod lists that the API server answered, and whether the
-# last state of the watch equals a fresh list. Run `cargo sandbox` and build a release first.
+# watch's last state equals a fresh list. Run `cargo sandbox` and build a release first.
 #
 #   KUBECONFIG=… GPUCTL=target/release/gpuctl benches/soak.sh [MINUTES]
 set -euo pipefail
@@ -16,7 +16,7 @@ lists() { kubectl get --raw /metrics | awk '/^apiserver_request_total\{/ && /res
 
 "$gpuctl" get jobs -w -o json > "$folder/jobs" 2> "$folder/jobs.err" & children+=($!); jobs=$!
 "$gpuctl" score --watch=1s --listen 127.0.0.1:0 > /dev/null 2> "$folder/score.err" & children+=($!); score=$!
-# `top` reads keys from a FIFO that stays open but empty.
+# `top` reads its keys from a FIFO that stays open but empty.
 mkfifo "$folder/keys"; sleep infinity > "$folder/keys" & children+=($!)
 script -qefc "stty rows 40 cols 120; exec '$gpuctl' top --interval 1s" /dev/null < "$folder/keys" > "$folder/screen" 2>&1 & children+=($!)
 sleep 5

@@ -1,8 +1,8 @@
 //! Measures `logs -f` of 512 pods at 200,000 lines per second.
 //!
-//! A server that only writes lines replaces the API server. The benchmark prints its results, and fails
-//! when a pod's lines are incomplete or out of order. `cargo bench --bench streams` takes half a minute
-//! after the build.
+//! A server that only writes lines takes the place of the API server. The benchmark prints its
+//! results, and fails if a pod's lines are incomplete or out of order. After the
+//! build, `cargo bench --bench streams` takes half a minute.
 #![expect(clippy::disallowed_macros, reason = "a benchmark prints its results")]
 #![expect(
     clippy::disallowed_methods,
@@ -25,12 +25,13 @@ use serde_json::{Value, json};
 
 const STREAMS: usize = 512;
 const SECONDS: usize = 10;
-/// Lines that each stream writes every 100 ms. Together, all streams write about 200,000 lines per
+/// Lines that each stream writes every 100 ms. Together, the streams write about 200,000 lines per
 /// second.
 const BURST: usize = 39;
 const LINES_PER_STREAM: usize = BURST * 10 * SECONDS + 2;
 
-/// Answers a list of the job or of its pods. The pods have succeeded once all streams have ended.
+/// Answers a list request for the job or its pods. The pods have succeeded once all streams have
+/// ended.
 fn list(path: &str, is_over: bool) -> Value {
     let labels = json!({"app.kubernetes.io/managed-by": "gpuctl", "gpuctl/job": "loud", "gpuctl/kind": "training"});
     let begun = "2026-01-31T10:00:00Z";
@@ -62,7 +63,8 @@ fn list(path: &str, is_over: bool) -> Value {
     json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": items})
 }
 
-/// Formats a log line of a pod as the API server would. The timestamp advances by 1 ms per line.
+/// Formats one of a pod's log lines as the API server would. The timestamp advances by 1 ms per
+/// line.
 fn log_line(rank: usize, number: usize) -> String {
     let (second, part) = (number / 1000, number % 1000);
     format!(
@@ -70,7 +72,7 @@ fn log_line(rank: usize, number: usize) -> String {
     )
 }
 
-/// Writes all numbered lines of a pod at their rate.
+/// Writes all of a pod's numbered lines, at their rate.
 fn write_log(stream: &mut TcpStream, rank: usize) -> std::io::Result<()> {
     stream
         .write_all(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n")?;
@@ -119,7 +121,7 @@ fn answer(mut stream: TcpStream, ended: &AtomicUsize) -> std::io::Result<()> {
         return written;
     }
     let body = match path.ends_with("/log") {
-        // A stream ended before its pod did, so the client reconnects from the time of the last
+        // The stream ended before its pod did, so the client reconnects from the time of the last
         // line.
         true => {
             let since = query

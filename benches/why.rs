@@ -1,6 +1,6 @@
-//! Measures `why` for a running job in a cluster of 1,000 nodes and 8,000 GPUs. The job has 64 ranks,
-//! one of them throttled. Prints medians and has no pass or fail criterion. `cargo bench --bench why`
-//! takes about five minutes.
+//! Measures `why` for a running job in a cluster of 1,000 nodes and 8,000 GPUs. The job has 64
+//! ranks, one of which is throttled. Prints medians and has no pass or fail criterion.
+//! `cargo bench --bench why` takes about five minutes.
 #![expect(clippy::disallowed_macros, reason = "a benchmark prints its results")]
 #![expect(
     clippy::disallowed_methods,
@@ -23,7 +23,7 @@ const RUNS: usize = 9;
 
 const JOB: &str = "kind: training\nversion: v0.1\njob: {name: llm}\nenvironment: {image: i, command: [train]}\nresources: {gpu: 1, node_count: 64}\n";
 
-/// Assigns a busy device to each rank, and throttles one of them.
+/// Assigns a busy device to each rank, and throttles one of the devices.
 fn assign_devices(fleet: &mut Fleet, pods: &[(String, String)]) {
     for (rank, (pod, node)) in pods.iter().enumerate() {
         let free = fleet
@@ -104,7 +104,7 @@ fn main() {
         fleet.gpus.iter_mut().for_each(|gpu| gpu.pods.clear());
         assign_devices(fleet, &pods);
     });
-    // Waits until Prometheus has scraped the devices. After a timeout, the benchmark prints the
+    // Wait until Prometheus has scraped the devices. After the time limit, the benchmark prints the
     // last answer.
     let end = Instant::now() + Duration::from_secs(240);
     let answer = loop {

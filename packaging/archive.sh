@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Packs a binary with its completions, manual pages and license. File order, times and owners in the
-# archive do not depend on the machine.
+# Packs a binary with its completions, manual pages and license. The order, times and owners of
+# files in the archive do not depend on the machine.
 #
 #   packaging/archive.sh BINARY SYSTEM-MACHINE        such as linux-x86_64; writes to target/dist
 set -euo pipefail
@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 version=$(cargo metadata --no-deps --format-version 1 | sed -n 's/.*"name":"gpuctl","version":"\([^"]*\)".*/\1/p')
 name=gpuctl-$version-${2:?the system and the machine, such as linux-x86_64}
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
-# The tar of macOS has no `--sort`.
+# macOS' tar has no `--sort`.
 tar=$(command -v gtar || command -v tar)
 
 dist=target/dist

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds the release files of one Linux target: a binary for glibc 2.17 and newer (Debian 8, RHEL
-# 7), an archive with completions and manual pages, Debian and RPM packages, and checksums. File
-# order, times and owners in them do not depend on the machine.
+# Builds the release files for one Linux target: a binary for glibc 2.17 and newer (Debian 8, RHEL
+# 7), an archive with completions and manual pages, Debian and RPM packages, and checksums. The
+# order, times and owners of files in them do not depend on the machine.
 #
 #   packaging/dist.sh [x86_64|aarch64]        writes to target/dist
 #
@@ -55,8 +55,7 @@ about='GPU jobs on Kubernetes from a short YAML'
 described='Submits trainings, inference services and notebooks. Shows who uses which GPU,
 how busy it is, why a job waits and how much GPU time was wasted.'
 
-# RPM and Debian packages have different directories for zsh functions and licenses. These are
-# RPM's.
+# RPM and Debian packages put zsh functions and licenses in different directories. These are RPM's.
 install -Dm 644 completions/_gpuctl "$root/usr/share/zsh/site-functions/_gpuctl"
 install -Dm 644 LICENSE "$root/usr/share/licenses/gpuctl/LICENSE"
 timed
@@ -76,7 +75,7 @@ cp -a "$PWD/$root/." %{buildroot}/
 %files
 $(cd "$root" && find . ! -type d | sed 's/^\.//' | LC_ALL=C sort)
 END
-# `_binary_payload` selects xz, which the rpm of RHEL 7 can read.
+# `_binary_payload` selects xz, which RHEL 7's rpm can read.
 rpmbuild --quiet -bb --target "$machine" --define "_topdir $PWD/$dist/rpm" --define "_rpmdir $PWD/$dist" --define '_rpmfilename gpuctl-%{version}.%{_target_cpu}.rpm' \
   --define '__os_install_post %{nil}' --define '_build_id_links none' --define '_binary_payload w6.xzdio' --define '_buildhost gpuctl' \
   --define 'use_source_date_epoch_as_buildtime 1' --define 'clamp_mtime_to_source_date_epoch 1' "$spec"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Builds a container image of a binary, as an OCI archive for `ctr images import`, `podman load` and
-# `skopeo copy oci-archive:…`. The image contains only the binary, the C library that it links and
-# the CA certificates: no shell and no package manager. The script needs neither a registry nor a
-# container engine. It copies the C library and the certificates from this machine, so the image is
-# for this machine's architecture.
+# Builds a container image from a binary, as an OCI archive for `ctr images import`, `podman load`
+# and `skopeo copy oci-archive:…`. The image contains only the binary, the C library that it links
+# to, and the CA certificates, but no shell or package manager. The script needs neither a registry
+# nor a container engine. It copies the C library and the certificates from this machine, so the
+# image is for this machine's architecture.
 #
 #   packaging/image.sh BINARY ARCHIVE [NAME]       NAME: registry.example.com/gpuctl:VERSION
 set -euo pipefail
@@ -25,13 +25,13 @@ root=$work/root
 install -Dm 755 "$binary" "$root/usr/bin/gpuctl"
 ln -s gpuctl "$root/usr/bin/kubectl-gpuctl"
 ln -s usr/lib "$root/lib"
-# `ldd` lists direct and indirect libraries with their paths:
+# `ldd` lists direct and indirect dependencies with their paths:
 # `libc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x…)`.
 for library in $(ldd "$binary" | sed -n 's/^[^/]*\(\/[^ ]*\) (.*/\1/p'); do
   mkdir -p "$root/usr/lib"
   install -m 755 "$(realpath "$library")" "$root/usr/lib/$(basename "$library")"
 done
-# A program names its loader by an absolute path. The loop has already copied it to usr/lib.
+# A program names its loader by absolute path. The loop has already copied the loader to usr/lib.
 loader=$(readelf -l "$binary" | sed -n 's/.*program interpreter: \(.*\)]/\1/p')
 [ -e "$root$loader" ] || { mkdir -p "$root$(dirname "$loader")" && ln -s "/usr/lib/$(basename "$loader")" "$root$loader"; }
 mkdir -p "$root/etc/ssl/certs"
@@ -44,7 +44,7 @@ mkdir -m 1777 "$root/tmp"
 image=$work/image
 blobs=$image/blobs/sha256
 mkdir -p "$blobs"
-# Moves a file to the blobs and prints the digest and size fields of its OCI descriptor.
+# Moves a file into the blobs and prints the `digest` and `size` fields of its OCI descriptor.
 blob() {
   local digest size
   digest=$(sha256sum "$1" | cut -d ' ' -f 1)
@@ -81,6 +81,6 @@ echo '{"imageLayoutVersion": "1.0.0"}' > "$image/oci-layout"
 mkdir -p "$(dirname "$archive")"
 pack "$image" > "$archive"
 echo "$archive: $(wc -c < "$archive") bytes, for linux/$machine, $name"
-# A tag can be moved to another image, but a registry preserves this digest. Set it as
-# `image.digest` of the chart or as `digest:` of the kustomization.
+# A tag can be moved to another image, but this digest survives a push to a registry. Set it as the
+# chart's `image.digest` or the kustomization's `digest:`.
 echo "digest: $(sed -n 's/.*"digest": "\(sha256:[0-9a-f]*\)".*/\1/p' "$image/index.json")"

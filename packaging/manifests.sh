@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Writes the krew plugin manifest and the Homebrew formula for the archives in target/dist, which
-# `packaging/dist.sh` writes.
+# `packaging/dist.sh` creates.
 #
 #   packaging/manifests.sh https://HOST/PATH        where the archives will be published
 set -euo pipefail

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Writes a release's SBOM in the CycloneDX format to target/dist: every crate in Cargo.lock with its
+# Writes a release's SBOM in CycloneDX format to target/dist: every crate in Cargo.lock with its
 # version, license and checksum.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -14,7 +14,7 @@ SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH
 mkdir -p target/dist
 cargo cyclonedx --quiet --format json --spec-version 1.5 --no-build-deps --override-filename "gpuctl-$version.cdx"
-# Replaces the path of this checkout, so that the file does not depend on the machine.
+# Replaces this checkout's path, so that the file does not depend on the machine.
 sed "s|file://$PWD|file:///gpuctl|g" "gpuctl-$version.cdx.json" > "target/dist/gpuctl-$version.cdx.json"
 rm "gpuctl-$version.cdx.json"
 rm -f "tests/sandbox/gpuctl-$version.cdx.json"

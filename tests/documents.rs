@@ -1,5 +1,5 @@
-//! Checks the documents against the program: the commands in them parse, their YAML and the
-//! examples are valid, and every dependency is listed.
+//! Checks the documentation against the program: commands in it parse, its YAML and the examples
+//! are valid, and every dependency is listed.
 #![expect(clippy::disallowed_methods, reason = "this test reads committed files")]
 
 use std::fs;
@@ -14,7 +14,7 @@ fn read(name: &str) -> String {
         .unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// Returns the fenced blocks in this language.
+/// Returns the fenced code blocks in this language.
 fn blocks(text: &str, kind: &str) -> Vec<String> {
     text.split("```")
         .skip(1)
@@ -72,8 +72,8 @@ fn commands_in_the_documents_parse() {
     assert!(count > 40);
 }
 
-/// Whether gpuctl reads this YAML with `-f`. Guides also show prices, budgets and Kueue objects,
-/// which it does not read.
+/// Whether gpuctl can read this YAML with `-f`. Guides also show prices, budgets and Kueue objects,
+/// which it cannot.
 fn is_job_file(yaml: &str) -> bool {
     yaml.contains("kind: ") && !yaml.contains("apiVersion: ")
 }
@@ -197,7 +197,7 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Returns every command that has no subcommands, for example `get jobs`.
+/// Returns every command without subcommands, such as `get jobs`.
 fn commands(command: &clap::Command, before: &str) -> Vec<String> {
     let verbs = command
         .get_subcommands()
@@ -216,7 +216,7 @@ fn commands(command: &clap::Command, before: &str) -> Vec<String> {
 
 #[test]
 fn the_documents_do_not_refer_to_files_outside_the_project() {
-    // Matches a path on the author's machine, but not `/home/jovyan/work/` of a container.
+    // Matches a path on the author's machine, but not `/home/jovyan/work/` in a container.
     let outside = Regex::new(r"(?m)(^|[^\w/])/(root|work)/").unwrap();
     let more = ["ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(ToOwned::to_owned);
     for name in pages().into_iter().chain(more) {
@@ -228,7 +228,7 @@ fn the_documents_do_not_refer_to_files_outside_the_project() {
     }
 }
 
-/// Checks links to files of the project and to their headings.
+/// Checks links to the project's files and to headings in them.
 #[test]
 fn links_lead_to_files_and_headings() {
     let link = Regex::new(r"\]\(([^)\s]+)\)").unwrap();
@@ -261,7 +261,7 @@ fn leads_somewhere(page: &str, target: &str) -> bool {
     is_inside && (heading.is_empty() || anchors(&path).iter().any(|anchor| anchor == heading))
 }
 
-/// Returns the anchors of a page's headings, as GitHub makes them.
+/// Returns the anchors that GitHub generates for a page's headings.
 fn anchors(page: &Path) -> Vec<String> {
     let text = prose(&fs::read_to_string(page).unwrap());
     text.lines()
@@ -278,7 +278,7 @@ fn anchors(page: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Removes fenced blocks.
+/// Removes fenced code blocks.
 fn prose(page: &str) -> String {
     page.split("```").step_by(2).collect()
 }
@@ -357,7 +357,7 @@ fn deployed_images_have_the_version_of_the_program() {
     assert!(read("deploy/kustomization.yaml").contains(&format!("newTag: {version}\n")));
 }
 
-/// Every Markdown file of the project, relative to its root.
+/// Lists all of the project's Markdown files, relative to its root.
 fn all_markdown() -> Vec<String> {
     fn walk(folder: &Path, root: &Path, files: &mut Vec<String>) {
         for entry in fs::read_dir(folder).unwrap() {

@@ -1,4 +1,4 @@
-//! Installs kubectl-view-allocations, a tool that sums up the resource requests of pods, for comparison.
+//! Installs kubectl-view-allocations for comparison, a tool that sums up pods' resource requests.
 
 use std::path::PathBuf;
 use std::process::Command;

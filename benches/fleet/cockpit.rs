@@ -1,5 +1,5 @@
-//! Measures the CPU time of `gpuctl top` without user input: for a minute without changes, and for a
-//! minute in which a pod is deleted every two seconds.
+//! Measures the CPU time of `gpuctl top` without user input: during one minute without changes, and
+//! during another in which a pod is deleted every two seconds.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ pub fn show(cluster: &Cluster, server: &Server) {
     );
     tty.sees("team-0/");
     let pid = tty.program().expect("gpuctl runs");
-    // The work before the first screen is complete is not measured.
+    // Exclude the work before the first screen is complete.
     thread::sleep(Duration::from_secs(15));
     println!(
         "\n`gpuctl top` for {} s without input:\n\n| | CPU of a core | CPU of the API server's core |\n|---|---:|---:|",

@@ -1,4 +1,4 @@
-//! Counts the requests of a command to the API server with the audit log, and the bytes of the responses
+//! Counts a command's requests to the API server with the audit log, and the bytes of the responses
 //! with a TCP proxy. It does not measure time.
 
 use std::fs;
@@ -17,7 +17,7 @@ use crate::line;
 /// A user whose requests are in the audit log.
 const COUNTED: Persona = Persona::Heidi;
 
-/// The proxy, and the credentials for requests through it.
+/// The proxy, and the credentials for sending requests through it.
 pub struct Counter {
     pub server: String,
     pub token: String,
@@ -26,7 +26,7 @@ pub struct Counter {
     received: Arc<AtomicU64>,
 }
 
-/// The requests of a command, and the encrypted bytes of their responses.
+/// A command's requests, and the encrypted bytes of their responses.
 pub struct Counts {
     /// Paths with their queries, in the order of the responses.
     pub requests: Vec<String>,
@@ -69,7 +69,7 @@ impl Counter {
             requests: Vec::new(),
             bytes: 0,
         };
-        // The first run fills caches.
+        // The first run only fills caches.
         for _ in 0..2 {
             let (requests, bytes) = now();
             let command_without_output = command
@@ -81,7 +81,7 @@ impl Counter {
                 .status()
                 .expect("the command starts");
             assert!(status.success(), "{command:?} failed");
-            // The API server writes the audit event after the response.
+            // The API server writes the audit event after it has sent the response.
             thread::sleep(Duration::from_millis(500));
             let (mut all_requests, bytes_after) = now();
             counts = Counts {

@@ -1,5 +1,5 @@
 //! Measures how the client's time and memory grow with the size of the cluster. The objects are
-//! replayed, so the server has almost no work.
+//! replayed, so the server has almost no work to do.
 
 use std::fs;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! Measures the duration, the CPU time and the peak memory of a process on Linux.
+//! Measures a process's duration, CPU time and peak memory on Linux.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -9,11 +9,11 @@ use gpuctl_sandbox::{Cluster, Persona};
 
 use crate::process;
 
-/// The cost of one run of a command.
+/// Cost of one run of a command.
 #[derive(Clone, Copy)]
 pub struct Cost {
     pub wall: Duration,
-    /// CPU time of the command.
+    /// CPU time of the command itself.
     pub cpu: Duration,
     /// Peak resident memory in MiB.
     pub peak: f64,
@@ -21,10 +21,10 @@ pub struct Cost {
     pub server: Duration,
 }
 
-/// How often each command runs. The table shows the median.
+/// How often each command runs. The table shows medians.
 pub const RUNS: usize = 7;
 
-/// A command in the comparison, with its name in the table.
+/// A command to compare, with its name in the table.
 pub struct Contestant {
     pub name: String,
     program: String,
@@ -49,7 +49,7 @@ impl Contestant {
 }
 
 /// Runs the commands in turn, so that other load on the machine affects all of them equally.
-/// Returns the run with the median duration for each command.
+/// Returns each command's run with the median duration.
 pub fn measure_alternating(
     contestants: &[Contestant],
     cluster: &Cluster,
@@ -64,7 +64,7 @@ pub fn measure_alternating(
                     .command()
                     .env("KUBECONFIG", cluster.kubeconfig(Persona::Admin)),
             );
-            // The first run fills caches.
+            // The first run only fills caches.
             if run > 0 {
                 runs.push(Cost {
                     server: server.cpu().saturating_sub(before),
@@ -106,7 +106,7 @@ pub fn measure(command: &mut Command) -> Cost {
     }
 }
 
-/// The process of a cluster's API server.
+/// PID of a cluster's API server.
 pub struct Server(u32);
 
 impl Server {

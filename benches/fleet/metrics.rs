@@ -1,5 +1,5 @@
 //! Measures commands that also query Prometheus, and compares them with promtool and with the time
-//! that both servers need. Prometheus scrapes every device at an interval that is usual in real
+//! that both servers take. Prometheus scrapes every device at an interval that is common in real
 //! clusters.
 
 use std::fs;
@@ -16,7 +16,7 @@ use crate::measure::{Contestant, Server, measure, measure_alternating};
 const SCRAPE: Duration = Duration::from_secs(15);
 const ROWS: [&str; 3] = ["get overview", "get nodes", "get heatmap"];
 
-/// Prints the results. `floors` holds the times of the API server alone.
+/// Prints the results. `floors` are the times of the API server alone.
 pub fn show(
     cluster: &Cluster,
     server: &Server,
@@ -43,7 +43,7 @@ pub fn show(
             &json!({"global": global, "scrape_configs": scrapes}),
         )
         .expect("Prometheus starts");
-    // Scrapes after the first one are cheaper, because the series exist.
+    // Later scrapes are cheaper than the first, because the series exist.
     thread::sleep(SCRAPE * 3);
     let promtool = cluster.binary("promtool").display().to_string();
     let query = ["query", "instant", &prometheus, "DCGM_FI_DEV_GPU_UTIL"];
@@ -101,7 +101,7 @@ fn queries(contestant: &Contestant, cluster: &Cluster, log: &Path) -> Vec<String
             .command()
             .env("KUBECONFIG", cluster.kubeconfig(Persona::Admin)),
     );
-    // Gives Prometheus time to write its query log.
+    // Give Prometheus time to write its query log.
     thread::sleep(Duration::from_secs(1));
     let query = |line: &String| {
         let entry: Value = serde_json::from_str(line).expect("a line is an object");

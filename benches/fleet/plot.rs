@@ -1,5 +1,5 @@
-//! Draws the growth of time and memory from the table in RESULTS.md, so that the picture always matches
-//! the table.
+//! Draws the growth of time and memory from the table in RESULTS.md, so that the picture always
+//! matches the table.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use plotters::prelude::{
 
 /// Width and height in pixels.
 const SIZE: (u32, u32) = (960, 320);
-/// The goal for `get nodes` and `get overview`, in MiB.
+/// Target for `get nodes` and `get overview`, in MiB.
 const GOAL: f64 = 48.0;
 const COMMANDS: [(&str, RGBColor); 3] = [
     ("gpuctl get overview", RGBColor(46, 125, 50)),
@@ -39,7 +39,7 @@ fn rows(text: &str) -> Vec<Row> {
     text.lines().filter_map(row).collect()
 }
 
-/// Writes the picture into the folder of the table.
+/// Writes the picture to the folder that contains the table.
 pub fn draw() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches");
     let rows = rows(&fs::read_to_string(folder.join("RESULTS.md")).expect("RESULTS.md exists"));

@@ -1,5 +1,5 @@
-//! A server that answers lists with any number of copies of three objects: a node, a pod with a GPU and a
-//! pod without one. It supports JSON and protobuf.
+//! A server that answers list requests with any number of copies of three objects: a node, a pod
+//! with a GPU and a pod without one. It supports JSON and protobuf.
 //!
 //! The originals come from a real API server. All names have the same width, so a copy differs from
 //! its original only in digits.
@@ -25,10 +25,11 @@ struct Template {
 /// The variable part of pod names.
 const POD: &[u8] = b"-0000001";
 const NODE: &[u8] = b"n-00001";
-/// GPUs per node. Once all are in use, the remaining pods get no GPU, because they could not run.
+/// GPUs per node. Once all are in use, the remaining pods are created without a GPU, because they
+/// would not fit.
 const GPUS: usize = 8;
 
-/// A pod with a GPU, a node, and a pod without a GPU that has an owner, in JSON and in protobuf.
+/// A pod with a GPU, a node, and a pod without a GPU but with an owner, in JSON and in protobuf.
 #[derive(Clone)]
 pub struct Sample {
     json: [Template; 3],
@@ -50,7 +51,7 @@ impl Template {
         Self { bytes, pods, nodes }
     }
 
-    /// Appends a copy of the object with these pod and node numbers.
+    /// Appends a copy of the object for this pod and node number.
     fn copy(&self, pod: usize, node: usize, to: &mut Vec<u8>) {
         let start = to.len();
         to.extend_from_slice(&self.bytes);
@@ -97,8 +98,8 @@ fn field(number: usize, content: &[u8], to: &mut Vec<u8>) {
     to.extend_from_slice(content);
 }
 
-/// Extracts the object from the `Unknown` envelope of Kubernetes' protobuf encoding: its second field,
-/// after the four magic bytes.
+/// Extracts the object from the `Unknown` envelope of Kubernetes' protobuf encoding: its second
+/// field, after the four magic bytes.
 fn object(answer: &[u8]) -> Vec<u8> {
     let length = |at: &mut usize| {
         let (mut value, mut shift) = (0_usize, 0);
@@ -128,8 +129,8 @@ impl Sample {
         let admin = cluster.kubectl(Persona::Admin);
         let mut without = crate::pod(1);
         without["metadata"]["name"] = "q-0000001".into();
-        // The owner's kind is not installed, so the garbage collector ignores it. Copies on one node share
-        // an owner.
+        // The owner's kind is not installed, so the garbage collector ignores it. Copies on the
+        // same node share an owner.
         without["metadata"]["ownerReferences"] = serde_json::json!([{"apiVersion": "example.com/v1", "kind": "Sweep", "name": "sweep-n-00001",
             "uid": "00000000-0000-0000-0000-n-00001", "controller": true}]);
         without["spec"]["containers"][0]["resources"]["limits"]
@@ -174,12 +175,12 @@ impl Sample {
         Self::new(cluster)
     }
 
-    /// Returns the size of one pod in bytes, in JSON and in protobuf.
+    /// Returns a pod's size in bytes, in JSON and in protobuf.
     pub fn sizes(&self) -> (usize, usize) {
         (self.json[0].bytes.len(), self.protobuf[0].bytes.len())
     }
 
-    /// Serves this number of nodes and pods until the process ends. Returns the URL.
+    /// Serves this many nodes and pods until the process ends. Returns the URL.
     pub fn serve(&self, nodes: usize, pods: usize, with_protobuf: bool) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
         let address = format!(

@@ -1,6 +1,6 @@
-//! Tests the page that `report -o html` writes in a real headless Chromium. The page shows its
-//! plots and numbers, runs no scripts and sends no requests. `cargo reality` runs this test,
-//! because npm must download the browser once.
+//! Opens the page that `report -o html` writes in a real headless Chromium. The page must show its
+//! plots and numbers, run no scripts and send no requests. `cargo reality` runs this test, because
+//! npm must download the browser once.
 #![expect(clippy::disallowed_methods, reason = "tests arrange files and clocks")]
 
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 const HOUR: i64 = 3600;
 
-/// Returns two hours of samples for two pods. A label of one pod contains HTML markup.
+/// Returns two hours of samples for two pods. One pod has a label that contains HTML markup.
 fn history(begin: i64) -> String {
     let mut text = String::new();
     let mut put = |series: String, value: &dyn Fn(i64) -> i64| {
@@ -137,8 +137,8 @@ fn the_page_of_a_report_shows_plots_and_runs_no_script() {
             json!("total")
         )
     );
-    // GPU-hours held, used and wasted: each pod held a GPU for two hours, one at 25 % and one at 75
-    // %.
+    // GPU-hours held, used and wasted: each pod held one GPU for two hours, the first at 25 % and
+    // the second at 75 %.
     assert_eq!(cells(0)[3..6], [json!("2.0"), json!("0.5"), json!("1.5")]);
     assert_eq!(cells(1)[3..6], [json!("2.0"), json!("1.5"), json!("0.5")]);
     assert_eq!(cells(2)[3..6], [json!("4.0"), json!("2.0"), json!("2.0")]);
@@ -150,8 +150,7 @@ fn the_page_of_a_report_shows_plots_and_runs_no_script() {
             plot["height"].as_f64().unwrap(),
         );
         assert!(size.0 > 300.0 && size.1 > 100.0, "{plot:#}");
-        // Bars for the used and the wasted hours of two groups or of two hours, plus the
-        // background.
+        // Bars for used and wasted hours, of two groups or over two hours, plus the background.
         assert!(plot["bars"].as_u64().unwrap() >= 4, "{plot:#}");
         assert!(
             plot["words"].as_str().unwrap().contains("GPU-hours"),

@@ -148,7 +148,7 @@ fn only_leaders_serve_requests(scene: &Scene) {
             "{name}: {words:?}"
         );
         assert_eq!(container["readinessProbe"].is_null(), !is_leader, "{name}");
-        // A variable can refer only to variables before it in the list.
+        // A variable can only refer to variables that precede it in the list.
         let variables: Vec<&str> = container["env"]
             .as_array()
             .unwrap()
@@ -190,7 +190,7 @@ fn the_service_is_one_workload(scene: &Scene) {
     assert_eq!(workloads[0]["kind"], "LeaderWorkerSet", "{list:#}");
 }
 
-/// Applies the same file after the pool got another GPU type with shared GPUs, and a tainted node.
+/// Applies the same file after the pool has gained a tainted node and a GPU type with shared GPUs.
 fn apply_on_changed_nodes_restarts_nothing(scene: &Scene) {
     let uids = || {
         let mut uids: Vec<Value> = pods(scene)
@@ -226,7 +226,7 @@ fn apply_on_changed_nodes_restarts_nothing(scene: &Scene) {
     tainted["spec"] = taints;
     scene.cluster.add_nodes(&[shared, tainted]);
     scene.gpuctl(&["apply", "-f", "-"], BIG).ok();
-    // A restart would begin within seconds.
+    // A restart would begin within a few seconds.
     thread::sleep(Duration::from_secs(3));
     let after = (
         uids(),

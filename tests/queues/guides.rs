@@ -1,4 +1,4 @@
-//! Runs the guide about queues with a real Kueue.
+//! Runs the guide to queues with a real Kueue.
 
 use gpuctl_sandbox::nodes::fleet;
 use gpuctl_sandbox::{Cluster, Options};

@@ -1,4 +1,4 @@
-//! Tests jobs in Kueue's queues: they are queued, admitted, preempted, paused, resumed and deleted.
+//! Tests jobs in Kueue's queues: queueing, admission, preemption, pausing, resuming and deletion.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -29,7 +29,7 @@ fn queued(scene: &Scene, name: &str, reason: &str, words: &str) -> Value {
     })
 }
 
-/// The first cause that `why` reports, and its sentence.
+/// Returns the first cause that `why` reports, and its sentence.
 fn why(scene: &Scene, name: &str) -> (String, String) {
     let answer = scene.gpuctl(&["why", name, "-o", "json"], "").ok().json();
     assert_eq!(answer["situation"], "waiting", "{answer:#}");
@@ -81,7 +81,7 @@ fn kueue_admits_queues_and_preempts_jobs() {
     kueue_places_ranks_by_topology(&scene);
 }
 
-/// This Kueue manages Jobs and Deployments; its integration for StatefulSets is off.
+/// The sandbox's Kueue manages Jobs and Deployments; its integration for StatefulSets is off.
 fn kinds_without_kueue_integration_warn(scene: &Scene) {
     let yaml = |kind: &str, rest: &str| {
         format!(
@@ -103,7 +103,7 @@ fn kinds_without_kueue_integration_warn(scene: &Scene) {
     }
 }
 
-/// Kueue's role for ordinary users can read Workloads but not write them.
+/// Kueue's role for ordinary users may read Workloads but not write them.
 fn pausing_works_with_the_batch_user_role(scene: &Scene) {
     let user = format!("--user={}", Persona::Bob.user());
     for role in ["edit", "kueue-batch-user-role"] {
@@ -130,7 +130,7 @@ fn pausing_works_with_the_batch_user_role(scene: &Scene) {
     pausing_frees_the_quota(scene, Persona::Bob);
 }
 
-/// Two racks. Only one of them has capacity for both ranks.
+/// There are two racks, and only one of them has capacity for both ranks.
 fn kueue_places_ranks_by_topology(scene: &Scene) {
     const RACK: &str = "cloud.provider.com/topology-rack";
     let gpus = |name: &str| {
@@ -189,7 +189,8 @@ fn kueue_places_ranks_by_topology(scene: &Scene) {
     scene.gpuctl(&["delete", "job", "near", "--force"], "").ok();
 }
 
-/// Two jobs of 64 GPUs in a queue of 96: the second gets no pods until the first is deleted.
+/// Two jobs of 64 GPUs each share a quota of 96: the second gets no pods until the first is
+/// deleted.
 fn sixty_four_ranks_are_admitted_together(scene: &Scene) {
     let nodes: Vec<Value> = (0..12)
         .map(|index| {
@@ -276,7 +277,7 @@ fn a_queued_job_reports_the_missing_quota(scene: &Scene) {
         sentence.contains("second waits: queue research: ") && sentence.contains("8 more needed"),
         "{sentence}"
     );
-    // Kueue orders workloads by creation time in whole seconds.
+    // Kueue sorts workloads by creation time, which has a resolution of one second.
     thread::sleep(Duration::from_millis(1100));
     scene.create(&training("large", "", "gpu: 8, node_count: 2"));
     queued(scene, "large", "Pending", "maximum capacity");
@@ -359,7 +360,7 @@ fn queues_are_listed_and_described(scene: &Scene) {
     let expected = json!([{"name": "research", "namespace": "default", "system": "kueue", "clusterQueue": "science", "active": true,
         "message": null, "gpuQuota": 8, "gpuUsed": 8, "gpuBorrowed": 0, "gpuUtilization": null, "gpuSampled": null, "jobsRunning": 1, "jobsWaiting": 2}]);
     assert_eq!(list, json!({"total": 1, "items": expected}));
-    // A queued job is a consumer even without pods.
+    // A queued job is a consumer even before it has pods.
     let consumers = scene
         .gpuctl(&["get", "consumers", "-o", "json"], "")
         .ok()
@@ -418,7 +419,7 @@ fn queues_are_listed_and_described(scene: &Scene) {
         .gpuctl(&["describe", "queue", "reserch"], "")
         .exits(4)
         .says("there are default/research");
-    // A user who can only read LocalQueues does not see the quota.
+    // A user who can read only LocalQueues does not see the quota.
     let role = scene
         .gpuctl(
             &[
@@ -464,7 +465,8 @@ fn queues_are_listed_and_described(scene: &Scene) {
     );
 }
 
-/// Eight devices at 0, 10, … 70 %. The last one exports nothing, so the mean of seven is 30.
+/// Eight devices are at 0, 10, … 70 %. The last exports nothing, so the mean of the other seven is
+/// 30.
 fn queue_utilization_is_the_mean_of_measured_gpus(scene: &Scene) {
     let pods = scene.admin.json(&["get", "pods", "-l", "gpuctl/job=first"]);
     let pod = &pods["items"][0];
@@ -679,7 +681,7 @@ fn errors_name_kueue_while_it_is_down(scene: &Scene) {
     }
     scene.cluster.start_again("kueue").unwrap();
     scene.until("stays", Value::is_null);
-    // The API server waits before it calls a webhook again that refused a connection.
+    // The API server waits before it retries a webhook that has refused a connection.
     let probe = training("probe", "", "gpu: 1");
     eventually(
         "Kueue's webhooks answer again",

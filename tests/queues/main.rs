@@ -1,6 +1,6 @@
-//! Jobs in the queues of a real Kueue and a real Volcano, and services of a real LeaderWorkerSet.
-//! `cargo reality --slow` runs these tests, because each system takes minutes to build, once. Each
-//! has a separate cluster, because Kueue's webhooks check every Job and pod.
+//! Tests jobs in the queues of a real Kueue and a real Volcano, and services with a real
+//! LeaderWorkerSet. `cargo reality --slow` runs these tests, because the first build of each system
+//! takes minutes. Each has its own cluster, because Kueue's webhooks intercept every Job and pod.
 #![expect(clippy::disallowed_methods, reason = "tests arrange files")]
 
 mod groups;

@@ -1,4 +1,4 @@
-//! A cluster with queues, and gpuctl's view of the jobs in them.
+//! A cluster with queues, and the state of its jobs as gpuctl reports it.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
 //! Tests trainings with Volcano's scheduler and controller. Either all 64 ranks are placed, in the
-//! queue of the job, or none.
+//! job's queue, or none are.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ fn training(name: &str, more: &str, gpus: usize, ranks: usize) -> String {
     )
 }
 
-/// Number of scheduled pods of a job.
+/// Number of a job's pods that have been scheduled.
 fn placed(scene: &Scene, job: &str) -> usize {
     let list = scene
         .admin
@@ -66,7 +66,7 @@ fn a_full_queue_holds_a_training_back(scene: &Scene) {
                 &training(name, ", queue: research", 4, 2),
             )
             .ok();
-        // The first job must get the quota.
+        // The first job must get the quota before the second is created.
         if name == "first" {
             scene.until("first", |job| job["status"] == "running");
         }
@@ -135,7 +135,8 @@ fn a_full_queue_holds_a_training_back(scene: &Scene) {
         .ok();
 }
 
-/// Two jobs of 64 GPUs on 96: without gang scheduling the second would hold 32 and wait forever.
+/// Two jobs of 64 GPUs compete for 96. Without gang scheduling, the second would hold 32 and wait
+/// forever.
 fn competing_trainings_are_placed_completely_or_not_at_all(scene: &Scene) {
     thread::scope(|scope| {
         for name in ["one", "two"] {
@@ -179,7 +180,7 @@ fn competing_trainings_are_placed_completely_or_not_at_all(scene: &Scene) {
         why(loser)["sentence"],
         format!("{loser} waits: Volcano queue large uses 64 of 96 GPUs, and the job requests 64")
     );
-    // The default queue has no limit, and 32 GPUs are free.
+    // The default queue has no limit, but only 32 GPUs are free.
     scene
         .gpuctl(
             &["create", "-f", "-", "--allow-pending"],
@@ -199,7 +200,7 @@ fn competing_trainings_are_placed_completely_or_not_at_all(scene: &Scene) {
             let mut evidence = causes
                 .iter()
                 .flat_map(|cause| cause["evidence"].as_array().unwrap());
-            // Volcano's own message appears when its scheduler next checks the group.
+            // Volcano's own message appears the next time its scheduler checks the group.
             let is_complete = gang
                 == Some("32 of 40 pods fit now, but they are scheduled together or not at all")
                 && evidence.any(|fact| {

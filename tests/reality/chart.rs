@@ -1,4 +1,4 @@
-//! Tests of the Helm chart in `deploy/chart` with the real Helm: it renders the same objects as the
+//! Tests the Helm chart in `deploy/chart` with the real Helm: it renders the same objects as the
 //! kustomize manifests, installs, and uninstalls without leftovers.
 
 use std::collections::BTreeMap;
@@ -39,8 +39,8 @@ fn helm(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Objects of a YAML stream by kind and name. Replaces an encoded `config.yaml` by its parsed value, so
-/// that its formatting is not compared.
+/// The objects of a YAML stream by kind and name. Replaces an encoded `config.yaml` with its parsed
+/// value, so that formatting is not compared.
 fn objects(text: &str) -> BTreeMap<String, Value> {
     let documents: Vec<Value> = serde_saphyr::from_multiple(text).unwrap();
     let by_name = documents
@@ -48,7 +48,7 @@ fn objects(text: &str) -> BTreeMap<String, Value> {
         .filter(Value::is_object)
         .map(|mut object| {
             if let Some(settings) = object["data"]["config.yaml"].as_str() {
-                // kustomize breaks long values into lines.
+                // kustomize breaks long values over several lines.
                 let one_line: String = settings.split_whitespace().collect();
                 let text = base64::engine::general_purpose::STANDARD
                     .decode(one_line)
@@ -72,7 +72,7 @@ fn the_chart_renders_the_same_objects_as_the_manifests() {
         .admin
         .run(&["kustomize", concat!(env!("CARGO_MANIFEST_DIR"), "/deploy")]);
     let mut manifests = objects(&manifests);
-    // Helm installs into an existing namespace.
+    // The chart does not create a namespace: Helm installs into an existing one.
     manifests
         .remove("\"Namespace\" \"gpuctl\"")
         .expect("the manifests have a namespace");
@@ -147,7 +147,7 @@ fn the_chart_renders_the_same_objects_as_the_manifests() {
         "--set",
         "report.by=namespace\\,pool",
     ]);
-    // Pod Security admission would refuse to create a pod that violates the restricted level.
+    // Pod Security admission would reject pods that violate the restricted level.
     scene.admin.until(&["get", "pods", "-n", "chart"], |list| {
         list["items"]
             .as_array()

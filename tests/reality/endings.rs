@@ -16,7 +16,7 @@ fn logs_follow_until_the_last_container_ends() {
     scene.train("save", "exec train --steps 100000 --grace 4s", "");
     scene.until("save", "running", None);
     let follower = scene.start(&["logs", "save", "-f"]);
-    // The follower connects before the job is deleted.
+    // Let the follower connect before the job is deleted.
     thread::sleep(Duration::from_secs(2));
     scene.gpuctl(&["delete", "job", "save", "--no-wait"]).ok();
     let log = finish(follower, Duration::from_secs(60));
@@ -142,7 +142,7 @@ fn a_notebook_with_a_broken_image_is_repaired() {
     scene.gpuctl(&["delete", "job", "book", "--force"]).ok();
 }
 
-/// tar exits at once if it cannot write. gpuctl must not wait until the rest of its input is read.
+/// tar exits at once if it cannot write. gpuctl must not wait until tar has read all its input.
 #[test]
 fn a_copy_refused_by_the_container_fails_with_the_reason() {
     let scene = Scene::new("real-copy");
@@ -171,7 +171,7 @@ fn a_copy_refused_by_the_container_fails_with_the_reason() {
     scene.gpuctl(&["delete", "job", "copy", "--force"]).ok();
 }
 
-/// Notebook images often run as a user other than root.
+/// Notebook images often run as a non-root user.
 #[test]
 fn a_non_root_user_can_write_a_fresh_volume() {
     let scene = Scene::new("real-volume");

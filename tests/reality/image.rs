@@ -1,6 +1,6 @@
-//! Deploys the container image that `packaging/image.sh` builds offline to a real node, with the
-//! manifests in `deploy/`. The kubelet probes it, the restricted Pod Security level confines it, and
-//! Prometheus scrapes it.
+//! Deploys the container image that `packaging/image.sh` builds offline to a real node, using the
+//! manifests in `deploy/`. The kubelet probes it, the restricted Pod Security level confines it,
+//! and Prometheus scrapes it.
 
 use std::process::Command;
 
@@ -25,8 +25,8 @@ fn run_program(program: &str, arguments: &[&str]) {
     );
 }
 
-/// Adapts `deploy/` to this cluster. No Service leads to the API server, so the pods get a kubeconfig.
-/// A watch interval of 2 s replaces the five minutes of `deploy/`.
+/// Adapts `deploy/` to this cluster. The pods get a kubeconfig, because no Service points to the
+/// API server. The watch interval is 2 s instead of five minutes.
 const OVERLAY: &str = "\
 resources: [deploy]
 components: [deploy/prometheus-service]
@@ -54,7 +54,7 @@ fn the_image_runs_with_the_deploy_manifests_and_is_scraped() {
     };
     let cluster = Cluster::start(&options).unwrap();
     let admin = cluster.kubectl(Persona::Admin);
-    // The pod of Prometheus runs on a simulated node. The cordon keeps all other pods off that node.
+    // Prometheus' pod runs on a simulated node, which is cordoned to keep all other pods off it.
     cluster.add_nodes(&[node("simulated", None, &[])]);
     cluster.publish_prometheus("monitoring");
     admin.run(&["cordon", "simulated"]);
@@ -73,7 +73,7 @@ fn the_image_runs_with_the_deploy_manifests_and_is_scraped() {
     std::fs::create_dir_all(&folder).unwrap();
     let in_folder = |name: &str| folder.join(name).display().to_string();
     let in_source = |name: &str| format!("{}/{name}", env!("CARGO_MANIFEST_DIR"));
-    // Debug symbols, which a release omits, make the test binary five times as large.
+    // Debug symbols, which releases omit, make the test binary five times as large.
     run_program(
         "strip",
         &["-o", &in_folder("gpuctl"), env!("CARGO_BIN_EXE_gpuctl")],
@@ -112,7 +112,7 @@ fn the_image_runs_with_the_deploy_manifests_and_is_scraped() {
     });
     admin.apply(&json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "cluster", "namespace": "gpuctl"},
         "stringData": {"config": config.to_string(), "authority": authority}}));
-    // The pod is ready when the kubelet's probe of /health succeeds.
+    // The pod becomes ready once the kubelet's probe of /health succeeds.
     admin.run(&[
         "rollout",
         "status",

@@ -1,5 +1,5 @@
-//! Tests nodes that do not answer. Every command about their pods must end in bounded time and give
-//! the reason.
+//! Tests nodes that do not answer. Every command about their pods must end within a time limit and
+//! report the reason.
 
 use std::time::{Duration, Instant};
 
@@ -78,7 +78,7 @@ fn commands_end_when_the_kubelet_does_not_answer() {
     });
 }
 
-/// All pods of a node share the disk that this training fills.
+/// This training fills a disk that all pods of the node share.
 #[test]
 fn a_full_disk_is_shown_on_its_node_and_its_job() {
     let cluster = Cluster::start(&Options {
@@ -116,7 +116,7 @@ fn a_full_disk_is_shown_on_its_node_and_its_job() {
         }
     });
     assert!(why.to_string().contains("ephemeral-storage"), "{why:#}");
-    // The kubelet keeps the DiskPressure condition for minutes after it has freed the disk.
+    // The kubelet keeps the DiskPressure condition for minutes after it has freed disk space.
     let node = eventually("the node reports DiskPressure", || {
         let nodes = run_gpuctl(&["get", "nodes", "-o", "json"], "").ok().json();
         let node = nodes["items"][0].clone();
@@ -142,7 +142,7 @@ fn a_full_disk_is_shown_on_its_node_and_its_job() {
     assert!(why.contains("gpu-real-0"), "{why}");
 }
 
-/// Kubernetes marks a silent node NotReady after 40 s, and keeps its pods for another five minutes.
+/// Kubernetes marks a silent node NotReady after 40 s, but keeps its pods for another five minutes.
 #[test]
 #[ignore = "takes minutes: `cargo reality --slow`"]
 fn jobs_on_a_node_without_power_can_be_deleted() {
@@ -186,8 +186,8 @@ fn jobs_on_a_node_without_power_can_be_deleted() {
     );
     let nodes = run_gpuctl(&["get", "nodes", "-o", "json"], "").ok().out;
     assert!(nodes.contains("NotReady"), "{nodes}");
-    // A deletion waits for the kubelet, which no longer runs. A forced deletion does not wait, and
-    // warns about the consequences.
+    // An ordinary deletion waits for the kubelet, which is no longer running. A forced one does not
+    // wait, and warns about the consequences.
     let timed_out = run_gpuctl(&["delete", "job", "job", "--timeout", "5s"], "");
     assert_ne!(timed_out.code, 0, "{}", timed_out.err);
     assert!(timed_out.err.contains("--force"), "{}", timed_out.err);
@@ -196,7 +196,7 @@ fn jobs_on_a_node_without_power_can_be_deleted() {
         .says("gpu-real-0 did not respond: containers of job `job` may still be running there");
 }
 
-/// A training uses two of three nodes with one GPU each. The third replaces a dead node.
+/// The training uses two of three nodes with one GPU each. The third one replaces a dead node.
 #[test]
 #[ignore = "makes an image of Debian: `cargo reality --slow`"]
 fn restart_moves_a_rank_off_a_dead_node() {

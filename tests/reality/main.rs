@@ -1,6 +1,6 @@
-//! Tests of the gpuctl binary on a real node: behaviour that depends on a kubelet, a container runtime
-//! or a device plugin. All tests share one cluster, and each has its own namespace. Run them with
-//! `cargo reality`.
+//! Tests the gpuctl binary on a real node: behavior that depends on a kubelet, a container runtime
+//! or a device plugin. Most tests share one cluster, and each has its own namespace.
+//! `cargo reality` runs them.
 #![expect(clippy::disallowed_methods, reason = "tests arrange files and clocks")]
 
 mod chart;

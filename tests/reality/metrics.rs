@@ -1,4 +1,4 @@
-//! Metrics of an exporter that learns from the kubelet which container holds which device.
+//! Tests metrics from an exporter that asks the kubelet which container holds which device.
 
 use gpuctl_sandbox::exporter::Exporter;
 use serde_json::json;

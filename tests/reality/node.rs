@@ -1,4 +1,4 @@
-//! Tests of the sandbox's real node itself, on which the other tests rely.
+//! Tests the sandbox's real node itself, on which other tests rely.
 
 use std::fs;
 use std::process::Command;
@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::runner::run;
 use crate::support::{Scene, cluster, eventually};
 
-/// The toolbox's training is real: its loss falls, it saves checkpoints, and it resumes from them.
+/// The toolbox's training is real: its loss decreases, and it saves and resumes from checkpoints.
 #[test]
 fn a_training_runs_in_a_real_container() {
     let scene = Scene::new("real-training");
@@ -67,8 +67,8 @@ fn the_kubelet_reports_which_container_holds_which_device() {
     scene.gpuctl(&["delete", "job", "two", "--force"]).ok();
 }
 
-/// Covers the pod network between two nodes, DNS, an unhealthy device, claims of dynamic resource
-/// allocation, a kubelet restart, and cleanup.
+/// Covers the pod network between two nodes, DNS, an unhealthy device, claims (dynamic resource
+/// allocation), a kubelet restart, and cleanup.
 #[test]
 #[expect(
     clippy::disallowed_macros,
@@ -88,7 +88,7 @@ fn real_nodes_network_fail_restart_and_clean_up() {
         })
         .unwrap();
     cluster.add_real_node(&Hardware::gpus(1)).unwrap();
-    // Pods on different nodes reach each other by DNS name.
+    // Pods on different nodes can reach each other by DNS name.
     let pod = |name: &str, node: &str, script: &str| {
         json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": name}},
                "spec": {"nodeName": node, "restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": [
@@ -111,7 +111,7 @@ fn real_nodes_network_fail_restart_and_clean_up() {
             .run(&["logs", "client"])
             .contains("server serves on GPUs")
     );
-    // With iptables on the machine, the cluster IP of a Service also works from the other node.
+    // If iptables is installed, a Service's cluster IP is also reachable from the other node.
     if Command::new("iptables")
         .arg("--version")
         .output()
@@ -153,7 +153,7 @@ fn real_nodes_network_fail_restart_and_clean_up() {
     cluster.on_real_node(0, |node| node.set_health(1, false));
     allocatable("1");
 
-    // A claim is allocated, and the container gets its device.
+    // The claim is allocated, and the container gets its device.
     admin.apply(&json!({"apiVersion": "v1", "kind": "List", "items": [
         {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu.nvidia.com"},
          "spec": {"selectors": [{"cel": {"expression": "device.driver == 'gpu.nvidia.com'"}}]}},
@@ -182,7 +182,7 @@ fn real_nodes_network_fail_restart_and_clean_up() {
         Some("default/claimer/main")
     );
 
-    // On a node that offers devices only through claims, gpuctl uses a claim for its job.
+    // On a node that offers devices only through claims, gpuctl creates the job with a claim.
     cluster
         .add_real_node(&Hardware {
             claims: 2,
@@ -230,18 +230,18 @@ fn real_nodes_network_fail_restart_and_clean_up() {
     );
     run_gpuctl(&["delete", "job", "both", "--force"], "").ok();
 
-    // The plugin registers again with the restarted kubelet, and the device is healthy again.
+    // The plugin registers with the restarted kubelet, and the device is healthy again.
     cluster.on_real_node(0, |node| node.stop("kubelet"));
     cluster.on_real_node(0, |node| node.start_again("kubelet"));
     cluster.on_real_node(0, |node| node.set_health(1, true));
     allocatable("2");
 
-    // No process, mount or folder may remain. Processes outside of the node's namespaces end a
-    // moment after it.
+    // No process, mount or folder may remain. Processes outside the node's namespaces take a moment
+    // longer to end.
     let folder = cluster.folder().to_owned();
     drop(cluster);
     let name = folder.file_name().unwrap().to_string_lossy().into_owned();
-    // The number of another cluster may begin with the same digit.
+    // Another cluster's number may begin with the same digit.
     let pattern = format!("{name}([^0-9]|$)");
     eventually("all traces of the cluster are removed", || {
         let processes = Command::new("pgrep")

@@ -1,5 +1,5 @@
-//! A training as users write it: a plain Python script, uploaded as a file, in the image of a Linux
-//! distribution.
+//! Tests a training as users write it: a plain Python script, uploaded as a file, in a Linux
+//! distribution's image.
 
 use gpuctl_sandbox::debian::{PYTHON, python_image};
 
@@ -78,7 +78,7 @@ fn an_uploaded_python_script_fails_and_resumes() {
         before[0] > before[3] && before[3] > after[3],
         "{before:?} {after:?}"
     );
-    // The result must equal forty uninterrupted steps of w ← w − 0.5·2·(w−3)·mean(x²), with
+    // The result must equal that of forty uninterrupted steps of w ← w − 0.5·2·(w−3)·mean(x²), with
     // mean(x²) = 0.285.
     let factor: f64 = 1.0 - 0.285;
     let w = 3.0 * (1.0 - factor.powi(40));

@@ -1,6 +1,6 @@
-//! Runs the recipes of `examples/` to completion on a real node: ranks find each other by their names
-//! and ports, and files and secrets are mounted where the recipe declares them. `stand_in.py` replaces
-//! their programs; images and sizes are adapted to this machine.
+//! Runs the recipes in `examples/` to completion on a real node: ranks find each other by name and
+//! port, and files and secrets are mounted where the recipe declares them. `stand_in.py` replaces
+//! their programs, and images and sizes are adapted to this machine.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -24,7 +24,7 @@ fn run_program(command: &mut Command) {
     );
 }
 
-/// Builds an image with the stand-in from the Python image.
+/// Builds an image that adds the stand-in to the Python image.
 fn image(cluster: &Cluster) -> PathBuf {
     let python = python_image().unwrap_or_else(|error| panic!("{error:#}"));
     let folder = cluster.folder().join("recipes");

@@ -1,4 +1,4 @@
-//! Tests jobs of every kind in a namespace that enforces the restricted Pod Security level.
+//! Tests every kind of job in a namespace that enforces the restricted Pod Security level.
 
 use serde_json::json;
 
@@ -58,7 +58,8 @@ fn every_kind_runs_under_the_restricted_level() {
     }
 }
 
-/// The kubelet refuses to start a root image under `runAsNonRoot`, and gpuctl shows its message.
+/// Under `runAsNonRoot`, the kubelet refuses to start an image whose user is root, and gpuctl shows
+/// its message.
 #[test]
 fn a_root_image_is_reported_under_run_as_non_root() {
     let scene = Scene::new("real-root");

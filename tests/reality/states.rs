@@ -1,4 +1,4 @@
-//! Tests pods that do not start or that terminate. Every command must show the message of the
+//! Tests pods that do not start or that terminate. Every command must show the message from the
 //! kubelet or the container runtime.
 
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::support::{Scene, eventually};
 
 /// Asserts that lists and `describe` show the text as the reason, and no start time for a container
-/// that never started. The kubelet reports 1970 as its start.
+/// that never started. The kubelet reports its start time as 1970.
 fn assert_reason_shown(scene: &Scene, name: &str, text: &str) {
     let job = eventually(&format!("the message of {name} has «{text}»"), || {
         let job = scene.job(name);
@@ -91,7 +91,7 @@ fn an_eviction_reports_its_reason() {
     assert_reason_shown(&scene, "disk", "ephemeral");
 }
 
-/// Both ranks fail, one after the other. The first failure is the cause of the second.
+/// Both ranks fail, one after the other. The first failure causes the second.
 #[test]
 fn the_first_failed_rank_is_reported() {
     let scene = Scene::new("real-ranks");
@@ -174,7 +174,7 @@ fn a_job_at_its_deadline_fails_and_its_events_are_in_order() {
     );
 }
 
-/// The default size of the container runtime is 64 MiB.
+/// The container runtime's default is 64 MiB.
 #[test]
 fn gpu_jobs_and_notebooks_have_enough_shared_memory() {
     let scene = Scene::new("real-shm");

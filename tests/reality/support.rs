@@ -1,4 +1,4 @@
-//! A cluster with one real node, and a scene per test.
+//! A cluster with one real node, and a scene for each test.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::runner::{Run, gpuctl, run};
 
-/// The pool of the real node.
+/// The real node's pool.
 pub const POOL: &str = "real";
 
 pub fn cluster() -> &'static Cluster {
@@ -33,7 +33,7 @@ pub fn cluster() -> &'static Cluster {
     })
 }
 
-/// A namespace for one test.
+/// One test's namespace.
 pub struct Scene {
     pub name: &'static str,
     pub admin: Kubectl,
@@ -61,7 +61,7 @@ impl Scene {
         run(command, input)
     }
 
-    /// Starts gpuctl and leaves it running.
+    /// Starts gpuctl without waiting for it to end.
     pub fn start(&self, arguments: &[&str]) -> Child {
         let mut command = gpuctl();
         command
@@ -75,14 +75,14 @@ impl Scene {
         command.spawn().expect("gpuctl starts")
     }
 
-    /// Submits a training on the real node. Its shell runs `script`; `extra` is appended to the
+    /// Submits a training to the real node. Its shell runs `script`; `extra` is appended to the
     /// manifest.
     pub fn train(&self, name: &str, script: &str, extra: &str) -> Run {
         self.gpuctl_with(&["create", "-f", "-"], &training(name, script, extra))
             .ok()
     }
 
-    /// The job as `get jobs -o json` shows it.
+    /// The job as shown by `get jobs -o json`.
     pub fn job(&self, name: &str) -> Value {
         let list = self
             .gpuctl(&["get", "jobs", "--no-progress", "-o", "json"])
@@ -105,7 +105,7 @@ impl Scene {
         })
     }
 
-    /// Pods of a job from the API server, sorted by name.
+    /// A job's pods from the API server, sorted by name.
     pub fn pods(&self, job: &str) -> Vec<Value> {
         let list = self.admin.json(&[
             "get",
@@ -121,7 +121,7 @@ impl Scene {
     }
 }
 
-/// The manifest of a training on the real node, with one GPU unless `extra` has `resources`.
+/// A training's manifest for the real node, with one GPU unless `extra` contains `resources`.
 pub fn training(name: &str, script: &str, extra: &str) -> String {
     let resources = if extra.contains("resources:") {
         String::new()
@@ -144,14 +144,14 @@ pub fn training(name: &str, script: &str, extra: &str) -> String {
     format!("kind: training\nversion: v0.1\n{job}{environment}{resources}{extra}\n")
 }
 
-/// Polls with the time limit that suits a real kubelet.
+/// Polls with a time limit that suits a real kubelet.
 #[track_caller]
 pub fn eventually<A: gpuctl_sandbox::Attempt>(what: &str, ask: impl FnMut() -> A) -> A::Value {
     gpuctl_sandbox::eventually(what, Duration::from_secs(90), ask)
 }
 
-/// Devices of the real node as an exporter reports them, with the container to which the kubelet
-/// assigned each one. The utilization of device N is N %.
+/// The real node's devices as an exporter reports them, each with the container that the kubelet
+/// assigned it to. Device N has a utilization of N %.
 pub fn devices(holders: &BTreeMap<String, String>, count: u32) -> Vec<Gpu> {
     let device = |index: u32| {
         let uuid = format!("GPU-0-{index}");

@@ -1,6 +1,6 @@
-//! Trainings with two ranks and real torch: after any rank ends, all ranks resume together from the
-//! last checkpoint. The table in `docs/recovery.md` records the results of these tests and of the same
-//! steps by hand.
+//! Tests trainings with two ranks and real torch: after any rank ends, all ranks resume together
+//! from the last checkpoint. The table in `docs/recovery.md` records the results of these tests and
+//! of the same steps done by hand.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::support::{POOL, Scene, cluster, eventually};
 
 const SCRIPT: &str = include_str!("train.py");
 
-/// Submits the training with additional fields of `job:`. Its first attempt has the fault.
+/// Submits the training with additional `job:` fields. The fault occurs in its first attempt.
 fn train(scene: &Scene, name: &str, job: &str, fault: &str) {
     let folder = cluster().folder().join("torch");
     std::fs::create_dir_all(&folder).unwrap();
@@ -27,7 +27,7 @@ fn train(scene: &Scene, name: &str, job: &str, fault: &str) {
     scene.gpuctl(&["create", "-f", file.to_str().unwrap()]).ok();
 }
 
-/// Steps and losses of a log, in its order.
+/// The steps and losses in a log, in order.
 fn steps(log: &str) -> Vec<(u32, f64)> {
     let step = |line: &str| {
         let (step, rest) = line.split_once("step ")?.1.split_once('/')?;
@@ -44,8 +44,8 @@ fn steps(log: &str) -> Vec<(u32, f64)> {
     log.lines().filter_map(step).collect()
 }
 
-/// Asserts that the job succeeds, resumed from a checkpoint with a lower loss, logged `message`, and
-/// used this number of retries.
+/// Asserts that the job succeeded, resumed from a checkpoint with a lower loss, logged `message`,
+/// and used this many retries.
 #[track_caller]
 fn assert_resumed(scene: &Scene, name: &str, retries: u32, message: &str) {
     let log = || scene.gpuctl(&["logs", name, "--tail", "2000"]).out;
@@ -115,7 +115,7 @@ fn all_ranks_resume_from_the_last_checkpoint_after_any_rank_ends() {
         1,
         "no rank printed a line for 10s (`job.hang_timeout`); retry 1 of 1",
     );
-    // A deleted pod of any rank uses no retry.
+    // Deleting the pod of any rank does not use up a retry.
     for rank in ["1", "0"] {
         let name = format!("taken-{rank}");
         train(&scene, &name, ", retries: 1", "");

@@ -1,5 +1,5 @@
 # Fits a line with DistributedDataParallel over gloo. Saves a checkpoint every ten steps, and
-# resumes from the checkpoint in `--resume`.
+# resumes from the checkpoint given by `--resume`.
 import argparse, os, signal, sys, time
 
 import torch

@@ -1,5 +1,5 @@
-//! Tests `--wait` and `--follow` with a real kubelet, a container runtime, real programs, and a
-//! registry that does not answer.
+//! Tests `--wait` and `--follow` with a real kubelet, a real container runtime, real programs, and
+//! a registry that does not respond.
 
 use std::time::{Duration, Instant};
 
@@ -57,7 +57,7 @@ fn a_missing_program_ends_the_wait() {
     assert!(run.err.contains("log: no weights"), "{}", run.err);
 }
 
-/// The kubelet retries a mount forever. gpuctl gives up after half a minute of failures.
+/// The kubelet retries a mount forever, but gpuctl gives up after half a minute of failures.
 #[test]
 fn a_missing_host_path_ends_the_wait() {
     let scene = Scene::new("real-wait-mount");

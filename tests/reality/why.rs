@@ -1,11 +1,11 @@
-//! `why` for pods that a real kubelet and a real runtime do not start or terminate. The corpus in
-//! `tests/cluster/causes/` simulates their messages.
+//! Tests `why` for pods that a real kubelet and a real runtime fail to start or terminate. The
+//! corpus in `tests/cluster/causes/` simulates their messages.
 
 use serde_json::{Value, json};
 
 use crate::support::{POOL, Scene, eventually};
 
-/// A pod on the real node that runs a script, with additional fields of its container and its spec.
+/// A pod that runs a script on the real node, with additional container and spec fields.
 fn pod(scene: &Scene, name: &str, script: &str, container: &Value, spec: &Value) -> Value {
     let mut main = json!({"name": "main", "image": "toolbox:1", "command": ["sh", "-c", script]});
     merge(&mut main, container);
@@ -33,8 +33,8 @@ fn why_finds_the_cause_from_messages_of_a_real_kubelet() {
     let fetch = json!({"initContainers": [{"name": "fetch", "image": "toolbox:1", "command": ["sh", "-c", "sleep 300"]}]});
     let small = json!({"resources": {"limits": {"memory": "24Mi"}}});
     let restarting = json!({"restartPolicy": "Always"});
-    // A shell exits with 128 + 11 when SIGSEGV ended its program. The kubelet reports only this
-    // number.
+    // A shell exits with 128 + 11 after SIGSEGV has killed its program. The kubelet reports only
+    // this number.
     let cases: Vec<(&str, &str, Value)> = vec![
         (
             "image",
@@ -145,8 +145,8 @@ fn why_finds_the_cause_from_messages_of_a_real_kubelet() {
     ]);
 }
 
-/// NCCL is not available here: the test serves a recorded RAS transcript through a real kubelet's
-/// port-forward, and recorded stacks through exec.
+/// NCCL is not available here, so the test serves a recorded RAS transcript through a real
+/// kubelet's port-forward, and recorded stacks through exec.
 #[test]
 fn why_reads_ras_and_stacks_of_ranks() {
     let scene = Scene::new("real-why-asked");
@@ -161,7 +161,7 @@ fn why_reads_ras_and_stacks_of_ranks() {
         dump("all_reduce (torch/distributed/c10d.py:25)"),
         dump("_next_data (torch/utils/data/dataloader.py:630)"),
     );
-    // The Python process is a renamed shell; `py-spy` prints a recorded stack.
+    // The Python process is a renamed shell, and `py-spy` prints a recorded stack.
     let script = format!(
         "printf '{transcript}' > /tmp/ras.txt; ras /tmp/ras.txt & \
          if [ $JOB_COMPLETION_INDEX = 0 ]; then printf \"{waits}\" > /tmp/dump; else printf \"{loads}\" > /tmp/dump; fi; \

@@ -1,6 +1,6 @@
-//! Validates every `-o json` document that a test receives against the schema that `gpuctl schema
-//! --output` prints for it. The validator is independent of gpuctl, and fields that the schema does
-//! not declare are errors.
+//! Validates every `-o json` document that tests receive against its schema, as printed by
+//! `gpuctl schema --output`. The validator is independent of gpuctl, and rejects fields that the
+//! schema does not declare.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, OnceLock};
@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 
 use super::Run;
 
-/// Finds the command that these arguments call: the longest one at the first position where any
-/// matches.
+/// Finds the command that these arguments call: the longest match at the first position where any
+/// command matches.
 fn command_of(arguments: &[String]) -> Option<&'static str> {
     static COMMANDS: LazyLock<Vec<String>> = LazyLock::new(commands_with_answer);
     let command_at = |place: usize| {
@@ -31,7 +31,7 @@ fn command_of(arguments: &[String]) -> Option<&'static str> {
             .filter(matches)
             .max_by_key(|command| command.len())
     };
-    // The value of `-n` is not a command.
+    // The value of `-n` could look like a command.
     let is_value = |place: &usize| *place > 0 && arguments[place - 1] == "-n";
     (0..arguments.len())
         .filter(|place| !is_value(place))
@@ -43,6 +43,8 @@ fn forbid_unknown_fields(schema: &mut Value) {
     match schema {
         Value::Object(map) => {
             map.values_mut().for_each(forbid_unknown_fields);
+            // Unlike `additionalProperties`, this also accepts properties declared in a `$ref` or
+            // `allOf` next to `properties` (JSON Schema 2020-12, core, section 11.3).
             if map.contains_key("properties") && !map.contains_key("additionalProperties") {
                 map.insert("unevaluatedProperties".to_owned(), json!(false));
             }
@@ -52,7 +54,7 @@ fn forbid_unknown_fields(schema: &mut Value) {
     }
 }
 
-/// Lists the violations of the schema with this name.
+/// Lists how the value violates the schema with this name.
 fn violations(name: &str, value: &Value) -> Vec<String> {
     static VALIDATORS: OnceLock<Mutex<HashMap<String, Validator>>> = OnceLock::new();
     let mut validators = VALIDATORS
@@ -94,7 +96,7 @@ pub fn check_output(arguments: &[String], run: &Run) {
         return;
     };
     let name = command.replace(' ', "-");
-    // A stream of JSON lines is not one document.
+    // A stream of JSON lines is not a single document.
     if let Ok(value) = serde_json::from_str::<Value>(&run.out) {
         check(&name, &value, arguments);
     }

@@ -1,12 +1,12 @@
-//! Runs a guide of `docs/` as a reader would: writes its files, types its commands, and
-//! compares what they print with what the guide shows.
+//! Runs a guide from `docs/` as a reader would: writes its files, runs its commands, and compares
+//! what they print with what the guide shows.
 //!
-//! - A block with a line `# FILE` among its first two lines is a file.
-//! - In a `console` block, `$ gpuctl ...` and `$ kubectl ...` are commands. `> FILE` keeps stdout.
-//!   The lines below a command are its output, and `# exit N` is its exit code if that is not 0.
-//! - Blocks of other kinds, such as `text`, are not run.
+//! - A block that has a line `# FILE` among its first two lines is a file.
+//! - In a `console` block, `$ gpuctl ...` and `$ kubectl ...` are commands. `> FILE` redirects
+//!   stdout. The lines below a command are its output, and `# exit N` is its exit code, if not 0.
+//! - Blocks in other languages, such as `text`, are not run.
 //!
-//! The first line of an output must match, and so must each line of an error or a warning. Numbers,
+//! The first line of each output must match, and so must every error and warning. Numbers,
 //! durations and random suffixes are masked, and `…` matches any text.
 
 use std::fs;
@@ -20,11 +20,11 @@ use serde_json::json;
 
 use crate::runner::{Run, run};
 
-/// The namespace that guides show. The tests replace it, so that each guide has a separate one.
+/// The namespace that guides show. Tests replace it, so that each guide has its own.
 const SHOWN_NAMESPACE: &str = "team-a";
 
-/// Commands that change nothing. They are repeated until their output is as shown, because pods
-/// start and metrics arrive only after a while.
+/// Commands that change nothing. They are retried until their output is as shown, because pods and
+/// metrics take a while to appear.
 const READING: [&str; 11] = [
     "describe", "doctor", "eff", "events", "fit", "free", "get", "report", "score", "stats", "why",
 ];
@@ -41,14 +41,14 @@ enum Step {
     },
 }
 
-/// A guide, with a separate namespace and folder.
+/// A guide with its own namespace and folder.
 pub struct Guide<'a> {
     /// Path below `docs/`, without `.md`.
     name: &'a str,
     cluster: &'a Cluster,
     namespace: String,
     folder: PathBuf,
-    /// Values for `--set` that make the sandbox's kubelet simulate something, by file.
+    /// Values for `--set`, by file, that make the sandbox's kubelet simulate a condition.
     simulated: &'a [(&'a str, &'a str)],
 }
 
@@ -72,7 +72,7 @@ impl<'a> Guide<'a> {
         guide
     }
 
-    /// Writes a kubeconfig whose context has the guide's namespace, so that its commands need no
+    /// Writes a kubeconfig whose context has the guide's namespace, so that commands do not need
     /// `-n`.
     fn write_kubeconfig(&self) {
         fs::copy(
@@ -85,7 +85,7 @@ impl<'a> Guide<'a> {
         self.start(kubectl, &[self.namespace.as_str()]).ok();
     }
 
-    /// Runs every step in order, and deletes the namespace. `gpuctl` makes the command without
+    /// Runs all steps in order, then deletes the namespace. `gpuctl` creates the command without
     /// arguments.
     pub fn run(&self, gpuctl: &dyn Fn() -> Command) {
         let page = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("docs/{}.md", self.name));
@@ -168,7 +168,7 @@ impl<'a> Guide<'a> {
     }
 }
 
-/// Reads the blocks of a page in order.
+/// Parses a page's blocks in order.
 fn steps(page: &str) -> Vec<Step> {
     let file_name = Regex::new(r"^# ([a-z0-9-]+\.[a-z]+)$").expect("the pattern is valid");
     let blocks = page.split("\n```").skip(1).step_by(2);
@@ -189,7 +189,7 @@ fn steps(page: &str) -> Vec<Step> {
     steps
 }
 
-/// Reads the commands of a `console` block.
+/// Parses the commands of a `console` block.
 fn commands(block: &str) -> Vec<Step> {
     let mut steps = Vec::new();
     for text in block.lines().filter(|line| !line.is_empty()) {
@@ -209,7 +209,7 @@ fn commands(block: &str) -> Vec<Step> {
     steps
 }
 
-/// Returns the first shown line that should have been printed and was not.
+/// Returns the first line that the guide shows but the command did not print.
 fn not_printed<'a>(shown: &'a [String], run: &Run) -> Option<&'a str> {
     let is_message = |line: &str| line.starts_with("error: ") || line.starts_with("warning: ");
     let is_printed = |line: &str| {
@@ -223,7 +223,7 @@ fn not_printed<'a>(shown: &'a [String], run: &Run) -> Option<&'a str> {
         .map(|(_, line)| line)
 }
 
-/// Whether a printed line has the words of a shown one.
+/// Whether a printed line matches a line in the guide.
 fn agrees(shown: &str, printed: &str) -> bool {
     let parts: Vec<String> = masked(shown)
         .split('…')
@@ -235,7 +235,7 @@ fn agrees(shown: &str, printed: &str) -> bool {
         .is_match(&masked(printed))
 }
 
-/// Replaces numbers, durations and the suffixes of pods' names.
+/// Masks numbers, durations and the random suffixes of pod names.
 fn masked(line: &str) -> String {
     let masks = [
         (r"-[a-z0-9]{5}\b", "-SUFFIX"),

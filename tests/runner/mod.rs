@@ -1,4 +1,4 @@
-//! Runs gpuctl as users and scripts do, for the tests of several kinds of clusters.
+//! Runs gpuctl as users and scripts do. Tests of several kinds of clusters share this module.
 
 mod answers;
 
@@ -7,20 +7,20 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// Builds a gpuctl command without the kubeconfig, colors and locale of the user who runs the
-/// tests.
+/// Builds a gpuctl command that does not inherit the kubeconfig, colors and locale of the user who
+/// runs the tests.
 pub fn gpuctl() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_gpuctl"));
     command
         .env_remove("KUBECONFIG")
         .env("NO_COLOR", "1")
         .env("LC_ALL", "C.UTF-8");
-    // `tests/metrics` tests metrics with a Prometheus that scrapes an exporter.
+    // Metrics have their own tests in `tests/metrics`, with a Prometheus that scrapes an exporter.
     command.env("GPUCTL_PROMETHEUS", "none");
     command
 }
 
-/// Exit code and output of a run of gpuctl.
+/// Exit code and output of one gpuctl run.
 #[derive(Debug)]
 pub struct Run {
     pub code: i32,
@@ -63,7 +63,7 @@ impl Run {
     }
 }
 
-/// Runs a command to its end, for at most two minutes.
+/// Runs a command until it ends, for at most two minutes.
 pub fn run(mut command: Command, input: &str) -> Run {
     use std::io::Write;
     let arguments: Vec<String> = command
@@ -85,7 +85,7 @@ pub fn run(mut command: Command, input: &str) -> Run {
     run
 }
 
-/// Waits for a child and reads its output; kills it after this time.
+/// Waits for a child process and reads its output; kills it after this time.
 pub fn finish(child: Child, within: Duration) -> Run {
     let pid = child.id().to_string();
     let (done, waiting) = std::sync::mpsc::channel::<()>();

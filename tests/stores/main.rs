@@ -1,6 +1,7 @@
-//! The same samples in Prometheus 3, Prometheus 2, VictoriaMetrics and Thanos: every view of
-//! metrics gives the same answer, and a store with two clusters answers for one of them. `cargo
-//! reality` runs these tests, because the stores take minutes to build, once.
+//! Stores the same samples in Prometheus 3, Prometheus 2, VictoriaMetrics and Thanos. Every metrics
+//! view must give the same answer for each store, and a store with two clusters must answer for
+//! only one of them. `cargo reality` runs these tests, because the first build of the stores takes
+//! minutes.
 #![expect(clippy::disallowed_methods, reason = "tests read clocks")]
 
 #[path = "../runner/mod.rs"]
@@ -18,7 +19,7 @@ use serde_json::{Value, json};
 use crate::runner::{Run, finish, gpuctl, run};
 
 const A100: (&str, &str) = ("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-80GB");
-/// Seconds for which each job is scraped.
+/// How long each job is scraped, in seconds.
 const JOB_SECONDS: u64 = 20;
 
 fn scrape(exporter: &Exporter) -> Value {
@@ -26,7 +27,7 @@ fn scrape(exporter: &Exporter) -> Value {
         "static_configs": [{"targets": [exporter.address()], "labels": {"namespace": "gpu-operator", "pod": "exporter", "container": "exporter"}}]})
 }
 
-/// A cluster with two exporters: one for its own nodes, and one for nodes of another cluster.
+/// A cluster with two exporters: one for its own nodes, and one for another cluster's nodes.
 struct Stage {
     cluster: Cluster,
     exporter: Exporter,
@@ -54,14 +55,14 @@ impl Stage {
     fn job(&self, name: &str, busy: f64) {
         self.start(name, busy);
         thread::sleep(Duration::from_secs(JOB_SECONDS));
-        // The series of the job end, so Prometheus marks them as stale.
+        // End the job's series, so that Prometheus marks them as stale.
         self.exporter
             .change(|fleet| fleet.gpus.iter_mut().for_each(|gpu| gpu.pods.clear()));
         self.gpuctl("none", &["delete", "job", name, "--force"], "")
             .ok();
     }
 
-    /// Starts a job of two pods with two devices each, at this utilization.
+    /// Starts a job with two pods of two devices each, at this utilization.
     fn start(&self, name: &str, busy: f64) {
         let yaml = format!(
             "kind: training\nversion: v0.1\njob: {{name: {name}}}\nenvironment: {{image: busybox, command: [train]}}\nresources: {{pool: stores, gpu: 2, node_count: 2}}\n"
@@ -156,7 +157,7 @@ fn all_stores_give_the_same_answers_for_one_cluster() {
         .foreign_exporter
         .change(|fleet| fleet.gpus.iter_mut().for_each(|gpu| gpu.utilization = 3.0));
     let end = seconds();
-    // Remote write delivers samples to the other stores some seconds later.
+    // Remote write takes some seconds to deliver samples to the other stores.
     thread::sleep(Duration::from_secs(8));
     let (start, end) = (begin.to_string(), end.to_string());
     let span = ["--start", start.as_str(), "--end", end.as_str()];
@@ -166,7 +167,7 @@ fn all_stores_give_the_same_answers_for_one_cluster() {
         ("thanos", &thanos),
         ("both", &both),
     ];
-    // The hour is not over, but the devices stopped reporting, so all stores must agree.
+    // The hour is not over, but the devices have stopped reporting, so all stores must agree.
     let hour_start = (begin / 3600 * 3600).to_string();
     let hour = |level: &str, store: &str| {
         let mut arguments = vec![
@@ -213,8 +214,8 @@ fn all_stores_give_the_same_answers_for_one_cluster() {
             assert_eq!(hour(level, store), expected, "{level}: {name}");
         }
     }
-    // Expected: four devices of each job, half of them at 90 and 91 %, then at 40 and 41 %, and no
-    // device of the other cluster at 3 %.
+    // Expected: four devices per job, half of them at 90 and 91 %, later at 40 and 41 %, and none
+    // of the other cluster's devices, which are at 3 %.
     let report = stage
         .gpuctl(&both, &[&["report", "-o", "json"], &span[..]].concat(), "")
         .ok()
@@ -254,7 +255,7 @@ fn all_stores_give_the_same_answers_for_one_cluster() {
         "{none:#}"
     );
     stage.start("third", 65.0);
-    // The first pod exports metrics of the training itself.
+    // The first pod also exports the training's own metrics.
     stage.exporter.change(|fleet| {
         let (_, pod, _) = fleet.gpus.iter().find_map(|gpu| gpu.pods.first()).expect("devices are held").clone();
         fleet.extra = format!(
@@ -263,7 +264,7 @@ fn all_stores_give_the_same_answers_for_one_cluster() {
     });
     thread::sleep(Duration::from_secs(JOB_SECONDS));
     let last = seconds().to_string();
-    // Again wait for remote write.
+    // Wait for remote write again.
     thread::sleep(Duration::from_secs(8));
     let span = ["--start", start.as_str(), "--end", last.as_str()];
     let mut differing = Vec::new();
@@ -305,7 +306,7 @@ fn all_stores_give_the_same_answers_for_one_cluster() {
             .take(3)
             .filter_map(|(name, store)| watched(&stage, name, store)),
     );
-    // With scrapes every second, samples that VictoriaMetrics serves some seconds later are stale
+    // VictoriaMetrics serves samples some seconds late. With one scrape per second, they are stale
     // before a bundle is complete.
     let bundled_stores = stores
         .iter()
@@ -320,7 +321,7 @@ fn all_stores_give_the_same_answers_for_one_cluster() {
     );
 }
 
-/// Views of a closed time range: every store gives the same bytes.
+/// Views of a time range in the past. The output must be byte-for-byte the same for every store.
 const HISTORIC_VIEWS: [&[&str]; 10] = [
     &["report", "-o", "json"],
     &["report", "-o", "csv"],
@@ -349,7 +350,7 @@ const HISTORIC_VIEWS: [&[&str]; 10] = [
     ],
 ];
 
-/// Views of live metrics: they depend on the newest sample of each store.
+/// Views of live metrics, which depend on each store's newest sample.
 const LIVE_VIEWS: [&[&str]; 20] = [
     &["get", "nodes", "--gpu-detail", "-o", "json"],
     &["get", "pools", "-o", "json"],
@@ -383,8 +384,8 @@ const LIVE_VIEWS: [&[&str]; 20] = [
     &["why", "--all", "-o", "json"],
 ];
 
-/// Retries until every store answers like Prometheus, because each has its own newest sample.
-/// Returns the differences that remain after 20 seconds, so that the test can report all views.
+/// Retries until every store answers like Prometheus, because their newest samples differ. Returns
+/// the differences that remain after 20 seconds, so that the test can report all views at once.
 fn different(
     stage: &Stage,
     view: &[&str],
@@ -458,7 +459,7 @@ fn watched(stage: &Stage, name: &str, store: &str) -> Option<String> {
             "json",
         ]),
     ];
-    // Each watch must see the old value and then the new one.
+    // Leave each watch enough time to see the old value and then the new one.
     thread::sleep(Duration::from_secs(14));
     busy(84.0);
     thread::sleep(Duration::from_secs(20));
@@ -487,13 +488,12 @@ fn watched(stage: &Stage, name: &str, store: &str) -> Option<String> {
     None
 }
 
-/// A diff of two answers.
 fn lines_that_differ(expected: &str, actual: &str) -> String {
     let lines = similar::TextDiff::from_lines(expected, actual);
     lines.unified_diff().context_radius(1).to_string()
 }
 
-/// Makes a bundle with this store. Returns how answers of the bundle and of the store differ.
+/// Creates a bundle with this store. Returns how the bundle's answer differs from the store's.
 fn bundled(stage: &Stage, name: &str, store: &str) -> Option<String> {
     let file = stage
         .cluster
@@ -510,7 +510,8 @@ fn bundled(stage: &Stage, name: &str, store: &str) -> Option<String> {
     if doctor["prometheus"]["has_gpus"] != true || doctor["status"] == "broken" {
         return Some(format!("{name}: {doctor:#}"));
     }
-    // Remote write can pause for some seconds, and then samples are stale in one of the answers.
+    // Remote write can pause for some seconds, which makes samples stale in only one of the
+    // answers.
     let end = Instant::now() + Duration::from_secs(60);
     while Instant::now() < end {
         stage.gpuctl(store, &["doctor", "--bundle", &file], "").ok();
@@ -535,7 +536,7 @@ fn bundled(stage: &Stage, name: &str, store: &str) -> Option<String> {
     differs
 }
 
-/// Removes the measurements of devices and the age of their samples.
+/// Removes the devices' measurements and the age of their samples.
 fn without_measures(text: &str) -> Vec<&str> {
     const MEASURED: [&str; 7] = [
         "tilization\"",

@@ -1,4 +1,4 @@
-//! Rules for the sources that neither Cargo nor clippy checks. They work on tokens, without
+//! Enforces source rules that neither Cargo nor clippy checks. They look only at tokens, without
 //! comments and test-only items.
 
 mod sources;
@@ -9,7 +9,7 @@ use std::path::Path;
 
 use sources::{Source, paths, root, sources, used_files};
 
-/// The modules of the program, lowest layer first. A module uses only modules of lower layers.
+/// The program's modules, lowest layer first. A module may use only modules in lower layers.
 const LAYERS: [&[&str]; 11] = [
     &["outbound", "serve", "concurrent"],
     &["terminal"],
@@ -59,7 +59,7 @@ fn modules_use_only_lower_layers() {
     assert!(violations.is_empty(), "{violations:#?}");
 }
 
-/// A workflow reports events and returns values, so that callers without a terminal can use it.
+/// Workflows report events and return values, so that callers without a terminal can use them.
 #[test]
 fn workflows_do_not_print() {
     let prints = |source: &Source| {
@@ -75,7 +75,7 @@ fn workflows_do_not_print() {
     assert!(files.is_empty(), "{files:#?}");
 }
 
-/// Files that depend on each other in a cycle cannot be read one after the other.
+/// Files in a dependency cycle cannot be read one after another.
 #[test]
 fn files_have_no_dependency_cycles() {
     let all = sources();

@@ -1,5 +1,5 @@
-//! Tokenizes the sources, without comments and test-only items, and resolves which files each file
-//! uses.
+//! Tokenizes the sources, without comments and test-only items, and resolves which other files each
+//! file uses.
 #![expect(clippy::disallowed_methods, reason = "this test reads the sources")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -65,7 +65,7 @@ fn declared_types(items: &[Item], types: &mut Vec<String>) {
     }
 }
 
-/// The sources of all packages, except test files.
+/// All packages' sources, except test files.
 pub fn sources() -> &'static BTreeMap<PathBuf, Source> {
     static SOURCES: OnceLock<BTreeMap<PathBuf, Source>> = OnceLock::new();
     SOURCES.get_or_init(read_sources)
@@ -101,7 +101,7 @@ fn flatten(tokens: TokenStream, words: &mut Vec<String>) {
     }
 }
 
-/// Parses the path at a token: `a::{b, c::d}` is `a b` and `a c d`. Returns the index after it.
+/// Parses the path at a token: `a::{b, c::d}` yields `a b` and `a c d`. Returns the index after it.
 fn read_path(
     words: &[String],
     mut at: usize,
@@ -154,7 +154,7 @@ fn module_file(folder: &Path, all: &BTreeMap<PathBuf, Source>) -> Option<PathBuf
         .find(|path| all.contains_key(path))
 }
 
-/// Resolves a module path to its file, also through re-exports.
+/// Resolves a module path to its file, following re-exports.
 fn resolve(folder: &Path, path: &[String], all: &BTreeMap<PathBuf, Source>) -> Option<PathBuf> {
     let (word, rest) = path.split_first()?;
     let (next, file) = (folder.join(word), folder.join(format!("{word}.rs")));
@@ -180,7 +180,6 @@ fn resolve(folder: &Path, path: &[String], all: &BTreeMap<PathBuf, Source>) -> O
         .then(|| resolve(folder, reexport, all))?
 }
 
-/// The files that a file uses.
 pub fn used_files(
     path: &Path,
     source: &Source,

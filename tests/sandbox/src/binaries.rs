@@ -1,6 +1,6 @@
-//! Builds the control plane, and optional programs such as those of a real node, from Go modules. The
-//! binaries are in the user's cache folder under a hash of their inputs, protected by a lock, so that
-//! other checkouts and later runs on the machine reuse them.
+//! Builds the control plane, and optional programs such as those of a real node, from Go modules.
+//! The binaries are stored in the user's cache directory under a hash of their inputs, guarded by a
+//! lock, so that other checkouts and later runs on the same machine reuse them.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, IsTerminal, Write};
@@ -12,20 +12,20 @@ use anyhow::{Context, Result, bail};
 
 const VERSION: &str = "k8s.io/component-base/version.";
 
-/// A Go module, and the binaries built from its `tool` packages or from its own program.
+/// A Go module, and the binaries built from its `tool` packages or its own program.
 struct Module {
     name: &'static str,
     go_mod: &'static str,
     go_sum: &'static str,
-    /// Source files of its own program, as (name, text). Without any, its tools are built.
+    /// Source files of its own program, as (name, text). If empty, its tools are built instead.
     sources: &'static [(&'static str, &'static str)],
     arguments: &'static [&'static str],
     ldflags: fn() -> String,
-    /// Builds a static binary, for containers without a C library.
+    /// Builds a static binary for containers without a C library.
     without_c: bool,
-    /// (name from `go build`, name in the sandbox)
+    /// Pairs of (name from `go build`, name in the sandbox).
     binaries: &'static [(&'static str, &'static str)],
-    /// Duration of a build without a Go cache on two cores. It is only shown, and is not a time limit.
+    /// Build time on two cores without a Go cache. Only displayed, not a timeout.
     minutes: u32,
 }
 
@@ -54,7 +54,7 @@ fn versioned() -> String {
 }
 
 impl Module {
-    /// A module whose tools are built, without further options.
+    /// A module whose tools are built with default flags.
     const fn from_tools(
         name: &'static str,
         (go_mod, go_sum): (&'static str, &'static str),
@@ -143,7 +143,7 @@ fn volcano() -> Module {
     Module::from_tools("volcano", module!("volcano"), binaries, 7)
 }
 
-/// Metrics stores other than the current Prometheus.
+/// Metrics stores other than Prometheus 3.
 fn stores() -> [Module; 3] {
     [
         Module::from_tools(
@@ -162,8 +162,8 @@ fn stores() -> [Module; 3] {
             )
         },
         Module {
-            // Without this tag, the sidecar panics in gRPC at the first query. Thanos' own build sets
-            // the tag.
+            // Without this tag, which Thanos' own build sets, the sidecar panics in gRPC at the
+            // first query.
             arguments: &["-tags", "slicelabels"],
             ..Module::from_tools("thanos", module!("thanos"), &[("thanos", "thanos")], 3)
         },
@@ -219,24 +219,21 @@ fn real_node() -> [Module; 5] {
 /// Optional parts, which only some tests need.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extras {
-    /// prometheus-adapter.
     pub adapter: bool,
-    /// All programs of a real node.
+    /// All programs that a real node runs.
     pub real_node: bool,
     /// Kueue and JobSet.
     pub kueue: bool,
-    /// Volcano.
     pub volcano: bool,
-    /// LeaderWorkerSet.
     pub lws: bool,
     /// Prometheus 2, VictoriaMetrics and Thanos.
     pub stores: bool,
-    /// Helm, which installs charts.
+    /// For installing charts.
     pub helm: bool,
 }
 
-/// Lists the parts that [`Binaries::ready`] would build first, with the minutes that each takes on two
-/// cores without a Go cache.
+/// Lists the modules that [`Binaries::ready`] would have to build, with the minutes that each takes
+/// on two cores without a Go cache.
 pub fn missing(extras: Extras) -> Result<Vec<(&'static str, u32)>> {
     let (go, root) = (go_version()?, cache_folder()?);
     let missing = modules(extras)
@@ -268,7 +265,7 @@ fn modules(extras: Extras) -> Vec<Module> {
         .collect()
 }
 
-/// Folders of the built binaries.
+/// Folders that contain the built binaries.
 #[derive(Clone, Debug)]
 pub struct Binaries {
     folders: Vec<PathBuf>,
@@ -293,7 +290,7 @@ impl Binaries {
         })
     }
 
-    /// Folder of a module from which one of the parts is built, for its manifests.
+    /// Source folder of a module that a part is built from, for example for its manifests.
     pub(crate) fn module(&self, module: &str) -> Result<PathBuf> {
         let requires = format!("\t{module} v");
         let is_required = |folder: &&PathBuf| {
@@ -308,7 +305,7 @@ impl Binaries {
     }
 
     /// # Panics
-    /// When [`Binaries::ready`] did not build `name`.
+    /// If [`Binaries::ready`] did not build `name`.
     pub fn path(&self, name: &str) -> PathBuf {
         self.folders
             .iter()
@@ -384,7 +381,7 @@ impl Module {
         Ok(())
     }
 
-    /// FNV-1a over all inputs of the binaries. `DefaultHasher` is not stable between Rust versions.
+    /// FNV-1a of all build inputs. `DefaultHasher` is not stable across Rust versions.
     fn fingerprint(&self, go: &str) -> u64 {
         let flags = (self.ldflags)();
         let sources = self.sources.iter().map(|(_, text)| *text);
@@ -400,7 +397,7 @@ impl Module {
     }
 }
 
-/// Shows the progress of a build. Returns the last lines, which contain the reason of a failure.
+/// Shows the progress of a build. Returns its last lines, which contain the reason for a failure.
 fn watch_build(name: &str, minutes: u32, lines: impl BufRead) -> Vec<String> {
     let start = Instant::now();
     let mut stderr = std::io::stderr();
@@ -441,7 +438,7 @@ fn watch_build(name: &str, minutes: u32, lines: impl BufRead) -> Vec<String> {
     last
 }
 
-/// Folder for files that outlive a run.
+/// Folder for files that are kept between runs.
 pub fn cache_folder() -> Result<PathBuf> {
     let base = std::env::var_os("GPUCTL_SANDBOX_CACHE")
         .map(PathBuf::from)
@@ -500,7 +497,7 @@ fn require_disk_space(folder: &Path) -> Result<()> {
     }
 }
 
-/// Folder of a module in Go's module cache, from the version with which a part was built.
+/// Folder of a module in Go's module cache, at the version that a part was built with.
 fn module_folder(built: &Path, module: &str) -> Result<PathBuf> {
     let go = |arguments: &[&str]| {
         let source = built.join("source");
@@ -518,7 +515,7 @@ fn module_folder(built: &Path, module: &str) -> Result<PathBuf> {
     };
     let mut path = find()?;
     if !path.join("go.mod").exists() {
-        // The module cache was emptied after the build. Fetching one module takes seconds.
+        // The module cache was emptied after the build. Downloading a single module takes seconds.
         let output = go(&["mod", "download", module])?;
         path = find()?;
         if !path.join("go.mod").exists() {

@@ -1,5 +1,5 @@
-//! A real headless Chromium, which opens pages that gpuctl writes. It is downloaded once as an npm
-//! package, and controlled through the Chrome DevTools Protocol.
+//! A real headless Chromium, which opens the pages that gpuctl writes. It is downloaded once, as an
+//! npm package, and controlled through the Chrome DevTools Protocol.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -15,10 +15,11 @@ use tungstenite::Message;
 
 use crate::binaries::cache_folder;
 
-/// The npm package with the browser. npm verifies its digest.
+/// The npm package that contains the browser. npm verifies its digest.
 const PACKAGE: &str = "@sparticuz/chromium@153.0.0";
 
-/// Decompresses the Brotli files of the package, which Node.js supports: the browser and its libraries.
+/// Decompresses the package's Brotli files (the browser and its libraries) with Node.js, which has
+/// Brotli built in.
 const UNPACK: &str = "const z=require('zlib'),f=require('fs');for(const n of ['chromium','al2023.tar','swiftshader.tar'])\
 f.writeFileSync(n,z.brotliDecompressSync(f.readFileSync('package/bin/'+n+'.br')));";
 
@@ -29,8 +30,7 @@ pub struct Browser {
     profile: PathBuf,
 }
 
-/// Fetches the browser unless it exists, and returns its folder. An error names the missing
-/// requirement.
+/// Downloads the browser if necessary and returns its folder. Errors name the missing requirement.
 pub fn ready() -> Result<PathBuf> {
     let folder = cache_folder()?.join(PACKAGE.replace(['/', '@'], "-").trim_matches('-'));
     if folder.join("ready").exists() {
@@ -99,7 +99,7 @@ impl Browser {
             profile,
         };
         let end = Instant::now() + Duration::from_secs(60);
-        // The browser writes this file once it listens.
+        // The browser writes this file once it is listening.
         while browser.port == 0 {
             let port_file =
                 fs::read_to_string(browser.profile.join("DevToolsActivePort")).unwrap_or_default();
@@ -117,8 +117,8 @@ impl Browser {
         Ok(browser)
     }
 
-    /// Opens a file, and returns the value of a JavaScript expression, with all network requests,
-    /// exceptions and log entries of the page. A correct page has none.
+    /// Opens a file and returns the value of a JavaScript expression, plus the page's network
+    /// requests, exceptions and log entries. A correct page has none of these.
     pub fn open(&self, page: &Path, expression: &str) -> Result<(Value, Vec<Value>)> {
         let target: Value = serde_json::from_str(&self.put("/json/new?about:blank")?)?;
         let address = target["webSocketDebuggerUrl"]

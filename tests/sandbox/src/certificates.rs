@@ -1,6 +1,6 @@
-//! Creates the keys and certificates of a cluster: a CA, a serving certificate for 127.0.0.1, a client
-//! certificate for the aggregation layer, and the key pair that signs service account tokens. The CA
-//! is separate because rustls rejects a self-signed serving certificate that is its own CA.
+//! Creates a cluster's keys and certificates: a CA, a serving certificate for 127.0.0.1, a client
+//! certificate for the aggregation layer, and the key pair that signs service account tokens. The
+//! CA is separate because rustls rejects a self-signed serving certificate that is its own CA.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Starts and stops a cluster. All parts listen on 127.0.0.1 at ports assigned by the kernel, so that
+//! Starts and stops a cluster. Everything listens on 127.0.0.1 at ports assigned by the kernel, so
 //! several clusters can run at once. All files are in one folder.
 
 use std::collections::HashMap;
@@ -23,29 +23,29 @@ use crate::real_node::{Hardware, RealNode};
 use crate::webhook::{self, Judge};
 use crate::{Kubectl, PodLog, certificates, nodes};
 
-/// The parts and the configuration of a cluster.
+/// What a cluster consists of, and its configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Folder for all files. By default a temporary folder, which is removed with the cluster.
+    /// Folder for all files. Defaults to a temporary folder that is removed with the cluster.
     pub folder: Option<PathBuf>,
     /// Builds the programs of a real node; [`Cluster::add_real_node`] starts one.
     pub with_real_nodes: bool,
-    /// Serves `custom.metrics.k8s.io` with prometheus-adapter. Use a separate cluster: an APIService
-    /// without a running server blocks the deletion of every namespace.
+    /// Serves `custom.metrics.k8s.io` with prometheus-adapter. Use a separate cluster: an
+    /// APIService whose server is down blocks the deletion of every namespace.
     pub with_adapter: bool,
-    /// Rules of the adapter. By default one rule without GPU metrics.
+    /// The adapter's rules. Defaults to one rule without GPU metrics.
     pub adapter_rules: Option<PathBuf>,
-    /// Enables the feature gates of Kubernetes' gang scheduling.
+    /// Enables the feature gates for gang scheduling in Kubernetes.
     pub with_gangs: bool,
-    /// Starts Kueue. Use a separate cluster: its webhooks admit every Job and pod, so without its
-    /// process none can be created.
+    /// Starts Kueue. Use a separate cluster: its webhooks intercept every Job and pod, so none can
+    /// be created while Kueue is down.
     pub with_kueue: bool,
     /// Starts LeaderWorkerSet.
     pub with_lws: bool,
     /// Starts Volcano's scheduler and controller.
     pub with_volcano: bool,
-    /// Builds VictoriaMetrics and Thanos; [`Cluster::victoria_metrics`] and [`Cluster::thanos`] start
-    /// them.
+    /// Builds VictoriaMetrics and Thanos; [`Cluster::victoria_metrics`] and [`Cluster::thanos`]
+    /// start them.
     pub with_stores: bool,
     /// Exporters (`host:port`) that Prometheus scrapes without `honor_labels`.
     pub exporters: Vec<String>,
@@ -55,8 +55,8 @@ pub struct Options {
 
 /// A running cluster. It ends when this value is dropped or the process dies.
 pub struct Cluster {
-    /// The first field, because fields are dropped in order. A node that outlives its API server also
-    /// cleans up, but logs many errors.
+    /// The first field, because fields are dropped in declaration order. A node that outlives its
+    /// API server still cleans up, but logs many errors.
     real_nodes: Mutex<Vec<RealNode>>,
     folder: PathBuf,
     pub(crate) binaries: Binaries,
@@ -99,8 +99,8 @@ pub(crate) struct Ports {
 }
 
 impl Ports {
-    /// Gets ports from the kernel. All listeners stay open until the last one, so that no port is
-    /// assigned twice.
+    /// Gets free ports from the kernel. All listeners stay open until the last port is assigned, so
+    /// that none is assigned twice.
     fn free() -> Result<Self> {
         let listeners = (0..16)
             .map(|_| TcpListener::bind(("127.0.0.1", 0)).context("no free port on 127.0.0.1"))
@@ -135,11 +135,12 @@ impl Ports {
     }
 }
 
-/// A namespace with an audit log of all writes by all users.
+/// A namespace in which the audit log records all writes by all users.
 pub const AUDITED: &str = "audited";
 
 impl Cluster {
-    /// Builds missing parts and starts the cluster, which takes about five seconds after the build.
+    /// Builds what is missing and starts the cluster, which takes about five seconds after the
+    /// build.
     pub fn start(options: &Options) -> Result<Self> {
         let binaries = Binaries::ready(Extras {
             adapter: options.with_adapter,
@@ -153,7 +154,7 @@ impl Cluster {
         let mut tries = 0;
         loop {
             match Self::try_start(options, &binaries) {
-                // Another process may have taken a port after `Ports::free` had closed its listener.
+                // Another process may have bound a port after `Ports::free` closed its listener.
                 Err(error)
                     if tries < 2 && format!("{error:#}").contains("address already in use") =>
                 {
@@ -216,7 +217,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Arguments with the feature gates of the control plane.
+    /// Command-line arguments that enable the feature gates.
     pub(crate) fn gates(&self) -> Vec<&'static str> {
         if self.with_gangs {
             vec![
@@ -228,7 +229,7 @@ impl Cluster {
         }
     }
 
-    /// The folder with logs, certificates and kubeconfigs.
+    /// The folder that contains logs, certificates and kubeconfigs.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -259,8 +260,7 @@ impl Cluster {
         format!("http://127.0.0.1:{}", self.ports.prometheus)
     }
 
-    /// Starts another Prometheus with these scrape configurations, which scrapes every second. Returns
-    /// its URL.
+    /// Starts another Prometheus, which scrapes these configurations every second. Returns its URL.
     pub fn another_prometheus(&self, name: &str, scrapes: &Value) -> Result<String> {
         self.prometheus_with(
             name,
@@ -268,8 +268,8 @@ impl Cluster {
         )
     }
 
-    /// Starts a Prometheus that scrapes nothing, and serves the blocks in its folder up to an age of
-    /// one year. Returns its URL.
+    /// Starts a Prometheus that scrapes nothing, and serves blocks up to one year old from its
+    /// folder. Returns its URL.
     pub fn prometheus_of_history(&self, name: &str) -> Result<String> {
         let port =
             self.launch_prometheus(name, &json!({}), &["--storage.tsdb.retention.time", "1y"])?;
@@ -282,7 +282,7 @@ impl Cluster {
         self.https_prometheus(name, scrapes, &json!({}))
     }
 
-    /// Starts another Prometheus that serves only HTTPS, and only clients with a certificate of this
+    /// Starts another Prometheus that serves only HTTPS and requires a client certificate from this
     /// cluster's CA. Returns its port.
     pub fn guarded_prometheus(&self, name: &str, scrapes: &Value) -> Result<u16> {
         let client_auth = json!({"client_auth_type": "RequireAndVerifyClientCert", "client_ca_file": self.file("ca.crt")});
@@ -338,7 +338,7 @@ impl Cluster {
         Ok(port)
     }
 
-    /// Creates the Service of the Prometheus operator, with a simulated pod whose port is forwarded to
+    /// Creates the Prometheus operator's Service, with a simulated pod whose port is forwarded to
     /// this cluster's Prometheus.
     pub fn publish_prometheus(&self, namespace: &str) {
         let kubectl = self.kubectl(Persona::Admin);
@@ -372,12 +372,12 @@ impl Cluster {
         format!("https://127.0.0.1:{}", self.ports.api)
     }
 
-    /// URL of the API server for pods of a real node. Its certificate is valid for 127.0.0.1 only.
+    /// URL of the API server for pods on a real node. Its certificate is valid only for 127.0.0.1.
     pub fn api_server_for_pods(&self, node: usize) -> String {
         format!("https://10.77.{}.1:{}", node + 1, self.ports.api)
     }
 
-    /// Lets `exec` in the pods of a namespace run commands on this machine, in the folder `workdir`.
+    /// Makes `exec` in a namespace's pods run commands on this machine, in the folder `workdir`.
     pub fn allow_exec(&self, namespace: &str, workdir: &Path) {
         self.kubectl(Persona::Admin).apply(&json!({
             "apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": "ClusterExec", "metadata": {"name": namespace},
@@ -385,7 +385,7 @@ impl Cluster {
         }));
     }
 
-    /// Forwards ports of all pods of a namespace to a port of this machine.
+    /// Forwards these ports of every pod in a namespace to one port of this machine.
     pub fn forward(&self, namespace: &str, ports: &[u16], local: u16) {
         self.kubectl(Persona::Admin).apply(&json!({
             "apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": "ClusterPortForward", "metadata": {"name": namespace},
@@ -394,11 +394,11 @@ impl Cluster {
         }));
     }
 
-    /// Registers an admission webhook for the creation of a resource, such as `apps/v1/deployments`, in
-    /// one namespace. It is also called for dry runs.
+    /// Registers an admission webhook that is called when a resource such as `apps/v1/deployments`
+    /// is created in one namespace. Dry runs call it too.
     ///
     /// # Panics
-    /// When the webhook cannot listen, or the API server rejects its configuration.
+    /// If the webhook cannot listen, or the API server rejects its configuration.
     pub fn judge_by(&self, namespace: &str, resource: &str, judge: Judge) {
         let port = webhook::serve(&self.folder, judge).expect("a webhook can listen");
         let admin = self.kubectl(Persona::Admin);
@@ -420,7 +420,7 @@ impl Cluster {
 
     /// The cluster's CA certificate in base64, for webhook configurations.
     pub(crate) fn ca_bundle(&self) -> Value {
-        // kubectl encodes the files of a Secret in base64.
+        // kubectl encodes a Secret's files in base64.
         let ca = format!("--from-file=ca={}", self.file("ca.crt"));
         let secret = self.kubectl(Persona::Admin).json(&[
             "create",
@@ -459,7 +459,8 @@ impl Cluster {
             ]
             .concat(),
         );
-        // The node lifecycle controller removes its not-ready taint a moment after the node is ready.
+        // The node lifecycle controller removes its not-ready taint shortly after the node becomes
+        // ready.
         kubectl.until(&["get", "nodes"], |list| {
             list["items"].as_array().is_some_and(|items| {
                 items.iter().all(|node| {
@@ -475,7 +476,7 @@ impl Cluster {
         });
     }
 
-    /// Starts a real node and waits until the scheduler can use it, about ten seconds.
+    /// Starts a real node and waits about ten seconds until the scheduler can use it.
     pub fn add_real_node(&self, hardware: &Hardware) -> Result<()> {
         let mut nodes = self.real_nodes.lock().expect("no holder panics");
         let mut node = RealNode::start(self, nodes.len(), hardware)?;
@@ -493,7 +494,8 @@ impl Cluster {
                 && allocatable == hardware.devices.to_string()
                 && state["spec"]["taints"].is_null()
         };
-        // Not `eventually`: the caller gets an error, and the wait ends early when the node dies.
+        // Not `eventually`, because the caller needs an error, and the wait ends early if the node
+        // dies.
         while !is_node_ready() {
             if !node.is_running() || Instant::now() > end {
                 let log = self.folder.join(format!("{name}.log"));
@@ -509,15 +511,16 @@ impl Cluster {
         Ok(())
     }
 
-    /// Calls a function with a real node, see [`RealNode`].
+    /// Calls a function with a real node; see [`RealNode`].
     ///
     /// # Panics
-    /// When there is no such node.
+    /// If there is no such node.
     pub fn on_real_node<T>(&self, index: usize, action: impl FnOnce(&mut RealNode) -> T) -> T {
         action(&mut self.real_nodes.lock().expect("no holder panics")[index])
     }
 
-    /// The process that owns the network namespace between real nodes. The first call starts it.
+    /// PID of the process that owns the network namespace between real nodes. The first call starts
+    /// it.
     pub(crate) fn wire(&self) -> Result<u32> {
         if let Some(process) = self.wire.get() {
             return Ok(*process);
@@ -534,8 +537,9 @@ impl Cluster {
         Ok(*self.wire.get_or_init(|| process))
     }
 
-    /// Grace period of the node lifecycle controller. Real nodes send a heartbeat every ten seconds, so
-    /// the usual 40 s apply. Heartbeats of simulated nodes can be late on a busy machine.
+    /// Grace period of the node lifecycle controller. Real nodes send a heartbeat every ten
+    /// seconds, so the usual 40 s are enough. Heartbeats of simulated nodes can be late on a busy
+    /// machine.
     pub(crate) fn node_grace(&self) -> &'static str {
         if self.with_real_nodes { "40s" } else { "5m" }
     }
@@ -597,7 +601,8 @@ impl Cluster {
             json!({"job_name": "kube-state-metrics", "honor_labels": true,
                 "static_configs": [{"targets": [format!("127.0.0.1:{}", self.ports.state)]}]}),
             json!({"job_name": "gpu-exporter", "static_configs": [{"targets": exporters,
-                // Target labels of the exporter's pod: conflicting labels become `exported_pod` and so on.
+                // The exporter's own pod. Prometheus renames clashing labels of its metrics to
+                // `exported_pod` and so on.
                 "labels": {"namespace": "gpu-operator", "pod": "exporter", "container": "exporter"}}]}),
         ];
         scrapes.extend_from_slice(more_scrapes);
@@ -639,7 +644,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// Kills a part of the cluster, such as `kube-apiserver` or an additional Prometheus, with SIGKILL.
+    /// Sends SIGKILL to a part of the cluster, such as `kube-apiserver` or an additional
+    /// Prometheus.
     pub fn stop(&self, name: &str) -> Result<()> {
         let mut running = self.running.lock().expect("no holder panics");
         let part = running
@@ -654,7 +660,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Restarts a stopped part with its existing files.
+    /// Restarts a stopped part with the files that it left.
     pub fn start_again(&self, name: &str) -> Result<()> {
         let part = self.running.lock().expect("no holder panics").remove(name);
         let Part {
@@ -665,7 +671,8 @@ impl Cluster {
 
     pub(crate) fn wait_until_ready(&self, name: &str, ready: impl Fn() -> bool) -> Result<()> {
         let end = Instant::now() + Duration::from_secs(90);
-        // Not `eventually`: the caller gets an error, and `start` retries after a port conflict.
+        // Not `eventually`, because the caller needs an error: `start` retries after a port
+        // conflict.
         while !ready() {
             if let Some((part, line)) = taken_port(&self.folder) {
                 bail!("the port of {part} is already in use: {line}");
@@ -685,7 +692,7 @@ impl Cluster {
     }
 }
 
-/// Finds a part that could not listen, and the line of its log.
+/// Finds a part that could not listen, and the log line about it.
 fn taken_port(folder: &Path) -> Option<(String, String)> {
     let logs = fs::read_dir(folder)
         .ok()?
@@ -710,8 +717,8 @@ fn taken_port(folder: &Path) -> Option<(String, String)> {
     .next()
 }
 
-/// Whether a Prometheus has loaded its blocks and answers queries. Until then it listens, but rejects
-/// queries.
+/// Whether a Prometheus has loaded its blocks and answers queries. It listens before that, but
+/// rejects queries.
 pub(crate) fn is_ready(port: u16) -> bool {
     let request = || {
         let mut stream = TcpStream::connect(("127.0.0.1", port))?;

@@ -1,5 +1,5 @@
-//! Debian images with Python and with torch, built once from Debian's packages without a registry. Only
-//! slow tests use them.
+//! Debian images with Python and with torch, built once from Debian packages without a registry.
+//! Only slow tests use them.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -9,9 +9,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::binaries::{Binaries, Extras, cache_folder};
 
-/// Name of the image with Python.
 pub const PYTHON: &str = "python:1";
-/// Name of the image with torch.
 pub const TORCH: &str = "torch:1";
 
 struct Image {
@@ -19,11 +17,11 @@ struct Image {
     suite: &'static str,
     package: &'static str,
     minutes: u32,
-    /// Patches errors of the packages.
+    /// Patches bugs in the packages.
     patch: fn(&Path) -> Result<()>,
 }
 
-/// Builds the image with Python unless it exists. Returns its archive.
+/// Builds the Python image unless it exists. Returns its archive.
 pub fn python_image() -> Result<PathBuf> {
     Image {
         name: PYTHON,
@@ -47,7 +45,7 @@ pub fn torch_image() -> Result<PathBuf> {
     .ready()
 }
 
-/// Debian builds torch without libuv, but torch's Python code uses it by default.
+/// Debian builds torch without libuv, but torch's Python code uses libuv by default.
 fn disable_libuv(root: &Path) -> Result<()> {
     let file = root.join("usr/lib/python3/dist-packages/torch/distributed/__init__.py");
     let text =

@@ -1,8 +1,8 @@
-//! The transport from the API server to pods: an HTTP CONNECT proxy on a Unix socket (the API server's
-//! egress selector).
+//! The transport from the API server to pods: an HTTP CONNECT proxy on a Unix socket (the API
+//! server's egress selector).
 //!
-//! Simulated pods have no network, so a table maps their addresses to ports of this machine. Loopback
-//! addresses are not mapped, and addresses of a real node go to that node's proxy.
+//! Simulated pods have no network, so a table maps their addresses to ports of this machine.
+//! Loopback addresses are dialed directly, and a real node's addresses go to that node's proxy.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Write};
@@ -14,10 +14,10 @@ use std::thread;
 
 use anyhow::{Context, Result};
 
-/// Routes of the proxy. Clones share them.
+/// The proxy's routes, which clones share.
 #[derive(Clone, Default)]
 pub struct Routes {
-    /// Port on 127.0.0.1 by address, such as `10.0.0.9:9090`.
+    /// Port on 127.0.0.1, by pod address such as `10.0.0.9:9090`.
     ports: Arc<Mutex<HashMap<String, u16>>>,
     /// Proxy sockets of real nodes, by node index.
     nodes: Arc<Mutex<HashMap<usize, PathBuf>>>,
@@ -38,8 +38,8 @@ impl Routes {
             .insert(index, socket);
     }
 
-    /// The socket of the node to which an address belongs. The first node has 10.77.0.1, and its pods
-    /// have 10.77.1.0/24.
+    /// The proxy socket of the node that an address belongs to. The first node is 10.77.0.1, and
+    /// its pods are in 10.77.1.0/24.
     fn node(&self, target: &str) -> Option<PathBuf> {
         let mut numbers = target
             .strip_prefix("10.77.")?
@@ -64,7 +64,7 @@ impl Routes {
     }
 }
 
-/// Serves until the process ends.
+/// Serves the proxy until this process ends.
 pub fn serve(socket: &Path, routes: Routes) -> Result<()> {
     let listener = UnixListener::bind(socket)
         .with_context(|| format!("cannot listen on {}", socket.display()))?;
@@ -122,8 +122,8 @@ fn connect(stream: UnixStream, routes: &Routes) -> io::Result<()> {
     Ok(())
 }
 
-/// Forwards all connections to `socket` to a port of 127.0.0.1, until the process ends. A real node
-/// reaches the API server this way.
+/// Forwards all connections from `socket` to a port of 127.0.0.1 until this process ends. Real
+/// nodes reach the API server this way.
 pub fn forward_to_port(socket: &Path, port: u16) -> Result<()> {
     let listener = UnixListener::bind(socket)
         .with_context(|| format!("cannot listen on {}", socket.display()))?;

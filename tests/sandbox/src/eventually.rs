@@ -1,5 +1,5 @@
-//! Polls until something is true. Tests use this instead of a fixed sleep, which is too short on a
-//! loaded machine and too long on an idle one.
+//! Polls until a condition holds. Tests use this instead of a fixed sleep, which would be too short
+//! on a loaded machine and too long on an idle one.
 
 use std::fmt::Debug;
 use std::thread;
@@ -13,7 +13,7 @@ pub trait Attempt {
     type Value;
 
     /// # Errors
-    /// The last state, for the message of a test that waited in vain.
+    /// The last state, for the message of a test that timed out.
     fn outcome(self) -> Result<Self::Value, String>;
 }
 
@@ -44,7 +44,7 @@ impl<T, E: Debug> Attempt for Result<T, E> {
 /// Calls `ask` until it succeeds. `what` completes the sentence "timed out waiting until ...".
 ///
 /// # Panics
-/// When no attempt succeeds within the time, with the last state.
+/// If no attempt succeeds in time. The message contains the last state.
 #[track_caller]
 pub fn eventually<A: Attempt>(
     what: &str,

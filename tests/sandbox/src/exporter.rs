@@ -1,5 +1,5 @@
-//! An exporter of simulated GPU metrics in the formats of real exporters. The caller describes the
-//! devices, so that tests can compare gpuctl's output with these values.
+//! Simulates GPU metrics in the formats of real exporters. The caller describes the devices, so
+//! tests can compare gpuctl's output with known values.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write};
@@ -17,13 +17,13 @@ pub struct Gpu {
     pub uuid: String,
     /// The model name as NVIDIA's driver reports it.
     pub model: String,
-    /// Pods that hold it, as (namespace, pod, container). A shared device has several.
+    /// Pods that hold the device, as (namespace, pod, container). A shared device has several.
     pub pods: Vec<(String, String, String)>,
     /// MIG profile and instance.
     pub instance: Option<(String, u32)>,
-    /// Utilization in percent.
+    /// In percent.
     pub utilization: f64,
-    /// Percent.
+    /// Memory utilization (`MEM_COPY_UTIL` in DCGM), in percent.
     pub memory_copy: f64,
     pub used_mib: u64,
     pub free_mib: u64,
@@ -34,16 +34,16 @@ pub struct Gpu {
     pub xid: u32,
     /// Whether the exporter omits the device.
     pub silent: bool,
-    /// The time of its samples in Unix milliseconds. By default, the time of the scrape.
+    /// Timestamp of the samples in Unix milliseconds. Defaults to the time of the scrape.
     pub sampled_at: Option<i64>,
 }
 
-/// The simulated exporter.
+/// Which exporter to simulate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     /// Released dcgm-exporter, with the label `Hostname`.
     Dcgm,
-    /// Main branch of dcgm-exporter, with the label `hostname`, and with fields that administrators
+    /// dcgm-exporter's main branch, with the label `hostname` and with fields that administrators
     /// often add: profiling and limits.
     DcgmNew,
     /// dcgm-exporter without Kubernetes, so without pod labels.
@@ -51,7 +51,7 @@ pub enum Dialect {
     Amd,
     /// AMD's exporter with the metric prefix of its example configuration.
     AmdPrefixed,
-    /// `nvidia_gpu_*` metrics, older than DCGM.
+    /// `nvidia_gpu_*` metrics, which predate DCGM.
     Legacy,
 }
 
@@ -65,7 +65,7 @@ impl Dialect {
         Self::Legacy,
     ];
 
-    /// Its path below `/metrics`.
+    /// Path segment after `/metrics/`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Dcgm => "dcgm",
@@ -77,8 +77,8 @@ impl Dialect {
         }
     }
 
-    /// Values that this exporter does not measure: `memory_copy`, `power` or `temperature`. Tests
-    /// ignore them.
+    /// Values that this exporter does not measure, and that tests ignore: `memory_copy`, `power` or
+    /// `temperature`.
     pub fn lacks(self) -> &'static [&'static str] {
         match self {
             Self::Dcgm | Self::DcgmNew | Self::DcgmPodless | Self::Amd | Self::AmdPrefixed => &[],
@@ -87,19 +87,19 @@ impl Dialect {
     }
 }
 
-/// The exported devices and options.
 #[derive(Clone, Debug, Default)]
 pub struct Fleet {
     pub gpus: Vec<Gpu>,
-    /// Adds an invalid sample to each valid one.
+    /// Adds an invalid sample for each valid one.
     pub garbage: bool,
     /// Exports devices in reverse order.
     pub reversed: bool,
-    /// Additional lines in all dialects, for example of node-exporter, the kubelet or a workload.
+    /// Additional lines in every dialect, such as metrics of node-exporter, the kubelet or a
+    /// workload.
     pub extra: String,
 }
 
-/// A running exporter, which ends with the process.
+/// A running exporter, which stops when the process ends.
 #[derive(Clone)]
 pub struct Exporter {
     port: u16,
@@ -134,7 +134,7 @@ impl Exporter {
                     "HTTP/1.1 200 OK\r\ncontent-type: text/plain; version=0.0.4\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
                     body.len()
                 );
-                // A scraper that has disconnected needs no response.
+                // A scraper that has disconnected does not need a response.
                 let _ = stream.write_all((head + &body).as_bytes());
             }
         });
@@ -152,7 +152,7 @@ impl Exporter {
     }
 }
 
-/// A metric family: its name, and a function that returns a device's value.
+/// A metric family: its name, and a function that returns its value for a device.
 type Family = (String, fn(&Gpu) -> Option<String>);
 
 fn text(fleet: &Fleet, dialect: Dialect) -> String {
@@ -166,7 +166,7 @@ fn text(fleet: &Fleet, dialect: Dialect) -> String {
         for gpu in gpus {
             let Some(value) = value(gpu) else { continue };
             let at = gpu.sampled_at.map_or(String::new(), |at| format!(" {at}"));
-            // A shared device has a sample for each of its pods.
+            // A shared device has one sample per pod.
             let holders: Vec<Option<&(String, String, String)>> = match gpu.pods.as_slice() {
                 [] => vec![None],
                 pods => pods.iter().map(Some).collect(),

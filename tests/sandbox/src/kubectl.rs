@@ -1,5 +1,5 @@
 //! Runs the sandbox's kubectl as one persona, so that tests can set up and inspect the cluster
-//! independently of gpuctl.
+//! without gpuctl.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::eventually;
 
-/// kubectl with the kubeconfig of one persona.
+/// kubectl with one persona's kubeconfig.
 #[derive(Clone, Debug)]
 pub struct Kubectl {
     binary: PathBuf,
@@ -26,11 +26,11 @@ impl Kubectl {
         }
     }
 
-    /// Runs `kubectl ARGUMENTS`, with `input` on its standard input.
+    /// Runs `kubectl ARGUMENTS` with `input` on stdin.
     pub fn try_run(&self, arguments: &[&str], input: &str) -> Output {
         let mut child = Command::new(&self.binary)
             .env("KUBECONFIG", &self.kubeconfig)
-            // kubectl is short-lived: garbage collection only costs time.
+            // kubectl is short-lived, so garbage collection would only cost time.
             .env("GOGC", "off")
             .args(arguments)
             .stdin(Stdio::piped())
@@ -41,20 +41,20 @@ impl Kubectl {
         let mut stdin = child.stdin.take().expect("stdin is piped");
         thread::scope(|scope| {
             // kubectl may print before it has read all input, or exit without reading it. Its exit
-            // status shows the outcome.
+            // status reports the outcome.
             scope.spawn(move || drop(stdin.write_all(input.as_bytes())));
             child.wait_with_output().expect("kubectl ends")
         })
     }
 
     /// # Panics
-    /// When kubectl fails.
+    /// If kubectl fails.
     pub fn run(&self, arguments: &[&str]) -> String {
         self.run_with(arguments, "")
     }
 
     /// # Panics
-    /// When kubectl fails.
+    /// If kubectl fails.
     pub fn run_with(&self, arguments: &[&str], input: &str) -> String {
         let output = self.try_run(arguments, input);
         assert!(
@@ -66,20 +66,20 @@ impl Kubectl {
     }
 
     /// # Panics
-    /// When kubectl fails or its output is not JSON.
+    /// If kubectl fails or its output is not JSON.
     pub fn json(&self, arguments: &[&str]) -> Value {
         let text = self.run(&[arguments, &["-o", "json"]].concat());
         serde_json::from_str(&text).expect("kubectl prints JSON")
     }
 
-    /// Server-side applies `object`, one object or a list.
+    /// Applies `object`, which is one object or a list, on the server.
     ///
     /// # Panics
-    /// When the API server rejects it.
+    /// If the API server rejects it.
     pub fn apply(&self, object: &Value) {
         self.run_with(
-            // For validation, kubectl would fetch the schema, which takes as long as the apply. The
-            // server rejects unknown fields anyway.
+            // To validate, kubectl would download the schema, which takes as long as the apply
+            // itself. The server rejects unknown fields anyway.
             &[
                 "apply",
                 "--server-side",

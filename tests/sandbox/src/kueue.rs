@@ -1,5 +1,5 @@
-//! Runs Kueue as a process next to the control plane, with its released manifests except those for pods.
-//! Its webhooks fail closed: without the process, no Job or pod can be created.
+//! Runs Kueue as a process next to the control plane, with its released manifests except those for
+//! pods. Its webhooks fail closed: while the process is down, no Job or pod can be created.
 
 use anyhow::Result;
 use serde_json::json;
@@ -7,8 +7,8 @@ use serde_json::json;
 use crate::cluster::Cluster;
 use crate::persona::Persona;
 
-/// Kueue reads certificates from the fixed paths /etc/kueue and /visibility. This script starts it with
-/// a separate root that has them.
+/// Kueue reads certificates from the fixed paths /etc/kueue and /visibility. This script starts it
+/// in a separate root directory that contains them.
 const START: &str = "set -e; root=$PWD/root-of-kueue; mkdir -p \"$root\"
 for entry in /*; do
   if [ -L \"$entry\" ]; then cp -a \"$entry\" \"$root\"
@@ -17,7 +17,7 @@ done
 mkdir -p \"$root/visibility\"; cp -a /etc \"$root\"; mkdir -p \"$root/etc/kueue/metrics/certs\"
 cp certs/* \"$root/visibility\"; cp certs/* \"$root/etc/kueue/metrics/certs\"
 exec chroot \"$root\" \"$@\"";
-/// Address at which the API server reaches Kueue's visibility API, which has queue positions.
+/// Address at which the API server reaches Kueue's visibility API, which reports queue positions.
 const VISIBILITY: &str = "10.244.255.2";
 
 impl Cluster {

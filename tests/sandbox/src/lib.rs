@@ -1,8 +1,8 @@
 //! Starts a real Kubernetes control plane on this machine: etcd, API server, controller manager,
 //! scheduler, kwok as the kubelet of simulated GPU nodes, kube-state-metrics and Prometheus.
 //!
-//! `cargo test`, `cargo sandbox` and the benchmarks use it. It does not depend on gpuctl: its callers
-//! provide the binary under test.
+//! `cargo test`, `cargo sandbox` and the benchmarks use this crate. It does not depend on gpuctl:
+//! its callers provide the binary under test.
 
 pub mod binaries;
 pub mod browser;

@@ -1,5 +1,5 @@
-//! Simulates how the pods of a cluster use their devices. A pod keeps its devices, and its annotation
-//! `sandbox/load` selects the load. The load is a function of the clock.
+//! Simulates how a cluster's pods use their devices. A pod keeps its devices, and its
+//! `sandbox/load` annotation selects the load, which is a function of the clock.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -10,8 +10,8 @@ use serde_json::Value;
 use crate::exporter::{Exporter, Gpu};
 use crate::{Cluster, Persona};
 
-/// Properties of GPU models: word in product labels, model name, memory in MiB, power limit and idle
-/// power in watts.
+/// Properties of GPU models: a word in product labels, model name, memory in MiB, power limit and
+/// idle power in watts.
 const MODELS: [(&str, &str, u64, f64, f64); 4] = [
     ("a100", "NVIDIA A100-SXM4-80GB", 81_251, 400.0, 62.0),
     ("h100", "NVIDIA H100 80GB HBM3", 81_079, 700.0, 71.0),
@@ -19,7 +19,7 @@ const MODELS: [(&str, &str, u64, f64, f64); 4] = [
     ("mi300x", "AMD Instinct MI300X OAM", 196_592, 750.0, 130.0),
 ];
 
-/// All devices of these nodes, without pods.
+/// All devices of these nodes, none of them held by a pod.
 pub fn devices(nodes: &[Value]) -> Vec<Gpu> {
     let mut gpus = Vec::new();
     for node in nodes {
@@ -77,7 +77,7 @@ pub fn devices(nodes: &[Value]) -> Vec<Gpu> {
     gpus
 }
 
-/// Assigns devices to new pods, and releases devices of pods that no longer exist.
+/// Assigns free devices to scheduled pods, and releases the devices of pods that have ended.
 pub fn hand_out(gpus: &mut [Gpu], pods: &[Value]) {
     let text = |pod: &Value, pointer: &str| {
         pod.pointer(pointer)
@@ -150,7 +150,7 @@ pub fn hand_out(gpus: &mut [Gpu], pods: &[Value]) {
     }
 }
 
-/// Updates an exporter every second from the cluster's pods, until the process ends.
+/// Updates an exporter every second from the cluster's pods, until this process ends.
 pub fn play(cluster: &Cluster, exporter: &Exporter, nodes: &[Value]) {
     let kubectl = cluster.kubectl(Persona::Admin);
     let mut gpus = devices(nodes);
@@ -193,7 +193,7 @@ pub fn play(cluster: &Cluster, exporter: &Exporter, nodes: &[Value]) {
     }
 }
 
-/// Sets the metrics of a device for one second.
+/// Sets a device's metrics for one second.
 fn simulate(gpu: &mut Gpu, load: Option<&str>, seconds: f64) {
     let seed = gpu.uuid.bytes().fold(7_u32, |seed, byte| {
         seed.wrapping_mul(31).wrapping_add(u32::from(byte))
@@ -204,7 +204,7 @@ fn simulate(gpu: &mut Gpu, load: Option<&str>, seconds: f64) {
         None => 0.0,
         Some("idle") => 0.01,
         Some("sawtooth") => (seconds / 120.0 + phase / 360.0).fract(),
-        // A busy loop: the utilization counter is high, but power and temperature are low.
+        // A busy loop: utilization is high, but power and temperature are low.
         Some("stuck") => 1.0,
         Some("straggler") if gpu.index.is_multiple_of(4) => 0.34 + 0.03 * wave,
         Some(_) => 0.93 + 0.05 * wave,

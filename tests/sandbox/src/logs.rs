@@ -1,4 +1,4 @@
-//! The log of a simulated container: a file in CRI format, which kwok serves like a kubelet.
+//! A simulated container's log: a file in CRI format, which kwok serves as a kubelet would.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -9,7 +9,6 @@ use serde_json::json;
 
 use crate::Kubectl;
 
-/// Writes the log of a container.
 pub struct PodLog {
     file: File,
     last: Timestamp,
@@ -47,8 +46,8 @@ impl PodLog {
         }
     }
 
-    /// Appends a line of stdout with the current time. Timestamps of a log are unique, as with a real
-    /// runtime.
+    /// Appends a line to stdout with the current time. Each line has a unique timestamp, as with a
+    /// real runtime.
     pub fn say(&mut self, line: &str) {
         let now = Timestamp::now().max(
             self.last
@@ -58,10 +57,10 @@ impl PodLog {
         self.say_at(now, line);
     }
 
-    /// Appends a line of stdout with this time.
+    /// Appends a line to stdout with the given time.
     ///
     /// # Panics
-    /// When the disk is full.
+    /// If the disk is full.
     pub fn say_at(&mut self, at: Timestamp, line: &str) {
         self.last = at;
         self.file

@@ -1,5 +1,5 @@
-//! Runs LeaderWorkerSet as a process next to the control plane, with its released manifests except those
-//! for pods.
+//! Runs LeaderWorkerSet as a process next to the control plane, with its released manifests except
+//! those for pods.
 
 use anyhow::Result;
 use serde_json::json;

@@ -1,6 +1,6 @@
-//! `cargo sandbox`: a cluster for trying gpuctl. Builds missing parts, starts the cluster in the
-//! background, runs gpuctl's main commands on it, and leaves the cluster running. `cargo sandbox
-//! status` shows it, and `cargo sandbox down` ends it.
+//! `cargo sandbox`: a cluster for trying out gpuctl. Builds missing parts, starts the cluster in
+//! the background, runs gpuctl's main commands on it, and leaves it running. `cargo sandbox status`
+//! shows the cluster, and `cargo sandbox down` stops it.
 
 mod tour;
 
@@ -49,11 +49,11 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints the terminal screen of a program as SVG.
+/// Prints a program's terminal screen as SVG.
 fn picture(line: &str, keys: &[&str]) -> Result<()> {
     let kubeconfig = folder()?.join("admin.kubeconfig").display().to_string();
     let mut tty = Tty::start(line, (110, 28), &[("KUBECONFIG", &kubeconfig)]);
-    // The pauses let the program draw, and let live values change.
+    // The pauses give the program time to draw, and live values time to change.
     for keys in keys {
         thread::sleep(Duration::from_secs(6));
         tty.press(keys);
@@ -70,7 +70,7 @@ fn folder() -> Result<PathBuf> {
     }
 }
 
-/// The id of the background process that holds the cluster, if it runs.
+/// PID of the background process that holds the cluster, if it is running.
 fn keeper(folder: &Path) -> Option<String> {
     let pid = fs::read_to_string(folder.with_extension("pid"))
         .ok()?
@@ -143,12 +143,12 @@ fn down() -> Result<()> {
         println!("no sandbox runs");
         return Ok(());
     };
-    // The children are in a separate process group, which ends after the keeper.
+    // The children are in a separate process group, which is killed once the keeper has ended.
     Command::new("kill")
         .args(["-KILL", &pid])
         .status()
         .context("cannot stop the sandbox")?;
-    // No child may write into the folder while it is removed.
+    // Wait until no child can write to the folder before removing it.
     thread::sleep(Duration::from_millis(300));
     let _ = fs::remove_file(folder.with_extension("pid"));
     // A real node cleans up after its cluster has ended.
@@ -192,7 +192,7 @@ fn status() -> Result<()> {
     }
 }
 
-/// The background process: holds the cluster, and writes logs and metrics of the simulated pods.
+/// Runs in the background: holds the cluster, and writes the simulated pods' logs and metrics.
 fn keep(folder: &Path, real_node: bool) -> Result<()> {
     let exporter = Exporter::start()?;
     let exporters = vec![exporter.address()];

@@ -1,4 +1,4 @@
-//! Adapts the released manifests of a controller to a process that runs next to the control plane
+//! Adapts a controller's released manifests to a process that runs next to the control plane
 //! instead of in a pod.
 
 use anyhow::{Context, Result};
@@ -13,8 +13,9 @@ use crate::persona::Persona;
 const IN_CLUSTER: [&str; 5] = ["Deployment", "Service", "APIService", "Secret", "ConfigMap"];
 
 impl Cluster {
-    /// Applies `config/default` of a Go module, except its webhook configurations, which it returns.
-    /// They fail closed, so the caller applies them once the process at `port` answers.
+    /// Applies a Go module's `config/default`, except for its webhook configurations, which it
+    /// returns. They fail closed, so the caller applies them once the process at `port` is
+    /// listening.
     pub(crate) fn install(&self, module: &str, port: u16) -> Result<Vec<Value>> {
         let admin = self.kubectl(Persona::Admin);
         let module = self.binaries.module(module)?;
@@ -67,8 +68,8 @@ impl Cluster {
         Ok(webhooks)
     }
 
-    /// Creates a folder with the certificate that the API server trusts, under the file names that
-    /// controllers expect.
+    /// Creates a folder that contains a certificate trusted by the API server, under the file names
+    /// that controllers expect.
     pub(crate) fn certificates(&self) -> Result<PathBuf> {
         let folder = self.folder().join("certs");
         fs::create_dir_all(&folder)?;
@@ -78,7 +79,7 @@ impl Cluster {
     }
 }
 
-/// Replaces the Service of webhooks and conversions by a URL.
+/// Replaces the Service in webhook and conversion configurations with a URL.
 fn use_url(item: &mut Value, url: &str, ca: &Value) {
     let replace = |client: &mut Value| {
         let path = client["service"]["path"].as_str().unwrap_or("/").to_owned();

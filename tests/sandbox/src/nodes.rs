@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-/// A node whose kubelet is kwok. `product` is the vendor's product label,
-/// `("nvidia.com/gpu.product", "NVIDIA-A10")`; `devices` are extended resources with their counts.
+/// A node whose kubelet is kwok. `product` is the vendor's product label, such as
+/// `("nvidia.com/gpu.product", "NVIDIA-A10")`; `devices` are extended resources and their counts.
 pub fn node(name: &str, product: Option<(&str, &str)>, devices: &[(&str, u32)]) -> Value {
     let mut resources =
         json!({"cpu": "96", "memory": "1Ti", "pods": "110", "ephemeral-storage": "2Ti"});
@@ -21,7 +21,7 @@ pub fn node(name: &str, product: Option<(&str, &str)>, devices: &[(&str, u32)]) 
     })
 }
 
-/// Adds the label of a gpuctl pool to a node.
+/// Labels a node as part of a gpuctl pool.
 pub fn in_pool(mut node: Value, pool: &str) -> Value {
     node["metadata"]["labels"]["gpuctl/pool"] = json!(pool);
     node
@@ -33,7 +33,7 @@ pub fn tainted(mut node: Value, key: &str, value: &str) -> Value {
     node
 }
 
-/// The nodes of `cargo sandbox`: twelve nodes with common types of GPUs.
+/// The nodes of `cargo sandbox`: twelve, with common types of GPUs.
 pub fn fleet() -> Vec<Value> {
     const NVIDIA: &str = "nvidia.com/gpu";
     let nvidia = |name: &str, product: &str, count| {
@@ -79,8 +79,8 @@ pub fn fleet() -> Vec<Value> {
     ]
 }
 
-/// Volumes for claims created by `size:`, and their default storage class. The sandbox has no
-/// provisioner, so the volumes are created in advance.
+/// Volumes for the claims that `size:` creates, and their default storage class. The sandbox has no
+/// provisioner, so they are created in advance.
 pub fn volumes(count: usize) -> Vec<Value> {
     let volume = |index| {
         json!({

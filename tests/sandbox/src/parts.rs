@@ -60,7 +60,7 @@ impl Cluster {
                     &self.file("tokens.csv"),
                     "--authorization-mode",
                     "Node,RBAC",
-                    // This machine cannot resolve the names of real nodes.
+                    // The names of real nodes do not resolve on this machine.
                     "--kubelet-preferred-address-types",
                     "InternalIP",
                     "--requestheader-client-ca-file",
@@ -256,7 +256,7 @@ impl Cluster {
 
     pub(crate) fn start_adapter(&self, rules: Option<&Path>) -> Result<()> {
         let admin = self.kubeconfig(Persona::Admin).display().to_string();
-        // The adapter serves no API without a rule.
+        // Without rules, the adapter serves no API.
         let rule = json!({
             "seriesQuery": "kube_pod_start_time{namespace!=\"\",pod!=\"\"}", "name": {"as": "pod_start_time_seconds"},
             "resources": {"overrides": {"namespace": {"resource": "namespace"}, "pod": {"resource": "pod"}}},

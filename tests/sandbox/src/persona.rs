@@ -1,7 +1,8 @@
-//! The users of a cluster, each with a separate token.
+//! The users of a cluster, each with their own token.
 
-/// A user of the API server, subject to real RBAC. Only `Admin` has rights; a test binds roles to the
-/// others. There are several, so that roles of one test do not affect another test.
+/// A user of the API server, subject to real RBAC. Only `Admin` has permissions by default; tests
+/// bind roles to the others. There are several, so that one test's roles do not affect another
+/// test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Persona {
     Admin,
@@ -9,15 +10,16 @@ pub enum Persona {
     Alice,
     Bob,
     Carol,
-    /// Has a user name from single sign-on, with characters that are invalid in label values.
+    /// Has a user name from single sign-on, which contains characters that are invalid in label
+    /// values.
     Dave,
     /// Can read nodes if a test allows it.
     Erin,
-    /// Has only the rights from a test's roles.
+    /// Has only the permissions that a test's roles grant.
     Frank,
     /// Can read one namespace.
     Grace,
-    /// Has only the rights from a test's roles. All her requests are in the audit log.
+    /// Like `Frank`, but the audit log records all her requests.
     Heidi,
 }
 
@@ -35,7 +37,7 @@ impl Persona {
         Self::Heidi,
     ];
 
-    /// The name of the kubeconfig and its context.
+    /// Name of the kubeconfig and of its context.
     pub fn name(self) -> &'static str {
         match self {
             Self::Admin => "admin",
@@ -51,7 +53,7 @@ impl Persona {
         }
     }
 
-    /// The user name at the API server.
+    /// User name that the API server sees.
     pub fn user(self) -> &'static str {
         match self {
             Self::Dave => "oidc:dave@example.com",

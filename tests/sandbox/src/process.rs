@@ -1,6 +1,7 @@
-//! Child processes that end with their parent, even if it is killed. Linux sends the parent-death signal
-//! when the spawning thread ends, so this uses a process group: its leader is a small shell that reads
-//! a pipe from the parent, and kills the group when the pipe closes.
+//! Child processes that end with their parent, even if the parent is killed. Linux sends the
+//! parent-death signal when the spawning thread ends, so this uses a process group instead: its
+//! leader is a small shell that reads from a pipe held by the parent, and kills the group when the
+//! pipe closes.
 
 use std::fs::File;
 use std::os::unix::process::CommandExt;
@@ -15,7 +16,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// `leftover` is removed when the group ends.
+    /// Removes the folder `leftover` when the group ends.
     pub fn new(leftover: Option<&Path>) -> Result<Self> {
         let leader = Command::new("sh")
             .args([
@@ -33,13 +34,14 @@ impl Group {
         Ok(Self { leader })
     }
 
-    /// Starts `command` in the group, with both output streams in `log`.
+    /// Starts `command` in the group, with stdout and stderr redirected to `log`.
     pub fn spawn(&self, mut command: Command, log: &Path) -> Result<Child> {
         let name = command.get_program().to_string_lossy().into_owned();
         let out = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
         let err = out.try_clone().context("cannot share a log file")?;
         command
-            // By default, garbage collection takes nearly a third of a control plane's CPU time.
+            // With the default setting, garbage collection takes nearly a third of the control
+            // plane's CPU time.
             .env("GOGC", "400")
             .stdin(Stdio::null())
             .stdout(out)
@@ -53,7 +55,7 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         drop(self.leader.stdin.take());
-        // The leader kills itself with the group, so its exit status has no meaning.
+        // The leader kills itself with the group, so its exit status is meaningless.
         let _ = self.leader.wait();
     }
 }

@@ -1,8 +1,8 @@
 //! A real node in addition to the simulated ones: kubelet, containerd, runc and CoreDNS in separate
 //! namespaces, with a device plugin and a DRA driver that offer GPUs.
 //!
-//! A Go program (`go/node`) runs inside the node, because the kubelet's interfaces are Go modules. This
-//! module builds and starts it, and sends it commands, for example to cause faults.
+//! A Go program (`go/node`) runs inside the node, because the kubelet's interfaces are Go modules.
+//! This module starts the program, and sends it commands, for example to cause faults.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -21,20 +21,20 @@ use crate::egress;
 use crate::eventually;
 use crate::persona::Persona;
 
-/// Devices of a real node. They exist only as ids.
+/// A real node's devices. They exist only as ids.
 #[derive(Clone, Debug)]
 pub struct Hardware {
-    /// The extended resource of the device plugin.
+    /// Name of the device plugin's extended resource.
     pub resource: String,
     /// Number of devices. Their ids are `GPU-NODE-0`, `GPU-NODE-1`, ….
     pub devices: usize,
-    /// The value of the label `nvidia.com/gpu.product`.
+    /// Value of the label `nvidia.com/gpu.product`.
     pub product: String,
-    /// Number of additional devices that are allocated through claims (dynamic resource allocation).
+    /// Number of additional devices that are allocated through claims (dynamic resource
+    /// allocation).
     pub claims: usize,
-    /// Size of a separate disk for the files of pods, in MiB. `None` uses the disk of this machine.
+    /// Size in MiB of a separate disk for the pods' files. `None` uses this machine's disk.
     pub disk: Option<u32>,
-    /// Additional labels.
     pub labels: Vec<(String, String)>,
 }
 
@@ -51,7 +51,7 @@ impl Hardware {
         }
     }
 
-    /// Adds the label of a gpuctl pool.
+    /// Labels the node as part of a gpuctl pool.
     pub fn in_pool(mut self, pool: &str) -> Self {
         self.labels
             .push(("gpuctl/pool".to_owned(), pool.to_owned()));
@@ -102,7 +102,7 @@ impl RealNode {
         let text = config_text(cluster, index, hardware, &folder, cluster.wire()?);
         fs::write(&config, text.to_string())?;
         let log = File::create(cluster.folder().join(format!("{}.log", node_name(index))))?;
-        // A separate process group: the keeper outlives the cluster for a moment and cleans up.
+        // In a separate process group, because the keeper briefly outlives the cluster to clean up.
         let keeper = Command::new(&node)
             .arg("keep")
             .arg(&config)
@@ -127,23 +127,23 @@ impl RealNode {
         self.folder.join("in.sock")
     }
 
-    /// Whether all programs of the node still run.
+    /// Whether all of the node's programs are still running.
     pub fn is_running(&mut self) -> bool {
         self.keeper.try_wait().is_ok_and(|status| status.is_none())
     }
 
-    /// Ends the node like a power failure: the API server is not notified.
+    /// Ends the node as a power failure would: the API server is not notified.
     pub fn end(&mut self) {
         drop(self.keeper.stdin.take());
         let _ = self.keeper.wait();
     }
 
-    /// Folder that is mounted at `/var/lib/gpuctl-sandbox` of the node, for volumes.
+    /// Folder that is mounted on the node at `/var/lib/gpuctl-sandbox`, for volumes.
     pub fn data(&self) -> PathBuf {
         self.folder.join("data")
     }
 
-    /// Kills a program with SIGKILL: `kubelet`, `containerd` or `coredns`.
+    /// Sends SIGKILL to a program: `kubelet`, `containerd` or `coredns`.
     pub fn stop(&self, program: &str) {
         self.request("POST", &format!("/stop/{program}"));
     }
@@ -157,7 +157,7 @@ impl RealNode {
         self.request("POST", &format!("/freeze/{program}"));
     }
 
-    /// Continues a frozen program.
+    /// Resumes a frozen program.
     pub fn thaw(&self, program: &str) {
         self.request("POST", &format!("/thaw/{program}"));
     }
@@ -176,8 +176,8 @@ impl RealNode {
         );
     }
 
-    /// The container that holds each device, as the kubelet reports it to exporters:
-    /// `namespace/pod/container` by device id.
+    /// The container that holds each device, as the kubelet reports it to exporters: device id to
+    /// `namespace/pod/container`.
     pub fn holders(&self) -> BTreeMap<String, String> {
         let answer: Value = serde_json::from_str(&self.request("GET", "/holders"))
             .expect("the node answers with JSON");
@@ -194,7 +194,7 @@ impl RealNode {
     }
 
     /// # Panics
-    /// When the request fails.
+    /// If the request fails.
     fn request(&self, method: &str, path: &str) -> String {
         let socket = self.folder.join("control.sock");
         // The node starts in the background.
@@ -290,9 +290,9 @@ fn config_text(
 /// The reason why this machine cannot run a real node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UnmetRequirement {
-    /// A requirement that the user can provide.
+    /// Something that the user can install or provide.
     Missing(&'static str),
-    /// An operation that the kernel, or the container around this process, forbids even to root.
+    /// An operation that the kernel, or the container around this process, denies even to root.
     Forbidden(&'static str),
 }
 
@@ -360,7 +360,7 @@ pub fn unmet_requirement() -> Option<UnmetRequirement> {
             "mount, PID and network namespaces",
         ));
     }
-    // Some file systems, such as another overlay, cannot be the base of an overlay.
+    // Some file systems, such as another overlay, cannot hold an overlay's upper directory.
     let probe = std::env::temp_dir().join(format!("gpuctl-sandbox-probe-{}", std::process::id()));
     let mount = "mkdir -p l u w m && mount -t overlay overlay -o lowerdir=l,upperdir=u,workdir=w m";
     let overlay = fs::create_dir_all(&probe).is_ok()

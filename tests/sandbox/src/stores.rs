@@ -1,6 +1,6 @@
-//! Other metrics stores than Prometheus 3: VictoriaMetrics and Prometheus 2, which receive samples
+//! Metrics stores other than Prometheus 3: VictoriaMetrics and Prometheus 2, which receive samples
 //! through remote write, and Thanos, which queries several Prometheus servers. Also starts a
-//! kube-state-metrics with metrics of custom resources.
+//! kube-state-metrics with custom resource metrics.
 
 use std::net::{TcpListener, TcpStream};
 
@@ -15,8 +15,8 @@ fn free_port() -> Result<u16> {
 }
 
 impl Cluster {
-    /// Starts another kube-state-metrics with this custom resource state configuration. Returns
-    /// `host:port`, as a scrape target.
+    /// Starts another kube-state-metrics with this custom resource state configuration. Returns its
+    /// scrape target, `host:port`.
     pub fn custom_state_metrics(&self, name: &str, config: &str) -> Result<String> {
         let (port, telemetry_port) = (free_port()?, free_port()?);
         let file = format!("{name}.yaml");
@@ -40,7 +40,7 @@ impl Cluster {
         let arguments = [
             format!("-httpListenAddr=127.0.0.1:{port}"),
             format!("-storageDataPath={}", self.file(&format!("{name}-data"))),
-            // By default, new samples are hidden from queries for 30 s.
+            // By default, queries do not return samples newer than 30 s.
             "-search.latencyOffset=0s".to_owned(),
             "-search.disableCache=true".to_owned(),
             "-loggerLevel=WARN".to_owned(),
@@ -66,8 +66,8 @@ impl Cluster {
         Ok(format!("http://127.0.0.1:{port}"))
     }
 
-    /// Starts a Prometheus that scrapes kube-state-metrics and `scrapes`, has these external labels, and
-    /// sends its samples to other stores through remote write. Returns its URL.
+    /// Starts a Prometheus that scrapes kube-state-metrics and `scrapes`, adds these external
+    /// labels, and sends its samples to other stores through remote write. Returns its URL.
     pub fn labelled_prometheus(
         &self,
         name: &str,
@@ -86,8 +86,8 @@ impl Cluster {
         self.prometheus_with(name, &config)
     }
 
-    /// Starts a Thanos querier, and a sidecar for each Prometheus, given as (name, URL), that
-    /// [`Cluster::labelled_prometheus`] started. Returns the URL of the querier.
+    /// Starts a Thanos querier, and a sidecar for each `(name, URL)` of a Prometheus started with
+    /// [`Cluster::labelled_prometheus`]. Returns the querier's URL.
     pub fn thanos(&self, name: &str, stores: &[(&str, &str)]) -> Result<String> {
         let program = self.binary("thanos");
         let port = free_port()?;

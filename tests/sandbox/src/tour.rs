@@ -1,4 +1,5 @@
-//! The commands that `cargo sandbox` shows: gpuctl's main commands on the project's examples.
+//! The commands that `cargo sandbox` demonstrates: gpuctl's main commands, on the project's
+//! examples.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -11,12 +12,12 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use gpuctl_sandbox::{Cluster, Persona, PodLog};
 
-/// The root folder of the project.
+/// The project's root folder.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Builds gpuctl and returns its path. `GPUCTL_SANDBOX_PROGRAM` sets an existing binary instead.
+/// Builds gpuctl and returns its path. `GPUCTL_SANDBOX_PROGRAM` selects an existing binary instead.
 pub fn build_gpuctl() -> Result<PathBuf> {
     if let Some(program) = std::env::var_os("GPUCTL_SANDBOX_PROGRAM") {
         return Ok(PathBuf::from(program));
@@ -52,7 +53,7 @@ pub fn build_gpuctl() -> Result<PathBuf> {
     binary.context("cargo did not report a gpuctl binary")
 }
 
-/// Runs the tour until a command fails.
+/// Runs the tour, and stops at the first command that fails.
 pub fn show(gpuctl: &Path, kubeconfig: &Path) -> Result<()> {
     play(
         gpuctl,
@@ -172,7 +173,7 @@ fn play(gpuctl: &Path, kubeconfig: &Path, commands: &[&[&str]]) -> Result<()> {
         println!("$ gpuctl {}", arguments.join(" "));
         std::io::stdout().flush()?;
         if arguments[0] == "logs" || arguments[0] == "get" {
-            // The simulated training needs time before it has logs and metrics.
+            // It takes time until the simulated training has logs and metrics.
             thread::sleep(Duration::from_secs(3));
         }
         let mut command = Command::new(gpuctl);
@@ -190,7 +191,7 @@ fn play(gpuctl: &Path, kubeconfig: &Path, commands: &[&[&str]]) -> Result<()> {
     Ok(())
 }
 
-/// Writes a log line per second for every running training, until the sandbox ends.
+/// Writes one log line per second for every running training, until the sandbox ends.
 pub fn write_logs(cluster: &Cluster) -> Result<()> {
     let kubectl = cluster.kubectl(Persona::Admin);
     let mut logs: BTreeMap<(String, String), (PodLog, u32)> = BTreeMap::new();
@@ -227,7 +228,7 @@ pub fn write_logs(cluster: &Cluster) -> Result<()> {
             let (log, step) = logs.entry(key).or_insert_with_key(|(namespace, name)| {
                 (cluster.pod_log(namespace, name, "main"), 0)
             });
-            // The training restarts after its last step, because the sandbox runs longer.
+            // Starts over after the last step, because the sandbox runs longer than the training.
             *step = *step % 5000 + 10;
             let loss = 2.4 / (1.0 + f64::from(*step) / 300.0) + 0.6;
             log.say(&format!(
@@ -279,7 +280,7 @@ pub fn page() -> Result<u16> {
                     "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: {}\r\n\r\n",
                     PAGE.len()
                 );
-                // A client that has disconnected needs no page.
+                // A client that has disconnected does not need the page.
                 let _ = stream.write_all((head + PAGE).as_bytes());
             });
         }

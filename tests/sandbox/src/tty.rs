@@ -1,5 +1,5 @@
-//! Runs a program in a pseudo-terminal: sends keys as a user presses them, and reads the screen as text
-//! or as a picture.
+//! Runs a program in a pseudo-terminal: sends keys as if a user had pressed them, and reads the
+//! screen as text or as a picture.
 
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::eventually;
 
-/// A terminal with a running program, which is killed when this value is dropped.
+/// A terminal that runs a program, which is killed when this value is dropped.
 pub struct Tty {
     child: Child,
     keyboard: ChildStdin,
@@ -16,12 +16,14 @@ pub struct Tty {
 }
 
 impl Tty {
-    /// Runs a shell command in a terminal of this size. `environment` is added to that of this process.
+    /// Runs a shell command in a terminal of this size, with additional environment variables.
     ///
     /// # Panics
-    /// When `script` (util-linux) is missing, or the size is zero.
+    /// If `script` (util-linux) is missing, or the size is zero.
     pub fn start(line: &str, (columns, rows): (u16, u16), environment: &[(&str, &str)]) -> Self {
         let mut command = Command::new("script");
+        // `script` copies the window size only from a terminal (`ul_pty_setup` in util-linux), and
+        // its stdin is a pipe here.
         let line = format!("stty rows {rows} cols {columns}; {line}");
         command
             .args(["-qefc", &line, "/dev/null"])
@@ -57,7 +59,7 @@ impl Tty {
         }
     }
 
-    /// The process of the shell command, which a program replaces through `exec`.
+    /// PID of the shell command; after `exec`, that of the program that replaced the shell.
     pub fn program(&self) -> Option<u32> {
         let script = self.child.id();
         let children =
@@ -65,10 +67,10 @@ impl Tty {
         children.split_whitespace().next()?.parse().ok()
     }
 
-    /// Presses keys, as the bytes that a terminal sends for them.
+    /// Sends keys as the bytes that a terminal would send for them.
     ///
     /// # Panics
-    /// When the program has ended.
+    /// If the program has ended.
     pub fn press(&mut self, keys: &str) {
         self.keyboard.write_all(keys.as_bytes()).unwrap();
         self.keyboard.flush().unwrap();
@@ -90,8 +92,8 @@ impl Tty {
         self.screen.lock().unwrap().screen().alternate_screen()
     }
 
-    /// Waits until the screen has the expected text. `what` completes "timed out waiting until the
-    /// screen shows ...".
+    /// Waits until the text on the screen is as expected. `what` completes "timed out waiting until
+    /// the screen shows ...".
     ///
     /// # Panics
     /// After a minute, with the last screen.
@@ -103,13 +105,13 @@ impl Tty {
             if is_expected(&text) {
                 Ok(text)
             } else {
-                // A list of lines stays readable in the message.
+                // As a list of lines, the text stays readable in the message.
                 Err(text.lines().map(ToOwned::to_owned).collect::<Vec<_>>())
             }
         })
     }
 
-    /// Waits until the screen contains a text.
+    /// Waits until the screen contains this text.
     ///
     /// # Panics
     /// After a minute, with the last screen.
@@ -150,8 +152,8 @@ impl Tty {
                         cell.underline(),
                     )
                 };
-                // Adjacent cells of one style become one text element. Its explicit length keeps the
-                // columns aligned with any font.
+                // Adjacent cells with the same style become one text element. Its explicit length
+                // keeps the columns aligned in any font.
                 let mut text = String::new();
                 let from = column;
                 while let Some(cell) = screen

@@ -1,5 +1,5 @@
-//! Runs Volcano's scheduler and controller next to the control plane, with its released custom resource
-//! definitions. Its webhooks do not run: they only validate objects that gpuctl creates.
+//! Runs Volcano's scheduler and controller next to the control plane, with its released custom
+//! resource definitions. Its webhooks do not run: they only validate objects that gpuctl creates.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::cluster::Cluster;
 use crate::persona::Persona;
 
-/// The configuration in Volcano's manifests, without preemption.
+/// The configuration from Volcano's manifests, without preemption.
 const SCHEDULER: &str = "actions: \"enqueue, allocate, backfill\"
 tiers:
 - plugins:

@@ -1,5 +1,5 @@
-//! An admission webhook that decides with a closure, like a policy engine in a real cluster. It uses the
-//! TLS certificate of the API server, which is valid for this machine.
+//! An admission webhook whose decisions come from a closure, like a policy engine in a real
+//! cluster. It uses the API server's TLS certificate, which is valid for this machine.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
@@ -13,10 +13,10 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::{Value, json};
 
-/// Decides about the request of an AdmissionReview: `None` admits it, a status denies it.
+/// Decides on an AdmissionReview request: `None` admits it, a status denies it.
 pub type Judge = Box<dyn Fn(&Value) -> Option<Value> + Send + Sync>;
 
-/// Serves until the process ends, with the key in the cluster's folder. Returns its port.
+/// Serves until this process ends, with the key from the cluster's folder. Returns its port.
 pub fn serve(folder: &Path, judge: Judge) -> Result<u16> {
     let certificate =
         CertificateDer::from_pem_file(folder.join("api.crt")).context("no certificate")?;

@@ -1,5 +1,5 @@
-//! Runs `cargo sandbox` as a newcomer does: the cluster starts, every command of the tour succeeds, and
-//! the cluster stops.
+//! Runs `cargo sandbox` as a new user would: the cluster starts, every command of the tour
+//! succeeds, and the cluster stops.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 fn sandbox(folder: &Path, words: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sandbox"));
     command.env("GPUCTL_SANDBOX_RUNNING", folder).args(words);
-    // `cargo test` of the workspace builds gpuctl into the same folder as the sandbox.
+    // `cargo test --workspace` builds gpuctl into the same folder as the sandbox.
     let program = Path::new(env!("CARGO_BIN_EXE_sandbox")).with_file_name("gpuctl");
     if program.exists() {
         command.env("GPUCTL_SANDBOX_PROGRAM", program);

@@ -1,4 +1,4 @@
-//! Tests of the sandbox itself, on which other tests rely.
+//! Tests the sandbox itself, on which other tests rely.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -50,7 +50,7 @@ fn every_part_answers() {
         Duration::from_secs(60),
         || get(&address, "/api/v1/query?query=count(kube_node_info)").contains(&count),
     );
-    // Personas have no rights unless a test binds a role.
+    // Personas have no permissions unless a test binds a role.
     let refused = cluster
         .kubectl(Persona::Alice)
         .try_run(&["get", "nodes"], "");
