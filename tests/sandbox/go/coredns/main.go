@@ -1,5 +1,5 @@
-// CoreDNS with only the plugins that the sandbox's nodes need. The full set would link the client
-// libraries of three cloud providers.
+// CoreDNS with only the plugins that the sandbox's nodes need. The full set would link the
+// libraries of three clouds.
 package main
 
 import (

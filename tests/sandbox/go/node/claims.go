@@ -1,6 +1,6 @@
 // A driver for dynamic resource allocation. It publishes the node's devices as a ResourceSlice,
-// under the vendor driver's name and with its attributes, and passes a claim's devices to the
-// claim's containers.
+// with the name and the attributes of the vendor's driver, and passes the devices of a claim to its
+// containers.
 package main
 
 import (
@@ -83,8 +83,8 @@ func (d *driver) PrepareResourceClaims(_ context.Context, claims []*api.Resource
 	return results, nil
 }
 
-// writeSpec writes a claim's CDI specification, which makes the runtime set a variable with the
-// device ids in the claim's containers.
+// writeSpec writes the CDI specification of a claim: the runtime sets a variable with the ids of
+// the devices in its containers.
 func writeSpec(claim types.UID, ids []string) error {
 	text, err := json.Marshal(object{
 		"cdiVersion": "0.6.0", "kind": deviceKind,

@@ -1,5 +1,5 @@
-// The control interface for tests: lists which container holds each device, from the kubelet's
-// PodResources API, which exporters also use, and injects faults.
+// The interface for tests: lists the devices of containers from the kubelet's PodResources API,
+// which exporters use too, and injects faults.
 package main
 
 import (

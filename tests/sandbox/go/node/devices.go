@@ -1,4 +1,4 @@
-// A node's GPUs: a device plugin for the kubelet. The devices exist only as ids. As with the
+// The GPUs of a node: a device plugin for the kubelet. The devices are only ids. As with the
 // vendor's plugin, a container gets the ids of its devices in NVIDIA_VISIBLE_DEVICES.
 package main
 
@@ -47,8 +47,8 @@ func (p *devicePlugin) setHealth(id, health string) error {
 	return nil
 }
 
-// serve registers the plugin, and registers it again whenever the kubelet restarts. A starting
-// kubelet empties the folder, so a missing socket means that it has restarted.
+// serve registers the plugin, again after each restart of the kubelet. A starting kubelet empties
+// the folder, so a missing socket means that it has restarted.
 func (p *devicePlugin) serve() {
 	if len(p.config.Devices) == 0 {
 		return

@@ -1,4 +1,4 @@
-// Config files for the node's programs. Comments explain the settings that are not obvious.
+// Config files of the node's programs. Comments give the reason for settings that are not obvious.
 package main
 
 import (
@@ -28,7 +28,7 @@ func writeFiles(config Config) {
 	must(os.MkdirAll(config.file("cni"), 0o755))
 	self, err := os.Executable()
 	must(err)
-	// containerd's BinaryName option is a path without arguments, so a wrapper is needed.
+	// BinaryName in containerd's options is a single path without arguments, so it needs a wrapper.
 	wrapper := fmt.Sprintf("#!/bin/sh\nexec '%s' runtime '%s' \"$@\"\n", self, config.Binaries["runc"])
 	must(os.WriteFile(config.file("runtime"), []byte(wrapper), 0o755))
 	write("containerd.toml", containerd(config))
@@ -50,8 +50,8 @@ func writeFiles(config Config) {
 		"address":                  config.address(), "port": 10250, "healthzPort": 0,
 		"clusterDNS": []string{config.address()}, "clusterDomain": "cluster.local", "resolvConf": config.file("resolv.conf"),
 		"nodeStatusUpdateFrequency": "5s", "failSwapOn": false, "volumePluginDir": config.file("tmp"),
-		// By default the node uses the machine's disk, which may be nearly full. A threshold in percent
-		// would keep pods off the node even if there is enough space.
+		// By default the node uses the machine's disk, which may be nearly full. A threshold in
+		// percent would keep pods off the node although there is enough space.
 		"evictionHard":                object{"memory.available": "100Mi", "nodefs.available": "1Mi", "imagefs.available": "1Mi"},
 		"imageGCHighThresholdPercent": 100, "logging": object{"verbosity": 2},
 	})
@@ -62,7 +62,7 @@ func writeFiles(config Config) {
 		"clusterCIDR": "10.77.0.0/16", "hostnameOverride": config.Name, "bindAddress": config.address(),
 		"healthzBindAddress": config.address() + ":10256", "metricsBindAddress": config.address() + ":10249",
 		"clientConnection": object{"kubeconfig": config.file("admin.kubeconfig")},
-		// Zero keeps the kernel's settings, which apply to the whole machine.
+		// Zero leaves the kernel's settings unchanged. They apply to the whole machine.
 		"conntrack": object{"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
 	})
 	write("Corefile", fmt.Sprintf(`.:53 {

@@ -1,4 +1,4 @@
-// Images built from files on this machine, because a node cannot reach a registry.
+// Images that are built from files of this machine, because a node cannot reach a registry.
 package main
 
 import (
@@ -16,11 +16,11 @@ import (
 	"strings"
 )
 
-// Programs that are copied from this machine into the toolbox image, with their libraries.
+// Programs of this machine that are copied to the toolbox image, with their libraries.
 var tools = strings.Fields("sh bash cat chmod cp cut date dd df env false grep head id ls mkdir mktemp mv readlink rm sed seq sha256sum sleep stat tail tar test touch tr true wc")
 
 // writeImages writes archives for `ctr images import`: `pause.tar`, `toolbox.tar`, and
-// `toolbox-user.tar`, which runs as a non-root user, as notebook images do.
+// `toolbox-user.tar`, which runs as a user other than root, as images of notebooks do.
 func writeImages(folder, toolbox string) {
 	binary, err := os.ReadFile(toolbox)
 	must(err)
@@ -46,7 +46,8 @@ func writeImages(folder, toolbox string) {
 	pack(filepath.Join(folder, "toolbox-user.tar"), "docker.io/library/toolbox-user:1", content, "1000", []string{"sh"})
 }
 
-// Folders that programs do not need: downloaded packages, documentation, and kernel file systems.
+// Folders that programs do not need: downloaded packages, documentation, and file systems of the
+// kernel.
 var leftOut = []string{"dev", "proc", "run", "sys", "usr/share/doc", "usr/share/info", "usr/share/locale", "usr/share/man", "var/cache", "var/lib/apt/lists"}
 
 // writeImage packs the file system below `root`.
@@ -124,8 +125,8 @@ func (l *layer) link(name, target string) {
 	l.entry(&tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: target, Mode: 0o777}, nil)
 }
 
-// program adds one of this machine's programs as `/bin/NAME`, with its shared libraries. It skips
-// programs that are not installed.
+// program adds a program of this machine as `/bin/NAME`, with its shared libraries. It skips a
+// program that the machine lacks.
 func (l *layer) program(name string) {
 	found, err := exec.LookPath(name)
 	if err != nil {
@@ -134,7 +135,7 @@ func (l *layer) program(name string) {
 	content, err := os.ReadFile(found)
 	must(err)
 	l.file("bin/"+name, content, 0o755)
-	// ldd fails for static programs, which have no libraries.
+	// ldd fails for a static program, which has no libraries.
 	libraries, _ := exec.Command("ldd", found).Output()
 	for _, word := range strings.Fields(string(libraries)) {
 		if !filepath.IsAbs(word) {

@@ -1,4 +1,4 @@
-// The inside of a node: process 1 of its namespaces, and the programs that it starts.
+// The inside of a node: process 1 of its namespaces, and its programs.
 package main
 
 import (
@@ -16,9 +16,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// initialize prepares the mounts, then reaps all orphaned processes.
+// initialize prepares the mounts, then reaps every process whose parent has ended.
 func initialize(config Config, path string) {
-	// Programs keep their state in the usual folders, which are separate for each node.
+	// Programs keep their state in the usual folders, which here belong to the node.
 	for _, place := range []string{"/run", "/var/lib", "/var/log"} {
 		must(unix.Mount("tmpfs", place, "tmpfs", 0, "mode=755"))
 	}
@@ -56,13 +56,13 @@ func initialize(config Config, path string) {
 }
 
 // resolver makes the node's CoreDNS the name server. The machine's name server is unreachable from
-// here, and querying it takes ten seconds for each image that does not exist.
+// here, and a query to it costs ten seconds for each image that does not exist.
 func resolver(config Config) {
 	text := []byte("nameserver " + config.address() + "\n")
 	must(os.WriteFile(config.file("resolv.conf"), text, 0o644))
 	target, err := filepath.EvalSymlinks("/etc/resolv.conf")
 	if err != nil {
-		// The symbolic link points to a folder that is now covered by a tmpfs.
+		// The symbolic link points into a folder that a tmpfs now covers.
 		if target, err = os.Readlink("/etc/resolv.conf"); err != nil {
 			return
 		}
@@ -76,8 +76,8 @@ func resolver(config Config) {
 	must(unix.Mount(config.file("resolv.conf"), target, "", unix.MS_BIND, ""))
 }
 
-// settings mounts files over kernel settings, with the values that the kubelet expects. Otherwise
-// the kubelet would change the settings, which apply to the whole machine.
+// settings mounts files with the values that the kubelet expects over kernel settings. Otherwise
+// the kubelet would write them, and they apply to the whole machine.
 func settings(config Config) {
 	for name, value := range map[string]string{
 		"vm/overcommit_memory": "1", "vm/panic_on_oom": "0", "kernel/panic": "10", "kernel/panic_on_oops": "1",
@@ -93,11 +93,11 @@ func settings(config Config) {
 	}
 }
 
-// programs holds the node's programs by name. Tests stop and freeze them.
+// programs holds the programs of the node by name. Tests stop and freeze them.
 type programs struct {
 	config Config
 	lock   sync.Mutex
-	// arguments of each program's last start, by name
+	// arguments of the last start, by name
 	arguments map[string][]string
 	running   map[string]program
 }
@@ -133,7 +133,7 @@ func (p *programs) start(name string, arguments ...string) error {
 	return nil
 }
 
-// stop kills a program and waits until it has ended, so that its ports are free.
+// stop kills a program and waits for its end, so that its ports are free.
 func (p *programs) stop(name string) error {
 	if err := p.signal(name, syscall.SIGKILL); err != nil {
 		return err
@@ -179,7 +179,7 @@ func run(config Config) {
 	must(programs.start("kubelet", "--config", config.file("kubelet.yaml"), "--kubeconfig", config.file("node.kubeconfig"),
 		"--cert-dir", config.file("pki"), "--hostname-override", config.Name, "--node-ip", config.address(),
 		"--node-labels", config.Labels))
-	// Only Service addresses need iptables. Pods and DNS work without it.
+	// Only addresses of Services need iptables. Pods and DNS work without it.
 	if _, err := exec.LookPath("iptables"); err == nil && config.Binaries["kube-proxy"] != "" {
 		must(programs.start("kube-proxy", "--config", config.file("kube-proxy.yaml")))
 	}
@@ -191,7 +191,7 @@ func run(config Config) {
 	must(serveControl(config, programs, plugin))
 }
 
-// network sets up the node's address, its pod bridge, and routes to the other nodes.
+// network sets the node's address, the bridge of its pods, and routes to the other nodes.
 func network(config Config) {
 	lo, err := netlink.LinkByName("lo")
 	must(err)
@@ -222,11 +222,11 @@ func network(config Config) {
 		must(err)
 		must(netlink.RouteAdd(&netlink.Route{LinkIndex: eth.Attrs().Index, Dst: pods, Gw: net.ParseIP(fmt.Sprintf("10.77.0.%d", other+1))}))
 	}
-	// The kernel needs a route to an address before it applies kube-proxy's rules. Any route works.
+	// The kernel needs a route to an address before kube-proxy's rules rewrite it. Any route works.
 	_, all, _ := net.ParseCIDR("0.0.0.0/0")
 	must(netlink.RouteAdd(&netlink.Route{LinkIndex: bridge.Attrs().Index, Dst: all, Src: net.ParseIP(config.address())}))
 	for _, name := range []string{"net/ipv4/ip_forward", "net/bridge/bridge-nf-call-iptables", "net/ipv4/conf/all/route_localnet"} {
-		// The second file exists only if br_netfilter is loaded.
+		// The second file exists only if the kernel filters bridges (br_netfilter).
 		if err := os.WriteFile(filepath.Join("/proc/sys", name), []byte("1"), 0); err != nil {
 			log.Println(err)
 		}

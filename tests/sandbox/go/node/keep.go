@@ -1,5 +1,5 @@
 // The outside of a node: starts its namespaces, connects them to the wire, and cleans up on a
-// signal or once its parent process has ended.
+// signal or when its parent process has ended.
 package main
 
 import (
@@ -20,12 +20,12 @@ import (
 	"github.com/vishvananda/netns"
 )
 
-// wire keeps a bridge in its own network namespace until it is killed.
+// wire keeps a bridge in its network namespace until it is killed.
 func wire() {
 	bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "wire0"}}
 	must(netlink.LinkAdd(bridge))
 	must(netlink.LinkSetUp(bridge))
-	// Not an empty select: Go's runtime would report a deadlock and end the program.
+	// An empty select would end the program: Go's runtime reports it as a deadlock.
 	for {
 		time.Sleep(time.Hour)
 	}
@@ -54,7 +54,7 @@ func keep(config Config, path string) {
 	syscall.Kill(inside, syscall.SIGKILL)
 	command.Process.Kill()
 	removeCgroups(config.Cgroup)
-	// The mounts ended with the namespace, so only the node's own files are left in the folder.
+	// The mounts ended with the namespace, so the folder contains only the node's own files.
 	if config.Leave {
 		must(os.RemoveAll(config.Folder + ".left"))
 		must(os.Rename(config.Folder, config.Folder+".left"))
@@ -63,7 +63,7 @@ func keep(config Config, path string) {
 	}
 }
 
-// child waits until a process has started its only child, and returns the child's PID.
+// child waits for the only child of a process.
 func child(parent int) int {
 	file := fmt.Sprintf("/proc/%d/task/%d/children", parent, parent)
 	for range 1000 {
@@ -78,7 +78,7 @@ func child(parent int) int {
 	return 0
 }
 
-// join creates the node's `eth0` and attaches its other end to the wire.
+// join creates the node's `eth0`, whose other end is on the wire.
 func join(config Config, inside int) {
 	untilApart(inside)
 	untilApart(config.Wire)
@@ -98,7 +98,7 @@ func join(config Config, inside int) {
 	must(err)
 	var bridge netlink.Link
 	for range 1000 {
-		// A wire that has just started may not have a bridge yet.
+		// A wire that has just started may have no bridge yet.
 		if bridge, err = there.LinkByName("wire0"); err == nil {
 			break
 		}
@@ -109,7 +109,7 @@ func join(config Config, inside int) {
 	must(there.LinkSetUp(link))
 }
 
-// untilApart waits until a new process has left this process's network namespace.
+// untilApart waits until a process that has just started has left this process's network namespace.
 func untilApart(process int) {
 	own, err := os.Readlink("/proc/self/ns/net")
 	must(err)
@@ -143,14 +143,14 @@ func makeCgroups(name string) {
 	for _, tree := range trees() {
 		if controllers, err := os.ReadFile(filepath.Join(tree, "cgroup.controllers")); err == nil {
 			for _, controller := range strings.Fields(string(controllers)) {
-				// Ignores errors: the kubelet does not need every controller, and it reports a missing one that
-				// it does need.
+				// Ignores errors: the kubelet does not need a controller that cannot be delegated,
+				// and it reports a missing one that it needs.
 				os.WriteFile(filepath.Join(tree, "cgroup.subtree_control"), []byte("+"+controller), 0)
 			}
 		}
 		group := filepath.Join(tree, name)
 		must(os.MkdirAll(group, 0o755))
-		// A new cpuset cgroup (version 1) accepts no processes until cpus and mems are set.
+		// A new cpuset group of cgroup v1 accepts no process until cpus and mems are set.
 		for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
 			if text, err := os.ReadFile(filepath.Join(tree, file)); err == nil {
 				must(os.WriteFile(filepath.Join(group, file), text, 0))
@@ -160,7 +160,7 @@ func makeCgroups(name string) {
 }
 
 func removeCgroups(name string) {
-	// On a machine with both versions, the runtime also creates cgroups in the version 2 hierarchy.
+	// On a machine with both versions, the runtime also creates groups in the version 2 hierarchy.
 	all, _ := filepath.Glob("/sys/fs/cgroup/*")
 	for _, tree := range append(all, "/sys/fs/cgroup") {
 		var groups []string
@@ -172,7 +172,7 @@ func removeCgroups(name string) {
 		})
 		sort.Sort(sort.Reverse(sort.StringSlice(groups)))
 		for _, group := range groups {
-			// A cgroup is busy until its killed processes have exited.
+			// A group is busy until its killed processes have exited.
 			for range 100 {
 				if err := os.Remove(group); err == nil || os.IsNotExist(err) {
 					break

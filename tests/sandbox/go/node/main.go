@@ -1,6 +1,6 @@
-// Runs a real Kubernetes node on this machine for the tests: kubelet, containerd, runc, CNI,
-// CoreDNS, and kube-proxy if iptables is installed. They run in separate network, PID and mount
-// namespaces, so that killing one process ends all of them.
+// One real Kubernetes node on this machine for the tests: kubelet, containerd, runc, CNI, CoreDNS,
+// and kube-proxy if iptables is installed. They run in separate network, PID and mount namespaces.
+// Killing one process ends all of them.
 //
 //	node wire            holds the network between the nodes of a cluster
 //	node keep CONFIG     starts a node, and removes its remains when standard input ends
@@ -27,22 +27,22 @@ type Config struct {
 	Name string `json:"name"`
 	// Index determines the node's addresses; see address.
 	Index int `json:"index"`
-	// Folder holds the node's logs, images and sockets, and all files of the kubelet and containerd.
+	// Folder of the node: logs, images, sockets, and all files of the kubelet and containerd.
 	Folder string `json:"folder"`
-	// Binaries maps names to paths.
+	// Binaries by name.
 	Binaries map[string]string `json:"binaries"`
-	// Wire is the PID of the process that holds the network between the nodes.
+	// Wire is the pid of the process that holds the network between the nodes.
 	Wire int `json:"wire"`
-	// APIPort is the API server's port, both inside and outside the node.
+	// APIPort is the API server's port, the same inside and outside of the node.
 	APIPort int `json:"api_port"`
-	// Authority is the path of the API server's CA certificate.
+	// Authority is the file with the API server's CA certificate.
 	Authority string `json:"authority"`
-	// NodeToken is for the kubelet, and AdminToken for the node's other programs.
+	// Tokens of the kubelet and of the node's other programs.
 	NodeToken  string `json:"node_token"`
 	AdminToken string `json:"admin_token"`
 	// Cgroup is the parent of all containers' cgroups.
 	Cgroup string `json:"cgroup"`
-	// Labels are in the format of the kubelet's --node-labels option.
+	// Labels of the node, in the format of the kubelet's option --node-labels.
 	Labels string `json:"labels"`
 	// Resource is the name that the device plugin registers, and Devices are the ids of its
 	// devices.
@@ -51,8 +51,7 @@ type Config struct {
 	// Claims are the ids of devices for dynamic resource allocation, and Product is their name.
 	Claims  []string `json:"claims"`
 	Product string   `json:"product"`
-	// Disk is the size in MiB of a separate file system for the pods' files, or 0 to use the
-	// machine's.
+	// Disk is the size in MiB of a separate file system for files of pods, or 0 for the machine's.
 	Disk int `json:"disk"`
 	// Images are archives that containerd loads before the kubelet starts.
 	Images []string `json:"images"`
@@ -62,12 +61,12 @@ type Config struct {
 
 func (c Config) file(name string) string { return filepath.Join(c.Folder, name) }
 
-// address returns the node's address. Like its pod network, it is easy to recognize in logs.
+// address is the node's address. Like the network of its pods, it is easy to recognize in a log.
 func (c Config) address() string  { return fmt.Sprintf("10.77.0.%d", c.Index+1) }
 func podNetwork(index int) string { return fmt.Sprintf("10.77.%d.0/24", index+1) }
 func podGateway(index int) string { return fmt.Sprintf("10.77.%d.1", index+1) }
 
-// Maximum number of nodes per cluster.
+// Maximum number of nodes of a cluster.
 const maxNodes = 16
 
 func main() {
@@ -103,7 +102,7 @@ func read(path string) Config {
 	return config
 }
 
-// must ends this process, and the node with it: an incomplete node would make tests fail in
+// must ends this process and with it the node, because an incomplete node would fail tests in
 // misleading places.
 func must(err error) {
 	if err != nil {

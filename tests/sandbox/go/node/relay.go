@@ -1,4 +1,4 @@
-// Connections into and out of the node, through Unix sockets, because they work across network
+// Connections into and out of the node: Unix sockets in the file system work across network
 // namespaces.
 package main
 

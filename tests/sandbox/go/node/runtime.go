@@ -1,6 +1,6 @@
-// The wrapper around runc that containerd calls. This runc is built without libseccomp, so it
-// rejects containers with a seccomp profile, which the restricted Pod Security level requires. The
-// tests do not depend on seccomp filters, so the wrapper removes them.
+// The wrapper of runc that containerd calls. runc is built without libseccomp, so it rejects
+// containers with a seccomp profile, which the restricted Pod Security level requires. The tests do
+// not depend on seccomp filters, so the wrapper removes them.
 package main
 
 import (

@@ -1,6 +1,6 @@
-// Programs for the sandbox's images that are not found on ordinary machines: a pod's pause
-// container, a small but real training, a small server, and a replay of NCCL's RAS. This is one
-// static binary, which selects the program by the name that it is called under.
+// Programs of the sandbox's images that machines do not have: the pause container of a pod, a small
+// real training, a small server, and a replay of NCCL's RAS. It is one static binary that selects
+// the program by its own name.
 package main
 
 import (
@@ -59,8 +59,8 @@ func pause() {
 	}
 }
 
-// train fits a line to noisy points by gradient descent, so its loss really decreases. It writes
-// checkpoints, resumes from the latest one, and writes another on SIGTERM.
+// train fits a line to noisy points by gradient descent, so its loss really falls. It writes
+// checkpoints, resumes from the last one, and saves another one on SIGTERM.
 func train() {
 	steps := flag.Int("steps", 200, "steps to train")
 	pause := flag.Duration("pause", 50*time.Millisecond, "time per step")
@@ -154,7 +154,7 @@ func ras() {
 	}
 }
 
-// serve listens on a port. It reports itself unhealthy while the file /tmp/unhealthy exists.
+// serve listens on a port. It is unhealthy while the file /tmp/unhealthy exists.
 func serve() {
 	port := 8000
 	if len(os.Args) > 1 {
