@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_without_existing_files_is_kept_for_the_error() {
+    fn a_path_list_without_existing_files_stays_for_the_error() {
         let listed = |paths: &[&str]| existing_files(paths.iter().map(PathBuf::from).collect());
         assert_eq!(listed(&["/nosuch/a", "/"]), [PathBuf::from("/")]);
         assert_eq!(listed(&["/nosuch/a"]), [PathBuf::from("/nosuch/a")]);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slip_has_a_near_name() {
+    fn a_misspelled_key_has_a_suggestion() {
         let nearest_section = |word| nearest(word, SettingKey::sections().into_iter());
         assert_eq!(nearest_section("promethues"), Some("prometheus"));
         assert_eq!(nearest_section("banana"), None);

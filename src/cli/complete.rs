@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn options_are_left_out_where_there_are_names() {
+    fn options_are_not_offered_in_place_of_names() {
         let offers = names_first(
             ["bert", "--output", "gpt", "-o"]
                 .map(|value| offer(value, None))

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn examples_stand_right_below_the_options_of_a_command() {
+    fn examples_follow_the_options_of_a_command() {
         let mut command = with_groups(Cli::command());
         command.build();
         let help = command

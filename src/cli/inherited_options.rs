@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_says_which_cluster_is_carried_and_nothing_else() {
+    fn only_options_that_select_the_cluster_are_inherited() {
         let inherited = |line: &str| {
             let options =
                 InheritedOptions::from_words(line.split(' ').map(OsString::from).collect());

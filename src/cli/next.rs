@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn every_command_says_what_follows_and_what_follows_is_one() {
+    fn every_next_command_exists() {
         let command = Cli::command();
         let mut leaf_names = BTreeSet::new();
         leaves(&command, "", &mut leaf_names);

@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn only_text_that_shells_leave_alone_is_offered() {
+    fn only_words_that_shells_leave_unchanged_are_offered() {
         for shell in [Inserter::Unix, Inserter::PowerShell, Inserter::Any] {
             for words in [&[""][..], &["--pool", ""], &["bert", ""]] {
                 assert_eq!(
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn values_complete_behind_their_option() {
+    fn values_complete_after_their_option() {
         const NAMES: [&str; 3] = ["infer", "$(id)", "it;s"];
         assert_eq!(
             values(&NAMES, &["--pool=in"], Inserter::Unix),

@@ -109,7 +109,7 @@ mod tests {
     use crate::cli::{Cli, help};
 
     #[test]
-    fn the_name_of_the_file_tells() {
+    fn the_program_name_determines_the_role() {
         let called_as = |name: &str| CalledAs::from_program(Some(&OsString::from(name)));
         assert_eq!(called_as("/usr/local/bin/kubectl-gpuctl"), CalledAs::Plugin);
         assert_eq!(called_as("kubectl-gpuctl.exe"), CalledAs::Plugin);

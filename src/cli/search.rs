@@ -129,7 +129,7 @@ mod tests {
     use crate::cli::Cli;
 
     #[test]
-    fn every_term_leads_to_commands_that_there_are() {
+    fn every_search_term_leads_to_existing_commands() {
         let command = Cli::command();
         for path in TERMS.iter().flat_map(|(_, paths)| *paths) {
             let found = path

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn the_version_is_told_as_clap_tells_it() {
+    fn the_version_has_the_form_of_clap() {
         let asks_version =
             |line: &str| asks_for_version(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
         assert!(asks_version("gpuctl --version") && asks_version("gpuctl -V"));

@@ -88,7 +88,7 @@ mod tests {
     use crate::cli::shorthand::expand;
 
     #[test]
-    fn commands_of_the_pages_parse() {
+    fn commands_in_the_pages_parse() {
         for (words, page) in PAGES {
             let lines: Vec<&str> = page
                 .lines()

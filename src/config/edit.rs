@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_keeps_what_else_is_there() {
+    fn a_change_keeps_the_rest_of_the_file() {
         let old =
             "# ours\nprometheus:\n  url: http://a   # the address\n\nthresholds: {idle: 10}\n";
         let new = after(old, "thresholds.idle", &json!(12.5));

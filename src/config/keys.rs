@@ -311,7 +311,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_there_once_with_a_default_that_it_accepts() {
+    fn keys_are_unique_and_accept_their_defaults() {
         for (index, key) in KEYS.iter().enumerate() {
             assert!(
                 KEYS[..index].iter().all(|other| other.name != key.name),
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_what_their_key_wants() {
+    fn values_match_the_kind_of_their_key() {
         let parse = |name: &str, text: &str| SettingKey::by_name(name).kind.parse(text);
         assert_eq!(parse("thresholds.idle", "12.5"), Some(json!(12.5)));
         assert_eq!(parse("thresholds.idle", "112"), None);

@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quiet_hours_go_over_midnight() {
+    fn quiet_hours_may_cross_midnight() {
         let night = QuietHours::parse("22:00-08:30").unwrap();
         let quiet: Vec<u16> = (0..1440).filter(|minute| night.contains(*minute)).collect();
         assert_eq!(

@@ -139,7 +139,7 @@ fn runs() -> u32 {
 }
 
 #[test]
-fn no_bytes_break_what_reads_them() {
+fn no_bytes_break_the_parsers() {
     let runs = runs();
     let run_target = |name: &str, target: FuzzTarget| {
         let seeds = seeds(name);

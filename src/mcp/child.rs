@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_command_without_end_is_cut_and_ended() {
+    async fn an_endless_command_is_cut_off_and_ended() {
         for script in ["yes", "yes >&2"] {
             let output = shell(script, "", CommandAccess::Read).await;
             assert!(output.is_cut && output.code != Some(0), "{script}");
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_change_is_never_ended_for_its_output() {
+    async fn a_failing_output_never_interrupts_a_change() {
         let output = shell(
             "yes | head -c 9000000; cat >&2; exit 3",
             "done",

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_confirms_one_change_once() {
+    fn a_confirmation_word_works_once() {
         let (mut confirmations, now) = (Confirmations::default(), Instant::now());
         let delete = of("delete_job", json!({"job": "a", "namespace": "ml"}));
         let word = confirmations
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_is_for_its_tool_and_arguments() {
+    fn a_confirmation_word_belongs_to_its_tool_and_arguments() {
         let (mut confirmations, now) = (Confirmations::default(), Instant::now());
         let delete = of("delete_job", json!({"job": "a"}));
         for other_change in [
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_expires() {
+    fn a_confirmation_word_expires() {
         let (mut confirmations, now) = (Confirmations::default(), Instant::now());
         let word = confirmations.issue("x", None, now).unwrap();
         assert_eq!(
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_word_makes_place() {
+    fn the_oldest_word_is_dropped_first() {
         let (mut confirmations, now) = (Confirmations::default(), Instant::now());
         let words: Vec<String> = (0..MOST + 3)
             .map(|_| confirmations.issue("x", None, now).unwrap())

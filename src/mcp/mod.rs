@@ -32,7 +32,7 @@ mod tests {
     use crate::cli::shorthand::expand;
 
     #[test]
-    fn the_skill_has_commands_that_there_are() {
+    fn the_skill_names_existing_commands() {
         let lines: Vec<&str> = SKILL
             .lines()
             .filter(|line| line.starts_with("gpuctl "))

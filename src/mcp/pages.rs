@@ -168,7 +168,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pages_are_small_and_hold_everything(lines in prop::collection::vec("[a-zä ]{0,4000}", 0..12)) {
+        fn pages_are_small_and_complete(lines in prop::collection::vec("[a-zä ]{0,4000}", 0..12)) {
             let text = lines.join("\n");
             let pages = cut(&text);
             prop_assert!(pages.iter().all(|page| page.len() <= PAGE));

@@ -275,7 +275,7 @@ mod tests {
     use gpuctl_prometheus::judge::holds;
 
     #[test]
-    fn every_query_is_narrowed_in_all_its_selectors() {
+    fn matchers_narrow_all_selectors_of_a_query() {
         let all = [Quantity::Utilization, Quantity::MemoryUsed, Quantity::Xid];
         let fatal_error = Series {
             labels: [("__name__", "DCGM_FI_DEV_XID_ERRORS"), ("UUID", "GPU-1")]

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_has_a_fitting_step() {
+    fn windows_have_a_suitable_step() {
         let now = Timestamp::from_second(100_000).unwrap();
         let resolve = |start: &str, step: Option<&str>| {
             let range = TimeRange {

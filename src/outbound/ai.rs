@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn each_is_asked_in_its_own_way() {
+    fn each_provider_gets_its_request_format() {
         let header = |address: &str| ai(address).call("i", "q").headers.pop().unwrap();
         assert_eq!(
             header("https://api.openai.com/v1/chat/completions"),
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn its_words_are_where_its_format_has_them() {
+    fn answers_are_read_from_each_response_format() {
         let message_of = |address: &str, code, body: &str| {
             ai(address).message(&OutboundResponse {
                 code,

@@ -61,7 +61,7 @@ fn a_peer_with_many_connections_gives_way_to_others() {
 }
 
 #[test]
-fn the_newest_connection_beyond_the_limits_has_a_place() {
+fn a_new_connection_is_admitted_beyond_the_limits() {
     let mut connections = Connections::default();
     let admitted: Vec<_> = (0..1000)
         .map(|_| connections.admit(IpAddr::from([10, 0, 0, 1])))

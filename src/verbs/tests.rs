@@ -6,7 +6,7 @@ use super::*;
 use crate::cli::Cli;
 
 #[test]
-fn rights_of_another_row_are_those_of_a_task() {
+fn shared_rights_refer_to_an_existing_task() {
     for row in ROWS {
         let is_task = |words: &str| tasks().any(|task| task.words == words);
         assert!(row.same_as.is_none_or(is_task), "{}", row.words());
@@ -14,7 +14,7 @@ fn rights_of_another_row_are_those_of_a_task() {
 }
 
 #[test]
-fn arguments_decide_which_task_a_command_line_is() {
+fn arguments_determine_the_task_of_a_command_line() {
     for (line, words) in [
         ("get gpu-type --all", "get labels"),
         ("get metrics job a", "get metrics job"),

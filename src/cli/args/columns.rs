@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_titles_and_ways() {
+    fn custom_columns_are_titles_and_paths() {
         let parsed = columns("NAME:.jobId,ON:.a.b").unwrap();
         assert_eq!(
             parsed[1],

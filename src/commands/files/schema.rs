@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn descriptions_name_no_document_that_users_do_not_have() {
+    fn descriptions_name_only_published_documents() {
         for name in names() {
             let schema = answers::schema(&name)
                 .expect("gpuctl defines the name")

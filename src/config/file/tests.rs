@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn unknown_keys_have_near_ones() {
+fn unknown_keys_have_suggestions() {
     let file = |text: &str| ConfigFile {
         content: parsed(text, Path::new("c")).unwrap(),
         path: Some("c".into()),

@@ -187,7 +187,7 @@ async fn an_unknown_method_is_unknown_before_the_session_begins() {
 }
 
 #[tokio::test]
-async fn a_line_without_end_is_not_kept() {
+async fn an_endless_line_is_not_kept() {
     let long_line = tokio::io::AsyncReadExt::take(tokio::io::repeat(b'x'), 3 * LONGEST as u64);
     let input = tokio::io::AsyncReadExt::chain(
         long_line,

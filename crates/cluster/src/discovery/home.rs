@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_mark_lets_users_read_the_mark_and_nothing_else() {
+    fn the_mark_grants_reading_only_the_mark() {
         let objects = render::home_role("u-1", false);
         assert_eq!(
             objects[0].body["metadata"]["annotations"],

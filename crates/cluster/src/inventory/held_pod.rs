@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_encodings_have_what_is_held() {
+    fn both_encodings_contain_held_resources() {
         let json = r#"{"items":[{"metadata":{"name":"p","namespace":"n","labels":{"app":"x\u0041","app.kubernetes.io/managed-by":"gpuctl","gpuctl/job":"j"}}},
             {"metadata":{"labels":{"gpuctl/job":"j"}}},{"metadata":{"labels":null}},{},{"status":{"phase":"Failed"}}]}"#;
         let page: ListPage<HeldPod<'_>> = serde_json::from_str(json).unwrap();

@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_s_own_request_stands_for_its_containers_and_overhead_comes_on_top() {
+    fn pod_level_requests_replace_those_of_containers_and_overhead_is_added() {
         let text = r#"{"overhead":{"cpu":"250m","memory":"100Mi"},"resources":{"requests":{"cpu":"2"}},"containers":[
             {"name":"a","resources":{"requests":{"cpu":"1","memory":"1Gi"},"limits":{"nvidia.com/gpu":"2"}}},
             {"name":"b","resources":{"limits":{"memory":"512Mi"}}}]}"#;

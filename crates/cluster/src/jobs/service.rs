@@ -273,7 +273,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn figures_of_an_autoscaler_are_percent_and_unknown_is_not_zero() {
+    fn autoscaler_values_are_percent_and_unknown_is_not_zero() {
         let object = json!({
             "spec": {"minReplicas": 1, "maxReplicas": 4, "metrics": [
                 {"type": "Pods", "pods": {"metric": {"name": "gpu_utilization"}, "target": {"averageValue": "70"}}},

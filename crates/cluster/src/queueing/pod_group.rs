@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_condition_that_holds_is_told() {
+    fn the_newest_true_condition_is_reported() {
         let condition_json = |kind: &str, status: &str, time: &str, message: &str| json!({"type": kind, "status": status, "lastTransitionTime": time, "reason": "R", "message": message});
         let conditions = json!([
             condition_json("Unschedulable", "True", "2026-01-01T00:00:02Z", "second"),

@@ -202,7 +202,7 @@ mod tests {
 
     /// Uses conditions in the form that Kueue 0.18.3 writes them.
     #[test]
-    fn the_last_preemption_is_told_while_it_lasts_and_after() {
+    fn the_last_preemption_is_reported_during_and_after_it() {
         let workload = |status: &str, message: &str| {
             let text = serde_json::json!({
                 "metadata": {"name": "job-a-1", "namespace": "n", "uid": "w", "ownerReferences":

@@ -130,7 +130,7 @@ mod tests {
 
     /// Uses a response in the form that Kueue 0.18.3 sends it.
     #[test]
-    fn places_count_from_one() {
+    fn positions_start_at_one() {
         let text = r#"{"items": [
             {"metadata": {"name": "job-a", "namespace": "n", "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "a", "uid": "u1"}]},
              "priority": 0, "localQueueName": "research", "positionInClusterQueue": 0, "positionInLocalQueue": 0},

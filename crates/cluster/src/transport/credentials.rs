@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_person_who_logs_in_is_not_hurried() {
+    fn an_interactive_login_has_no_deadline() {
         assert_eq!(longest(true), None);
         assert_eq!(longest(false), Some(Duration::from_secs(30)));
     }

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unreadable_value_is_none_and_the_object_stays() {
+    fn an_object_with_an_unreadable_value_is_kept() {
         for bad in [
             "\"9999-12-31T23:59:59Z\"",
             "\"9999-12-30T21:00:00Z\"",

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_proxy_of_a_service_or_pod_leads_elsewhere() {
+    fn only_proxy_paths_of_services_and_pods_leave_the_api_server() {
         let proxied = |path| check(path, Destination::Proxied).is_ok();
         assert!(proxied(
             "/api/v1/namespaces/m/services/https:prom:9090/proxy/api/v1/query?query=up%2Fx"

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proxy_of_the_kubeconfig_is_meant_whatever_the_environment_says() {
+    fn the_proxy_of_the_kubeconfig_precedes_the_environment() {
         let environment = ProxyEnvironment {
             no: Some("*".to_owned()),
             ..ProxyEnvironment::default()

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_reads_and_what_does_not() {
+    fn reads_differ_from_writes() {
         for path in [
             "/api/v1/pods?limit=500",
             "/api/v1/namespaces/a/pods/p/log?follow=true",

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_rehearsal_says_so_where_the_server_looks() {
+    fn a_server_rehearsal_sets_dry_run_in_query_and_body() {
         let (request, body) = rehearsal(
             DryRun::Server,
             &Method::DELETE,

@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn an_hour_asked_for_is_not_waited() {
+    fn a_retry_after_of_an_hour_is_not_obeyed() {
         assert_eq!(
             spent(TryOutcome::Status(429, Some(3600))),
             (4, Duration::from_secs(30))

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_object_that_a_job_can_do_without_may_be_refused() {
+    fn only_optional_objects_may_be_refused() {
         let forbidden = || Failure::conflict("Forbidden", "no".to_owned());
         assert!(tolerated(&object("networkpolicies", json!({})), forbidden()).is_ok());
         assert!(tolerated(&object("secrets", json!({})), forbidden()).is_err());

@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_owner_is_set_and_nothing_else_is_touched() {
+    fn only_a_missing_owner_is_set() {
         let labels = json!({MANAGED_BY: MANAGED_BY_US, JOB: "a"});
         let owners = json!([{"uid": "1"}]);
         let service = object(

@@ -257,7 +257,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn no_secret_stays_and_nothing_else_goes() {
+    fn only_secrets_are_removed() {
         let mut pod = json!({
             "metadata": {"name": "train", "annotations": {
                 "gpuctl/source": "kind: training\nenvironment:\n  env: {PASSPHRASE: CANARY}\n",

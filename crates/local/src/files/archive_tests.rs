@@ -62,7 +62,7 @@ fn hostile(entries: &[(&str, EntryType, &str)]) -> Vec<u8> {
 }
 
 #[test]
-fn a_tree_comes_back_as_it_went() {
+fn trees_survive_packing_and_unpacking() {
     let root = folder("tree");
     fs::create_dir_all(root.join("from/a/b")).unwrap();
     fs::write(root.join("from/a/b/x"), "one").unwrap();
@@ -100,7 +100,7 @@ fn a_tree_comes_back_as_it_went() {
 }
 
 #[test]
-fn nothing_gets_out_of_the_folder() {
+fn nothing_is_written_outside_the_folder() {
     let root = folder("hostile");
     let bytes = hostile(&[
         ("top/a/b/c/", EntryType::Directory, ""),
@@ -145,7 +145,7 @@ fn nothing_gets_out_of_the_folder() {
 }
 
 #[test]
-fn members_that_are_left_out_create_no_folders() {
+fn skipped_members_create_no_folders() {
     let root = folder("left-out-folders");
     let nested = |name: &str| format!("top/{name}/{}x", "a/".repeat(30));
     let [hard, device, pipe, link] = ["hard", "device", "pipe", "link"].map(nested);
@@ -172,7 +172,7 @@ fn members_that_are_left_out_create_no_folders() {
 }
 
 #[test]
-fn only_a_whole_copy_is_put_into_place() {
+fn only_a_complete_copy_replaces_the_target() {
     let root = folder("broken");
     fs::create_dir_all(root.join("x")).unwrap();
     fs::write(root.join("x/one"), vec![7; 5000]).unwrap();
@@ -218,7 +218,7 @@ fn only_a_whole_copy_is_put_into_place() {
 }
 
 #[test]
-fn an_interrupted_copy_moves_nothing_more() {
+fn an_interrupted_copy_moves_no_more_files() {
     let root = folder("interrupted");
     let bytes = hostile(&[
         ("top/a", EntryType::Regular, ""),
@@ -363,7 +363,7 @@ fn extension_headers_are_bounded_in_any_order() {
 }
 
 #[test]
-fn an_archive_without_end_stops() {
+fn an_endless_archive_is_stopped() {
     let root = folder("endless");
     let fail = |member: &[u8]| {
         let source = Repeated { member, at: 0 };
@@ -400,7 +400,7 @@ impl std::io::Read for Repeated<'_> {
 }
 
 #[test]
-fn what_is_left_out_is_counted() {
+fn omissions_are_counted() {
     let root = folder("left-out");
     let long_name = format!("../{}", "x".repeat(60));
     let mut bytes: Vec<u8> = (0..50)

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_kept_if_it_leads_to_a_member() {
+    fn a_link_is_kept_if_its_target_is_in_the_archive() {
         let folder = folder("members");
         for (path, target, kept) in [
             ("top/x", "file", true),
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_ends_it() {
+    fn a_signal_ends_the_resolution_of_links() {
         let links = [(PathBuf::from("top/x"), PathBuf::from("file"))];
         let folder = folder("signal");
         assert!(stay_inside(&links, &folder, "top", &AtomicBool::new(true)).is_err());

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 
 #[test]
-fn fields_are_named_and_secrets_are_not_told() {
+fn changed_fields_are_named_without_secrets() {
     let yaml = |token: &str| {
         format!(
             "kind: compute\nversion: v0.1\njob: {{name: a}}\nenvironment: {{image: i, env: {{HF_TOKEN: {token}, OTHER_TOKEN: stays}}}}\nservice: {{port: 1}}\n"

@@ -94,7 +94,7 @@ spec:
 }
 
 #[test]
-fn a_deployment_with_its_service_serves() {
+fn a_deployment_with_a_service_becomes_an_inference() {
     let converted = one(r"
 apiVersion: v1
 kind: Service
@@ -157,7 +157,7 @@ spec:
 }
 
 #[test]
-fn a_pytorch_job_is_as_many_pods_as_it_has_roles() {
+fn a_pytorchjob_has_the_pods_of_all_its_roles() {
     let role = |count: u32| {
         format!(
             "{{replicas: {count}, template: {{spec: {{containers: [{{image: i, command: [torchrun, t.py], resources: {{limits: {{nvidia.com/gpu: 8}}}}}}]}}}}}}"
@@ -183,7 +183,7 @@ fn a_pytorch_job_is_as_many_pods_as_it_has_roles() {
 }
 
 #[test]
-fn a_script_of_slurm_is_a_training() {
+fn a_slurm_script_becomes_a_training() {
     let converted = one(r#"#!/bin/bash
 #SBATCH --job-name="Llama_SFT"
 #SBATCH -N 4 --ntasks-per-node=1
@@ -310,7 +310,7 @@ fn an_array_is_a_document_for_each_index() {
 }
 
 #[test]
-fn the_script_of_pytorchs_tutorial_meets_here() {
+fn the_slurm_script_of_the_pytorch_tutorial_is_converted() {
     let converted = convert(
         r#"#!/bin/bash
 #SBATCH --nodes=4 --gpus-per-node=8
@@ -454,7 +454,7 @@ fn sets_of_pods_of_one_kind_are_trainings() {
 }
 
 #[test]
-fn what_is_no_workload_is_refused() {
+fn files_without_a_workload_are_refused() {
     let refused = |text: &str| convert(text, None).unwrap_err().message;
     assert_eq!(
         refused("kind: DaemonSet\nmetadata: {name: a}\n"),

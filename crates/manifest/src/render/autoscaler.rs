@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_metric_has_the_name_that_the_cluster_serves_it_under() {
+    fn metrics_have_the_names_that_the_cluster_serves() {
         let served = |names: &[&str]| Served {
             custom_metrics: Some(names.iter().map(ToString::to_string).collect()),
             ..Served::default()

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_real_shell_resumes_from_the_newest_entry_and_takes_nothing_else_literally() {
+    fn a_real_shell_resumes_from_the_newest_checkpoint() {
         let folder = std::env::temp_dir().join(format!("gpuctl-checkpoint-{}", std::process::id()));
         let path = folder.display().to_string();
         let resume = [

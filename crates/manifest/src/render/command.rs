@@ -308,7 +308,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_simple_line_is_executed_and_a_list_is_not() {
+    fn simple_lines_are_executed_but_lists_are_not() {
         assert_eq!(
             shell("python train.py --lr $LR > log 2>&1")[2],
             "exec python train.py --lr $LR > log 2>&1"
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn launchers_are_recognised_where_a_program_stands_and_nowhere_else() {
+    fn launchers_are_recognized_only_as_programs() {
         let launcher_of = |words: &[&str]| {
             let words: Vec<String> = words.iter().map(ToString::to_string).collect();
             programs(words.iter())
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn strings_and_lists_join_as_a_shell_would() {
+    fn strings_and_lists_join_as_in_a_shell() {
         let exec = |words: &[&str]| Command::Exec(words.iter().map(ToString::to_string).collect());
         let line = |text: &str| Command::Shell(text.to_owned());
         let (command, args) = combine(&line("python a.py"), &exec(&["--x", "1 2"])).unwrap();

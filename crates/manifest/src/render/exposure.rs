@@ -150,7 +150,7 @@ mod tests {
     use crate::render::{IngressClass, Served};
 
     #[test]
-    fn an_ingress_names_its_class_only_where_it_has_to() {
+    fn an_ingress_names_its_class_only_if_necessary() {
         let chosen = |classes: &[(&str, bool)]| {
             let classes = classes
                 .iter()

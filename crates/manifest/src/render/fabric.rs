@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_go_with_the_gpus_of_the_node() {
+    fn network_devices_are_proportional_to_gpus() {
         let gpus = ("nvidia.com/gpu", "8");
         let counted = |devices: &[(&str, &str)], requested| {
             let node = node("a", &[&[gpus], devices].concat());
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_all_such_nodes_have_is_asked_for() {
+    fn only_devices_of_all_eligible_nodes_are_requested() {
         let nodes = [
             node(
                 "a",

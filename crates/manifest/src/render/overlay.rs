@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn merging_twice_changes_nothing_more() {
+    fn merging_is_idempotent() {
         let overlay = json!({"tolerations": [{"key": "x"}], "nodeSelector": {"a": "b"}});
         let mut spec = json!({"tolerations": []});
         merge(&mut spec, &overlay);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_selector_of_the_user_s_narrows_ours() {
+    fn a_user_selector_narrows_the_built_in_one() {
         let term = |key: &str| json!({"matchExpressions": [{"key": key, "operator": "Exists"}]});
         let mut spec = json!({"nodeSelectorTerms": [term("ours-1"), term("ours-2")]});
         merge(&mut spec, &json!({"nodeSelectorTerms": [term("theirs")]}));
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_replaced_and_mounts_are_told_apart_by_their_path() {
+    fn commands_are_replaced_and_mounts_merge_by_path() {
         let mut spec = json!({"containers": [{"name": "main", "command": ["a"], "volumeMounts": [{"name": "v", "mountPath": "/a"}]}]});
         let replaced = merge(
             &mut spec,

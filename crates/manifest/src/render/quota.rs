@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_limit_of_gpus_is_written_for_every_name_that_there_is() {
+    fn a_gpu_limit_covers_every_gpu_resource() {
         let limits = QuotaLimits {
             gpu: Some(4),
             cpu: Some("10".into()),

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_login_is_what_the_kubelet_reads() {
+    fn a_registry_login_has_the_form_that_the_kubelet_reads() {
         let object = registry(
             "team-a",
             "pull",

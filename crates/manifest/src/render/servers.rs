@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn vllm_and_sglang_get_the_flags_of_several_nodes() {
+    fn vllm_and_sglang_get_multi_node_flags() {
         let connected = |command: &str| {
             let job = job(command);
             connect(&job, words(&job).unwrap())

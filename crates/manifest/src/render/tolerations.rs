@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn dedication_is_tolerated_and_quarantine_and_reservation_are_not() {
+    fn dedication_taints_are_tolerated_but_others_are_not() {
         let nodes = [
             node(&[
                 ("nvidia.com/gpu", "present", "NoSchedule"),
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_that_keep_the_job_off_are_no_candidates_and_are_told_when_none_is_left() {
+    fn excluded_nodes_are_reported_if_no_candidate_is_left() {
         let text = "kind: training\nversion: v0.1\njob: {name: a}\nenvironment: {image: b}\nresources: {gpu: 1}\n";
         let job = |fields: &str| match crate::spec::parse("t", &format!("{text}{fields}"))
             .expect("it is valid")

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn every_limit_that_is_exceeded_is_told_with_its_scope() {
+    fn every_exceeded_limit_is_reported_with_its_scope() {
         let site = "all: {limits: {gpu: 8, node_count: 2, cpu: 16, memory: 64Gi, max_runtime: 1d}}\npools: {big: {limits: {gpu: 32}}}\n";
         let job = |pool: &str| {
             format!(
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_is_counted_with_what_its_autoscaler_may_add() {
+    fn a_service_counts_with_its_maximum_of_replicas() {
         let site = "kinds: {inference: {limits: {replicas: 4, gpu: 8}}}\n";
         let job = |max_replicas: u32| {
             format!(

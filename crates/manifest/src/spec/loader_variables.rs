@@ -264,7 +264,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_loads_programs_is_known_by_name() {
+    fn variables_that_load_programs_are_recognized() {
         for name in [
             "LD_PRELOAD",
             "LD_LIBRARY_PATH",
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_that_select_pods_are_known() {
+    fn labels_that_select_pods_are_recognized() {
         for key in [
             "app",
             "App",

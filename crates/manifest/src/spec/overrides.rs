@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_is_found_under_any_spelling_and_made_where_it_is_missing() {
+    fn fields_are_found_in_any_spelling_and_added_if_missing() {
         let text = "resources:\n  gpu: 1\n  gpuType: a10\n";
         assert_eq!(
             changed(text, &["resources.gpu=4"]),
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_set_says_so() {
+    fn settings_that_cannot_be_changed_are_errors() {
         assert!(
             Override::parse("gpu").is_err()
                 && Override::parse("a..b=1").is_err()

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_is_where_the_program_was_told_to_listen() {
+    fn the_port_comes_from_the_program_arguments() {
         for (words, port) in [
             (
                 "jupyter-lab --ip=0.0.0.0 --port=8888 --no-browser",

@@ -206,7 +206,7 @@ environment:
 ";
 
     #[test]
-    fn tokens_are_masked_wherever_they_stand() {
+    fn tokens_are_masked_everywhere() {
         let output = masked(NOTEBOOK);
         assert!(
             !output.contains("ai-gpuctl-2025") && !output.contains("hf_abcdef"),
@@ -220,7 +220,7 @@ environment:
     }
 
     #[test]
-    fn a_value_is_masked_however_it_was_quoted() {
+    fn values_are_masked_in_any_quoting() {
         for environment in [
             "env: {DB_PASSWORD: 'it\'\'s-s3cret'}",
             "env: [{name: DB_PASSWORD, value: \"s3cret-\\\"quoted\"}]",

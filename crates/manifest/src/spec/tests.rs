@@ -124,7 +124,7 @@ fn the_contract_s_training_is_read_as_written() {
 }
 
 #[test]
-fn a_share_without_a_number_is_of_one_gpu() {
+fn a_share_without_a_count_is_of_one_gpu() {
     let resources = |text: &str| job(&training(&format!("resources: {{{text}}}"))).resources;
     assert_eq!(resources("gpu_share: 10Gi").gpu, 1);
     assert_eq!(resources("gpu: 2, gpu_share: 10Gi").gpu, 2);
@@ -158,7 +158,7 @@ fn the_contract_s_inference_is_read_with_its_placeholder() {
 }
 
 #[test]
-fn the_contract_s_broken_examples_say_what_to_change() {
+fn broken_contract_examples_say_what_to_change() {
     assert_eq!(
         problems(contract("notebook")),
         ["9:155: stray backtick: a value must not begin or end with one | remove the `",]
@@ -350,7 +350,7 @@ fn the_node_s_own_folders_are_not_mounted() {
 }
 
 #[test]
-fn names_leave_room_for_what_is_appended() {
+fn names_leave_room_for_suffixes() {
     let training_named = |length: usize, nodes: u32| {
         format!(
             "kind: training\nversion: v0.1\njob: {{name: {}}}\nenvironment: {{image: i}}\nresources: {{node_count: {nodes}}}",
@@ -433,7 +433,7 @@ fn variables_come_as_a_list_or_a_map() {
 }
 
 #[test]
-fn other_templates_stay_and_own_ones_are_filled_once() {
+fn only_known_templates_are_expanded_once() {
     let text = "kind: training\nversion: v1\njob: {name: a}\nmodel: {name: m, path: /models/m}\nenvironment: {image: i, command: ['{{model.name}}-{{ job.name }}', '{{#if x}}', '{{ x | upper }}']}";
     assert_eq!(
         job(text).command,
@@ -448,7 +448,7 @@ fn other_templates_stay_and_own_ones_are_filled_once() {
 }
 
 #[test]
-fn a_quota_is_for_namespaces_each_once() {
+fn a_quota_names_each_namespace_once() {
     let problems_of = |rest: &str| {
         let text = format!("kind: quota\nversion: v0.1\nquota: {{name: q}}\n{rest}");
         parse("t", &text)
@@ -513,7 +513,7 @@ fn a_document_keeps_its_own_text() {
 }
 
 #[test]
-fn bombs_and_garbage_are_one_sentence_each() {
+fn yaml_bombs_and_garbage_give_one_message_each() {
     for (text, expected) in [
         ("[".repeat(100_000), "nested more than 32 levels deep"),
         ("- ".repeat(40), "nested more than 32 levels deep"),
@@ -549,7 +549,7 @@ fn bombs_and_garbage_are_one_sentence_each() {
 }
 
 #[test]
-fn what_a_service_cannot_do_is_refused_at_its_place() {
+fn invalid_service_fields_are_refused_with_their_position() {
     let text = |kind: &str, fields: &str| {
         let service = if kind == "notebook" {
             ""
@@ -613,12 +613,12 @@ fn what_a_service_cannot_do_is_refused_at_its_place() {
 
 proptest! {
     #[test]
-    fn no_text_makes_it_panic(text in "\\PC{0,200}") {
+    fn no_text_causes_a_panic(text in "\\PC{0,200}") {
         let _ = parse("t", &text);
     }
 
     #[test]
-    fn no_change_of_a_real_file_makes_it_panic(which in 0_usize..4, at in 0_usize..2000, with in "[\\x00-\\x7f]{0,3}", cut in 0_usize..30) {
+    fn no_mutation_of_a_real_file_causes_a_panic(which in 0_usize..4, at in 0_usize..2000, with in "[\\x00-\\x7f]{0,3}", cut in 0_usize..30) {
         let text = CONTRACT[which].1;
         let characters: Vec<char> = text.chars().collect();
         let at = at % characters.len();

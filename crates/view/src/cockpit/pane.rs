@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_follows_until_somebody_looks_back() {
+    fn following_stops_when_the_user_scrolls_back() {
         let mut pane = Pane::new("gpuctl logs a".to_owned(), 40, true);
         (0..10).for_each(|number| pane.push(&number.to_string()));
         assert_eq!(pane.visible_lines(40, 3), ["7", "8", "9"]);

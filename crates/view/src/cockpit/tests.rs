@@ -270,7 +270,7 @@ fn every_list_has_its_screen() {
 }
 
 #[test]
-fn the_first_line_has_sums_that_are_right() {
+fn the_first_line_has_correct_sums() {
     let head = screen(&mut cockpit(Tab::Jobs, 120), 120, 8)
         .lines()
         .next()
@@ -334,7 +334,7 @@ fn steps_lead_from_a_type_to_a_log_and_back() {
 }
 
 #[test]
-fn keys_ask_other_verbs_about_what_is_selected() {
+fn keys_run_other_commands_for_the_selected_row() {
     let command_of = |tab: Tab, keys: &str| words(press(&mut cockpit(tab, 100), keys));
     assert_eq!(command_of(Tab::Jobs, "w"), "why -n team-a team-a/Job/bert");
     assert_eq!(
@@ -547,7 +547,7 @@ fn help_covers_the_list_until_the_next_key() {
 }
 
 #[test]
-fn an_outage_is_told_and_the_last_answer_stays() {
+fn an_outage_is_reported_and_the_last_answer_stays() {
     let mut cockpit = cockpit(Tab::Jobs, 100);
     cockpit.trouble = Some("cannot reach the cluster".into());
     let screen = body(&mut cockpit, 100, 9);
@@ -566,7 +566,7 @@ fn an_outage_is_told_and_the_last_answer_stays() {
 }
 
 #[test]
-fn texts_of_a_cluster_steer_nothing() {
+fn texts_from_the_cluster_contain_no_control_sequences() {
     let mut hostile = snapshot();
     hostile.jobs[0].name = "a\u{1b}]0;x\u{7}\u{202e}b".into();
     hostile.jobs[0].reason = Some("\u{9b}2J".into());

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_stand_for_values() {
+    fn a_chart_draws_values_as_lines() {
         let frame = ChartFrame {
             from: 0,
             to: 20_000,
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_drawn_where_nothing_was_sampled() {
+    fn gaps_without_samples_stay_empty() {
         let frame = ChartFrame {
             from: 0,
             to: 20_000,

@@ -386,7 +386,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_is_of_its_row() {
+    fn numbers_belong_to_their_rows() {
         let first = id(&["cluster", "lab", "2025-11-05T14:00:00Z"]);
         assert_eq!(first, id(&["cluster", "lab", "2025-11-05T14:00:00Z"]));
         assert_ne!(first, id(&["cluster", "la", "b2025-11-05T14:00:00Z"]));

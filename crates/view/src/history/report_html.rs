@@ -214,7 +214,7 @@ mod tests {
     use gpuctl_core::stats::history::gpu_hours::GpuHours;
 
     #[test]
-    fn names_are_no_markup_and_the_page_asks_nobody() {
+    fn the_page_escapes_names_and_loads_nothing() {
         let name = "<script>alert(1)</script>&\"";
         let mut account = GpuHours::default();
         account.held = 4.0;

@@ -346,7 +346,7 @@ mod tests {
 
     /// The situation, the sentence and the first cause are kept, however long the answer is.
     #[test]
-    fn an_answer_keeps_within_its_bytes() {
+    fn an_answer_stays_within_its_size() {
         let long_text = "x".repeat(4000);
         let cause = |name| {
             Cause::new(name, long_text.clone(), "logs")

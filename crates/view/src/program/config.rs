@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_sees_a_secret() {
+    fn secrets_are_never_shown() {
         let shown_value = |value: Value, secret| {
             Setting {
                 name: "a.url",

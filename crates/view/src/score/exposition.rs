@@ -264,7 +264,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_are_of_what_was_measured() {
+    fn quantiles_cover_measured_values_only() {
         let mut analyses = Analyses::default();
         assert_eq!(analyses.quantile(0.5), None);
         for seconds in [5.0, 1.0, 4.0, 2.0, 3.0] {

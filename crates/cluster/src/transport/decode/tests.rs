@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_pod_with_hardly_anything_is_still_a_pod() {
+fn a_nearly_empty_pod_is_a_pod() {
     let page: ListPage<WirePod<'_>> =
         serde_json::from_str(r#"{"items":[{"metadata":{"name":"a\u001bb"}},{}]}"#).unwrap();
     assert_eq!(page.items[0].pod().name, "a\u{1b}b");

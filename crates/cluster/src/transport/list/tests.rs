@@ -10,7 +10,7 @@ use super::{Page, PageLimits, next_size};
 const MINUTE: Duration = Duration::from_secs(60);
 
 #[test]
-fn an_object_that_cannot_be_decoded_hides_no_other() {
+fn an_undecodable_object_does_not_hide_others() {
     let text = r#"{"metadata":{},"items":[
             {"metadata":{"name":"a","namespace":"n"}},
             {"metadata":{"name":"b","namespace":"n"},"spec":{"priority":"high"}},
@@ -76,7 +76,7 @@ fn refused(objects: usize, token: impl Fn(usize) -> String, elapsed: Duration) -
 }
 
 #[test]
-fn a_list_without_an_end_is_given_up() {
+fn an_endless_list_is_abandoned() {
     let distinct = |page: usize| page.to_string();
     assert_eq!(
         refused(0, distinct, Duration::ZERO),
@@ -113,7 +113,7 @@ fn a_list_without_an_end_is_given_up() {
 }
 
 #[test]
-fn half_a_million_pods_are_read_however_slow_the_server_is() {
+fn half_a_million_pods_are_read_from_a_slow_server() {
     let mut limits = PageLimits::new(MINUTE);
     for page in 1..=1000_u32 {
         // At 500 objects every half second, the list takes 500 s.

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_heartbeat_is_not_a_change_and_a_lost_node_is() {
+fn a_lost_node_is_a_change_but_a_heartbeat_is_not() {
     let mut changes = WatchedCollection::default();
     let mut event = |kind: &str, version: u32, ready: &str, heartbeat: &str| {
         let event = serde_json::json!({"type": kind, "object": {

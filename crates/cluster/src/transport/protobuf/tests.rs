@@ -128,7 +128,7 @@ proptest! {
     }
 
     #[test]
-    fn neither_do_bytes_that_mean_nothing(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+    fn random_bytes_do_not_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         let message = list_of("/api/v1/nodes").unwrap();
         let _ = decode::<Value>(&bytes, message);
         let _ = decode::<Value>(&[b"k8s\0".as_slice(), &bytes].concat(), message);
@@ -193,7 +193,7 @@ fn lists_that_are_read_in_protobuf() {
 }
 
 #[test]
-fn a_refusal_is_read_and_times_that_are_none_are_none() {
+fn refusals_are_read_and_invalid_times_are_ignored() {
     let status = json!({"metadata": {"continue": "later"}, "message": "too old", "reason": "Expired", "code": 410,
         "details": {"kind": "pods", "causes": [{"reason": "R", "message": "M", "field": "F"}]}});
     let decoded: Value = decode(&answer(&STATUS, &status), &STATUS).unwrap();

@@ -13,7 +13,7 @@ fn failure(body: &str) -> String {
 }
 
 #[test]
-fn an_object_that_cannot_be_decoded_is_named() {
+fn an_undecodable_object_is_named() {
     let object =
         r#"{"kind": "Job", "metadata": {"name": "a", "namespace": "b"}, "size": "CANARY"}"#;
     assert_eq!(

@@ -6,7 +6,7 @@ use super::*;
 use gpuctl_core::model::contract::labels::RUN;
 
 #[test]
-fn conflicts_with_our_own_writes_are_none() {
+fn conflicts_with_own_writes_are_ignored() {
     let blame = |message: &str| Blame {
         field: ".spec.replicas".into(),
         message: message.into(),
@@ -36,7 +36,7 @@ fn conflicts_with_our_own_writes_are_none() {
 }
 
 #[test]
-fn who_wrote_it_when_is_no_difference() {
+fn managed_fields_are_not_a_difference() {
     let live = json!({"metadata": {"name": "a", "uid": "1", "annotations": {RUN: "x"}}, "spec": {"a": 1}, "status": {"b": 2}});
     assert_eq!(
         comparable(&live),

@@ -6,7 +6,7 @@ use super::*;
 use gpuctl_core::model::contract::labels::VOLCANO_QUEUE;
 
 #[test]
-fn newer_defaults_wait_and_wishes_stay() {
+fn newer_defaults_wait_and_explicit_values_stay() {
     let pod = |spec: Value| json!({"spec": {"template": {"spec": spec}}});
     let mut desired = pod(json!({
         "securityContext": {"runAsUser": 7, "fsGroup": 1000, "fsGroupChangePolicy": "OnRootMismatch"},
@@ -31,7 +31,7 @@ fn newer_defaults_wait_and_wishes_stay() {
 }
 
 #[test]
-fn a_job_stays_with_who_placed_it() {
+fn a_job_stays_with_the_scheduler_that_placed_it() {
     let job = |template: Value| json!({"spec": {"template": template}});
     let ungrouped = job(json!({"spec": {"schedulerName": "default-scheduler"}}));
     let grouped = job(

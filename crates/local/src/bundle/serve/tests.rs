@@ -98,7 +98,7 @@ fn lists_are_selected_and_paged_as_the_server_does() {
 }
 
 #[test]
-fn objects_are_found_or_are_not_there() {
+fn objects_are_found_or_missing() {
     let bundle = bundle();
     let object: Value = serde_json::from_slice(
         &bundle
@@ -133,7 +133,7 @@ fn objects_are_found_or_are_not_there() {
 }
 
 #[test]
-fn what_nobody_kept_is_missed_and_nothing_is_written() {
+fn requests_missing_from_a_bundle_fail_and_writes_are_refused() {
     let bundle = bundle();
     assert!(
         bundle
@@ -160,7 +160,7 @@ fn what_nobody_kept_is_missed_and_nothing_is_written() {
 }
 
 #[test]
-fn rights_are_those_of_whoever_made_it() {
+fn a_closed_bundle_answers_only_recorded_access_reviews() {
     let bundle = bundle();
     let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
     assert_eq!(

@@ -14,7 +14,7 @@ fn lines(text: &str) -> (String, Vec<String>) {
 }
 
 #[test]
-fn what_the_system_tells_a_process_is_translated() {
+fn slurm_variables_are_translated() {
     for (slurm, expected) in [
         (
             "srun torchrun --nnodes=$SLURM_NNODES t",
@@ -61,7 +61,7 @@ fn what_the_system_tells_a_process_is_translated() {
 }
 
 #[test]
-fn what_has_no_meaning_here_is_named() {
+fn unsupported_fields_are_named() {
     for (slurm, expected, note) in [
         (
             "source venv/bin/activate\npython3 -V",
@@ -161,7 +161,7 @@ fn containers_of_the_script_become_the_image() {
 }
 
 #[test]
-fn bash_is_told_from_sh() {
+fn bash_differs_from_sh() {
     assert!(
         needs_bash("nodes=( a b )")
             && needs_bash("if [[ -n $a ]]; then")

@@ -96,7 +96,7 @@ fn ids(text: &str) -> Vec<&'static str> {
 }
 
 #[test]
-fn every_check_finds_what_it_is_for_and_nothing_else() {
+fn every_check_finds_only_its_own_problem() {
     for (id, failing, passing) in CASES {
         assert_eq!(ids(&document(failing)), [id], "{}", document(failing));
         assert!(
@@ -112,7 +112,7 @@ fn every_check_finds_what_it_is_for_and_nothing_else() {
 }
 
 #[test]
-fn a_comment_silences_and_places_are_those_of_the_field() {
+fn a_comment_silences_a_check_and_positions_are_those_of_fields() {
     let failing = document(CASES[0].1);
     assert!(ids(&format!("# gpuctl: ignore port, nproc-per-node\n{failing}")).is_empty());
     assert_eq!(

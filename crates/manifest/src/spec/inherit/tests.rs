@@ -51,7 +51,7 @@ pools: {big: {env: {B: pool, C: pool}, tolerations: [{key: x}, {key: y, value: z
 ";
 
 #[test]
-fn the_nearest_scope_wins_and_what_the_file_says_stays() {
+fn the_nearest_scope_wins_and_values_of_the_file_stay() {
     let mut training = job(
         "kind: training\njob: {name: t, priority: high}\nresources: {gpu: 1, pool: big}\nstorage: {workdirs: [{path: /d, size: 1Gi}, {path: /e, size: 1Gi, storageClass: own}]}\n",
     );
@@ -88,7 +88,7 @@ fn the_nearest_scope_wins_and_what_the_file_says_stays() {
 }
 
 #[test]
-fn a_job_that_wants_no_pool_gets_none_and_shared_memory_stays_within_the_memory() {
+fn a_job_without_a_pool_gets_none_and_shared_memory_fits_its_memory() {
     let mut pool_less =
         job("kind: training\njob: {name: t}\nresources: {gpu: 1, pool: default, memory: 4Gi}\n");
     inherit(&mut pool_less, &site(SITE));
@@ -103,7 +103,7 @@ fn a_job_that_wants_no_pool_gets_none_and_shared_memory_stays_within_the_memory(
 }
 
 #[test]
-fn what_is_enforced_replaces_what_the_file_says_and_is_told() {
+fn enforced_values_replace_those_of_the_file_and_are_reported() {
     let rules = site(
         "all: {queue: common, env: {HTTP_PROXY: 'http://p', API_TOKEN: abcdef}, labels: {site: b}, enforced: [queue, env, labels]}\npools: {big: {queue: large}}\n",
     );
@@ -134,7 +134,7 @@ fn what_is_enforced_replaces_what_the_file_says_and_is_told() {
 }
 
 #[test]
-fn what_changes_programs_needs_the_site_s_explicit_word() {
+fn variables_that_change_programs_need_permission_of_the_site() {
     let text = "all: {env: {LD_PRELOAD: /x.so, PYTHONPATH: /p, TZ: UTC}, labels: {app: web, site: b}, annotations: {gpuctl/source: x}, enforced: [env]}\n";
     let mut denied = job("kind: training\njob: {name: t}\n");
     inherit(&mut denied, &site(text));
@@ -170,7 +170,7 @@ fn what_changes_programs_needs_the_site_s_explicit_word() {
 }
 
 #[test]
-fn a_training_without_an_end_gets_the_longest_that_is_allowed() {
+fn a_training_without_a_runtime_gets_the_maximum() {
     let rules = site("all: {limits: {max_runtime: 2d}}\n");
     let mut unlimited = job("kind: training\njob: {name: t}\n");
     inherit(&mut unlimited, &rules);

@@ -25,7 +25,7 @@ fn columns_align_by_what_a_terminal_shows() {
 }
 
 #[test]
-fn columns_that_yield_go_where_there_is_no_room() {
+fn optional_columns_disappear_on_narrow_terminals() {
     let mut table = Table::new([
         left("NAME"),
         right("CPU").yielding(),
@@ -126,7 +126,7 @@ fn long_names_are_cut_in_the_middle_before_columns_go() {
 }
 
 #[test]
-fn csv_has_the_sign_of_percentages_in_their_header_and_no_other_text_loses_it() {
+fn csv_moves_percent_signs_to_the_header() {
     let mut table = Table::new([left("MESSAGE"), percentages("UTIL")]);
     table.row(vec!["disk is at 100%".into(), "12%".into()]);
     assert_eq!(

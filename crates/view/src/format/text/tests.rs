@@ -9,7 +9,7 @@ const LOOK: TextStyle = TextStyle {
 };
 
 #[test]
-fn nothing_that_steers_a_terminal_gets_through() {
+fn control_sequences_are_removed() {
     assert_eq!(clean("train\u{1b}[31m"), "train\\u{1b}[31m");
     assert_eq!(clean("a\u{202e}b\u{9b}c\nd"), "a\\u{202e}b\\u{9b}c d");
     assert!(matches!(clean("模型 qwen2"), Cow::Borrowed(_)));
@@ -59,7 +59,7 @@ fn invisible_characters_are_shown_and_joiners_of_scripts_stay() {
 }
 
 #[test]
-fn markdown_has_no_markup_of_others() {
+fn markdown_contains_no_foreign_markup() {
     assert_eq!(
         in_markdown("<img onerror=x> & [a](javascript:x)"),
         "&#60;img onerror=x&#62; &#38; \\[a\\](javascript:x)"
@@ -83,7 +83,7 @@ fn chats_get_one_line_without_mentions() {
 }
 
 #[test]
-fn of_a_whole_output_lines_and_colors_stay() {
+fn lines_and_colors_of_an_output_stay() {
     let output =
         "a\tb\n\u{1b}[31mred\u{1b}[0m\u{1b}[38:5:1m \u{1b}[2J\u{1b}]0;x\u{7}\u{202e}\r模\u{1b}";
     let escaped_text = "\\u{1b}[2J\\u{1b}]0;x\\u{7}\\u{202e}\\u{d}模\\u{1b}";
@@ -140,7 +140,7 @@ fn ages() {
 }
 
 #[test]
-fn bars_never_stand_without_their_number() {
+fn bars_always_have_their_number() {
     assert_eq!(bar(Percent(65.0), 5, LOOK), "███▎  65%");
     assert_eq!(bar(Percent(0.0), 3, LOOK), "    0%");
     assert_eq!(bar(Percent(100.0), 3, LOOK), "███ 100%");
@@ -158,7 +158,7 @@ fn bars_never_stand_without_their_number() {
 }
 
 #[test]
-fn long_texts_stay_beside_their_title_on_a_terminal() {
+fn long_texts_wrap_next_to_their_title() {
     let style = |width| TextStyle {
         width,
         color: false,

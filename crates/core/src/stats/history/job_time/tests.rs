@@ -140,7 +140,7 @@ fn unobserved_time_is_not_an_interruption() {
 }
 
 #[test]
-fn wait_percentiles_are_waits_of_jobs() {
+fn percentiles_are_waiting_times_of_jobs() {
     let sum = JobSum {
         waits: vec![1.0, 2.0, 3.0, 4.0],
         ..JobSum::default()
