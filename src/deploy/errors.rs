@@ -175,6 +175,14 @@ fn field_conflict_error(conflicts: Vec<String>) -> Error {
     error.hint("remove them from the file, or take them over with `--force-conflicts`")
 }
 
+/// The error for a job that has ended, so that nothing of it can be changed.
+pub(crate) fn ended_error(job: &Job) -> Error {
+    let status = State::from_job(job).status;
+    let message = format!("job `{}` has already ended: {status}", job.name);
+    Error::new(ErrorName::JobEnded, message)
+        .hint("`gpuctl apply -f FILE --replace` deletes it and runs it again")
+}
+
 /// Formats an error as a warning, for `--allow-pending` and similar options.
 pub(crate) fn as_warning(error: &Error) -> String {
     match &error.problems {

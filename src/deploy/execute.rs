@@ -206,7 +206,7 @@ impl<'w> Writer<'w> {
         Ok(Some(Created {
             action: self.action(action),
             changes,
-            ..outcome(&plan, &live, false)
+            ..outcome(&plan, &live, false, action)
         }))
     }
 

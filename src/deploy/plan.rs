@@ -14,7 +14,7 @@ use gpuctl_cluster::{Connection, Failure, policy_left_out};
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_core::model::contract::labels::POOL_LABEL;
 use gpuctl_core::model::facts::gpu::TYPE_LABELS;
-use gpuctl_core::model::{GpuType, JobKind, Nodes, PoolDefinition, Taint};
+use gpuctl_core::model::{GpuType, JobKind, Nodes, PoolDefinition, Status, Taint};
 use gpuctl_manifest::render::{OtherPolicies, Rendered, Served, Target, policy_name, render};
 use gpuctl_manifest::spec::{Document, JobDocument};
 
@@ -27,6 +27,8 @@ pub(crate) struct Plan {
     pub notes: Vec<String>,
     /// The error for a queue that does not exist.
     pub missing_queue: Option<Error>,
+    /// The status of the existing job with this name.
+    pub existing_status: Option<Status>,
 }
 
 impl Plan {
@@ -268,6 +270,7 @@ impl Planner<'_> {
             rendered,
             notes: Vec::new(),
             missing_queue: choice.missing,
+            existing_status: None,
         })
     }
 

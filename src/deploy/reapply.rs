@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::deploy::defaults::replaced;
-use crate::deploy::errors::{conflict_error, obstacle_error, supervisor_error};
+use crate::deploy::errors::{conflict_error, ended_error, obstacle_error, supervisor_error};
 use crate::deploy::plan::Plan;
 use gpuctl_cluster::{Connection, Effect, Effects, Obstacle, SITE_DEFAULTS_WAIT};
 use gpuctl_core::error::{Error, ErrorName};
@@ -56,6 +56,8 @@ pub(crate) async fn reapply(
     connection: &Connection,
 ) -> Result<Option<(Action, Value)>, Error> {
     let Some(job) = job else { return Ok(None) };
+    let status = State::from_job(&job).status;
+    plan.existing_status = Some(status);
     if job.deleting {
         return Err(Error::new(
             ErrorName::Terminating,
@@ -97,6 +99,24 @@ pub(crate) async fn reapply(
     if let Some(claim) = fixed_fields.iter().find(|field| field.object.kept) {
         return Err(claim_conflict(claim, &masks));
     }
+    let keeps_files = job.kind == JobKind::Training && changes_files(&effects);
+    if options.replace && (status.is_final() || keeps_files) {
+        check_verdict(
+            connection.writes().judge_owner(&plan.rendered).await,
+            plan,
+            warnings,
+        )?;
+        return Ok(Some((Action::Replace(Box::new(job)), live)));
+    }
+    if status.is_final() {
+        return Err(ended_error(&job));
+    }
+    if keeps_files {
+        warnings.push(format!(
+            "the pods of `{}` keep the old files until they restart: gpuctl restart {}/{}",
+            job.name, job.namespace, job.name
+        ));
+    }
     if fixed_fields.is_empty() || effects.same_source {
         if let Some(error) = supervisor_error(&effects, plan) {
             return Err(error);
@@ -112,6 +132,13 @@ pub(crate) async fn reapply(
         return Ok(Some((Action::Replace(Box::new(job)), live)));
     }
     Err(immutable_error(&job, &fixed_fields, &masks))
+}
+
+/// Whether the content of `files:` differs. Its pods mount it from a ConfigMap.
+fn changes_files(effects: &Effects) -> bool {
+    effects.objects.iter().any(|(object, effect)| {
+        object.kind() == "ConfigMap" && matches!(effect, Effect::Changed { .. } | Effect::Created)
+    })
 }
 
 /// Changes to fields that the API server treats as immutable.

@@ -7,8 +7,8 @@ use crate::deploy::defaults::inherited_values;
 use crate::deploy::plan::{Plan, job};
 use crate::deploy::reapply::masks;
 use gpuctl_cluster::{Effect, Effects, label};
-use gpuctl_core::model::GpuCount;
 use gpuctl_core::model::contract::submission::Created;
+use gpuctl_core::model::{GpuCount, Status};
 use gpuctl_manifest::compare::changes;
 use gpuctl_manifest::render::pods_in_all;
 
@@ -44,8 +44,17 @@ pub(crate) fn changed_fields(plan: &Plan, live: &Value, effects: &Effects) -> Ve
     lines
 }
 
-/// Describes a submitted job.
-pub(crate) fn outcome(plan: &Plan, live: &Value, dry_run: bool) -> Created {
+/// A new job has no pods yet. An existing one keeps its status until its pods change.
+fn status_after(plan: &Plan, action: &str) -> Status {
+    match (action, plan.existing_status) {
+        ("unchanged" | "updated", Some(status)) => status,
+        _ => Status::Pending,
+    }
+}
+
+/// Describes a submitted job. `action` is what `apply` did with it, even if `create` does not
+/// report it.
+pub(crate) fn outcome(plan: &Plan, live: &Value, dry_run: bool, action: &str) -> Created {
     let job = job(&plan.input).expect("only jobs are rendered");
     let pool = job.resources.pool.as_ref().map(|pool| pool.value.clone());
     let destination = pool
@@ -58,13 +67,14 @@ pub(crate) fn outcome(plan: &Plan, live: &Value, dry_run: bool) -> Created {
         job_id: job.id().to_owned(),
         name: job.name.value.clone(),
         kind: job.kind.word(),
-        // A new job has no pods yet.
-        status: "pending".to_owned(),
+        status: status_after(plan, action).word().to_owned(),
         created_at: creation_time.and_then(|text| text.parse::<Timestamp>().ok()),
-        message: if dry_run {
-            format!("would be submitted to {destination}")
-        } else {
-            format!("submitted to {destination}")
+        message: match (action, dry_run) {
+            ("unchanged", _) => "unchanged".to_owned(),
+            ("updated", true) => "would be updated".to_owned(),
+            ("updated", false) => "updated".to_owned(),
+            (_, true) => format!("would be submitted to {destination}"),
+            (_, false) => format!("submitted to {destination}"),
         },
         namespace: plan.target.namespace.clone(),
         pods: pods_in_all(job).into(),

@@ -75,10 +75,11 @@ impl Run<'_> {
                 return Err(error.note("nothing was written"));
             }
         };
-        // If a job already exists, only that job fails. Any other error stops the whole run.
-        let is_refused = failed
-            .iter()
-            .any(|failed| failed.error.name != ErrorName::AlreadyExists);
+        // If a job already exists or has ended, only that job fails. Any other error stops the
+        // whole run.
+        let fails_alone =
+            |error: &Error| matches!(error.name, ErrorName::AlreadyExists | ErrorName::JobEnded);
+        let is_refused = failed.iter().any(|failed| !fails_alone(&failed.error));
         let mut summary = RunSummary {
             failed,
             ..RunSummary::default()
@@ -324,7 +325,7 @@ fn preview(decision: &Decision, mode: Mode) -> Created {
     Created {
         action: mode.changes().then_some(action),
         changes,
-        ..outcome(&decision.plan, &decision.live, true)
+        ..outcome(&decision.plan, &decision.live, true, action)
     }
 }
 

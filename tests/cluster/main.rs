@@ -51,6 +51,7 @@ mod rights;
 mod run;
 #[path = "../runner/mod.rs"]
 mod runner;
+mod running_again;
 mod secrets;
 mod selecting;
 mod services;

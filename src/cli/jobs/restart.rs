@@ -1,10 +1,8 @@
 //! Arguments and help for `gpuctl restart`.
 
 use clap::Args;
-use clap_complete::engine::ArgValueCandidates;
 
-use crate::cli::args::format::OneFormat;
-use crate::cli::candidates;
+use crate::cli::args::selection::ChangeArgs;
 
 /// Restart the pods of a job, or free a job whose node is down
 ///
@@ -15,15 +13,12 @@ use crate::cli::candidates;
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl restart llama3-8b
-  gpuctl restart job team-a/qwen2-7b-sft --rank 1")]
+  gpuctl restart job team-a/qwen2-7b-sft --rank 1
+  gpuctl restart -l team=nlp --dry-run=server")]
 pub(crate) struct Restarted {
-    /// Job, as NAME or NAMESPACE/NAME
-    #[arg(add = ArgValueCandidates::new(candidates::job_names))]
-    pub name: String,
+    #[command(flatten)]
+    pub change: ChangeArgs,
     /// Restart only the pod of this rank of a training
     #[arg(long, value_name = "N")]
     pub rank: Option<u32>,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
-    pub output: OneFormat,
 }

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use crate::cli::jobs::restart::Restarted;
-use crate::commands::jobs::size::{SizeChange, answer};
+use crate::commands::jobs::size::{SizeChange, change_each};
 use crate::context::Context;
-use crate::deploy::size::changeable;
+use crate::deploy::errors::ended_error;
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::Error;
 use gpuctl_core::error::ErrorName;
@@ -19,33 +19,34 @@ use gpuctl_core::model::Status;
 use gpuctl_view::format::text::count;
 
 pub(crate) async fn run(args: &Restarted, context: &Context) -> Result<ExitCode, Error> {
-    context.terminal.set_format(args.output.into());
-    let connection = context.connect().await?;
-    let job = changeable(&connection, &args.name).await?;
-    let full_name = format!("{}/{}", job.namespace, job.name);
-    let state = State::from_job(&job);
-    if state.status == Status::Paused || state.status.is_final() {
-        let error = Error::new(
-            ErrorName::NotRunning,
-            format!(
-                "cannot restart job `{}`: its status is {}",
-                job.name, state.status
-            ),
-        );
-        let verb = if state.status == Status::Paused {
-            "resume job"
-        } else {
-            "describe job"
-        };
-        return Err(error.hint(format!("gpuctl {verb} {full_name}")));
+    let restart = async |connection: &Connection, job: &Job| {
+        restart(connection, job, args.rank, context).await
+    };
+    change_each(&args.change, "restart", context, restart).await
+}
+
+async fn restart(
+    connection: &Connection,
+    job: &Job,
+    rank: Option<u32>,
+    context: &Context,
+) -> Result<SizeChange, Error> {
+    let state = State::from_job(job);
+    if state.status.is_final() {
+        return Err(ended_error(job));
     }
-    let pods = select_pods(&job, args)?;
+    if state.status == Status::Paused {
+        let message = format!("cannot restart job `{}`: it is paused", job.name);
+        let hint = format!("gpuctl resume job {}/{}", job.namespace, job.name);
+        return Err(Error::new(ErrorName::NotRunning, message).hint(hint));
+    }
+    let pods = select_pods(job, rank)?;
     let lost_pods: Vec<&Pod> = pods.iter().copied().filter(|pod| pod.is_lost()).collect();
     if job.kind.is_replicated() {
         // Changes an annotation in the pod template, as `kubectl rollout restart` does.
-        connection.jobs().roll(&job, context.now()).await?;
+        connection.jobs().roll(job, context.now()).await?;
     } else {
-        evict(&connection, &job, &pods).await?;
+        evict(connection, job, &pods).await?;
     }
     for pod in &lost_pods {
         // The kubelet on a lost node cannot confirm a deletion, so delete the pod by force.
@@ -61,13 +62,12 @@ pub(crate) async fn run(args: &Restarted, context: &Context) -> Result<ExitCode,
             .terminal
             .warn(&format!("{nodes} did not respond: containers of job `{}` may still be running there and writing its files", job.name));
     }
-    let change = SizeChange {
+    Ok(SizeChange {
         status: "restarting",
         before: job.pods_wanted,
         after: job.pods_wanted,
-        message: message(&job, args.rank, pods.len()),
-    };
-    answer(&job, change, None, args.output.into(), context)
+        message: message(job, rank, pods.len()),
+    })
 }
 
 /// Evicts pods one by one. If an eviction fails, the error lists the pods already evicted.
@@ -105,7 +105,7 @@ fn message(job: &Job, rank: Option<u32>, pods: usize) -> String {
 }
 
 /// Selects the pods to replace.
-fn select_pods<'j>(job: &'j Job, args: &Restarted) -> Result<Vec<&'j Pod>, Error> {
+fn select_pods(job: &Job, rank: Option<u32>) -> Result<Vec<&Pod>, Error> {
     let pods: Vec<&Pod> = job
         .current_pods()
         .into_iter()
@@ -121,7 +121,7 @@ fn select_pods<'j>(job: &'j Job, args: &Restarted) -> Result<Vec<&'j Pod>, Error
             job.namespace, job.name
         ))
     };
-    let Some(rank) = args.rank else {
+    let Some(rank) = rank else {
         return if pods.is_empty() {
             Err(no_pods(format!("job `{}`", job.name)))
         } else {

@@ -1,66 +1,49 @@
-//! `gpuctl resume`: continues a paused job.
+//! `gpuctl resume`: continues paused jobs.
 
 use std::process::ExitCode;
 
 use crate::cli::jobs::resume::Resumed;
-use crate::commands::jobs::size::{SizeChange, answer};
+use crate::commands::jobs::size::{SizeChange, change_each};
 use crate::context::Context;
-use crate::deploy::size::changeable;
+use crate::deploy::errors::ended_error;
+use gpuctl_cluster::Connection;
 use gpuctl_core::error::Error;
-use gpuctl_core::model::{State, Status};
+use gpuctl_core::model::{Job, State, Status};
 use gpuctl_view::format::text::count;
 
 pub(crate) async fn run(args: &Resumed, context: &Context) -> Result<ExitCode, Error> {
-    context.terminal.set_format(args.output.into());
-    let connection = context.connect().await?;
-    let job = changeable(&connection, &args.name).await?;
-    let leaves_node = args.anywhere && job.pinned.is_some();
-    if State::from_job(&job).status != Status::Paused && !leaves_node && !job.held {
-        let size = job.replicas();
-        let change = SizeChange {
-            status: "resumed",
-            before: size,
-            after: size,
-            message: "it was not paused".to_owned(),
-        };
-        return answer(&job, change, None, args.output.into(), context);
+    let resume =
+        async |connection: &Connection, job: &Job| resume(connection, job, args.anywhere).await;
+    change_each(&args.change, "resume", context, resume).await
+}
+
+async fn resume(connection: &Connection, job: &Job, anywhere: bool) -> Result<SizeChange, Error> {
+    let status = State::from_job(job).status;
+    if status.is_final() {
+        return Err(ended_error(job));
+    }
+    let size = job.replicas();
+    let resumed = |before, message| SizeChange {
+        status: "resumed",
+        before,
+        after: size,
+        message,
+    };
+    let leaves_node = anywhere && job.pinned.is_some();
+    if status != Status::Paused && !leaves_node && !job.held {
+        return Ok(resumed(size, "it was not paused".to_owned()));
     }
     if job.queued && !job.kind.serves() {
-        connection.queues().requeue(&job).await?;
+        connection.queues().requeue(job).await?;
         let message = "resumed; it will run when its queue admits it".to_owned();
-        return answer(
-            &job,
-            SizeChange {
-                status: "resumed",
-                before: 0,
-                after: job.replicas(),
-                message,
-            },
-            None,
-            args.output.into(),
-            context,
-        );
+        return Ok(resumed(0, message));
     }
-    connection.jobs().resume(&job, args.anywhere).await?;
+    connection.jobs().resume(job, anywhere).await?;
     let location = match &job.pinned {
-        Some(node) if !args.anywhere => format!(" on its last node {node}"),
+        Some(node) if !anywhere => format!(" on its last node {node}"),
         Some(_) => " on any node".to_owned(),
         None => String::new(),
     };
-    let message = format!(
-        "resumed with {}{location}",
-        count(job.pods_wanted.into(), "pod")
-    );
-    answer(
-        &job,
-        SizeChange {
-            status: "resumed",
-            before: 0,
-            after: job.replicas(),
-            message,
-        },
-        None,
-        args.output.into(),
-        context,
-    )
+    let pods = count(job.pods_wanted.into(), "pod");
+    Ok(resumed(0, format!("resumed with {pods}{location}")))
 }

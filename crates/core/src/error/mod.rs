@@ -58,7 +58,9 @@ impl ErrorKind {
                 "the cluster or Prometheus is unreachable, or a bundle does not contain the answer"
             }
             Self::Timeout => "timed out while waiting",
-            Self::JobEnded => "a job ended, so that it cannot meet the condition of `wait`",
+            Self::JobEnded => {
+                "a job has already ended: `wait` cannot succeed, and `apply` does not run it again"
+            }
             Self::Interrupted => "interrupted",
         }
     }
