@@ -764,7 +764,7 @@ fn newer_defaults_restart_nothing_until_the_file_changes() {
         assert!(!before.to_string().contains("/dev/shm"), "{before:#}");
         let first = apply(&scene, yaml).ok();
         assert_eq!(
-            first.err.contains("does not change"),
+            first.err.contains("is unchanged"),
             kind != "job",
             "{}",
             first.err

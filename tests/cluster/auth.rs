@@ -356,6 +356,7 @@ fn the_emitted_role_is_sufficient_and_minimal() {
         ("describe", "jobs", &["describe", "job", "a"]),
         ("logs", "jobs", &["logs", "a"]),
         ("events", "jobs", &["events", "a"]),
+        ("wait", "jobs", &["wait", "a", "--for", "running"]),
         ("exec", "jobs", &["exec", "a", "--", "true"]),
         ("pause", "jobs", &["pause", "job", "a"]),
         ("resume", "jobs", &["resume", "job", "a"]),
@@ -460,7 +461,9 @@ fn the_emitted_role_is_sufficient_and_minimal() {
         suffices(verb, resource, command, &role_of(verb, resource));
     }
     // `logs jobs` is an alias of `logs`.
-    let single = ["logs", "events", "exec", "scale", "tree", "free", "why"];
+    let single = [
+        "logs", "events", "wait", "exec", "scale", "tree", "free", "why",
+    ];
     let name = |verb: &str, resource: &str| {
         if single.contains(&verb) {
             verb.to_owned()

@@ -224,5 +224,5 @@ fn exclude_nodes_keeps_a_job_off_nodes() {
     scene
         .gpuctl_with(&["create", "-f", "-"], &none)
         .exits(3)
-        .says("no node of pool `left-out` except those in `exclude_nodes` has GPUs");
+        .says("no node in pool `left-out` except those in `exclude_nodes` has GPUs");
 }

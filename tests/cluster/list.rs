@@ -104,12 +104,12 @@ fn missing_names_do_not_hide_the_others() {
     let scene = Scene::with_nodes("partly", 1);
     scene.create("a", "");
     let list = |arguments: &[&str]| scene.gpuctl(&[&["get"], arguments].concat()).exits(4);
-    let run = list(&["jobs", "a", "nosuch", "-o", "name"]).says("there is no job `nosuch`");
+    let run = list(&["jobs", "a", "nosuch", "-o", "name"]).says("job `nosuch` does not exist");
     assert_eq!(run.out, "partly/a\n");
     let run = list(&["jobs", "a", "nosuch", "-o", "json"]);
     assert_eq!(run.json()["total"], 1);
     let run =
-        list(&["nodes", "partly-0", "nosuch", "-o", "name"]).says("there is no node `nosuch`");
+        list(&["nodes", "partly-0", "nosuch", "-o", "name"]).says("node `nosuch` does not exist");
     assert_eq!(run.out, "partly-0\n");
     assert!(
         list(&["pools", "partly", "nosuch", "-o", "name"])
@@ -117,8 +117,8 @@ fn missing_names_do_not_hide_the_others() {
             .contains("partly")
     );
     let run = list(&["jobs", "nosuch", "neither"])
-        .says("there is no job `nosuch`")
-        .says("there is no job `neither`");
+        .says("job `nosuch` does not exist")
+        .says("job `neither` does not exist");
     assert_eq!(run.out, "");
 }
 

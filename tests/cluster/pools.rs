@@ -367,7 +367,7 @@ nodes: [pool-quota-0, pool-quota-1]
     let alice = scene.seen_by(Persona::Alice);
     make(&alice, &scene.training("third", ""), &[])
         .exits(1)
-        .says("allows 1");
+        .says("pool `pool-quota` is at its job limit (1 of 1)");
     scene.gpuctl(&["delete", "job", "first"]).ok();
     make(&alice, &scene.training("second", ""), &[])
         .ok()

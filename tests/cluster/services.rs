@@ -285,7 +285,9 @@ fn autoscaling_without_a_metrics_api_causes_a_warning() {
     let scene = Scene::with_nodes("hpa", 1);
     let run = scene.serve("web", "vllm/vllm-openai:1", 2, SCALING);
     assert_eq!(
-        run.err.matches("no custom.metrics.k8s.io").count(),
+        run.err
+            .matches("does not serve custom.metrics.k8s.io")
+            .count(),
         1,
         "{}",
         run.err

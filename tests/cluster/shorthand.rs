@@ -157,13 +157,16 @@ fn commands_of_other_tools_get_hints() {
         (&["logs", "a", "b"], "does not accept `b`"),
         (
             &["logs", "a", "--tail", "x"],
-            "cannot be `x`: expected a whole number",
+            "invalid value `x` for `--tail <N>`: expected a whole number",
         ),
         (
             &["logs", "a", "--grep", "("],
-            "cannot be `(`: unclosed group",
+            "invalid value `(` for `--grep <REGEX>`: unclosed group",
         ),
-        (&["get", "jobs", "--watch=true"], "`--watch` takes no value"),
+        (
+            &["get", "jobs", "--watch=true"],
+            "`--watch` does not accept a value",
+        ),
         (
             &["get", "jobs", "--page", "0"],
             "expected a whole number from 1 to",
