@@ -26,7 +26,7 @@ fn a_missing_kubeconfig_exits_6_with_a_hint() {
     fails(
         &run,
         6,
-        "error: no cluster is configured\n\nhint: point `--kubeconfig` or KUBECONFIG at a file",
+        "error: no cluster is configured\n\nhint: set `--kubeconfig` or KUBECONFIG to a file",
     );
 }
 
@@ -861,7 +861,7 @@ fn invalid_names_are_wrong_usage() {
     fails(
         &variable,
         2,
-        "the kubeconfig cannot be used\n\ncaused by: /nonexistent: ",
+        "cannot use the kubeconfig\n\ncaused by: /nonexistent: ",
     );
     let option = gpuctl(&["get", "jobs", "--kubeconfig", "/nonexistent"]);
     assert_eq!((option.code, option.err), (variable.code, variable.err));
@@ -1175,6 +1175,7 @@ fn a_cluster_without_queues_has_an_empty_list_of_queues() {
     let run = server.gpuctl(&["get", "queues", "-o", "json"]);
     let list: Value = serde_json::from_str(&run.out).unwrap();
     assert_eq!((run.code, &list["total"]), (0, &json!(0)), "{}", run.err);
+    let run = server.gpuctl(&["get", "queues"]);
     assert!(run.err.contains("has no queueing system"), "{}", run.err);
     let run = server.gpuctl(&["describe", "queue", "a"]);
     fails(&run, 4, "this cluster has no queueing system");
@@ -1201,5 +1202,5 @@ fn the_config_sets_the_namespace_if_nothing_else_does() {
     assert_eq!(namespace(&["-n", "team-c"]), "team-c");
     std::fs::write(&config, "namespace: Team_B\n").unwrap();
     let run = server.gpuctl(&["get", "jobs", "--config", config_path]);
-    fails(&run, 2, "`namespace` of the config file is not a namespace");
+    fails(&run, 2, "`namespace` in the config file is not a namespace");
 }
