@@ -861,7 +861,7 @@ fn invalid_names_are_wrong_usage() {
     fails(
         &variable,
         2,
-        "cannot use the kubeconfig\n\ncaused by: /nonexistent: ",
+        "cannot use the kubeconfig\n  caused by: /nonexistent: ",
     );
     let option = gpuctl(&["get", "jobs", "--kubeconfig", "/nonexistent"]);
     assert_eq!((option.code, option.err), (variable.code, variable.err));
