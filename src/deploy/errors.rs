@@ -5,6 +5,7 @@ use gpuctl_cluster::{
     Blame, Effect, Effects, Failure, Leftovers, Obstacle, PartialChange, PartialSubmission, label,
 };
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
+use gpuctl_core::model::{Job, State};
 use gpuctl_manifest::render::Object;
 
 /// The error for an object that already exists or that the API server rejected.

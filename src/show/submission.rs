@@ -204,7 +204,7 @@ fn show_rendered(
         Format::Yaml => objects.iter().map(yaml).collect::<Vec<_>>().join("---\n"),
         _ => plans
             .iter()
-            .map(|plan| text(&outcome(plan, &Value::Null, true)))
+            .map(|plan| text(&outcome(plan, &Value::Null, true, "created")))
             .collect(),
     };
     context.terminal.print(&text)

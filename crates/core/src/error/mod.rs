@@ -74,8 +74,9 @@ pub struct Error {
     /// Lower-case fragment without a final period.
     pub message: String,
     pub causes: Vec<String>,
-    /// What the failure left behind, and other facts that did not cause it.
-    pub notes: Vec<String>,
+    /// What the failure left behind, and other facts that did not cause it. Boxed, because every
+    /// `Result` with an error is as large as the error.
+    pub notes: Box<Vec<String>>,
     pub hints: Vec<String>,
     /// The problems of a file. The message then states their number.
     pub problems: Option<Box<Problems>>,
@@ -89,7 +90,7 @@ impl Error {
             name,
             message,
             causes: Vec::new(),
-            notes: Vec::new(),
+            notes: Box::default(),
             hints: Vec::new(),
             problems: None,
         }

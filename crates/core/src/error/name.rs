@@ -100,7 +100,7 @@ pub enum ErrorName {
     /// A reason taken from the API server, a pod or a specification. gpuctl does not define these.
     Reported {
         kind: ErrorKind,
-        reason: String,
+        reason: Box<str>,
     },
 }
 
@@ -207,7 +207,7 @@ impl ErrorName {
     pub fn reported(kind: ErrorKind, reason: &str) -> Self {
         Self::Reported {
             kind,
-            reason: reason.to_owned(),
+            reason: reason.into(),
         }
     }
 }

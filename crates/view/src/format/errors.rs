@@ -22,7 +22,7 @@ pub fn error_text(error: &Error, style: TextStyle) -> String {
     for cause in &error.causes {
         text.push_str(&format!("  caused by: {}\n", wrapped(cause, 13, style)));
     }
-    for note in &error.notes {
+    for note in error.notes.iter() {
         text.push_str(&format!("  note: {}\n", wrapped(note, 8, style)));
     }
     if let Some(problems) = &error.problems {

@@ -161,14 +161,15 @@ async fn confirm_when_idle(
     idle_since: &Cell<Option<Instant>>,
     confirm: &mpsc::Sender<SessionInput>,
 ) -> Infallible {
-    loop {
-        let idle = idle_since
-            .get()
-            .map_or(Duration::ZERO, |since| since.elapsed());
-        if idle >= ARCHIVE_END_TIMEOUT {
-            break;
-        }
-        tokio::time::sleep(ARCHIVE_END_TIMEOUT - idle).await;
+    let idle = || {
+        let since = idle_since.get();
+        since.map_or(Duration::ZERO, |since| since.elapsed())
+    };
+    while let Some(rest) = ARCHIVE_END_TIMEOUT
+        .checked_sub(idle())
+        .filter(|rest| !rest.is_zero())
+    {
+        tokio::time::sleep(rest).await;
     }
     send_line(confirm);
     std::future::pending().await
