@@ -242,7 +242,7 @@ srun --kill-on-bad-exit=1 torchrun --nnodes=$SLURM_NNODES --id $SLURM_SUBMIT_HOS
         convert("#SBATCH -G 1\npython a.py\n", None)
             .unwrap_err()
             .message
-            .contains("no container image")
+            .contains("does not specify a container image")
     );
     let uneven = one(
         "#!/usr/bin/env python3\n#SBATCH --gres=gpu:a100:4,lscratch:100 --ntasks-per-node=8 --mem=0 -p a,b\nsrun -n 4 --mpi=pmix python t.py\n",
