@@ -8,7 +8,7 @@ use crate::cli::candidates;
 
 /// Resume a paused job with its previous size
 ///
-/// A notebook that mounts folders of its node resumes on the same node, which has its files.
+/// A notebook that mounts host directories resumes on the same node, where its files are.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl resume data-prep
@@ -17,7 +17,7 @@ pub(crate) struct Resumed {
     /// Job, as NAME or NAMESPACE/NAME
     #[arg(add = ArgValueCandidates::new(candidates::job_names))]
     pub name: String,
-    /// Resume on any node, without the files that a notebook has on its last node
+    /// Resume on any node, giving up the files on the notebook's previous node
     #[arg(long)]
     pub anywhere: bool,
     /// Output format
