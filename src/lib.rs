@@ -147,11 +147,11 @@ fn requested_page(command: &Command, called_as: CalledAs, words: &[OsString]) ->
 /// Checks the global options that clap cannot check, and reads the bundle given by `--replay`.
 fn check_options(cli: &Cli) -> Result<Option<Arc<Bundle>>, Error> {
     if cli.global.all_namespaces && cli.global.namespace.is_some() {
-        return Err(Error::usage("`-n` and `-A` cannot be used together").hint("omit one"));
+        return Err(Error::usage("`-n` and `-A` cannot be used together").hint("remove one"));
     }
     if let Some(flag) = conflict_with_replay(cli) {
         let message = format!("`--replay` and `{flag}` cannot be used together");
-        return Err(Error::usage(message).hint("omit one"));
+        return Err(Error::usage(message).hint("remove one"));
     }
     if let Some(error) = cli
         .metrics

@@ -48,7 +48,7 @@ pub(crate) fn check_namespace(
             let message = format!(
                 "`{name}` is in namespace `{namespace}`, but `-n {explicit}` names another"
             );
-            Err(Error::new(ErrorName::NamespaceConflict, message).hint("omit `-n`"))
+            Err(Error::new(ErrorName::NamespaceConflict, message).hint("remove `-n`"))
         }
         _ => Ok(()),
     }

@@ -137,7 +137,7 @@ async fn filter(
                 ErrorName::UserUnknown,
                 "the API server does not report your user name",
             )
-            .hint("omit `--mine`")
+            .hint("remove `--mine`")
         })?),
     };
     Ok(JobFilter {

@@ -42,7 +42,7 @@ fn files() -> Vec<(PathBuf, String)> {
         .collect()
 }
 
-/// The page of checks with its table generated again.
+/// Returns the checks page with its table regenerated.
 fn with_checks(page: &str) -> String {
     let (begin, end) = ("<!-- checks -->\n", "<!-- end of checks -->");
     let (before, rest) = page.split_once(begin).unwrap();

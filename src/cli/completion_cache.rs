@@ -50,7 +50,8 @@ impl CachedNames {
         self.younger_than(FRESH)
     }
 
-    /// Returns names for a cluster that does not answer in time.
+    /// Returns names that are recent enough to fall back on when the cluster does not respond in
+    /// time.
     pub(super) fn usable(&self) -> Option<Vec<String>> {
         self.younger_than(USABLE)
     }

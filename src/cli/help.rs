@@ -26,7 +26,7 @@ const FIRST_STEPS: &str = "First steps:
   gpuctl delete NAME             free its GPUs";
 
 const MORE: &str = "`gpuctl COMMAND --help` shows options and examples; `gpuctl options` lists the options that every command accepts.
-`gpuctl help WORD` searches for commands; names from other tools and Chinese words also work (排队, 日志, squeue).
+`gpuctl help WORD` searches commands, including by other tools' names (squeue) and in Chinese (排队, 日志).
 `gpuctl help TOPIC` explains a topic: environment, output, manifest, metrics, exit-codes.";
 
 /// Returns the command line with its help arranged.

@@ -78,7 +78,7 @@ pub(crate) struct Global {
         help_heading = "Global options"
     )]
     pub kubeconfig: Option<PathBuf>,
-    /// Context of the kubeconfig to use
+    /// Kubeconfig context to use
     #[arg(long, global = true, value_name = "NAME", help_heading = "Global options", add = ArgValueCandidates::new(candidates::context_names))]
     pub context: Option<String>,
     /// Namespace to use

@@ -207,7 +207,7 @@ impl<'p> Demand<'p> {
             Some(shortage) => match &shortage.node {
                 None => "no eligible node currently accepts new pods".to_owned(),
                 Some(node) => format!(
-                    "no node has {} free now; {node} has the most: {}",
+                    "no node has {} free now; the most is {} ({node})",
                     self.amount(&shortage.resource, shortage.requested),
                     format_amount(&shortage.resource, shortage.most.max(0))
                 ),

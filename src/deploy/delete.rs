@@ -172,7 +172,7 @@ fn confirm(
     match reporter.confirm(&question) {
         true => Ok(()),
         false => Err(Error::new(ErrorName::NotConfirmed, "nothing was deleted")
-            .hint("omit `--purge` to keep the data")),
+            .hint("remove `--purge` to keep the data")),
     }
 }
 

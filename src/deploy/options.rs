@@ -35,7 +35,7 @@ pub(crate) struct SubmitOptions {
     pub keep_partial: bool,
     /// Moves nodes that are in another pool.
     pub force: bool,
-    /// Makes the definitions of pools readable only by administrators.
+    /// Makes pool definitions readable only by administrators.
     pub private: bool,
     /// Submits jobs even if the site's defaults cannot be read.
     pub ignore_defaults: bool,

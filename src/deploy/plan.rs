@@ -374,7 +374,7 @@ fn namespace_of(document: &Document, connection: Option<&Connection>) -> Result<
                 document.name()
             );
             Err(Error::new(ErrorName::NamespaceConflict, message)
-                .hint("omit `-n`, or change `job.namespace`"))
+                .hint("remove `-n`, or change `job.namespace`"))
         }
         (Some(namespace), _) | (None, Some(namespace)) => Ok(namespace),
         (None, None) => Ok(connection.map_or_else(

@@ -132,7 +132,7 @@ pub(crate) async fn leave(
 }
 
 /// Restores the previous value of a label, or removes the label if it had none. Does nothing if the
-/// label has been changed in the meantime.
+/// label has changed since gpuctl set it.
 async fn restore_label(
     connection: &Connection,
     node: &str,

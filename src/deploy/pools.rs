@@ -170,7 +170,7 @@ pub(crate) fn report_namespace_access(home: PoolNamespace, private: bool, report
              (--private prevents that)",
         ),
         PoolNamespace::Unread if !private => reporter.report(DeployEvent::MissingRight(
-            "you are not allowed to create roles: other users cannot read the definitions of pools in \
+            "you are not allowed to create roles, so other users cannot read pool definitions in \
              namespace gpuctl-system",
         )),
         _ => {}

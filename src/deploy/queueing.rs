@@ -97,7 +97,7 @@ impl<'c> Queueing<'c> {
                 ErrorName::reported(ErrorKind::Specification, "QueueNotServed"),
                 message,
             );
-            return Err(error.hint("omit `job.queue_system`, or install the queueing system"));
+            return Err(error.hint("remove `job.queue_system`, or install the queueing system"));
         }
         let systems: Vec<QueueSystem> = self
             .served
@@ -273,7 +273,7 @@ fn gang_not_served(requested: &str) -> Error {
     let message =
         format!("`job.gang: {requested}` needs a scheduler that this cluster does not have");
     queue_error("GangNotServed", message)
-        .hint("omit `job.gang` to use the best available scheduler")
+        .hint("remove `job.gang` to use the best available scheduler")
 }
 
 fn gang_conflict(requested: &str, system: QueueSystem) -> Error {
@@ -281,7 +281,7 @@ fn gang_conflict(requested: &str, system: QueueSystem) -> Error {
         "`job.gang: {requested}` cannot be combined with a {} queue",
         system.name()
     );
-    queue_error("GangConflict", message).hint("omit `job.gang`")
+    queue_error("GangConflict", message).hint("remove `job.gang`")
 }
 
 fn no_kueue_queue() -> Error {

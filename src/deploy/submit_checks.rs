@@ -69,9 +69,9 @@ fn check_followable(inputs: &[InputDocument]) -> Result<(), Error> {
     };
     let name = input.document.name();
     if job(input).is_some_and(|job| job.kind.serves()) {
-        let message = format!("`{name}` is a service or notebook: its log never ends");
+        let message = format!("`{name}` is a service or notebook, so its log never ends");
         return Err(
-            Error::usage(message).hint(format!("use `--wait`, then `gpuctl logs {name} -f`"))
+            Error::usage(message).hint(format!("use `--wait`, then run `gpuctl logs {name} -f`"))
         );
     }
     Ok(())

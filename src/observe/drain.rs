@@ -15,7 +15,7 @@ use gpuctl_manifest::render::PodRules;
 const MAX_CONCURRENT: usize = 16;
 const MAX_LINES: u32 = 5000;
 
-/// Lists the pods that draining the node would terminate, those with the most GPUs first.
+/// Lists the pods that draining the node would terminate, largest first.
 pub(crate) async fn plan(connection: &Connection, name: &str) -> Result<Vec<DrainedPod>, Error> {
     let nodes = match connection.nodes().list().await? {
         // If the user may not list nodes, listing the node's pods also fails, and that error states

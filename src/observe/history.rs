@@ -48,7 +48,7 @@ pub(crate) fn clusters(
     if all && context.has_one_address()? {
         let error =
             Error::usage("`--all-contexts` cannot be combined with a single Prometheus address");
-        return Err(error.hint("omit the address, so that gpuctl finds Prometheus in each cluster"));
+        return Err(error.hint("remove the address so that gpuctl finds one in each cluster"));
     }
     if let (Some(bundle), Some(name)) = (&context.access.bundle, name)
         && *name != bundle.cluster

@@ -107,8 +107,8 @@ async fn read_exported_metrics(prometheus: &Prometheus<'_>) -> Result<ExportedMe
     ))
 }
 
-/// Queries the faults of devices. The first query returns only the highest error number of each
-/// device. The second query finds fatal errors with lower numbers.
+/// Queries device faults. The first query returns only each device's highest error number, so a
+/// second one looks for fatal errors with lower numbers.
 async fn device_faults(
     prometheus: &Prometheus<'_>,
     exported: &ExportedMetrics,

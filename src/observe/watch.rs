@@ -44,7 +44,7 @@ pub(crate) async fn watch(
     context: &Context,
     mut read_frame: impl AsyncFnMut(bool, bool) -> Result<WatchFrame, Error>,
 ) -> Result<ExitCode, Error> {
-    context.must_change("omit `--watch`")?;
+    context.must_change("remove `--watch`")?;
     context.terminal.stream()?;
     let redraws = context.terminal.stdout_is_terminal() && !format.is_document();
     let mut previous = BTreeMap::new();

@@ -51,7 +51,7 @@ impl SentMessages {
     /// Records the messages that were just sent, and keeps recent ones, including those from other
     /// runs. After an error, the record is lost when the program ends.
     pub(crate) fn record(&mut self, sent: &[String], now: i64, seconds: i64) -> anyhow::Result<()> {
-        // Another run may have sent messages in the meantime.
+        // Another run may have sent messages since this one read the record.
         self.sent
             .extend(self.path.as_deref().and_then(read).unwrap_or_default());
         self.sent

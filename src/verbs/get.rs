@@ -144,7 +144,7 @@ macro_rules! get_verbs {
                         next: "",
                         answers: [workloads::list::WorkloadMetadata],
                     }
-                    /// Show metrics of GPUs over a time range
+                    /// Show GPU metrics over a time range
                     #[command(subcommand)]
                     Metrics(command::GetMetrics) {
                         run: command::GetMetrics::run,
@@ -156,6 +156,12 @@ macro_rules! get_verbs {
                         next: "gpuctl describe job NAME",
                         answers: [Vec<history::training_performance::Performance>],
                     }
+                    /// Show one label of a node
+                    ///
+                    /// With --all, it shows the GPU labels of every node. With neither a node nor
+                    /// --all, it lists the cluster's GPU types.
+                    #[command(after_help = "Example:
+  gpuctl get label gpu-a-01 --key nvidia.com/gpu-type")]
                     Label(nodes::labels::NodeLabels) {
                         run: nodes::labels::run,
                         rights: ("get labels" [READ_LABELS]),
@@ -165,6 +171,13 @@ macro_rules! get_verbs {
                             nodes::labels::GpuLabelList,
                         ],
                     }
+                    /// Show the GPU labels of nodes
+                    ///
+                    /// With --all, it shows every node. With a node, it shows the label in --key.
+                    /// With neither, it lists the cluster's GPU types.
+                    #[command(after_help = "Examples:
+  gpuctl get node-labels --all
+  gpuctl get node-labels --all -o json")]
                     NodeLabels(nodes::labels::NodeLabels) {
                         run: nodes::labels::run,
                         rights: (as "get labels"),
@@ -175,6 +188,14 @@ macro_rules! get_verbs {
                         ],
                         bundle: ["--all"],
                     }
+                    /// List the cluster's GPU types, as job files spell them in `resources.gpu-type`
+                    ///
+                    /// With a node, it shows that node's GPU type. With --all, it shows the GPU
+                    /// labels of every node.
+                    #[command(after_help = "Examples:
+  gpuctl get gpu-type
+  gpuctl get gpu-type gpu-a-01
+  gpuctl get gpu-type --all -o json")]
                     GpuType(nodes::labels::NodeLabels) {
                         run: nodes::labels::run,
                         rights: (as "get labels"),

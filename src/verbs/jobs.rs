@@ -83,7 +83,7 @@ macro_rules! jobs_verbs {
                     help: Submit 7,
                     rights: (by command::Resume::task, "resume jobs" [FIND, ANY_KIND, SWITCH]),
                 }
-                /// Restart the pods of a job
+                /// Restart a job's pods
                 ///
                 /// `gpuctl restart NAME` means `gpuctl restart job NAME`.
                 #[command(subcommand)]
@@ -144,7 +144,7 @@ macro_rules! jobs_verbs {
                         next: "gpuctl free",
                         answers: [jobs::deleted::Deleted, jobs::batch::Batch<'_, jobs::deleted::Deleted>],
                     }
-                    /// Delete the definitions of pools, and the labels that were set for them
+                    /// Delete pool definitions, and the labels that gpuctl set for them
                     #[command(visible_alias = "pools")]
                     Pool(jobs::delete::PoolNames) {
                         run: jobs::delete::pools,
@@ -160,8 +160,7 @@ macro_rules! jobs_verbs {
                         next: "gpuctl get quotas",
                         answers: [jobs::deleted::Deleted, jobs::batch::Batch<'_, jobs::deleted::Deleted>],
                     }
-                    /// Delete the site's defaults; existing jobs keep the values that they got from
-                    /// them
+                    /// Delete the site's defaults; existing jobs keep the values they got from them
                     Defaults(jobs::delete::DeleteDefaults) {
                         run: jobs::delete::defaults,
                         rights: (as "delete defaults"),

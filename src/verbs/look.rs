@@ -6,7 +6,7 @@ macro_rules! look_verbs {
             $make
             {
                 $($commands)*
-                /// List jobs, nodes, pools and workloads, and metrics of GPUs
+                /// List jobs, nodes, pools, workloads and GPU metrics
                 #[command(subcommand)]
                 Get(command::Get) {
                     run: command::Get::run,

@@ -17,7 +17,7 @@ macro_rules! measure_verbs {
                     ],
                     bundle: [""],
                 }
-                /// Show hourly statistics of held GPUs, weighted by time, and of their utilization
+                /// Show hourly statistics on allocated GPUs (time-weighted) and their utilization
                 #[command(subcommand)]
                 Stats(command::Stats) {
                     run: command::Stats::run,
@@ -58,6 +58,14 @@ macro_rules! measure_verbs {
             {
                 $($groups)*
                 Stats {
+                    /// Show hourly statistics for the whole cluster
+                    ///
+                    /// Utilization covers allocated GPUs, and is averaged over twelve five-minute
+                    /// samples per hour. Hours without data have empty cells, and the current hour
+                    /// is marked.
+                    #[command(after_help = "Examples:
+  gpuctl stats cluster
+  gpuctl stats cluster --start 2026-01-01T00:00:00Z --end 2026-02-01T00:00:00Z -o csv")]
                     Cluster(history::stats::HourStatsArgs) {
                         run: history::stats::cluster,
                         rights: (as "stats"),
@@ -65,7 +73,16 @@ macro_rules! measure_verbs {
                         answers: [Vec<history::hourly::ClusterRow>],
                         bundle: [""],
                     }
-                    #[command(visible_alias = "namespace")]
+                    /// Show hourly statistics for each namespace
+                    ///
+                    /// Utilization covers allocated GPUs, and is averaged over twelve five-minute
+                    /// samples per hour. Hours without data have empty cells, and the current hour
+                    /// is marked.
+                    #[command(
+                        visible_alias = "namespace",
+                        after_help = "Example:
+  gpuctl stats namespaces -n team-a --start yesterday --end today -o json"
+                    )]
                     Namespaces(history::stats::HourStatsArgs) {
                         run: history::stats::namespaces,
                         rights: (as "stats"),

@@ -319,7 +319,7 @@ fn fit_predicts_the_preempted_pods() {
         .out;
     assert!(
         text.contains(
-            "\n  would preempt a pod of giving-way/low on giving-way-a, priority 0: 4 GPUs\n"
+            "\n  would preempt a pod of giving-way/low on giving-way-a (priority 0, 4 GPUs)\n"
         ),
         "{text}"
     );

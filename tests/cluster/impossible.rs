@@ -163,12 +163,12 @@ fn a_job_that_must_wait_is_accepted_and_names_the_holders() {
         .ok();
     assert!(
         run.err
-            .starts_with("no node has 4 a100-80g free now; later-"),
+            .starts_with("no node has 4 a100-80g free now; the most is 2 (later-"),
         "{}",
         run.err
     );
     // The node of `one` has 8 - 6 = 2 free GPUs, and the node of `two` has none.
-    run.says(" has the most: 2; later/two holds 8, later/one holds 6");
+    run.says("); later/two holds 8, later/one holds 6");
     let fits = scene
         .gpuctl_with(
             &CREATE,

@@ -112,7 +112,7 @@ fn a_notebook_has_exactly_one_pod() {
     scene
         .gpuctl_with(&["create", "-f", "-"], &yaml("service: {replicas: 2}"))
         .exits(3)
-        .says("a notebook is one pod");
+        .says("a notebook must have exactly one replica");
     scene
         .gpuctl_with(
             &["create", "-f", "-"],

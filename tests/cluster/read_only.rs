@@ -146,7 +146,7 @@ fn read_only_mode_prevents_every_change() {
             refused.err
         );
         let hint = if place % 2 == 0 {
-            "hint: omit `--read-only`"
+            "hint: remove `--read-only`"
         } else {
             "hint: unset GPUCTL_READ_ONLY"
         };

@@ -1,6 +1,5 @@
-//! Tests the supervisor of ranks without a cluster. Real processes on this machine run shell
-//! scripts in place of a training. `tests/reality/torch.rs` tests the supervisor in pods with real
-//! torch.
+//! Tests the rank supervisor without a cluster. Real processes on this machine run shell scripts in
+//! place of a training. `tests/reality/torch.rs` tests the supervisor in pods with real torch.
 
 use std::fs;
 use std::io::Write;

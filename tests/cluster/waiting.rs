@@ -157,7 +157,7 @@ fn follow_prints_the_log_and_returns_the_exit_code_of_the_job() {
     scene
         .gpuctl_with(&follow, &scene.service("s", "vllm", 1, ""))
         .exits(2)
-        .says("`s` is a service or notebook: its log never ends");
+        .says("`s` is a service or notebook, so its log never ends");
     let two_jobs = format!("{}---\n{}", yaml("p", 0), yaml("q", 0));
     scene
         .gpuctl_with(&follow, &two_jobs)

@@ -771,7 +771,7 @@ fn a_webhook_without_dry_run_support_causes_a_warning() {
     for kind in ["service", "job", "pod"] {
         assert!(
             run.err
-                .contains(&format!("the {kind} was not checked beforehand")),
+                .contains(&format!("the {kind} was not validated")),
             "{}",
             run.err
         );
@@ -969,7 +969,7 @@ fn a_job_created_concurrently_by_another_run_is_not_adopted() {
             *is_written.lock().unwrap() && request.starts_with("GET") && request.contains("/jobs/");
         is_read.then(|| Answer::Json(200, json!({"metadata": {"name": "a", "uid": "theirs"}})))
     });
-    fails(&run, 1, "job/a was created by another run in the meantime");
+    fails(&run, 1, "another run created job/a first");
     assert_eq!(
         deleted(&server),
         ["DELETE /api/v1/namespaces/team-a/services/a"]

@@ -132,7 +132,7 @@ fn a_bundle_replays_the_answers_of_the_cluster() {
         .says("a bundle is read-only");
     replay(&path, &["logs", "taped-run", "-f"])
         .exits(6)
-        .says("omit `--follow`");
+        .says("remove `--follow`");
     replay(&path, &["exec", "taped-run", "--", "true"])
         .exits(6)
         .says("does not change");

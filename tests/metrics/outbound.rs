@@ -55,7 +55,7 @@ fn score(scene: &Scene, arguments: &[&str], environment: &[(&str, &str)]) -> Run
     run(command, "")
 }
 
-/// Waits until the data cover the whole window. At first the pod is younger than the window.
+/// Waits until the data covers the whole window, since the pod starts out younger than the window.
 fn wait_for_complete_data(scene: &Scene, lows: usize) {
     eventually(
         &format!("{lows} low GPUs have complete data"),

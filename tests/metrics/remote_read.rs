@@ -100,7 +100,7 @@ fn remote_read_gives_the_same_answers_as_queries() {
             "{level}"
         );
         // Of twelve hours, four are queried, the next one is read in both ways for comparison, and
-        // up to four more are queried in the meantime. The rest uses remote read.
+        // up to four more are queried during that comparison. The rest uses remote read.
         let reads = remote_reads(&prometheus) - before;
         assert!((4..=8).contains(&reads), "{level}: {reads}");
     }

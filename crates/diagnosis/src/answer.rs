@@ -39,7 +39,7 @@ pub struct Answer {
     pub causes: Vec<Cause>,
     /// When a job that waits for capacity is expected to start.
     pub start: Option<StartForecast>,
-    /// The stacks of its ranks; `None` when they were not collected.
+    /// The ranks' stack traces; `None` when they were not collected.
     pub stacks: Option<Vec<StackGroup>>,
     pub not_evaluated: Vec<String>,
     pub coverage: Basis,
@@ -59,7 +59,7 @@ pub struct Basis {
 pub struct Cause {
     /// A name in [`CAUSES`].
     pub word: &'static str,
-    /// From 0 to 1; the weights in one answer sum up to 1.
+    /// From 0 to 1. The weights in one answer sum to 1.
     pub weight: f64,
     /// Number of nodes that it applies to.
     pub nodes: Option<u64>,

@@ -13,7 +13,7 @@ use gpuctl_core::stats::exporters::dialect::is_fatal_xid;
 /// Exit codes of ranks that end because another rank failed: interrupted (SIGINT), aborted by
 /// NCCL's watchdog (SIGABRT), terminated (SIGTERM).
 const PEER_CODES: [i32; 3] = [130, 134, 143];
-/// The exit code of the supervisor of ranks, which is not the command's own.
+/// The rank supervisor's exit code, which is not the command's own.
 const SUPERVISOR: i32 = 113;
 
 /// Reasons of a Job that has used up its retries.

@@ -107,7 +107,7 @@ pub(super) fn silence(facts: &Facts<'_>) -> Option<String> {
 
 /// Describes the data that was not collected, with the command that collects it.
 pub(super) fn missing_stacks_note(facts: &Facts<'_>) -> String {
-    format!("stacks of its ranks: {}", stacks(facts))
+    format!("rank stack traces (`{}` collects them)", stacks(facts))
 }
 
 fn with(cause: Cause, silence: Option<String>) -> Cause {
@@ -129,7 +129,7 @@ fn hang(facts: &Facts<'_>, running: &RunningFacts) -> Cause {
     );
     let Some(device) = running.blocking_device() else {
         return Cause::new("collective-hang", text, "prometheus")
-            .helps("see the stacks of its ranks", Some(stacks(facts)));
+            .helps("see the stack traces of its ranks", Some(stacks(facts)));
     };
     let (rank, place) = ranks::rank_of(facts.job, &running.traces[device]);
     let mut cause = Cause::new(
@@ -161,13 +161,13 @@ fn hang(facts: &Facts<'_>, running: &RunningFacts) -> Cause {
             .when(*time);
     }
     if facts.rank_answers.places().is_empty() {
-        cause.helps("see the stacks of its ranks", Some(stacks(facts)))
+        cause.helps("see the stack traces of its ranks", Some(stacks(facts)))
     } else {
         cause
     }
 }
 
-/// The command that collects the stacks of the ranks.
+/// The command that collects the ranks' stack traces.
 fn stacks(facts: &Facts<'_>) -> String {
     let (job, subject) = (facts.job, facts.subject);
     let name = if subject.is_managed {

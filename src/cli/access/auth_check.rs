@@ -10,15 +10,15 @@ use crate::cli::args::value::{self, Expected, object_name};
 use crate::cli::candidates;
 use crate::verbs::tasks;
 
-/// Check which commands you may use, in this namespace and in all namespaces
+/// Check which commands you are allowed to use, in this namespace and in all namespaces
 ///
 /// Without arguments it checks all commands. With commands, it exits with 0 if all are allowed, and
-/// with 5 if one is not. A verb without a noun stands for all its nouns; for `create`, `apply` and
-/// `delete` these are jobs, services and notebooks.
+/// with 5 if one is not. A verb on its own covers every resource it accepts: for `create`, `apply`
+/// and `delete`, these are jobs, services and notebooks.
 ///
-/// `--emit-role` prints roles and bindings for kubectl, and writes nothing. The bindings name the
-/// user, group or service account of the flags. Without these flags they name you, so that you can
-/// send the output to an administrator. The role for Prometheus names its Service; set
+/// `--emit-role` prints roles and bindings for kubectl, and writes nothing. The bindings grant the
+/// roles to the given user, group or service account, or to you by default, so that you can send
+/// the output to an administrator. The role for Prometheus names its Service; set
 /// `--prometheus-service` if gpuctl does not find it.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
@@ -39,16 +39,16 @@ pub(crate) struct AuthCheck {
     /// Print RBAC roles and bindings for the commands, or for a kind of user
     #[arg(long, value_enum, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "minimal", conflicts_with = "pool")]
     pub emit_role: Option<RoleExtent>,
-    /// User that the bindings name; may be repeated [default: yourself]
+    /// User to bind the roles to; may be repeated [default: yourself]
     #[arg(long = "user", value_name = "NAME", requires = "emit_role", value_parser = subject_name)]
     pub users: Vec<String>,
-    /// Group that the bindings name; may be repeated
+    /// Group to bind the roles to; may be repeated
     #[arg(long = "group", value_name = "NAME", requires = "emit_role", value_parser = subject_name)]
     pub groups: Vec<String>,
-    /// Service account that the bindings name; may be repeated
+    /// Service account to bind the roles to; may be repeated
     #[arg(long = "serviceaccount", value_name = "NAMESPACE:NAME", requires = "emit_role", value_parser = service_account)]
     pub service_accounts: Vec<(String, String)>,
-    /// Service of Prometheus to grant, instead of the discovered one
+    /// Prometheus Service to grant access to, instead of the discovered one
     #[arg(long, value_name = "NAMESPACE/NAME[:PORT]", requires = "emit_role", value_parser = named_service)]
     pub prometheus_service: Option<NamedService>,
     #[command(flatten)]
@@ -58,15 +58,15 @@ pub(crate) struct AuthCheck {
 /// What the printed roles allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RoleExtent {
-    /// Permissions that the commands need with any arguments
+    /// Permissions the commands always need, whatever their arguments
     Minimal,
-    /// Also the permissions that make their output complete
+    /// Also the permissions needed for complete output
     Full,
     /// A user with read access to all views of a namespace, and to nodes and pools
     Viewer,
-    /// A viewer who also submits, watches and deletes jobs in the namespace
+    /// A viewer who can also submit, watch and delete jobs in the namespace
     Researcher,
-    /// A viewer of all namespaces who manages nodes, pools, quotas and defaults
+    /// A viewer of all namespaces who can also manage nodes, pools, quotas and defaults
     Operator,
 }
 

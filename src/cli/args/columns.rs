@@ -80,7 +80,7 @@ impl TypedValueParser for OutputParser {
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        let custom = PossibleValue::new(CUSTOM).help("custom columns: TITLE:.field,TITLE:.field");
+        let custom = PossibleValue::new(CUSTOM).help("JSON fields, as TITLE:.field,TITLE:.field");
         Some(Box::new(
             ListFormat::value_variants()
                 .iter()

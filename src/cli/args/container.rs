@@ -12,7 +12,7 @@ pub(crate) struct ContainerArgs {
     /// Job, as NAME or NAMESPACE/NAME
     #[arg(add = ArgValueCandidates::new(candidates::job_names))]
     pub name: String,
-    /// Rank of a training, or index of a service's pod, from 0
+    /// Rank of a training job, or index of a service's pod, from 0
     #[arg(long, value_name = "N", conflicts_with = "pod")]
     pub rank: Option<u32>,
     /// Name of the pod

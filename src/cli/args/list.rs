@@ -39,7 +39,7 @@ pub(crate) struct PrintArgs {
     /// Omit the header row
     #[arg(long)]
     pub no_headers: bool,
-    /// Output format; custom-columns=TITLE:.field,… prints fields of the JSON
+    /// Output format; custom-columns=TITLE:.field,… selects fields from the JSON output
     #[arg(short, long, value_parser = OutputParser, default_value = "table", value_name = "FORMAT")]
     pub output: ListOutput,
 }

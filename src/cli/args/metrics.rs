@@ -51,7 +51,7 @@ pub(crate) struct MetricsArgs {
     /// Fail if metrics are unavailable, instead of showing `-` for them
     #[arg(long, global = true, help_heading = "Metrics options")]
     pub require_metrics: bool,
-    /// Config file to use instead of gpuctl/config.yaml in your config folder
+    /// Config file to use instead of gpuctl/config.yaml in your config directory
     #[arg(
         long,
         global = true,

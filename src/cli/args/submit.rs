@@ -35,18 +35,18 @@ pub(crate) struct SubmitArgs {
     /// stored there apply to jobs. Check first who can write to it: `gpuctl describe defaults`
     #[arg(long)]
     pub trust_namespace: bool,
-    /// Submit jobs even if they can never run in the current cluster, because no node or quota is
+    /// Submit jobs even if they can never run on the current cluster, because no node or quota is
     /// large enough or an object they name does not exist
     #[arg(long)]
     pub allow_pending: bool,
     /// Wait until the jobs are running (or complete); fail immediately if they cannot start
     #[arg(long, value_parser = goal(), value_name = "UNTIL", num_args = 0..=1, require_equals = true, default_missing_value = "running", conflicts_with = "dry_run")]
     pub wait: Option<WaitGoal>,
-    /// Follow the training's log until the training ends, then exit with its command's exit code
+    /// Follow the training job's log until it ends, then exit with its command's exit code
     #[arg(long, conflicts_with_all = ["wait", "dry_run"])]
     pub follow: bool,
-    /// How long --wait may take, and how long --follow waits for the job to start; on timeout the
-    /// jobs are kept
+    /// How long --wait may take, and how long --follow waits for the job to start; the jobs are
+    /// kept on timeout
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub timeout: Option<Duration>,
     /// Submit nothing unless every document is of this kind; the tools of `gpuctl mcp` use it

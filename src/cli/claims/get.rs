@@ -6,7 +6,7 @@ use crate::cli::args::list::ListArgs;
 
 /// List volume claims, with their size, job and the pods that use them
 ///
-/// Claims that `size:` created outlive their job, and so does their data. Lists all namespaces, or
+/// Claims created by `size:` outlive their job, and so does their data. Lists all namespaces, or
 /// only the namespace of -n. Kubernetes does not record when a claim was used, so LAST USE comes
 /// from pods that still exist.
 #[derive(Args, Debug)]
@@ -14,12 +14,12 @@ use crate::cli::args::list::ListArgs;
   gpuctl get claims
   gpuctl get claims --unused --sort-by size
   gpuctl get claims --all -n team-a -o json
-  gpuctl delete job NAME --purge      delete the claims of a job, also after the job")]
+  gpuctl delete job NAME --purge      delete a job's claims, even after the job")]
 pub(crate) struct GetClaims {
     /// Also list claims that gpuctl did not create
     #[arg(long)]
     pub all: bool,
-    /// List only claims that no pod mounts now
+    /// List only claims that no pod currently mounts
     #[arg(long)]
     pub unused: bool,
     #[command(flatten)]
@@ -29,9 +29,9 @@ pub(crate) struct GetClaims {
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum ClaimSortKey {
     Name,
-    /// The largest first
+    /// Largest first
     Size,
     Job,
-    /// The oldest first
+    /// Oldest first
     Age,
 }

@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::cli::args::format::OneFormat;
 
-/// Show the site's defaults as written, and who wrote them
+/// Show the site's defaults, unmodified, and their author
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl describe defaults

@@ -20,7 +20,7 @@ pub(crate) struct GetDefaults {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum DefaultsSortKey {
-    /// The widest first
+    /// Widest scope first
     Scope,
     Field,
 }

@@ -9,9 +9,9 @@ use gpuctl_manifest::spec::Override;
 
 /// Create the objects in files, or update existing ones
 ///
-/// Replicas, autoscaling, labels and the image of a service change in place. The pods of a training
-/// are immutable, so `apply` prints the differences, and --replace resubmits the job. Replica
-/// counts set by an autoscaler are kept, and paused jobs stay paused.
+/// A service's replicas, autoscaling, labels and image change in place. A training job's pods are
+/// immutable, so `apply` prints the differences, and --replace resubmits the job. Replica counts
+/// set by an autoscaler are kept, and paused jobs stay paused.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl apply -f service.yaml
@@ -20,7 +20,7 @@ use gpuctl_manifest::spec::Override;
   gpuctl apply -f train.yaml --replace
   gpuctl diff -f service.yaml")]
 pub(crate) struct Apply {
-    /// File, folder of *.yaml files, or - for stdin; also accepted without -f; may be repeated
+    /// File, folder of *.yaml files, or - for stdin; the -f is optional; may be repeated
     #[arg(short, long = "filename", required = true, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub files: Vec<String>,
     /// Override a field in every document, for example resources.gpu=4; may be repeated

@@ -12,7 +12,7 @@ use clap::Args;
   gpuctl convert train.sbatch --image pytorch/pytorch:2.9.0
   kubectl get job bert -o yaml | gpuctl convert -")]
 pub(crate) struct Convert {
-    /// File, or - for stdin; also accepted without -f
+    /// File, or - for stdin; the -f is optional
     #[arg(short, long = "filename", value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub file: String,
     /// Container image, for scripts that do not set one

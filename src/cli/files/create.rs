@@ -27,7 +27,7 @@ use gpuctl_manifest::spec::Override;
 pub(crate) struct Create {
     #[command(subcommand)]
     pub what: Option<command::Create>,
-    /// File, folder of *.yaml files, or - for stdin; also accepted without -f; may be repeated
+    /// File, folder of *.yaml files, or - for stdin; the -f is optional; may be repeated
     #[arg(short, long = "filename", required = true, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub files: Vec<String>,
     /// Override a field in every document, for example resources.gpu=4; may be repeated

@@ -28,7 +28,7 @@ pub(crate) struct CreateSecret {
     /// Log in to this image registry
     #[arg(long, value_name = "HOST", requires = "username", conflicts_with_all = ["from_env", "from_file"])]
     pub registry: Option<String>,
-    /// User of the registry
+    /// User name for the registry
     #[arg(long, value_name = "NAME", requires = "registry")]
     pub username: Option<String>,
     /// Read the registry's password from stdin

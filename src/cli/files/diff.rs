@@ -20,7 +20,7 @@ Examples:
   gpuctl diff -f service.yaml --set service.replicas=4"
 )]
 pub(crate) struct Diff {
-    /// File, folder of *.yaml files, or - for stdin; also accepted without -f; may be repeated
+    /// File, folder of *.yaml files, or - for stdin; the -f is optional; may be repeated
     #[arg(short, long = "filename", required = true, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub files: Vec<String>,
     /// Override a field in every document, for example resources.gpu=4; may be repeated

@@ -6,16 +6,16 @@ use crate::cli::args::format::OneFormat;
 use crate::cli::args::local::LocalFileArgs;
 use gpuctl_manifest::spec::Override;
 
-/// Check whether a job fits on the cluster's nodes now, later or never, and what limits it
+/// Check whether a job fits now, could fit later, or never will, and what limits it
 ///
-/// Compares the job's pods with every node as the scheduler does, by selectors, taints, cordons,
+/// Compares the job's pods with every node the way the scheduler does: selectors, taints, cordons,
 /// GPUs, CPU and memory. Also checks the namespace's quotas. Nothing is written. Volumes, device
 /// claims and pod (anti-)affinity are not checked; if the job depends on them, the answer is "not
-/// known". Each document is checked alone and as a new job, so the resources of an earlier job with
-/// the same name do not count as free.
+/// known". Each document is checked on its own, as if it were new, so the resources of an existing
+/// job with the same name do not count as free.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Exit codes: 0 if the job fits now, 8 if it does not fit now, 9 if it never fits on these nodes, 1 if not known. With several documents, the first of 9, 1, 8, 0 that occurs.
+    after_help = "Exit codes: 0 if the job fits now, 8 if it does not fit now, 9 if it never fits on these nodes, 1 if not known. With several documents, the exit code is the worst result, in the order 9, 1, 8, 0.
 
 Examples:
   gpuctl fit job.yaml
@@ -23,7 +23,7 @@ Examples:
   gpuctl fit job.yaml --by topology.kubernetes.io/zone"
 )]
 pub(crate) struct FitArgs {
-    /// File, folder of *.yaml files, or - for stdin; also accepted without -f; may be repeated
+    /// File, folder of *.yaml files, or - for stdin; the -f is optional; may be repeated
     #[arg(short, long = "filename", required = true, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub files: Vec<String>,
     /// Override a field in every document, for example resources.gpu=4; may be repeated

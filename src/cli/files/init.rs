@@ -18,7 +18,7 @@ pub(crate) struct Init {
     /// Kind of the document
     #[arg(value_name = "KIND", value_parser = kinds(), required_unless_present = "preset")]
     pub kind: Option<String>,
-    /// Write a file for this well-known program, instead of one for a KIND
+    /// Write a file for a common tool instead of a KIND
     #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(preset::names()), conflicts_with = "kind")]
     pub preset: Option<String>,
     /// File to write [default: stdout]

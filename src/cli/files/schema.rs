@@ -7,7 +7,7 @@ use crate::cli::files::kinds;
 use crate::verbs;
 use gpuctl_view::program::answers;
 
-/// Print the JSON Schema of the specification file, or of the output of a command
+/// Print the JSON Schema of the specification file, or of a command's output
 ///
 /// The schemas use Draft 2020-12. The schema of the file accepts what gpuctl accepts, except for
 /// rules that compare two values of a file. The schema of an output describes what the command

@@ -17,7 +17,7 @@ use gpuctl_manifest::spec::checks::{self};
   gpuctl validate -f job.yaml --server -n team-a
   gpuctl validate --explain tensor-parallel")]
 pub(crate) struct Validate {
-    /// File, folder of *.yaml files, or - for stdin; also accepted without -f; may be repeated
+    /// File, folder of *.yaml files, or - for stdin; the -f is optional; may be repeated
     #[arg(short, long = "filename", required_unless_present = "explain", value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub files: Vec<String>,
     #[command(flatten)]

@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::cli::args::format::OneFormat;
 
-/// List the contexts of the kubeconfig
+/// List the kubeconfig contexts
 #[derive(Args, Debug)]
 #[command(after_help = "Example:
   gpuctl get clusters -o json")]

@@ -11,7 +11,7 @@ use crate::observe::hourly::Dimension;
 /// Range to search for names
 #[derive(Args, Clone, Debug)]
 pub(crate) struct LookbackArgs {
-    /// Context of the kubeconfig to query, instead of that of --context
+    /// Kubeconfig context to query, overriding --context
     #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(candidates::context_names))]
     pub cluster: Option<String>,
     /// How far back to search, as a time in RFC 3339 or Unix seconds, or a span before now such as
@@ -32,7 +32,7 @@ pub(crate) struct GetNamespaces {
     pub back: LookbackArgs,
 }
 
-/// List label or annotation keys of recent pods with GPUs, as kube-state-metrics spells them
+/// List label or annotation keys found on recent GPU pods, in kube-state-metrics form
 #[derive(Args, Debug)]
 #[command(after_help = "Example:
   gpuctl get dimension-keys --type annotation -o json")]
@@ -44,7 +44,7 @@ pub(crate) struct GetDimensionKeys {
     pub back: LookbackArgs,
 }
 
-/// List values of a label or annotation of recent pods with GPUs
+/// List the values of a label or annotation on recent GPU pods
 #[derive(Args, Debug)]
 #[command(after_help = "Example:
   gpuctl get dimension-values team -o json")]

@@ -9,7 +9,7 @@ use crate::cli::candidates;
 /// Show how efficiently a job or workload used its GPUs, even after it was deleted
 ///
 /// Reports GPU-hours held, used and wasted, every device, memory, energy, the waiting time, and
-/// what to change. All of it comes from Prometheus' history.
+/// what to change. All data comes from Prometheus history.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl eff bert-ft
@@ -26,7 +26,7 @@ pub(crate) struct Eff {
     /// End time, in the same formats [default: now]
     #[arg(long, value_name = "TIME")]
     pub end: Option<String>,
-    /// Context of the kubeconfig to query, instead of that of --context
+    /// Kubeconfig context to query, overriding --context
     #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(candidates::context_names))]
     pub cluster: Option<String>,
     /// Output format

@@ -53,11 +53,10 @@ pub(crate) struct Report {
     /// File with the prices of a GPU-hour and a kWh
     #[arg(long, value_name = "FILE")]
     pub prices: Option<PathBuf>,
-    /// File with the budget of each group in this time range, to show how much remains
+    /// File with each group's budget for this time range, to show how much remains
     #[arg(long, value_name = "FILE")]
     pub budget: Option<PathBuf>,
-    /// Show the effective training time ratio of jobs, their goodput, waiting times and
-    /// interruptions
+    /// Show the jobs' effective training time ratio, goodput, waiting times and interruptions
     #[arg(long)]
     pub ettr: bool,
     /// Time between two checkpoints of a job; an interruption is assumed to lose half of it
@@ -66,7 +65,7 @@ pub(crate) struct Report {
     /// Print the PromQL behind the columns without running it
     #[arg(long)]
     pub explain: bool,
-    /// Context of the kubeconfig to query, instead of that of --context
+    /// Kubeconfig context to query, overriding --context
     #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(candidates::context_names))]
     pub cluster: Option<String>,
     /// Sort the groups by this key [default: by name]
@@ -95,9 +94,9 @@ pub(crate) enum ReportFormat {
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum ReportSortKey {
     Name,
-    /// The most GPU-hours held first
+    /// Most GPU-hours held first
     Held,
-    /// The most GPU-hours wasted first; unknown last
+    /// Most GPU-hours wasted first; unknown last
     Wasted,
 }
 

@@ -15,10 +15,10 @@ use gpuctl_core::model::values::quantity;
   gpuctl snapshot latest
   gpuctl snapshot latest --annotation cost-center -o json")]
 pub(crate) struct Latest {
-    /// Context of the kubeconfig to query, instead of that of --context
+    /// Kubeconfig context to query, overriding --context
     #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(candidates::context_names))]
     pub cluster: Option<String>,
-    /// Also group by this annotation of pods
+    /// Also group by this pod annotation
     #[arg(long, value_name = "KEY")]
     pub annotation: Option<String>,
     /// Output format
@@ -26,7 +26,7 @@ pub(crate) struct Latest {
     pub output: OneFormat,
 }
 
-/// Show snapshots every five minutes, of the last day or any range
+/// Show five-minute snapshots for the last day or a given range
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl snapshot list --start 6h
@@ -42,13 +42,13 @@ pub(crate) struct SnapshotList {
     /// Time between two snapshots, a multiple of 5m
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = step)]
     pub step: i64,
-    /// Include which workloads held GPUs
+    /// Include the workloads that held GPUs
     #[arg(long)]
     pub details: bool,
-    /// Also group by this annotation of pods
+    /// Also group by this pod annotation
     #[arg(long, value_name = "KEY", requires = "details")]
     pub annotation: Option<String>,
-    /// Context of the kubeconfig to query, instead of that of --context
+    /// Kubeconfig context to query, overriding --context
     #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(candidates::context_names))]
     pub cluster: Option<String>,
     #[command(flatten)]
@@ -58,7 +58,7 @@ pub(crate) struct SnapshotList {
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum SnapshotSortKey {
     Time,
-    /// The most held GPUs first
+    /// Most allocated GPUs first
     Held,
 }
 

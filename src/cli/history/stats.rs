@@ -18,14 +18,13 @@ pub(crate) struct HourArgs {
     /// End time, in the same formats [default: now]
     #[arg(long, value_name = "TIME")]
     pub end: Option<String>,
-    /// Context of the kubeconfig to query, instead of that of --context
+    /// Kubeconfig context to query, overriding --context
     #[arg(long, value_name = "NAME", conflicts_with = "all_contexts", add = ArgValueCandidates::new(candidates::context_names))]
     pub cluster: Option<String>,
-    /// Query every context of the kubeconfig; a cluster that does not answer is skipped with a
-    /// warning
+    /// Query every kubeconfig context; a cluster that does not respond is skipped with a warning
     #[arg(long)]
     pub all_contexts: bool,
-    /// Do not use the cache of closed hours
+    /// Ignore cached data for completed hours
     #[arg(long)]
     pub no_cache: bool,
     /// Sort the rows by this key [default: by time]
@@ -37,21 +36,13 @@ pub(crate) struct HourArgs {
     pub print: PrintArgs,
 }
 
-/// Show hourly statistics of the cluster or its namespaces
-///
-/// Utilization covers the GPUs that pods hold, and is computed from the twelve five-minute means of
-/// each hour. An hour without data is listed with empty cells, and the current hour is marked.
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:
-  gpuctl stats cluster
-  gpuctl stats cluster --start 2026-01-01T00:00:00Z --end 2026-02-01T00:00:00Z -o csv
-  gpuctl stats namespaces -n team-a --start yesterday --end today -o json")]
 pub(crate) struct HourStatsArgs {
     #[command(flatten)]
     pub hours: HourArgs,
 }
 
-/// Show hourly statistics by the value of a label or annotation of pods
+/// Show hourly statistics, grouped by a pod label or annotation
 ///
 /// Requires kube-state-metrics with --metric-labels-allowlist=pods=[*] and
 /// --metric-annotations-allowlist=pods=[*].
@@ -99,12 +90,12 @@ pub(crate) enum Direction {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum StatsSortKey {
-    /// By time; for workloads, the newest first
+    /// By time; for workloads, newest first
     Time,
-    /// The name of the namespace, value or workload
+    /// By the name of the namespace, value or workload
     Name,
-    /// The most held GPUs first
+    /// Most allocated GPUs first
     Held,
-    /// The lowest utilization first; unknown last
+    /// Lowest utilization first; unknown last
     Utilization,
 }

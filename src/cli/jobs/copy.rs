@@ -8,10 +8,10 @@ use crate::cli::candidates;
 
 /// Copy files into a job or out of it
 ///
-/// One of the two arguments is JOB:PATH or NAMESPACE/JOB:PATH. A folder is copied with all its
-/// content. A copy out of a job skips links that lead out of the folder, and appears only when it
-/// is complete. A copy into a job writes each file completely or not at all, and writes a folder
-/// file by file. The image must contain `tar`.
+/// One of the two arguments is JOB:PATH or NAMESPACE/JOB:PATH. Folders are copied recursively. When
+/// copying out of a job, symlinks that point outside the folder are skipped, and the destination
+/// appears only once the copy is complete. When copying into a job, each file is written completely
+/// or not at all, and a folder is written file by file. The image must contain `tar`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl cp qwen2-7b-sft:/output/checkpoint-100 ./checkpoint-100
@@ -20,10 +20,10 @@ pub(crate) struct Copy {
     /// Source
     #[arg(add = ArgValueCandidates::new(candidates::copy_places))]
     pub from: String,
-    /// Destination; a copy to an existing folder goes into it
+    /// Destination; if it is an existing folder, the source is copied into it
     #[arg(add = ArgValueCandidates::new(candidates::copy_places))]
     pub to: String,
-    /// Rank of a training, or index of a service's pod, from 0
+    /// Rank of a training job, or index of a service's pod, from 0
     #[arg(long, value_name = "N", conflicts_with = "pod")]
     pub rank: Option<u32>,
     /// Name of the pod

@@ -83,7 +83,7 @@ pub(crate) struct JobNames {
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct DeleteArgs {
-    /// Skip the grace period of the containers; for pools, delete them even if jobs use them
+    /// Skip the containers' grace period; for pools, delete them even if jobs use them
     #[arg(long)]
     pub force: bool,
     /// Also delete the job's volume claims and their data; for quotas, also the empty namespaces

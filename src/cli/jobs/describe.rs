@@ -15,7 +15,7 @@ pub(crate) struct DescribeJob {
     /// Job, as NAME or NAMESPACE/NAME
     #[arg(add = ArgValueCandidates::new(candidates::job_names))]
     pub name: String,
-    /// Search for the job only where `delete job` does; for the previews of agents
+    /// Search for the job only where `delete job` does; for agent previews
     #[arg(long, hide = true)]
     pub to_delete: bool,
     /// Output format

@@ -6,7 +6,7 @@ use clap_complete::engine::ArgValueCandidates;
 use crate::cli::args::list::PrintArgs;
 use crate::cli::candidates;
 
-/// Show the events of a job, such as scheduling, image pulls, restarts and errors
+/// Show a job's events, such as scheduling, image pulls, restarts and errors
 ///
 /// Clusters usually keep events for about an hour.
 #[derive(Args, Debug)]

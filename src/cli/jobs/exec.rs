@@ -6,7 +6,7 @@ use crate::cli::args::container::ContainerArgs;
 
 /// Run a command inside a job
 ///
-/// Without a command it opens a shell. The exit code is that of the command.
+/// Without a command it opens a shell. Exits with the command's exit code.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl exec qwen2-7b-sft

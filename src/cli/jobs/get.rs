@@ -11,7 +11,7 @@ use gpuctl_core::model::values::selector::Selector;
 /// List jobs with their state
 ///
 /// The state comes from the pods, so a job is running when all its pods are running. Without -n,
-/// lists all namespaces that you may read.
+/// lists all namespaces that you can read.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl get jobs
@@ -42,8 +42,8 @@ pub(crate) struct GetJobs {
     /// Do not read logs for the PROGRESS column
     #[arg(long)]
     pub no_progress: bool,
-    /// Show all workloads at a time in the past, from Prometheus; the time is in RFC 3339 or Unix
-    /// seconds, or a span before now such as 2h
+    /// Show all workloads at a time in the past, from Prometheus: RFC 3339, Unix seconds, or a span
+    /// before now such as 2h
     #[arg(long, value_name = "TIME", conflicts_with_all = ["names", "selector", "kind", "pool", "status", "mine", "sort_by", "page", "page_size", "watch"])]
     pub at: Option<String>,
     #[command(flatten)]

@@ -7,7 +7,7 @@ use regex::Regex;
 use crate::cli::args::format::OneFormat;
 use crate::cli::candidates;
 
-/// Print the logs of a job, with all pods merged by time
+/// Print a job's logs, with all pods merged by time
 ///
 /// With -f, it follows the logs until the job ends, across restarts and broken connections, without
 /// losing or repeating a line. It also prints the logs of pods that start later.
@@ -37,15 +37,15 @@ pub(crate) struct Logs {
     /// Print only the log of this pod
     #[arg(long, value_name = "NAME", conflicts_with = "rank", add = ArgValueCandidates::new(candidates::pod_names))]
     pub pod: Option<String>,
-    /// Print only the log of this rank of a training, or of the pod of a service with this index,
+    /// Print only the log of this rank of a training job, or of the service's pod with this index,
     /// from 0
     #[arg(long, value_name = "N")]
     pub rank: Option<u32>,
     /// Container to read instead of the job's own
     #[arg(short, long, value_name = "NAME")]
     pub container: Option<String>,
-    /// Print only the earliest error of all pods, with the 30 lines before it; reads the last
-    /// 20,000 lines of each pod
+    /// Print only the earliest error in any pod, with the 30 lines before it; reads the last 20,000
+    /// lines of each pod
     #[arg(long, conflicts_with_all = ["follow", "grep", "tail", "timestamps", "raw"])]
     pub first_error: bool,
     /// Prefix each line with its timestamp

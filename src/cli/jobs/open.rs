@@ -9,8 +9,8 @@ use crate::cli::candidates;
 /// Open a notebook or service on this machine
 ///
 /// Forwards a local port to the job and prints the URL. If the pod is replaced, new connections go
-/// to its successor. Ctrl-C ends the forwarding. The local port is the job's own port if that is
-/// free, otherwise another free port. The token of a notebook is printed only with --show-token.
+/// to its successor. Ctrl-C stops forwarding. The local port is the job's own port if that is free,
+/// otherwise another free port. A notebook's token is printed only with --show-token.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl open data-prep --show-token
@@ -26,7 +26,7 @@ pub(crate) struct Open {
     /// Port of the pod to forward, instead of the job's own
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub target_port: Option<u16>,
-    /// Rank of a training, or index of a service's pod, from 0
+    /// Rank of a training job, or index of a service's pod, from 0
     #[arg(long, value_name = "N", conflicts_with = "pod")]
     pub rank: Option<u32>,
     /// Connect to this pod

@@ -6,8 +6,8 @@ use crate::cli::args::selection::ChangeArgs;
 
 /// Pause a job: stop its pods, and keep its files, volume claims and addresses
 ///
-/// On resume, the command of a training starts again, and it continues only if it loads a
-/// checkpoint. Everything in a pod's memory and in its own folders is lost, including its log.
+/// On resume, a training job's command starts over, and picks up where it left off only if it loads
+/// a checkpoint. Everything in the pod's memory and local filesystem is lost, including its log.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl pause data-prep

@@ -4,12 +4,12 @@ use clap::Args;
 
 use crate::cli::args::selection::ChangeArgs;
 
-/// Restart the pods of a job, or free a job whose node is down
+/// Restart a job's pods, or free a job whose node is down
 ///
-/// Pods of a training or notebook are evicted, which does not count as a retry. With `job.restart:
-/// rank`, a rank that fails because its peer is missing does use up one of its own retries. The
-/// pods of a service are replaced one after another. A pod on a node that does not answer is
-/// deleted by force, so its containers may still run there.
+/// Training and notebook pods are evicted, which does not count as a retry. With `job.restart:
+/// rank`, a rank that fails because its peer is missing does use up one of its own retries. A
+/// service's pods are replaced one after another. A pod on a node that does not respond is
+/// force-deleted, so its containers may still run there.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl restart llama3-8b
@@ -18,7 +18,7 @@ use crate::cli::args::selection::ChangeArgs;
 pub(crate) struct Restarted {
     #[command(flatten)]
     pub change: ChangeArgs,
-    /// Restart only the pod of this rank of a training
+    /// Restart only the pod of this rank of a training job
     #[arg(long, value_name = "N")]
     pub rank: Option<u32>,
 }

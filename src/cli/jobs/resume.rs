@@ -6,7 +6,7 @@ use crate::cli::args::selection::ChangeArgs;
 
 /// Resume a paused job with its previous size
 ///
-/// A notebook that mounts folders of its node resumes on the same node, which has its files.
+/// A notebook that mounts host directories resumes on the same node, where its files are.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl resume data-prep
@@ -15,7 +15,7 @@ use crate::cli::args::selection::ChangeArgs;
 pub(crate) struct Resumed {
     #[command(flatten)]
     pub change: ChangeArgs,
-    /// Resume on any node, without the files that a notebook has on its last node
+    /// Resume on any node, giving up the files on the notebook's previous node
     #[arg(long)]
     pub anywhere: bool,
 }

@@ -26,7 +26,7 @@ pub(crate) struct RunArgs {
     /// GPUs per node
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub gpus: u32,
-    /// Type of the GPUs, such as a100-80g
+    /// GPU type, such as a100-80g
     #[arg(long, value_name = "TYPE", add = ArgValueCandidates::new(candidates::gpu_types))]
     pub gpu_type: Option<String>,
     /// Number of nodes
@@ -53,7 +53,7 @@ pub(crate) struct RunArgs {
     /// Priority of the job: high, medium, low or an existing PriorityClass
     #[arg(long, value_name = "PRIORITY")]
     pub priority: Option<String>,
-    /// How often each pod is retried
+    /// How many times each pod is retried
     #[arg(long, value_name = "N")]
     pub retries: Option<u32>,
     /// Append a random suffix to the name, so that the command can be run repeatedly
@@ -64,7 +64,7 @@ pub(crate) struct RunArgs {
     /// Output format; spec prints the job file that is equivalent to this command
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     pub output: RunFormat,
-    /// Command and its arguments, after `--` [default: the command of the image]
+    /// Command and its arguments, after `--` [default: the image's command]
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
 }

@@ -8,10 +8,10 @@ use crate::cli::args::submit::dry_run;
 use crate::cli::candidates;
 use gpuctl_cluster::DryRun;
 
-/// Set the number of replicas of a service
+/// Set a service's number of replicas
 ///
-/// Scaling to 0 pauses the service and frees its GPUs. An autoscaler may change any other number
-/// again.
+/// Scaling to 0 pauses the service and frees its GPUs. An autoscaler may later change any other
+/// number.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl scale llama3-8b 4

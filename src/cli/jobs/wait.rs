@@ -12,9 +12,9 @@ use gpuctl_core::model::WaitCondition;
 /// Wait until jobs run, end or are deleted
 ///
 /// Exits with 0 when the condition is met, with 7 after the timeout, and with 10 if a job can no
-/// longer meet the condition, for example because it failed. Survives outages of the API server.
-/// Prints a line per minute if there is no terminal. `-l`, `--mine` and `--status` select the jobs
-/// once, at the start.
+/// longer meet the condition, for example because it failed. Survives API server outages. Prints a
+/// line per minute if there is no terminal. `-l`, `--mine` and `--status` select the jobs once, at
+/// the start.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl wait qwen2-7b-sft
@@ -32,7 +32,7 @@ pub(crate) struct WaitArgs {
         value_parser = condition
     )]
     pub condition: WaitCondition,
-    /// Wait until one of the jobs meets the condition, instead of all
+    /// Wait until any of the jobs meets the condition, instead of all
     #[arg(long)]
     pub any: bool,
     /// Give up after this time [default: never]

@@ -10,9 +10,9 @@ use crate::cli::candidates;
 ///
 /// Reads the job, its pods, events, queue, quotas and volumes, and compares its pods with every
 /// node as the scheduler does. For a running job it also compares its GPUs over the last ten
-/// minutes. Causes are sorted: fixing the first one alone would help the most. Reports `unknown`
-/// when the evidence is not conclusive. For a deleted job it uses what kube-state-metrics recorded
-/// in Prometheus. docs/why.md explains each cause.
+/// minutes. Causes are sorted by impact: fixing the first helps most. Reports `unknown` when the
+/// evidence is not conclusive. For a deleted job it uses what kube-state-metrics recorded in
+/// Prometheus. docs/why.md explains each cause.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl why llama3-8b
@@ -24,17 +24,17 @@ pub(crate) struct WhyArgs {
     /// Job, pod or workload, as NAME, NAMESPACE/NAME, KIND/NAME or NAMESPACE/KIND/NAME
     #[arg(add = ArgValueCandidates::new(candidates::job_names), required_unless_present = "all", conflicts_with = "all")]
     pub name: Option<String>,
-    /// Explain every waiting or failed job, those with the most GPUs first
+    /// Explain every waiting or failed job, largest first
     #[arg(long)]
     pub all: bool,
     /// Ask the job's NCCL (2.24 or later) which ranks respond, by querying port 28028 of at most
     /// three pods
     ///
-    /// NCCL's RAS subsystem collects data from every rank for some seconds. Use it for running
+    /// NCCL's RAS subsystem takes a few seconds to collect data from every rank. Use it for running
     /// jobs, because it may disturb a job that is crashing.
     #[arg(long, conflicts_with = "all")]
     pub ras: bool,
-    /// Show what code each rank is executing, using py-spy or gdb from its image; this briefly
+    /// Show which code each rank is executing, using py-spy or gdb from its image; this briefly
     /// pauses each process
     #[arg(long, conflicts_with = "all")]
     pub stacks: bool,

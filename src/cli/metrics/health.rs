@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::cli::args::list::PrintArgs;
 
-/// List GPUs with signs of a problem, the worst first
+/// List GPUs that show signs of trouble, worst first
 ///
 /// Signs are faults (XID, row remapping), uncorrected and corrected memory errors and repeated PCIe
 /// transfers within a day, overheating, use without a pod, and devices without recent samples. A

@@ -8,7 +8,7 @@ use crate::cli::args::time::TimeRangeArgs;
 use crate::cli::candidates;
 use gpuctl_view::history::metrics::JobMetric;
 
-/// Show the GPU utilization, memory and throughput of a job over time
+/// Show a job's GPU utilization, memory and throughput over time
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl get metrics job qwen2-7b-sft

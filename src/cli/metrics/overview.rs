@@ -4,9 +4,9 @@ use clap::Args;
 
 use crate::cli::args::format::OneFormat;
 
-/// Show an overview of the cluster, with nodes, held and used GPUs, storage and network
+/// Show an overview of the cluster, with nodes, allocated and used GPUs, storage and network
 ///
-/// Utilization is the mean over GPUs held by pods; free GPUs do not lower it.
+/// Utilization is the mean over allocated GPUs; free GPUs do not lower it.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl get overview

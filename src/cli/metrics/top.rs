@@ -9,23 +9,23 @@ use gpuctl_view::workloads::top::TopOrder;
 
 /// Watch jobs, nodes, GPUs and queues, and inspect them
 ///
-/// Opens a cockpit on a terminal, with live lists, a heat map and filters, and with `why`, logs and
-/// a shell for the selected item. `?` shows the keys. Jobs are all workloads that hold or wait for
-/// GPUs. When piped, or with --once or --plain, it prints one table instead: nodes, workloads that
-/// hold GPUs, or GPUs.
+/// On a terminal, opens an interactive dashboard with live lists, a heat map and filters. `why`,
+/// logs and a shell are available for the selected item. `?` shows the keys. Jobs are all workloads
+/// that hold or wait for GPUs. When piped, or with --once or --plain, it prints one table instead:
+/// nodes, workloads that hold GPUs, or GPUs.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl top
   gpuctl top gpus --sort-by power
   gpuctl top jobs -n team-a | head")]
 pub(crate) struct Top {
-    /// View to open, or table to print [default: jobs in the cockpit, nodes in the table]
+    /// View to open, or table to print [default: jobs in the dashboard, nodes in the table]
     #[arg(value_enum, value_name = "WHAT")]
     pub what: Option<TopView>,
-    /// Sort by this key, the highest first
+    /// Sort by this key, highest first
     #[arg(long, value_enum, default_value_t, value_name = "KEY")]
     pub sort_by: TopSortKey,
-    /// Refresh interval of metrics; changes of nodes and pods appear immediately
+    /// Refresh interval for metrics; node and pod changes appear immediately
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
     pub interval: Duration,
     /// Print the table once, even on a terminal

@@ -7,7 +7,7 @@ use crate::cli::args::format::OneFormat;
 use crate::cli::args::time::TimeRangeArgs;
 use crate::cli::candidates;
 
-/// Show loss, speed and iteration of a training, from its own metrics and from its log
+/// Show a training job's loss, speed and iteration, from its metrics and log
 ///
 /// Parses the log lines of common trainers and ignores all other lines.
 #[derive(Args, Debug)]

@@ -7,7 +7,7 @@ use crate::cli::args::format::OneFormat;
 use crate::cli::args::time::TimeRangeArgs;
 use crate::cli::candidates;
 
-/// Show the GPU utilization, memory, power and TFLOPS of a workload over time
+/// Show a workload's GPU utilization, memory, power and TFLOPS over time
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl get metrics workload Deployment/llama3-8b

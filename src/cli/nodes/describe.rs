@@ -13,7 +13,7 @@ use crate::cli::candidates;
   gpuctl describe node gpu-a-01
   gpuctl describe node gpu-a-01 -o json")]
 pub(crate) struct DescribeNode {
-    /// Node
+    /// Name of the node
     #[arg(value_parser = crate::cli::args::value::object_name, add = ArgValueCandidates::new(candidates::node_names))]
     pub name: String,
     /// Output format

@@ -21,7 +21,7 @@ use gpuctl_core::model::values::selector::Selector;
   gpuctl get nodes --label nvidia.com/gpu-type
   gpuctl get nodes --blame 30d")]
 pub(crate) struct GetNodes {
-    /// Nodes [default: all]
+    /// Names of the nodes [default: all]
     #[arg(value_name = "NAME", add = ArgValueCandidates::new(candidates::node_names))]
     pub names: Vec<String>,
     /// List only nodes whose labels match, for example zone=a
@@ -42,12 +42,12 @@ pub(crate) struct GetNodes {
     /// List the values of this label
     #[arg(long, value_name = "KEY")]
     pub label: Option<String>,
-    /// Show the nodes at a time in the past, from Prometheus; the time is in RFC 3339 or Unix
-    /// seconds, or a span before now such as 2h
+    /// Show the nodes at a time in the past, from Prometheus: RFC 3339, Unix seconds, or a span
+    /// before now such as 2h
     #[arg(long, value_name = "TIME", conflicts_with_all = ["names", "selector", "pool", "gpu_type", "status", "gpu_detail", "label", "sort_by", "page", "page_size", "watch"])]
     pub at: Option<String>,
-    /// Show on which nodes jobs failed first, per hour of use, since this time, which is in RFC
-    /// 3339 or Unix seconds, or a span before now such as 30d
+    /// Rank nodes by how often they were the first to fail a job, per GPU-hour, since this time:
+    /// RFC 3339, Unix seconds, or a span before now such as 30d
     #[arg(long, value_name = "TIME", conflicts_with_all = ["names", "selector", "pool", "gpu_type", "status", "gpu_detail", "label", "at", "sort_by", "watch"])]
     pub blame: Option<String>,
     #[command(flatten)]

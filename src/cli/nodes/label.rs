@@ -6,10 +6,10 @@ use clap_complete::engine::ArgValueCandidates;
 use crate::cli::args::format::OneFormat;
 use crate::cli::candidates;
 
-/// Set or remove a label of nodes
+/// Set or remove a node label
 ///
-/// An existing label with another value changes only with --overwrite. Labels of Kubernetes and of
-/// pools need --force.
+/// An existing label with another value changes only with --overwrite. Kubernetes labels and pool
+/// labels need --force.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl label node gpu-a-01 nvidia.com/gpu-type=a100-80g

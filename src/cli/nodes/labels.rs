@@ -7,17 +7,9 @@ use crate::cli::args::list::ListArgs;
 use crate::cli::candidates;
 use gpuctl_core::model::facts::gpu::TYPE_LABELS;
 
-/// List the GPU types of this cluster, or show one label of a node, or the GPU labels of all nodes
-///
-/// Without a node, it lists the types in the form that job files use in `resources.gpu-type`.
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:
-  gpuctl get gpu-type
-  gpuctl get label gpu-a-01 --key nvidia.com/gpu-type
-  gpuctl get node-labels --all
-  gpuctl get gpu-type --all -o json")]
 pub(crate) struct NodeLabels {
-    /// Node [default: list the GPU types of this cluster]
+    /// Name of the node [default: list the cluster's GPU types]
     #[arg(value_parser = crate::cli::args::value::object_name, add = ArgValueCandidates::new(candidates::node_names), conflicts_with = "all")]
     pub node: Option<String>,
     /// Key of the label

@@ -12,7 +12,7 @@ use crate::cli::candidates;
   gpuctl describe pool training-pool
   gpuctl describe pool training-pool -o json")]
 pub(crate) struct DescribePool {
-    /// Pool
+    /// Name of the pool
     #[arg(value_parser = crate::cli::args::value::object_name, add = ArgValueCandidates::new(candidates::pool_names))]
     pub name: String,
     /// Output format

@@ -15,7 +15,7 @@ use crate::cli::candidates;
   gpuctl get pools
   gpuctl get pools -o json")]
 pub(crate) struct GetPools {
-    /// Pools [default: all]
+    /// Names of the pools [default: all]
     #[arg(value_name = "NAME", add = ArgValueCandidates::new(candidates::pool_names))]
     pub names: Vec<String>,
     #[command(flatten)]

@@ -8,10 +8,10 @@ use crate::cli::candidates;
 
 #[derive(Args, Debug)]
 pub(crate) struct PoolNodes {
-    /// Nodes
+    /// Names of the nodes
     #[arg(required = true, value_parser = crate::cli::args::value::object_name, add = ArgValueCandidates::new(candidates::node_names))]
     pub nodes: Vec<String>,
-    /// Pool
+    /// Name of the pool
     #[arg(long, value_name = "NAME", value_parser = crate::cli::args::value::object_name, add = ArgValueCandidates::new(candidates::pool_names))]
     pub pool: String,
     /// Move nodes that are in another pool

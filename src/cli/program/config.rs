@@ -6,8 +6,7 @@ use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use crate::cli::args::format::OneFormat;
 use crate::config::KEYS;
 
-/// Show the current settings; flags override the environment, which overrides the file and the
-/// defaults
+/// Show the current settings (precedence: flags, environment, config file, defaults)
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl config view
@@ -22,7 +21,7 @@ pub(crate) struct View {
     pub output: OneFormat,
 }
 
-/// Write a setting to the config file, keeping its comments
+/// Write a setting to the config file, preserving comments
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl config set prometheus.url http://prometheus.example.com:9090

@@ -4,10 +4,10 @@ use clap::Args;
 
 use crate::cli::args::format::OneFormat;
 
-/// Check the cluster, Prometheus, and the GPU software of every node, and suggest repairs
+/// Check the cluster, Prometheus, and the GPU software of every node, and suggest fixes
 ///
-/// For each node with GPUs, it names the first component that does not work: the driver, container
-/// toolkit, device plugin, feature discovery, exporter or scrape.
+/// For each GPU node, it names the first broken component: the driver, container toolkit, device
+/// plugin, feature discovery, exporter or scrape.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Exit codes: 0 if the cluster responds, even without Prometheus; 6 if it does not.
@@ -27,8 +27,8 @@ pub(crate) struct Doctor {
     /// GPUs
     #[arg(long, conflicts_with_all = ["output", "adapter_rules"])]
     pub recording_rules: bool,
-    /// Write everything that reading commands need into one file, with known forms of secrets
-    /// redacted; --replay FILE reads from it
+    /// Write everything that read-only commands need to one file, with recognized secrets redacted;
+    /// use it with --replay FILE
     #[arg(long, value_name = "FILE", conflicts_with_all = ["adapter_rules", "recording_rules"])]
     pub bundle: Option<std::path::PathBuf>,
     /// Output format

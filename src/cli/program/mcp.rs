@@ -2,13 +2,13 @@
 
 use clap::{Args, ValueEnum};
 
-/// Serve agents with the Model Context Protocol, on stdin and stdout
+/// Serve agents over the Model Context Protocol, on stdin and stdout
 ///
-/// The tools answer the usual questions, such as why a job is waiting, what is free, and which pods
+/// The tools answer common questions, such as why a job is waiting, what is free, and which pods
 /// hold which GPUs. Text from the cluster is fenced by a random marker and split into pages of at
 /// most 2 KB. Values of environment variables and credentials are masked. Nothing changes without
 /// --allow-writes. Even then, the same call first shows the change, and the agent must confirm it
-/// with a word from that answer.
+/// with a word from that output.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   claude mcp add gpuctl -- gpuctl mcp
@@ -24,11 +24,11 @@ pub(crate) struct Mcp {
 /// Kinds of objects that agents may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WriteScope {
-    /// Trainings, inference services, notebooks and compute services
+    /// Training jobs, inference services, notebooks and compute services
     Jobs,
-    /// Pools, which are labels of nodes
+    /// Pools, which are node labels
     Pools,
-    /// Quotas of namespaces
+    /// Namespace quotas
     Quotas,
     /// The site's defaults for the jobs of all users
     Defaults,

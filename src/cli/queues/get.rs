@@ -4,11 +4,11 @@ use clap::{Args, ValueEnum};
 
 use crate::cli::args::list::ListArgs;
 
-/// List queues of Kueue and Volcano, with their quota, usage, running and waiting jobs
+/// List Kueue and Volcano queues, with their quota, usage, running and waiting jobs
 ///
 /// Lists all namespaces, or only the namespace of -n. QUOTA and BORROWED belong to the
-/// ClusterQueue, which several queues may share. USED is what the jobs of this queue use. UTIL is
-/// the mean utilization of the GPUs that gpuctl's jobs in it hold now. Volcano's queues have no
+/// ClusterQueue, which several queues may share. USED is what this queue's jobs use. UTIL is the
+/// mean utilization of the GPUs that its gpuctl jobs currently hold. Volcano queues have no
 /// namespace.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
@@ -29,10 +29,10 @@ pub(crate) struct GetQueues {
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum QueueSortKey {
     Name,
-    /// The most GPUs first
+    /// Most GPUs first
     Used,
-    /// The most jobs first
+    /// Most jobs first
     Waiting,
-    /// Queues that borrow first; in both groups the least utilized first
+    /// Borrowing queues first; least utilized first in both groups
     Utilization,
 }

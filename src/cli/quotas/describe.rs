@@ -6,18 +6,18 @@ use clap_complete::engine::ArgValueCandidates;
 use crate::cli::args::format::OneFormat;
 use crate::cli::candidates;
 
-/// Show what one namespace may use, and what it uses
+/// Show a namespace's limits and usage
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl describe quota team-a
   gpuctl describe quota team-a -o json")]
 pub(crate) struct DescribeQuota {
-    /// Namespace
+    /// Name of the namespace
     // If it were called `namespace`, it would also set the global option of that name.
     #[arg(value_name = "NAMESPACE", value_parser = crate::cli::args::value::object_name, add = ArgValueCandidates::new(candidates::quota_namespaces))]
     pub name: String,
     /// Treat the argument as the name of a quota, and show what `delete quota` would delete; for
-    /// the previews of agents
+    /// agent previews
     #[arg(long, hide = true)]
     pub to_delete: bool,
     /// Output format

@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 
 use crate::cli::args::list::ListArgs;
 
-/// List the quotas of namespaces, with their limits and usage
+/// List namespace quotas, with their limits and usage
 ///
 /// Lists all namespaces, or only the namespace of -n.
 #[derive(Args, Debug)]
@@ -21,6 +21,6 @@ pub(crate) struct GetQuotas {
 pub(crate) enum QuotaSortKey {
     Namespace,
     Name,
-    /// The most used first
+    /// Most used first
     Used,
 }

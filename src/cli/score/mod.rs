@@ -13,7 +13,7 @@ use crate::cli::score::settings::{OutboundArgs, ScoringArgs};
 use crate::config::SettingKey;
 use gpuctl_view::Format;
 
-/// Score the utilization of every held GPU as idle, low, normal, high or unknown
+/// Score the utilization of every allocated GPU as idle, low, normal, high or unknown
 ///
 /// score = 0.5·utilization + 0.2·memory copy + 0.2·memory used + 0.1·power, each as the mean over
 /// the window in percent of the GPU's capacity. Below 10 is idle, below 20 low, above 70 high. A
@@ -34,12 +34,12 @@ pub(crate) struct ScoreArgs {
     /// What to show: all scores, only those below the threshold, or totals
     #[arg(value_enum, default_value_t, value_name = "WHAT")]
     pub what: ScoreView,
-    /// Include GPUs that no pod holds; has no effect on `low` and `stats`
+    /// Include unallocated GPUs; has no effect on `low` and `stats`
     #[arg(long)]
     pub all: bool,
     #[command(flatten)]
     pub scoring: ScoringArgs,
-    /// Sort the list by this key [default: the lowest score first]
+    /// Sort the list by this key [default: lowest score first]
     #[arg(long, value_enum, value_name = "KEY")]
     pub sort_by: Option<ScoreSortKey>,
     #[command(flatten)]
@@ -62,7 +62,7 @@ pub(crate) struct ScoreArgs {
         help = SettingKey::help_with("server.allow_hosts", "; may be repeated")
     )]
     pub allow_host: Vec<String>,
-    /// Write the output of `-o prometheus` to a file atomically, for node-exporter's textfile
+    /// Atomically write the output of `-o prometheus` to a file, for node-exporter's textfile
     /// collector
     #[arg(long, value_name = "PATH")]
     pub textfile: Option<PathBuf>,

@@ -97,7 +97,7 @@ pub(crate) struct OutboundArgs {
         value_name = "URL",
         value_parser = url,
         help_heading = "Message options",
-        help = SettingKey::help_with("notify.url", "; without a URL, uses the one in the config file")
+        help = SettingKey::help_with("notify.url", "; defaults to the one in the config file")
     )]
     pub notify: Option<Option<String>>,
     #[arg(
@@ -140,7 +140,7 @@ pub(crate) struct OutboundArgs {
         help = SettingKey::with_default("control.status")
     )]
     pub control_status: Option<ControlStatus>,
-    /// Also post GPUs of pods that serve requests (vLLM, SGLang, TGI, Triton)
+    /// Also post GPUs whose pods serve requests (vLLM, SGLang, TGI, Triton)
     #[arg(long, help_heading = "Control options")]
     pub control_serving: bool,
     /// Actually send the requests

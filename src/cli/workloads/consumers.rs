@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 
 use crate::cli::args::list::ListArgs;
 
-/// List workloads that hold or wait for GPUs, the largest first, with their utilization
+/// List workloads that hold or wait for GPUs, with their utilization, largest first
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl get consumers
@@ -19,10 +19,10 @@ pub(crate) struct GetConsumers {
 pub(crate) enum ConsumerSortKey {
     Name,
     Namespace,
-    /// The largest request first
+    /// Largest request first
     Requested,
-    /// The most held first
+    /// Most allocated GPUs first
     Held,
-    /// The lowest utilization first; unknown last
+    /// Lowest utilization first; unknown last
     Utilization,
 }

@@ -30,12 +30,12 @@ pub(crate) enum WorkloadSortKey {
     Name,
     Namespace,
     Status,
-    /// The largest request first
+    /// Largest request first
     Gpu,
-    /// The newest start first
+    /// Newest start first
     #[value(alias = "start_at")]
     Start,
-    /// The newest end first
+    /// Newest end first
     #[value(alias = "end_at")]
     End,
 }

@@ -22,7 +22,9 @@ pub(crate) async fn run(args: &Schema, context: &Context) -> Result<ExitCode, Er
                     .iter()
                     .any(|command| answers::name(command) == name && is_watched(command)) =>
         {
-            let message = format!("`{name}` has no line schema: its command has no `--watch`");
+            let message = format!(
+                "`{name}` has no per-line schema, because its command does not support `--watch`"
+            );
             return Err(Error::usage(message).hint(format!(
                 "`gpuctl schema --output {name}` prints the schema of its complete output"
             )));

@@ -8,7 +8,7 @@ use crate::inside::session::{SessionOptions, run_session};
 use gpuctl_core::error::Error;
 
 pub(crate) async fn run(args: &Attach, context: &Context) -> Result<ExitCode, Error> {
-    context.must_change("omit `--replay` to reach the cluster")?;
+    context.must_change("remove `--replay` to use a live cluster")?;
     context
         .terminal
         .note("Ctrl-C detaches; the job keeps running");

@@ -66,7 +66,7 @@ impl<'a> RemoteSide<'a> {
 }
 
 pub(crate) async fn run(args: &Copy, context: &Context) -> Result<ExitCode, Error> {
-    context.must_change("omit `--replay` to reach the cluster")?;
+    context.must_change("remove `--replay` to use a live cluster")?;
     context.terminal.set_format(args.output.into());
     let side = RemoteSide::parse(args)?;
     let connection = context.connect().await?;

@@ -32,7 +32,7 @@ pub(crate) async fn run(args: &EventsArgs, context: &Context) -> Result<ExitCode
     };
     let retry = OutageRetry::new(|failure| context.terminal.warn(&format!("{failure}; retrying")));
     if args.watch {
-        context.must_change("omit `--watch`")?;
+        context.must_change("remove `--watch`")?;
     }
     let mut printed = BTreeSet::new();
     let mut first = true;

@@ -8,7 +8,7 @@ use crate::inside::session::{SHELL, SessionOptions, run_session};
 use gpuctl_core::error::Error;
 
 pub(crate) async fn run(args: &Exec, context: &Context) -> Result<ExitCode, Error> {
-    context.must_change("omit `--replay` to reach the cluster")?;
+    context.must_change("remove `--replay` to run this against a live cluster")?;
     let opens_shell = args.command.is_empty();
     let command = if opens_shell {
         SHELL.map(ToOwned::to_owned).to_vec()

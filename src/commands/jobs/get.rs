@@ -61,7 +61,7 @@ async fn job_selector(args: &GetJobs, connection: &Connection) -> Result<JobFilt
                 ErrorName::UserUnknown,
                 "the API server does not report your user name",
             )
-            .hint("omit `--mine`")
+            .hint("remove `--mine`")
         })?),
     };
     Ok(JobFilter {

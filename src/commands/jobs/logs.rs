@@ -34,7 +34,7 @@ pub(crate) async fn run(args: &Logs, context: &Context) -> Result<ExitCode, Erro
     let job = lookup::job(&connection, &args.name, LookupPurpose::Read).await?;
     let query = log_query(args, &job, since);
     if args.follow {
-        context.must_change("omit `--follow`")?;
+        context.must_change("remove `--follow`")?;
         return follow::follow(args, &connection, &job, &query, context).await;
     }
     let pods = choice::select_pods(args, &job)?;

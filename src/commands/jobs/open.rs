@@ -19,7 +19,7 @@ use gpuctl_view::jobs::opened;
 use gpuctl_view::jobs::opened::Opened;
 
 pub(crate) async fn run(args: &Open, context: &Context) -> Result<ExitCode, Error> {
-    context.must_change("omit `--replay` to reach the cluster")?;
+    context.must_change("remove `--replay` to use a live cluster")?;
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
     let job = lookup::job(&connection, &args.name, LookupPurpose::Change).await?;
@@ -189,7 +189,7 @@ fn port_taken(port: u16, error: &std::io::Error) -> Error {
     let message = format!("cannot listen on port {port} on this machine");
     Error::new(ErrorName::PortTaken, message)
         .cause(error.to_string())
-        .hint("omit `--local-port` to use a free port")
+        .hint("remove `--local-port` to use a free port")
 }
 
 fn token(job: &Job) -> Option<String> {

@@ -133,7 +133,7 @@ fn select_pods(job: &Job, rank: Option<u32>) -> Result<Vec<&Pod>, Error> {
             "`{}` is not a training job, so it has no ranks",
             job.name
         ))
-        .hint("omit `--rank`"));
+        .hint("remove `--rank`"));
     }
     if rank >= job.pods_wanted {
         let ranks = match job.pods_wanted {

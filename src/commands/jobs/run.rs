@@ -34,9 +34,7 @@ pub(crate) async fn run(args: &RunArgs, context: &Context) -> Result<ExitCode, E
         .for_each(|problems| context.terminal.warn_about(problems));
     if args.output == RunFormat::Spec {
         if args.submit.dry_run != Some(DryRun::Client) {
-            return Err(
-                Error::usage("`-o spec` only prints the YAML").hint("add `--dry-run=client`")
-            );
+            return Err(Error::usage("`-o spec` requires `--dry-run=client`"));
         }
         context.terminal.print(&text)?;
         return Ok(ExitCode::SUCCESS);

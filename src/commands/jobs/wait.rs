@@ -24,7 +24,7 @@ const STEP: Duration = Duration::from_secs(5);
 pub(crate) async fn run(args: &WaitArgs, context: &Context) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();
     context.terminal.set_format(format);
-    context.must_change("omit `wait`")?;
+    context.must_change("remove `--replay` to wait on a live cluster")?;
     let connection = context.connect().await?;
     let targets = targets(args, context, &connection).await?;
     let reporter = TerminalReporter::new(&context.terminal, format);

@@ -25,7 +25,7 @@ pub(crate) async fn run(args: &WhyArgs, context: &Context) -> Result<ExitCode, E
     };
     if queries.ras || queries.stacks {
         // Both options read from running containers, which a bundle does not have.
-        context.must_change("omit `--ras` and `--stacks`")?;
+        context.must_change("remove `--ras` and `--stacks`")?;
     }
     let connection = context.connect().await?;
     let Some(name) = &args.name else {

@@ -142,10 +142,10 @@ fn parse_value(key: &SettingKey, value: &str) -> Result<Value, Error> {
         let shown_value = if key.secret {
             String::new()
         } else {
-            format!("`{text}` ")
+            format!(" `{text}`")
         };
         Error::usage(format!(
-            "{shown_value}is not valid for `{}`: expected {}",
+            "invalid value{shown_value} for `{}`: expected {}",
             key.name,
             key.kind.description()
         ))

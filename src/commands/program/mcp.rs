@@ -48,13 +48,13 @@ pub(crate) async fn run(args: &Mcp, context: &Context) -> Result<ExitCode, Error
 fn contradiction_error(read_only: ReadOnly) -> Error {
     let error = || Error::usage("`--allow-writes` conflicts with read-only mode");
     match read_only {
-        ReadOnly::Flag => error().hint("omit one"),
+        ReadOnly::Flag => error().hint("remove one"),
         ReadOnly::Environment => error()
             .cause(read_only)
-            .hint("omit `--allow-writes`, or unset GPUCTL_READ_ONLY"),
+            .hint("remove `--allow-writes`, or unset GPUCTL_READ_ONLY"),
         ReadOnly::File => error()
             .cause(read_only)
-            .hint("omit `--allow-writes`, or change this setting with `gpuctl config set`"),
+            .hint("remove `--allow-writes`, or change this setting with `gpuctl config set`"),
         ReadOnly::Unclear(reason) => {
             let error =
                 Error::usage("cannot determine whether read-only mode allows `--allow-writes`")
@@ -95,7 +95,7 @@ mod tests {
         assert_eq!(unclear.causes, ["line 3 is not TOML"]);
         assert!(
             unclear.message.starts_with("cannot determine whether")
-                && unclear.hints.iter().all(|hint| hint != "omit one")
+                && unclear.hints.iter().all(|hint| hint != "remove one")
         );
     }
 }

@@ -1,4 +1,4 @@
-//! `gpuctl get quotas`: lists the quotas of namespaces and their use.
+//! `gpuctl get quotas`: lists namespace quotas and their usage.
 
 use std::cmp::Reverse;
 use std::process::ExitCode;

@@ -118,7 +118,7 @@ pub(crate) async fn run(args: &ScoreArgs, context: &Context) -> Result<ExitCode,
     context.terminal.set_format(args.output.into());
     let settings = args.settings(context)?;
     if args.watch.is_some() {
-        context.must_change("omit `--watch`")?;
+        context.must_change("remove `--watch`")?;
         return watch::run(args, settings, context).await;
     }
     let mut analysis = analyze(&settings, context, &Cell::default()).await?;

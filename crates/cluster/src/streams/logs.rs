@@ -25,7 +25,8 @@ const MOST_LINES: usize = 1 << 20;
 /// longer lines causes a warning.
 const AVERAGE_LINE: usize = 4 << 10;
 /// How many lines beyond `tail` gpuctl reads. The kubelet looks up where the last lines begin and
-/// reads to the end of the file. It therefore also sends lines that were written in the meantime.
+/// reads to the end of the file. It therefore also sends lines that were written between the two
+/// steps.
 const SURPLUS: usize = 1000;
 
 /// Selects lines from a container's log.

@@ -43,7 +43,7 @@ impl From<Failure> for Error {
 pub fn read_only(message: String, by: &ReadOnly) -> Error {
     let error = Error::new(ErrorName::ReadOnly, message).cause(by.to_string());
     match by {
-        ReadOnly::Flag => error.hint("omit `--read-only`"),
+        ReadOnly::Flag => error.hint("remove `--read-only`"),
         ReadOnly::Environment => error.hint("unset GPUCTL_READ_ONLY"),
         ReadOnly::File => error.hint("to allow changes, run `gpuctl config set safety.read_only false`, or change the setting for this context"),
         ReadOnly::Unclear(_) => error.hint("`gpuctl config view` shows what is wrong"),

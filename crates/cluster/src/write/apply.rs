@@ -41,9 +41,9 @@ pub struct Applied {
 pub struct Deletion<'a> {
     /// Delete only the object with this UID, not a newer one with the same name.
     pub uid: Option<&'a str>,
-    /// Delete only the object at this resource version.
+    /// Delete the object only if it still has this resource version.
     pub version: Option<&'a str>,
-    /// Delete immediately, without waiting for the containers to end.
+    /// Delete immediately, without waiting for the containers to exit.
     pub force: bool,
 }
 

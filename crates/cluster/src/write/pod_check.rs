@@ -76,7 +76,7 @@ impl WritesApi<'_> {
                     && failure.cause() == Some(RefusalCause::NoRightToPods) =>
             {
                 warnings.push(
-                    "you are not allowed to create pods directly, so the pods were not checked beforehand"
+                    "you are not allowed to create pods directly, so the pods were not validated"
                         .to_owned(),
                 );
                 Ok(warnings)

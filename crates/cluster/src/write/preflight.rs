@@ -324,7 +324,7 @@ pub(crate) fn refuses_dry_runs(failure: &Failure) -> bool {
 
 pub(super) fn not_judged(object: &Object, failure: &Failure) -> String {
     format!(
-        "the {} was not checked beforehand: {failure}",
+        "the {} was not validated: {failure}",
         object.kind().to_lowercase()
     )
 }

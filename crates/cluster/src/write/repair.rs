@@ -158,7 +158,7 @@ impl WritesApi<'_> {
             return Ok(live);
         }
         let uid = text("/metadata/uid").unwrap_or_default();
-        // The version protects an object that another run has given to its job in the meantime.
+        // The version protects an object that another run has given to its job since it was read.
         let deletion = Deletion {
             version: text("/metadata/resourceVersion"),
             ..Deletion::with_uid(uid)

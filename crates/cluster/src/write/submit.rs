@@ -51,7 +51,7 @@ pub struct PartialSubmission {
     /// The object that failed, as `kind/name`.
     pub object: String,
     pub left: Leftovers,
-    /// Whether another run created the job in the meantime, so that its job now uses the objects.
+    /// Whether another run created the job first, so that its job now uses the objects.
     pub taken: bool,
 }
 
@@ -165,10 +165,7 @@ impl WritesApi<'_> {
             }
             Creation::Existing(live) => {
                 let is_own = belongs(object, &live);
-                let message = format!(
-                    "{} was created by another run in the meantime",
-                    label(object)
-                );
+                let message = format!("another run created {} first", label(object));
                 let failure = Failure::conflict("AlreadyExists", message);
                 // Never reuse an object that is being deleted.
                 let is_own = is_own && live.pointer("/metadata/deletionTimestamp").is_none();

@@ -36,7 +36,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// Makes an error; `note` suggests the correction.
+    /// Creates an error. `note` suggests a fix.
     pub fn error(at: FilePosition, message: impl Into<String>, note: impl Into<String>) -> Self {
         Self {
             at,

@@ -36,7 +36,7 @@ impl Bundle {
             return Ok(status(
                 405,
                 "MethodNotAllowed",
-                "a bundle is read-only; omit --replay to use the cluster",
+                "a bundle is read-only; remove --replay to use the cluster",
             ));
         }
         if parameters.contains_key("watch")

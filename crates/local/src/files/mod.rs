@@ -105,8 +105,8 @@ pub fn create(path: &Path, bytes: &[u8]) -> Result<bool, FileError> {
         return Ok(false);
     }
     let fresh = write_fresh(path, bytes, NEW_FILE, false).map_err(write_error)?;
-    // Unlike a rename, this fails if the file has been created in the meantime. Some file systems
-    // have no hard links.
+    // Unlike a rename, this fails if another process has created the file since the check. Some
+    // file systems have no hard links.
     let linked = std::fs::hard_link(&fresh, path);
     match linked {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {

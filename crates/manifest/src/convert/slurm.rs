@@ -310,7 +310,7 @@ impl ConvertedScript {
 fn differences(slurm: &SlurmResources, one_task_per_pod: bool, shell: Option<&str>) -> Vec<String> {
     let mut differences = Vec::new();
     if !one_task_per_pod {
-        differences.push("several tasks per node: the command runs once per node, and torchrun starts one process per GPU".to_owned());
+        differences.push("multiple tasks per node: the command runs once per node, and torchrun starts one process per GPU".to_owned());
     }
     if slurm.memory == Some(0) {
         differences.push("--mem=0: Slurm allocates all of a node's memory".to_owned());

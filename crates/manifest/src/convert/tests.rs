@@ -256,7 +256,7 @@ srun --kill-on-bad-exit=1 torchrun --nnodes=$SLURM_NNODES --id $SLURM_SUBMIT_HOS
     );
     for omission in [
         "lscratch:100",
-        "several tasks per node",
+        "multiple tasks per node",
         "--mem=0",
         "--partition=b",
         "srun -n 4 --mpi=pmix",

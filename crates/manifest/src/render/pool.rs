@@ -46,8 +46,8 @@ pub fn definition(pool: &PoolDefinition) -> Object {
 }
 
 /// Rules that let every user read two objects: the published facts and the site's defaults. RBAC
-/// cannot restrict a list to names, so the facts repeat the definitions of pools, and other objects
-/// in the namespace stay hidden.
+/// cannot restrict a list to names, so the facts repeat the pool definitions, and other objects in
+/// the namespace stay hidden.
 pub fn reader_rules() -> Value {
     json!([{
         "apiGroups": [""], "resources": ["configmaps"], "resourceNames": [FACTS_NAME, SiteDefaults::NAME], "verbs": ["get"],
@@ -136,7 +136,7 @@ pub fn is_published(key: &str) -> bool {
 }
 
 /// Builds the facts for users who cannot read nodes: GPUs, types, pools and taints, but no other
-/// labels. With `pools`, it also includes the definitions of pools.
+/// labels. With `pools`, it also includes the pool definitions.
 pub fn facts<'n>(
     nodes: impl Iterator<Item = &'n Node>,
     pools: Option<&[PoolDefinition]>,

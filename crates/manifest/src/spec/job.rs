@@ -122,7 +122,7 @@ fn serving(
                 reader,
                 "autoscaling",
                 "a notebook cannot have `autoscaling`",
-                "a notebook is one pod; use `kind: inference` to scale",
+                "a notebook always has one pod; use `kind: inference` to scale",
             );
         }
         let at = document.position_of("autoscaling");

@@ -377,12 +377,12 @@ pub const DOCUMENT: &[Field] = &[
 
 /// The kinds in their written form, with descriptions.
 pub const KINDS: [(&str, &str); 7] = [
-    ("training", "a training on one or many nodes"),
-    ("inference", "a model served on a port"),
+    ("training", "a training job on one or more nodes"),
+    ("inference", "a model served over the network"),
     ("notebook", "a notebook on a GPU"),
     ("compute", "a service without GPUs"),
     ("pool", "a named set of nodes"),
-    ("quota", "limits of namespaces"),
+    ("quota", "namespace limits"),
     ("defaults", "the site's defaults for all jobs"),
 ];
 

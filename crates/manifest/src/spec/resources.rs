@@ -126,7 +126,7 @@ fn node_count(reader: &mut Reader, fields: &mut Fields<'_>, kind: JobKind) -> Op
             if kind == JobKind::Compute {
                 "use `service.replicas`"
             } else {
-                "remove it; a notebook is one pod"
+                "remove it; a notebook always has one pod"
             },
         );
         None

@@ -65,7 +65,7 @@ pub(super) fn service(
         let note = "remove `replicas`; `gpuctl pause job NAME` frees its GPU";
         reader
             .problems
-            .push(Problem::error(node.at, "a notebook is one pod", note));
+            .push(Problem::error(node.at, "a notebook must have exactly one replica", note));
     }
     Some(Service {
         replicas: replicas.unwrap_or(1),

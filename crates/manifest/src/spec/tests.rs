@@ -594,7 +594,7 @@ fn invalid_service_fields_are_refused_with_their_position() {
         (
             "notebook",
             "service: {replicas: 2}",
-            "a notebook is one pod",
+            "a notebook must have exactly one replica",
         ),
     ] {
         let found = problems(&text(kind, fields));

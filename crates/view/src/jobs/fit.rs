@@ -264,12 +264,12 @@ fn group_line(group: &NodeGroup) -> String {
 fn victim_lines(fit: &Fit) -> Vec<String> {
     let line = |Victim { node, pod }: &Victim| {
         let devices = if pod.devices > 0 {
-            format!(": {}", count(pod.devices, "GPU"))
+            format!(", {}", count(pod.devices, "GPU"))
         } else {
             String::new()
         };
         format!(
-            "would preempt a pod of {} on {}, priority {}{devices}",
+            "would preempt a pod of {} on {} (priority {}{devices})",
             clean(&pod.holder),
             clean(node),
             pod.priority

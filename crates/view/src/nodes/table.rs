@@ -60,7 +60,7 @@ fn types(host: &NodeUsage) -> String {
     joined(&host.kinds())
 }
 
-/// Renders nodes in a compact form for a terminal, or with one fact per cell for a pipe.
+/// Renders nodes compactly on a terminal, or with one value per cell when piped.
 pub fn table(
     hosts: &[&NodeUsage],
     format: Format,

@@ -43,7 +43,7 @@ pub(crate) async fn write(
     if context.access.bundle.is_some() {
         return Err(
             Error::usage("a bundle is created from a cluster, not from another bundle")
-                .hint("omit `--replay`"),
+                .hint("remove `--replay`"),
         );
     }
     let connection = context.connect().await?;

@@ -20,7 +20,7 @@ pub enum RightScope {
     Namespace,
     /// In the whole cluster.
     Cluster,
-    /// In the namespace that contains the definitions of pools.
+    /// In the namespace that contains the pool definitions.
     Home,
 }
 

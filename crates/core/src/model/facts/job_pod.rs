@@ -132,8 +132,8 @@ impl ContainerEnd {
         matches!(self.reason.as_str(), "StartError" | "ContainerCannotRun")
     }
 
-    /// Returns the exit code of the command. The supervisor of ranks exits with a code of its own,
-    /// and its termination message contains the command's exit code.
+    /// Returns the command's exit code. The rank supervisor exits with its own code, and reports
+    /// the command's in its termination message.
     pub fn command_code(&self) -> i32 {
         let reported = self
             .message

@@ -17,7 +17,7 @@ pub struct Reading {
     /// The number of the device on its node.
     pub index: u32,
     pub uuid: Option<String>,
-    /// The MIG profile or the partition type, and the number of the instance on the device.
+    /// The MIG profile or partition type, and the instance's index on the device.
     pub slice: Option<(String, u32)>,
     /// The model name that the exporter reports.
     pub model: Option<String>,

@@ -3,10 +3,10 @@
 
 use std::ops::Range;
 
-/// The characters that end an unquoted value, in addition to white space.
+/// The characters that end an unquoted value, in addition to whitespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ValueEnd {
-    /// No other character, as in the arguments of a shell.
+    /// No other character, as in shell arguments.
     Blank,
     /// `&` or `#`, as in the query of a URL.
     Query,

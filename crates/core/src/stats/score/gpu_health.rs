@@ -149,7 +149,7 @@ fn reading_finding(reading: &Reading) -> Option<HealthFinding> {
         } => (
             FindingSeverity::Warn,
             "silent",
-            format!("no sample for {age:.0} s"),
+            format!("no samples for {age:.0} s"),
         ),
         Reading {
             temperature: Some(Celsius(degrees)),

@@ -49,10 +49,10 @@ const TOKEN: &[&str] = &["get", "create", "patch", "delete"];
 const POLICY: &[&str] = &["get", "list", "create", "patch", "delete"];
 const CALL: &[&str] = &["get", "create"];
 
-/// What LeaderWorkerSets are needed for.
+/// The feature that requires LeaderWorkerSets.
 const MULTI_NODE_SERVICES: &str = "multi-node services";
 
-/// Finding jobs: every command about a job starts with this.
+/// Needed to find jobs, which every job command does first.
 pub const FIND: &[Rule] = &[
     rule(Namespace, "batch", "jobs", LIST),
     rule(Namespace, "", "pods", LIST),
@@ -93,7 +93,7 @@ pub const ANY_KIND: &[Rule] = &[
 /// Submitting a job: checking it, and creating the objects around it.
 pub const PLACE: &[Rule] = &[
     rule(Namespace, "", "services", MAKE),
-    rule(Namespace, "", "pods", &["create"]).or("checking pods beforehand"),
+    rule(Namespace, "", "pods", &["create"]).or("validating pods in advance"),
     rule(Namespace, "", "pods", &["watch"]).or("immediate updates in `--wait`"),
     rule(Cluster, "", "nodes", LIST).or("checking the pool and GPU type"),
     rule(Home, "", "configmaps", &["get"]).or("checking the pool's quota, and the site's defaults"),
