@@ -770,8 +770,7 @@ fn a_webhook_without_dry_run_support_causes_a_warning() {
     );
     for kind in ["service", "job", "pod"] {
         assert!(
-            run.err
-                .contains(&format!("the {kind} was not validated")),
+            run.err.contains(&format!("the {kind} was not validated")),
             "{}",
             run.err
         );

@@ -63,9 +63,11 @@ pub(super) fn service(
     fields.finish(reader);
     if !port_needed && replicas.is_some_and(|replicas| replicas != 1) {
         let note = "remove `replicas`; `gpuctl pause job NAME` frees its GPU";
-        reader
-            .problems
-            .push(Problem::error(node.at, "a notebook must have exactly one replica", note));
+        reader.problems.push(Problem::error(
+            node.at,
+            "a notebook must have exactly one replica",
+            note,
+        ));
     }
     Some(Service {
         replicas: replicas.unwrap_or(1),
