@@ -115,7 +115,7 @@ macro_rules! administer_verbs {
                         run: program::config::view,
                         rights: (),
                         next: "gpuctl config set KEY VALUE",
-                        answers: [BTreeMap<String, BTreeMap<String, Value>>],
+                        answers: [program::config::ConfigView],
                     }
                     Set(program::config::Set) {
                         run: program::config::write,

@@ -659,7 +659,7 @@ fn a_metric_name_cannot_inject_a_matcher() {
     for matcher in ["__name__=up", "__name__=~up.*", "{__name__=~\"up\"}"] {
         let mut command = gpuctl();
         command.args(["get", "nodes", "--match", matcher]);
-        measured(command).fails(2, "would replace the metrics that queries ask for");
+        measured(command).fails(2, "would replace the metrics that queries select");
     }
 }
 

@@ -254,6 +254,7 @@ fn reading() -> Vec<Case> {
         read("logs", "logs web").codes(&[0, 1]),
         read("events", "events a"),
         read("events", "events web"),
+        read("wait", "wait a --for deleted --timeout 1s").codes(&[7]),
         read("drain", "drain roles-1 --plan").codes(&[0, 1]),
     ]
 }

@@ -1,5 +1,7 @@
 //! Renders `config view`: settings with their origin, and masked secrets.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -7,6 +9,14 @@ use serde_json::{Map, Value, json};
 use crate::format::table::{Table, left};
 use crate::{Format, TextStyle};
 use gpuctl_core::model::secrets::{shown_origin, shown_url};
+
+/// The answer of `config view`: one object per section. With origins, each value is an object.
+#[derive(JsonSchema, Serialize)]
+pub struct ConfigView {
+    namespace: Value,
+    #[serde(flatten)]
+    sections: BTreeMap<String, BTreeMap<String, Value>>,
+}
 
 pub struct Setting {
     /// The section and the key, such as `prometheus.url`.
