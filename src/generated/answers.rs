@@ -1,9 +1,5 @@
 //! Lists the types that each verb prints with `-o json`, taken from the verb table.
 
-use std::collections::BTreeMap;
-
-use serde_json::Value;
-
 use crate::verbs::ROWS;
 use gpuctl_view::program::answers::{MakeSchema, shape};
 use gpuctl_view::{files, format, history, jobs, nodes, program, queues, score, workloads};
