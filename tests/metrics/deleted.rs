@@ -180,7 +180,7 @@ fn why_explains_deleted_jobs_from_metrics() {
         let missing = why_at(source, name);
         let output = format!("{}{}", missing.out, missing.err);
         assert!(
-            missing.code != 0 && output.contains(&format!("job `{name}` does not exist")),
+            missing.code != 0 && output.contains(&format!("namespace `{SPACE}` does not exist")),
             "{output}"
         );
     }

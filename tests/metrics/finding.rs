@@ -354,7 +354,7 @@ fn flags_override_the_environment_which_overrides_the_file() {
     let secret = url.replace("http://", "http://alice:hunter2@");
     let err = stderr_of(&[], &["--prometheus", &secret]);
     assert!(
-        !err.contains("hunter2") && err.contains(&format!("prometheus {url}, named")),
+        !err.contains("hunter2") && err.contains(&format!("prometheus {url}, set by")),
         "{err}"
     );
     let mut command = gpuctl(cluster, Persona::Admin);

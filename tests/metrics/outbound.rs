@@ -463,7 +463,11 @@ fn notifications_are_sent_once_in_the_format_of_each_chat() {
         .exits(2)
         .says("no webhook is configured");
     let run = score(&scene, &["--notify", "low"], &[state_home]).exits(2);
-    assert!(run.err.contains("an address"), "{}", run.err);
+    assert!(
+        run.err.contains("expected an http:// or https:// URL"),
+        "{}",
+        run.err
+    );
 }
 
 const KEY: (&str, &str) = ("AI_API_KEY", "sk-canary");
