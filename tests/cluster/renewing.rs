@@ -87,7 +87,7 @@ fn restarted_ranks_get_new_pods_without_costing_a_retry() {
     scene
         .gpuctl(&["restart", "pair"])
         .exits(1)
-        .says("cannot restart job `pair`: its status is paused")
+        .says("cannot restart job `pair`: it is paused")
         .says("gpuctl resume job renewed/pair");
     scene.gpuctl(&["restart", "nope"]).exits(4);
 }

@@ -61,7 +61,7 @@ fn run_flags_are_equivalent_to_a_file() {
     scene
         .gpuctl(&arguments(&["-o", "spec"]))
         .exits(2)
-        .says("add `--dry-run=client`");
+        .says("requires `--dry-run=client`");
     let shown = scene
         .gpuctl(&arguments(&["--dry-run=client", "-o", "yaml"]))
         .ok()
