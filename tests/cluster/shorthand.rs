@@ -135,7 +135,7 @@ fn commands_of_other_tools_get_hints() {
         ),
         (
             &["run", "--name", "a", "--image", "i", "python", "x.py"],
-            "gpuctl run --name a --image i -- python x.py\n",
+            " run --name a --image i -- python x.py\n",
         ),
         (&["sbatch", "a.sh"], "use `gpuctl create FILE`"),
         (&["jobs"], "verbs come first: `gpuctl get jobs`"),
