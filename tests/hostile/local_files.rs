@@ -193,7 +193,7 @@ fn paths_outside_the_folder_are_refused_at_their_line() {
     // Deleting needs no local file.
     run_without_cluster(&["delete", "-f", path], "")
         .exits(2)
-        .says("the kubeconfig cannot be used");
+        .says("cannot use the kubeconfig");
 }
 
 #[test]
