@@ -50,7 +50,6 @@ const READ_COMMANDS: &[&str] = &[
     "get workloads -A",
     "get claims",
     "get quotas",
-    "get queues",
     "get defaults",
     "get label --all",
     "get node-labels",
