@@ -50,6 +50,7 @@ const READ_COMMANDS: &[&str] = &[
     "get workloads -A",
     "get claims",
     "get quotas",
+    "get queues",
     "get defaults",
     "get label --all",
     "get node-labels",
@@ -102,7 +103,6 @@ const READ_COMMANDS: &[&str] = &[
 /// The commands that fail here. Their error messages are checked too.
 const FAILING_COMMANDS: [&str; 11] = [
     // The cluster has no queue, quota or default, and no job has a history yet.
-    "get queues",
     "get metrics workload NAME",
     "get training-performance NAME",
     "get workload-metadata NAME",
