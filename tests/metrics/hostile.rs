@@ -101,7 +101,7 @@ const READ_COMMANDS: &[&str] = &[
 ];
 
 /// The commands that fail here. Their error messages are checked too.
-const FAILING_COMMANDS: [&str; 11] = [
+const FAILING_COMMANDS: [&str; 10] = [
     // The cluster has no queue, quota or default, and no job has a history yet.
     "get metrics workload NAME",
     "get training-performance NAME",
