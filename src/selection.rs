@@ -119,6 +119,14 @@ fn unique(mut jobs: Vec<Job>) -> Vec<Job> {
     jobs
 }
 
+/// The name of the user, for `--mine`.
+pub(crate) async fn own_name(connection: &Connection) -> Result<String, Error> {
+    connection.discovery().user().await?.ok_or_else(|| {
+        let message = "the API server does not report your user name";
+        Error::new(ErrorName::UserUnknown, message).hint("remove `--mine`")
+    })
+}
+
 /// Builds the query. A change reaches only one namespace unless its names give others.
 async fn filter(
     context: &Context,
@@ -132,13 +140,7 @@ async fn filter(
     let namespace = (is_limited && !has_namespaces).then(|| connection.namespace.clone());
     let user = match selection.mine {
         false => None,
-        true => Some(connection.discovery().user().await?.ok_or_else(|| {
-            Error::new(
-                ErrorName::UserUnknown,
-                "the API server does not report your user name",
-            )
-            .hint("remove `--mine`")
-        })?),
+        true => Some(own_name(connection).await?),
     };
     Ok(JobFilter {
         namespace,

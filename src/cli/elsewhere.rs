@@ -1,5 +1,5 @@
-//! Words that users know from kubectl, Slurm, docker, gh and other tools, and what to use instead
-//! in gpuctl, or that there is no equivalent.
+//! Maps words of kubectl, Slurm, docker, gh and other tools to gpuctl's commands, or states that
+//! gpuctl has no equivalent.
 
 /// Words in the place of the first command.
 const COMMANDS: [(&[&str], &str); 31] = [

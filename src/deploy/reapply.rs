@@ -11,7 +11,7 @@ use gpuctl_core::model::contract::labels::{SOURCE, USER};
 use gpuctl_core::model::values::text::count;
 use gpuctl_core::model::{GpuCount, Job, JobKind, State};
 use gpuctl_manifest::compare::{Masks, requested_changes};
-use gpuctl_manifest::render::{Object, Refusal, Rendered, render};
+use gpuctl_manifest::render::{Object, Refusal, Rendered, files_name, render};
 
 /// What to do with a document.
 #[derive(Debug)]
@@ -99,14 +99,12 @@ pub(crate) async fn reapply(
     if let Some(claim) = fixed_fields.iter().find(|field| field.object.kept) {
         return Err(claim_conflict(claim, &masks));
     }
-    let keeps_files = job.kind == JobKind::Training && changes_files(&effects);
+    let keeps_files = job.kind == JobKind::Training && changes_files(&effects, plan.job_name());
     if options.replace && (status.is_final() || keeps_files) {
-        check_verdict(
-            connection.writes().judge_owner(&plan.rendered).await,
-            plan,
-            warnings,
-        )?;
-        return Ok(Some((Action::Replace(Box::new(job)), live)));
+        return Ok(Some((
+            replacement(job, plan, warnings, connection).await?,
+            live,
+        )));
     }
     if status.is_final() {
         return Err(ended_error(&job));
@@ -124,20 +122,34 @@ pub(crate) async fn reapply(
         return Ok(Some((action_in_place(effects), live)));
     }
     if options.replace {
-        check_verdict(
-            connection.writes().judge_owner(&plan.rendered).await,
-            plan,
-            warnings,
-        )?;
-        return Ok(Some((Action::Replace(Box::new(job)), live)));
+        return Ok(Some((
+            replacement(job, plan, warnings, connection).await?,
+            live,
+        )));
     }
     Err(immutable_error(&job, &fixed_fields, &masks))
 }
 
-/// Whether the content of `files:` differs. Its pods mount it from a ConfigMap.
-fn changes_files(effects: &Effects) -> bool {
+/// Replaces the job if the API server would accept the new owner.
+async fn replacement(
+    job: Job,
+    plan: &mut Plan,
+    warnings: &mut Vec<String>,
+    connection: &Connection,
+) -> Result<Action, Error> {
+    let verdict = connection.writes().judge_owner(&plan.rendered).await;
+    check_verdict(verdict, plan, warnings)?;
+    Ok(Action::Replace(Box::new(job)))
+}
+
+/// Whether the content of `files:` differs. Pods mount it from a ConfigMap. The supervisor's
+/// ConfigMap also belongs to a training, but gpuctl's version decides its content.
+fn changes_files(effects: &Effects, job: &str) -> bool {
+    let files = files_name(job);
     effects.objects.iter().any(|(object, effect)| {
-        object.kind() == "ConfigMap" && matches!(effect, Effect::Changed { .. } | Effect::Created)
+        object.kind() == "ConfigMap"
+            && object.name() == files
+            && matches!(effect, Effect::Changed { .. } | Effect::Created)
     })
 }
 

@@ -14,8 +14,9 @@ use crate::observe::list::{self, ListOptions, Listing, Refresh};
 use crate::observe::live::{self, JOB_QUANTITIES};
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::progress::read_progress;
+use crate::selection;
 use gpuctl_cluster::{Connection, JobFilter, Selection};
-use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_core::error::Error;
 use gpuctl_core::model::{GpuCount, Job, JobKind, Readings, State, Status};
 use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_view::Format;
@@ -56,13 +57,7 @@ pub(crate) async fn run(args: &GetJobs, context: &Context) -> Result<ExitCode, E
 async fn job_selector(args: &GetJobs, connection: &Connection) -> Result<JobFilter, Error> {
     let user = match args.mine {
         false => None,
-        true => Some(connection.discovery().user().await?.ok_or_else(|| {
-            Error::new(
-                ErrorName::UserUnknown,
-                "the API server does not report your user name",
-            )
-            .hint("remove `--mine`")
-        })?),
+        true => Some(selection::own_name(connection).await?),
     };
     Ok(JobFilter {
         namespace: lookup::explicit_namespace(connection)

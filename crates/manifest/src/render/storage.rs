@@ -293,7 +293,7 @@ impl PodStorage {
                 "put large files on a volume: `storage.workdirs` with `pvc:` or `size:`",
             ));
         }
-        let name = format!("{}-files", job.id());
+        let name = files_name(job.id());
         let (mut data, mut binary) = (BTreeMap::new(), BTreeMap::new());
         // A subPath mount of one key does not hide the other files of its target directory.
         let source = ConfigMapVolumeSource {
@@ -387,4 +387,9 @@ fn claim(
         kept: true,
         ..Object::new(&claim, "persistentvolumeclaims")
     }
+}
+
+/// The name of the ConfigMap with the content of `files:`.
+pub fn files_name(job_id: &str) -> String {
+    format!("{job_id}-files")
 }
