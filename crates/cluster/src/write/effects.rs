@@ -93,6 +93,32 @@ impl Effects {
                 .iter()
                 .all(|(_, effect)| matches!(effect, Effect::Unchanged))
     }
+
+    /// Whether the objects only lack their owner reference. The run that creates a job sets it last.
+    pub fn only_adopts(&self) -> bool {
+        self.stale.is_empty()
+            && !self.changes_nothing()
+            && self.objects.iter().all(|(_, effect)| effect.only_adopts())
+    }
+}
+
+impl Effect {
+    /// Whether nothing changes except the owner reference.
+    fn only_adopts(&self) -> bool {
+        let without_owner = |object: &Value| {
+            let mut object = object.clone();
+            if let Some(metadata) = object["metadata"].as_object_mut() {
+                metadata.remove("ownerReferences");
+            }
+            object
+        };
+        match self {
+            Self::Unchanged => true,
+            Self::Changed { live, desired } => without_owner(live) == without_owner(desired),
+            Self::Repaired(repair) => repair.only_adopts(),
+            Self::Created | Self::Immutable { .. } | Self::Conflict(_) => false,
+        }
+    }
 }
 
 /// The result of examining one object.
@@ -110,5 +136,25 @@ impl From<FixedState> for Judged {
             FixedState::Broken(repair) => Self::Effect(Effect::Repaired(repair)),
             FixedState::Lost(message) => Self::Lost(message),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn only_missing_owner_references_count_as_an_adoption() {
+        let live = json!({"metadata": {"name": "a"}, "data": {"x": "1"}});
+        let mut desired = live.clone();
+        desired["metadata"]["ownerReferences"] = json!([{"uid": "1"}]);
+        let changed = |desired: &Value| Effect::Changed {
+            live: live.clone(),
+            desired: desired.clone(),
+        };
+        assert!(changed(&desired).only_adopts() && Effect::Unchanged.only_adopts());
+        desired["data"]["x"] = "2".into();
+        assert!(!changed(&desired).only_adopts() && !Effect::Created.only_adopts());
     }
 }

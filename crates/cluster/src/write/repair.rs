@@ -30,6 +30,16 @@ pub struct Repair {
     action: RepairAction,
 }
 
+/// The change of an object that has no owner reference to its job.
+const OWNED_AGAIN: &str = "is owned by the job again";
+
+impl Repair {
+    /// Whether only the owner reference is missing.
+    pub(super) fn only_adopts(&self) -> bool {
+        self.changes == [OWNED_AGAIN]
+    }
+}
+
 #[derive(Clone, Debug)]
 enum RepairAction {
     /// A merge patch to apply.
@@ -143,10 +153,14 @@ impl WritesApi<'_> {
         self.merge_patch(&path_of(object), &patch).await.map(drop)
     }
 
-    /// Reuses the program that an interrupted run of the same job created. Replaces a program of
+    /// Reuses the program that an interrupted run of the same job created. Deletes a program of
     /// another version, one that an earlier job owns, and every token, because any user may have
-    /// created it.
-    pub(crate) async fn reuse(self, object: &Object, live: Value) -> Result<Value, Failure> {
+    /// created it. Returns `None` if the object must be created again.
+    pub(crate) async fn reuse(
+        self,
+        object: &Object,
+        live: Value,
+    ) -> Result<Option<Value>, Failure> {
         let text = |pointer: &str| live.pointer(pointer).and_then(Value::as_str);
         let is_original =
             !is_token(object) && program(&live) == program(&object.body) && is_only_program(&live);
@@ -155,7 +169,7 @@ impl WritesApi<'_> {
             .and_then(Value::as_array);
         let is_owned = owners.is_some_and(|owners| !owners.is_empty());
         if is_original && !is_owned {
-            return Ok(live);
+            return Ok(Some(live));
         }
         let uid = text("/metadata/uid").unwrap_or_default();
         // The version protects an object that another run has given to its job since it was read.
@@ -167,7 +181,7 @@ impl WritesApi<'_> {
             // The garbage collector deletes an object whose owner no longer exists.
             Err(failure) if failure.is_forbidden() && is_original => {
                 let patch = json!({"metadata": {"uid": uid, "ownerReferences": null}});
-                return self.merge_patch(&path_of(object), &patch).await;
+                return self.merge_patch(&path_of(object), &patch).await.map(Some);
             }
             Err(failure) if failure.is_forbidden() && is_token(object) => {
                 let name = label(object);
@@ -176,9 +190,8 @@ impl WritesApi<'_> {
                 );
                 return Err(Failure::conflict("AlreadyExists", message));
             }
-            deleted => deleted?,
-        };
-        Ok(self.apply(&with_content(object), false).await?.live)
+            deleted => deleted.map(|_| None),
+        }
     }
 }
 
@@ -203,7 +216,7 @@ fn repaired(object: &Object, live: Value, is_immutable: bool) -> Option<Box<Repa
         && !owners.is_some_and(|owners| owners.iter().any(|owner| owner["uid"] == *uid))
     {
         patch["metadata"]["ownerReferences"] = references.clone();
-        changes.push("is owned by the job again");
+        changes.push(OWNED_AGAIN);
     }
     if is_fixed(object) && !belongs(object, &live) {
         patch["metadata"]["labels"] = object.body["metadata"]["labels"].clone();

@@ -10,6 +10,9 @@ use super::companions::{belongs, is_fixed, is_optional, label, tolerated};
 use crate::{Failure, handles::WritesApi};
 use gpuctl_manifest::render::{Object, Rendered};
 
+/// How often an object is tried again if other runs write it at the same time.
+const MAX_RACES: usize = 10;
+
 /// Objects that a submission has created so far. A caller that interrupts the submission must
 /// report or delete them.
 #[derive(Debug, Default)]
@@ -141,6 +144,24 @@ impl WritesApi<'_> {
         run: &str,
         progress: &RefCell<Progress>,
     ) -> Result<Value, WriteStop> {
+        for _ in 0..MAX_RACES {
+            if let Some(live) = self.try_put(object, rendered, run, progress).await? {
+                return Ok(live);
+            }
+        }
+        let message = format!("other runs keep changing {}", label(object));
+        Err(Failure::conflict("Conflict", message).into())
+    }
+
+    /// Tries once to create or reuse an object. Returns `None` if another run changed or deleted it
+    /// at the same time.
+    async fn try_put(
+        self,
+        object: &Object,
+        rendered: &Rendered,
+        run: &str,
+        progress: &RefCell<Progress>,
+    ) -> Result<Option<Value>, WriteStop> {
         if progress.borrow().stopped {
             // The caller drops this future and then removes the objects that were created.
             return std::future::pending().await;
@@ -153,6 +174,9 @@ impl WritesApi<'_> {
         if created.is_ok() {
             progress.borrow_mut().unconfirmed = None;
         }
+        if created.as_ref().is_err_and(is_race) {
+            return Ok(None);
+        }
         match created? {
             Creation::Created(live) => {
                 let uid = live
@@ -161,7 +185,7 @@ impl WritesApi<'_> {
                     .unwrap_or_default()
                     .to_owned();
                 progress.borrow_mut().created.push((object.clone(), uid));
-                Ok(live)
+                Ok(Some(live))
             }
             Creation::Existing(live) => {
                 let is_own = belongs(object, &live);
@@ -173,16 +197,26 @@ impl WritesApi<'_> {
                     (true, true) => Err(WriteStop::Taken(failure)),
                     // Another run may have created the job. In this case, the object belongs to
                     // that run's job.
-                    (false, true)
-                        if is_fixed(object) && self.live_owner(rendered).await?.is_some() =>
-                    {
+                    (false, true) if self.live_owner(rendered).await?.is_some() => {
                         Err(WriteStop::Taken(failure))
                     }
                     (false, true) if is_fixed(object) => Ok(self.reuse(object, live).await?),
-                    (false, true) => Ok(self.apply(object, false).await?.live),
+                    (false, true) => Ok(self.apply_over(object, &live).await?),
                     (_, false) => Err(WriteStop::Failed(failure)),
                 }
             }
+        }
+    }
+
+    /// Applies an object to a leftover. Changes only the version that was read, because another run
+    /// may give the object to its job in the meantime. Returns `None` in this case.
+    async fn apply_over(self, object: &Object, leftover: &Value) -> Result<Option<Value>, Failure> {
+        let mut object = object.clone();
+        let version = leftover.pointer("/metadata/resourceVersion");
+        object.body["metadata"]["resourceVersion"] = version.cloned().unwrap_or_default();
+        match self.apply(&object, false).await {
+            Err(failure) if is_race(&failure) => Ok(None),
+            applied => Ok(Some(applied?.live)),
         }
     }
 
@@ -254,6 +288,12 @@ impl WritesApi<'_> {
         }
         warnings
     }
+}
+
+/// Whether a request failed because another client wrote the object. A conflict between field
+/// managers lists the fields.
+fn is_race(failure: &Failure) -> bool {
+    failure.reason() == "Conflict" && failure.fields().is_empty()
 }
 
 /// Returns the objects that the job's owner owns, with their owner reference.
