@@ -193,7 +193,15 @@ impl<'w> Writer<'w> {
                 };
                 (action, replaced.into_iter().collect(), live)
             }
-            Action::Create => ("created", Vec::new(), self.create(&plan, state).await?),
+            Action::Create => match self.create(&plan, state).await {
+                // Another run has created the job since the decision.
+                Err(error)
+                    if error.name == ErrorName::AlreadyExists && self.decider.mode.changes() =>
+                {
+                    return self.decide_again(plan, state).await;
+                }
+                live => ("created", Vec::new(), live?),
+            },
             Action::Replace(job) => match self.replace(&plan, &job, state).await? {
                 Some(live) => ("replaced", Vec::new(), live),
                 None => return Ok(None),
@@ -210,7 +218,8 @@ impl<'w> Writer<'w> {
         }))
     }
 
-    /// Decides about a document whose namespace this run has just created, and writes it.
+    /// Decides again about a document and writes it, after this run has created its namespace or
+    /// another run has created its job.
     async fn decide_again(
         &self,
         plan: Plan,
@@ -218,10 +227,11 @@ impl<'w> Writer<'w> {
     ) -> Result<Option<Created>, Error> {
         let existing_jobs = ExistingJobs::read(self.connection, [&plan]).await;
         let decision = self.decider.decide(plan, 0, &existing_jobs).await?;
-        state
-            .warnings
-            .borrow_mut()
-            .extend(decision.warnings.clone());
+        // A job that stays unchanged is not written, so its warnings do not apply.
+        if !matches!(decision.step, Action::Nothing) {
+            let warnings = decision.warnings.clone();
+            state.warnings.borrow_mut().extend(warnings);
+        }
         if matches!(decision.step, Action::Later) {
             let message = format!(
                 "this run could not create its namespace `{}`",
