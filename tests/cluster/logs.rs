@@ -34,7 +34,7 @@ fn logs_of_ranks_are_merged_by_time_and_filtered() {
         let at = start
             .checked_add(jiff::SignedDuration::from_millis(step * 10))
             .unwrap();
-        logs[step as usize % 2].say_at(at, &format!("step {step}"));
+        logs[usize::try_from(step % 2).unwrap()].say_at(at, &format!("step {step}"));
     }
     let lines = |arguments: &[&str]| scene.gpuctl(&[&["logs", "a"], arguments].concat()).ok().out;
     assert_eq!(
