@@ -143,6 +143,7 @@ impl<'w> Writer<'w> {
                 Err(error) => summary.failed.push(FailedDocument { document, error }),
             }
         }
+        summary.interruption = self.interruption.received().map(|name| name.kind());
         output_result
     }
 
@@ -155,7 +156,7 @@ impl<'w> Writer<'w> {
         let mut writing = pin!(self.write_document(decision, state));
         tokio::select! {
             outcome = &mut writing => return outcome,
-            () = self.interruption.times(1) => self.is_stopped.set(true),
+            _ = self.interruption.times(1) => self.is_stopped.set(true),
         }
         if matches!(state.phase.get(), Phase::Waiting) {
             return Ok(None);
@@ -165,7 +166,7 @@ impl<'w> Writer<'w> {
             outcome = answer_in_flight(writing, state) => if let Some(outcome) = outcome {
                 return outcome;
             },
-            () = self.interruption.times(2) => {}
+            _ = self.interruption.times(2) => {}
             () = tokio::time::sleep(ANSWER_TIMEOUT) => {}
         }
         Err(self.interruption_error(state).await)
@@ -352,7 +353,8 @@ impl<'w> Writer<'w> {
     /// Describes which objects of an unfinished document still exist after an interruption. A
     /// second interruption ends the cleanup.
     async fn interruption_error(&self, state: &DocumentState) -> Error {
-        let mut error = Error::new(ErrorName::Interrupted, "interrupted while writing");
+        let name = self.interruption.times(1).await;
+        let mut error = Error::new(name, "interrupted while writing");
         match state.phase.get() {
             Phase::Creating | Phase::Waiting => {}
             Phase::Changing => {
@@ -369,7 +371,7 @@ impl<'w> Writer<'w> {
         }
         tokio::select! {
             leftovers = self.connection.writes().roll_back(&self.run, self.keep_partial, &state.progress) => with_leftovers(error, &leftovers),
-            () = self.interruption.times(2) => error.note("objects that were already created still exist").hint("`gpuctl delete -f` removes them"),
+            _ = self.interruption.times(2) => error.note("objects that were already created still exist").hint("`gpuctl delete -f` removes them"),
         }
     }
 }

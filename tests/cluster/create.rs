@@ -616,7 +616,7 @@ fn wait_ends_when_the_job_runs_completes_or_times_out() {
             &["create", "-f", "-", "--wait=complete", "--timeout", "1m"],
             &failing,
         )
-        .exits(1)
+        .exits(10)
         .says("rank 0 exited with code 3");
     let large = scene.training("d", "resources: {pool: POOL, gpu: 9}");
     let run = scene

@@ -196,7 +196,8 @@ fn following_continues_with_the_new_pod_of_a_retried_rank() {
         .find(|name| *name != first)
         .unwrap();
     cluster().pod_log("retried", &second, "main").say("two");
-    let run = finish(child, Duration::from_secs(90)).ok();
+    // The retry fails too, so the job fails.
+    let run = finish(child, Duration::from_secs(90)).exits(10);
     assert_eq!(run.out, "one\ntwo\n", "{}", run.err);
     assert!(
         run.err.contains(&format!(
