@@ -1,8 +1,10 @@
-//! Serves agents over the Model Context Protocol. `catalog.rs` lists the tools, `tools.rs` builds a
-//! command line from a call, and `child.rs` runs it. `answer.rs` builds the answer, using
-//! `mask.rs`, `dumps.rs`, `changed_fields.rs`, `fence.rs` and `pages.rs`. `confirm.rs` stores
-//! unconfirmed changes. `lines.rs` is the transport over stdin and stdout, and `server.rs` connects
-//! these parts. This module does not access the cluster.
+//! Serves agents over the Model Context Protocol. `catalog.rs` lists the tools with the parameters
+//! of `parameters.rs`, `tools.rs` builds a command line from a call, `child.rs` runs it, and
+//! `forms.rs` runs it in text and JSON form. `answer.rs` builds the answer, using `mask.rs`,
+//! `masked_json.rs`, `dumps.rs`, `changed_fields.rs`, `fence.rs`, `pages.rs` and `truncation.rs`.
+//! `output_schema.rs` describes the JSON. `confirm.rs` stores unconfirmed changes. `lines.rs` is
+//! the transport over stdin and stdout, and `server.rs` connects these parts. This module does not
+//! access the cluster.
 
 mod answer;
 mod catalog;
@@ -11,11 +13,16 @@ mod child;
 mod confirm;
 mod dumps;
 mod fence;
+mod forms;
 mod lines;
 mod mask;
+mod masked_json;
+mod output_schema;
 mod pages;
+mod parameters;
 mod server;
 mod tools;
+mod truncation;
 
 pub(crate) use server::{KubeTarget, serve};
 pub(crate) use tools::WriteArea;
