@@ -5,11 +5,11 @@ use rmcp::ErrorData;
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::{Value, json};
 
+use super::argument_error::ArgumentError;
 use super::child::{Output, RunError};
 use super::fence::fenced;
 use super::mask::{self, TextSource};
 use super::masked_json::mask_json;
-use super::tools::ArgumentError;
 use super::truncation::{TRUNCATED, truncate};
 
 /// Maximum size of structured content in bytes, about 16,000 tokens. Claude Code refuses results of

@@ -165,8 +165,7 @@ fn description(answer: &str) -> String {
     )
 }
 
-/// First line of a YAML document with masked values. Without it, an agent could submit the document
-/// as it is.
+/// First line of a YAML document with masked values, which an agent must replace first.
 const MASKED_YAML: &str = "# Some values are masked as [redacted]. Before you submit this, \
     replace each with its value, or name a Secret.\n";
 

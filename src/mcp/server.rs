@@ -15,6 +15,7 @@ use rmcp::{ErrorData, RoleServer, ServerHandler, ServiceExt};
 use serde_json::{Map, Value, json};
 
 use super::answer::{ToolAnswer, uid};
+use super::argument_error::ArgumentError;
 use super::catalog;
 use super::child::{CommandAccess, Runner};
 use super::confirm::{self, Confirmations};
@@ -22,7 +23,7 @@ use super::forms::{both_forms, forms_of_one_object};
 use super::lines::Lines;
 use super::output_schema::output_schema;
 use super::pages::page;
-use super::tools::{AgentTool, ArgumentError, Call, ToolChange, WriteArea};
+use super::tools::{AgentTool, Call, ToolChange, WriteArea};
 
 /// Maximum size of a preview in bytes. A preview is not split into pages, because an agent could
 /// confirm it without reading all of them.

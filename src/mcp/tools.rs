@@ -3,7 +3,9 @@
 
 use serde_json::{Map, Value, json};
 
+use super::argument_error::ArgumentError;
 use super::mask::TextSource;
+use gpuctl_local::bundle::REDACTED;
 
 /// A tool of the protocol.
 #[derive(Debug)]
@@ -65,40 +67,6 @@ pub(super) enum ArgumentPlace {
     Switch(&'static str),
     /// Standard input.
     Input,
-}
-
-/// Why the arguments of a call were refused. The texts quote the agent's own words, so an answer
-/// must fence them.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum ArgumentError {
-    #[error("`{tool}` needs `{name}`: {about}\nhint: call `{tool}` again with `{name}`")]
-    Missing {
-        tool: &'static str,
-        name: &'static str,
-        about: &'static str,
-    },
-    #[error(
-        "`{name}` of `{tool}` must be {wanted}, not {shown}\n\
-         hint: `tools/list` has the schema of the arguments of `{tool}`"
-    )]
-    WrongValue {
-        tool: &'static str,
-        name: &'static str,
-        wanted: String,
-        /// The first characters of the value.
-        shown: String,
-    },
-    #[error("`{tool}` has no argument {shown}\nhint: the arguments of `{tool}` are {known}")]
-    Unknown {
-        tool: &'static str,
-        shown: String,
-        known: String,
-    },
-    #[error(
-        "an argument of `{tool}` contains a NUL character\n\
-         hint: call `{tool}` again without that character"
-    )]
-    Nul { tool: &'static str },
 }
 
 /// A gpuctl command line.
@@ -294,7 +262,12 @@ impl AgentTool {
                 let is_on = is_on.ok_or_else(|| wrong_value("true or false".to_owned()))?;
                 call.words.extend(is_on.then(|| flag.to_owned()));
             }
-            ArgumentPlace::Input => call.input = text()?,
+            ArgumentPlace::Input => {
+                call.input = text()?;
+                if self.change.is_some() && has_mask(&call.input) {
+                    return Err(ArgumentError::Masked);
+                }
+            }
         }
         Ok(())
     }
@@ -371,6 +344,14 @@ impl AgentTool {
             shown: value.to_string().chars().take(80).collect(),
         }
     }
+}
+
+/// Whether a manifest contains a masked value from an answer. The command itself cannot recognize
+/// all of them, because a person may use this text.
+fn has_mask(manifest: &str) -> bool {
+    manifest
+        .lines()
+        .any(|line| !line.trim_start().starts_with('#') && line.contains(REDACTED))
 }
 
 /// Parses a non-negative integer. In JSON Schema, `2.0` is an integer too.

@@ -77,19 +77,35 @@ impl Session {
         session
     }
 
-    fn send(&mut self, line: &[u8]) {
+    pub(crate) fn send(&mut self, line: &[u8]) {
         self.input
             .write_all(line)
             .and_then(|()| self.input.write_all(b"\n"))
             .expect("the server reads");
     }
 
-    fn receive(&self) -> Value {
+    pub(crate) fn receive(&self) -> Value {
         let line = self
             .lines
             .recv_timeout(Duration::from_secs(90))
             .expect("the server answers");
         serde_json::from_str(&line).unwrap()
+    }
+
+    /// Returns the number of commands that the server is running.
+    pub(crate) fn commands(&self) -> usize {
+        let id = self.server.id().to_string();
+        let is_running_child = |stat: &String| {
+            // The name of the program, in parentheses, can contain any character.
+            let fields = stat.rsplit(") ").next().unwrap_or_default();
+            let mut fields = fields.split(' ');
+            fields.next() != Some("Z") && fields.next() == Some(&id)
+        };
+        std::fs::read_dir("/proc")
+            .expect("this test needs /proc")
+            .filter_map(|entry| std::fs::read_to_string(entry.ok()?.path().join("stat")).ok())
+            .filter(is_running_child)
+            .count()
     }
 
     /// Sends a line. Returns the code and the id of the error response.
@@ -661,6 +677,26 @@ fn a_manifest_cannot_read_files_of_the_server() {
             answers[0], answers[1],
             "{tool} reveals whether a file exists"
         );
+    }
+    let link = folder.join("link");
+    std::os::unix::fs::symlink(&secret, &link).unwrap();
+    for path in [
+        link.to_str().unwrap(),
+        "Cargo.toml",
+        "./Cargo.toml",
+        "../../etc/hostname",
+        "/etc/hostname",
+        "/proc/self/environ",
+        "/dev/stdin",
+        "~/.kube/config",
+    ] {
+        for tool in ["validate", "fit", "create_job", "apply_manifest"] {
+            let refused = agent.text(tool, json!({"manifest": manifest(path)}));
+            assert!(
+                refused.contains("cannot use local files") && word(&refused).is_none(),
+                "{tool} {path}: {refused}"
+            );
+        }
     }
     assert!(!exists(&admin, "job", "thief", "agent-files"));
     let maps = admin

@@ -196,3 +196,15 @@ fn only_a_word_confirms() {
         );
     }
 }
+
+#[test]
+fn masked_values_cannot_be_submitted() {
+    let masked = "# Some values are masked as [redacted].\njob: {name: a}\nenvironment:\n  \
+                  command: MOTD=[redacted] train\n";
+    let arguments = |manifest: &str| json!({ "manifest": manifest });
+    let refused = call("create_job", arguments(masked));
+    assert_eq!(refused, Err(ArgumentError::Masked));
+    assert!(call("fit", arguments(masked)).is_ok());
+    let replaced = masked.replace("MOTD=[redacted]", "MOTD=x");
+    assert!(call("create_job", arguments(&replaced)).is_ok());
+}
