@@ -1,10 +1,8 @@
-//! Serves agents over the Model Context Protocol. `catalog.rs` lists the tools with the parameters
-//! of `parameters.rs`, `tools.rs` builds a command line from a call or an `argument_error.rs`,
-//! `child.rs` runs it, and `forms.rs` runs it in text and JSON form. `answer.rs` builds the answer, using `mask.rs`,
-//! `masked_json.rs`, `dumps.rs`, `changed_fields.rs`, `fence.rs`, `pages.rs` and `truncation.rs`.
-//! `output_schema.rs` describes the JSON. `confirm.rs` stores unconfirmed changes. `lines.rs` is
-//! the transport over stdin and stdout, and `server.rs` connects these parts. This module does not
-//! access the cluster.
+//! Serves agents over the Model Context Protocol. `catalog.rs` lists the tools, `tools.rs` builds a
+//! command line from a call, `child.rs` runs it, and `answer.rs` builds the answer. `mask.rs` and
+//! `masked_json.rs` hide secrets, and `pages.rs` and `truncation.rs` limit the size. `confirm.rs`
+//! stores unconfirmed changes. `lines.rs` is the transport over stdin and stdout, and `server.rs`
+//! connects these parts. This module does not access the cluster.
 
 mod answer;
 mod argument_error;

@@ -8,8 +8,11 @@ pub(super) const NAMESPACE: Parameter = optional(
     "Namespace; defaults to the one in the kubeconfig",
 );
 pub(super) const JOB: Parameter = required("job", ArgumentPlace::Word, "Job name");
-pub(super) const MANIFEST: Parameter =
-    required("manifest", ArgumentPlace::Input, "The YAML manifest");
+pub(super) const MANIFEST: Parameter = required(
+    "manifest",
+    ArgumentPlace::Input,
+    "The YAML manifest; it cannot use `files`",
+);
 pub(super) const START: Parameter = optional(
     "start",
     ArgumentPlace::Text("--start"),
