@@ -105,6 +105,8 @@ fn wait_for_deletion_also_holds_for_a_job_that_never_existed() {
     scene.gpuctl(&["delete", "job", "gone"]).ok();
     assert_eq!(finish(child, MINUTE).code, 0);
     scene.gpuctl(&["wait", "never", "--for", "deleted"]).ok();
+    let mistyped = scene.gpuctl_anywhere(&["wait", "wait-delted/never", "--for", "deleted"]);
+    mistyped.ok().says("namespace `wait-delted` does not exist");
     scene.gpuctl(&["wait", "never"]).exits(4);
 }
 

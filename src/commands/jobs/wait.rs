@@ -74,7 +74,7 @@ async fn targets(
     connection: &Connection,
 ) -> Result<Vec<WaitTarget>, Error> {
     if args.condition == WaitCondition::Deleted && args.jobs.is_by_name() {
-        return named_targets(&args.jobs.names, connection).await;
+        return named_targets(&args.jobs.names, context, connection).await;
     }
     let jobs = selection::jobs(context, connection, &args.jobs, LookupPurpose::Read).await?;
     let endless = |job: &&Job| job.kind.serves() && args.condition.needs_an_end();
@@ -95,6 +95,7 @@ async fn targets(
 /// Names of jobs that may be gone already, which meets `--for deleted`.
 async fn named_targets(
     names: &[String],
+    context: &Context,
     connection: &Connection,
 ) -> Result<Vec<WaitTarget>, Error> {
     let mut targets = Vec::new();
@@ -104,8 +105,13 @@ async fn named_targets(
             Some(job) => WaitTarget::from_job(&job),
             None => {
                 let (namespace, name) = lookup::split(text)?;
+                let namespace = namespace.unwrap_or(&connection.namespace);
+                // The jobs of a deleted namespace are gone, but the name may also be mistyped.
+                if let Err(error) = lookup::check_empty(connection, Some(namespace), true).await {
+                    context.terminal.warn(&error.to_string());
+                }
                 WaitTarget {
-                    namespace: namespace.unwrap_or(&connection.namespace).to_owned(),
+                    namespace: namespace.to_owned(),
                     name: name.to_owned(),
                     uid: None,
                 }
