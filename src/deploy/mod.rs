@@ -3,6 +3,7 @@
 //! on clap.
 
 mod capacity;
+pub(crate) mod copies;
 pub(crate) mod decide;
 pub(crate) mod defaults;
 pub(crate) mod delete;

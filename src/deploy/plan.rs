@@ -359,7 +359,10 @@ fn needs_optional_apis(job: &JobDocument) -> bool {
 
 /// Chooses `job.namespace`, then `-n`, then the namespace of the context. It is an error if `-n`
 /// contradicts the file.
-fn namespace_of(document: &Document, connection: Option<&Connection>) -> Result<String, Error> {
+pub(crate) fn namespace_of(
+    document: &Document,
+    connection: Option<&Connection>,
+) -> Result<String, Error> {
     let in_file = match document {
         Document::Job(job) => job.namespace.as_ref().map(|space| space.value.clone()),
         _ => None,

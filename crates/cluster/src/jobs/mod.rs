@@ -3,6 +3,7 @@
 pub(crate) mod claims;
 pub(crate) mod deadlines;
 pub(crate) mod events;
+pub(crate) mod files;
 pub(crate) mod leftovers;
 pub(crate) mod list;
 pub(crate) mod owned_objects;

@@ -54,7 +54,7 @@ pub use pool::{HOME_ROLE, POOL_KIND, definition, home_namespace, home_role, is_p
 pub use quota::{namespace, quota};
 pub use role::{BindingSubject, ProxyGrant, RoleSet, SubjectKind, dns_name, roles};
 pub use secret::{Registry, opaque, registry};
-pub use storage::{FILES_KIB, claim_name, files_name};
+pub use storage::{FILES_KIB, claim_name, file_key, files_name};
 pub use supervisor::policy_name;
 
 /// Facts about the cluster that rendering needs.

@@ -306,7 +306,7 @@ impl PodStorage {
             ..Volume::default()
         };
         for (index, (file, content)) in job.files.iter().zip(&target.files).enumerate() {
-            let key = format!("file-{index}");
+            let key = file_key(index);
             match String::from_utf8(content.clone()) {
                 Ok(text) => data.insert(key.clone(), text).map(|_| ()),
                 Err(error) => binary
@@ -392,4 +392,9 @@ fn claim(
 /// The name of the ConfigMap with the content of `files:`.
 pub fn files_name(job_id: &str) -> String {
     format!("{job_id}-files")
+}
+
+/// The key of an entry of `files:` in that ConfigMap.
+pub fn file_key(index: usize) -> String {
+    format!("file-{index}")
 }
