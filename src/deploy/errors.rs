@@ -4,7 +4,7 @@ use crate::deploy::plan::Plan;
 use gpuctl_cluster::{
     Blame, Effect, Effects, Failure, Leftovers, Obstacle, PartialChange, PartialSubmission, label,
 };
-use gpuctl_core::error::{Error, ErrorKind, ErrorName};
+use gpuctl_core::error::{Error, ErrorKind, ErrorName, Problem, Problems};
 use gpuctl_core::model::{Job, State};
 use gpuctl_manifest::render::Object;
 
@@ -197,20 +197,96 @@ pub(crate) fn as_warning(error: &Error) -> String {
     }
 }
 
+/// Like `as_warning`, with the position in the file if it is known.
+fn as_note(error: &Error) -> String {
+    let position = error.problems.as_ref().and_then(|problems| {
+        let at = problems.list.first()?.at;
+        Some(format!("{}:{}:{}: ", problems.file, at.line, at.column))
+    });
+    position.unwrap_or_default() + &as_warning(error)
+}
+
+/// Merges the errors of one file that have the same name. A mistake that the file repeats becomes
+/// one problem, whose note lists the other lines.
+pub(crate) fn merge_by_file(errors: Vec<Error>) -> Vec<Error> {
+    let mut merged: Vec<Error> = Vec::new();
+    for error in errors {
+        let earlier = merged.iter_mut().find(|earlier| {
+            let files = (&earlier.problems, &error.problems);
+            let (Some(first), Some(second)) = files else {
+                return false;
+            };
+            earlier.name == error.name && first.file == second.file
+        });
+        match (earlier, error.problems) {
+            (Some(earlier), Some(problems)) => {
+                if let Some(first) = &mut earlier.problems {
+                    first.list.extend(problems.list);
+                }
+            }
+            (_, problems) => merged.push(Error { problems, ..error }),
+        }
+    }
+    for error in &mut merged {
+        if let Some(problems) = &mut error.problems {
+            merge_repeated(problems);
+            error.message = problems.to_string();
+        }
+    }
+    merged
+}
+
+fn merge_repeated(problems: &mut Problems) {
+    let mut merged: Vec<(Problem, Vec<String>)> = Vec::new();
+    problems.list.sort_by_key(|problem| problem.at);
+    for problem in problems.list.drain(..) {
+        match merged
+            .iter_mut()
+            .find(|(first, _)| first.message == problem.message)
+        {
+            Some((first, lines)) if first.at != problem.at => {
+                lines.push(problem.at.line.to_string());
+            }
+            Some(_) => {}
+            None => merged.push((problem, Vec::new())),
+        }
+    }
+    problems.list = merged
+        .into_iter()
+        .map(|(mut problem, mut lines)| {
+            lines.dedup();
+            if !lines.is_empty() {
+                let separator = if problem.note.is_empty() { "" } else { "; " };
+                let plural = if lines.len() == 1 { "" } else { "s" };
+                problem.note.push_str(&format!(
+                    "{separator}also in line{plural} {}",
+                    lines.join(", ")
+                ));
+            }
+            problem
+        })
+        .collect();
+}
+
 /// Merges several errors into one. The first provides the message, and the others become its
 /// notes. Returns `None` for an empty list.
 pub(crate) fn merge_errors(errors: Vec<Error>) -> Option<Error> {
-    errors.into_iter().reduce(|mut error, other| {
-        error.notes.push(as_warning(&other));
-        error.hints.extend(
-            other
-                .hints
-                .into_iter()
-                .filter(|hint| !error.hints.contains(hint))
-                .collect::<Vec<_>>(),
-        );
-        error
-    })
+    merge_by_file(errors)
+        .into_iter()
+        .reduce(|mut error, other| {
+            error.notes.push(as_note(&other));
+            let problems = other.problems.iter().flat_map(|problems| &problems.list);
+            let notes = problems.map(|problem| problem.note.clone());
+            error.hints.extend(notes.filter(|note| !note.is_empty()));
+            error.hints.extend(
+                other
+                    .hints
+                    .into_iter()
+                    .filter(|hint| !error.hints.contains(hint))
+                    .collect::<Vec<_>>(),
+            );
+            error
+        })
 }
 
 /// The error for a quota that is too small for the job even when nothing else uses it.

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::future::join4;
 
 use crate::deploy::defaults::{Site, keep_classes};
+use crate::deploy::errors::merge_by_file;
 use crate::deploy::events::{DeployEvent, Reporter};
 use crate::deploy::inputs::InputDocument;
 use crate::deploy::once_per::OncePer;
@@ -161,7 +162,7 @@ pub(crate) async fn plan(
     if errors.is_empty() {
         Ok(plans)
     } else {
-        Err(report_all_but_last(reporter, errors))
+        Err(report_all_but_last(reporter, merge_by_file(errors)))
     }
 }
 

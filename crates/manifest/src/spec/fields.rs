@@ -4,7 +4,8 @@
 
 use gpuctl_core::model::GpuType;
 
-use super::shape::{Field, spellings};
+use super::reference;
+use super::shape::{Field, Shape, spellings};
 use super::tree::{Entry, YamlNode, YamlValue};
 use gpuctl_core::error::{FilePosition, Problem};
 
@@ -73,8 +74,33 @@ impl<'t> Fields<'t> {
         });
         // An empty field such as `queue:` is the same as no field.
         found
+            .or_else(|| self.take_misspelled(reader, name))
             .map(|entry| &entry.value)
             .filter(|node| !matches!(node.value, YamlValue::Null))
+    }
+
+    /// Removes an unknown field that resembles `name` most, and reports it. Its value is then read
+    /// as if it were spelled correctly, so that a typing mistake is one problem and hides no others.
+    fn take_misspelled(&mut self, reader: &mut Reader, name: &str) -> Option<&'t Entry> {
+        let names = spellings(self.table, name);
+        let all: Vec<&str> = self
+            .table
+            .iter()
+            .flat_map(|field| field.names)
+            .copied()
+            .collect();
+        let resembles = |entry: &&Entry| {
+            !all.contains(&entry.key.as_str())
+                && nearest(&entry.key, &all).is_some_and(|near| names.contains(&near))
+        };
+        let index = self.entries.iter().position(resembles)?;
+        let entry = self.entries.remove(index);
+        reader.problems.push(Problem::error(
+            entry.key_at,
+            format!("unknown field `{}`", self.full_path(&entry.key)),
+            format!("did you mean `{name}`?"),
+        ));
+        Some(entry)
     }
 
     /// Takes a required field.
@@ -125,15 +151,39 @@ impl<'t> Fields<'t> {
     pub(super) fn finish(self, reader: &mut Reader) {
         for entry in &self.entries {
             let nearest = nearest(&entry.key, &self.known);
-            let note = match nearest {
-                Some(name) => format!("did you mean `{name}`?"),
-                None => format!("known fields: {}", self.known.join(", ")),
+            let note = match (self.other_block(&entry.key), nearest) {
+                (Some(place), _) => place,
+                (None, Some(name)) => format!("did you mean `{name}`?"),
+                (None, None) => format!("known fields: {}", self.known.join(", ")),
             };
             reader.problems.push(Problem::error(
                 entry.key_at,
                 format!("unknown field `{}`", self.full_path(&entry.key)),
                 note,
             ));
+        }
+    }
+
+    /// Says where a field of a job belongs that is in the wrong block.
+    fn other_block(&self, key: &str) -> Option<String> {
+        let has = |table: &[Field]| table.iter().any(|field| field.names.contains(&key));
+        let is_in_job = self.path.is_empty() && has_same_names(self.table, reference::DOCUMENT)
+            || reference::DOCUMENT.iter().any(|field| {
+                matches!(field.shape, Shape::Block(table) if has_same_names(self.table, table))
+            });
+        if !is_in_job {
+            return None;
+        }
+        let block = reference::DOCUMENT.iter().find(|field| {
+            matches!(field.shape, Shape::Block(table) if has(table)) && field.name() != self.path
+        });
+        match block {
+            Some(block) => Some(format!("it belongs in `{}:`", block.name())),
+            None if !self.path.is_empty() && has(reference::DOCUMENT) => Some(format!(
+                "`{key}:` belongs at the top level, next to `{}:`",
+                self.path
+            )),
+            None => None,
         }
     }
 
@@ -144,6 +194,11 @@ impl<'t> Fields<'t> {
             format!("{}.{name}", self.path)
         }
     }
+}
+
+fn has_same_names(table: &[Field], other: &[Field]) -> bool {
+    let names = |table: &[Field]| -> Vec<&'static str> { table.iter().map(Field::name).collect() };
+    names(table) == names(other)
 }
 
 /// Finds the known word that `word` was probably meant to be, within an edit distance of a third of
