@@ -5,6 +5,11 @@
 //! `cargo bench --bench history` takes about ten minutes; `-- 6` uses six hours instead of a week.
 #![expect(clippy::disallowed_macros, reason = "a benchmark prints its results")]
 #![expect(clippy::disallowed_methods, reason = "a benchmark writes its history")]
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "times and lengths of a benchmark are small"
+)]
 
 use std::fmt::Write as _;
 use std::fs;

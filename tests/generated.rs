@@ -86,7 +86,11 @@ fn generated_folders_contain_no_stale_files() {
 #[test]
 fn the_manual_lists_every_exit_code() {
     let page = &generated::manual_pages().unwrap()[0].1;
-    for code in ["0", "1", "2", "3", "4", "5", "6", "7", "130"] {
+    let codes = [
+        "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "130",
+        "143",
+    ];
+    for code in codes {
         assert!(page.contains(&format!(".TP\n{code}\n")), "{code}: {page}");
     }
 }

@@ -86,10 +86,10 @@ fn fetched(cluster: &Cluster, path: &str, accept: &str) -> Vec<u8> {
 
 fn varint(mut number: usize, to: &mut Vec<u8>) {
     while number >= 0x80 {
-        to.push((number & 0x7f) as u8 | 0x80);
+        to.push(number.to_le_bytes()[0] | 0x80);
         number >>= 7;
     }
-    to.push(number as u8);
+    to.push(number.to_le_bytes()[0]);
 }
 
 fn field(number: usize, content: &[u8], to: &mut Vec<u8>) {

@@ -2,7 +2,7 @@
 //! codes. Parts that the program already has as tables are generated from them.
 
 use crate::config::KEYS;
-use gpuctl_core::error::ErrorKind;
+use gpuctl_core::error;
 
 /// Names of the topics.
 #[cfg(test)]
@@ -135,18 +135,28 @@ fn environment() -> String {
     )
 }
 
+const EXIT_CODE_NOTES: &str = "\
+`exec` exits with the exit code of the command that it runs. `logs -f`, `create --follow` and `--wait` exit with 0 when the job completed (or
+runs, as requested), and with 10 when it failed or was deleted. The log of a service ends only when the service is deleted, which is 0. `open`
+exits with 0 after Ctrl-C, and `score --watch` after SIGTERM. With several documents, `create` and `apply` exit with 1 if any of them failed,
+and `fit` with the worst result, in the order 9, 12, 8, 0.
+
+With a configured Prometheus, `report`, `stats`, `eff` and `snapshot` can exit with 0 although the API server is down or your token has
+expired: they read Prometheus and warn about what is missing.
+
+Examples:
+  gpuctl fit job.yaml; case $? in 0) gpuctl create job.yaml;; 8) echo later;; 9) echo never;; 12) echo 'not known';; *) exit 1;; esac
+  gpuctl diff -f job.yaml; case $? in 0) ;; 11) gpuctl apply -f job.yaml;; *) exit 1;; esac
+  gpuctl doctor >report.txt; case $? in 0|13) ;; *) mail -s 'GPU cluster' ops <report.txt;; esac
+  gpuctl get jobs NAME >/dev/null || [ $? -eq 4 ]
+";
+
 fn exit_codes() -> String {
-    let codes = std::iter::once((0, "done")).chain(
-        ErrorKind::ALL
-            .iter()
-            .map(|kind| (kind.exit_code(), kind.sentence())),
-    );
-    let lines: String = codes
+    let lines: String = error::exit_codes()
+        .into_iter()
         .map(|(code, sentence)| format!("  {code:>3}  {sentence}\n"))
         .collect();
-    format!(
-        "{lines}\n`gpuctl fit` exits with 0 (fits now), 8 (not now), 9 (never on these nodes) or 1 (not known); `gpuctl diff` also exits with\n1 if there are differences; `gpuctl exec` and `create --follow` exit with the exit code of the job's own command.\n\nExamples:\n  gpuctl fit job.yaml; case $? in 0) gpuctl create job.yaml;; 8) echo later;; esac\n  gpuctl get jobs NAME >/dev/null || [ $? -eq 4 ]\n"
-    )
+    format!("{lines}\n{EXIT_CODE_NOTES}")
 }
 
 #[cfg(test)]
@@ -171,5 +181,14 @@ mod tests {
                 .unwrap()
                 .contains("  6  the cluster or Prometheus is unreachable")
         );
+        let codes = text("exit-codes").unwrap();
+        for line in [
+            "   11  `diff`: ",
+            "   12  `fit`: ",
+            "   14  `doctor`: ",
+            "  143  ",
+        ] {
+            assert!(codes.contains(line), "{line}: {codes}");
+        }
     }
 }

@@ -3,15 +3,16 @@
 
 use serde_json::Value;
 
+use crate::deploy::comparison::render_again;
 use crate::deploy::errors::{as_warning, merge_errors, obstacle_error};
 use crate::deploy::existing_jobs::ExistingJobs;
 use crate::deploy::feasibility::FeasibilityChecks;
 use crate::deploy::options::{Mode, SubmitOptions};
 use crate::deploy::plan::{Plan, PlanningFacts};
 use crate::deploy::pool_rules::{self, JobsOfPools};
-use crate::deploy::reapply::{Action, ApplyOptions, reapply, render_again};
+use crate::deploy::reapply::{Action, ApplyOptions, reapply};
 use gpuctl_cluster::{Connection, Failure, Obstacle, with_warnings};
-use gpuctl_core::error::Error;
+use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_manifest::render::namespace;
 
 pub(crate) struct Decision {
@@ -111,32 +112,30 @@ impl<'r> Decider<'r> {
             });
         }
         let mut quota = None;
-        let mut action = match self.mode {
-            Mode::Create => None,
-            Mode::Apply {
-                force_conflicts,
-                replace,
-            } => {
-                let job = existing_jobs.get(&plan)?.cloned();
-                let options = ApplyOptions {
-                    force: force_conflicts,
-                    replace,
-                    dry_run: self.dry_run,
-                };
-                reapply(&mut plan, job, options, &mut warnings, connection).await?
-            }
-        };
-        let exists = action.is_some();
+        let mut existing = self
+            .reapply(&mut plan, existing_jobs, &mut warnings)
+            .await?;
         // If the job does not exist, `apply` creates it just like `create`.
-        if !exists {
-            let (preflight_warnings, over_quota) =
-                preflight(&mut plan, existing_jobs, connection, self.dry_run).await?;
-            warnings.extend(preflight_warnings);
-            quota = over_quota;
-            warnings.extend(class_warning(&plan, connection).await);
-            action = Some((Action::Create, Value::Null));
+        if existing.is_none() {
+            match preflight(&mut plan, existing_jobs, connection, self.dry_run).await {
+                Ok((preflight_warnings, over_quota)) => {
+                    warnings.extend(preflight_warnings);
+                    quota = over_quota;
+                    warnings.extend(class_warning(&plan, connection).await);
+                }
+                // Another run may have created the job since the existing jobs were read.
+                Err(error) if self.mode.changes() && is_race(&error) => {
+                    let jobs = ExistingJobs::read(connection, [&plan]).await;
+                    existing = self.reapply(&mut plan, &jobs, &mut warnings).await?;
+                    if existing.is_none() {
+                        return Err(error);
+                    }
+                }
+                Err(error) => return Err(error),
+            }
         }
-        let (step, live) = action.expect("it was just filled");
+        let exists = existing.is_some();
+        let (step, live) = existing.unwrap_or((Action::Create, Value::Null));
         if !matches!(step, Action::Nothing) {
             // A replacement stops the running pods first, so it is checked like a new job.
             let changes_in_place = exists && !matches!(step, Action::Replace(_));
@@ -150,6 +149,30 @@ impl<'r> Decider<'r> {
             live,
             warnings,
         })
+    }
+
+    /// Decides what applying the document does to the existing job, and returns its live owner.
+    /// Returns `None` if there is no job, or if `create` treats an existing job as an error.
+    async fn reapply(
+        &self,
+        plan: &mut Plan,
+        existing_jobs: &ExistingJobs,
+        warnings: &mut Vec<String>,
+    ) -> Result<Option<(Action, Value)>, Error> {
+        let Mode::Apply {
+            force_conflicts,
+            replace,
+        } = self.mode
+        else {
+            return Ok(None);
+        };
+        let job = existing_jobs.get(plan)?.cloned();
+        let options = ApplyOptions {
+            force: force_conflicts,
+            replace,
+            dry_run: self.dry_run,
+        };
+        reapply(plan, job, options, warnings, self.connection).await
     }
 
     /// Rejects a job that can never run here. A job that is changed in place only gets a warning,
@@ -191,6 +214,12 @@ impl<'r> Decider<'r> {
         plan.notes.extend(findings.now);
         Ok(())
     }
+}
+
+/// Whether an error shows that another run is writing the same job.
+fn is_race(error: &Error) -> bool {
+    error.name == ErrorName::AlreadyExists
+        || error.name == ErrorName::reported(ErrorKind::Request, "Conflict")
 }
 
 /// Checks that no existing object conflicts, and that the API server accepts the objects and one

@@ -22,10 +22,10 @@ pub(crate) fn obstacle_error(obstacle: Obstacle, plan: &Plan) -> Error {
                 format!("{kind} `{name}` already exists in namespace `{namespace}`"),
             );
             match own_uid {
-                Some(_) => error.hint(
-                    "`gpuctl apply` updates it, `apply --replace` resubmits it, and \
-                     `--generate-name` creates another",
-                ),
+                Some(job) => error.hint(format!(
+                    "`gpuctl apply` updates it, `gpuctl restart {namespace}/{job}` runs it again, \
+                     and `--generate-name` creates another"
+                )),
                 None => error.hint("it was not created by gpuctl; choose another `job.name`"),
             }
         }
@@ -180,8 +180,11 @@ fn field_conflict_error(conflicts: Vec<String>) -> Error {
 pub(crate) fn ended_error(job: &Job) -> Error {
     let status = State::from_job(job).status;
     let message = format!("job `{}` has already ended: {status}", job.name);
-    Error::new(ErrorName::JobEnded, message)
-        .hint("`gpuctl apply -f FILE --replace` deletes it and runs it again")
+    Error::new(ErrorName::JobEnded, message).hint(format!(
+        "`gpuctl restart {}/{}` runs it again as submitted; `gpuctl apply -f FILE --replace` \
+             runs the current file",
+        job.namespace, job.name
+    ))
 }
 
 /// Formats an error as a warning, for `--allow-pending` and similar options.

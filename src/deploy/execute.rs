@@ -143,6 +143,7 @@ impl<'w> Writer<'w> {
                 Err(error) => summary.failed.push(FailedDocument { document, error }),
             }
         }
+        summary.interruption = self.interruption.received().map(|name| name.kind());
         output_result
     }
 
@@ -155,7 +156,7 @@ impl<'w> Writer<'w> {
         let mut writing = pin!(self.write_document(decision, state));
         tokio::select! {
             outcome = &mut writing => return outcome,
-            () = self.interruption.times(1) => self.is_stopped.set(true),
+            _ = self.interruption.times(1) => self.is_stopped.set(true),
         }
         if matches!(state.phase.get(), Phase::Waiting) {
             return Ok(None);
@@ -165,7 +166,7 @@ impl<'w> Writer<'w> {
             outcome = answer_in_flight(writing, state) => if let Some(outcome) = outcome {
                 return outcome;
             },
-            () = self.interruption.times(2) => {}
+            _ = self.interruption.times(2) => {}
             () = tokio::time::sleep(ANSWER_TIMEOUT) => {}
         }
         Err(self.interruption_error(state).await)
@@ -193,7 +194,15 @@ impl<'w> Writer<'w> {
                 };
                 (action, replaced.into_iter().collect(), live)
             }
-            Action::Create => ("created", Vec::new(), self.create(&plan, state).await?),
+            Action::Create => match self.create(&plan, state).await {
+                // Another run has created the job since the decision.
+                Err(error)
+                    if error.name == ErrorName::AlreadyExists && self.decider.mode.changes() =>
+                {
+                    return self.decide_again(plan, state).await;
+                }
+                live => ("created", Vec::new(), live?),
+            },
             Action::Replace(job) => match self.replace(&plan, &job, state).await? {
                 Some(live) => ("replaced", Vec::new(), live),
                 None => return Ok(None),
@@ -210,7 +219,8 @@ impl<'w> Writer<'w> {
         }))
     }
 
-    /// Decides about a document whose namespace this run has just created, and writes it.
+    /// Decides again about a document and writes it, after this run has created its namespace or
+    /// another run has created its job.
     async fn decide_again(
         &self,
         plan: Plan,
@@ -218,10 +228,11 @@ impl<'w> Writer<'w> {
     ) -> Result<Option<Created>, Error> {
         let existing_jobs = ExistingJobs::read(self.connection, [&plan]).await;
         let decision = self.decider.decide(plan, 0, &existing_jobs).await?;
-        state
-            .warnings
-            .borrow_mut()
-            .extend(decision.warnings.clone());
+        // A job that stays unchanged is not written, so its warnings do not apply.
+        if !matches!(decision.step, Action::Nothing) {
+            let warnings = decision.warnings.clone();
+            state.warnings.borrow_mut().extend(warnings);
+        }
         if matches!(decision.step, Action::Later) {
             let message = format!(
                 "this run could not create its namespace `{}`",
@@ -342,7 +353,8 @@ impl<'w> Writer<'w> {
     /// Describes which objects of an unfinished document still exist after an interruption. A
     /// second interruption ends the cleanup.
     async fn interruption_error(&self, state: &DocumentState) -> Error {
-        let mut error = Error::new(ErrorName::Interrupted, "interrupted while writing");
+        let name = self.interruption.times(1).await;
+        let mut error = Error::new(name, "interrupted while writing");
         match state.phase.get() {
             Phase::Creating | Phase::Waiting => {}
             Phase::Changing => {
@@ -359,7 +371,7 @@ impl<'w> Writer<'w> {
         }
         tokio::select! {
             leftovers = self.connection.writes().roll_back(&self.run, self.keep_partial, &state.progress) => with_leftovers(error, &leftovers),
-            () = self.interruption.times(2) => error.note("objects that were already created still exist").hint("`gpuctl delete -f` removes them"),
+            _ = self.interruption.times(2) => error.note("objects that were already created still exist").hint("`gpuctl delete -f` removes them"),
         }
     }
 }

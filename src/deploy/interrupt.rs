@@ -3,41 +3,56 @@
 
 use tokio::sync::watch;
 
+use gpuctl_core::error::ErrorName;
 use gpuctl_local::platform::Endings;
+
+/// The signals that have arrived so far.
+#[derive(Clone, Copy, Default)]
+struct Signals {
+    count: u32,
+    first: Option<u8>,
+}
 
 /// Listens from the time it is created, so that no signal is lost between two waits.
 #[derive(Clone)]
-pub(crate) struct Interruption(watch::Receiver<u32>);
+pub(crate) struct Interruption(watch::Receiver<Signals>);
 
 impl Interruption {
     pub(crate) fn listen() -> Self {
-        let (sender, count) = watch::channel(0);
+        let (sender, signals) = watch::channel(Signals::default());
         // `all` skips signals to which the program cannot listen.
-        for mut signals in Endings::all() {
+        for mut endings in Endings::all() {
             let sender = sender.clone();
             tokio::spawn(async move {
-                while signals.next().await {
-                    sender.send_modify(|count| *count += 1);
+                while let Some(number) = endings.next().await {
+                    sender.send_modify(|signals| {
+                        signals.count += 1;
+                        signals.first.get_or_insert(number);
+                    });
                 }
             });
         }
         // This keeps the sender alive as long as there are receivers, even if no signal can be
         // received. Otherwise the channel would close.
         tokio::spawn(async move { sender.closed().await });
-        Self(count)
+        Self(signals)
     }
 
-    /// Returns once the user has interrupted the program this many times.
-    pub(crate) async fn times(&self, times: u32) {
-        if self
-            .0
-            .clone()
-            .wait_for(|count| *count >= times)
-            .await
-            .is_err()
-        {
+    /// Returns once the user has interrupted the program this many times. The name of the error
+    /// follows from the first signal.
+    pub(crate) async fn times(&self, times: u32) -> ErrorName {
+        let mut signals = self.0.clone();
+        let received = signals.wait_for(|signals| signals.count >= times).await;
+        let first = received.map(|signals| signals.first);
+        match first {
+            Ok(first) => first.map_or(ErrorName::Interrupted, ErrorName::from_signal),
             // A closed channel is not an interruption.
-            std::future::pending::<()>().await;
+            Err(_) => std::future::pending().await,
         }
+    }
+
+    /// Names the interruption that has already happened.
+    pub(crate) fn received(&self) -> Option<ErrorName> {
+        self.0.borrow().first.map(ErrorName::from_signal)
     }
 }

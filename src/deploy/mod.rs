@@ -3,6 +3,7 @@
 //! on clap.
 
 mod capacity;
+pub(crate) mod comparison;
 pub(crate) mod copies;
 pub(crate) mod decide;
 pub(crate) mod defaults;
@@ -39,6 +40,7 @@ pub(crate) mod run;
 mod run_summary;
 pub(crate) mod shared;
 pub(crate) mod size;
+pub(crate) mod stored;
 pub(crate) mod submit;
 pub(crate) mod submit_checks;
 pub(crate) mod wait;

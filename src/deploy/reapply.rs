@@ -2,16 +2,15 @@
 
 use serde_json::Value;
 
-use crate::deploy::defaults::replaced;
-use crate::deploy::errors::{conflict_error, ended_error, obstacle_error, supervisor_error};
+use crate::deploy::comparison::{Comparison, check_verdict, compare_adopted, masks};
+use crate::deploy::errors::{conflict_error, ended_error, supervisor_error};
 use crate::deploy::plan::Plan;
-use gpuctl_cluster::{Connection, Effect, Effects, Obstacle, SITE_DEFAULTS_WAIT};
+use gpuctl_cluster::{Connection, Effect, Effects, SITE_DEFAULTS_WAIT};
 use gpuctl_core::error::{Error, ErrorName};
-use gpuctl_core::model::contract::labels::{SOURCE, USER};
 use gpuctl_core::model::values::text::count;
 use gpuctl_core::model::{GpuCount, Job, JobKind, State};
 use gpuctl_manifest::compare::{Masks, requested_changes};
-use gpuctl_manifest::render::{Object, Refusal, Rendered, files_name, render};
+use gpuctl_manifest::render::{Object, files_name};
 
 /// What to do with a document.
 #[derive(Debug)]
@@ -23,17 +22,6 @@ pub(crate) enum Action {
     Replace(Box<Job>),
     /// The run has to create the namespace first. Only then can the job be checked.
     Later,
-}
-
-/// How to compare a document with the existing job.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Comparison {
-    /// Takes over fields that other managers own.
-    pub force: bool,
-    /// Applies the site's defaults if they are newer than the job, even if the file has not
-    /// changed.
-    pub renew: bool,
-    pub dry_run: bool,
 }
 
 /// How `apply` treats a job that already exists.
@@ -88,7 +76,7 @@ pub(crate) async fn reapply(
         renew: options.replace,
         dry_run: options.dry_run,
     };
-    let effects = compare(plan, &live, comparison, warnings, connection).await?;
+    let effects = compare_adopted(plan, &live, comparison, warnings, connection).await?;
     report_waiting(&effects, &job, plan, warnings);
     let masks = masks(&plan.rendered, &live);
     if let Some(error) = conflict_error(&effects) {
@@ -260,93 +248,6 @@ fn immutable_error(job: &Job, fixed_fields: &[FixedFields<'_>], masks: &Masks) -
     error
         .note(replacement_loss(job))
         .hint(format!("`--replace` deletes and resubmits it{alternative}"))
-}
-
-/// Computes the changes that applying a document again would make to the existing job. The job
-/// keeps the user who submitted it. If the user may not create the priority class, it is omitted,
-/// as it is when a job is created.
-pub(crate) async fn compare(
-    plan: &mut Plan,
-    live: &Value,
-    options: Comparison,
-    warnings: &mut Vec<String>,
-    connection: &Connection,
-) -> Result<Effects, Error> {
-    let user = live
-        .pointer("/metadata/annotations")
-        .and_then(|annotations| annotations.get(USER))
-        .and_then(Value::as_str);
-    if plan.target.user.as_deref() != user {
-        plan.target.user = user.map(ToOwned::to_owned);
-        render_again(plan)?;
-    }
-    let effects = connection
-        .writes()
-        .effects(&plan.rendered, live, options.force, options.renew)
-        .await?;
-    warnings.extend(effects.warnings.iter().cloned());
-    // If nothing changes, there is no pod to check.
-    if effects.changes_nothing() {
-        return Ok(effects);
-    }
-    match connection
-        .writes()
-        .judge_pod(&plan.rendered, options.dry_run)
-        .await
-    {
-        Err(Obstacle::NoPriorityClass) if !plan.target.without_priority => {
-            // The guard on this arm ensures that the comparison is repeated only once.
-            plan.target.without_priority = true;
-            render_again(plan)?;
-            Box::pin(compare(plan, live, options, warnings, connection)).await
-        }
-        verdict => check_verdict(verdict, plan, warnings).map(|()| effects),
-    }
-}
-
-/// Rejects a change if the API server rejects the new pods or their owner. If a quota is exceeded,
-/// this is only a warning, because the pods to be replaced still count against it.
-fn check_verdict(
-    verdict: Result<Vec<String>, Obstacle>,
-    plan: &Plan,
-    warnings: &mut Vec<String>,
-) -> Result<(), Error> {
-    match verdict {
-        Ok(pod_warnings) => warnings.extend(pod_warnings),
-        Err(Obstacle::PodQuota(failure)) => {
-            warnings.push(format!(
-                "the new pods exceed the quota until the old ones end: {failure}"
-            ));
-        }
-        Err(obstacle) => return Err(obstacle_error(obstacle, plan)),
-    }
-    Ok(())
-}
-
-pub(crate) fn render_again(plan: &mut Plan) -> Result<(), Error> {
-    let to_error = |refusal: Refusal| refusal.in_file(&plan.input.file, &plan.input.text);
-    plan.rendered = render(&plan.input.document, &plan.target).map_err(to_error)?;
-    plan.rendered.warnings.extend(replaced(&plan.input));
-    Ok(())
-}
-
-/// Collects the secrets in the existing job and in the new one.
-pub(crate) fn masks(rendered: &Rendered, live: &Value) -> Masks {
-    let (before, after) = sources(rendered, live);
-    Masks::for_change(&before, &after)
-}
-
-/// Returns the YAML of the existing job and of the new one. Each one is empty if no YAML is stored.
-pub(crate) fn sources(rendered: &Rendered, live: &Value) -> (String, String) {
-    let source = |body: &Value| {
-        let stored = body
-            .pointer("/metadata/annotations")
-            .and_then(|annotations| annotations.get(SOURCE))
-            .and_then(Value::as_str);
-        stored.unwrap_or_default().to_owned()
-    };
-    let root = rendered.objects.last().expect("a document has an owner");
-    (source(live), source(&root.body))
 }
 
 /// Describes what is lost if a job is replaced.

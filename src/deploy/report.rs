@@ -3,9 +3,9 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::deploy::comparison::masks;
 use crate::deploy::defaults::inherited_values;
 use crate::deploy::plan::{Plan, job};
-use crate::deploy::reapply::masks;
 use gpuctl_cluster::{Effect, Effects, label};
 use gpuctl_core::model::contract::submission::Created;
 use gpuctl_core::model::{GpuCount, Status};

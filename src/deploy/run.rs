@@ -70,8 +70,8 @@ impl Run<'_> {
         // Nothing has been written yet, so no cleanup is needed after an interruption.
         let (decisions, undecided, failed) = tokio::select! {
             result = checks => result?,
-            () = self.interruption.times(1) => {
-                let error = Error::new(ErrorName::Interrupted, "interrupted");
+            name = self.interruption.times(1) => {
+                let error = Error::new(name, "interrupted");
                 return Err(error.note("nothing was written"));
             }
         };
@@ -179,9 +179,9 @@ impl Run<'_> {
         let new_documents = self.new_documents(&summary.failed);
         let shared_outcome = tokio::select! {
             outcome = shared::write(&new_documents, options, false, self.context, reporter) => outcome?,
-            () = self.interruption.times(1) => {
+            name = self.interruption.times(1) => {
                 let message = "interrupted while writing pools, quotas and defaults";
-                return Err(Error::new(ErrorName::Interrupted, message)
+                return Err(Error::new(name, message)
                     .note("one of them may be incomplete")
                     .hint("run it again"));
             }
@@ -223,7 +223,12 @@ impl Run<'_> {
             self.options.wait
         };
         match goal {
-            Some(goal) if summary.kind() != Some(ErrorKind::Interrupted) => {
+            Some(goal)
+                if !matches!(
+                    summary.kind(),
+                    Some(ErrorKind::Interrupted | ErrorKind::Terminated)
+                ) =>
+            {
                 wait(
                     &self.connection,
                     &mut summary.done,

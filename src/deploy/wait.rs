@@ -8,6 +8,7 @@ use jiff::Timestamp;
 
 use crate::context::Context;
 use crate::deploy::events::{DeployEvent, Reporter, WaitingLine};
+use crate::deploy::follow::deleted;
 use crate::deploy::interrupt::Interruption;
 use crate::deploy::options::WaitGoal;
 use gpuctl_cluster::{Connection, JobFilter, OutageRetry};
@@ -54,7 +55,7 @@ pub(crate) async fn wait(
     };
     let result = tokio::select! {
         result = waited => result,
-        () = interruption.times(1) => Err(Error::new(ErrorName::Interrupted, "interrupted while waiting").note("the jobs still exist and are not affected")),
+        name = interruption.times(1) => Err(Error::new(name, "interrupted while waiting").note("the jobs still exist and are not affected")),
     };
     drop(line);
     if let Some(job) = paused.take() {
@@ -101,13 +102,7 @@ impl JobWait<'_> {
             let mut selection = retry.ask(|| self.connection.jobs().list(&selector)).await?;
             let selection = selection.jobs.pop();
             let Some(job) = selection.filter(|job| !job.owner_is_gone) else {
-                return Err(Error::new(
-                    ErrorName::NotFound,
-                    format!(
-                        "job `{}` was deleted while gpuctl was waiting for it",
-                        created.job_id
-                    ),
-                ));
+                return Err(deleted(&created.job_id, "waiting for it"));
             };
             let state = State::from_job(&job);
             state.status.word().clone_into(&mut created.status);
@@ -129,7 +124,8 @@ impl JobWait<'_> {
             });
             if let Some((reason, message)) = obstacle {
                 let message = format!("job `{}` cannot start, {reason}: {message}", created.job_id);
-                let error = failure_error(self.connection, &job, &reason, message).await;
+                let name = ErrorName::reported(ErrorKind::JobEnded, &reason);
+                let error = failure_error(self.connection, &job, name, message).await;
                 return Err(error.note("the job still exists and keeps trying"));
             }
             if self
@@ -180,9 +176,8 @@ impl JobWait<'_> {
             // The service was created with no replicas.
             (Status::Paused, _) if job.kind.serves() => Ok(true),
             (Status::Failed, _) => {
-                let reason = state.reason.as_deref().unwrap_or("Failed");
                 let message = format!("job `{}` failed: {}", created.job_id, created.message);
-                Err(failure_error(self.connection, job, reason, message).await)
+                Err(failure_error(self.connection, job, ErrorName::JobEnded, message).await)
             }
             _ => Ok(false),
         }
@@ -281,8 +276,13 @@ fn describe_result(job: &Job, state: &State, after: Duration) -> String {
 }
 
 /// Builds the error for a job that failed or cannot start, with the last lines of its log.
-async fn failure_error(connection: &Connection, job: &Job, reason: &str, message: String) -> Error {
-    let error = Error::new(ErrorName::reported(ErrorKind::Request, reason), message);
+async fn failure_error(
+    connection: &Connection,
+    job: &Job,
+    name: ErrorName,
+    message: String,
+) -> Error {
+    let error = Error::new(name, message);
     let lines = connection.logs().last_lines(job, 5).await;
     let error = lines
         .iter()

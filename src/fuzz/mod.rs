@@ -73,7 +73,10 @@ fn training(bytes: &[u8]) {
     }
     let timed = text.lines().enumerate().map(|(second, line)| {
         (
-            Timestamp::from_second(second as i64).unwrap_or_default(),
+            i64::try_from(second)
+                .ok()
+                .and_then(|second| Timestamp::from_second(second).ok())
+                .unwrap_or_default(),
             line,
         )
     });

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::child::{Output, RunError};
 use super::fence::fenced;
 use super::mask::{self, TextSource};
+use gpuctl_core::error::ResultCode;
 
 /// Maximum size of structured content in bytes, to protect the agent's context window.
 const LARGEST_STRUCTURE: usize = 256 << 10;
@@ -60,8 +61,10 @@ impl ToolAnswer {
             None if output.is_cut => {}
             None => notes.push("(terminated by a signal)".to_owned()),
         }
-        // `fit` uses exit codes to report "not now" and "never fits".
-        let is_good = matches!(output.code, Some(0 | 8 | 9));
+        // `fit` has exit codes for "not now" and "not known", which are answers.
+        let is_good = output
+            .code
+            .is_some_and(|code| code == 0 || ResultCode::is_result(code));
         let data = format!(
             "{}{}",
             mask::text(&output.stdout, source),
@@ -238,6 +241,29 @@ mod tests {
             ),
             (None, None)
         );
+    }
+
+    #[test]
+    fn results_with_an_exit_code_are_answers_and_an_ended_job_is_an_error() {
+        for (code, is_good) in [(0, true), (8, true), (12, true), (14, true), (1, false)] {
+            let output = Output {
+                code: Some(code),
+                ..output(r#"{"verdict": "unknown"}"#)
+            };
+            let mut answer = ToolAnswer::from_output(&output, TextSource::Cluster);
+            assert_eq!(answer.is_good, is_good, "{code}");
+            answer.add(structured(output, TextSource::Cluster));
+            assert_eq!(answer.structure, Some(json!({"verdict": "unknown"})));
+        }
+        // The document of a command that waited in vain is still passed on.
+        let ended = Output {
+            stderr: r#"{"error": "JobEnded", "kind": "job_ended"}"#.to_owned(),
+            code: Some(10),
+            ..output(r#"{"met": false}"#)
+        };
+        assert!(!ToolAnswer::from_output(&ended, TextSource::Cluster).is_good);
+        let structure = structured(ended, TextSource::Cluster).unwrap();
+        assert_eq!(structure, json!({"met": false}));
     }
 
     #[test]

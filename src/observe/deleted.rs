@@ -13,6 +13,7 @@ use crate::observe::metrics::{self, StoreUse};
 use crate::observe::why::DiagnosedJob;
 use gpuctl_cluster::{Connection, unless_forbidden};
 use gpuctl_core::model::facts::job_pod::OWN_CONTAINER;
+use gpuctl_core::model::values::whole;
 use gpuctl_core::model::{Job, Pod, PodPhase, Series, UnixSeconds};
 use gpuctl_core::stats::exporters::kube_state;
 use gpuctl_diagnosis::{Memory, Subject, remembered};
@@ -174,7 +175,7 @@ fn add_to_pod(pod: &mut Pod, ends: &mut BTreeMap<String, String>, series: &Serie
 
 fn seconds(series: &Series) -> Option<Timestamp> {
     // kube-state-metrics exports times as Unix seconds.
-    Timestamp::from_second(series.points.last()?.value as i64).ok()
+    Timestamp::from_second(whole::to_i64(series.points.last()?.value)).ok()
 }
 
 fn phase(phase_name: &str) -> PodPhase {

@@ -183,7 +183,7 @@ pub(crate) async fn read_cluster(
         Cache::hourly_rows()
     };
     let starts = (first.0..last.min(now).0)
-        .step_by(HOUR as usize)
+        .step_by(usize::try_from(HOUR).expect("an hour has 3,600 seconds"))
         .map(UnixSeconds);
     let starts: Vec<UnixSeconds> = starts.collect();
     let hour_count = starts.len();

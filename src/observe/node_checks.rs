@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::observe::sharing::check_sharing;
 use gpuctl_cluster::InventorySnapshot;
-use gpuctl_core::model::contract::check::{CheckStatus, DoctorCheck};
+use gpuctl_core::model::contract::check::{CheckStatus, DoctorCheck, GPU_STACK};
 use gpuctl_core::model::facts::gpu_stack::{NodeMetrics, StackPod, broken, has_gpus};
 use gpuctl_core::model::values::text::count;
 use gpuctl_core::model::{Inventory, NodeDetails, Reading, Readings};
@@ -60,7 +60,7 @@ fn check_stacks(
         };
         let message = format!("{}: {}", broken_link.link.word(), broken_link.message);
         checks.push(
-            DoctorCheck::new(CheckStatus::Fail, "gpu-stack", message)
+            DoctorCheck::new(CheckStatus::Fail, GPU_STACK, message)
                 .on(&host.node.name)
                 .fix(&broken_link.fix),
         );
@@ -70,12 +70,17 @@ fn check_stacks(
     } else {
         "; metrics were not checked"
     };
+    let complete = hosts.len() - checks.len();
+    let status = if complete == 0 && !hosts.is_empty() {
+        CheckStatus::Fail
+    } else {
+        CheckStatus::Ok
+    };
     checks.push(DoctorCheck::new(
-        CheckStatus::Ok,
-        "gpu-stack",
+        status,
+        GPU_STACK,
         format!(
-            "the GPU software is complete on {} of {} nodes with GPUs{metrics}",
-            hosts.len() - checks.len(),
+            "the GPU software is complete on {complete} of {} nodes with GPUs{metrics}",
             hosts.len()
         ),
     ));

@@ -11,6 +11,7 @@ use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::progress::tail_pod;
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::Error;
+use gpuctl_core::model::values::whole;
 use gpuctl_core::model::{Job, PodPhase, UnixSeconds};
 use gpuctl_core::stats::exporters::identity::{ApiFacts, IdentityReader};
 use gpuctl_core::stats::exporters::query;
@@ -156,8 +157,8 @@ pub(crate) async fn faults(
     let fault = |series: &gpuctl_core::model::Series| {
         let (device, value) = (reader.device(series)?, series.points.last()?.value);
         // 0 means that the device has not reported an XID error.
-        let code =
-            (value.is_finite() && (1.0..100_000.0).contains(&value)).then_some(value as u32)?;
+        let code = (value.is_finite() && (1.0..100_000.0).contains(&value))
+            .then(|| whole::to_u32(value))?;
         Some((
             format!("{}/gpu-{}", device.node, device.index.unwrap_or(0)),
             code,

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use crate::observe::store_identity::{StoreClusters, identify};
 use gpuctl_cluster::Connection;
 use gpuctl_core::model::contract::check::{CheckStatus, DoctorCheck};
+use gpuctl_core::model::values::whole;
 use gpuctl_core::model::{Series, UnixSeconds};
 use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_core::stats::exporters::{query, recorded};
@@ -70,7 +71,7 @@ pub(super) async fn check_store(
     .await;
     let mut checks = Vec::new();
     let time = time.ok().and_then(|series| newest(series.first()?));
-    let time = time.and_then(|seconds| Timestamp::from_second(seconds as i64).ok());
+    let time = time.and_then(|seconds| Timestamp::from_second(whole::to_i64(seconds)).ok());
     checks.extend(check_clock("Prometheus", time, now));
     checks.extend(
         runtime_info

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::context::Context;
 use crate::deploy::defaults::inherited_values;
 use crate::deploy::events::{DeployEvent, Reporter};
-use crate::deploy::follow::SubmittedLog;
+use crate::deploy::follow::{SubmittedLog, unsuccessful_end};
 use crate::deploy::inputs::InputDocument;
 use crate::deploy::options::{SubmitOptions, WaitGoal};
 use crate::deploy::plan::{Plan, job};
@@ -159,14 +159,19 @@ async fn follow(run: &WrittenRun, created: &Created, context: &Context) -> Resul
         }
         LogEvent::Note(text) => terminal.note(&logs::remark(&text)),
     });
-    let end = log
+    let state = log
         .follow(&run.connection, &run.interruption, &sink)
         .await?;
     if let Some(error) = failed {
         return Err(error);
     }
-    terminal.note(&logs::ending(&end.name, &end.state));
-    Ok(ExitCode::from(end.code))
+    if let Some(error) = unsuccessful_end(&log.job, state.as_ref()) {
+        return Err(error);
+    }
+    if let Some(state) = state {
+        terminal.note(&logs::ending(&log.job.name, &state));
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Prints the objects exactly as they would be sent.

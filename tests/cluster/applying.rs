@@ -26,7 +26,10 @@ fn apply_and_diff_report_each_changed_field_of_a_service() {
     let scene = Scene::new("applies");
     let first = service("web", 1, "nginx:1", "");
     assert_eq!(
-        scene.gpuctl_with(&["diff", "-f", "-"], &first).exits(1).err,
+        scene
+            .gpuctl_with(&["diff", "-f", "-"], &first)
+            .exits(11)
+            .err,
         ""
     );
     assert_eq!(apply(&scene, &first).ok().json()["action"], "created");
@@ -52,7 +55,7 @@ fn apply_and_diff_report_each_changed_field_of_a_service() {
     );
     let difference = scene
         .gpuctl_with(&["diff", "-f", "-"], &second)
-        .exits(1)
+        .exits(11)
         .out;
     for line in [
         "--- live/applies/deployment/web",
@@ -86,7 +89,7 @@ fn apply_and_diff_report_each_changed_field_of_a_service() {
     );
     let value = scene
         .gpuctl_with(&["diff", "-f", "-", "-o", "json"], &second)
-        .exits(1)
+        .exits(11)
         .json();
     let fields = value
         .as_array()
@@ -160,7 +163,7 @@ fn an_autoscaler_keeps_its_replicas_until_its_block_is_removed() {
     assert_eq!(conflict.out, "");
     scene
         .gpuctl_with(&["diff", "-f", "-"], &scaled)
-        .exits(1)
+        .exits(11)
         .says("`apply --force-conflicts` takes over the field");
     let forced = scene.gpuctl_with(
         &["apply", "-f", "-", "--force-conflicts", "-o", "json"],
@@ -182,7 +185,7 @@ fn an_autoscaler_keeps_its_replicas_until_its_block_is_removed() {
     let plain = service("web", 2, "nginx:2", "");
     let difference = scene
         .gpuctl_with(&["diff", "-f", "-", "-o", "json"], &plain)
-        .exits(1)
+        .exits(11)
         .json();
     assert!(
         difference
@@ -264,7 +267,7 @@ fn diff_and_apply_mask_secrets_however_they_are_quoted() {
         )
     };
     let first = with_password("'it''s-s3cret'");
-    let shown = scene.gpuctl_with(&["diff", "-f", "-"], &first).exits(1);
+    let shown = scene.gpuctl_with(&["diff", "-f", "-"], &first).exits(11);
     assert!(
         !shown.out.contains("s3cret") && shown.out.contains("DB_PASSWORD"),
         "{}",
@@ -349,7 +352,7 @@ fn a_training_is_replaced_only_with_the_replace_option() {
     );
     scene
         .gpuctl_with(&["diff", "-f", "-"], &second)
-        .exits(1)
+        .exits(11)
         .says("cannot be changed in place");
     assert_eq!(scene.get(&["job", "t"])["metadata"]["uid"], uid);
     // A user who may delete a job but not create one must not lose the job.
@@ -581,7 +584,7 @@ fn pools_and_quotas_can_be_applied() {
     assert!(
         scene
             .gpuctl_with(&["diff", "-f", "-"], pool)
-            .exits(1)
+            .exits(11)
             .out
             .contains("+description: one")
     );
@@ -625,7 +628,7 @@ fn pools_and_quotas_can_be_applied() {
         "gpuctl/pool-",
         "nvidia.com/gpu-type-",
     ]);
-    let difference = scene.gpuctl_with(&["diff", "-f", "-"], typed).exits(1).out;
+    let difference = scene.gpuctl_with(&["diff", "-f", "-"], typed).exits(11).out;
     assert!(
         difference.contains("+    gpuctl/pool: app-typed")
             && difference.contains("+    nvidia.com/gpu-type: a100-80g"),
@@ -636,7 +639,7 @@ fn pools_and_quotas_can_be_applied() {
             &["diff", "-f", "-"],
             &typed.replace("apppool-spare", "apppool-none"),
         )
-        .exits(1)
+        .exits(11)
         .says("node apppool-none does not exist");
     scene.gpuctl_with(&["apply", "-f", "-"], typed).ok();
     assert_eq!(scene.gpuctl_with(&["diff", "-f", "-"], typed).ok().out, "");
@@ -649,7 +652,7 @@ fn pools_and_quotas_can_be_applied() {
     assert!(
         scene
             .gpuctl_with(&["diff", "-f", "-"], &more)
-            .exits(1)
+            .exits(11)
             .out
             .contains("requests.cpu")
     );
@@ -669,7 +672,10 @@ fn pools_and_quotas_can_be_applied() {
     scene.gpuctl_with(&["apply", "-f", "-"], &wider).ok();
     assert_eq!(hard("apppool-two").unwrap()["requests.cpu"], "1");
     let fewer = quota.replace("{cpu: 10}", "{pods: 7}");
-    let difference = scene.gpuctl_with(&["diff", "-f", "-"], &fewer).exits(1).out;
+    let difference = scene
+        .gpuctl_with(&["diff", "-f", "-"], &fewer)
+        .exits(11)
+        .out;
     assert!(
         difference.contains("\n-limitrange/app-quota")
             && !difference.contains("\n-resourcequota/app-quota"),
@@ -709,7 +715,7 @@ fn pools_and_quotas_can_be_applied() {
     scene.admin.apply(&theirs);
     scene
         .gpuctl_with(&["diff", "-f", "-"], &fewer)
-        .exits(1)
+        .exits(11)
         .says("`apply --force-conflicts` takes over the field");
     scene
         .gpuctl_with(&["apply", "-f", "-"], &fewer)

@@ -168,7 +168,7 @@ fn a_failed_copy_explains_why_and_leaves_nothing() {
         .args(["-TERM", &child.id().to_string()])
         .status()
         .unwrap();
-    finish(child, Duration::from_secs(20)).exits(130);
+    finish(child, Duration::from_secs(20)).exits(143);
     // The command exits before the container has removed the file.
     let limit = Duration::from_secs(20);
     eventually("the container removes the partial file", limit, || {

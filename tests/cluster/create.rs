@@ -29,7 +29,7 @@ fn an_existing_name_is_refused_unless_a_name_is_generated() {
     assert!(again.out.is_empty());
     assert_eq!(
         again.err,
-        "error: job `a` already exists in namespace `exists`\n\nhint: `gpuctl apply` updates it, `apply --replace` resubmits it, and `--generate-name` creates another\n"
+        "error: job `a` already exists in namespace `exists`\n\nhint: `gpuctl apply` updates it, `gpuctl restart exists/a` runs it again, and `--generate-name` creates another\n"
     );
     let other = scene
         .gpuctl_with(
@@ -616,7 +616,7 @@ fn wait_ends_when_the_job_runs_completes_or_times_out() {
             &["create", "-f", "-", "--wait=complete", "--timeout", "1m"],
             &failing,
         )
-        .exits(1)
+        .exits(10)
         .says("rank 0 exited with code 3");
     let large = scene.training("d", "resources: {pool: POOL, gpu: 9}");
     let run = scene

@@ -240,7 +240,7 @@ fn defaults_are_created_applied_to_jobs_enforced_changed_and_deleted() {
     assert!(
         scene
             .gpuctl_with(&["diff", "-f", "-"], &changed)
-            .exits(1)
+            .exits(11)
             .out
             .contains("proxy:4000")
     );
@@ -273,7 +273,7 @@ fn defaults_are_created_applied_to_jobs_enforced_changed_and_deleted() {
     make("create", &secret, &["--dry-run=server"])
         .exits(1)
         .says("every user can read `HF_TOKEN`");
-    let output = scene.gpuctl_with(&["diff", "-f", "-"], &secret).exits(1);
+    let output = scene.gpuctl_with(&["diff", "-f", "-"], &secret).exits(11);
     assert!(
         output.out.contains("HF_TOKEN: ***") && !output.out.contains("hf_abcdef"),
         "{}",

@@ -239,8 +239,8 @@ fn fit_explains_what_limits_a_job() {
             .starts_with("training/big in binding: never fits (1 pod × 9 GPUs)\n")
     );
     let spread = "pod: {topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {}}]}\n";
-    assert!(fit(&job("gpu: 1", spread), 1).contains("not known (1 pod × 1 GPU)"));
-    assert!(fit(&job("gpu: 1", spread), 1).contains("not evaluated: topology spread"));
+    assert!(fit(&job("gpu: 1", spread), 12).contains("not known (1 pod × 1 GPU)"));
+    assert!(fit(&job("gpu: 1", spread), 12).contains("not evaluated: topology spread"));
     scene.admin.apply(&json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few", "namespace": "binding"},
         "spec": {"hard": {"requests.nvidia.com/gpu": "4"}}}));
     scene.get_until(&["resourcequota", "few"], |quota| {
@@ -254,7 +254,7 @@ fn fit_explains_what_limits_a_job() {
     let alice = scene.seen_by(Persona::Alice);
     alice
         .gpuctl_with(&["fit", "-f", "-", "-o", "json"], &job("gpu: 1", ""))
-        .exits(1);
+        .exits(12);
 }
 
 /// The scheduler preempts exactly the pod that `fit` names.

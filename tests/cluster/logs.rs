@@ -34,7 +34,7 @@ fn logs_of_ranks_are_merged_by_time_and_filtered() {
         let at = start
             .checked_add(jiff::SignedDuration::from_millis(step * 10))
             .unwrap();
-        logs[step as usize % 2].say_at(at, &format!("step {step}"));
+        logs[usize::try_from(step % 2).unwrap()].say_at(at, &format!("step {step}"));
     }
     let lines = |arguments: &[&str]| scene.gpuctl(&[&["logs", "a"], arguments].concat()).ok().out;
     assert_eq!(
@@ -196,7 +196,8 @@ fn following_continues_with_the_new_pod_of_a_retried_rank() {
         .find(|name| *name != first)
         .unwrap();
     cluster().pod_log("retried", &second, "main").say("two");
-    let run = finish(child, Duration::from_secs(90)).ok();
+    // The retry fails too, so the job fails.
+    let run = finish(child, Duration::from_secs(90)).exits(10);
     assert_eq!(run.out, "one\ntwo\n", "{}", run.err);
     assert!(
         run.err.contains(&format!(

@@ -20,6 +20,7 @@ mod doctor;
 mod encodings;
 mod error_messages;
 mod examples;
+mod exit_codes;
 mod first_hour;
 mod fit;
 mod fleet;

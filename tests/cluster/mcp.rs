@@ -128,6 +128,21 @@ fn an_agent_diagnoses_a_pending_job() {
 }
 
 #[test]
+fn an_undecided_fit_is_an_answer_for_an_agent() {
+    let scene = Scene::with_nodes("agent-fit", 1);
+    let spread = "pod: {topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {}}]}";
+    let manifest = scene.training("spread", spread);
+    runtime().block_on(async {
+        let agent = Agent::start(&["-n", "agent-fit", "mcp"]).await;
+        let undecided = agent.call_ok("fit", json!({"manifest": manifest})).await;
+        assert!(
+            undecided.contains("not known") && undecided.contains("exit code 12"),
+            "{undecided}"
+        );
+    });
+}
+
+#[test]
 fn an_agent_must_confirm_a_preview_before_a_change() {
     let scene = Scene::with_nodes("writers", 1);
     let exists = |name: &str| {

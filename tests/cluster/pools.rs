@@ -636,7 +636,7 @@ fn an_exclusive_pool_repels_other_jobs_without_evicting_pods() {
     assert!(
         scene
             .gpuctl_with(&["diff", "-f", "-"], &exclusive)
-            .exits(1)
+            .exits(11)
             .out
             .contains("+exclusive: true")
     );

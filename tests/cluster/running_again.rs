@@ -1,11 +1,13 @@
-//! Tests how a job that has ended, or whose local files changed, runs again.
+//! Tests how a job that has ended, or whose local files changed, runs again, and that concurrent
+//! runs of `apply` create one job.
 
 use std::fs;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::support::{Scene, cluster};
+use crate::support::{Run, Scene, cluster, finish, items};
 
 /// Writes a training with a local file. It fails after some seconds.
 fn training_with_file(scene: &Scene, name: &str, seconds: u32) -> PathBuf {
@@ -22,8 +24,20 @@ fn training_with_file(scene: &Scene, name: &str, seconds: u32) -> PathBuf {
     yaml
 }
 
+fn content(scene: &Scene, job: &str) -> Value {
+    scene.get(&["configmap", &format!("{job}-files")])["data"]["file-0"].clone()
+}
+
+fn restart(scene: &Scene, more: &[&str]) -> Run {
+    scene.gpuctl(&[&["restart", "failing", "-o", "json"], more].concat())
+}
+
+fn uid_of(scene: &Scene, kind: &str, name: &str) -> Value {
+    scene.get(&[kind, name])["metadata"]["uid"].clone()
+}
+
 fn uid(scene: &Scene, name: &str) -> Value {
-    scene.get(&["job", name, "-o", "json"])["metadata"]["uid"].clone()
+    uid_of(scene, "job", name)
 }
 
 #[test]
@@ -38,12 +52,12 @@ fn an_ended_training_runs_again_only_with_replace() {
         &["apply", "-f", path][..],
         &["apply", "-f", path, "-o", "json"],
         &["resume", "failing"],
-        &["restart", "failing"],
     ] {
         scene
             .gpuctl(arguments)
             .exits(10)
             .says("job `failing` has already ended: failed")
+            .says("gpuctl restart again-ended/failing")
             .says("--replace");
     }
     assert_eq!(uid(&scene, "failing"), first);
@@ -58,6 +72,95 @@ fn an_ended_training_runs_again_only_with_replace() {
     assert_ne!(uid(&scene, "failing"), second);
     let files = scene.get(&["configmap", "failing-files", "-o", "json"]);
     assert!(files["data"].to_string().contains("second"), "{files:#}");
+}
+
+#[test]
+fn restart_submits_an_ended_training_from_what_the_cluster_stores() {
+    let scene = Scene::with_nodes("again-stored", 1);
+    let yaml = training_with_file(&scene, "failing", 1);
+    let path = yaml.to_str().unwrap();
+    scene.gpuctl(&["create", "-f", path]).ok();
+    scene.until("failing", "failed", None);
+    let first = uid(&scene, "failing");
+    fs::write(yaml.with_file_name("train.py"), "second").unwrap();
+    for place in ["client", "server"] {
+        let rehearsed = restart(&scene, &[&format!("--dry-run={place}")]).ok();
+        assert_eq!(rehearsed.json()["dryRun"], place);
+    }
+    restart(&scene, &["--rank", "0"])
+        .exits(10)
+        .says("omit `--rank`");
+    restart(&scene, &["--set", "job.name=other"]).exits(2);
+    restart(&scene, &["--set", "environment.image=A b"]).exits(3);
+    assert_eq!(uid(&scene, "failing"), first);
+    assert_eq!(
+        restart(&scene, &[]).ok().json()["status"],
+        json!("resubmitted")
+    );
+    assert_ne!(uid(&scene, "failing"), first);
+    assert_eq!(content(&scene, "failing"), "first");
+    scene.until("failing", "failed", None);
+    let sets = ["--set", "environment.env.SIM_EXIT=0"];
+    let run = scene.gpuctl(&[&["restart", "fail*", "--yes"][..], &sets].concat());
+    assert!(run.ok().out.contains("failing: submitted again"));
+    scene.until("failing", "succeeded", None);
+    assert_eq!(content(&scene, "failing"), "first");
+}
+
+#[test]
+fn restart_with_a_changed_field_updates_a_service_and_replaces_a_training() {
+    let scene = Scene::with_nodes("again-set", 1);
+    let image = ["--set", "environment.image=other", "-o", "json"];
+    let yaml = training_with_file(&scene, "lora", 3600);
+    scene.gpuctl(&["create", "-f", yaml.to_str().unwrap()]).ok();
+    let service = scene.service("web", "vllm", 1, "");
+    scene.gpuctl_with(&["create", "-f", "-"], &service).ok();
+    for (name, kind, status) in [
+        ("lora", "job", "resubmitted"),
+        ("web", "deployment", "updated"),
+    ] {
+        scene.until(name, "running", None);
+        let before = uid_of(&scene, kind, name);
+        let restart = [&["restart", name][..], &image].concat();
+        assert_eq!(scene.gpuctl(&restart).ok().json()["status"], status);
+        let after = scene.get(&[kind, name]);
+        assert_eq!(after["metadata"]["uid"] == before, status == "updated");
+        let containers = &after["spec"]["template"]["spec"]["containers"];
+        assert_eq!(containers[0]["image"], "other", "{name}");
+        scene.until(name, "running", None);
+        assert_eq!(
+            scene.gpuctl(&restart).ok().json()["status"],
+            "unchanged",
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn concurrent_runs_of_apply_create_one_job() {
+    const RUNS: usize = 20;
+    const ROUNDS: usize = 4;
+    let scene = Scene::with_nodes("again-race", 1);
+    for round in 0..ROUNDS {
+        let name = format!("race-{round}");
+        let yaml = training_with_file(&scene, &name, 3600);
+        let claim = "\nstorage: {workdirs: [{path: /out, size: 1Gi}]}\n";
+        let text = fs::read_to_string(&yaml).unwrap() + claim;
+        fs::write(&yaml, text).unwrap();
+        let arguments = ["apply", "-f", yaml.to_str().unwrap(), "-o", "json"];
+        let children: Vec<_> = (0..RUNS).map(|_| scene.start(&arguments)).collect();
+        let mut actions: Vec<String> = children
+            .into_iter()
+            .map(|child| finish(child, Duration::from_secs(120)).ok().json()["action"].to_string())
+            .collect();
+        actions.sort();
+        let mut expected = vec!["\"created\"".to_owned()];
+        expected.resize(RUNS, "\"unchanged\"".to_owned());
+        assert_eq!(actions, expected, "round {round}");
+        let owners = &scene.get(&["configmap", &format!("{name}-files")])["metadata"];
+        assert_eq!(owners["ownerReferences"][0]["uid"], uid(&scene, &name));
+    }
+    assert_eq!(items(&scene.get(&["jobs"])).len(), ROUNDS);
 }
 
 #[test]

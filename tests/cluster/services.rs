@@ -144,7 +144,7 @@ fn a_service_that_cannot_run_has_a_reason() {
         &scene.service("again", "crash/image:loop", 1, ""),
     );
     waited
-        .exits(1)
+        .exits(10)
         .says("job `again` cannot start, CrashLoopBackOff: again-")
         .says("keeps exiting with code 1");
     let refused = scene
@@ -984,7 +984,7 @@ fn wait_ends_with_the_submitted_version() {
     );
     // The old pods keep serving while the new ones cannot start, but the wait must not succeed.
     apply("bad/image:missing", "60s")
-        .exits(1)
+        .exits(10)
         .says("ImagePullBackOff")
         .says("the job still exists and keeps trying");
 }

@@ -23,9 +23,12 @@ fn wait_fails_early_when_a_job_cannot_start() {
         "json",
     ];
     let missing = scene.training("a", "environment: {image: 'bad/image:missing'}");
-    let run = scene.gpuctl_with(&wait, &missing).exits(1);
+    let run = scene.gpuctl_with(&wait, &missing).exits(10);
     let error: Value = serde_json::from_str(run.err.lines().last().unwrap()).unwrap();
-    assert_eq!(error["error"], "ImagePullBackOff");
+    assert_eq!(
+        (&error["error"], &error["kind"]),
+        (&json!("ImagePullBackOff"), &json!("job_ended"))
+    );
     assert!(
         error["message"]
             .as_str()
@@ -42,7 +45,7 @@ fn wait_fails_early_when_a_job_cannot_start() {
     let crashing = scene.service("b", "crash/image:loop", 1, "");
     scene
         .gpuctl_with(&wait, &crashing)
-        .exits(1)
+        .exits(10)
         .says("CrashLoopBackOff");
     assert!(
         started.elapsed() < Duration::from_secs(80),
@@ -94,7 +97,7 @@ fn wait_reports_node_and_duration_or_the_last_log_lines() {
         .to_owned();
     let mut log = cluster().pod_log("reached", &pod, "main");
     (0..7).for_each(|line| log.say(&format!("line {line}")));
-    let run = finish(child, Duration::from_secs(90)).exits(1);
+    let run = finish(child, Duration::from_secs(90)).exits(10);
     for line in [
         "job `c` failed: rank 0 exited with code 3",
         "log: line 2",
@@ -120,7 +123,7 @@ fn wait_reports_node_and_duration_or_the_last_log_lines() {
 }
 
 #[test]
-fn follow_prints_the_log_and_returns_the_exit_code_of_the_job() {
+fn follow_prints_the_log_and_exits_with_the_result_of_the_job() {
     let scene = Scene::with_nodes("followed", 1);
     let yaml = |name: &str, code: u8| {
         let env = format!("{{SIM_SECONDS: 6, SIM_EXIT: {code}}}");
@@ -131,8 +134,8 @@ fn follow_prints_the_log_and_returns_the_exit_code_of_the_job() {
             ),
         )
     };
-    for (name, code) in [("good", 0), ("bad", 42)] {
-        let path = file(&format!("followed-{name}.yaml"), &yaml(name, code));
+    for (name, command_code, code) in [("good", 0, 0), ("bad", 42, 10)] {
+        let path = file(&format!("followed-{name}.yaml"), &yaml(name, command_code));
         let child = scene.start(&["create", path.to_str().unwrap(), "--follow"]);
         scene.until(name, "running", None);
         let pod = scene.pods(name)[0]["metadata"]["name"]
@@ -142,9 +145,11 @@ fn follow_prints_the_log_and_returns_the_exit_code_of_the_job() {
         let mut log = cluster().pod_log("followed", &pod, "main");
         log.say("first");
         log.say("last");
-        let run = finish(child, Duration::from_secs(90)).exits(i32::from(code));
+        let run = finish(child, Duration::from_secs(90)).exits(code);
         let lines: Vec<&str> = run.out.lines().collect();
         assert_eq!(lines[lines.len() - 2..], ["first", "last"], "{}", run.out);
+        let failure = "job `bad` failed: rank 0 exited with code 42";
+        assert_eq!(run.err.contains(failure), name == "bad", "{}", run.err);
     }
     let follow = ["create", "-f", "-", "--follow"];
     scene
@@ -152,7 +157,7 @@ fn follow_prints_the_log_and_returns_the_exit_code_of_the_job() {
             &follow,
             &scene.training("x", "environment: {image: 'bad/image:missing'}"),
         )
-        .exits(1)
+        .exits(10)
         .says("ImagePullBackOff");
     scene
         .gpuctl_with(&follow, &scene.service("s", "vllm", 1, ""))

@@ -372,7 +372,7 @@ fn files_inside_are_read_and_listed_with_size_and_destination() {
     listed(&admin(&["create", "--dry-run=server"]).ok().out);
     listed(
         &gpuctl_as(Persona::Admin, &["diff", "-f", path, "-n", space], "")
-            .exits(1)
+            .exits(11)
             .err,
     );
     let created = admin(&["create", "-o", "json"]).ok().json();
@@ -382,7 +382,7 @@ fn files_inside_are_read_and_listed_with_size_and_destination() {
     fs::write(machine.jobs().join("train.py"), "print(2)\n").unwrap();
     assert_eq!(
         gpuctl_as(Persona::Admin, &["diff", "-f", path, "-n", space], "").code,
-        1
+        11
     );
 }
 

@@ -110,7 +110,16 @@ fn a_bundle_replays_the_answers_of_the_cluster() {
             .out
             .contains("taped-run")
     );
-    let doctor = offline(&["doctor", "-o", "json"]);
+    let doctor = replay(&path, &["doctor", "-o", "json"]);
+    let code = doctor.code;
+    let doctor = doctor.json();
+    let codes = [("healthy", 0), ("degraded", 13), ("broken", 14)];
+    assert!(
+        codes
+            .iter()
+            .any(|verdict| (doctor["verdict"].as_str(), code) == (Some(verdict.0), verdict.1)),
+        "{code}: {doctor:#}"
+    );
     assert_eq!(
         (
             &doctor["status"],

@@ -66,7 +66,7 @@ fn health_reports_suspicious_devices_and_doctor_nodes_without_metrics() {
     scene
         .gpuctl_at("http://127.0.0.1:1", &["get", "health", "-o", "json"], "")
         .exits(6);
-    let report = scene.gpuctl(&["doctor", "-o", "json"]).ok().json();
+    let report = scene.gpuctl(&["doctor", "-o", "json"]).exits(13).json();
     let checks = report["checks"].as_array().unwrap();
     let dark = checks
         .iter()

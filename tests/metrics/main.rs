@@ -2,6 +2,12 @@
 //! values, and a real control plane. Each statistic is compared with arithmetic that is written out
 //! here.
 #![expect(clippy::disallowed_methods, reason = "tests arrange files and clocks")]
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    reason = "times and counts in tests are small"
+)]
 
 mod blame;
 mod bundle;

@@ -632,7 +632,7 @@ fn moving_to_another_queue_needs_replace(scene: &Scene) {
         "{}",
         refused.err
     );
-    let diff = scene.gpuctl(&["diff", "-f", "-"], &moved).exits(1);
+    let diff = scene.gpuctl(&["diff", "-f", "-"], &moved).exits(11);
     assert!(diff.err.contains("--replace"), "{} {}", diff.out, diff.err);
     let misspelt = yaml.replace("queue: research", "queue: othr");
     scene

@@ -18,7 +18,7 @@ fn a_failed_image_pull_ends_the_wait() {
         "",
         "environment: {image: 'nowhere.invalid/model:9', command: [train]}",
     );
-    let run = scene.gpuctl_with(&WAIT, &yaml).exits(1);
+    let run = scene.gpuctl_with(&WAIT, &yaml).exits(10);
     assert!(
         started.elapsed() < Duration::from_secs(60),
         "{:?}",
@@ -41,7 +41,7 @@ fn a_missing_program_ends_the_wait() {
     let environment = "environment: {image: 'toolbox:1', command: [no-such-program]}";
     scene
         .gpuctl_with(&WAIT, &training("typo", "", environment))
-        .exits(1)
+        .exits(10)
         .says("no-such-program");
     assert!(
         started.elapsed() < Duration::from_secs(60),
@@ -52,7 +52,7 @@ fn a_missing_program_ends_the_wait() {
                    service: {replicas: 1, port: 8000}\nresources: {pool: real, gpu: 1}\n";
     let run = scene
         .gpuctl_with(&WAIT, service)
-        .exits(1)
+        .exits(10)
         .says("CrashLoopBackOff");
     assert!(run.err.contains("log: no weights"), "{}", run.err);
 }
@@ -79,7 +79,7 @@ fn a_missing_host_path_ends_the_wait() {
                 "storage: {workdirs: [{pvc: data, path: /data}]}",
             ),
         )
-        .exits(1);
+        .exits(10);
     let waited = started.elapsed();
     assert!(
         (Duration::from_secs(25)..Duration::from_secs(75)).contains(&waited),
@@ -94,17 +94,17 @@ fn a_missing_host_path_ends_the_wait() {
 }
 
 #[test]
-fn follow_prints_the_log_and_exits_with_the_code_of_the_program() {
+fn follow_prints_the_log_and_exits_with_the_result_of_the_job() {
     let scene = Scene::new("real-wait-follow");
     let follow = ["create", "-f", "-", "--follow"];
     let yaml = |name: &str, code: u8| {
         let script = format!("for i in 1 2 3; do echo line $i; sleep 1; done; exit {code}");
         training(name, &script, &format!("job: {{name: {name}, retries: 0}}"))
     };
-    for (name, code) in [("good", 0), ("bad", 37)] {
+    for (name, command_code, code) in [("good", 0, 0), ("bad", 37, 10)] {
         let run = scene
-            .gpuctl_with(&follow, &yaml(name, code))
-            .exits(i32::from(code));
+            .gpuctl_with(&follow, &yaml(name, command_code))
+            .exits(code);
         assert!(run.out.ends_with("line 1\nline 2\nline 3\n"), "{}", run.out);
     }
     let failed = scene
@@ -112,7 +112,7 @@ fn follow_prints_the_log_and_exits_with_the_code_of_the_program() {
             &["create", "-f", "-", "--wait=complete", "--timeout", "60s"],
             &yaml("again", 37),
         )
-        .exits(1);
+        .exits(10);
     for line in [
         "code 37",
         "log: line 3",

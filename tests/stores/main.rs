@@ -502,12 +502,9 @@ fn bundled(stage: &Stage, name: &str, store: &str) -> Option<String> {
         .display()
         .to_string();
     let view = ["get", "nodes", "--gpu-detail", "-o", "json"];
-    let doctor = stage
-        .gpuctl(store, &["doctor", "-o", "json"], "")
-        .ok()
-        .json();
+    let doctor = stage.gpuctl(store, &["doctor", "-o", "json"], "").json();
     let mut differs = None;
-    if doctor["prometheus"]["has_gpus"] != true || doctor["status"] == "broken" {
+    if doctor["prometheus"]["has_gpus"] != true || doctor["verdict"] == "broken" {
         return Some(format!("{name}: {doctor:#}"));
     }
     // Remote write can pause for some seconds, which makes samples stale in only one of the

@@ -88,12 +88,17 @@ impl<'de> MessageReader<'de> {
     }
 }
 
+/// Appends the number in groups of seven bits, the lowest first.
 pub fn put_varint(into: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
-        into.push(number as u8 | 0x80);
+        into.push(low_byte(number) | 0x80);
         number >>= 7;
     }
-    into.push(number as u8);
+    into.push(low_byte(number));
+}
+
+fn low_byte(number: u64) -> u8 {
+    number.to_le_bytes()[0]
 }
 
 /// Writes a varint field.

@@ -209,7 +209,7 @@ fn eviction_event_counts_until_the_pod_restarts() {
     };
     let words = |events: &[Event], pods: Vec<Pod>| {
         let job = Job {
-            pods_wanted: pods.len() as u32,
+            pods_wanted: u32::try_from(pods.len()).unwrap(),
             eviction: Some(message.into()),
             ..job(pods)
         };

@@ -34,7 +34,7 @@ impl Bits<'_> {
         }
         let (mut value, mut left) = (0_u64, count);
         while left > 0 {
-            let inside = (self.at % 8) as u32;
+            let inside = u32::try_from(self.at % 8).ok()?;
             let taken = left.min(8 - inside);
             let byte =
                 u64::from(self.bytes[self.at / 8]) >> (8 - inside - taken) & ((1 << taken) - 1);
@@ -68,10 +68,10 @@ impl Bits<'_> {
         }
         match prefix {
             0 => Some(0),
-            4 => Some(self.take(64)? as i64),
+            4 => Some(self.take(64)?.cast_signed()),
             some => {
                 let length = LENGTHS[some - 1];
-                let bits = self.take(length)? as i64;
+                let bits = self.take(length)?.cast_signed();
                 // Unlike in two's complement, the pattern with only the highest bit set is
                 // positive.
                 Some(if bits > 1 << (length - 1) {
@@ -88,8 +88,8 @@ impl Bits<'_> {
             return Some(());
         }
         if self.take(1)? == 1 {
-            value.leading = self.take(5)? as u32;
-            value.length = match self.take(6)? as u32 {
+            value.leading = u32::try_from(self.take(5)?).ok()?;
+            value.length = match u32::try_from(self.take(6)?).ok()? {
                 // The length is stored in six bits, so that 64 is written as 0.
                 0 => 64,
                 some => some,
@@ -114,7 +114,7 @@ pub(super) fn read(chunk: &[u8], from: i64, to: i64, into: &mut Vec<Point>) -> O
             0 => {
                 let zigzag = bits.varint()?;
                 // The first timestamp is a signed varint (zigzag). The first delta is unsigned.
-                time = (zigzag >> 1) as i64 ^ -((zigzag & 1) as i64);
+                time = (zigzag >> 1).cast_signed() ^ -(zigzag & 1).cast_signed();
                 value.bits = bits.take(64)?;
             }
             1 => {

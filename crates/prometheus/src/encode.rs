@@ -10,13 +10,13 @@ pub(crate) fn encode_chunk(points: &[(i64, f64)]) -> Vec<u8> {
     for (number, (time, value)) in points.iter().enumerate() {
         let before = number.checked_sub(1).map(|before| points[before]);
         let Some((earlier, previous)) = before else {
-            text += &varint_bits(((time << 1) ^ (time >> 63)) as u64);
+            text += &varint_bits(((time << 1) ^ (time >> 63)).cast_unsigned());
             text += &format!("{:064b}", value.to_bits());
             continue;
         };
         let now = time - earlier;
         text += &if number == 1 {
-            varint_bits(now as u64)
+            varint_bits(now.cast_unsigned())
         } else {
             change_bits(now - distance)
         };

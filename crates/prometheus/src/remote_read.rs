@@ -153,9 +153,9 @@ pub(super) fn question(range: &SampleRange, matchers: &Matchers) -> Vec<u8> {
     // The two length bytes of a literal store its length minus 1.
     const PIECE: usize = 1 << 16;
     let mut query = Vec::new();
-    put_number(&mut query, 1, range.start.millis() as u64);
+    put_number(&mut query, 1, range.start.millis().cast_unsigned());
     // `end_timestamp_ms` is inclusive.
-    put_number(&mut query, 2, (range.end.millis() - 1) as u64);
+    put_number(&mut query, 2, (range.end.millis() - 1).cast_unsigned());
     let names = ("__name__", range.names.as_str(), PATTERN);
     let cluster_matchers = matchers
         .pairs()
@@ -174,10 +174,11 @@ pub(super) fn question(range: &SampleRange, matchers: &Matchers) -> Vec<u8> {
     let mut body = Vec::new();
     put_varint(&mut body, request.len() as u64);
     for piece in request.chunks(PIECE) {
+        let length = u16::try_from(piece.len() - 1).expect("a piece has at most 2^16 bytes");
         // Tag of a literal whose length follows in two bytes. Source: google/snappy,
         // `format_description.txt`.
         body.push(61 << 2);
-        body.extend(((piece.len() - 1) as u16).to_le_bytes());
+        body.extend(length.to_le_bytes());
         body.extend(piece);
     }
     body

@@ -42,7 +42,8 @@ pub(crate) struct SubmitArgs {
     /// Wait until the jobs are running (or complete); fail immediately if they cannot start
     #[arg(long, value_parser = goal(), value_name = "UNTIL", num_args = 0..=1, require_equals = true, default_missing_value = "running", conflicts_with = "dry_run")]
     pub wait: Option<WaitGoal>,
-    /// Follow the training job's log until it ends, then exit with its command's exit code
+    /// Follow the training job's log until it ends, then exit with 0 if it completed, or 10 if it
+    /// failed
     #[arg(long, conflicts_with_all = ["wait", "dry_run"])]
     pub follow: bool,
     /// How long --wait may take, and how long --follow waits for the job to start; the jobs are

@@ -12,7 +12,7 @@ use gpuctl_manifest::spec::Override;
 /// Values that look like secrets are masked.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Exit codes: 0 if there are no differences, 1 if there are. Errors exit with the codes listed in `gpuctl help exit-codes`, which include 1, and print nothing to stdout.
+    after_help = "Exit codes: 0 if there are no differences, 11 if there are (`kubectl diff` uses 1). Errors exit with the codes listed in `gpuctl help exit-codes`, and print nothing to stdout.
 
 Examples:
   gpuctl diff -f service.yaml

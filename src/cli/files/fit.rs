@@ -15,7 +15,7 @@ use gpuctl_manifest::spec::Override;
 /// job with the same name do not count as free.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Exit codes: 0 if the job fits now, 8 if it does not fit now, 9 if it never fits on these nodes, 1 if not known. With several documents, the exit code is the worst result, in the order 9, 1, 8, 0.
+    after_help = "Exit codes: 0 if the job fits now, 8 if it does not fit now, 9 if it never fits on these nodes, 12 if not known. With several documents, the exit code is the worst result, in the order 9, 12, 8, 0. Other codes are errors.
 
 Examples:
   gpuctl fit job.yaml

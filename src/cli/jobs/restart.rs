@@ -3,8 +3,13 @@
 use clap::Args;
 
 use crate::cli::args::selection::ChangeArgs;
+use gpuctl_manifest::spec::Override;
 
-/// Restart a job's pods, or free a job whose node is down
+/// Restart a job's pods, or run a job again that has ended
+///
+/// A training job that has ended is deleted and submitted again, from the YAML and the files that
+/// the cluster stores. With --set, the job is submitted with the changed fields; a service is
+/// updated in place.
 ///
 /// Training and notebook pods are evicted, which does not count as a retry. With `job.restart:
 /// rank`, a rank that fails because its peer is missing does use up one of its own retries. A
@@ -13,6 +18,7 @@ use crate::cli::args::selection::ChangeArgs;
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl restart llama3-8b
+  gpuctl restart llama3-8b --set resources.memory=128Gi
   gpuctl restart job team-a/qwen2-7b-sft --rank 1
   gpuctl restart -l team=nlp --dry-run=server")]
 pub(crate) struct Restarted {
@@ -21,4 +27,12 @@ pub(crate) struct Restarted {
     /// Restart only the pod of this rank of a training job
     #[arg(long, value_name = "N")]
     pub rank: Option<u32>,
+    /// Submit the job again with this field changed, for example resources.gpu=4; may be repeated
+    #[arg(
+        long = "set",
+        value_name = "FIELD=VALUE",
+        value_parser = Override::parse,
+        conflicts_with = "rank"
+    )]
+    pub sets: Vec<Override>,
 }

@@ -10,7 +10,10 @@ use crate::cli::args::format::OneFormat;
 /// plugin, feature discovery, exporter or scrape.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Exit codes: 0 if the cluster responds, even without Prometheus; 6 if it does not.
+    after_help = "The last line is the verdict (`verdict` in JSON), which decides the exit code:
+  healthy   0   the cluster and Prometheus respond, and every check is `ok`
+  degraded  13  the cluster responds, but a line is `warn` or `fail`, such as a missing Prometheus
+  broken    14  the cluster does not respond or rejects you, or the GPU software is incomplete on every node with GPUs
 
 Examples:
   gpuctl doctor

@@ -11,16 +11,16 @@ use crate::cli::files::diff::Diff;
 use crate::concurrent::OrderedConcurrent;
 use crate::context::Context;
 use crate::deploy::MAX_CONCURRENT;
+use crate::deploy::comparison::{Comparison, compare, masks, sources};
 use crate::deploy::errors::supervisor_error;
 use crate::deploy::events::{DeployEvent, Reporter};
 use crate::deploy::plan::Plan;
 use crate::deploy::planned_files::{PlannedFiles, read_plans};
-use crate::deploy::reapply::{Comparison, compare, masks, sources};
 use crate::deploy::warnings::DeduplicatedWarnings;
 use crate::deploy::{defaults, quota_plan, quotas};
 use crate::show::reporter::TerminalReporter;
 use gpuctl_cluster::{Connection, Effect, label};
-use gpuctl_core::error::{Error, ErrorKind};
+use gpuctl_core::error::{Error, ResultCode};
 use gpuctl_manifest::compare::Masks;
 use gpuctl_manifest::render::{DEFAULTS_FILE, Object, namespace};
 use gpuctl_manifest::spec::{Document, masked};
@@ -85,8 +85,8 @@ pub(crate) async fn run(args: &Diff, context: &Context) -> Result<ExitCode, Erro
     Ok(if differences.is_empty() {
         ExitCode::SUCCESS
     } else {
-        // Like `kubectl diff`, exit with 1 if there are differences.
-        ExitCode::from(ErrorKind::Request.exit_code())
+        // `kubectl diff` exits with 1, which here is the code of a failed request.
+        ExitCode::from(ResultCode::Different.exit_code())
     })
 }
 

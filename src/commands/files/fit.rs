@@ -8,7 +8,7 @@ use crate::deploy::fit::fit;
 use crate::deploy::planned_files::{PlannedFiles, read_plans};
 use crate::observe::starts;
 use crate::show::reporter::TerminalReporter;
-use gpuctl_core::error::Error;
+use gpuctl_core::error::{Error, ResultCode};
 use gpuctl_core::model::counting::fit::FitVerdict;
 use gpuctl_core::model::counting::start::StartForecast;
 use gpuctl_view::jobs::fit::{FitRow, items, text};
@@ -61,10 +61,11 @@ pub(crate) async fn run(args: &FitArgs, context: &Context) -> Result<ExitCode, E
         .map(|row| row.fit.verdict)
         .max()
         .unwrap_or(FitVerdict::Now);
-    Ok(ExitCode::from(match worst {
-        FitVerdict::Now => 0,
-        FitVerdict::NotNow => 8,
-        FitVerdict::Unknown => 1,
-        FitVerdict::Never => 9,
-    }))
+    let code = match worst {
+        FitVerdict::Now => return Ok(ExitCode::SUCCESS),
+        FitVerdict::NotNow => ResultCode::NotNow,
+        FitVerdict::Unknown => ResultCode::Undecided,
+        FitVerdict::Never => ResultCode::NeverFits,
+    };
+    Ok(ExitCode::from(code.exit_code()))
 }

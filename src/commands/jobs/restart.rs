@@ -1,5 +1,5 @@
 //! `gpuctl restart`: replaces the pods of a job. Pods that belong to trainings and notebooks are
-//! evicted, because evictions do not count as failures.
+//! evicted, because evictions do not count as failures. A job that has ended is submitted again.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -7,20 +7,26 @@ use std::process::ExitCode;
 use crate::cli::jobs::restart::Restarted;
 use crate::commands::jobs::size::{SizeChange, change_each};
 use crate::context::Context;
-use crate::deploy::errors::ended_error;
+use crate::deploy::options::{Mode, SubmitOptions};
+use crate::deploy::stored;
+use crate::deploy::submit::{Submission, submit};
+use crate::deploy::submit_checks::check;
+use crate::show::reporter::TerminalReporter;
 use gpuctl_cluster::Connection;
-use gpuctl_core::error::Error;
-use gpuctl_core::error::ErrorName;
-use gpuctl_core::model::Job;
-use gpuctl_core::model::JobKind;
-use gpuctl_core::model::Pod;
-use gpuctl_core::model::State;
-use gpuctl_core::model::Status;
+use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_core::model::{Job, JobKind, Pod, State, Status};
+use gpuctl_view::Format;
 use gpuctl_view::format::text::count;
 
 pub(crate) async fn run(args: &Restarted, context: &Context) -> Result<ExitCode, Error> {
     let restart = async |connection: &Connection, job: &Job| {
-        restart(connection, job, args.rank, context).await
+        let has_ended = State::from_job(job).status.is_final();
+        match args.rank {
+            None if has_ended || !args.sets.is_empty() => {
+                resubmit(connection, job, args, context).await
+            }
+            rank => restart(connection, job, rank, context).await,
+        }
     };
     change_each(&args.change, "restart", context, restart).await
 }
@@ -33,7 +39,11 @@ async fn restart(
 ) -> Result<SizeChange, Error> {
     let state = State::from_job(job);
     if state.status.is_final() {
-        return Err(ended_error(job));
+        let message = format!("job `{}` has already ended: {}", job.name, state.status);
+        return Err(Error::new(ErrorName::JobEnded, message).hint(format!(
+            "omit `--rank`: `gpuctl restart {}/{}` runs all ranks again",
+            job.namespace, job.name
+        )));
     }
     if state.status == Status::Paused {
         let message = format!("cannot restart job `{}`: it is paused", job.name);
@@ -67,6 +77,46 @@ async fn restart(
         before: job.pods_wanted,
         after: job.pods_wanted,
         message: message(job, rank, pods.len()),
+    })
+}
+
+/// Submits the job's stored document again, with the overrides of the command line.
+async fn resubmit(
+    connection: &Connection,
+    job: &Job,
+    args: &Restarted,
+    context: &Context,
+) -> Result<SizeChange, Error> {
+    let inputs = vec![stored::document(connection, job, &args.sets).await?];
+    let options = SubmitOptions {
+        mode: Mode::Apply {
+            force_conflicts: false,
+            replace: true,
+        },
+        dry_run: args.change.dry_run,
+        ..SubmitOptions::default()
+    };
+    check(&inputs, &options)?;
+    // The caller prints the result, so the reporter prints only warnings and notes.
+    let reporter = TerminalReporter::new(&context.terminal, Format::Json);
+    let action = match submit(inputs, &options, context, &reporter).await? {
+        Submission::Written(run) => {
+            run.waited.clone()?;
+            run.jobs.done.first().and_then(|created| created.action)
+        }
+        // A client dry run does not ask the API server what would change.
+        Submission::Rendered { .. } | Submission::Shared(_) => None,
+    };
+    let (status, message) = match action {
+        Some("updated") => ("updated", "updated in place"),
+        Some("unchanged") => ("unchanged", "the stored YAML already has these values"),
+        _ => ("resubmitted", "submitted again from its stored YAML"),
+    };
+    Ok(SizeChange {
+        status,
+        before: job.pods_wanted,
+        after: job.pods_wanted,
+        message: message.to_owned(),
     })
 }
 

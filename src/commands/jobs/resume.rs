@@ -31,7 +31,12 @@ async fn resume(connection: &Connection, job: &Job, anywhere: bool) -> Result<Si
     };
     let leaves_node = anywhere && job.pinned.is_some();
     if status != Status::Paused && !leaves_node && !job.held {
-        return Ok(resumed(size, "it was not paused".to_owned()));
+        return Ok(SizeChange {
+            status: "unchanged",
+            before: size,
+            after: size,
+            message: format!("it is not paused, its status is {status}: nothing to do"),
+        });
     }
     if job.queued && !job.kind.serves() {
         connection.queues().requeue(job).await?;

@@ -10,7 +10,7 @@ use clap_mangen::roff::{Roff, roman};
 use crate::cli::Cli;
 use crate::cli::program::man::Man;
 use crate::context::Context;
-use gpuctl_core::error::{Error, ErrorKind, ErrorName};
+use gpuctl_core::error::{self, Error, ErrorName};
 use gpuctl_local::files;
 
 /// Generates all pages as pairs of file name and text.
@@ -55,12 +55,7 @@ fn add(
 fn exit_codes() -> Roff {
     let mut roff = Roff::new();
     roff.control("SH", ["EXIT STATUS"]);
-    let codes = std::iter::once((0, "done")).chain(
-        ErrorKind::ALL
-            .iter()
-            .map(|kind| (kind.exit_code(), kind.sentence())),
-    );
-    for (code, sentence) in codes {
+    for (code, sentence) in error::exit_codes() {
         roff.control("TP", []);
         roff.text([roman(code.to_string())]);
         roff.text([roman(sentence)]);

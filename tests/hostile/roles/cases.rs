@@ -123,13 +123,13 @@ fn writing(scene: &Scene) -> Vec<Case> {
         apply("apply notebooks", notebook("applied-book")),
         case("diff", "diff -f -")
             .with(training("differs", TWO_NODES))
-            .codes(&[1]),
+            .codes(&[11]),
         case("diff", "diff -f -")
             .with(training("again", ""))
-            .codes(&[0, 1]),
+            .codes(&[0, 11]),
         case("diff", "diff -f -")
             .with(service("web", PORT))
-            .codes(&[0, 1]),
+            .codes(&[0, 11]),
         case("pause jobs", "pause job paused"),
         case("resume jobs", "resume job resumed"),
         case("restart jobs", "restart job restarted"),

@@ -226,7 +226,7 @@ fn the_next_run_sets_owners_missing_after_an_interruption() {
         let patch = json!({"metadata": {"ownerReferences": null}}).to_string();
         scene.kubectl(&["patch", kind, name, "--type=merge", "-p", &patch]);
         assert_eq!(scene.owners(kind, name), Value::Null);
-        let diff = scene.gpuctl(&["diff", "-f", "-"]).exits(1);
+        let diff = scene.gpuctl(&["diff", "-f", "-"]).exits(11);
         assert!(
             diff.out.contains(&format!("{kind}/{name}")) && diff.out.contains("ownerReferences"),
             "{kind}: {}",
@@ -286,7 +286,7 @@ fn a_tampered_program_is_refused_or_restored() {
             "apiVersion": "v1", "kind": "ConfigMap", "data": {"supervisor.py": "print('EVIL')"},
             "metadata": {"name": NAME, "namespace": "tampered", "labels": labels},
         }));
-        let diff = scene.gpuctl(&["diff", "-f", "-"]).exits(1);
+        let diff = scene.gpuctl(&["diff", "-f", "-"]).exits(11);
         assert!(diff.out.contains("EVIL"), "{}", diff.out);
         let run = scene.apply("updated");
         assert!(run.out.contains("its program is restored"), "{}", run.out);

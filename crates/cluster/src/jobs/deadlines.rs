@@ -14,6 +14,7 @@ use gpuctl_core::model::contract::labels::{MANAGED_BY, MANAGED_BY_US};
 use gpuctl_core::model::counting::capacity::Amounts;
 use gpuctl_core::model::counting::start::free_by;
 use gpuctl_core::model::counting::victims::NodeLoad;
+use gpuctl_core::model::values::whole;
 
 /// Maximum number of holders to query, starting with those that hold the most devices. Also the
 /// maximum number of concurrent queries.
@@ -153,5 +154,5 @@ fn supervisor_limit(job: &Value) -> Option<i64> {
     // Also rejects NaN and infinity, which `parse` accepts.
     (0.0..1e9)
         .contains(&seconds)
-        .then_some(seconds.round() as i64)
+        .then(|| whole::to_i64(seconds.round()))
 }

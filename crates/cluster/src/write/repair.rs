@@ -188,7 +188,7 @@ impl WritesApi<'_> {
                 let message = format!(
                     "{name} is left over from an earlier job, and you are not allowed to delete it to create a new token: {failure}"
                 );
-                return Err(Failure::conflict("AlreadyExists", message));
+                Err(Failure::conflict("AlreadyExists", message))
             }
             deleted => deleted.map(|_| None),
         }

@@ -3,9 +3,11 @@
 
 mod name;
 mod problem;
+mod result_code;
 
 pub use name::ErrorName;
 pub use problem::{FilePosition, Problem, Problems, Severity};
+pub use result_code::ResultCode;
 
 use crate::model::values::excerpt::{ERROR_PART, shortened};
 use std::fmt;
@@ -23,6 +25,7 @@ pub enum ErrorKind {
     Timeout,
     JobEnded,
     Interrupted,
+    Terminated,
 }
 
 impl ErrorKind {
@@ -39,6 +42,7 @@ impl ErrorKind {
             Self::Timeout => 7,
             Self::JobEnded => 10,
             Self::Interrupted => 130,
+            Self::Terminated => 143,
         }
     }
 
@@ -58,12 +62,28 @@ impl ErrorKind {
                 "the cluster or Prometheus is unreachable, or a bundle does not contain the answer"
             }
             Self::Timeout => "timed out while waiting",
-            Self::JobEnded => {
-                "a job has already ended: `wait` cannot succeed, and `apply` does not run it again"
-            }
-            Self::Interrupted => "interrupted",
+            Self::JobEnded => "a job failed, cannot start, was deleted or has already ended",
+            Self::Interrupted => "interrupted by Ctrl-C (SIGINT)",
+            Self::Terminated => "terminated by SIGTERM",
         }
     }
+}
+
+/// Lists every exit code with its meaning, in ascending order. Commands that run another program
+/// can also exit with the code of that program.
+pub fn exit_codes() -> Vec<(u8, &'static str)> {
+    let errors = ErrorKind::ALL
+        .iter()
+        .map(|kind| (kind.exit_code(), kind.sentence()));
+    let results = ResultCode::ALL
+        .iter()
+        .map(|result| (result.exit_code(), result.sentence()));
+    let mut codes: Vec<_> = std::iter::once((0, "done"))
+        .chain(errors)
+        .chain(results)
+        .collect();
+    codes.sort_by_key(|(code, _)| *code);
+    codes
 }
 
 /// A failure as the user sees it.
@@ -188,5 +208,28 @@ impl From<Problems> for Error {
             problems: Some(Box::new(problems)),
             ..Self::new(ErrorName::InvalidSpecification, message)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_exit_code_has_one_meaning() {
+        let codes: Vec<u8> = exit_codes().into_iter().map(|(code, _)| code).collect();
+        assert!(
+            codes.is_sorted_by(|one, next| one < next),
+            "a code is used twice: {codes:?}"
+        );
+        assert!(ResultCode::is_result(11) && !ResultCode::is_result(0));
+        // A job that ended is an error, even if a document was printed.
+        assert!(!ResultCode::is_result(10) && !ResultCode::is_result(1));
+    }
+
+    #[test]
+    fn a_signal_decides_the_name_and_the_exit_code() {
+        let code = |signal| ErrorName::from_signal(signal).kind().exit_code();
+        assert_eq!((code(2), code(15)), (130, 143));
     }
 }

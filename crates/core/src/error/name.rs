@@ -5,6 +5,8 @@ use std::fmt;
 
 use super::ErrorKind;
 
+const SIGTERM: u8 = 15;
+
 /// The CamelCase name of an error, taken from the contract where it defines one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ErrorName {
@@ -97,6 +99,7 @@ pub enum ErrorName {
     Timeout,
     JobEnded,
     Interrupted,
+    Terminated,
     /// A reason taken from the API server, a pod or a specification. gpuctl does not define these.
     Reported {
         kind: ErrorKind,
@@ -199,7 +202,16 @@ impl ErrorName {
             Self::Timeout => ErrorKind::Timeout,
             Self::JobEnded => ErrorKind::JobEnded,
             Self::Interrupted => ErrorKind::Interrupted,
+            Self::Terminated => ErrorKind::Terminated,
             Self::Reported { kind, .. } => *kind,
+        }
+    }
+
+    /// Names the end by a signal, so that the exit code is the one that shells report for it.
+    pub fn from_signal(number: u8) -> Self {
+        match number {
+            SIGTERM => Self::Terminated,
+            _ => Self::Interrupted,
         }
     }
 

@@ -23,6 +23,8 @@ pub use windows::{
 
 /// The number of the signal for Ctrl-C.
 pub const INTERRUPT: u8 = 2;
+/// The number of SIGTERM.
+const TERMINATE: u8 = 15;
 
 /// Free space of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

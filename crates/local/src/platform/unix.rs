@@ -11,7 +11,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::termios::{self, OptionalActions, Termios};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{FreeSpace, INTERRUPT, Others};
+use super::{FreeSpace, INTERRUPT, Others, TERMINATE};
 
 /// Passes all keys to the program instead of the terminal's line editor, including Ctrl-C. Dropping
 /// it restores the terminal.
@@ -53,34 +53,44 @@ pub fn termination_signal() -> impl Future<Output = u8> {
         tokio::select! {
             _ = hangup.recv() => 1,
             _ = interrupt.recv() => INTERRUPT,
-            _ = terminate.recv() => 15,
+            _ = terminate.recv() => TERMINATE,
         }
     }
 }
 
 /// A stream of Ctrl-C or termination signals.
 #[derive(Debug)]
-pub struct Endings(Signal);
+pub struct Endings {
+    signal: Signal,
+    number: u8,
+}
 
 impl Endings {
     /// Starts listening. Skips signals that cannot be handled.
     pub fn all() -> Vec<Self> {
-        let kinds = [SignalKind::interrupt(), SignalKind::terminate()];
-        kinds
+        let signals = [
+            (SignalKind::interrupt(), INTERRUPT),
+            (SignalKind::terminate(), TERMINATE),
+        ];
+        signals
             .into_iter()
-            .filter_map(|kind| signal(kind).ok())
-            .map(Self)
+            .filter_map(|(kind, number)| Self::listen(kind, number))
             .collect()
     }
 
     /// Listens to Ctrl-C only, which then no longer ends the program.
     pub fn interrupt() -> Option<Self> {
-        signal(SignalKind::interrupt()).ok().map(Self)
+        Self::listen(SignalKind::interrupt(), INTERRUPT)
     }
 
-    /// Waits for the next signal; false if there will be none.
-    pub async fn next(&mut self) -> bool {
-        self.0.recv().await.is_some()
+    fn listen(kind: SignalKind, number: u8) -> Option<Self> {
+        let signal = signal(kind).ok()?;
+        Some(Self { signal, number })
+    }
+
+    /// Waits for the next signal, and returns its number; `None` if there will be none.
+    pub async fn next(&mut self) -> Option<u8> {
+        self.signal.recv().await.map(|()| self.number)
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::UNIX_EPOCH;
 
 use tokio::signal::windows::{CtrlBreak, CtrlC, CtrlClose, ctrl_break, ctrl_c, ctrl_close};
 
-use super::{FreeSpace, INTERRUPT, Others};
+use super::{FreeSpace, INTERRUPT, Others, TERMINATE};
 
 /// Not supported on Windows.
 pub struct RawMode;
@@ -36,7 +36,7 @@ pub fn termination_signal() -> impl Future<Output = u8> {
         };
         tokio::select! {
             _ = keys.recv() => INTERRUPT,
-            _ = breaks.recv() => 15,
+            _ = breaks.recv() => TERMINATE,
             _ = closes.recv() => 1,
         }
     }
@@ -66,12 +66,13 @@ impl Endings {
         ctrl_c().ok().map(Self::Keys)
     }
 
-    /// Waits for the next event; false if there will be none.
-    pub async fn next(&mut self) -> bool {
+    /// Waits for the next event, and returns the number of the corresponding Unix signal; `None` if
+    /// there will be none.
+    pub async fn next(&mut self) -> Option<u8> {
         match self {
-            Self::Keys(keys) => keys.recv().await.is_some(),
-            Self::Breaks(breaks) => breaks.recv().await.is_some(),
-            Self::Closes(closes) => closes.recv().await.is_some(),
+            Self::Keys(keys) => keys.recv().await.map(|()| INTERRUPT),
+            Self::Breaks(breaks) => breaks.recv().await.map(|()| TERMINATE),
+            Self::Closes(closes) => closes.recv().await.map(|()| 1),
         }
     }
 }

@@ -32,7 +32,11 @@ pub(super) fn indices(text: &str) -> Result<(Vec<u64>, Option<u64>), ConvertErro
         if first > last || step == 0 {
             return Err(invalid());
         }
-        if (last - first) as usize / step >= MOST || indices.len() > MOST {
+        if usize::try_from(last - first)
+            .ok()
+            .is_none_or(|span| span / step >= MOST)
+            || indices.len() > MOST
+        {
             let message = format!("`--array={text}` defines more than {MOST} jobs");
             return Err(ConvertError::new(
                 message,

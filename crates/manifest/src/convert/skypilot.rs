@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::script::{ScriptContext, command, translate};
 use super::{ConvertError, Converted, FieldMap, SourceFields, accelerators};
 use gpuctl_core::model::GpuType;
+use gpuctl_core::model::values::whole;
 
 /// Fields that choose a cloud, which have no meaning on a given cluster.
 const CLOUD: [&str; 7] = [
@@ -59,7 +60,7 @@ pub(super) fn convert(object: &Value, image: Option<&str>) -> Result<Converted, 
         "cpu",
         amount(&cpus, "")
             .and_then(|cpus| cpus.parse::<f64>().ok())
-            .map(|cpus| json!(cpus.ceil() as u64)),
+            .map(|cpus| json!(whole::to_u64(cpus.ceil()))),
     );
     resources.put("memory", amount(&memory, "Gi").map(Value::from));
     CLOUD.iter().for_each(|key| drop(fields.take(key)));

@@ -394,7 +394,7 @@ pub fn files_name(job_id: &str) -> String {
     format!("{job_id}-files")
 }
 
-/// The key of an entry of `files:` in that ConfigMap.
+/// Key of an entry of `files` in its ConfigMap.
 pub fn file_key(index: usize) -> String {
     format!("file-{index}")
 }

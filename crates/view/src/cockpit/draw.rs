@@ -357,8 +357,10 @@ fn draw_help(frame: &mut Frame<'_>) {
         .unwrap_or(40);
     let area = frame.area();
     let (width, height) = (
-        widest.min(usize::from(area.width)) as u16,
-        (HELP.len() as u16 + 2).min(area.height),
+        u16::try_from(widest).unwrap_or(u16::MAX).min(area.width),
+        u16::try_from(HELP.len() + 2)
+            .unwrap_or(u16::MAX)
+            .min(area.height),
     );
     let popup = Rect::new(
         (area.width - width) / 2,

@@ -9,6 +9,7 @@ use ratatui::text::{Line, Span};
 use super::cells::{Tint, style, tint_of};
 use super::snapshot::gpu_name;
 use crate::format::text::clean;
+use gpuctl_core::model::values::whole;
 use gpuctl_core::model::{Percent, Reading};
 
 /// Draws one GPU: `▁` to `█` by utilization, `·` when it is free, `!` when it is faulty, `?` when
@@ -21,7 +22,7 @@ fn cell(gpu: &Reading, color: bool) -> (char, Style) {
         (None, _, None) => ('?', Tint::Dim),
         (None, _, Some(Percent(value))) => {
             // There are eight steps, so 100 % counts as the last one.
-            let step = ((value.clamp(0.0, 100.0) / 100.0 * 8.0) as usize).min(7);
+            let step = whole::to_usize(value.clamp(0.0, 100.0) / 100.0 * 8.0).min(7);
             (BLOCKS[step], tint_of(gpu.utilization))
         }
     };

@@ -213,6 +213,9 @@ fn width(c: char) -> usize {
 pub(crate) struct ErrorDocument<'a> {
     /// Name of the error, such as `NotFound`; `Warning` for a warning.
     error: String,
+    /// Decides the exit code: `request` (1), `usage` (2), `specification` (3), `not_found` (4),
+    /// `access` (5), `unreachable` (6), `timeout` (7), `job_ended` (10), `interrupted` (130) or
+    /// `terminated` (143). `warning` for a warning.
     kind: &'static str,
     message: &'a str,
     causes: &'a [String],

@@ -9,6 +9,7 @@ use gpuctl_core::model::values::text::{is_hidden, is_joiner};
 use gpuctl_core::model::{Percent, Status};
 
 use crate::TextStyle;
+use gpuctl_core::model::values::whole;
 
 pub(crate) use gpuctl_core::model::values::text::is_unsafe;
 pub use gpuctl_core::model::values::text::{clean, count, plain_name};
@@ -193,7 +194,7 @@ pub fn bar(percent: Percent, cells: usize, style: TextStyle) -> String {
 
 /// Draws a bar of `cells` characters without a number; the caller adds it.
 pub fn blocks(percent: Percent, cells: usize, style: TextStyle) -> String {
-    let eighths = (percent.ratio().clamp(0.0, 1.0) * cells as f64 * 8.0).round() as usize;
+    let eighths = whole::to_usize((percent.ratio().clamp(0.0, 1.0) * cells as f64 * 8.0).round());
     if style.plain {
         let full = (eighths / 8).min(cells);
         return format!("{}{}", "#".repeat(full), ".".repeat(cells - full));

@@ -1,4 +1,4 @@
-//! Renders the results of `scale`, `pause` and `resume`.
+//! Renders the results of `scale`, `pause`, `resume` and `restart`.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -10,7 +10,8 @@ pub struct Scaled {
     pub job_id: String,
     pub namespace: String,
     pub kind: &'static str,
-    /// The action: `scaled`, `paused` or `resumed`.
+    /// The action: `scaled`, `paused`, `resumed`, `restarting`, `resubmitted`, `updated` or
+    /// `unchanged`.
     pub status: &'static str,
     /// Number of pods before the change. `replicas` is the number after it.
     pub replicas_before: u32,

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::format::text::{count, span};
 use gpuctl_core::model::counting::start::StartForecast;
+use gpuctl_core::model::values::whole;
 
 /// Expected remaining time until the job starts. Times are `null` when too few similar jobs have
 /// started before.
@@ -46,7 +47,7 @@ pub(crate) fn start_text(start: &StartForecast) -> String {
         count(start.similar, "similar start"),
         count(start.days.unsigned_abs(), "day")
     );
-    let time = |seconds: f64| span(SignedDuration::from_secs(seconds as i64));
+    let time = |seconds: f64| span(SignedDuration::from_secs(whole::to_i64(seconds)));
     let latest = start.latest.map(|seconds| {
         format!(
             "within {} at the latest, based on the deadlines of running jobs",

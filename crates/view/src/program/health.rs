@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::format::text::clean;
-use gpuctl_core::model::contract::check::{CheckStatus, DoctorCheck};
+use gpuctl_core::model::contract::check::{CheckStatus, ClusterVerdict, DoctorCheck};
 
 /// The state of gpuctl's analysis and of its connections.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
@@ -50,12 +50,29 @@ pub struct PrometheusHealth {
 /// The JSON output of `doctor`: the verdict, and the facts behind it.
 #[derive(Debug, JsonSchema, Serialize)]
 pub struct DoctorReport {
+    /// The result of all checks, which decides the exit code. `status` covers only the connections.
+    pub verdict: ClusterVerdict,
     #[serde(flatten)]
     pub health: HealthStatus,
     pub kubernetes: ClusterHealth,
     pub prometheus: PrometheusHealth,
     /// Further checks; empty when the cluster does not answer.
     pub checks: Vec<DoctorCheck>,
+}
+
+/// Concludes from the connections and all checks. Without GPU metrics, a cluster is degraded.
+pub fn verdict(
+    kubernetes: &ClusterHealth,
+    prometheus: &PrometheusHealth,
+    checks: &[DoctorCheck],
+) -> ClusterVerdict {
+    if !kubernetes.connected {
+        return ClusterVerdict::Broken;
+    }
+    match (ClusterVerdict::from_checks(checks), prometheus.has_gpus) {
+        (ClusterVerdict::Healthy, Some(false) | None) => ClusterVerdict::Degraded,
+        (verdict, _) => verdict,
+    }
 }
 
 /// Renders one line per check, followed by the command that fixes the problem.
@@ -75,7 +92,7 @@ pub fn text(report: &DoctorReport) -> String {
             text.push_str(&format!("      {}\n", clean(fix)));
         }
     }
-    text.push_str(&format!("{}\n", report.health.status));
+    text.push_str(&format!("{}\n", report.verdict.word()));
     text
 }
 
@@ -123,4 +140,46 @@ fn prometheus_line(prometheus: &PrometheusHealth) -> String {
         ),
     };
     line(status, "prometheus", &message)
+}
+
+#[cfg(test)]
+mod tests {
+    use gpuctl_core::model::contract::check::GPU_STACK;
+
+    use super::*;
+
+    #[test]
+    fn the_verdict_follows_from_the_connections_and_the_checks() {
+        let connected = ClusterHealth {
+            connected: true,
+            ..ClusterHealth::default()
+        };
+        let metrics = |has_gpus| PrometheusHealth {
+            has_gpus,
+            ..PrometheusHealth::default()
+        };
+        let check = |status, name| DoctorCheck::new(status, name, String::new());
+        let verdict_of = |has_gpus, check: DoctorCheck| {
+            let checks = [fine_queues(), check];
+            verdict(&connected, &metrics(has_gpus), &checks).word()
+        };
+        let fine = || check(CheckStatus::Ok, GPU_STACK);
+        assert_eq!(verdict_of(Some(true), fine()), "healthy");
+        assert_eq!(verdict_of(Some(false), fine()), "degraded");
+        assert_eq!(verdict_of(None, fine()), "degraded");
+        let warning = check(CheckStatus::Warn, "rights");
+        assert_eq!(verdict_of(Some(true), warning), "degraded");
+        // One node without its driver leaves the others usable.
+        let node = check(CheckStatus::Fail, GPU_STACK).on("gpu-a-01");
+        assert_eq!(verdict_of(Some(true), node), "degraded");
+        let every_node = check(CheckStatus::Fail, GPU_STACK);
+        assert_eq!(verdict_of(Some(true), every_node), "broken");
+        let unreachable = ClusterHealth::default();
+        let verdict = verdict(&unreachable, &metrics(Some(true)), &[]);
+        assert_eq!(verdict.word(), "broken");
+    }
+
+    fn fine_queues() -> DoctorCheck {
+        DoctorCheck::new(CheckStatus::Ok, "queues", String::new())
+    }
 }

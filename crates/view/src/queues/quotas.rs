@@ -12,6 +12,7 @@ use gpuctl_core::model::values::quantity;
 use crate::format::table::{Table, left, right};
 use crate::format::text::{bar, clean};
 use crate::{Format, TextStyle};
+use gpuctl_core::model::values::whole;
 
 /// The JSON output of `get quotas`.
 #[derive(JsonSchema, Serialize)]
@@ -72,7 +73,9 @@ fn percent(quota: &QuotaUse, key: &str) -> Option<Percent> {
 /// yet.
 pub fn fullest(quota: &QuotaUse) -> Option<u64> {
     let percentages = quota.hard.keys().filter_map(|key| percent(quota, key));
-    percentages.map(|percent| (percent.0 * 10.0) as u64).max()
+    percentages
+        .map(|percent| whole::to_u64(percent.0 * 10.0))
+        .max()
 }
 
 /// Shortens `requests.nvidia.com/gpu` to `nvidia.com/gpu`.

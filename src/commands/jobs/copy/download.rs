@@ -55,8 +55,9 @@ impl TarContainer<'_> {
                 signal.as_mut(),
             )
             .await;
-        let Some(Received { command, staged }) = received else {
-            return Err(unpacking.abort().await);
+        let Received { command, staged } = match received {
+            Ok(received) => received,
+            Err(signal) => return Err(unpacking.abort(signal).await),
         };
         let (end, message) = command.unwrap_or(Ok((SessionEnd::Unread, String::new())))?;
         let staged = match (end, staged) {
@@ -80,7 +81,8 @@ impl TarContainer<'_> {
             .map_err(|error| copy_failed(path).cause(error.to_string()))
     }
 
-    /// Passes the archive to the thread that unpacks it. Returns `None` after a signal.
+    /// Passes the archive to the thread that unpacks it. Fails with the number of the signal
+    /// that arrived.
     async fn receive(
         &self,
         path: &str,
@@ -88,7 +90,7 @@ impl TarContainer<'_> {
         sender: mpsc::Sender<Bytes>,
         unpacking: &mut Unpacking,
         mut signal: Pin<&mut impl Future<Output = u8>>,
-    ) -> Option<Received> {
+    ) -> Result<Received, u8> {
         let spinner = self.context.terminal.spinner();
         let mut bytes = 0;
         let spinner_message =
@@ -120,9 +122,9 @@ impl TarContainer<'_> {
                             Received { command, staged }
                         }
                     }
-                } => Some(result),
+                } => Ok(result),
                 never = confirm_when_idle(idle_since, &confirm) => match never {},
-                _ = &mut signal => None,
+                number = &mut signal => Err(number),
             }
         };
         spinner.finish_and_clear();

@@ -107,36 +107,36 @@ impl Unpacking {
         let (result_sender, mut result) = oneshot::channel();
         let target = destination.to_owned();
         std::thread::spawn(move || result_sender.send(staged.move_into(&target)));
-        tokio::select! {
+        let number = tokio::select! {
             result = &mut result => return Ok(result.unwrap_or_else(|_| Err(io::Error::other("moving the copy failed unexpectedly")))),
-            _ = signal => {}
-        }
+            number = signal => number,
+        };
         self.stop.store(true, Ordering::Relaxed);
         match wait_for_removal(result).await {
             // The copy was complete before the signal arrived.
             Some(Ok(copied)) => Ok(Ok(copied)),
-            _ => Err(self.interrupted().note(format!(
+            _ => Err(self.interrupted(number).note(format!(
                 "{} may contain a partial copy",
                 destination.display()
             ))),
         }
     }
 
-    /// Stops unpacking, and waits until the partial copy is removed.
-    pub(super) async fn abort(mut self) -> Error {
+    /// Stops unpacking after a signal, and waits until the partial copy is removed.
+    pub(super) async fn abort(mut self, signal: u8) -> Error {
         self.stop.store(true, Ordering::Relaxed);
         self.result.close();
         drop(self.result.try_recv());
         let _ = wait_for_removal(&mut self.done).await;
-        self.interrupted()
+        self.interrupted(signal)
     }
 
     /// Builds the error for an interrupted copy. It names the partial copy if that still exists.
-    fn interrupted(&self) -> Error {
+    fn interrupted(&self, signal: u8) -> Error {
         let folder = self.folder.display();
         match self.folder.symlink_metadata() {
-            Err(_) => interrupted(),
-            Ok(_) => interrupted()
+            Err(_) => interrupted(signal),
+            Ok(_) => interrupted(signal)
                 .note(format!("{folder} has not been removed yet"))
                 .hint(format!("remove {folder}")),
         }
@@ -153,8 +153,8 @@ async fn wait_for_removal<T>(
     }
 }
 
-pub(super) fn interrupted() -> Error {
-    Error::new(ErrorName::Interrupted, "interrupted while copying")
+pub(super) fn interrupted(signal: u8) -> Error {
+    Error::new(ErrorName::from_signal(signal), "interrupted while copying")
 }
 
 /// Reads an archive as it arrives.

@@ -37,7 +37,7 @@ impl TarContainer<'_> {
             // behind.
             return tokio::select! {
                 result = self.send(from, folder, name, path) => result,
-                _ = termination_signal() => Err(interrupted()),
+                signal = termination_signal() => Err(interrupted(signal)),
             };
         }
         // Unpack under a temporary name in the same folder, because `mv` within a folder is atomic.
@@ -48,7 +48,7 @@ impl TarContainer<'_> {
         );
         let (result, is_interrupted) = tokio::select! {
             result = self.send(from, folder, &temporary_name, path) => (result, false),
-            _ = termination_signal() => (Err(interrupted()), true),
+            signal = termination_signal() => (Err(interrupted(signal)), true),
         };
         if result.is_ok() {
             self.rename(&temporary, &target, path).await?;

@@ -1,4 +1,5 @@
-//! Prints log lines as they arrive, until the job ends.
+//! Prints log lines as they arrive, until the job ends. A job that did not complete is an error, so
+//! that the exit code is that of the job.
 
 use std::cell::RefCell;
 use std::process::ExitCode;
@@ -9,6 +10,7 @@ use super::choice::PodFilter;
 use super::{matches, no_container, print_lines};
 use crate::cli::jobs::logs::Logs;
 use crate::context::Context;
+use crate::deploy::follow::unsuccessful_end;
 use gpuctl_cluster::{Connection, LogEvent, LogLine, LogQuery, names_no_container};
 use gpuctl_core::error::Error;
 use gpuctl_core::model::Job;
@@ -120,8 +122,13 @@ pub(super) async fn follow(
     if let Some(error) = buffer.write_error.take() {
         return Err(error);
     }
-    if let Some(state) = state {
-        context.terminal.note(&logs::ending(&job.name, &state));
+    if let Some(error) = unsuccessful_end(job, state.as_ref()) {
+        return Err(error);
     }
+    let final_state = state.filter(|state| state.status.is_final());
+    context.terminal.note(&match final_state {
+        Some(state) => logs::ending(&job.name, &state),
+        None => logs::remark(&format!("{} was deleted", job.name)),
+    });
     Ok(ExitCode::SUCCESS)
 }

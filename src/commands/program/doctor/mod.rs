@@ -55,7 +55,6 @@ pub(crate) async fn run(args: &Doctor, context: &Context) -> Result<ExitCode, Er
         cluster,
         mut prometheus,
         checks,
-        failed,
     } = check_cluster(context).await?;
     if context.metrics()?.url.is_some() {
         // A Prometheus with a configured address may be reachable even if the cluster is not.
@@ -75,6 +74,7 @@ pub(crate) async fn run(args: &Doctor, context: &Context) -> Result<ExitCode, Er
         interval,
     };
     let report = DoctorReport {
+        verdict: health::verdict(&cluster, &prometheus, &checks),
         health,
         kubernetes: cluster,
         prometheus,
@@ -83,12 +83,9 @@ pub(crate) async fn run(args: &Doctor, context: &Context) -> Result<ExitCode, Er
     context
         .terminal
         .print(&document(format, &report).unwrap_or_else(|| health::text(&report)))?;
-    match failed {
-        // The printed report already contains the error.
-        Some(error) if !format.is_document() => Ok(ExitCode::from(error.kind.exit_code())),
-        Some(error) => Err(error),
-        None => Ok(ExitCode::SUCCESS),
-    }
+    // The report already contains the error of a cluster that does not respond.
+    let code = report.verdict.result_code();
+    Ok(code.map_or(ExitCode::SUCCESS, |code| ExitCode::from(code.exit_code())))
 }
 
 /// Summarizes whether the cluster and Prometheus respond.
@@ -100,13 +97,12 @@ fn status(cluster: bool, prometheus: bool) -> &'static str {
     }
 }
 
-/// The results of the checks of the cluster, and the error that ended them early.
+/// The results of the checks of the cluster.
 #[derive(Default)]
 struct ClusterReport {
     cluster: ClusterHealth,
     prometheus: PrometheusHealth,
     checks: Vec<DoctorCheck>,
-    failed: Option<Error>,
 }
 
 /// Checks the cluster. Also checks the Prometheus in it, unless an address is configured.
@@ -114,13 +110,13 @@ async fn check_cluster(context: &Context) -> Result<ClusterReport, Error> {
     let mut report = ClusterReport::default();
     let has_address = context.metrics()?.url.is_some();
     match context.connect().await {
-        Err(error) => report.failed = Some(error),
+        Err(error) => report.cluster.error = Some(error.to_string()),
         Ok(connection) => {
             report.cluster.server = Some(connection.server().to_owned());
             report.cluster.context.clone_from(&context.access.context);
             let start = Instant::now();
             match connection.version().await {
-                Err(failure) => report.failed = Some(failure.into()),
+                Err(failure) => report.cluster.error = Some(Error::from(failure).to_string()),
                 Ok(version) => {
                     report
                         .checks
@@ -147,7 +143,6 @@ async fn check_cluster(context: &Context) -> Result<ClusterReport, Error> {
             }
         }
     }
-    report.cluster.error = report.failed.as_ref().map(ToString::to_string);
     Ok(report)
 }
 

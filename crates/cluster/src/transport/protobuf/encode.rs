@@ -9,7 +9,7 @@ pub(super) fn varint(mut number: u64, buffer: &mut Vec<u8>) {
         buffer.push((number & 0x7f) as u8 | 0x80);
         number >>= 7;
     }
-    buffer.push(number as u8);
+    buffer.push(number.to_le_bytes()[0]);
 }
 
 pub(super) fn bytes_field(number: u64, content: &[u8], buffer: &mut Vec<u8>) {

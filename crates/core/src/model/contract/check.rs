@@ -1,7 +1,10 @@
-//! The result of one check of `doctor`. Scripts read it as JSON, so field names must not change.
+//! The result of one check of `doctor`, and the verdict about the cluster. Scripts read them as JSON,
+//! so field names must not change.
 
 use schemars::JsonSchema;
 use serde::Serialize;
+
+use crate::error::ResultCode;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -18,6 +21,55 @@ impl CheckStatus {
             Self::Ok => "ok",
             Self::Warn => "warn",
             Self::Fail => "fail",
+        }
+    }
+}
+
+/// The check of the GPU software on the nodes.
+pub const GPU_STACK: &str = "gpu-stack";
+
+/// What `doctor` concludes from all checks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ClusterVerdict {
+    /// Every check is `ok`.
+    Healthy,
+    /// The cluster responds, but a check is not `ok`.
+    Degraded,
+    /// The cluster does not respond, or the GPU software is incomplete on every node with GPUs.
+    Broken,
+}
+
+impl ClusterVerdict {
+    /// Concludes from the checks of a cluster that responds.
+    pub fn from_checks(checks: &[DoctorCheck]) -> Self {
+        let breaks_cluster = |check: &DoctorCheck| {
+            check.check == GPU_STACK && check.node.is_none() && check.status == CheckStatus::Fail
+        };
+        if checks.iter().any(breaks_cluster) {
+            Self::Broken
+        } else if checks.iter().all(|check| check.status == CheckStatus::Ok) {
+            Self::Healthy
+        } else {
+            Self::Degraded
+        }
+    }
+
+    /// The name of this verdict in JSON.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Healthy => "healthy",
+            Self::Degraded => "degraded",
+            Self::Broken => "broken",
+        }
+    }
+
+    /// The exit code of `doctor`; `None` is success.
+    pub fn result_code(self) -> Option<ResultCode> {
+        match self {
+            Self::Healthy => None,
+            Self::Degraded => Some(ResultCode::Degraded),
+            Self::Broken => Some(ResultCode::Broken),
         }
     }
 }

@@ -237,7 +237,7 @@ impl PodNodes {
             names,
             numbers,
         } = Rc::make_mut(&mut self.pods);
-        let next = names.len() as u32;
+        let next = u32::try_from(names.len()).expect("a cluster has fewer than 2^32 nodes");
         let number = *numbers.entry(node).or_insert_with_key(|node| {
             names.push(Rc::clone(node));
             next

@@ -12,3 +12,4 @@ pub mod series;
 pub mod text;
 pub mod time;
 pub mod units;
+pub mod whole;

@@ -9,6 +9,7 @@ use crate::model::Series;
 use super::dialect::{FATAL_XIDS, Quantity, is_fatal_xid, metric_of, uuid_labels};
 use super::query::{keys, names, quoted};
 use super::recorded;
+use crate::model::values::whole;
 
 /// The maximum number of devices that a narrowed query names. It names each device once per fatal
 /// code, and stores limit a query to about 16,000 characters.
@@ -52,7 +53,7 @@ pub fn counts(series: &Series) -> bool {
     !is_error
         || series
             .last()
-            .is_some_and(|point| is_fatal_xid(point.value as u32))
+            .is_some_and(|point| is_fatal_xid(whole::to_u32(point.value)))
 }
 
 /// Builds the query for fatal errors that a result of [`query`] hides, because the same device also
@@ -63,7 +64,7 @@ pub fn hidden(answer: &[Series]) -> Option<String> {
         let value = series.last().map_or(0.0, |point| point.value);
         let is_error =
             metric_of(series.name()).is_some_and(|metric| metric.quantity == Quantity::Xid);
-        is_error && value > lowest && !is_fatal_xid(value as u32)
+        is_error && value > lowest && !is_fatal_xid(whole::to_u32(value))
     };
     let hiding: Vec<&Series> = answer.iter().filter(hides).collect();
     if hiding.is_empty() {

@@ -359,7 +359,7 @@ mod tests {
             series
                 .points
                 .iter()
-                .for_each(|point| slots[point.at as usize] = true);
+                .for_each(|point| slots[usize::try_from(point.at).unwrap()] = true);
         };
         add_claimed(&mut requests, &answer, &names, 2, mark);
         let rows: Vec<_> = requests[1..]

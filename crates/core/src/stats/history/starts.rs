@@ -12,6 +12,7 @@ use crate::model::values::omissions::Omission;
 use crate::model::values::series::Series;
 use crate::model::values::units::MOST_PER_NODE;
 
+use crate::model::values::whole;
 use crate::stats::exporters::kube_state::{label, owner, pod};
 
 /// The minimum number of starts for a forecast.
@@ -116,7 +117,7 @@ pub fn past(answers: StartSeries<'_>) -> Vec<PastStart> {
         pods.push(PodStart {
             created,
             waited: (placed - created).max(0.0),
-            gpus: *gpus as u64,
+            gpus: whole::to_u64(*gpus),
             node,
         });
     }
@@ -188,10 +189,8 @@ pub fn forecast(similar: &[&PastStart], waited: f64) -> Option<Forecast> {
 fn quantile(sorted: &[f64], p: f64) -> f64 {
     let position = p * (sorted.len() + 1) as f64 - 1.0;
     let low = position.floor().clamp(0.0, (sorted.len() - 1) as f64);
-    let (below, above) = (
-        sorted[low as usize],
-        sorted[(low as usize + 1).min(sorted.len() - 1)],
-    );
+    let index = whole::to_usize(low);
+    let (below, above) = (sorted[index], sorted[(index + 1).min(sorted.len() - 1)]);
     below + (above - below) * (position - low).clamp(0.0, 1.0)
 }
 
@@ -303,7 +302,7 @@ mod tests {
         let mut jobs: Vec<(f64, f64, u64)> = Vec::new();
         for _ in 0..60_000 {
             now += -(1.0 - random()).ln() * 240.0;
-            let size = sizes[(random() * 4.0) as usize];
+            let size = sizes[whole::to_usize(random() * 4.0)];
             let runs = -(1.0 - random()).ln() * 3300.0;
             free_at.sort_by(f64::total_cmp);
             let start = now.max(free_at[size - 1]).max(last_start);

@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::model::values::whole;
 use crate::model::{Point, Watts};
 use crate::stats::exporters::dialect::Quantity;
 use crate::stats::exporters::limits;
@@ -282,7 +283,7 @@ pub fn throttled_by(trace: &Trace) -> Option<ThrottleReason> {
         .find(|(bits, _)| {
             let with = curve
                 .iter()
-                .filter(|point| point.value as u64 & bits != 0)
+                .filter(|point| whole::to_u64(point.value) & bits != 0)
                 .count();
             with * 2 > curve.len()
         })

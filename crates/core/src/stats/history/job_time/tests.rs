@@ -35,7 +35,7 @@ fn pod(job: &str, kind: &str, gpus: u64, slots: &str, phase: &str) -> Allocation
 
 fn hour(number: i64, allocations: Vec<Allocation>) -> AllocationHistory {
     let slots = allocations[0].requested.len();
-    let begin = number * slots as i64 * SLOT;
+    let begin = number * i64::try_from(slots).unwrap() * SLOT;
     AllocationHistory::from_allocations(begin, SLOT, allocations)
 }
 

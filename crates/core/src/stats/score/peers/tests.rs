@@ -18,7 +18,7 @@ impl Random {
     }
 
     fn below(&mut self, many: usize) -> usize {
-        (f64::midpoint(self.noise(), 1.0) * many as f64) as usize % many
+        whole::to_usize(f64::midpoint(self.noise(), 1.0) * many as f64) % many
     }
 }
 
