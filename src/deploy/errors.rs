@@ -4,7 +4,7 @@ use crate::deploy::plan::Plan;
 use gpuctl_cluster::{
     Blame, Effect, Effects, Failure, Leftovers, Obstacle, PartialChange, PartialSubmission, label,
 };
-use gpuctl_core::error::{Error, ErrorKind, ErrorName, Problem, Problems};
+use gpuctl_core::error::{Error, ErrorKind, ErrorName, FilePosition, Problem, Problems};
 use gpuctl_core::model::{Job, State};
 use gpuctl_manifest::render::Object;
 
@@ -200,13 +200,16 @@ pub(crate) fn as_warning(error: &Error) -> String {
     }
 }
 
-/// Like `as_warning`, with the position in the file if it is known.
+/// Like `as_warning`, with the positions in the file if they are known.
 fn as_note(error: &Error) -> String {
-    let position = error.problems.as_ref().and_then(|problems| {
-        let at = problems.list.first()?.at;
-        Some(format!("{}:{}:{}: ", problems.file, at.line, at.column))
+    let Some(problems) = &error.problems else {
+        return as_warning(error);
+    };
+    let located = problems.list.iter().map(|problem| {
+        let FilePosition { line, column, .. } = problem.at;
+        format!("{}:{line}:{column}: {}", problems.file, problem.message)
     });
-    position.unwrap_or_default() + &as_warning(error)
+    located.collect::<Vec<_>>().join("; ")
 }
 
 /// Merges the errors of one file that have the same name. A mistake that the file repeats becomes
@@ -279,15 +282,12 @@ pub(crate) fn merge_errors(errors: Vec<Error>) -> Option<Error> {
         .reduce(|mut error, other| {
             error.notes.push(as_note(&other));
             let problems = other.problems.iter().flat_map(|problems| &problems.list);
-            let notes = problems.map(|problem| problem.note.clone());
-            error.hints.extend(notes.filter(|note| !note.is_empty()));
-            error.hints.extend(
-                other
-                    .hints
-                    .into_iter()
-                    .filter(|hint| !error.hints.contains(hint))
-                    .collect::<Vec<_>>(),
-            );
+            let notes: Vec<String> = problems.map(|problem| problem.note.clone()).collect();
+            for hint in other.hints.into_iter().chain(notes) {
+                if !hint.is_empty() && !error.hints.contains(&hint) {
+                    error.hints.push(hint);
+                }
+            }
             error
         })
 }
@@ -299,4 +299,46 @@ pub(crate) fn quota_too_small(message: String) -> Error {
         message,
     )
     .hint("request less, or submit the job anyway with `--allow-pending`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(name: &'static str, line: usize, message: &str) -> Error {
+        let at = FilePosition {
+            line,
+            column: 1,
+            width: 1,
+        };
+        Error::new(ErrorName::reported(ErrorKind::NotFound, name), message)
+            .hint("look")
+            .in_file("f", "", at)
+    }
+
+    #[test]
+    fn a_mistake_that_a_file_repeats_is_one_problem() {
+        let errors = [3, 1, 2, 1].map(|line| error("PoolNotFound", line, "no pool"));
+        let merged = merge_by_file(errors.to_vec());
+        assert_eq!(merged.len(), 1);
+        assert_eq!(merged[0].message, "f has 1 problem");
+        let problem = &merged[0].problems.as_ref().unwrap().list[0];
+        assert_eq!(
+            (problem.at.line, problem.note.as_str()),
+            (1, "look; also in lines 2, 3")
+        );
+    }
+
+    #[test]
+    fn errors_with_other_names_keep_their_positions() {
+        let errors = vec![
+            error("ClaimNotFound", 3, "no claim"),
+            error("ClaimNotFound", 4, "no other claim"),
+            error("SecretNotFound", 5, "no secret"),
+        ];
+        let merged = merge_errors(errors).unwrap();
+        assert_eq!(merged.message, "f has 2 problems");
+        assert_eq!(*merged.notes, ["f:5:1: no secret"]);
+        assert_eq!(merged.kind, ErrorKind::NotFound);
+    }
 }

@@ -149,11 +149,11 @@ fn the_submitted_yaml_is_printed_and_can_be_submitted_again() {
     let scene = Scene::with_nodes("copies-spec", 1);
     scene.create(
         "plain",
-        "# mine\nenvironment: {image: busybox, env: {A: {secret: hub}}}",
+        "# mine\nenvironment: {image: busybox, env: [{name: A, secret: hub}]}",
     );
     let yaml = scene.training(
         "plain",
-        "# mine\nenvironment: {image: busybox, env: {A: {secret: hub}}}",
+        "# mine\nenvironment: {image: busybox, env: [{name: A, secret: hub}]}",
     );
     let spec = scene.gpuctl(&["get", "job", "plain", "-o", "spec"]).ok();
     assert_eq!(spec.out, yaml);

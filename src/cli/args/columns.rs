@@ -56,7 +56,7 @@ impl OutputParser {
         specification: true,
     };
 
-    /// Every value that needs no argument of its own.
+    /// Every value except custom columns.
     fn words(&self) -> impl Iterator<Item = PossibleValue> {
         let specification = PossibleValue::new(SPECIFICATION).help("the submitted YAML");
         ListFormat::value_variants()
