@@ -4,6 +4,7 @@
 
 use gpuctl_core::model::GpuType;
 
+use super::other_names;
 use super::reference;
 use super::shape::{Field, Shape, spellings};
 use super::tree::{Entry, YamlNode, YamlValue};
@@ -154,7 +155,7 @@ impl<'t> Fields<'t> {
             let note = match (self.other_block(&entry.key), nearest) {
                 (Some(place), _) => place,
                 (None, Some(name)) => format!("did you mean `{name}`?"),
-                (None, None) => format!("known fields: {}", self.known.join(", ")),
+                (None, None) => self.advice(&entry.key),
             };
             reader.problems.push(Problem::error(
                 entry.key_at,
@@ -164,14 +165,26 @@ impl<'t> Fields<'t> {
         }
     }
 
+    fn advice(&self, key: &str) -> String {
+        let advice = other_names::field_advice(key).filter(|_| self.is_in_job());
+        advice.map_or_else(
+            || format!("known fields: {}", self.known.join(", ")),
+            ToOwned::to_owned,
+        )
+    }
+
+    /// Whether this is a job's document, or one of its blocks.
+    fn is_in_job(&self) -> bool {
+        self.path.is_empty() && has_same_names(self.table, reference::DOCUMENT)
+            || reference::DOCUMENT.iter().any(|field| {
+                matches!(field.shape, Shape::Block(table) if has_same_names(self.table, table))
+            })
+    }
+
     /// Says where a field of a job belongs that is in the wrong block.
     fn other_block(&self, key: &str) -> Option<String> {
         let has = |table: &[Field]| table.iter().any(|field| field.names.contains(&key));
-        let is_in_job = self.path.is_empty() && has_same_names(self.table, reference::DOCUMENT)
-            || reference::DOCUMENT.iter().any(|field| {
-                matches!(field.shape, Shape::Block(table) if has_same_names(self.table, table))
-            });
-        if !is_in_job {
+        if !self.is_in_job() {
             return None;
         }
         let block = reference::DOCUMENT.iter().find(|field| {
@@ -196,6 +209,20 @@ impl<'t> Fields<'t> {
     }
 }
 
+/// Shows how to write a block of a job's document. Empty for other maps.
+fn block_sample(path: &str) -> String {
+    let blocks = reference::DOCUMENT
+        .iter()
+        .filter(|block| block.name() == path);
+    let first_field = blocks.into_iter().find_map(|block| match block.shape {
+        Shape::Block(table) => table.first(),
+        _ => None,
+    });
+    first_field.map_or_else(String::new, |field| {
+        format!("such as `{path}: {{{}: {}}}`", field.name(), field.sample)
+    })
+}
+
 fn has_same_names(table: &[Field], other: &[Field]) -> bool {
     let names = |table: &[Field]| -> Vec<&'static str> { table.iter().map(Field::name).collect() };
     names(table) == names(other)
@@ -217,6 +244,17 @@ pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
 
 impl Reader {
     pub(super) fn wrong_type(&mut self, node: &YamlNode, name: &str, expected: &str) {
+        self.wrong_type_with(node, name, expected, "");
+    }
+
+    /// Like `wrong_type`, with a note that says how to write the value.
+    pub(super) fn wrong_type_with(
+        &mut self,
+        node: &YamlNode,
+        name: &str,
+        expected: &str,
+        note: &str,
+    ) {
         let found = match &node.value {
             YamlValue::Scalar { text, .. } if text.len() <= 40 => format!("`{text}`"),
             _ => node.description().to_owned(),
@@ -224,7 +262,7 @@ impl Reader {
         self.problems.push(Problem::error(
             node.at,
             format!("`{name}` must be {expected}, not {found}"),
-            "",
+            note,
         ));
     }
 
@@ -249,7 +287,7 @@ impl Reader {
                 } else {
                     path
                 };
-                self.wrong_type(node, name, "a map of fields");
+                self.wrong_type_with(node, name, "a map of fields", &block_sample(path));
                 None
             }
         }
@@ -259,7 +297,7 @@ impl Reader {
         match &node.value {
             YamlValue::List(items) => items.iter().collect(),
             _ => {
-                self.wrong_type(node, name, "a list");
+                self.wrong_type_with(node, name, "a list", "begin each entry with `- `");
                 Vec::new()
             }
         }

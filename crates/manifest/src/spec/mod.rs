@@ -13,6 +13,7 @@ mod inherit;
 mod job;
 mod limits;
 mod loader_variables;
+mod other_names;
 mod overlay;
 mod overrides;
 mod placeholder;
@@ -196,7 +197,8 @@ fn kind_word(reader: &mut Reader, root: &YamlNode, entries: &[Entry]) -> Option<
         // `apiVersion` means a Kubernetes object, so suggest `gpuctl convert` instead of a similar
         // kind.
         let foreign = entries.iter().any(|entry| entry.key == "apiVersion");
-        let note = nearest(&word, &KINDS).filter(|_| !foreign).map_or_else(
+        let near = nearest(&word, &KINDS).or_else(|| other_names::kind(&word));
+        let note = near.filter(|_| !foreign).map_or_else(
             || format!("one of {}", KINDS.join(", ")),
             |near| format!("did you mean `{near}`?"),
         );

@@ -297,6 +297,26 @@ fn each_mistake_has_its_message() {
             "5:9: aliases (`*name`) are not supported | write out the value",
         ),
         (
+            "resources: {memory: 64 GB}",
+            "5:21: `memory` must be a size such as 128Gi, not `64 GB` | write 64Gi for gibibytes, 64G for gigabytes",
+        ),
+        (
+            "checkpoint: /out",
+            "5:13: `checkpoint` must be a map of fields, not `/out` | such as `checkpoint: {path: /out/checkpoints}`",
+        ),
+        (
+            "checkpoint: {path: /out, time: 4h}",
+            "5:26: unknown field `checkpoint.time` | use `job.max_runtime`, such as `max_runtime: 12h`",
+        ),
+        (
+            "storage: {workdirs: {path: /data, pvc: x}}",
+            "5:21: `workdirs` must be a list, not a map | begin each entry with `- `",
+        ),
+        (
+            "resources: {limits: {nvidia.com/gpu: 1}}",
+            "5:13: unknown field `resources.limits` | use `resources.gpu`, `resources.cpu` and `resources.memory`",
+        ),
+        (
             "resources: {gpu: 1.5}",
             "5:18: `gpu` must be a whole number from 0 to 1024, not `1.5` | `gpu_share: 0.5` requests a part of one GPU; `gpu` counts whole GPUs",
         ),
@@ -570,6 +590,23 @@ fn yaml_bombs_and_garbage_give_one_message_each() {
             "{expected}: {found:?}"
         );
     }
+}
+
+#[test]
+fn words_of_other_tools_lead_to_fields_and_kinds() {
+    let text = "kind: job\nversion: v0.1\n";
+    assert_eq!(
+        problems(text),
+        ["1:7: unknown kind `job` | did you mean `training`?"]
+    );
+    let text = "kind: training\nversion: v0.1\njob: {name: a, max_runtime: 2 hours}\nenvironment: {image: i, cmd: x}\n";
+    assert_eq!(
+        problems(text),
+        [
+            "3:29: `max_runtime` must be a duration such as 30s, 5m, 12h or 2d, not `2 hours` | write 2h",
+            "4:25: unknown field `environment.cmd` | use `environment.command`",
+        ]
+    );
 }
 
 #[test]
