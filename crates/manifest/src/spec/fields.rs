@@ -181,7 +181,7 @@ impl<'t> Fields<'t> {
             })
     }
 
-    /// Says where a field of a job belongs that is in the wrong block.
+    /// Names the block that a misplaced field of a job belongs to.
     fn other_block(&self, key: &str) -> Option<String> {
         let has = |table: &[Field]| table.iter().any(|field| field.names.contains(&key));
         if !self.is_in_job() {
@@ -247,7 +247,7 @@ impl Reader {
         self.wrong_type_with(node, name, expected, "");
     }
 
-    /// Like `wrong_type`, with a note that says how to write the value.
+    /// Like `wrong_type`, with an example of a valid value.
     pub(super) fn wrong_type_with(
         &mut self,
         node: &YamlNode,

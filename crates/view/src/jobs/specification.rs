@@ -21,8 +21,8 @@ pub struct StoredFile {
     pub is_text: bool,
 }
 
-/// Returns the YAML. If it names local files, a comment at its beginning says how to restore them
-/// from `config_map`.
+/// Returns the YAML. If it names local files, it starts with the commands that restore them from
+/// `config_map`, as a comment.
 pub fn specification(source: &str, job: &Job, config_map: &str, files: &[StoredFile]) -> String {
     let mut text = String::new();
     if !files.is_empty() {
