@@ -5,13 +5,17 @@ use rmcp::ErrorData;
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::{Value, json};
 
+use super::argument_error::ArgumentError;
 use super::child::{Output, RunError};
 use super::fence::fenced;
 use super::mask::{self, TextSource};
+use super::masked_json::mask_json;
+use super::truncation::{TRUNCATED, truncate};
 use gpuctl_core::error::ResultCode;
 
-/// Maximum size of structured content in bytes, to protect the agent's context window.
-const LARGEST_STRUCTURE: usize = 256 << 10;
+/// Maximum size of structured content in bytes, about 16,000 tokens. Claude Code accepts 25,000
+/// tokens by default (`MAX_MCP_OUTPUT_TOKENS`).
+const LARGEST_STRUCTURE: usize = 64 << 10;
 
 /// Why an answer has only text and no structured content.
 #[derive(Debug, thiserror::Error)]
@@ -33,6 +37,8 @@ pub(super) struct ToolAnswer {
     /// Lines from the server itself, which follow the fence.
     pub notes: Vec<String>,
     pub structure: Option<Value>,
+    /// The number of this page and the number of pages.
+    pub page: Option<(usize, usize)>,
     pub is_good: bool,
 }
 
@@ -44,6 +50,19 @@ impl ToolAnswer {
             data: String::new(),
             notes: vec![message],
             structure,
+            page: None,
+            is_good: false,
+        }
+    }
+
+    /// Builds an answer from an error in the arguments of the call.
+    pub(super) fn refused_call(error: &ArgumentError) -> Self {
+        let message = error.to_string();
+        Self {
+            structure: Some(json!({"message": message})),
+            data: message,
+            notes: Vec::new(),
+            page: None,
             is_good: false,
         }
     }
@@ -74,6 +93,7 @@ impl ToolAnswer {
             data,
             notes,
             structure: None,
+            page: None,
             is_good,
         }
     }
@@ -81,10 +101,16 @@ impl ToolAnswer {
     /// Adds structured content, or the reason why the answer has only text.
     pub(super) fn add(&mut self, structure: Result<Value, StructureError>) {
         match structure {
-            Ok(structure) if structure.to_string().len() > LARGEST_STRUCTURE => {
-                self.add(Err(StructureError::TooLarge));
+            Ok(structure) => {
+                let lists = structure[TRUNCATED].as_array().into_iter().flatten();
+                self.notes.extend(lists.map(|list| {
+                    format!(
+                        "[structured content has the first {} of {} entries of {}; ask for less]",
+                        list["shown"], list["total"], list["list"]
+                    )
+                }));
+                self.structure = Some(structure);
             }
-            Ok(structure) => self.structure = Some(structure),
             Err(StructureError::NotRequested) => {}
             Err(reason) => self.notes.push(format!(
                 "[structured content contains only the text: {reason}]"
@@ -102,7 +128,10 @@ impl ToolAnswer {
         }
         parts.extend(self.notes);
         let text = parts.join("\n");
-        let structure = self.structure.unwrap_or_else(|| json!({"text": text}));
+        let structure = self.structure.unwrap_or_else(|| match self.page {
+            Some((number, count)) => json!({"text": text, "page": number, "pages": count}),
+            None => json!({"text": text}),
+        });
         let content = vec![ContentBlock::text(text)];
         let mut result = if self.is_good {
             CallToolResult::success(content)
@@ -119,24 +148,29 @@ pub(super) fn uid(structure: &Result<Value, StructureError>) -> Option<&str> {
     structure.as_ref().ok()?["uid"].as_str()
 }
 
-/// Parses a command's JSON. The protocol requires an object, so this wraps a list in `items`.
+/// Parses a command's JSON. Before version 2026-07-28, the protocol requires an object, so this
+/// wraps a list in `items`. Shortens long lists before it masks secrets, because that takes longer.
 pub(super) fn structured(output: Output, source: TextSource) -> Result<Value, StructureError> {
-    if output.is_cut || output.stdout.len() > 8 * LARGEST_STRUCTURE {
+    if output.is_cut {
         return Err(StructureError::TooLarge);
     }
-    let (mut structure, source) = match serde_json::from_str::<Value>(&output.stdout) {
+    let (structure, source) = match serde_json::from_str::<Value>(&output.stdout) {
         Ok(answer) => (answer, source),
         Err(_) => (
             errors(&output.stderr).ok_or(StructureError::NoJson)?,
             source.for_lines(),
         ),
     };
-    mask::json(&mut structure, source);
-    Ok(match structure {
+    let mut structure = match structure {
         Value::Object(_) => structure,
         Value::Array(items) => json!({"items": items}),
         other => json!({"value": other}),
-    })
+    };
+    if !truncate(&mut structure, LARGEST_STRUCTURE) {
+        return Err(StructureError::TooLarge);
+    }
+    mask_json(&mut structure, source);
+    Ok(structure)
 }
 
 /// Reads the errors that a command printed as JSON, one per line. Warnings are not errors.
@@ -183,7 +217,17 @@ mod tests {
         assert_eq!(answer.structure, None);
         assert_eq!(
             answer.notes,
-            ["[structured content contains only the text: it exceeds 256 KiB; ask for less]"]
+            ["[structured content contains only the text: it exceeds 64 KiB; ask for less]"]
+        );
+        let long = json!(vec!["x".repeat(99); 2000]).to_string();
+        let mut answer = ToolAnswer::from_output(&output(""), TextSource::Cluster);
+        answer.add(structure(&long));
+        assert!(answer.structure.unwrap().to_string().len() < LARGEST_STRUCTURE + 200);
+        assert_eq!(answer.notes.len(), 1);
+        assert!(
+            answer.notes[0].contains(" of 2000 entries of \"/items\"; ask for less]"),
+            "{:?}",
+            answer.notes
         );
     }
 
@@ -193,6 +237,7 @@ mod tests {
         let mut page = ToolAnswer::from_output(&output("MOTD=x\n"), TextSource::Cluster);
         page.add(Err(StructureError::NotRequested));
         page.notes.push("[page 2 of 5]".to_owned());
+        page.page = Some((2, 5));
         let result = page.result().unwrap();
         // Clients may read either form, so the text inside the structured content also has the
         // fence and the notes.
@@ -202,7 +247,10 @@ mod tests {
                 && text.contains("\nMOTD=[redacted]\n")
                 && text.ends_with("]\n[page 2 of 5]")
         );
-        assert_eq!(result.structured_content, Some(json!({"text": text})));
+        assert_eq!(
+            result.structured_content,
+            Some(json!({"text": text, "page": 2, "pages": 5}))
+        );
         assert_eq!(
             content(ToolAnswer::server_error("the server ends".to_owned())),
             Some(json!({"message": "the server ends"}))

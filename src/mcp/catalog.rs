@@ -2,22 +2,10 @@
 //! the tool writes.
 
 use super::mask::TextSource;
+use super::parameters::{JOB, KIND, MANIFEST, NAMESPACE, RANK, SLOTS, START, STATUS, TAIL};
 use super::tools::{
     AgentTool, ArgumentPlace, Parameter, ToolChange, WriteArea, optional, required,
 };
-
-const NAMESPACE: Parameter = optional(
-    "namespace",
-    ArgumentPlace::Text("--namespace"),
-    "Namespace; defaults to the one in the kubeconfig",
-);
-const JOB: Parameter = required("job", ArgumentPlace::Word, "Job name");
-const MANIFEST: Parameter = required("manifest", ArgumentPlace::Input, "The YAML manifest");
-const START: Parameter = optional(
-    "start",
-    ArgumentPlace::Text("--start"),
-    "Start: a duration before now, such as 7d, or an RFC 3339 time",
-);
 
 const fn reading_tool(
     name: &'static str,
@@ -55,11 +43,7 @@ const READING: [AgentTool; 19] = [
         &["get", "jobs"],
         &[
             NAMESPACE,
-            optional(
-                "status",
-                ArgumentPlace::Text("--status"),
-                "pending, running, succeeded, failed or paused",
-            ),
+            STATUS,
             optional("pool", ArgumentPlace::Text("--pool"), "Only this pool"),
         ],
     ),
@@ -91,17 +75,13 @@ const READING: [AgentTool; 19] = [
         &[
             JOB,
             NAMESPACE,
-            optional(
-                "tail",
-                ArgumentPlace::Number("--tail"),
-                "Number of lines; defaults to 100",
-            ),
+            TAIL,
             optional(
                 "grep",
                 ArgumentPlace::Text("--grep"),
                 "Only lines that match this regular expression",
             ),
-            optional("rank", ArgumentPlace::Number("--rank"), "Only this rank"),
+            RANK,
             optional(
                 "first_error",
                 ArgumentPlace::Switch("--first-error"),
@@ -162,11 +142,7 @@ const READING: [AgentTool; 19] = [
                 "Only this GPU type, such as h100-80g",
             ),
             optional("pool", ArgumentPlace::Text("--pool"), "Only this pool"),
-            optional(
-                "slots",
-                ArgumentPlace::Number("--slots"),
-                "Count how many jobs with this number of GPUs fit",
-            ),
+            SLOTS,
         ],
     ),
     echoing_tool(
@@ -200,7 +176,7 @@ const READING: [AgentTool; 19] = [
         name: "example",
         about: "A starter manifest: training, inference, notebook, compute, pool or quota",
         command: &["init"],
-        parameters: &[required("kind", ArgumentPlace::Word, "The kind")],
+        parameters: &[KIND],
         source: TextSource::Program,
         has_json: false,
         change: None,

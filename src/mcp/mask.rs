@@ -5,11 +5,10 @@
 use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
-use serde_json::{Map, Value};
 
 use super::changed_fields;
 use super::dumps::{self, VariableNames};
-use gpuctl_local::bundle::{REDACTED, redact, scrubbed};
+use gpuctl_local::bundle::{REDACTED, scrubbed};
 use gpuctl_manifest::spec::without_variables;
 
 /// Where a text comes from.
@@ -41,7 +40,7 @@ impl TextSource {
     }
 
     /// Determines the source of a text in a JSON field.
-    fn for_field(self) -> Self {
+    pub(super) fn for_field(self) -> Self {
         match self {
             Self::Labels | Self::Manifest => self,
             _ => Self::Cluster,
@@ -49,8 +48,6 @@ impl TextSource {
     }
 }
 
-/// Fields in answers that contain a whole YAML document as text.
-const DOCUMENTS: [&str; 2] = ["yamlContent", "source"];
 /// Replaces `secret: `, the field that names a Secret, while credentials are searched for. If a
 /// text already contains this private-use character, it becomes a harmless `secret: `.
 const NAMED_SECRET: &str = "\u{e000}";
@@ -168,9 +165,18 @@ fn description(answer: &str) -> String {
     )
 }
 
-/// Masks a YAML document. Drops the comments, because they can repeat a secret.
-fn yaml(text: &str) -> String {
-    without_variables(text, &value).unwrap_or_else(|| format!("{REDACTED}\n"))
+/// First line of a YAML document with masked values, which an agent must replace first.
+const MASKED_YAML: &str = "# Some values are masked as [redacted]. Before you submit this, \
+    replace each with its value, or name a Secret.\n";
+
+/// Masks a YAML document. Drops the comments, because they can repeat a secret. The rest stays
+/// valid, so that an agent can submit a document without masked values.
+pub(super) fn yaml(text: &str) -> String {
+    match without_variables(text, &value) {
+        Some(document) if document.contains(REDACTED) => format!("{MASKED_YAML}{document}"),
+        Some(document) => document,
+        None => format!("{REDACTED}\n"),
+    }
 }
 
 /// Masks a value in a document. The value can be a command that sets variables.
@@ -186,93 +192,8 @@ pub(super) fn value(text: &str) -> String {
     credentials(&ASSIGNMENT.replace_all(text, hidden))
 }
 
-/// Masks an answer in JSON form.
-pub(super) fn json(answer: &mut Value, source: TextSource) {
-    if source == TextSource::Program {
-        return;
-    }
-    let mut documents = Vec::new();
-    prepare(answer, source, &mut documents);
-    redact(answer);
-    restore(answer, &documents);
-}
-
-/// Masks the YAML documents. Replaces each one by a number, because `redact` would treat them as
-/// plain text.
-fn prepare(value: &mut Value, source: TextSource, documents: &mut Vec<String>) {
-    match value {
-        Value::String(line) => *line = text(line, source.for_field()),
-        Value::Array(items) => items
-            .iter_mut()
-            .for_each(|item| prepare(item, source, documents)),
-        Value::Object(fields) => {
-            hide_default(fields);
-            for (name, value) in fields.iter_mut() {
-                match value {
-                    Value::String(document) if DOCUMENTS.contains(&name.as_str()) => {
-                        documents.push(yaml(document));
-                        *value = (documents.len() - 1).into();
-                    }
-                    value => prepare(value, source, documents),
-                }
-            }
-        }
-        _ => {}
-    }
-}
-
-fn restore(value: &mut Value, documents: &[String]) {
-    match value {
-        Value::Array(items) => items.iter_mut().for_each(|item| restore(item, documents)),
-        Value::Object(fields) => {
-            for (name, value) in fields.iter_mut() {
-                let document = value
-                    .as_u64()
-                    .filter(|_| DOCUMENTS.contains(&name.as_str()));
-                match document.and_then(|index| documents.get(usize::try_from(index).ok()?)) {
-                    Some(document) => *value = document.as_str().into(),
-                    None => restore(value, documents),
-                }
-            }
-        }
-        _ => {}
-    }
-}
-
-/// Hides the value of a variable that one of the site's defaults sets: `{"field":
-/// "environment.env.NAME", "value": …}`.
-fn hide_default(fields: &mut Map<String, Value>) {
-    let is_variable =
-        |field: &str| field == "env" || field.ends_with(".env") || field.contains("env.");
-    if !fields
-        .get("field")
-        .and_then(Value::as_str)
-        .is_some_and(is_variable)
-    {
-        return;
-    }
-    match fields.get_mut("value") {
-        Some(Value::Object(variables)) => {
-            variables
-                .values_mut()
-                .filter(|value| !value.is_object())
-                .for_each(|value| *value = REDACTED.into());
-        }
-        Some(Value::Array(items)) if items.iter().all(Value::is_object) => {
-            items
-                .iter_mut()
-                .filter_map(|item| item.get_mut("value"))
-                .for_each(|value| *value = REDACTED.into());
-        }
-        Some(value) if !value.is_null() => *value = REDACTED.into(),
-        _ => {}
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     const SUBMITTED: &str = "kind: training
@@ -301,6 +222,7 @@ environment:
             "secret: hub",
             "registry",
             "name: N",
+            MASKED_YAML.trim_end(),
             "--lr=0.1",
             "a   training   running",
             "note: x",
@@ -312,48 +234,44 @@ environment:
     }
 
     #[test]
-    fn json_is_masked_like_text() {
-        let mut answer = json!({
-            "jobId": "a", "yamlContent": SUBMITTED, "source": null,
-            "defaults": [{"field": "environment.env.MOTD", "value": "CANARY"}, {"field": "env", "value": {"A": "CANARY"}}],
-            "changes": ["spec.template.spec.containers.main.env.A.value: CANARY → CANARY"],
-            "lines": [{"message": "wandb login CANARY"}, {"message": "PASSPHRASE=CANARY"}],
-            "env": [{"name": "A", "value": "CANARY"}], "resources": {"gpu": 0},
-        });
-        json(&mut answer, TextSource::Description);
-        let masked = answer.to_string();
-        assert!(!masked.contains("CANARY"), "{masked}");
-        assert!(masked.contains("secret: hub"), "{masked}");
-        assert_eq!(
-            (&answer["source"], &answer["resources"]["gpu"]),
-            (&Value::Null, &json!(0))
-        );
+    fn yaml_without_values_to_mask_can_be_submitted_again() {
+        let document = "kind: training
+version: v0.1
+job:
+  name: a
+environment:
+  image: registry.example/team/train:1
+  imagePullSecret: registry
+  command: [python, train.py, --max-tokens, \"512\", --tokenizer, meta/llama, --lr=1e-4]
+  env:
+  - name: HF_TOKEN
+    secret: hub
+    key: token
+resources:
+  gpu: 8
+storage:
+  workdirs:
+  - pvc: token-cache
+    path: /data
+";
+        let shown = yaml(document);
+        assert!(!shown.contains('#') && !shown.contains(REDACTED), "{shown}");
+        let parsed = gpuctl_manifest::spec::parse("", &shown);
         assert!(
-            answer["yamlContent"]
-                .as_str()
-                .unwrap()
-                .contains("PASSPHRASE")
+            parsed.is_ok_and(|parsed| parsed.documents.len() == 1),
+            "{shown}"
         );
-    }
-
-    #[test]
-    fn fields_of_json_keep_their_origin() {
-        let masked = |source| {
-            let mut answer = json!({"taints": ["dedicated=gpu:NoSchedule", "MOTD=CANARY"]});
-            json(&mut answer, source);
-            answer["taints"].clone()
-        };
-        assert_eq!(
-            masked(TextSource::Labels),
-            json!(["dedicated=gpu:NoSchedule", "MOTD=[redacted]"])
-        );
-        assert_eq!(
-            masked(TextSource::Cluster),
-            json!(["dedicated=[redacted]", "MOTD=[redacted]"])
-        );
-        let mut preview = json!({"changes": ["spec.initContainers: - → [{\"env\":[{\"name\":\"MOTD\",\"value\":\"CANARY\"}]}]"]});
-        json(&mut preview, TextSource::Manifest);
-        assert!(!preview.to_string().contains("CANARY"), "{preview}");
+        assert_eq!(yaml(&shown), shown);
+        for kept in [
+            "512",
+            "meta/llama",
+            "--lr=1e-4",
+            "secret: hub",
+            "key: token",
+            "token-cache",
+        ] {
+            assert!(shown.contains(kept), "{kept}: {shown}");
+        }
     }
 
     #[test]

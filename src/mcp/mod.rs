@@ -1,21 +1,27 @@
 //! Serves agents over the Model Context Protocol. `catalog.rs` lists the tools, `tools.rs` builds a
-//! command line from a call, and `child.rs` runs it. `answer.rs` builds the answer, using
-//! `mask.rs`, `dumps.rs`, `changed_fields.rs`, `fence.rs` and `pages.rs`. `confirm.rs` stores
-//! unconfirmed changes. `lines.rs` is the transport over stdin and stdout, and `server.rs` connects
-//! these parts. This module does not access the cluster.
+//! command line from a call, `child.rs` runs it, and `answer.rs` builds the answer. `mask.rs` and
+//! `masked_json.rs` hide secrets, and `pages.rs` and `truncation.rs` limit the size. `confirm.rs`
+//! stores unconfirmed changes. `lines.rs` is the transport over stdin and stdout, and `server.rs`
+//! connects these parts. This module does not access the cluster.
 
 mod answer;
+mod argument_error;
 mod catalog;
 mod changed_fields;
 mod child;
 mod confirm;
 mod dumps;
 mod fence;
+mod forms;
 mod lines;
 mod mask;
+mod masked_json;
+mod output_schema;
 mod pages;
+mod parameters;
 mod server;
 mod tools;
+mod truncation;
 
 pub(crate) use server::{KubeTarget, serve};
 pub(crate) use tools::WriteArea;

@@ -12,6 +12,8 @@ pub(super) struct AnswerPage {
     pub text: String,
     /// The line with the page number. `None` if there is only one page.
     pub trailer: Option<String>,
+    /// The number of pages.
+    pub count: usize,
 }
 
 /// No page has this number.
@@ -24,15 +26,17 @@ pub(super) struct PageOutOfRange {
 
 impl fmt::Display for PageOutOfRange {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let number = self.number;
-        match self.last {
+        let Self { number, last } = self;
+        match last {
             1 => write!(
                 formatter,
-                "`page` is {number}, but the answer has only one page"
+                "`page` is {number}, but the answer has only one page\n\
+                 hint: call the tool again without `page`"
             ),
             last => write!(
                 formatter,
-                "`page` is {number}, but the answer has pages 1 to {last}"
+                "`page` is {number}, but the answer has pages 1 to {last}\n\
+                 hint: call the tool again with `page` from 1 to {last}"
             ),
         }
     }
@@ -66,6 +70,7 @@ pub(super) fn page(text: &str, number: usize) -> Result<AnswerPage, PageOutOfRan
     Ok(AnswerPage {
         text: content.clone(),
         trailer,
+        count: pages.len(),
     })
 }
 
@@ -143,7 +148,8 @@ mod tests {
             page("\n", 1),
             Ok(AnswerPage {
                 text: "(nothing)".to_owned(),
-                trailer: None
+                trailer: None,
+                count: 1,
             })
         );
     }
@@ -152,7 +158,7 @@ mod tests {
     fn a_page_out_of_range_is_an_error() {
         assert_eq!(
             page("a\nb\n", 2).unwrap_err().to_string(),
-            "`page` is 2, but the answer has only one page"
+            "`page` is 2, but the answer has only one page\nhint: call the tool again without `page`"
         );
         let text = "x\n".repeat(2000);
         assert!(

@@ -2,7 +2,6 @@
 //! output. Commands that read run in read-only mode. A change is made only after a preview.
 
 use std::ffi::OsString;
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -15,13 +14,15 @@ use rmcp::transport::io::stdio_pipes;
 use rmcp::{ErrorData, RoleServer, ServerHandler, ServiceExt};
 use serde_json::{Map, Value, json};
 
-use super::answer::{StructureError, ToolAnswer, structured, uid};
+use super::answer::{ToolAnswer, uid};
+use super::argument_error::ArgumentError;
 use super::catalog;
-use super::child::{CommandAccess, Output, RunError, Runner};
+use super::child::{CommandAccess, Runner};
 use super::confirm::{self, Confirmations};
+use super::forms::{both_forms, forms_of_one_object};
 use super::lines::Lines;
-use super::mask::TextSource;
-use super::pages::{PageOutOfRange, page};
+use super::output_schema::output_schema;
+use super::pages::page;
 use super::tools::{AgentTool, Call, ToolChange, WriteArea};
 
 /// Maximum size of a preview in bytes. A preview is not split into pages, because an agent could
@@ -37,9 +38,6 @@ the number of the page.\n\
 A tool that writes changes nothing on the first call: it shows what would be done. Show that to the user. The answer ends \
 with a word; the same call with `confirm: \"WORD\"` does it, once and within five minutes.\n\
 Values of environment variables, tokens and passwords are masked; names of Secrets are not.";
-
-const CONFIRM_IS_A_WORD: &str = "`confirm` must be the word that ends the answer to the same call without `confirm`; \
-true, false and other values confirm nothing";
 
 /// Returns the server, user and namespace that are currently in the kubeconfig. Returns `None`
 /// without a kubeconfig.
@@ -95,8 +93,6 @@ impl ServerHandler for McpServer {
             .with_instructions(INSTRUCTIONS)
     }
 
-    // No tool declares an output schema. The structured content has different fields on the first
-    // page, on later pages, in errors, and in answers above the limit.
     async fn list_tools(
         &self,
         _: Option<PaginatedRequestParams>,
@@ -111,7 +107,12 @@ impl ServerHandler for McpServer {
                 .read_only(tool.change.is_none())
                 .destructive(is_destructive)
                 .open_world(false);
-            Tool::new(tool.name, tool.about, Arc::new(tool.schema())).with_annotations(hints)
+            let described =
+                Tool::new(tool.name, tool.about, Arc::new(tool.schema())).with_annotations(hints);
+            match output_schema(tool) {
+                Some(schema) => described.with_raw_output_schema(Arc::new(schema)),
+                None => described,
+            }
         };
         Ok(ListToolsResult::with_all_items(
             catalog::tools(&self.areas).map(described).collect(),
@@ -121,54 +122,76 @@ impl ServerHandler for McpServer {
     async fn call_tool(
         &self,
         request: CallToolRequestParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let Some(tool) = catalog::tools(&self.areas).find(|tool| tool.name == request.name) else {
             let name: String = request.name.chars().take(80).collect();
-            return Err(invalid(format!("unknown tool `{name}`")));
+            let message = format!("unknown tool `{name}`");
+            return Err(ErrorData::invalid_params(message, None));
         };
         let arguments = request.arguments.unwrap_or_default();
-        let call = tool.call(tool.command, &arguments).map_err(invalid)?;
-        let answer = match &tool.change {
-            None => self
-                .read(tool, &call, tool.page(&arguments).map_err(invalid)?)
-                .await
-                .map_err(invalid)?,
-            Some(change) => match arguments.get("confirm") {
-                None | Some(Value::Null) => {
-                    let call = tool.call(change.preview, &arguments).map_err(invalid)?;
-                    self.preview(tool, change, &call, &arguments).await
+        let changes = matches!(tool.confirmation(&arguments), Ok(Some(_)));
+        let answer = self.answer(tool, &arguments);
+        // When a future is dropped, its child process ends. A change runs to its end, because it
+        // could be left half made.
+        let answer = match changes {
+            true => answer.await,
+            false => tokio::select! {
+                answer = answer => answer,
+                () = context.ct.cancelled() => {
+                    // The protocol forbids an answer to a cancelled call, so rmcp drops this.
+                    return Err(ErrorData::internal_error("the call was cancelled", None));
                 }
-                Some(Value::String(word)) => self.change(tool, &call, word, &arguments).await,
-                Some(_) => return Err(invalid(CONFIRM_IS_A_WORD)),
             },
         };
+        // Since version 2025-11-25, the protocol reports invalid arguments as errors of the tool,
+        // because clients show only those to the model.
+        let answer = answer.unwrap_or_else(|error| ToolAnswer::refused_call(&error));
         answer.result().map(CallToolResponse::from)
     }
 }
 
-fn invalid(error: impl fmt::Display) -> ErrorData {
-    ErrorData::invalid_params(error.to_string(), None)
-}
-
 impl McpServer {
-    /// Runs a tool that reads. An error means that `page` is invalid.
-    async fn read(
+    /// Answers a call.
+    ///
+    /// # Errors If an argument is invalid.
+    async fn answer(
         &self,
         tool: &AgentTool,
-        call: &Call,
-        number: usize,
-    ) -> Result<ToolAnswer, PageOutOfRange> {
-        let (output, structure) = self.both_forms(tool, call, tool.source, number == 1).await;
+        arguments: &Map<String, Value>,
+    ) -> Result<ToolAnswer, ArgumentError> {
+        let call = tool.call(tool.command, arguments)?;
+        let Some(change) = &tool.change else {
+            let number = tool.page(arguments)?;
+            return Ok(self.read(tool, &call, number).await);
+        };
+        Ok(match tool.confirmation(arguments)? {
+            None => {
+                let call = tool.call(change.preview, arguments)?;
+                self.preview(tool, change, &call, arguments).await
+            }
+            Some(word) => self.change(tool, &call, word, arguments).await,
+        })
+    }
+
+    /// Runs a tool that reads, and returns one page of its answer.
+    async fn read(&self, tool: &AgentTool, call: &Call, number: usize) -> ToolAnswer {
+        let (output, structure) =
+            both_forms(&self.runner, tool, call, tool.source, number == 1).await;
         let mut answer = match output {
             Ok(output) => ToolAnswer::from_output(&output, tool.source),
-            Err(error) => return Ok(ToolAnswer::server_error(error.to_string())),
+            Err(error) => return ToolAnswer::server_error(error.to_string()),
         };
         answer.add(structure);
-        let page = page(&answer.data, number)?;
-        answer.data = page.text;
-        answer.notes.splice(0..0, page.trailer);
-        Ok(answer)
+        match page(&answer.data, number) {
+            Ok(page) => {
+                answer.data = page.text;
+                answer.notes.splice(0..0, page.trailer);
+                answer.page = Some((number, page.count));
+                answer
+            }
+            Err(error) => ToolAnswer::server_error(error.to_string()),
+        }
     }
 
     /// Previews a change, and issues the word that confirms it.
@@ -181,14 +204,8 @@ impl McpServer {
     ) -> ToolAnswer {
         let change_name = self.change_name(tool, arguments);
         let (output, structure) = match change.uid_option {
-            Some(_) => {
-                self.forms_of_one_object(tool, call, change.preview_source)
-                    .await
-            }
-            None => {
-                self.both_forms(tool, call, change.preview_source, true)
-                    .await
-            }
+            Some(_) => forms_of_one_object(&self.runner, tool, call, change.preview_source).await,
+            None => both_forms(&self.runner, tool, call, change.preview_source, true).await,
         };
         let output = match output {
             Ok(output) => output,
@@ -273,60 +290,6 @@ impl McpServer {
         }
     }
 
-    /// Runs a command in text form and, with `wants_json`, again in JSON form. Two runs are
-    /// necessary. Only gpuctl can write both forms, tables fit several times as many rows on a
-    /// page, and `why` and `free` explain more in text. The JSON is complete, so it is not produced
-    /// again for later pages.
-    async fn both_forms(
-        &self,
-        tool: &AgentTool,
-        call: &Call,
-        source: TextSource,
-        wants_json: bool,
-    ) -> (Result<Output, RunError>, Result<Value, StructureError>) {
-        let structure = async {
-            match wants_json {
-                true => self.json_form(tool, call, source).await,
-                false => Err(StructureError::NotRequested),
-            }
-        };
-        tokio::join!(self.runner.run(call, CommandAccess::Read), structure)
-    }
-
-    /// Runs a command in text form, between two runs in JSON form. If both have the same UID, the
-    /// text must be about the object with this UID.
-    async fn forms_of_one_object(
-        &self,
-        tool: &AgentTool,
-        call: &Call,
-        source: TextSource,
-    ) -> (Result<Output, RunError>, Result<Value, StructureError>) {
-        let before = self.json_form(tool, call, source).await;
-        let output = self.runner.run(call, CommandAccess::Read).await;
-        let after = self.json_form(tool, call, source).await;
-        (
-            output.and_then(|output| of_one_object(output, &before, &after)),
-            after,
-        )
-    }
-
-    async fn json_form(
-        &self,
-        tool: &AgentTool,
-        call: &Call,
-        source: TextSource,
-    ) -> Result<Value, StructureError> {
-        match tool.has_json {
-            true => structured(
-                self.runner
-                    .run(&call.as_json(), CommandAccess::Read)
-                    .await?,
-                source,
-            ),
-            false => Err(StructureError::NotRequested),
-        }
-    }
-
     fn change_name(&self, tool: &AgentTool, arguments: &Map<String, Value>) -> String {
         confirm::change(tool.name, arguments, (self.target)().as_deref())
     }
@@ -335,54 +298,5 @@ impl McpServer {
         self.confirmations
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Returns the output that the command printed between two runs in JSON form.
-///
-/// # Errors If these two runs are not about the same object.
-fn of_one_object(
-    output: Output,
-    before: &Result<Value, StructureError>,
-    after: &Result<Value, StructureError>,
-) -> Result<Output, RunError> {
-    if uid(before) == uid(after) {
-        return Ok(output);
-    }
-    Err(RunError::ObjectReplaced)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_object_that_is_replaced_during_its_preview_is_not_shown() {
-        let preview_of = |before: &Result<Value, StructureError>,
-                          after: &Result<Value, StructureError>| {
-            let output = Output {
-                stdout: "a".to_owned(),
-                stderr: String::new(),
-                code: Some(0),
-                is_cut: false,
-            };
-            of_one_object(output, before, after).map(|output| output.stdout)
-        };
-        let job = |uid: &str| Ok(json!({"uid": uid}));
-        let absent = || Ok(json!({"error": "NotFound"}));
-        assert_eq!(preview_of(&job("1"), &job("1")).unwrap(), "a");
-        assert_eq!(preview_of(&absent(), &absent()).unwrap(), "a");
-        for (before, after) in [
-            (job("1"), job("2")),
-            (absent(), job("2")),
-            (job("1"), absent()),
-        ] {
-            assert!(
-                preview_of(&before, &after)
-                    .unwrap_err()
-                    .to_string()
-                    .contains("during the preview")
-            );
-        }
     }
 }

@@ -3,7 +3,9 @@
 
 use serde_json::{Map, Value, json};
 
+use super::argument_error::ArgumentError;
 use super::mask::TextSource;
+use gpuctl_local::bundle::REDACTED;
 
 /// A tool of the protocol.
 #[derive(Debug)]
@@ -51,6 +53,8 @@ pub(super) struct Parameter {
     about: &'static str,
     pub place: ArgumentPlace,
     pub is_required: bool,
+    /// The allowed values of a text. Empty if any text is allowed.
+    pub choices: &'static [&'static str],
 }
 
 /// Where a value goes on the command line.
@@ -58,37 +62,11 @@ pub(super) struct Parameter {
 pub(super) enum ArgumentPlace {
     Word,
     Text(&'static str),
-    Number(&'static str),
+    /// The option, the minimum and the maximum.
+    Number(&'static str, u64, u64),
     Switch(&'static str),
     /// Standard input.
     Input,
-}
-
-/// Why the arguments of a call were refused.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum ArgumentError {
-    #[error("`{tool}` needs `{name}`: {about}")]
-    Missing {
-        tool: &'static str,
-        name: &'static str,
-        about: &'static str,
-    },
-    #[error("`{name}` of `{tool}` must be {wanted}, not {shown}")]
-    WrongType {
-        tool: &'static str,
-        name: &'static str,
-        wanted: &'static str,
-        /// The first characters of the value.
-        shown: String,
-    },
-    #[error("`{tool}` has no argument `{shown}`; it has {known}")]
-    Unknown {
-        tool: &'static str,
-        shown: String,
-        known: String,
-    },
-    #[error("an argument of `{tool}` contains a NUL character")]
-    Nul { tool: &'static str },
 }
 
 /// A gpuctl command line.
@@ -128,6 +106,7 @@ pub(super) const fn optional(
         about,
         place,
         is_required: false,
+        choices: &[],
     }
 }
 
@@ -142,6 +121,17 @@ pub(super) const fn required(
     }
 }
 
+/// Restricts a parameter to these values.
+pub(super) const fn one_of(
+    mut parameter: Parameter,
+    choices: &'static [&'static str],
+) -> Parameter {
+    parameter.choices = choices;
+    parameter
+}
+
+/// No answer has more pages: a command prints at most 4 MiB.
+const LAST_PAGE: u64 = 10_000;
 const CONFIRM: &str = "Word from the answer to the same call without `confirm`. That first call changes nothing and shows \
 what would be done; the word is valid once, for these arguments, for five minutes";
 
@@ -150,22 +140,32 @@ impl AgentTool {
     pub(super) fn schema(&self) -> Map<String, Value> {
         let property = |parameter: &Parameter| {
             let kind = match parameter.place {
-                ArgumentPlace::Number(_) => {
-                    json!({"type": "integer", "minimum": 0, "description": parameter.about})
-                }
+                ArgumentPlace::Number(_, minimum, maximum) => json!({
+                    "type": "integer", "minimum": minimum, "maximum": maximum,
+                    "description": parameter.about
+                }),
                 ArgumentPlace::Switch(_) => {
                     json!({"type": "boolean", "description": parameter.about})
                 }
+                _ if !parameter.choices.is_empty() => json!({
+                    "type": "string", "enum": parameter.choices, "description": parameter.about
+                }),
                 _ => json!({"type": "string", "description": parameter.about}),
             };
             (parameter.name.to_owned(), kind)
         };
         let mut properties: Map<String, Value> = self.parameters.iter().map(property).collect();
         match self.change {
-            Some(_) => properties.insert("confirm".to_owned(), json!({"type": "string", "description": CONFIRM})),
+            Some(_) => properties.insert(
+                "confirm".to_owned(),
+                json!({"type": "string", "description": CONFIRM}),
+            ),
             None => properties.insert(
                 "page".to_owned(),
-                json!({"type": "integer", "minimum": 1, "description": "Page of a long answer, starting at 1"}),
+                json!({
+                    "type": "integer", "minimum": 1, "maximum": LAST_PAGE,
+                    "description": "Page of a long answer, starting at 1"
+                }),
             ),
         };
         let required: Vec<&str> = self
@@ -180,7 +180,7 @@ impl AgentTool {
 
     /// Returns the command line for these arguments.
     ///
-    /// # Errors If an argument is invalid. The first one is reported as error -32602.
+    /// # Errors If an argument does not match the schema. The error is the first one.
     pub(super) fn call(
         &self,
         command: &[&str],
@@ -236,28 +236,38 @@ impl AgentTool {
         call: &mut Call,
         positionals: &mut Vec<String>,
     ) -> Result<(), ArgumentError> {
-        let wrong_type = |expected| self.wrong_type(parameter.name, expected, value);
-        let text = || {
-            value
-                .as_str()
-                .map(ToOwned::to_owned)
-                .ok_or_else(|| wrong_type("a string"))
+        let wrong_value = |wanted: String| self.wrong_value(parameter.name, wanted, value);
+        let text = || match value.as_str() {
+            Some(text) if parameter.choices.is_empty() || parameter.choices.contains(&text) => {
+                Ok(text.to_owned())
+            }
+            Some(_) => Err(wrong_value(format!(
+                "one of {}",
+                parameter.choices.join(", ")
+            ))),
+            None => Err(wrong_value("a string".to_owned())),
         };
         match parameter.place {
             ArgumentPlace::Word => positionals.push(text()?),
             // The value is in the same word as its option, so that it cannot become another option.
             ArgumentPlace::Text(flag) => call.words.push(format!("{flag}={}", text()?)),
-            ArgumentPlace::Number(flag) => {
-                let number = value
-                    .as_u64()
-                    .ok_or_else(|| wrong_type("a non-negative integer"))?;
+            ArgumentPlace::Number(flag, minimum, maximum) => {
+                let number = integer(value).filter(|n| (minimum..=maximum).contains(n));
+                let wanted = || format!("an integer from {minimum} to {maximum}");
+                let number = number.ok_or_else(|| wrong_value(wanted()))?;
                 call.words.push(format!("{flag}={number}"));
             }
             ArgumentPlace::Switch(flag) => {
-                let is_on = value.as_bool().ok_or_else(|| wrong_type("true or false"))?;
+                let is_on = value.as_bool();
+                let is_on = is_on.ok_or_else(|| wrong_value("true or false".to_owned()))?;
                 call.words.extend(is_on.then(|| flag.to_owned()));
             }
-            ArgumentPlace::Input => call.input = text()?,
+            ArgumentPlace::Input => {
+                call.input = text()?;
+                if self.change.is_some() && has_mask(&call.input) {
+                    return Err(ArgumentError::Masked);
+                }
+            }
         }
         Ok(())
     }
@@ -279,6 +289,8 @@ impl AgentTool {
             return Ok(());
         };
         let name_start: String = unknown.chars().take(80).collect();
+        // As JSON, a name cannot begin a line that looks like gpuctl's own.
+        let name_start = Value::from(name_start).to_string();
         let mut names: Vec<&str> = self
             .parameters
             .iter()
@@ -300,26 +312,55 @@ impl AgentTool {
             None | Some(Value::Null) => return Ok(1),
             Some(value) => value,
         };
-        let number = value
-            .as_u64()
+        let number = integer(value).filter(|number| (1..=LAST_PAGE).contains(number));
+        let wanted = || format!("an integer from 1 to {LAST_PAGE}");
+        number
             .and_then(|number| usize::try_from(number).ok())
-            .filter(|number| *number > 0);
-        number.ok_or_else(|| self.wrong_type("page", "a positive integer", value))
+            .ok_or_else(|| self.wrong_value("page", wanted(), value))
     }
 
-    fn wrong_type(
+    /// Parses the word that confirms a change. `None` asks for a preview.
+    ///
+    /// # Errors If it is not a text. So `true` confirms nothing.
+    pub(super) fn confirmation<'a>(
         &self,
-        name: &'static str,
-        expected: &'static str,
-        value: &Value,
-    ) -> ArgumentError {
-        ArgumentError::WrongType {
+        arguments: &'a Map<String, Value>,
+    ) -> Result<Option<&'a str>, ArgumentError> {
+        match arguments.get("confirm") {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(word)) => Ok(Some(word.as_str())),
+            Some(value) => {
+                let wanted = "the word that ends the answer to the same call without `confirm`";
+                Err(self.wrong_value("confirm", wanted.to_owned(), value))
+            }
+        }
+    }
+
+    fn wrong_value(&self, name: &'static str, wanted: String, value: &Value) -> ArgumentError {
+        ArgumentError::WrongValue {
             tool: self.name,
             name,
-            wanted: expected,
+            wanted,
             shown: value.to_string().chars().take(80).collect(),
         }
     }
+}
+
+/// Whether a manifest contains a masked value from an answer. The command itself cannot recognize
+/// all of them, because a person may use this text.
+fn has_mask(manifest: &str) -> bool {
+    manifest
+        .lines()
+        .any(|line| !line.trim_start().starts_with('#') && line.contains(REDACTED))
+}
+
+/// Parses a non-negative integer. In JSON Schema, `2.0` is an integer too.
+fn integer(value: &Value) -> Option<u64> {
+    // Above this, a float does not represent every integer.
+    const LARGEST_EXACT: f64 = 9_007_199_254_740_992.0;
+    let whole = |number: &f64| (0.0..=LARGEST_EXACT).contains(number) && number.fract() == 0.0;
+    let from_float = || value.as_f64().filter(whole)?.to_string().parse().ok();
+    value.as_u64().or_else(from_float)
 }
 
 #[cfg(test)]

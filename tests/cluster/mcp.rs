@@ -143,6 +143,86 @@ fn an_undecided_fit_is_an_answer_for_an_agent() {
 }
 
 #[test]
+fn an_agent_submits_a_described_job_again() {
+    let scene = Scene::with_nodes("cloned", 1);
+    scene.admin.apply(
+        &json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "hub", "namespace": "cloned"},
+        "stringData": {"token": "x"}}),
+    );
+    let variables = "[{name: HF_TOKEN, secret: hub, key: token}]";
+    let environment = format!("environment: {{image: busybox, env: {variables}}}");
+    scene.create("original", &environment);
+    runtime().block_on(async {
+        let agent = Agent::start(&["mcp", "--allow-writes", "-n", "cloned"]).await;
+        let request = CallToolRequestParams::new("describe_job")
+            .with_arguments(json!({"job": "original"}).as_object().unwrap().clone());
+        let described = agent.client.call_tool(request).await.unwrap();
+        let content = described.structured_content.unwrap();
+        let yaml = content["yamlContent"].as_str().unwrap();
+        assert!(
+            yaml.contains("secret: hub") && !yaml.contains('#'),
+            "{yaml}"
+        );
+        let manifest = yaml.replace("name: original", "name: clone");
+        let preview = agent
+            .call_ok("create_job", json!({ "manifest": manifest }))
+            .await;
+        let confirm = confirmation(&preview).unwrap();
+        agent
+            .call_ok(
+                "create_job",
+                json!({"manifest": manifest, "confirm": confirm}),
+            )
+            .await;
+    });
+    let variables = |job: &str| {
+        let selector = format!("gpuctl/job={job}");
+        let pods = scene
+            .admin
+            .until(&["get", "pods", "-n", "cloned", "-l", &selector], |pods| {
+                pods["items"][0].is_object()
+            });
+        let env = pods["items"][0]["spec"]["containers"][0]["env"].clone();
+        let is_from_hub = |variable: &&Value| variable["name"] == "HF_TOKEN";
+        env.as_array().unwrap().iter().find(is_from_hub).cloned()
+    };
+    assert!(variables("original").is_some());
+    assert_eq!(variables("clone"), variables("original"));
+}
+
+#[test]
+fn a_mistyped_namespace_is_an_error_for_agents() {
+    let scene = Scene::with_nodes("spelled", 1);
+    scene.create("a", "");
+    runtime().block_on(async {
+        let agent = Agent::start(&["mcp", "--allow-writes"]).await;
+        for (tool, arguments) in [
+            ("list_jobs", json!({"namespace": "speled"})),
+            ("list_consumers", json!({"namespace": "speled"})),
+            ("why_all", json!({"namespace": "speled"})),
+            ("why", json!({"job": "a", "namespace": "speled"})),
+            ("describe_job", json!({"job": "a", "namespace": "speled"})),
+            ("logs", json!({"job": "a", "namespace": "speled"})),
+            ("events", json!({"job": "a", "namespace": "speled"})),
+            ("describe_job", json!({"job": "speled/a"})),
+        ] {
+            let (text, is_good) = agent.call(tool, arguments.clone()).await;
+            assert!(
+                !is_good && text.contains("namespace `speled` does not exist"),
+                "{tool} {arguments}: {text}"
+            );
+        }
+        let deletion = json!({"job": "a", "namespace": "speled"});
+        let (text, is_good) = agent.call("delete_job", deletion).await;
+        assert!(!is_good && confirmation(&text).is_none(), "{text}");
+        let (text, is_good) = agent
+            .call("list_jobs", json!({"namespace": "Spelled_"}))
+            .await;
+        assert!(!is_good && text.contains("lower-case letters"), "{text}");
+    });
+}
+
+#[test]
 fn an_agent_must_confirm_a_preview_before_a_change() {
     let scene = Scene::with_nodes("writers", 1);
     let exists = |name: &str| {

@@ -4,6 +4,7 @@
 
 mod agents;
 mod agents_previews;
+mod agents_protocol;
 mod bounds;
 mod cluster_data;
 mod completion;

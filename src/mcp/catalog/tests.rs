@@ -18,10 +18,9 @@ fn every_tool_is_a_command_line() {
     for tool in tools(&ALL) {
         let sample = |parameter: &Parameter| {
             let value = match (parameter.place, parameter.name) {
-                (ArgumentPlace::Number(_), _) => json!(2),
+                (ArgumentPlace::Number(..), _) => json!(2),
                 (ArgumentPlace::Switch(_), _) => json!(true),
-                (_, "status") => json!("running"),
-                (_, "kind") => json!("training"),
+                _ if !parameter.choices.is_empty() => json!(parameter.choices[0]),
                 (_, "start") => json!("2h"),
                 (_, "by") => json!("team"),
                 _ => json!("x"),
@@ -75,6 +74,46 @@ fn every_tool_is_a_command_line() {
         }
         jsonschema::validator_for(&Value::Object(tool.schema())).unwrap();
     }
+}
+
+#[test]
+fn the_command_line_accepts_every_choice_and_limit() {
+    use clap::CommandFactory;
+
+    let accepts = |tool: &AgentTool, arguments: Value| {
+        let call = tool.call(tool.command, arguments.as_object().unwrap());
+        let words = ["gpuctl".to_owned()].into_iter().chain(call.unwrap().words);
+        let parsed = crate::cli::Cli::command().try_get_matches_from(words);
+        assert!(parsed.is_ok(), "{}: {}", tool.name, parsed.unwrap_err());
+    };
+    let mut values = 0;
+    for tool in tools(&ALL) {
+        for parameter in tool.parameters {
+            let limits = match parameter.place {
+                ArgumentPlace::Number(_, minimum, maximum) => vec![json!(minimum), json!(maximum)],
+                _ => parameter
+                    .choices
+                    .iter()
+                    .map(|choice| json!(choice))
+                    .collect(),
+            };
+            for value in limits {
+                let mut arguments = json!({ parameter.name: value });
+                if tool.name == "logs" {
+                    arguments["job"] = json!("x");
+                }
+                accepts(tool, arguments);
+                values += 1;
+            }
+        }
+    }
+    assert!(values > 15);
+}
+
+#[test]
+fn the_kinds_of_examples_are_complete() {
+    let kinds = gpuctl_manifest::spec::reference::KINDS.map(|(kind, _)| kind);
+    assert_eq!(KIND.choices, kinds);
 }
 
 #[test]
