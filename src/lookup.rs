@@ -10,6 +10,8 @@ use gpuctl_manifest::spec::nearest;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LookupPurpose {
     Read,
+    /// Reads a job that is copied. NAMESPACE/NAME selects it, and `-n` its copy's namespace.
+    Copy,
     Change,
 }
 
@@ -125,7 +127,9 @@ impl<'t> JobScope<'t> {
     fn new(connection: &Connection, text: &'t str, purpose: LookupPurpose) -> Result<Self, Error> {
         let (namespace, name) = split(text)?;
         let explicit_namespace = explicit_namespace(connection);
-        check_namespace(explicit_namespace, namespace, name)?;
+        if purpose != LookupPurpose::Copy {
+            check_namespace(explicit_namespace, namespace, name)?;
+        }
         let explicit_namespace = namespace.or(explicit_namespace).map(ToOwned::to_owned);
         let default_namespace = explicit_namespace
             .clone()

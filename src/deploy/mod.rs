@@ -4,6 +4,7 @@
 
 mod capacity;
 pub(crate) mod comparison;
+pub(crate) mod copies;
 pub(crate) mod decide;
 pub(crate) mod defaults;
 pub(crate) mod delete;

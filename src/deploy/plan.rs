@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::future::join4;
 
 use crate::deploy::defaults::{Site, keep_classes};
+use crate::deploy::errors::merge_by_file;
 use crate::deploy::events::{DeployEvent, Reporter};
 use crate::deploy::inputs::InputDocument;
 use crate::deploy::once_per::OncePer;
@@ -161,7 +162,7 @@ pub(crate) async fn plan(
     if errors.is_empty() {
         Ok(plans)
     } else {
-        Err(report_all_but_last(reporter, errors))
+        Err(report_all_but_last(reporter, merge_by_file(errors)))
     }
 }
 
@@ -359,7 +360,10 @@ fn needs_optional_apis(job: &JobDocument) -> bool {
 
 /// Chooses `job.namespace`, then `-n`, then the namespace of the context. It is an error if `-n`
 /// contradicts the file.
-fn namespace_of(document: &Document, connection: Option<&Connection>) -> Result<String, Error> {
+pub(crate) fn namespace_of(
+    document: &Document,
+    connection: Option<&Connection>,
+) -> Result<String, Error> {
     let in_file = match document {
         Document::Job(job) => job.namespace.as_ref().map(|space| space.value.clone()),
         _ => None,

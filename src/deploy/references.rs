@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::deploy::plan::Plan;
 use gpuctl_cluster::{Connection, Failure};
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
+use gpuctl_manifest::spec::{Document, reference_position};
 
 /// A kind of object that pods name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,6 +46,21 @@ impl NamedKind {
             Self::Secret => "SecretNotFound",
             Self::ConfigMap => "ConfigMapNotFound",
             Self::ServiceAccount => "ServiceAccountNotFound",
+        }
+    }
+
+    /// Fields of a job file that contain the name, in lower case and without separators.
+    fn fields(self) -> &'static [&'static str] {
+        match self {
+            Self::Claim => &["pvc", "claim", "claimname"],
+            Self::Secret => &[
+                "secret",
+                "secretname",
+                "imagepullsecret",
+                "imagepullsecrets",
+            ],
+            Self::ConfigMap => &["configmap"],
+            Self::ServiceAccount => &["serviceaccountname"],
         }
     }
 
@@ -107,13 +123,16 @@ pub(super) async fn check(
         match answer {
             Ok(None) => {
                 let message = format!("{noun} `{name}` does not exist in namespace `{namespace}`");
-                findings.errors.push(
+                findings.errors.push(in_file(
+                    plan,
                     Error::new(
                         ErrorName::reported(ErrorKind::NotFound, kind.error_name()),
                         message,
                     )
                     .hint(kind.hint(name, keys)),
-                );
+                    *kind,
+                    name,
+                ));
             }
             Ok(Some(object)) => {
                 let present = object_keys(&object);
@@ -135,13 +154,16 @@ pub(super) async fn check(
                         "{noun} `{name}` has no key `{}`; {explanation}",
                         missing.join("`, `")
                     );
-                    findings.errors.push(
+                    findings.errors.push(in_file(
+                        plan,
                         Error::new(
                             ErrorName::reported(ErrorKind::NotFound, "KeyNotFound"),
                             message,
                         )
                         .hint(kind.hint(name, keys)),
-                    );
+                        *kind,
+                        name,
+                    ));
                 }
             }
             Err(failure) if failure.is_forbidden() => {
@@ -156,6 +178,18 @@ pub(super) async fn check(
         }
     }
     findings
+}
+
+/// Adds the position in the file, unless the name comes from elsewhere.
+fn in_file(plan: &Plan, error: Error, kind: NamedKind, name: &str) -> Error {
+    let Document::Job(job) = &plan.input.document else {
+        return error;
+    };
+    let text = &plan.input.text;
+    match reference_position(text, &job.name.value, kind.fields(), name) {
+        Some(at) => error.in_file(&plan.input.file, text, at),
+        None => error,
+    }
 }
 
 /// Identifies an object that this run creates.

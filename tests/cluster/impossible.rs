@@ -215,10 +215,22 @@ fn missing_references_are_reported_together() {
     assert_eq!(
         error["notes"],
         json!([
-            "secret `keys` does not exist in namespace `names`",
-            "ConfigMap `settings` does not exist in namespace `names`"
+            "stdin:6:66: secret `keys` does not exist in namespace `names`",
+            "stdin:6:95: ConfigMap `settings` does not exist in namespace `names`"
         ])
     );
+    assert_eq!(
+        (&error["file"], &error["line"], &error["column"]),
+        (&json!("stdin"), &json!(6), &json!(38))
+    );
+    // Two claims are two problems of the file.
+    let claims = "storage: {workdirs: [{path: /m, pvc: models}, {path: /n, pvc: numbers}]}";
+    scene
+        .gpuctl_with(&CREATE, &job(claims))
+        .exits(4)
+        .says("stdin has 2 problems")
+        .says("stdin:6:38: claim `models` does not exist")
+        .says("claim `numbers` does not exist");
     let secret = "environment: {image: 'busybox:1', env: [{name: HF_TOKEN, secret: hub}]}";
     scene
         .gpuctl_with(&CREATE, &job(secret))
@@ -278,6 +290,25 @@ fn missing_references_are_reported_together() {
         .gpuctl_with(&["apply", "-f", "-"], &lost)
         .ok()
         .says("warning: claim `models` does not exist in namespace `names`");
+}
+
+#[test]
+fn a_wrong_pool_in_twenty_documents_is_one_error() {
+    let scene = Scene::with_nodes("twenty", 1);
+    let documents: Vec<String> = (0..20)
+        .map(|index| {
+            scene.training(
+                &format!("trial-{index}"),
+                "resources: {pool: twnety, gpu: 1}",
+            )
+        })
+        .collect();
+    let run = scene
+        .gpuctl_with(&CREATE, &documents.join("---\n"))
+        .exits(3)
+        .says("stdin has 1 problem")
+        .says("did you mean `twenty`?; also in lines 11, 17, ");
+    assert_eq!(run.err.matches("there is no pool `twnety`").count(), 1);
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod broken_responses;
 mod causes;
 mod claims;
 mod cockpit;
+mod copies;
 mod copy;
 mod create;
 mod cuts;

@@ -12,6 +12,8 @@ use gpuctl_view::format::columns::CustomColumn;
 pub(crate) enum ListOutput {
     Usual(ListFormat),
     Columns(Vec<CustomColumn>),
+    /// The YAML that each job was submitted with.
+    Specification,
 }
 
 impl ListOutput {
@@ -19,14 +21,14 @@ impl ListOutput {
     pub(crate) fn format(&self) -> ListFormat {
         match self {
             Self::Usual(format) => *format,
-            Self::Columns(_) => ListFormat::Table,
+            Self::Columns(_) | Self::Specification => ListFormat::Table,
         }
     }
 
     /// The custom columns, if any.
     pub(crate) fn columns(&self) -> Option<Vec<CustomColumn>> {
         match self {
-            Self::Usual(_) => None,
+            Self::Usual(_) | Self::Specification => None,
             Self::Columns(columns) => Some(columns.clone()),
         }
     }
@@ -34,9 +36,35 @@ impl ListOutput {
 
 pub(crate) const CUSTOM: &str = "custom-columns=";
 
+/// The format of lists of jobs only.
+const SPECIFICATION: &str = "spec";
+
 /// Parses the value of `-o`.
 #[derive(Clone)]
-pub(crate) struct OutputParser;
+pub(crate) struct OutputParser {
+    /// Whether the list accepts `spec`.
+    specification: bool,
+}
+
+impl OutputParser {
+    /// The parser of most lists.
+    pub(crate) const LIST: Self = Self {
+        specification: false,
+    };
+    /// The parser of lists of jobs.
+    pub(crate) const JOBS: Self = Self {
+        specification: true,
+    };
+
+    /// Every value except custom columns.
+    fn words(&self) -> impl Iterator<Item = PossibleValue> {
+        let specification = PossibleValue::new(SPECIFICATION).help("the submitted YAML");
+        ListFormat::value_variants()
+            .iter()
+            .filter_map(ValueEnum::to_possible_value)
+            .chain(self.specification.then_some(specification))
+    }
+}
 
 impl TypedValueParser for OutputParser {
     type Value = ListOutput;
@@ -56,7 +84,10 @@ impl TypedValueParser for OutputParser {
                 .and_then(columns)
                 .map(ListOutput::Columns)
         };
-        list_format.or_else(columns).ok_or_else(|| {
+        let specification =
+            (self.specification && text == SPECIFICATION).then_some(ListOutput::Specification);
+        let parsed = list_format.or(specification).or_else(columns);
+        parsed.ok_or_else(|| {
             let mut error = clap::Error::new(ErrorKind::InvalidValue).with_cmd(command);
             if let Some(arg) = arg {
                 error.insert(
@@ -68,11 +99,10 @@ impl TypedValueParser for OutputParser {
                 ContextKind::InvalidValue,
                 ContextValue::String(text.into_owned()),
             );
-            let formats = ListFormat::value_variants()
-                .iter()
-                .filter_map(ValueEnum::to_possible_value);
-            let mut formats: Vec<String> =
-                formats.map(|value| value.get_name().to_owned()).collect();
+            let mut formats: Vec<String> = self
+                .words()
+                .map(|value| value.get_name().to_owned())
+                .collect();
             formats.push(format!("{CUSTOM}TITLE:.field,…"));
             error.insert(ContextKind::ValidValue, ContextValue::Strings(formats));
             error
@@ -81,12 +111,7 @@ impl TypedValueParser for OutputParser {
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
         let custom = PossibleValue::new(CUSTOM).help("JSON fields, as TITLE:.field,TITLE:.field");
-        Some(Box::new(
-            ListFormat::value_variants()
-                .iter()
-                .filter_map(ValueEnum::to_possible_value)
-                .chain([custom]),
-        ))
+        Some(Box::new(self.words().chain([custom])))
     }
 }
 

@@ -40,7 +40,7 @@ pub(crate) struct PrintArgs {
     #[arg(long)]
     pub no_headers: bool,
     /// Output format; custom-columns=TITLE:.field,… selects fields from the JSON output
-    #[arg(short, long, value_parser = OutputParser, default_value = "table", value_name = "FORMAT")]
+    #[arg(short, long, value_parser = OutputParser::LIST, default_value = "table", value_name = "FORMAT")]
     pub output: ListOutput,
 }
 

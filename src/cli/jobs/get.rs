@@ -3,6 +3,7 @@
 use clap::{Args, ValueEnum};
 use clap_complete::engine::ArgValueCandidates;
 
+use crate::cli::args::columns::OutputParser;
 use crate::cli::args::list::ListArgs;
 use crate::cli::args::value::selector;
 use crate::cli::candidates;
@@ -12,14 +13,21 @@ use gpuctl_core::model::values::selector::Selector;
 ///
 /// The state comes from the pods, so a job is running when all its pods are running. Without -n,
 /// lists all namespaces that you can read.
+///
+/// -o spec prints the YAML that each job was submitted with, ready for `gpuctl create -f -`. Local
+/// files of `files:` are not part of it: a comment names them and the commands that restore them.
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:
+#[command(
+    mut_arg("output", |output| output.value_parser(OutputParser::JOBS)),
+    after_help = "Examples:
   gpuctl get jobs
   gpuctl get job qwen2-7b-sft
   gpuctl get jobs -l team=nlp -n team-a
   gpuctl get jobs --status pending --pool training-pool
   gpuctl get jobs -o custom-columns=NAME:.jobId,GPUS:.gpuHeld --no-headers
-  gpuctl get jobs --mine -o json | jq '.items[] | select(.status == \"failed\")'")]
+  gpuctl get job qwen2-7b-sft -o spec > job.yaml
+  gpuctl get jobs --mine -o json | jq '.items[] | select(.status == \"failed\")'"
+)]
 pub(crate) struct GetJobs {
     /// Jobs, as NAME or NAMESPACE/NAME [default: all]
     #[arg(value_name = "NAME", add = ArgValueCandidates::new(candidates::job_names))]

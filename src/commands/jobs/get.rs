@@ -1,23 +1,27 @@
 //! `gpuctl get jobs`: filters, sorts and pages the jobs.
 
+mod choice;
+mod spec;
+
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use futures::future::join;
 
+use self::choice::{job_selector, missing_names, select_jobs, warn_of};
+use crate::cli::args::columns::ListOutput;
 use crate::cli::args::list::PAGE_SIZE;
-use crate::cli::jobs::get::{GetJobs, JobSortKey};
+use crate::cli::jobs::get::GetJobs;
 use crate::context::Context;
-use crate::lookup::{self, LookupPurpose};
+use crate::lookup;
 use crate::observe::at_time;
 use crate::observe::list::{self, ListOptions, Listing, Refresh};
 use crate::observe::live::{self, JOB_QUANTITIES};
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::progress::read_progress;
-use crate::selection;
 use gpuctl_cluster::{Connection, JobFilter, Selection};
 use gpuctl_core::error::Error;
-use gpuctl_core::model::{GpuCount, Job, JobKind, Readings, State, Status};
+use gpuctl_core::model::{GpuCount, Job, Readings, State, Status};
 use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_view::Format;
 use gpuctl_view::format::coverage::Coverage;
@@ -28,6 +32,7 @@ pub(crate) async fn run(args: &GetJobs, context: &Context) -> Result<ExitCode, E
     let options = args.list.options(PAGE_SIZE);
     context.terminal.set_format(options.format);
     if let Some(at) = &args.at {
+        spec::check(args)?;
         return at_time::jobs(at, &options, context).await;
     }
     for name in &args.names {
@@ -35,6 +40,9 @@ pub(crate) async fn run(args: &GetJobs, context: &Context) -> Result<ExitCode, E
         lookup::check_namespace(context.access.namespace.as_deref(), namespace, name)?;
     }
     let connection = context.connect().await?;
+    if matches!(args.list.print.output, ListOutput::Specification) {
+        return spec::run(args, &connection, context).await;
+    }
     let listing = JobListing {
         args,
         options: &options,
@@ -51,26 +59,6 @@ pub(crate) async fn run(args: &GetJobs, context: &Context) -> Result<ExitCode, E
         async |refresh: Refresh<'_>| listing.read(refresh).await,
     )
     .await
-}
-
-/// Builds the API server query from the arguments.
-async fn job_selector(args: &GetJobs, connection: &Connection) -> Result<JobFilter, Error> {
-    let user = match args.mine {
-        false => None,
-        true => Some(selection::own_name(connection).await?),
-    };
-    Ok(JobFilter {
-        namespace: lookup::explicit_namespace(connection)
-            .map(ToOwned::to_owned)
-            .or_else(|| named_namespace(args)),
-        names: Vec::new(),
-        kind: args
-            .kind
-            .as_deref()
-            .and_then(|kind| kind.parse::<JobKind>().ok()),
-        pool: args.pool.clone(),
-        user,
-    })
 }
 
 /// Reads the jobs, either once or at every refresh of a watch.
@@ -91,7 +79,7 @@ impl JobListing<'_> {
             warn_of(&selection, self.context);
             let namespace = self.selector.namespace.as_deref();
             lookup::check_empty(self.connection, namespace, selection.jobs.is_empty()).await?;
-            missing = self.missing_names(&selection).await;
+            missing = missing_names(self.args, &selection, self.connection).await;
         }
         let jobs = select_jobs(self.args, selection.jobs, &self.selector);
         let total = jobs.len();
@@ -150,18 +138,6 @@ impl JobListing<'_> {
         Ok((selection, readings))
     }
 
-    /// Builds an error for each given name that no job has.
-    async fn missing_names(&self, selection: &Selection) -> Vec<Error> {
-        let is_missing = |name: &&String| !selection.jobs.iter().any(|job| has_name(job, name));
-        let mut errors = Vec::new();
-        for name in self.args.names.iter().filter(is_missing) {
-            // The lookup's error suggests existing names.
-            let job = lookup::job(self.connection, name, LookupPurpose::Read).await;
-            errors.extend(job.err());
-        }
-        errors
-    }
-
     fn listing(&self, rows: &[JobRow], total: usize, coverage: Option<Coverage>) -> Listing {
         let context = self.context;
         let table = |format, headers| {
@@ -193,75 +169,4 @@ impl JobListing<'_> {
             .none("no jobs found")
             .hints(waiting.map(hint).into_iter().collect())
     }
-}
-
-/// Warns about the jobs that the user may not list.
-fn warn_of(selection: &Selection, context: &Context) {
-    if let Some(namespace) = &selection.narrowed_to {
-        context.terminal.warn_missing_permission(&format!(
-            "you are not allowed to list jobs in all namespaces; only `{namespace}` is shown"
-        ));
-    }
-    if !selection.unreadable.is_empty() {
-        let kinds = selection.unreadable.join("s and ");
-        context.terminal.warn_missing_permission(&format!(
-            "you are not allowed to list every kind of job: {kinds}s are not shown"
-        ));
-    }
-}
-
-/// Extracts the namespace if all names have the form `NAMESPACE/NAME` and share one namespace.
-fn named_namespace(args: &GetJobs) -> Option<String> {
-    let mut namespaces = args
-        .names
-        .iter()
-        .map(|name| name.split_once('/').map(|(namespace, _)| namespace));
-    let first = namespaces.next()??;
-    namespaces
-        .all(|namespace| namespace == Some(first))
-        .then(|| first.to_owned())
-}
-
-/// Matches a job with NAME in any namespace, or with NAMESPACE/NAME.
-fn has_name(job: &Job, name: &str) -> bool {
-    match name.split_once('/') {
-        Some((namespace, name)) => job.namespace == namespace && job.name == name,
-        None => job.name == name,
-    }
-}
-
-/// Filters and sorts the jobs.
-fn select_jobs(args: &GetJobs, jobs: Vec<Job>, selector: &JobFilter) -> Vec<(Job, State)> {
-    let status = args
-        .status
-        .as_deref()
-        .and_then(|status| status.parse::<Status>().ok());
-    let mut selected: Vec<(Job, State)> = jobs
-        .into_iter()
-        .map(|job| {
-            let state = State::from_job(&job);
-            (job, state)
-        })
-        // Some user names are not valid as label values, so different users may have the same
-        // label.
-        .filter(|(job, _)| selector.user.is_none() || job.user == selector.user)
-        .filter(|(job, _)| {
-            args.names.is_empty() || args.names.iter().any(|name| has_name(job, name))
-        })
-        .filter(|(job, _)| {
-            args.selector
-                .as_ref()
-                .is_none_or(|selector| selector.matches(&job.labels))
-        })
-        .filter(|(_, state)| status.is_none_or(|status| state.status == status))
-        .collect();
-    match args.list.sort_by {
-        None => {}
-        Some(JobSortKey::Name) => selected.sort_by(|a, b| a.0.name.cmp(&b.0.name)),
-        Some(JobSortKey::Age) => selected.sort_by_key(|(job, _)| std::cmp::Reverse(job.created_at)),
-        Some(JobSortKey::Status) => selected.sort_by_key(|(_, state)| state.status),
-        Some(JobSortKey::Gpu) => selected.sort_by_key(|(job, _)| std::cmp::Reverse(job.gpus())),
-        Some(JobSortKey::Kind) => selected.sort_by_key(|(job, _)| job.kind),
-    }
-    selected
 }

@@ -6,20 +6,29 @@ use gpuctl_core::model::contract::refusal::RefusalCause;
 use super::failure::Failure;
 use super::read_only::ReadOnly;
 
+/// The hint for a cluster that may be the wrong one.
+const CHOOSE_CONTEXT: &str =
+    "`gpuctl get clusters` lists the contexts; `--context NAME` selects one";
+
 impl From<Failure> for Error {
     fn from(failure: Failure) -> Self {
         let message = failure.to_string();
         match failure {
             Failure::NoKubeconfig => Self::new(ErrorName::NoCluster, message)
                 .hint("set `--kubeconfig` or KUBECONFIG to a file from your cluster's administrator"),
-            Failure::Kubeconfig { cause } => Self::new(ErrorName::InvalidKubeconfig, message).cause(cause),
+            Failure::Kubeconfig { cause } => {
+                let is_about_context = cause.starts_with("context `");
+                let error = Self::new(ErrorName::InvalidKubeconfig, message).cause(cause);
+                if is_about_context { error.hint(CHOOSE_CONTEXT) } else { error }
+            }
             Failure::Credentials { cause, hint } => {
                 let error = Self::new(ErrorName::Unauthenticated, message).cause(cause);
                 hint.map_or(error.clone(), |hint| error.hint(hint))
             }
             Failure::Unreachable { cause, .. } => Self::new(ErrorName::Unreachable, message)
                 .cause(cause)
-                .hint("check the network or VPN, and `kubectl config current-context`"),
+                .hint("check the network or VPN")
+                .hint(CHOOSE_CONTEXT),
             Failure::TimedOut { .. } => {
                 Self::new(ErrorName::RequestTimeout, message).hint("try again, or raise `--request-timeout`")
             }

@@ -152,6 +152,24 @@ impl Error {
         self
     }
 
+    /// Adds the position in a file that causes the error. The message and the hints become a
+    /// problem of the file.
+    #[must_use]
+    pub fn in_file(self, file: &str, text: &str, at: FilePosition) -> Self {
+        let problems = Problems {
+            file: file.to_owned(),
+            text: text.to_owned(),
+            list: vec![Problem::error(at, self.message, self.hints.join("; "))],
+        };
+        Self {
+            kind: self.kind,
+            name: self.name,
+            causes: self.causes,
+            notes: self.notes,
+            ..Self::from(problems)
+        }
+    }
+
     /// The bundle of `--replay` does not contain the requested data.
     pub fn not_in_bundle(message: impl fmt::Display) -> Self {
         Self::new(ErrorName::NotInBundle, message)

@@ -103,9 +103,12 @@ impl SbatchOptions {
             "comment" => self.job.put("description", Some(value.into())),
             // Pyxis separates the registry from the image with `#`.
             "container-image" => self.image = Some(value.replace('#', "/")),
-            "requeue" | "no-requeue" => self.job.put(
-                "retries",
-                Some(json!(if option == "requeue" { 3 } else { 0 })),
+            // `retries: 0` is Slurm's default: a lost node or a preemption starts the job again, but
+            // a failed command does not (`--requeue` in the manual of sbatch).
+            "requeue" => {}
+            "no-requeue" => self.omitted.push(
+                "--no-requeue: the job starts again after an eviction or the loss of its node"
+                    .to_owned(),
             ),
             "output" | "error" => self.omitted.push(format!(
                 "--{option}={value}: `gpuctl logs` shows the output"
@@ -220,6 +223,7 @@ pub(super) fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>,
             "it contains only comments and #SBATCH lines",
         ));
     }
+    job.put("retries", Some(json!(0)));
     job.put("labels", Some(labels.value()));
     put_resources(&slurm, &mut resources)?;
     let shell = text.lines().next().and_then(|line| line.strip_prefix("#!"));

@@ -202,7 +202,7 @@ srun --kill-on-bad-exit=1 torchrun --nnodes=$SLURM_NNODES --id $SLURM_SUBMIT_HOS
     let document = &converted.document;
     assert_eq!(
         document["job"],
-        json!({"max_runtime": "216000s", "name": "llama-sft", "labels": {"account": "research"}})
+        json!({"max_runtime": "216000s", "retries": 0, "name": "llama-sft", "labels": {"account": "research"}})
     );
     assert_eq!(
         document["resources"],

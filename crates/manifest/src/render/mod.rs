@@ -39,7 +39,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::spec::{Document, FilePosition, JobDocument};
-use gpuctl_core::error::{Error, ErrorKind, ErrorName, Problem, Problems};
+use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_core::model::{Gang, JobKind, Nodes, QueueSystem};
 
 pub use claim::DeviceClaim;
@@ -221,19 +221,11 @@ impl Refusal {
         let name = ErrorName::reported(ErrorKind::Specification, name);
         let error = Error {
             hints,
-            ..Error::new(name.clone(), message)
+            ..Error::new(name, message)
         };
-        let Some(at) = at else { return error };
-        let problem = Problem::error(at, error.message.clone(), error.hints.join("; "));
-        let problems = Problems {
-            file: file.to_owned(),
-            text: text.to_owned(),
-            list: vec![problem],
-        };
-        Error {
-            name,
-            hints: Vec::new(),
-            ..Error::from(problems)
+        match at {
+            Some(at) => error.in_file(file, text, at),
+            None => error,
         }
     }
 }

@@ -7,7 +7,7 @@ use super::secrets;
 use super::storage;
 use super::tree::{YamlNode, YamlValue};
 use super::values::{EnvValue, EnvVariable};
-use gpuctl_core::error::Problem;
+use gpuctl_core::error::{FilePosition, Problem};
 
 #[derive(Debug, Default)]
 pub(super) struct ContainerEnvironment {
@@ -46,6 +46,12 @@ pub(super) fn environment(
             .map_or(Command::Image, |node| read_command(reader, node, name))
     };
     let (command, args) = (command(reader, "command"), command(reader, "args"));
+    fields.refuse(
+        reader,
+        "envFrom",
+        "`environment.envFrom` is not supported",
+        "write an entry of `env` for each key: `- {name: KEY, secret: NAME}`",
+    );
     let env = fields
         .take(reader, "env")
         .map_or_else(Vec::new, |node| variables(reader, node));
@@ -107,7 +113,19 @@ fn read_command(reader: &mut Reader, node: &YamlNode, name: &str) -> Command {
 
 /// Reads one entry of a list of variables.
 fn listed_variable(reader: &mut Reader, item: &YamlNode) -> Option<(Located<String>, EnvValue)> {
+    if let YamlValue::Scalar { text, .. } = &item.value {
+        reader.problems.push(variable_in_one_word(text, item.at));
+        return None;
+    }
     let mut fields = reader.map(item, "env", reference::VARIABLE)?;
+    for name in KUBERNETES_SOURCES {
+        fields.refuse(
+            reader,
+            name,
+            &format!("`env.{name}` is a field of Kubernetes"),
+            &reference_note(item, None),
+        );
+    }
     let name = fields.need(
         reader,
         "name",
@@ -152,6 +170,64 @@ fn listed_variable(reader: &mut Reader, item: &YamlNode) -> Option<(Located<Stri
     Some((name, value))
 }
 
+/// Fields with which Kubernetes reads a variable from another object.
+const KUBERNETES_SOURCES: [&str; 3] = ["valueFrom", "secretKeyRef", "configMapKeyRef"];
+
+/// Explains a list entry such as `HF_TOKEN=abc`. Does not repeat the value, which may be a secret.
+fn variable_in_one_word(text: &str, at: FilePosition) -> Problem {
+    let name = text.split_once('=').map_or(text, |(name, _)| name).trim();
+    let message = if text.contains('=') {
+        format!("an entry of `env` must have `name:` and `value:`, not `{name}=…`")
+    } else {
+        format!("an entry of `env` must have `name:` and `value:`, not only `{name}`")
+    };
+    let note = format!("write `- {{name: {name}, value: …}}`, or a map: `env: {{{name}: …}}`");
+    Problem::error(at, message, note)
+}
+
+/// Suggests gpuctl's form of a variable that has Kubernetes' form, such as `secretKeyRef`.
+fn reference_note(node: &YamlNode, name: Option<&str>) -> String {
+    let source = KUBERNETES_SOURCES[1..].iter().find_map(|field| {
+        let kind = if *field == "secretKeyRef" {
+            "secret"
+        } else {
+            "configmap"
+        };
+        Some((kind, node.find(field)?))
+    });
+    let Some((kind, reference)) = source else {
+        return "a value can come from `secret:` or `configmap:`, with `key:`".to_owned();
+    };
+    let object = reference.text_of("name").unwrap_or("NAME");
+    let key = reference.text_of("key").unwrap_or("KEY");
+    match name {
+        Some(name) => {
+            format!("write `env` as a list: `- {{name: {name}, {kind}: {object}, key: {key}}}`")
+        }
+        None => format!("write `{kind}: {object}` and `key: {key}` instead"),
+    }
+}
+
+/// Explains a variable whose value in the map form is a map or a list.
+fn nested_variable(name: &str, value: &YamlNode) -> Problem {
+    let message = format!(
+        "the variable `{name}` must be text, not {}",
+        value.description()
+    );
+    let own_form = ["secret", "configmap"]
+        .into_iter()
+        .find_map(|kind| Some((kind, value.text_of(kind)?)));
+    let note = match own_form {
+        Some((kind, object)) => {
+            let key = value.text_of("key").unwrap_or(name);
+            format!("write `env` as a list: `- {{name: {name}, {kind}: {object}, key: {key}}}`")
+        }
+        None if matches!(value.value, YamlValue::Map(_)) => reference_note(value, Some(name)),
+        None => "quote the value".to_owned(),
+    };
+    Problem::error(value.at, message, note)
+}
+
 pub(super) fn variables(reader: &mut Reader, node: &YamlNode) -> Vec<EnvVariable> {
     let mut variables: Vec<EnvVariable> = Vec::new();
     let mut add = |reader: &mut Reader, at, name: String, value| {
@@ -178,10 +254,28 @@ pub(super) fn variables(reader: &mut Reader, node: &YamlNode) -> Vec<EnvVariable
             variables.push(EnvVariable { name, value });
         }
     };
-    if matches!(node.value, YamlValue::Map(_)) {
-        for (key, value) in reader.text_map(node, "env") {
-            add(reader, key.at, key.value, EnvValue::Text(value.value));
+    if let YamlValue::Map(entries) = &node.value {
+        for entry in entries {
+            let text = match &entry.value.value {
+                YamlValue::Null => String::new(),
+                YamlValue::Scalar { text, .. } => text.clone(),
+                YamlValue::List(_) | YamlValue::Map(_) => {
+                    let problem = nested_variable(&entry.key, &entry.value);
+                    reader.problems.push(problem);
+                    continue;
+                }
+            };
+            add(
+                reader,
+                entry.key_at,
+                entry.key.clone(),
+                EnvValue::Text(text),
+            );
         }
+        return variables;
+    }
+    if let YamlValue::Scalar { text, .. } = &node.value {
+        reader.problems.push(variable_in_one_word(text, node.at));
         return variables;
     }
     for item in reader.list(node, "env") {

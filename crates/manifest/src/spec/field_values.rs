@@ -58,6 +58,20 @@ fn label_problem(text: &str, longest: usize) -> Option<(String, Option<String>)>
     Some((message, Some(suggestion).filter(|word| !word.is_empty())))
 }
 
+/// Abbreviates a duration such as `2 hours`.
+fn short_duration(text: &str) -> Option<String> {
+    let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    let number = &text[..text.len() - unit.len()];
+    let short = match unit.trim().to_ascii_lowercase().as_str() {
+        "second" | "seconds" | "sec" => "s",
+        "minute" | "minutes" | "min" => "m",
+        "hour" | "hours" | "hr" => "h",
+        "day" | "days" => "d",
+        _ => return None,
+    };
+    (!number.is_empty()).then(|| format!("{number}{short}"))
+}
+
 impl Reader {
     /// Parses a GPU type in any spelling.
     pub(super) fn gpu_type(&mut self, node: &YamlNode) -> Option<Located<WrittenGpuType>> {
@@ -173,7 +187,8 @@ impl Reader {
                 .any(|unit| text.value.ends_with(unit));
             let unit = text
                 .value
-                .trim_end_matches(|c: char| c.is_ascii_alphabetic());
+                .trim_end_matches(|c: char| c.is_ascii_alphabetic())
+                .trim_end();
             let note = if is_amount_without_i {
                 format!("write {unit}Gi for gibibytes, {unit}G for gigabytes")
             } else {
@@ -209,7 +224,11 @@ impl Reader {
     pub(super) fn duration(&mut self, node: &YamlNode, name: &str) -> Option<Duration> {
         let duration = scalar(node).and_then(|text| quantity::duration(&text.value));
         if duration.is_none() {
-            self.wrong_type(node, name, "a duration such as 30s, 5m, 12h or 2d");
+            let note = scalar(node)
+                .and_then(|text| short_duration(&text.value))
+                .map_or_else(String::new, |text| format!("write {text}"));
+            let expected = "a duration such as 30s, 5m, 12h or 2d";
+            self.wrong_type_with(node, name, expected, &note);
         }
         duration
     }

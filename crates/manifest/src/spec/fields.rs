@@ -4,7 +4,9 @@
 
 use gpuctl_core::model::GpuType;
 
-use super::shape::{Field, spellings};
+use super::other_names;
+use super::reference;
+use super::shape::{Field, Shape, spellings};
 use super::tree::{Entry, YamlNode, YamlValue};
 use gpuctl_core::error::{FilePosition, Problem};
 
@@ -73,8 +75,33 @@ impl<'t> Fields<'t> {
         });
         // An empty field such as `queue:` is the same as no field.
         found
+            .or_else(|| self.take_misspelled(reader, name))
             .map(|entry| &entry.value)
             .filter(|node| !matches!(node.value, YamlValue::Null))
+    }
+
+    /// Removes an unknown field that resembles `name` most, and reports it. Its value is then read
+    /// as if it were spelled correctly, so that a typing mistake is one problem and hides no others.
+    fn take_misspelled(&mut self, reader: &mut Reader, name: &str) -> Option<&'t Entry> {
+        let names = spellings(self.table, name);
+        let all: Vec<&str> = self
+            .table
+            .iter()
+            .flat_map(|field| field.names)
+            .copied()
+            .collect();
+        let resembles = |entry: &&Entry| {
+            !all.contains(&entry.key.as_str())
+                && nearest(&entry.key, &all).is_some_and(|near| names.contains(&near))
+        };
+        let index = self.entries.iter().position(resembles)?;
+        let entry = self.entries.remove(index);
+        reader.problems.push(Problem::error(
+            entry.key_at,
+            format!("unknown field `{}`", self.full_path(&entry.key)),
+            format!("did you mean `{name}`?"),
+        ));
+        Some(entry)
     }
 
     /// Takes a required field.
@@ -125,15 +152,51 @@ impl<'t> Fields<'t> {
     pub(super) fn finish(self, reader: &mut Reader) {
         for entry in &self.entries {
             let nearest = nearest(&entry.key, &self.known);
-            let note = match nearest {
-                Some(name) => format!("did you mean `{name}`?"),
-                None => format!("known fields: {}", self.known.join(", ")),
+            let note = match (self.other_block(&entry.key), nearest) {
+                (Some(place), _) => place,
+                (None, Some(name)) => format!("did you mean `{name}`?"),
+                (None, None) => self.advice(&entry.key),
             };
             reader.problems.push(Problem::error(
                 entry.key_at,
                 format!("unknown field `{}`", self.full_path(&entry.key)),
                 note,
             ));
+        }
+    }
+
+    fn advice(&self, key: &str) -> String {
+        let advice = other_names::field_advice(key).filter(|_| self.is_in_job());
+        advice.map_or_else(
+            || format!("known fields: {}", self.known.join(", ")),
+            ToOwned::to_owned,
+        )
+    }
+
+    /// Whether this is a job's document, or one of its blocks.
+    fn is_in_job(&self) -> bool {
+        self.path.is_empty() && has_same_names(self.table, reference::DOCUMENT)
+            || reference::DOCUMENT.iter().any(|field| {
+                matches!(field.shape, Shape::Block(table) if has_same_names(self.table, table))
+            })
+    }
+
+    /// Names the block that a misplaced field of a job belongs to.
+    fn other_block(&self, key: &str) -> Option<String> {
+        let has = |table: &[Field]| table.iter().any(|field| field.names.contains(&key));
+        if !self.is_in_job() {
+            return None;
+        }
+        let block = reference::DOCUMENT.iter().find(|field| {
+            matches!(field.shape, Shape::Block(table) if has(table)) && field.name() != self.path
+        });
+        match block {
+            Some(block) => Some(format!("it belongs in `{}:`", block.name())),
+            None if !self.path.is_empty() && has(reference::DOCUMENT) => Some(format!(
+                "`{key}:` belongs at the top level, next to `{}:`",
+                self.path
+            )),
+            None => None,
         }
     }
 
@@ -144,6 +207,25 @@ impl<'t> Fields<'t> {
             format!("{}.{name}", self.path)
         }
     }
+}
+
+/// Shows how to write a block of a job's document. Empty for other maps.
+fn block_sample(path: &str) -> String {
+    let blocks = reference::DOCUMENT
+        .iter()
+        .filter(|block| block.name() == path);
+    let first_field = blocks.into_iter().find_map(|block| match block.shape {
+        Shape::Block(table) => table.first(),
+        _ => None,
+    });
+    first_field.map_or_else(String::new, |field| {
+        format!("such as `{path}: {{{}: {}}}`", field.name(), field.sample)
+    })
+}
+
+fn has_same_names(table: &[Field], other: &[Field]) -> bool {
+    let names = |table: &[Field]| -> Vec<&'static str> { table.iter().map(Field::name).collect() };
+    names(table) == names(other)
 }
 
 /// Finds the known word that `word` was probably meant to be, within an edit distance of a third of
@@ -162,6 +244,17 @@ pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
 
 impl Reader {
     pub(super) fn wrong_type(&mut self, node: &YamlNode, name: &str, expected: &str) {
+        self.wrong_type_with(node, name, expected, "");
+    }
+
+    /// Like `wrong_type`, with an example of a valid value.
+    pub(super) fn wrong_type_with(
+        &mut self,
+        node: &YamlNode,
+        name: &str,
+        expected: &str,
+        note: &str,
+    ) {
         let found = match &node.value {
             YamlValue::Scalar { text, .. } if text.len() <= 40 => format!("`{text}`"),
             _ => node.description().to_owned(),
@@ -169,7 +262,7 @@ impl Reader {
         self.problems.push(Problem::error(
             node.at,
             format!("`{name}` must be {expected}, not {found}"),
-            "",
+            note,
         ));
     }
 
@@ -194,7 +287,7 @@ impl Reader {
                 } else {
                     path
                 };
-                self.wrong_type(node, name, "a map of fields");
+                self.wrong_type_with(node, name, "a map of fields", &block_sample(path));
                 None
             }
         }
@@ -204,7 +297,7 @@ impl Reader {
         match &node.value {
             YamlValue::List(items) => items.iter().collect(),
             _ => {
-                self.wrong_type(node, name, "a list");
+                self.wrong_type_with(node, name, "a list", "begin each entry with `- `");
                 Vec::new()
             }
         }

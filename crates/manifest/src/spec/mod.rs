@@ -8,10 +8,12 @@ pub mod document;
 mod environment;
 mod field_values;
 mod fields;
+mod foreign;
 mod inherit;
 mod job;
 mod limits;
 mod loader_variables;
+mod other_names;
 mod overlay;
 mod overrides;
 mod placeholder;
@@ -34,6 +36,8 @@ mod site_share;
 mod storage;
 mod tree;
 mod tree_json;
+mod tree_search;
+mod unquoted;
 mod values;
 mod variables;
 
@@ -54,6 +58,7 @@ pub use secrets::{masked, notebook_token, source_secrets as secrets_in};
 pub use security::Security;
 pub use service_document::{Autoscaling, HealthCheck, Service};
 pub use site_share::{Inherited, SiteShare, SiteToleration};
+pub use tree_search::reference_position;
 
 pub use values::{EnvValue, EnvVariable, Priority, Restart};
 pub use variables::without_variables;
@@ -101,7 +106,11 @@ pub fn read(file: &str, text: &str, overrides: &[Override]) -> (Vec<Document>, P
     let mut reader = Reader::default();
     // Editors on Windows may write a byte order mark.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let trees = tree::read(text, &mut reader.problems);
+    let mut trees = tree::read(text, &mut reader.problems);
+    if foreign::is_script(text) {
+        reader.problems = vec![foreign::script(file, text)];
+        trees.clear();
+    }
     let broken = reader
         .problems
         .iter()
@@ -154,7 +163,7 @@ fn document(reader: &mut Reader, tree: YamlDocument, overrides: &[Override]) -> 
         reader.problems.push(Problem::error(
             root.at,
             message,
-            "see the files in examples/",
+            "`gpuctl init training` prints a complete file",
         ));
         return None;
     };
@@ -180,15 +189,7 @@ fn kind_word(reader: &mut Reader, root: &YamlNode, entries: &[Entry]) -> Option<
         .find(|entry| entry.key == "kind")
         .map(|entry| entry.value.clone());
     let Some(kind) = kind else {
-        let at = FilePosition {
-            width: 1,
-            ..root.at
-        };
-        reader.problems.push(Problem::error(
-            at,
-            "`kind` is missing",
-            format!("one of {}", KINDS.join(", ")),
-        ));
+        reader.problems.push(foreign::missing_kind(root, entries));
         return None;
     };
     let word = reader.text(&kind, "kind")?.value;
@@ -196,7 +197,8 @@ fn kind_word(reader: &mut Reader, root: &YamlNode, entries: &[Entry]) -> Option<
         // `apiVersion` means a Kubernetes object, so suggest `gpuctl convert` instead of a similar
         // kind.
         let foreign = entries.iter().any(|entry| entry.key == "apiVersion");
-        let note = nearest(&word, &KINDS).filter(|_| !foreign).map_or_else(
+        let near = nearest(&word, &KINDS).or_else(|| other_names::kind(&word));
+        let note = near.filter(|_| !foreign).map_or_else(
             || format!("one of {}", KINDS.join(", ")),
             |near| format!("did you mean `{near}`?"),
         );

@@ -8,7 +8,7 @@ use super::document::{JobResources, Rdma, Share};
 use super::fields::{Fields, Located, Reader, WrittenGpuType};
 use super::reference;
 use super::schema_patterns::RDMA;
-use super::tree::YamlNode;
+use super::tree::{YamlNode, YamlValue};
 use gpuctl_core::error::{FilePosition, Problem};
 use gpuctl_core::model::JobKind;
 use gpuctl_core::model::values::quantity;
@@ -29,7 +29,7 @@ pub(super) fn resources(
         .and_then(|node| reader.object_name(node, "pool"));
     let no_pool = pool.as_ref().is_some_and(|pool| pool.value == "default");
     let gpu_node = fields.take(reader, "gpu");
-    let gpu = gpu_node.and_then(|node| reader.whole_number(node, "gpu", 0..=1024));
+    let gpu = gpu_node.and_then(|node| gpu_count(reader, node));
     let gpu_type = fields
         .take(reader, "gpu-type")
         .and_then(|node| reader.gpu_type(node));
@@ -93,6 +93,35 @@ pub(super) fn resources(
 
 static RDMA_FORM: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(RDMA).expect("the pattern is tested"));
+
+/// Reads `gpu`. Explains which fields request a part of a GPU and a type.
+fn gpu_count(reader: &mut Reader, node: &YamlNode) -> Option<u32> {
+    let note = match &node.value {
+        YamlValue::Scalar { text, .. } => other_gpu_field(text),
+        _ => None,
+    };
+    let Some(note) = note else {
+        return reader.whole_number(node, "gpu", 0..=1024);
+    };
+    let text = reader.text(node, "gpu")?.value;
+    let message = format!("`gpu` must be a whole number from 0 to 1024, not `{text}`");
+    reader.problems.push(Problem::error(node.at, message, note));
+    None
+}
+
+fn other_gpu_field(text: &str) -> Option<String> {
+    // Slurm and SkyPilot write TYPE:COUNT.
+    if let Some((kind, count)) = text.split_once(':') {
+        let count: u32 = count.parse().ok()?;
+        return Some(format!("write `gpu: {count}` and `gpu-type: {kind}`"));
+    }
+    let number = text
+        .parse::<f64>()
+        .ok()
+        .filter(|number| number.is_finite())?;
+    (number > 0.0 && number.fract() > 0.0)
+        .then(|| "`gpu_share: 0.5` requests a part of one GPU; `gpu` counts whole GPUs".to_owned())
+}
 
 /// Refuses fields about GPUs if the job has no GPUs.
 fn without_gpus(

@@ -103,6 +103,10 @@ fn workdir(reader: &mut Reader, node: &YamlNode) -> Option<Workdir> {
     if let YamlValue::Scalar { text, .. } = &node.value {
         return host_workdir(reader, text, node.at);
     }
+    if let Some(problem) = braced_path(node) {
+        reader.problems.push(problem);
+        return None;
+    }
     let mut fields = reader.map(node, "storage.workdirs", reference::WORKDIR)?;
     let at = fields.at;
     let path_node = fields.need(reader, "path", "the mount path in the container");
@@ -171,6 +175,31 @@ fn workdir(reader: &mut Reader, node: &YamlNode) -> Option<Workdir> {
         read_only,
         file: is_file,
     })
+}
+
+/// Explains `{/data}`, which YAML reads as a map with an empty field.
+fn braced_path(node: &YamlNode) -> Option<Problem> {
+    let YamlValue::Map(entries) = &node.value else {
+        return None;
+    };
+    let [entry] = entries.as_slice() else {
+        return None;
+    };
+    let is_field = reference::WORKDIR
+        .iter()
+        .any(|field| field.names.contains(&entry.key.as_str()));
+    if is_field || !matches!(entry.value.value, YamlValue::Null) {
+        return None;
+    }
+    let message = format!(
+        "`{{{}}}` is a map with an empty field, not a path",
+        entry.key
+    );
+    let path = entry.key.trim_start_matches('/');
+    let note = format!(
+        "write `{{path: /{path}, pvc: NAME}}` for a claim, or `/{path}` for a directory of the node"
+    );
+    Some(Problem::error(node.at, message, note))
 }
 
 fn access(reader: &mut Reader, node: &YamlNode) -> Option<VolumeAccess> {

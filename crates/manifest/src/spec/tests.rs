@@ -297,6 +297,50 @@ fn each_mistake_has_its_message() {
             "5:9: aliases (`*name`) are not supported | write out the value",
         ),
         (
+            "resources: {memory: 64 GB}",
+            "5:21: `memory` must be a size such as 128Gi, not `64 GB` | write 64Gi for gibibytes, 64G for gigabytes",
+        ),
+        (
+            "checkpoint: /out",
+            "5:13: `checkpoint` must be a map of fields, not `/out` | such as `checkpoint: {path: /out/checkpoints}`",
+        ),
+        (
+            "checkpoint: {path: /out, time: 4h}",
+            "5:26: unknown field `checkpoint.time` | use `job.max_runtime`, such as `max_runtime: 12h`",
+        ),
+        (
+            "storage: {workdirs: {path: /data, pvc: x}}",
+            "5:21: `workdirs` must be a list, not a map | begin each entry with `- `",
+        ),
+        (
+            "resources: {limits: {nvidia.com/gpu: 1}}",
+            "5:13: unknown field `resources.limits` | use `resources.gpu`, `resources.cpu` and `resources.memory`",
+        ),
+        (
+            "resources: {gpu: 1.5}",
+            "5:18: `gpu` must be a whole number from 0 to 1024, not `1.5` | `gpu_share: 0.5` requests a part of one GPU; `gpu` counts whole GPUs",
+        ),
+        (
+            "resources: {gpu: 'a100:2'}",
+            "5:18: `gpu` must be a whole number from 0 to 1024, not `a100:2` | write `gpu: 2` and `gpu-type: a100`",
+        ),
+        (
+            "storage: {workdirs: [{data}]}",
+            "5:22: `{data}` is a map with an empty field, not a path | write `{path: /data, pvc: NAME}` for a claim, or `/data` for a directory of the node",
+        ),
+        (
+            "gpu: 1",
+            "5:1: unknown field `gpu` | it belongs in `resources:`",
+        ),
+        (
+            "resources: {retries: 1}",
+            "5:13: unknown field `resources.retries` | it belongs in `job:`",
+        ),
+        (
+            "resources: {files: [a]}",
+            "5:13: unknown field `resources.files` | `files:` belongs at the top level, next to `resources:`",
+        ),
+        (
             "zzz: 1",
             "5:1: unknown field `zzz` | known fields: kind, version, job, environment, model, resources, storage, security, files, pod, checkpoint",
         ),
@@ -546,6 +590,111 @@ fn yaml_bombs_and_garbage_give_one_message_each() {
             "{expected}: {found:?}"
         );
     }
+}
+
+#[test]
+fn words_of_other_tools_lead_to_fields_and_kinds() {
+    let text = "kind: job\nversion: v0.1\n";
+    assert_eq!(
+        problems(text),
+        ["1:7: unknown kind `job` | did you mean `training`?"]
+    );
+    let text = "kind: training\nversion: v0.1\njob: {name: a, max_runtime: 2 hours}\nenvironment: {image: i, cmd: x}\n";
+    assert_eq!(
+        problems(text),
+        [
+            "3:29: `max_runtime` must be a duration such as 30s, 5m, 12h or 2d, not `2 hours` | write 2h",
+            "4:25: unknown field `environment.cmd` | use `environment.command`",
+        ]
+    );
+}
+
+#[test]
+fn a_typing_mistake_is_one_problem_and_hides_no_others() {
+    assert_eq!(
+        problems(&training("resources: {gpus: 1, gpu-type: a100}")),
+        ["5:13: unknown field `resources.gpus` | did you mean `gpu`?"]
+    );
+    let text = "kind: training\nversion: v0.1\njob: {nmae: a}\nenviroment: {image: i, env: [X]}\n";
+    assert_eq!(
+        problems(text),
+        [
+            "3:7: unknown field `job.nmae` | did you mean `name`?",
+            "4:1: unknown field `enviroment` | did you mean `environment`?",
+            "4:30: an entry of `env` must have `name:` and `value:`, not only `X` | write `- {name: X, value: …}`, or a map: `env: {X: …}`",
+        ]
+    );
+    assert_eq!(
+        problems("Kind: training\nversion: v0.1\n"),
+        ["1:1: unknown field `Kind` | did you mean `kind`?"]
+    );
+}
+
+#[test]
+fn variables_in_the_form_of_other_tools_lead_to_this_form() {
+    for (env, expected) in [
+        (
+            "[HF_TOKEN=canary]",
+            "an entry of `env` must have `name:` and `value:`, not `HF_TOKEN=…` | write `- {name: HF_TOKEN, value: …}`, or a map: `env: {HF_TOKEN: …}`",
+        ),
+        (
+            "HF_TOKEN=canary",
+            "an entry of `env` must have `name:` and `value:`, not `HF_TOKEN=…` | write `- {name: HF_TOKEN, value: …}`, or a map: `env: {HF_TOKEN: …}`",
+        ),
+        (
+            "[{name: T, valueFrom: {secretKeyRef: {name: hub, key: K}}}]",
+            "`env.valueFrom` is a field of Kubernetes | write `secret: hub` and `key: K` instead",
+        ),
+        (
+            "[{name: T, configMapKeyRef: {name: map, key: K}}]",
+            "`env.configMapKeyRef` is a field of Kubernetes | write `configmap: map` and `key: K` instead",
+        ),
+        (
+            "{T: {valueFrom: {secretKeyRef: {name: hub, key: K}}}}",
+            "the variable `T` must be text, not a map | write `env` as a list: `- {name: T, secret: hub, key: K}`",
+        ),
+        (
+            "{T: {secret: hub}}",
+            "the variable `T` must be text, not a map | write `env` as a list: `- {name: T, secret: hub, key: T}`",
+        ),
+    ] {
+        let text = format!(
+            "kind: training\nversion: v0.1\njob: {{name: a}}\nenvironment: {{image: i, env: {env}}}\n"
+        );
+        let found = problems(&text);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].ends_with(expected), "{found:?}");
+    }
+}
+
+#[test]
+fn files_of_other_tools_lead_to_convert() {
+    let slurm = "#!/bin/bash\n#SBATCH --gres=gpu:1\nexport A=\"x: y\"\nsrun python x.py\n";
+    assert_eq!(
+        problems(slurm),
+        [
+            "1:1: this is a Slurm script, not a job file | convert it: `gpuctl convert t.yaml --image IMAGE > job.yaml`"
+        ]
+    );
+    for text in [
+        "apiVersion: v1\n",
+        "run: python x.py\nresources: {accelerators: A100}\n",
+    ] {
+        assert!(problems(text)[0].contains("gpuctl convert FILE"), "{text}");
+    }
+    let manifest = "#!/usr/bin/env gpuctl\nkind: training\nversion: v0.1\njob: {name: a}\nenvironment: {image: i}\n";
+    assert_eq!(problems(manifest), [""; 0]);
+}
+
+#[test]
+fn a_value_with_a_colon_must_be_quoted() {
+    let text = "kind: training\nenvironment:\n  command: python x --name: y\n";
+    assert_eq!(
+        problems(text),
+        [
+            "3:12: invalid YAML: a value that contains `: ` must be quoted | write 'python x --name: y'"
+        ]
+    );
 }
 
 #[test]

@@ -6,6 +6,7 @@ use serde_saphyr::granit_parser::{
     ErrorKind, Event, Options, Parser, ScalarStyle, ScanError, Span as RawSpan,
 };
 
+use super::unquoted::{quoted, unquoted_colon};
 use gpuctl_core::error::{FilePosition, Problem};
 
 /// Maximum nesting depth. No job needs a deeper one.
@@ -360,6 +361,13 @@ impl<'t> Builder<'t, '_> {
         }
         if *error.kind() == ErrorKind::RecursionLimitExceeded {
             return self.too_deep(at);
+        }
+        if let Some((value, column)) = unquoted_colon(line, at.column) {
+            return self.stop(
+                FilePosition { column, ..at },
+                "invalid YAML: a value that contains `: ` must be quoted",
+                &format!("write {}", quoted(value)),
+            );
         }
         let text = error.info().replace('\n', " ");
         let text = text.strip_suffix('.').unwrap_or(&text).to_owned();

@@ -261,9 +261,10 @@ pub fn error_json(error: &Error) -> String {
             .iter()
             .map(|problem| {
                 let note = Some(problem.note.clone()).filter(|note| !note.is_empty());
+                let hints = note.into_iter().chain(error.hints.clone());
                 object(
                     &problem.message,
-                    &note.into_iter().collect::<Vec<_>>(),
+                    &hints.collect::<Vec<_>>(),
                     Some((problems, problem)),
                 )
             })

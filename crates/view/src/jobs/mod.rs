@@ -17,6 +17,7 @@ pub mod opened;
 pub mod pods;
 pub mod scaled;
 pub mod secret;
+pub mod specification;
 pub mod start;
 pub mod waited;
 pub mod why;

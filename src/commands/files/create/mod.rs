@@ -6,9 +6,9 @@ use std::process::ExitCode;
 
 use crate::cli::files::create::Create;
 use crate::context::Context;
-use crate::deploy::inputs;
 use crate::deploy::names::with_unique_names;
 use crate::deploy::options::Mode;
+use crate::deploy::{copies, inputs};
 use crate::show;
 use crate::show::reporter::TerminalReporter;
 use gpuctl_core::error::Error;
@@ -19,6 +19,7 @@ pub(crate) async fn run(args: &Create, context: &Context) -> Result<ExitCode, Er
         if !args.files.is_empty()
             || !args.sets.is_empty()
             || args.name.is_some()
+            || args.from.is_some()
             || args.generate_name
             || args.local.is_given()
             || args.submit.is_given()
@@ -37,9 +38,14 @@ pub(crate) async fn run(args: &Create, context: &Context) -> Result<ExitCode, Er
             .as_deref()
             .map(|name| Override::text(&["job", "name"], name)),
     );
-    let inputs = match inputs::read(&args.files, &overrides, &args.local.access()?) {
-        Ok(inputs) => inputs,
-        Err(unreadable) => return show::inputs::refuse(unreadable, args.output.into(), context),
+    let inputs = match &args.from {
+        Some(name) => copies::read(name, &overrides, &context.connect().await?).await?,
+        None => match inputs::read(&args.files, &overrides, &args.local.access()?) {
+            Ok(inputs) => inputs,
+            Err(unreadable) => {
+                return show::inputs::refuse(unreadable, args.output.into(), context);
+            }
+        },
     };
     inputs.warn(&TerminalReporter::new(
         &context.terminal,
@@ -55,6 +61,9 @@ pub(crate) async fn run(args: &Create, context: &Context) -> Result<ExitCode, Er
         );
     }
     let documents = with_unique_names(inputs.documents, args.generate_name)?;
+    if let (Some(name), Some(copy)) = (&args.from, documents.first()) {
+        copies::check_name(copy, name, &context.connect().await?).await?;
+    }
     show::submission::submit(
         documents,
         &args.submit.options(Mode::default()),

@@ -1,0 +1,123 @@
+//! Selects the jobs that the arguments of `get jobs` describe.
+
+use crate::cli::jobs::get::{GetJobs, JobSortKey};
+use crate::context::Context;
+use crate::lookup::{self, LookupPurpose};
+use crate::selection;
+use gpuctl_cluster::{Connection, JobFilter, Selection};
+use gpuctl_core::error::Error;
+use gpuctl_core::model::{Job, JobKind, State, Status};
+
+/// Builds the API server query from the arguments.
+pub(super) async fn job_selector(
+    args: &GetJobs,
+    connection: &Connection,
+) -> Result<JobFilter, Error> {
+    let user = match args.mine {
+        false => None,
+        true => Some(selection::own_name(connection).await?),
+    };
+    Ok(JobFilter {
+        namespace: lookup::explicit_namespace(connection)
+            .map(ToOwned::to_owned)
+            .or_else(|| named_namespace(args)),
+        names: Vec::new(),
+        kind: args
+            .kind
+            .as_deref()
+            .and_then(|kind| kind.parse::<JobKind>().ok()),
+        pool: args.pool.clone(),
+        user,
+    })
+}
+
+/// Builds an error for each given name that no job has.
+pub(super) async fn missing_names(
+    args: &GetJobs,
+    selection: &Selection,
+    connection: &Connection,
+) -> Vec<Error> {
+    let is_missing = |name: &&String| !selection.jobs.iter().any(|job| has_name(job, name));
+    let mut errors = Vec::new();
+    for name in args.names.iter().filter(is_missing) {
+        // The lookup's error suggests existing names.
+        let job = lookup::job(connection, name, LookupPurpose::Read).await;
+        errors.extend(job.err());
+    }
+    errors
+}
+
+/// Warns about the jobs that the user may not list.
+pub(super) fn warn_of(selection: &Selection, context: &Context) {
+    if let Some(namespace) = &selection.narrowed_to {
+        context.terminal.warn_missing_permission(&format!(
+            "you are not allowed to list jobs in all namespaces; only `{namespace}` is shown"
+        ));
+    }
+    if !selection.unreadable.is_empty() {
+        let kinds = selection.unreadable.join("s and ");
+        context.terminal.warn_missing_permission(&format!(
+            "you are not allowed to list every kind of job: {kinds}s are not shown"
+        ));
+    }
+}
+
+/// Extracts the namespace if all names have the form `NAMESPACE/NAME` and share one namespace.
+fn named_namespace(args: &GetJobs) -> Option<String> {
+    let mut namespaces = args
+        .names
+        .iter()
+        .map(|name| name.split_once('/').map(|(namespace, _)| namespace));
+    let first = namespaces.next()??;
+    namespaces
+        .all(|namespace| namespace == Some(first))
+        .then(|| first.to_owned())
+}
+
+/// Matches a job with NAME in any namespace, or with NAMESPACE/NAME.
+fn has_name(job: &Job, name: &str) -> bool {
+    match name.split_once('/') {
+        Some((namespace, name)) => job.namespace == namespace && job.name == name,
+        None => job.name == name,
+    }
+}
+
+/// Filters and sorts the jobs.
+pub(super) fn select_jobs(
+    args: &GetJobs,
+    jobs: Vec<Job>,
+    selector: &JobFilter,
+) -> Vec<(Job, State)> {
+    let status = args
+        .status
+        .as_deref()
+        .and_then(|status| status.parse::<Status>().ok());
+    let mut selected: Vec<(Job, State)> = jobs
+        .into_iter()
+        .map(|job| {
+            let state = State::from_job(&job);
+            (job, state)
+        })
+        // Some user names are not valid as label values, so different users may have the same
+        // label.
+        .filter(|(job, _)| selector.user.is_none() || job.user == selector.user)
+        .filter(|(job, _)| {
+            args.names.is_empty() || args.names.iter().any(|name| has_name(job, name))
+        })
+        .filter(|(job, _)| {
+            args.selector
+                .as_ref()
+                .is_none_or(|selector| selector.matches(&job.labels))
+        })
+        .filter(|(_, state)| status.is_none_or(|status| state.status == status))
+        .collect();
+    match args.list.sort_by {
+        None => {}
+        Some(JobSortKey::Name) => selected.sort_by(|a, b| a.0.name.cmp(&b.0.name)),
+        Some(JobSortKey::Age) => selected.sort_by_key(|(job, _)| std::cmp::Reverse(job.created_at)),
+        Some(JobSortKey::Status) => selected.sort_by_key(|(_, state)| state.status),
+        Some(JobSortKey::Gpu) => selected.sort_by_key(|(job, _)| std::cmp::Reverse(job.gpus())),
+        Some(JobSortKey::Kind) => selected.sort_by_key(|(job, _)| job.kind),
+    }
+    selected
+}
