@@ -4,14 +4,16 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use crate::deploy::events::{DeployEvent, Reporter, WaitingLine};
+use crate::deploy::release::release;
 use crate::lookup::{self, LookupPurpose};
 use gpuctl_cluster::{
     Connection, Deletion, DryRun, JobFilter, OutageRetry, OwnedObject, PendingDeletion,
 };
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
+use gpuctl_core::model::Job;
 use gpuctl_core::model::contract::deletion::Deleted;
+use gpuctl_core::model::counting::release::Release;
 use gpuctl_core::model::values::text::count;
-use gpuctl_core::model::{GpuCount, Job};
 
 /// How to delete a job.
 #[derive(Clone, Debug, Default)]
@@ -303,14 +305,13 @@ pub(crate) async fn end(
             "its remaining objects were deleted".to_owned(),
         ));
     };
-    let gpus = job.gpus_held();
-    let freed = match gpus {
-        GpuCount::ZERO => "it held no GPUs".to_owned(),
-        GpuCount(1) => "1 GPU is free again".to_owned(),
-        _ => format!("{gpus} GPUs are free again"),
-    };
     if options.dry_run.is_some() {
-        return Ok(answer("deleted", count(gpus.0, "GPU") + " would be free"));
+        let forecast = Release::predict(&job.pods).forecast(("would be", "would be"));
+        let forecast = match forecast.is_empty() {
+            true => "0 GPUs would be free".to_owned(),
+            false => forecast,
+        };
+        return Ok(answer("deleted", forecast));
     }
     if options.no_wait {
         return Ok(answer("terminating", "its pods are terminating".to_owned()));
@@ -329,8 +330,13 @@ pub(crate) async fn end(
         remaining.retain(|object| uids.contains(&object.uid));
         if remaining.is_empty() {
             drop(line);
-            warn_of_lost(job, options, reporter);
-            return Ok(answer("deleted", freed));
+            let release = release(connection, job, options.force).await;
+            let warnings = release.warnings(&job.name);
+            warnings.iter().for_each(|warning| reporter.warn(warning));
+            return Ok(Deleted {
+                unconfirmed: release.unconfirmed.clone(),
+                ..answer("deleted", release.message())
+            });
         }
         let objects = count(remaining.len() as u64, "object");
         line.show(&format!("{}: {objects} ending", job.name));
@@ -356,24 +362,6 @@ pub(crate) async fn end(
             )));
         }
         notifications.changed(Some(start + options.timeout)).await;
-    }
-}
-
-/// Warns about nodes on which containers may still run although their pods were force-deleted.
-fn warn_of_lost(job: &Job, options: &DeleteOptions, reporter: &dyn Reporter) {
-    let nodes: BTreeSet<&str> = job
-        .pods
-        .iter()
-        .filter(|pod| pod.is_lost())
-        .filter_map(|pod| pod.node.as_deref())
-        .collect();
-    if options.force && !nodes.is_empty() {
-        let nodes = nodes.into_iter().collect::<Vec<_>>().join(", ");
-        reporter.warn(&format!(
-            "{nodes} did not respond: containers of job `{}` may still be running there and \
-             using its GPUs",
-            job.name
-        ));
     }
 }
 

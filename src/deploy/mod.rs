@@ -35,6 +35,7 @@ pub(crate) mod quota_plan;
 pub(crate) mod quotas;
 pub(crate) mod reapply;
 mod references;
+mod release;
 pub(crate) mod report;
 pub(crate) mod run;
 mod run_summary;

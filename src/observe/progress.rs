@@ -1,14 +1,17 @@
-//! Reads the progress of running trainings from the last lines of their logs. Many jobs are read
+//! Reads the progress of running trainings, and their remaining time, from the last lines of logs. Many jobs are read
 //! concurrently, within one second.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
+
+use jiff::Timestamp;
 
 use futures::stream::{self, StreamExt};
 
 use gpuctl_cluster::{Connection, LogLine, LogQuery};
 use gpuctl_core::model::{Job, JobKind, Percent, State, Status};
 use gpuctl_core::stats::logs::progress;
+use gpuctl_core::stats::logs::remaining::{CurrentRun, Remaining, remaining};
 
 /// Timeout for reading the ends of all logs on a page.
 const PROGRESS_TIMEOUT: Duration = Duration::from_secs(1);
@@ -16,12 +19,19 @@ const PROGRESS_TIMEOUT: Duration = Duration::from_secs(1);
 /// Number of logs to read concurrently.
 const MAX_CONCURRENT: usize = 16;
 
-/// Reads the progress in percent, by the index of the job, from the end of one log (rank 0) per
-/// running training. All reads together take at most one second.
+/// The progress of a training, and what remains of it if its rate is known.
+pub(crate) struct JobProgress {
+    pub percent: Percent,
+    pub remaining: Option<Remaining>,
+}
+
+/// Reads the progress, by the index of the job, from the end of one log (rank 0) per running
+/// training. All reads together take at most one second.
 pub(crate) async fn read_progress(
     connection: &Connection,
     jobs: &[(Job, State)],
-) -> BTreeMap<usize, Percent> {
+    now: Timestamp,
+) -> BTreeMap<usize, JobProgress> {
     let deadline = tokio::time::Instant::now() + PROGRESS_TIMEOUT;
     let running = jobs.iter().enumerate().filter(|(_, (job, state))| {
         job.kind == JobKind::Training && state.status == Status::Running
@@ -30,16 +40,30 @@ pub(crate) async fn read_progress(
         let lines = tokio::time::timeout_at(deadline, tail(connection, job))
             .await
             .ok()?;
-        Some((
-            index,
-            progress::percent(lines.iter().map(|line| line.text.as_str()))?,
-        ))
+        Some((index, job_progress(job, &lines, now)?))
     });
     stream::iter(tails)
         .buffer_unordered(MAX_CONCURRENT)
         .filter_map(|result| async move { result })
         .collect()
         .await
+}
+
+/// Computes the progress of a training from the last lines of its first rank's log.
+pub(crate) fn job_progress(job: &Job, lines: &[LogLine], now: Timestamp) -> Option<JobProgress> {
+    let percent = progress::percent(lines.iter().map(|line| line.text.as_str()))?;
+    let timed = lines
+        .iter()
+        .filter_map(|line| Some((line.at?, line.text.as_str())));
+    let pods = job.current_pods();
+    let run = pods
+        .first()
+        .map(|pod| CurrentRun::new(job, pod))
+        .unwrap_or_default();
+    Some(JobProgress {
+        percent,
+        remaining: remaining(&progress::history(timed), run, now),
+    })
 }
 
 /// Number of lines at the end of a log to search for a progress bar or a throughput.

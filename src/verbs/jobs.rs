@@ -54,7 +54,7 @@ macro_rules! jobs_verbs {
                 Cp(jobs::copy::Copy) {
                     run: jobs::copy::run,
                     help: WorkInside 5,
-                    rights: ("cp" [FIND, ANY_KIND, EXEC]),
+                    rights: ("cp" [FIND, ANY_KIND, EXEC, COPY]),
                     next: "",
                     answers: [jobs::copied::CopyResult],
                 }

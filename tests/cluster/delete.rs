@@ -287,3 +287,89 @@ fn the_progress_line_never_mixes_with_results() {
     let next = ["hint: gpuctl free", "exit code 0"].map(ToOwned::to_owned);
     assert_eq!(printed, expected.chain(next).collect::<Vec<_>>(), "{text}");
 }
+
+/// Makes a node look as if its kubelet had stopped. The node controller writes this condition.
+fn silence(scene: &Scene, node: &str) {
+    // The simulated kubelet would set the condition again.
+    scene.admin.run(&["label", "node", node, "type-"]);
+    let patch = json!({"status": {"conditions": [{
+        "type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown",
+        "message": "Kubelet stopped posting node status.",
+    }]}});
+    scene.admin.run(&[
+        "patch",
+        "node",
+        node,
+        "--subresource=status",
+        "-p",
+        &patch.to_string(),
+    ]);
+}
+
+/// The containers of a dead node may continue, and no other pod can use its GPUs.
+#[test]
+fn forced_deletion_on_a_silent_node_does_not_claim_free_gpus() {
+    let scene = Scene::with_nodes("force-silent", 1);
+    for name in ["a", "b", "c"] {
+        scene.create(name, "resources: {pool: POOL, gpu: 2}");
+    }
+    for name in ["a", "b", "c"] {
+        scene.until(name, "running", None);
+    }
+    silence(&scene, "force-silent-0");
+    let run = scene
+        .gpuctl(&["delete", "job", "a", "--force"])
+        .ok()
+        .says("force-silent-0 does not respond (NodeStatusUnknown): containers of job `a` may still be running there: a-0-");
+    assert_eq!(
+        run.out,
+        "a deleted: 2 GPUs stay in use on force-silent-0 until the node responds again or is removed\n"
+    );
+    let deleted = scene
+        .gpuctl(&["delete", "job", "b", "--force", "-o", "json"])
+        .ok()
+        .json();
+    let unconfirmed = &deleted["unconfirmed"][0];
+    assert_eq!(
+        (
+            &unconfirmed["node"],
+            &unconfirmed["gpu"],
+            &unconfirmed["reason"]
+        ),
+        (
+            &json!("force-silent-0"),
+            &json!(2),
+            &json!("NodeStatusUnknown")
+        )
+    );
+    assert!(
+        unconfirmed["containers"][0]
+            .as_str()
+            .is_some_and(|name| name.starts_with("b-0-") && name.ends_with("/main")),
+        "{deleted:#}"
+    );
+    // Without the right to read nodes, it is unknown whether the GPUs are free.
+    scene.allow_edit(Persona::Frank);
+    let run = scene
+        .seen_by(Persona::Frank)
+        .gpuctl(&["delete", "job", "c", "--force"])
+        .ok()
+        .says("force-silent-0 cannot be read");
+    assert_eq!(
+        run.out,
+        "c deleted: it is unknown whether 2 GPUs on force-silent-0 are free\n"
+    );
+}
+
+#[test]
+fn forced_deletion_on_a_removed_node_frees_its_gpus() {
+    let scene = Scene::with_nodes("force-removed", 1);
+    scene.create("a", "resources: {pool: POOL, gpu: 2}");
+    scene.until("a", "running", None);
+    scene.admin.run(&["delete", "node", "force-removed-0"]);
+    let deleted = scene
+        .gpuctl(&["delete", "job", "a", "--force", "-o", "json"])
+        .ok()
+        .json();
+    assert_eq!(deleted["unconfirmed"], json!(null), "{deleted:#}");
+}

@@ -168,6 +168,61 @@ fn progress_is_read_from_the_log_of_the_first_rank() {
 }
 
 #[test]
+fn the_remaining_time_follows_from_the_rate_of_the_progress() {
+    let scene = Scene::with_nodes("remaining", 1);
+    scene.create("a", "");
+    scene.until("a", "running", None);
+    let pod = scene.pods("a")[0]["metadata"]["name"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let list = || scene.gpuctl(&["get", "jobs", "-o", "json"]).ok().json()["items"][0].clone();
+    let mut log = cluster().pod_log("remaining", &pod, "main");
+    log.say("loading");
+    assert_eq!(list()["remaining"], Value::Null, "no progress");
+    // 1 % per minute up to 40 %: one hour remains.
+    let now = jiff::Timestamp::now();
+    for percent in 30_i64..=40 {
+        let at = now - jiff::SignedDuration::from_mins(40 - percent);
+        log.say_at(at, &format!("step {percent}/100 loss=1.2"));
+    }
+    let job = list();
+    let seconds = |key: &str| job["remaining"][key].as_u64().unwrap_or_default();
+    assert!(
+        (3480..=3600).contains(&seconds("seconds")),
+        "one minute passes at most: {job:#}"
+    );
+    assert!(
+        seconds("lowSeconds") < seconds("seconds") && seconds("seconds") < seconds("highSeconds"),
+        "{job:#}"
+    );
+    let described = scene.gpuctl(&["describe", "job", "a", "-o", "json"]).ok();
+    assert!(described.json()["remaining"]["seconds"].is_u64());
+    let text = scene.gpuctl(&["describe", "job", "a"]).ok().out;
+    let line = text.lines().find(|line| line.contains("remaining"));
+    assert!(line.is_some_and(|line| line.contains('–')), "{text}");
+    let table = scene.gpuctl(&["get", "jobs"]).ok().out;
+    assert!(
+        table.lines().next().unwrap().ends_with("REMAINING"),
+        "{table}"
+    );
+    let csv = scene.gpuctl(&["get", "jobs", "-o", "csv"]).ok().out;
+    assert!(
+        csv.lines()
+            .next()
+            .unwrap()
+            .ends_with("progress_percent,remaining_seconds,message"),
+        "{csv}"
+    );
+    // The training ran again from a checkpoint, and two values show no rate yet.
+    log.say("step 20/100 loss=1.4");
+    log.say("step 21/100 loss=1.4");
+    assert_eq!(list()["remaining"], Value::Null);
+    scene.gpuctl(&["pause", "a"]).ok();
+    assert_eq!(list()["remaining"], Value::Null);
+}
+
+#[test]
 fn a_piped_watch_prints_an_object_per_change() {
     let scene = Scene::with_nodes("watches", 1);
     let mut child = scene.start(&["get", "jobs", "-w", "-o", "json", "--no-progress"]);

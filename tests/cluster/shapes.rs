@@ -84,7 +84,7 @@ fn answers_about_jobs_have_the_documented_fields() {
         &list,
         &json!({"total": 2, "items": [{
             "jobId": "a", "name": "a", "kind": "training", "pool": "text?", "status": "running", "gpu": 1, "gpuType": "text?",
-            "startedAt": "text?", "progress": "number?", "namespace": "shapes", "reason": "text?", "message": "text?",
+            "startedAt": "text?", "progress": "number?", "remaining": "number?", "namespace": "shapes", "reason": "text?", "message": "text?",
             "gpuHeld": 1, "user": "text?", "createdAt": "time", "finishedAt": "text?", "podsRunning": 1, "podsWanted": 1,
         }]}),
         "get jobs",

@@ -191,9 +191,14 @@ fn jobs_on_a_node_without_power_can_be_deleted() {
     let timed_out = run_gpuctl(&["delete", "job", "job", "--timeout", "5s"], "");
     assert_ne!(timed_out.code, 0, "{}", timed_out.err);
     assert!(timed_out.err.contains("--force"), "{}", timed_out.err);
-    run_gpuctl(&["delete", "job", "job", "--force"], "")
+    let deleted = run_gpuctl(&["delete", "job", "job", "--force"], "")
         .ok()
-        .says("gpu-real-0 did not respond: containers of job `job` may still be running there");
+        .says("gpu-real-0 does not respond (NodeStatusUnknown): containers of job `job` may still be running there: job-0-")
+        .says("/main");
+    assert_eq!(
+        deleted.out,
+        "job deleted: 1 GPU stays in use on gpu-real-0 until the node responds again or is removed\n"
+    );
 }
 
 /// The training uses two of three nodes with one GPU each. The third one replaces a dead node.

@@ -12,9 +12,14 @@ use crate::cli::candidates;
 /// copying out of a job, symlinks that point outside the folder are skipped, and the destination
 /// appears only once the copy is complete. When copying into a job, each file is written completely
 /// or not at all, and a folder is written file by file. The image must contain `tar`.
+///
+/// If the job has ended or is paused, only its claims still exist. gpuctl then starts a small pod
+/// with the job's image that mounts them read-only, copies, and removes the pod. Nothing can be
+/// copied into such a job.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl cp qwen2-7b-sft:/output/checkpoint-100 ./checkpoint-100
+  gpuctl cp finished-job:/output ./output
   gpuctl cp ./data.jsonl team-a/data-prep:/home/jovyan/work/")]
 pub(crate) struct Copy {
     /// Source

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Arg, Args};
 use clap_complete::engine::ArgValueCandidates;
 
 use crate::cli::args::format::OneFormat;
@@ -39,7 +39,45 @@ pub(crate) struct Delete {
     pub options: DeleteArgs,
 }
 
+/// Fits the help of the shared options to one kind. Options of other kinds are hidden, but scripts
+/// may still pass them.
+fn for_jobs(arg: Arg) -> Arg {
+    match arg.get_id().as_str() {
+        "keep_labels" => arg.hide(true),
+        "force" => arg.help("Skip the containers' grace period"),
+        "purge" => arg.help("Also delete the job's volume claims and their data"),
+        _ => arg,
+    }
+}
+
+fn for_pools(arg: Arg) -> Arg {
+    match arg.get_id().as_str() {
+        "purge" | "yes" | "no_wait" | "timeout" => arg.hide(true),
+        "force" => arg.help("Delete pools even if jobs use them"),
+        "ignore_not_found" => arg.help("Do not fail if the pool does not exist"),
+        _ => arg,
+    }
+}
+
+fn for_quotas(arg: Arg) -> Arg {
+    match arg.get_id().as_str() {
+        "force" | "yes" | "keep_labels" | "no_wait" | "timeout" => arg.hide(true),
+        "purge" => arg.help("Also delete the empty namespaces that gpuctl created"),
+        "ignore_not_found" => arg.help("Do not fail if the quota does not exist"),
+        _ => arg,
+    }
+}
+
+fn for_defaults(arg: Arg) -> Arg {
+    match arg.get_id().as_str() {
+        "force" | "purge" | "yes" | "keep_labels" | "no_wait" | "timeout" => arg.hide(true),
+        "ignore_not_found" => arg.help("Do not fail if there are no defaults"),
+        _ => arg,
+    }
+}
+
 #[derive(Args, Debug)]
+#[command(mut_args(for_pools))]
 pub(crate) struct PoolNames {
     /// Pools
     #[arg(required = true, value_parser = crate::cli::args::value::object_name, add = ArgValueCandidates::new(candidates::pool_names))]
@@ -49,6 +87,7 @@ pub(crate) struct PoolNames {
 }
 
 #[derive(Args, Debug)]
+#[command(mut_args(for_quotas))]
 pub(crate) struct QuotaNames {
     /// Quotas, by their `quota.name`
     #[arg(required = true, value_parser = crate::cli::args::value::object_name, add = ArgValueCandidates::new(candidates::quota_names))]
@@ -65,12 +104,14 @@ impl Delete {
 }
 
 #[derive(Args, Debug)]
+#[command(mut_args(for_defaults))]
 pub(crate) struct DeleteDefaults {
     #[command(flatten)]
     pub options: DeleteArgs,
 }
 
 #[derive(Args, Debug)]
+#[command(mut_args(for_jobs))]
 pub(crate) struct JobNames {
     #[command(flatten)]
     pub jobs: JobSelection,

@@ -1,13 +1,16 @@
-//! `gpuctl cp`: copies files into and out of a running container, with the `tar` of its image.
+//! `gpuctl cp`: copies files into and out of a running container, with the `tar` of its image. Also
+//! copies from the claims of a job that has ended.
 
 mod container;
 mod download;
+mod ended;
 mod stream;
 mod upload;
 
 use std::process::ExitCode;
 
 use self::container::TarContainer;
+use self::ended::{EndedJob, cannot_write, has_ended};
 
 use crate::cli::jobs::copy::Copy;
 use crate::context::Context;
@@ -76,6 +79,19 @@ pub(crate) async fn run(args: &Copy, context: &Context) -> Result<ExitCode, Erro
         pod: args.pod.as_deref(),
         container: args.container.as_deref(),
     };
+    if has_ended(&job) {
+        if !side.is_source {
+            return Err(cannot_write(&job));
+        }
+        let ended = EndedJob {
+            connection: &connection,
+            job: &job,
+            container: args.container.as_deref(),
+            context,
+        };
+        let copied = ended.download(side.path, &args.to).await?;
+        return report(args, copied, context);
+    }
     let pod = pod(&job, choice)?;
     let container = choice
         .container

@@ -9,11 +9,11 @@ use crate::context::Context;
 use crate::lookup::{self, LookupPurpose};
 use crate::observe::live::{self, JOB_QUANTITIES};
 use crate::observe::optional_metrics::OptionalMetrics;
-use crate::observe::progress::tail;
+use crate::observe::progress::{JobProgress, job_progress, tail};
 use gpuctl_cluster::{Connection, Failure};
 use gpuctl_core::error::Error;
 use gpuctl_core::model::{
-    Autoscaler, Endpoint, GpuCount, Job, JobKind, Percent, State, Status, UnixSeconds,
+    Autoscaler, Endpoint, GpuCount, Job, JobKind, State, Status, UnixSeconds,
 };
 use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_core::stats::exporters::identity::ApiFacts;
@@ -21,7 +21,7 @@ use gpuctl_core::stats::exporters::query;
 use gpuctl_core::stats::exporters::query::Pods;
 use gpuctl_core::stats::history::curves as history;
 use gpuctl_core::stats::history::curves::Lifetimes;
-use gpuctl_core::stats::logs::{progress, training};
+use gpuctl_core::stats::logs::training;
 use gpuctl_manifest::spec::masked;
 use gpuctl_prometheus::Window;
 use gpuctl_view::document;
@@ -56,8 +56,9 @@ pub(crate) async fn run(args: &DescribeJob, context: &Context) -> Result<ExitCod
             Vec::new()
         }
     };
+    let log_figures = log_figures(&connection, &job, &state, context.now());
     let (((progress, throughput), last_lines), events, objects, endpoints, work) = join5(
-        join(log_figures(&connection, &job, &state), last_lines_of_failed),
+        join(log_figures, last_lines_of_failed),
         connection.events().for_job(&job),
         connection.jobs().objects_of(&job),
         endpoints(&connection, &job),
@@ -77,7 +78,8 @@ pub(crate) async fn run(args: &DescribeJob, context: &Context) -> Result<ExitCod
     let description = gpuctl_view::jobs::description::Description {
         job,
         state,
-        progress,
+        progress: progress.as_ref().map(|progress| progress.percent),
+        remaining: progress.and_then(|progress| progress.remaining),
         events,
         objects,
         addresses,
@@ -98,16 +100,17 @@ async fn log_figures(
     connection: &Connection,
     job: &Job,
     state: &State,
-) -> (Option<Percent>, Option<String>) {
+    now: jiff::Timestamp,
+) -> (Option<JobProgress>, Option<String>) {
     let is_training = job.kind == JobKind::Training;
     if state.status != Status::Running || !(is_training || job.kind == JobKind::Inference) {
         return (None, None);
     }
     let lines = tail(connection, job).await;
-    let lines = || lines.iter().map(|line| line.text.as_str());
+    let texts = lines.iter().map(|line| line.text.as_str());
     (
-        progress::percent(lines()).filter(|_| is_training),
-        training::throughput(lines()),
+        job_progress(job, &lines, now).filter(|_| is_training),
+        training::throughput(texts),
     )
 }
 

@@ -87,7 +87,7 @@ impl JobListing<'_> {
         let progress = if self.args.no_progress {
             BTreeMap::new()
         } else {
-            read_progress(self.connection, &jobs).await
+            read_progress(self.connection, &jobs, self.context.now()).await
         };
         let row = |(index, (job, state)): (usize, (Job, State))| {
             let figures = readings
@@ -96,7 +96,8 @@ impl JobListing<'_> {
             JobRow {
                 job,
                 state,
-                progress: progress.get(&index).copied(),
+                progress: progress.get(&index).map(|progress| progress.percent),
+                remaining: progress.get(&index).and_then(|progress| progress.remaining),
                 figures,
             }
         };

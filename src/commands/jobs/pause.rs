@@ -7,7 +7,8 @@ use crate::commands::jobs::size::{SizeChange, change_each};
 use crate::context::Context;
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::{Error, ErrorName};
-use gpuctl_core::model::{GpuCount, Job, State, Status};
+use gpuctl_core::model::counting::release::Release;
+use gpuctl_core::model::{Job, State, Status};
 
 pub(crate) async fn run(args: &Paused, context: &Context) -> Result<ExitCode, Error> {
     change_each(&args.change, "pause", context, pause).await
@@ -42,10 +43,10 @@ async fn pause(connection: &Connection, job: &Job) -> Result<SizeChange, Error> 
         // Suspending a Job deletes its active pods, which frees their GPUs.
         connection.jobs().suspend(job, true).await?;
     }
-    let freed = match job.gpus_held() {
-        GpuCount::ZERO => String::new(),
-        GpuCount(1) => "; 1 GPU becomes free".to_owned(),
-        gpus => format!("; {gpus} GPUs become free"),
+    let forecast = Release::predict(&job.pods).forecast(("becomes", "become"));
+    let freed = match forecast.is_empty() {
+        true => forecast,
+        false => format!("; {forecast}"),
     };
     let consequence = if job.kind.serves() {
         ""

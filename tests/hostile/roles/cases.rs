@@ -148,6 +148,13 @@ fn writing(scene: &Scene) -> Vec<Case> {
             "cp",
             &format!("cp a:hello.txt {}/copied.txt", scene.inside().display()),
         ),
+        case(
+            "cp",
+            &format!(
+                "cp copied:{0}/hello.txt {0}/copied-after-pause.txt",
+                scene.inside().display()
+            ),
+        ),
         // The kwok node has no log to attach to, and says so only after it has authorized the
         // request.
         Case {

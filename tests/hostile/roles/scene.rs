@@ -196,6 +196,14 @@ pub fn scene() -> &'static Scene {
             ["web", "scaled", "ended", "tuned", "forced-web"].map(|name| service(name, PORT)),
         );
         jobs.extend(["book", "closed"].map(notebook));
+        // `cp` starts a pod for a job that does not run, with its claims at the same paths.
+        jobs.push(training(
+            "copied",
+            &format!(
+                "storage: {{workdirs: [{{path: {}, size: 1Gi}}]}}",
+                scene.inside().display()
+            ),
+        ));
         scene
             .gpuctl_with(
                 "",
@@ -206,7 +214,9 @@ pub fn scene() -> &'static Scene {
         let quota =
             "kind: quota\nversion: v0.1\nquota: {name: standing}\nnamespace: {roles: {gpu: 60}}\n";
         scene.gpuctl_with("", &["create", "-f", "-"], quota).ok();
-        scene.gpuctl("", &["pause", "job", "resumed"]).ok();
+        scene
+            .gpuctl("", &["pause", "job", "resumed", "copied"])
+            .ok();
         let running = |list: &serde_json::Value| {
             let pods = super::items(list);
             pods.len() >= 17 && pods.iter().all(|pod| pod["status"]["phase"] == "Running")

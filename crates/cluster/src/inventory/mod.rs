@@ -7,6 +7,7 @@ pub(crate) mod devices;
 pub(crate) mod gpu_stack;
 pub(crate) mod held_pod;
 pub(crate) mod labels;
+pub(crate) mod node_contact;
 pub(crate) mod nodes;
 pub(crate) mod pods_on_node;
 pub(crate) mod pools;

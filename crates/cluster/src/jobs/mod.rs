@@ -1,6 +1,7 @@
 //! Reads jobs with the objects that belong to them, and changes their size.
 
 pub(crate) mod claims;
+pub(crate) mod copy_pod;
 pub(crate) mod deadlines;
 pub(crate) mod events;
 pub(crate) mod files;

@@ -2,7 +2,7 @@
 //! criterion that separates its pods from those of another job with the same name.
 
 use crate::transport::decode::{ObjectMetadata, TEMPLATE_HASH};
-use gpuctl_core::model::contract::labels::GROUP;
+use gpuctl_core::model::contract::labels::{COPY_OF, GROUP};
 use gpuctl_core::model::{Job, JobKind};
 
 /// A kind of object that owns pods.
@@ -110,6 +110,9 @@ impl PodOwner {
         let Some(owner) = pod.owner_references.first() else {
             return Self::Nobody;
         };
+        if pod.labels.contains_key(COPY_OF) {
+            return Self::Nobody;
+        }
         if owner.kind == "ReplicaSet"
             && let Some(hash) = pod.labels.get(TEMPLATE_HASH)
             && let Some(name) = owner

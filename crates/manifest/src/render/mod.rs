@@ -6,6 +6,7 @@ mod autoscaler;
 mod checkpoint;
 mod claim;
 mod command;
+mod copy_pod;
 mod defaults;
 mod environment;
 mod exposure;
@@ -43,6 +44,7 @@ use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_core::model::{Gang, JobKind, Nodes, QueueSystem};
 
 pub use claim::DeviceClaim;
+pub use copy_pod::{COPY_SECONDS, CopyPod, NotOnClaim, copy_pod};
 pub use defaults::defaults;
 pub use defaults::{DEFAULTS_FILE, DEFAULTS_TYPE_LABELS};
 pub use environment::CACHES;

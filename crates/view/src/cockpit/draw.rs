@@ -43,7 +43,8 @@ pub fn draw(cockpit: &mut Cockpit, frame: &mut Frame<'_>) {
     } else {
         draw_list(cockpit, frame, body);
     }
-    frame.render_widget(Paragraph::new(last_line(cockpit)), keys);
+    let width = usize::from(keys.width);
+    frame.render_widget(Paragraph::new(last_line(cockpit, width)), keys);
     if cockpit.is_helping {
         draw_help(frame);
     }
@@ -120,7 +121,7 @@ fn tab_line(cockpit: &Cockpit) -> Line<'static> {
     Line::from(spans)
 }
 
-fn last_line(cockpit: &Cockpit) -> Line<'static> {
+fn last_line(cockpit: &Cockpit, width: usize) -> Line<'static> {
     let cursor = if cockpit.is_typing { "▏" } else { "" };
     let text = match (&cockpit.trouble, &cockpit.remark) {
         // Active filters and outages stay visible. A remark hides the filter until the next key
@@ -144,9 +145,23 @@ fn last_line(cockpit: &Cockpit) -> Line<'static> {
         (None, None) if cockpit.pane.is_some() => {
             " ↑ ↓ PgUp PgDn scroll  End follow  q back".to_owned()
         }
-        (None, None) => format!(" {KEYS}"),
+        (None, None) => whole_keys(width),
     };
     Line::from(text).style(Style::new().add_modifier(Modifier::DIM))
+}
+
+/// Lists as many keys as fit, because a key that is cut looks like another one.
+fn whole_keys(width: usize) -> String {
+    let mut text = String::new();
+    for key in KEYS.split("  ") {
+        let separator = if text.is_empty() { " " } else { "  " };
+        if text.width() + separator.len() + key.width() > width {
+            break;
+        }
+        text.push_str(separator);
+        text.push_str(key);
+    }
+    text
 }
 
 fn draw_pane(pane: &mut Pane, frame: &mut Frame<'_>, area: Rect, color: bool) {
@@ -375,3 +390,6 @@ fn draw_help(frame: &mut Frame<'_>) {
         popup,
     );
 }
+
+#[cfg(test)]
+mod tests;

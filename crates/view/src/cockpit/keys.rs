@@ -16,13 +16,13 @@ pub(super) const HELP: [(&str, &str); 15] = [
     ("/", "filter: rows with a cell that contains the text"),
     (
         "s",
-        "sort by the next key: utilization, GPUs, memory, power, age, name",
+        "sort by the next: utilization, GPUs, memory, power, age, name",
     ),
     ("w", "why the job waits, failed or is slow"),
     ("d", "describe the selection"),
     (
         "l",
-        "follow the logs of the job; l, e and o need a job that gpuctl created",
+        "follow the job's logs; l, e and o need a job of gpuctl",
     ),
     ("g", "GPUs of the node or the job"),
     (

@@ -138,8 +138,8 @@ pub(crate) const fn percentages(title: &'static str) -> Column {
 pub struct Table {
     columns: Vec<Column>,
     rows: Vec<Vec<Cell>>,
-    /// Whether `-o wide` shows every column, so that the note about hidden columns can point to it.
-    wide: bool,
+    /// The format that shows every column, for the note about hidden columns.
+    all_columns_in: Option<&'static str>,
 }
 
 impl Table {
@@ -147,13 +147,21 @@ impl Table {
         Self {
             columns: columns.into_iter().collect(),
             rows: Vec::new(),
-            wide: false,
+            all_columns_in: None,
         }
     }
 
     /// Enables the note about hidden columns, for lists with `-o wide`.
     pub(crate) fn with_wide(self) -> Self {
-        Self { wide: true, ..self }
+        self.with_all_columns_in("wide")
+    }
+
+    /// Enables the note about hidden columns, which points to this format.
+    pub(crate) fn with_all_columns_in(self, format: &'static str) -> Self {
+        Self {
+            all_columns_in: Some(format),
+            ..self
+        }
     }
 
     pub fn row(&mut self, cells: Vec<Cell>) {
@@ -277,12 +285,15 @@ impl Table {
         if self.rows.is_empty() && !headers {
             return String::new();
         }
-        if headers && self.wide && visible.len() < self.columns.len() {
+        if let Some(format) = self.all_columns_in
+            && headers
+            && visible.len() < self.columns.len()
+        {
             let missing: Vec<&str> = (0..self.columns.len())
                 .filter(|index| !visible.contains(index))
                 .map(|index| self.columns[index].title)
                 .collect();
-            let note = format!("not shown: {} (-o wide)", missing.join(", "));
+            let note = format!("not shown: {} (-o {format})", missing.join(", "));
             result.push_str(&text::paint(&note, Some(Color::BrightBlack), style));
             result.push('\n');
         }

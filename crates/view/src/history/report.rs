@@ -286,7 +286,7 @@ pub fn table(
     headers: bool,
     style: TextStyle,
 ) -> String {
-    let mut table = Table::new(report.columns());
+    let mut table = Table::new(report.columns()).with_all_columns_in("csv");
     let shown = format != Format::Csv;
     let unnamed = if shown { "(none)" } else { "" };
     for group in &report.groups {

@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
-use gpuctl_core::model::{Autoscaler, GpuCount, Job, Pod, QueuePosition};
+use gpuctl_core::model::{Autoscaler, GpuCount, Job, JobKind, Pod, QueuePosition, Status};
 use gpuctl_manifest::spec::masked;
 
 use super::description::{Description, pod_figures};
 use super::events::recent;
 use super::pods;
+use super::remaining::RemainingTime;
 use crate::TextStyle;
 use crate::format::chart::{ChartFrame, chart};
 use crate::format::coverage;
@@ -126,6 +127,13 @@ fn held_on_nodes(job: &Job) -> String {
 fn add_work(lines: &mut NamedLines, description: &Description, style: TextStyle) {
     let progress = description.progress.map(|percent| bar(percent, 20, style));
     lines.add_known("progress", progress);
+    if description.job.kind == JobKind::Training && description.state.status == Status::Running {
+        let remaining = description.remaining.map(RemainingTime::from);
+        lines.add(
+            "remaining",
+            remaining.map_or_else(|| "-".to_owned(), RemainingTime::text),
+        );
+    }
     lines.add_known("throughput", description.throughput.as_deref().map(clean));
     if let Some(work) = &description.work {
         let held = description.job.gpus_held();

@@ -7,11 +7,13 @@ use serde::Serialize;
 use gpuctl_core::model::values::quantity;
 use gpuctl_core::model::{Autoscaler, Endpoint, Event, Figures, Job, Pod, Point, Readings, State};
 use gpuctl_core::model::{GpuCount, Percent, Watts};
+use gpuctl_core::stats::logs::remaining::Remaining;
 
 use super::events;
 use super::events::EventDocument;
 use super::pods;
 use super::pods::PodDocument;
+use super::remaining::RemainingTime;
 use crate::format::coverage::{Coverage, memory_of, rounded};
 
 /// The facts about one job.
@@ -21,6 +23,7 @@ pub struct Description {
     pub state: State,
     /// In percent.
     pub progress: Option<Percent>,
+    pub remaining: Option<Remaining>,
     /// Oldest first.
     pub events: Vec<Event>,
     /// Objects of the job except its pods, as KIND/NAME.
@@ -74,6 +77,8 @@ pub struct JobDescription<'a> {
     resources: JobResourceItem<'a>,
     gpu_held: GpuCount,
     progress: Option<u8>,
+    /// Estimated time until a running training ends; `null` if its progress shows no rate.
+    remaining: Option<RemainingTime>,
     metrics: MeasuredValues,
     created_at: Option<Timestamp>,
     started_at: Option<Timestamp>,
@@ -167,6 +172,7 @@ pub fn document(description: &Description) -> JobDescription<'_> {
         job,
         state,
         progress,
+        remaining,
         events,
         objects,
         addresses,
@@ -197,6 +203,7 @@ pub fn document(description: &Description) -> JobDescription<'_> {
         resources: requested(job),
         gpu_held: job.gpus_held(),
         progress: progress.map(super::list::whole_percent),
+        remaining: remaining.map(RemainingTime::from),
         metrics: measured(description),
         created_at: job.created_at,
         started_at: job.started_at(),

@@ -136,15 +136,12 @@ pub fn recent(events: &[Event], style: TextStyle, now: Timestamp) -> String {
     let mut lines: Vec<(&Event, String, u32)> = Vec::new();
     for event in events {
         let message = plain_words(event);
-        match lines
-            .iter_mut()
-            .find(|(_, existing, _)| *existing == message)
-        {
-            Some((newest, _, count)) => {
-                (*newest, *count) = (event, count.saturating_add(event.count));
-            }
-            None => lines.push((event, message, event.count)),
-        }
+        let earlier = lines
+            .iter()
+            .position(|(_, existing, _)| *existing == message);
+        // A shared line shows the newest time, so it moves to the place of that time.
+        let count = earlier.map_or(0, |index| lines.remove(index).2);
+        lines.push((event, message, count.saturating_add(event.count)));
     }
     if lines.is_empty() {
         return String::new();
@@ -203,9 +200,8 @@ fn plain_words(event: &Event) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn equal_events_of_several_pods_are_one_line() {
-        let event = |reason: &str, message: &str, object: &str| Event {
+    fn event(reason: &str, message: &str, object: &str) -> Event {
+        Event {
             version: 0,
             at: None,
             warning: false,
@@ -213,7 +209,42 @@ mod tests {
             message: message.into(),
             object: object.into(),
             count: 1,
+        }
+    }
+
+    #[test]
+    fn recent_events_are_in_the_order_of_their_times() {
+        let at = |seconds: i64, event: Event| Event {
+            at: Timestamp::from_second(seconds).ok(),
+            ..event
         };
+        let waits = |seconds| at(seconds, event("FailedScheduling", "no claim", "Pod/a-0"));
+        let mut events = [
+            waits(10),
+            at(12, event("SuccessfulCreate", "Created pod: a-1", "Job/a")),
+            at(20, event("Scheduled", "assigned a-0 to n1", "Pod/a-0")),
+            waits(20),
+        ];
+        events.sort_by(Event::in_order);
+        let style = TextStyle {
+            width: None,
+            color: false,
+            plain: false,
+        };
+        let text = recent(&events, style, Timestamp::from_second(30).unwrap());
+        let lines: Vec<&str> = text.lines().skip(1).map(str::trim).collect();
+        assert_eq!(
+            lines,
+            [
+                "18s  created a pod",
+                "10s  does not fit: no claim (×2)",
+                "10s  placed on n1"
+            ]
+        );
+    }
+
+    #[test]
+    fn equal_events_of_several_pods_are_one_line() {
         let events = [
             event("SuccessfulCreate", "Created pod: a-0-x", "Job/a"),
             event("SuccessfulCreate", "Created pod: a-1-y", "Job/a"),

@@ -5,7 +5,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use gpuctl_core::model::{Figures, GpuCount, Job, Percent, State};
+use gpuctl_core::stats::logs::remaining::Remaining;
 
+use super::remaining::RemainingTime;
 use crate::format::coverage::{Coverage, memory_of, percent, rounded};
 use crate::format::table::{Cell, Column, Table, left, percentages, right};
 use crate::format::text::{bar, clean, status_color};
@@ -18,6 +20,7 @@ pub struct JobRow {
     pub state: State,
     /// In percent.
     pub progress: Option<Percent>,
+    pub remaining: Option<Remaining>,
     /// The use of its devices; `None` without metrics.
     pub figures: Option<Figures>,
 }
@@ -76,6 +79,8 @@ pub struct JobItem {
     finished_at: Option<Timestamp>,
     /// Progress in percent, as a whole number.
     progress: Option<u8>,
+    /// Estimated time until a running training ends; `null` if its progress shows no rate.
+    remaining: Option<RemainingTime>,
     /// Mean utilization in percent of the devices that it holds. Devices without a sample do not
     /// count.
     gpu_utilization: Option<Percent>,
@@ -91,6 +96,7 @@ impl From<&JobRow> for JobItem {
             job,
             state,
             progress,
+            remaining,
             figures,
         } = row;
         Self {
@@ -119,6 +125,7 @@ impl From<&JobRow> for JobItem {
             started_at: job.started_at(),
             finished_at: job.ended_at(),
             progress: progress.map(whole_percent),
+            remaining: remaining.map(RemainingTime::from),
             gpu_utilization: figures.and_then(|figures| figures.utilization).map(rounded),
             gpu_sampled: figures.map(|figures| figures.sampled),
             memory_usage: figures.and_then(|figures| memory_of(&figures)),
@@ -169,6 +176,8 @@ pub fn table(
 struct ShownColumns {
     namespaces: bool,
     users: bool,
+    /// Whether to show remaining times. They need about as much space as a name.
+    remaining: bool,
     messages: bool,
     /// Whether to draw the progress as a bar. Next to metrics, a bar would only take up space.
     bars: bool,
@@ -186,6 +195,7 @@ impl ShownColumns {
         Self {
             namespaces: wide || differs(|row| Some(&row.job.namespace)),
             users: wide || differs(|row| row.job.user.as_deref()),
+            remaining: wide || rows.iter().any(|row| row.remaining.is_some()),
             messages: wide,
             bars: style.width.is_some()
                 && format == Format::Table
@@ -215,6 +225,8 @@ impl ShownColumns {
                 percentages("PROGRESS")
             },
         ]);
+        let remaining = right("REMAINING").yielding().in_csv("remaining_seconds");
+        columns.extend(self.remaining.then_some(remaining));
         columns.extend(self.messages.then_some(left("MESSAGE")));
         columns
     }
@@ -224,6 +236,7 @@ impl ShownColumns {
             job,
             state,
             progress,
+            remaining,
             figures,
         } = row;
         let mut cells: Vec<Cell> = Vec::new();
@@ -255,6 +268,12 @@ impl ShownColumns {
             (Some(percent), false) => format!("{percent:.0}%"),
         };
         cells.extend([Cell::age(job.created_at, now), progress.into()]);
+        let remaining = remaining.map(RemainingTime::from);
+        let time = Cell::measured(
+            remaining.map_or_else(|| "-".to_owned(), RemainingTime::text),
+            remaining.map(RemainingTime::seconds),
+        );
+        cells.extend(self.remaining.then_some(time));
         cells.extend(
             self.messages
                 .then(|| state.message.clone().unwrap_or_default().into()),

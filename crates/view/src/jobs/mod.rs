@@ -15,6 +15,7 @@ pub mod local_files;
 pub mod logs;
 pub mod opened;
 pub mod pods;
+pub mod remaining;
 pub mod scaled;
 pub mod secret;
 pub mod specification;

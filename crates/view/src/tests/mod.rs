@@ -15,6 +15,7 @@ use gpuctl_core::model::{
     NodeUsage, Percent, PoolDefinition, Preemption, Queue, QueueSystem, QuotaUse, Reading, State,
     Workload,
 };
+use gpuctl_core::stats::logs::remaining::Remaining;
 use gpuctl_core::stats::score::selection::Scored;
 use gpuctl_core::stats::score::value::{Band, Score};
 
@@ -150,6 +151,11 @@ fn jobs_fit() {
         JobRow {
             state: State::from_job(&job),
             job,
+            remaining: progress.map(|_| Remaining {
+                seconds: 8_700.0,
+                low: 7_800.0,
+                high: 9_600.0,
+            }),
             progress,
             figures: Some(figures(93.4)),
         }

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::model::GpuCount;
+
 /// A job, pool or quota that is being deleted or is already deleted.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -24,6 +26,9 @@ pub struct Deleted {
     /// PersistentVolumeClaims that were deleted with their data.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub purged: Vec<String>,
+    /// Nodes that did not confirm the end of the job's containers, so its GPUs there may be in use.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unconfirmed: Vec<UnconfirmedNode>,
     /// `client` or `server` for a dry run, which deleted nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dry_run: Option<&'static str>,
@@ -40,7 +45,22 @@ impl Deleted {
             message,
             kept: Vec::new(),
             purged: Vec::new(),
+            unconfirmed: Vec::new(),
             dry_run: None,
         }
     }
+}
+
+/// A node on which containers of a deleted job may still run.
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UnconfirmedNode {
+    pub node: String,
+    /// GPUs that these containers may still use.
+    pub gpu: GpuCount,
+    /// As POD/CONTAINER.
+    pub containers: Vec<String>,
+    /// The reason of the node's `Ready` condition, such as `NodeStatusUnknown`. `null` if the node
+    /// could not be read.
+    pub reason: Option<String>,
 }

@@ -7,6 +7,9 @@ pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 pub const MANAGED_BY_US: &str = "gpuctl";
 /// The job that an object or pod belongs to.
 pub const JOB: &str = "gpuctl/job";
+/// The ended job whose claims a pod of `cp` reads. Such a pod does not belong to the job, although
+/// it is deleted with it.
+pub const COPY_OF: &str = "gpuctl/copy-of";
 /// The kind of the document, for example `training` or `pool`.
 pub const KIND: &str = "gpuctl/kind";
 /// The user who submitted the job.

@@ -72,6 +72,17 @@ impl RefusalCause {
     }
 }
 
+/// Whether a message says that another pod uses a volume on another node, or exclusively.
+pub fn is_volume_in_use(message: &str) -> bool {
+    let words = [
+        // kubernetes, pkg/controller/volume/attachdetach/reconciler: FailedAttachVolume.
+        "Multi-Attach error",
+        // kubernetes, pkg/scheduler/framework/plugins/volumerestrictions.
+        "same name and ReadWriteOncePod access mode",
+    ];
+    words.iter().any(|words| message.contains(words))
+}
+
 /// An error of a container runtime, or of `tar` in a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContainerComplaint {
@@ -156,6 +167,21 @@ mod tests {
             RefusalCause::from_message("container main in pod x-0 is waiting to start"),
             None
         );
+    }
+
+    #[test]
+    fn volumes_in_use_are_recognized() {
+        assert!(is_volume_in_use(
+            "FailedAttachVolume: Multi-Attach error for volume \"pvc-1\" Volume is already used \
+             by pod(s) a-0"
+        ));
+        assert!(is_volume_in_use(
+            "0/3 nodes are available: 3 node has pod using PersistentVolumeClaim with the same \
+             name and ReadWriteOncePod access mode."
+        ));
+        assert!(!is_volume_in_use(
+            "0/3 nodes are available: 3 Insufficient cpu."
+        ));
     }
 
     #[test]

@@ -13,6 +13,7 @@ pub(crate) mod host_tally;
 pub mod inventory;
 pub(crate) mod measured;
 pub mod node_usage;
+pub mod release;
 pub mod start;
 pub mod stranded;
 pub mod victims;

@@ -38,8 +38,9 @@ impl Event {
     /// Returns the step in the life of a pod. Events that can happen at any time come after the
     /// start of the container.
     fn step(&self) -> usize {
-        const STEPS: [&str; 6] = [
+        const STEPS: [&str; 7] = [
             "SuccessfulCreate",
+            "FailedScheduling",
             "Scheduled",
             "Pulling",
             "Pulled",

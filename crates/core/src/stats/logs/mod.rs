@@ -3,5 +3,6 @@
 pub mod first_error;
 pub mod progress;
 pub mod ras;
+pub mod remaining;
 pub mod stacks;
 pub mod training;

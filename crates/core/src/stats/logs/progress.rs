@@ -67,6 +67,83 @@ pub fn percent<'a>(lines: impl DoubleEndedIterator<Item = &'a str> + Clone) -> O
         })
 }
 
+/// A progress line with its time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ProgressPoint {
+    pub at: Timestamp,
+    /// The completed share, from 0 to 1.
+    pub done: f64,
+    /// The smallest difference between two values in this form of line.
+    pub resolution: f64,
+}
+
+/// The numbers of tqdm's bar, which are more precise than its percentage.
+const BAR_COUNTS: &str = r"\|\s*(\d+)/(\d+)\b";
+
+/// A bar that shows one epoch, as Lightning writes it. The training has more of them.
+const EPOCH_BAR: &str = r"(?i)\bepoch\b[^|%]*\d{1,3}%\|";
+
+static BARS: LazyLock<[Regex; 2]> = LazyLock::new(|| {
+    [BAR_COUNTS, EPOCH_BAR].map(|shape| Regex::new(shape).expect("the patterns are tested"))
+});
+
+/// Reads the progress of the whole training from lines with their times. Uses the most precise form
+/// that occurs. Bars with a smaller total than the largest one, such as those of evaluations, and
+/// bars of a single epoch are ignored.
+pub fn history<'a>(
+    lines: impl Iterator<Item = (Timestamp, &'a str)> + Clone,
+) -> Vec<ProgressPoint> {
+    let read_all = |(pattern, shape): (&ProgressPattern, &Regex)| {
+        let points: Vec<ProgressPoint> = lines
+            .clone()
+            .filter_map(|(at, line)| point(pattern, shape, at, line))
+            .collect();
+        (!points.is_empty()).then_some(points)
+    };
+    let mut points = PATTERNS
+        .iter()
+        .zip(SHAPES.iter())
+        .find_map(read_all)
+        .unwrap_or_default();
+    let finest = points
+        .iter()
+        .map(|point| point.resolution)
+        .fold(1.0, f64::min);
+    points.retain(|point| point.resolution <= finest);
+    points
+}
+
+fn point(
+    pattern: &ProgressPattern,
+    shape: &Regex,
+    at: Timestamp,
+    line: &str,
+) -> Option<ProgressPoint> {
+    let [counts, epoch_bar] = &*BARS;
+    if epoch_bar.is_match(line) {
+        return None;
+    }
+    let Percent(percent) = read(pattern, shape, line)?;
+    let total = |shape: &Regex| {
+        let captures = line.rsplit('\r').find_map(|part| shape.captures(part))?;
+        let number = |index: usize| captures.get(index)?.as_str().parse::<f64>().ok();
+        number(1)
+            .zip(number(2))
+            .filter(|(done, total)| done <= total && *total > 0.0)
+    };
+    // Only tqdm's lines have a percentage.
+    let (done, total) = match (total(counts), total(shape)) {
+        (Some((done, total)), None) => (done / total, total),
+        (_, Some((_, total))) => (percent / 100.0, total),
+        (None, None) => (percent / 100.0, 100.0),
+    };
+    Some(ProgressPoint {
+        at,
+        done,
+        resolution: 1.0 / total,
+    })
+}
+
 /// The time of a program's last step, and the interval between its steps.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cadence {
@@ -190,6 +267,33 @@ mod tests {
             let Percent(progress) = progress;
             assert!((progress - expected).abs() < 1e-9, "{name}: {progress}");
         }
+    }
+
+    #[test]
+    fn the_history_follows_the_whole_training() {
+        let time = |second: i64| Timestamp::from_second(second).unwrap();
+        let values = |lines: &[&str]| -> Vec<(i64, f64)> {
+            let lines = lines.iter().enumerate();
+            let timed = lines.map(|(index, line)| (time(index as i64), *line));
+            history(timed)
+                .iter()
+                .map(|point| (point.at.as_second(), point.done))
+                .collect()
+        };
+        // The counts are finer than the percentage, and the bar of the evaluation does not count.
+        let bars = [
+            "  1%|          | 101/10000 [01:00<9:00, 1.2it/s]",
+            "loss 0.5",
+            "  1%|          | 102/10000 [01:01<9:00, 1.2it/s]",
+            " 50%|█████     | 25/50 [00:01<00:01, 20it/s]",
+        ];
+        assert_eq!(values(&bars), [(0, 0.0101), (2, 0.0102)]);
+        let steps = ["step 1/4", "Epoch 1/2", "step 2/4"];
+        assert_eq!(values(&steps), [(0, 0.25), (2, 0.5)]);
+        // The bar of one epoch says nothing about the whole training.
+        let epoch = "Epoch 0:  40%|████      | 4/10 [00:01<00:02, v_num=1]";
+        assert_eq!(values(&[epoch]), []);
+        assert_eq!(values(&[" 40%|████ | ?"]), [(0, 0.4)]);
     }
 
     #[test]

@@ -59,7 +59,7 @@ fn optional_columns_disappear_on_narrow_terminals() {
         ("NAME GPU".to_owned(), "NAME GPU".to_owned())
     );
     let jobs = Table {
-        wide: true,
+        all_columns_in: Some("wide"),
         ..table
     };
     let text = jobs.show(

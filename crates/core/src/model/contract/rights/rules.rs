@@ -270,6 +270,22 @@ pub const EVENTS: &[Rule] = &[
     rule(Namespace, "", "pods", WATCH).or(LIVE_UPDATES),
     rule(Namespace, "", "events", WATCH).or(LIVE_UPDATES),
 ];
+
+/// Copying out of a job that has ended, through a pod that mounts its claims.
+pub const COPY: &[Rule] = &[
+    rule(Namespace, "", "pods", &["get", "create", "delete"]).when(ENDED_JOBS),
+    rule(Namespace, "batch", "jobs", &["get"]).when(ENDED_JOBS),
+    rule(Namespace, "apps", "deployments", &["get"]).when("paused services"),
+    rule(Namespace, "apps", "statefulsets", &["get"]).when("paused notebooks"),
+    rule(
+        Namespace,
+        "leaderworkerset.x-k8s.io",
+        "leaderworkersets",
+        &["get"],
+    )
+    .or(MULTI_NODE_SERVICES),
+];
+const ENDED_JOBS: &str = "jobs that have ended";
 pub const EXEC: &[Rule] = &[rule(Namespace, "", "pods/exec", CALL)];
 pub const ATTACH: &[Rule] = &[rule(Namespace, "", "pods/attach", CALL)];
 pub const FORWARD: &[Rule] = &[rule(Namespace, "", "pods/portforward", CALL)];
@@ -315,6 +331,7 @@ pub const DELETE_JOB: &[Rule] = &[
     )
     .or(MULTI_NODE_SERVICES),
     rule(Namespace, "", "pods", &["watch"]).or("immediate notification of completion"),
+    rule(Cluster, "", "nodes", LIST).or("whether `--force` has freed the job's GPUs"),
 ];
 pub const CLAIMS: &[Rule] = &[
     rule(Namespace, "", "persistentvolumeclaims", LIST),
