@@ -80,7 +80,7 @@ impl EndedJob<'_> {
         }
         let started = tokio::select! {
             started = self.wait_until_running(&copy) => started,
-            _ = signal.as_mut() => Err(interrupted()),
+            number = signal.as_mut() => Err(interrupted(number)),
         };
         let copied = match started {
             Ok(pod) => self.copy(&pod, &copy.path, local_path).await,

@@ -274,7 +274,7 @@ mod tests {
         let time = |second: i64| Timestamp::from_second(second).unwrap();
         let values = |lines: &[&str]| -> Vec<(i64, f64)> {
             let lines = lines.iter().enumerate();
-            let timed = lines.map(|(index, line)| (time(index as i64), *line));
+            let timed = lines.map(|(index, line)| (time(i64::try_from(index).unwrap()), *line));
             history(timed)
                 .iter()
                 .map(|point| (point.at.as_second(), point.done))

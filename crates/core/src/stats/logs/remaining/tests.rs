@@ -3,9 +3,10 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::model::values::whole;
 
 fn at(seconds: f64) -> Timestamp {
-    Timestamp::from_millisecond((seconds * 1000.0).round() as i64).unwrap()
+    Timestamp::from_millisecond(whole::to_i64((seconds * 1000.0).round())).unwrap()
 }
 
 fn point(seconds: f64, done: f64) -> ProgressPoint {
