@@ -27,7 +27,8 @@ use gpuctl_manifest::render::{PodRules, pods_in_all};
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct NodeVerdict {
     cause: Option<(&'static str, Option<String>)>,
-    pods_now: u64,
+    /// `None` if the node satisfies all rules, but its free resources are unknown.
+    pods_now: Option<u64>,
     /// Number of pods that fit if the node runs no other pods, even if it is cordoned.
     pods_when_empty: u64,
 }
@@ -247,7 +248,7 @@ fn compare_nodes(
     for node in nodes {
         let free = usage.and_then(|usage| usage.free.get(&node.name));
         let verdict = fit_node(pod, requests, node, free);
-        pods_now = pods_now.saturating_add(verdict.pods_now);
+        pods_now = pods_now.saturating_add(verdict.pods_now.unwrap_or(0));
         pods_when_empty = pods_when_empty.saturating_add(verdict.pods_when_empty);
         let (cause, detail) = verdict
             .cause
@@ -257,10 +258,13 @@ fn compare_nodes(
             cause,
             detail,
             nodes: Vec::new(),
-            pods_now: 0,
+            pods_now: Some(0),
         });
         group.nodes.push(node.name.clone());
-        group.pods_now = group.pods_now.saturating_add(verdict.pods_now);
+        group.pods_now = group
+            .pods_now
+            .zip(verdict.pods_now)
+            .map(|(group, node)| group.saturating_add(node));
     }
     // When an autoscaler extends a node group, the new nodes are of the same kind as the others.
     let accepts =
@@ -344,7 +348,7 @@ fn fit_node(
 ) -> NodeVerdict {
     let never = |cause, detail| NodeVerdict {
         cause: Some((cause, detail)),
-        pods_now: 0,
+        pods_now: Some(0),
         pods_when_empty: 0,
     };
     if let Some(label) = pod.unmet_label(node) {
@@ -367,14 +371,14 @@ fn fit_node(
         };
         return NodeVerdict {
             cause: Some(("taint", Some(taint.key.clone()))),
-            pods_now: 0,
+            pods_now: Some(0),
             pods_when_empty,
         };
     }
     if !node.schedulable {
         return NodeVerdict {
             cause: Some(("cordoned", None)),
-            pods_now: 0,
+            pods_now: Some(0),
             pods_when_empty,
         };
     }
@@ -382,17 +386,13 @@ fn fit_node(
         let shortage = lacking(requests, amounts).into_iter().next()?;
         Some((insufficient(&shortage), Some(shortage)))
     };
-    match free {
-        Some(free) => NodeVerdict {
-            cause: insufficiency(free),
-            pods_now: fitting(free),
-            pods_when_empty,
-        },
-        None => NodeVerdict {
-            cause: insufficiency(&node.now()),
-            pods_now: 0,
-            pods_when_empty,
-        },
+    let empty = node.now();
+    let cause = insufficiency(free.unwrap_or(&empty));
+    NodeVerdict {
+        // A node that lacks a resource even when it is empty holds no pod for certain.
+        pods_now: free.map(fitting).or_else(|| cause.is_some().then_some(0)),
+        cause,
+        pods_when_empty,
     }
 }
 

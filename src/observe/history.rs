@@ -7,6 +7,7 @@ use futures::future::{join, try_join};
 use tokio::sync::OnceCell;
 
 use crate::context::Context;
+use crate::observe::first_sample::first_sample;
 use crate::observe::metrics::{self, StoreUse};
 use crate::observe::past_queries::{HistoryScope, NodeSeries, PastQueries};
 use crate::observe::store_identity;
@@ -29,6 +30,8 @@ pub(crate) struct ClusterHistory<'c> {
     /// The cluster's context in the kubeconfig.
     pub cluster: String,
     pub prometheus: Prometheus<'c>,
+    /// The store has no samples before this time. `None` if that is unknown.
+    first_sample: Option<UnixSeconds>,
     /// The nodes that the API server reports now.
     nodes: NodeNames,
     /// Everything apart from the query itself that affects the results. It is part of the cache
@@ -105,8 +108,12 @@ impl<'c> ClusterHistory<'c> {
                 StoreUse::Sums { since },
             )
             .await?;
-            let reported = prometheus.now(query::NODES).await.unwrap_or_default();
-            Ok::<_, Error>((prometheus, reported))
+            let (reported, first_sample) = join(
+                prometheus.now(query::NODES),
+                first_sample(&prometheus, since, context.now().into()),
+            )
+            .await;
+            Ok::<_, Error>((prometheus, reported.unwrap_or_default(), first_sample))
         };
         let (store, snapshot) = join(store, connection.inventory().snapshot()).await;
         // Prometheus does not record whether a node shares its devices. Only the API server knows,
@@ -129,7 +136,7 @@ impl<'c> ClusterHistory<'c> {
             parts: NodeParts::from_nodes(inventory.hosts.iter()),
             aliases: aliases.collect(),
         };
-        let (prometheus, reported) = store?;
+        let (prometheus, reported, first_sample) = store?;
         let reported: BTreeSet<&str> = reported
             .iter()
             .filter_map(|series| series.label("node"))
@@ -157,6 +164,7 @@ impl<'c> ClusterHistory<'c> {
         Ok(Self {
             cluster,
             prometheus,
+            first_sample,
             nodes,
             cache_scope,
             connection,
@@ -180,6 +188,11 @@ impl<'c> ClusterHistory<'c> {
         end: UnixSeconds,
         scope: HistoryScope,
     ) -> Result<(AllocationHistory, Usage), Error> {
+        if self.is_before_first_sample(end) {
+            let allocations = self.without_samples(start, end);
+            let usage = Usage::new(Vec::new(), &allocations, &self.nodes, &[]);
+            return Ok((allocations, usage));
+        }
         let seconds = (end - start).max(1);
         let queries = self.queries(seconds, end);
         let mut quantities = vec![Quantity::Utilization];
@@ -222,6 +235,9 @@ impl<'c> ClusterHistory<'c> {
         start: UnixSeconds,
         end: UnixSeconds,
     ) -> Result<Servers, Error> {
+        if self.is_before_first_sample(end) {
+            return Ok(Servers::new(&[], start.millis()));
+        }
         let series = self
             .prometheus
             .query_at(&serving_hours::query((end - start).max(1)), end)
@@ -235,6 +251,9 @@ impl<'c> ClusterHistory<'c> {
         start: UnixSeconds,
         end: UnixSeconds,
     ) -> Result<AllocationHistory, Error> {
+        if self.is_before_first_sample(end) {
+            return Ok(self.without_samples(start, end));
+        }
         let queries = self.queries((end - start).max(1), end);
         let pods = queries.pods(HistoryScope::default());
         let (pod_series, nodes) = try_join(pods, queries.nodes()).await?;
@@ -246,6 +265,19 @@ impl<'c> ClusterHistory<'c> {
                 end: end.millis(),
             },
         ))
+    }
+
+    /// Whether the store is known to have no samples before this time.
+    pub(crate) fn is_before_first_sample(&self, end: UnixSeconds) -> bool {
+        self.first_sample.is_some_and(|first| end <= first)
+    }
+
+    fn without_samples(&self, start: UnixSeconds, end: UnixSeconds) -> AllocationHistory {
+        let span = TimeSpan {
+            start: start.millis(),
+            end: end.millis(),
+        };
+        self.allocations(&AllocationSeries::default(), NodeSeries::default(), span)
     }
 
     fn allocations(

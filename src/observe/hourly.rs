@@ -187,7 +187,11 @@ pub(crate) async fn read_cluster(
         .map(UnixSeconds);
     let starts: Vec<UnixSeconds> = starts.collect();
     let hour_count = starts.len();
-    warn_of_many_samples(&history, starts.len(), last.min(now), context).await;
+    // Hours before the first sample are not read.
+    let with_samples = starts
+        .iter()
+        .filter(|start| !history.is_before_first_sample((**start + HOUR).min(now)));
+    warn_of_many_samples(&history, with_samples.count(), last.min(now), context).await;
     let bar = context.terminal.progress(starts.len() as u64, "hours");
     let (hours_read, empty_hours) = (Cell::new(0_usize), Cell::new(0_usize));
     let read_hour = async |start: UnixSeconds| {

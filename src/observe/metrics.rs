@@ -18,7 +18,7 @@ use gpuctl_core::model::UnixSeconds;
 use gpuctl_local::bundle::Bundle;
 use gpuctl_local::cache::Cache;
 use gpuctl_prometheus::{
-    HttpReply, Matchers, Prometheus, PrometheusAddress, QueryError, QueryRequest,
+    Credentials, HttpReply, Matchers, Prometheus, PrometheusAddress, QueryError, QueryRequest,
 };
 
 /// How the results are used. This matters if one store has the series of several clusters.
@@ -257,15 +257,44 @@ async fn find_in_cluster<'c>(
                 return Ok((probe.prometheus, service.clone()));
             }
             (Err(error), None) => {
-                // If the user may not list Services, their names are guesses. If a guessed name
-                // does not exist, that is not worth an error.
-                let is_relevant = is_listed || matches!(error, QueryError::Forbidden { .. });
-                first_error = first_error.or(Some(error.clone()).filter(|_| is_relevant));
+                // If the user may not list Services, their names are guesses. An error must not
+                // name a Service that may not exist.
+                let is_seen = is_listed || probe.is_seen;
+                first_error = first_error.or(Some(error.clone()).filter(|_| is_seen));
             }
             _ => {}
         }
     }
-    Err(first_error.unwrap_or(QueryError::NotFound).into())
+    let not_found = || match is_listed {
+        true => QueryError::NotFound,
+        false => QueryError::NotSeen {
+            tried: services.len(),
+        },
+    };
+    Err(first_error.unwrap_or_else(not_found).into())
+}
+
+/// Builds the error for a source that did not answer in time. Names the configured address, but no
+/// Prometheus in the cluster, because the search may not have found one.
+pub(crate) fn timed_out(
+    context: &Context,
+    connection: &Connection,
+    found: Option<&Prometheus<'_>>,
+    timeout: Duration,
+) -> Error {
+    let seconds = timeout.as_secs();
+    let configured = || {
+        let (url, _) = context.metrics_of(connection).ok()?.url?;
+        let address = PrometheusAddress::parse(&url, Credentials::default()).ok()?;
+        Some(address.shown())
+    };
+    let server = found
+        .map(|prometheus| prometheus.server.clone())
+        .or_else(configured);
+    match server {
+        Some(server) => QueryError::TimedOut { server, seconds }.into(),
+        None => QueryError::SearchTimedOut { seconds }.into(),
+    }
 }
 
 /// For how many seconds a Service that was found earlier is probed first. Its response shows

@@ -10,6 +10,7 @@ pub(crate) mod deleted;
 pub(crate) mod drain;
 pub(crate) mod exporters;
 pub(crate) mod first_error;
+mod first_sample;
 pub(crate) mod history;
 pub(crate) mod hourly;
 pub(crate) mod list;

@@ -11,7 +11,7 @@ use tokio::sync::OnceCell;
 use crate::context::Context;
 use crate::observe::exporters::{self, DirectReading};
 use crate::observe::live;
-use crate::observe::metrics::{StoreUse, find, print_warnings};
+use crate::observe::metrics::{StoreUse, find, print_warnings, timed_out};
 use gpuctl_cluster::{Connection, InventorySnapshot};
 use gpuctl_core::error::Error;
 use gpuctl_core::model::{NodeUsage, Readings, UnixSeconds};
@@ -19,7 +19,7 @@ use gpuctl_core::stats::exporters::devices;
 use gpuctl_core::stats::exporters::devices::ExporterReading;
 use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_core::stats::exporters::identity::ApiFacts;
-use gpuctl_prometheus::{Prometheus, QueryError};
+use gpuctl_prometheus::Prometheus;
 
 /// Timeout for metrics in optional cells. The rest of the answer must not wait for them any longer.
 const CELLS_TIMEOUT: Duration = Duration::from_secs(10);
@@ -150,15 +150,10 @@ impl<'c> OptionalMetrics<'c> {
             )
             .await
         };
-        let timed_out = || {
-            Error::from(QueryError::TimedOut {
-                server: "the cluster's address".to_owned(),
-                seconds: timeout.as_secs(),
-            })
-        };
+        let found = || self.prometheus.get();
         let result = tokio::time::timeout(timeout, request)
             .await
-            .unwrap_or_else(|_| Err(timed_out()));
+            .unwrap_or_else(|_| Err(timed_out(context, connection, found(), timeout)));
         if let Some(prometheus) = self.prometheus.get() {
             print_warnings(context, prometheus);
         }

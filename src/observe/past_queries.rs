@@ -21,6 +21,7 @@ use gpuctl_core::stats::history::top_owner::{LiveOwners, OwnerSeries};
 use gpuctl_prometheus::Prometheus;
 
 /// Series about nodes from kube-state-metrics.
+#[derive(Default)]
 pub(crate) struct NodeSeries {
     pub capacity: Vec<Series>,
     pub labels: Vec<Series>,

@@ -20,6 +20,8 @@ pub(super) struct Probe<'c> {
     pub prometheus: Prometheus<'c>,
     /// How the Service is reached, for messages.
     pub route: &'static str,
+    /// Whether the user may see that the Service exists: it answered, or its pods can be listed.
+    pub is_seen: bool,
     /// The most useful exporters that the Service scrapes, or the reason why it is not a
     /// Prometheus.
     pub answer: Result<StoreContent, QueryError>,
@@ -48,13 +50,22 @@ pub(super) async fn probe(
         return Probe {
             prometheus: by_proxy,
             route: "through the API server",
+            is_seen: answer.is_ok(),
             answer,
         };
     }
     let Ok(Some((pod, port))) = connection.metrics().pod_behind(&service).await else {
+        let is_denied_by_api_server = matches!(
+            answer,
+            Err(QueryError::Forbidden {
+                by_api_server: true,
+                ..
+            })
+        );
         return Probe {
             prometheus: by_proxy,
             route: "",
+            is_seen: !is_denied_by_api_server,
             answer,
         };
     };
@@ -63,6 +74,7 @@ pub(super) async fn probe(
     Probe {
         prometheus: by_pod,
         route: "by a port-forward",
+        is_seen: true,
         answer,
     }
 }
@@ -153,7 +165,11 @@ fn reply(response: ProxiedResponse) -> HttpReply {
 fn query_error(failure: &Failure, server: String) -> QueryError {
     let message = failure.to_string();
     if failure.is_forbidden() {
-        QueryError::Forbidden { server, message }
+        QueryError::Forbidden {
+            server,
+            message,
+            by_api_server: true,
+        }
     } else {
         QueryError::Unreachable {
             server,

@@ -148,8 +148,8 @@ pub(crate) fn instant(text: &str, now: Timestamp) -> Result<Timestamp, Error> {
     };
     time.ok_or_else(|| {
         Error::usage(format!("`{text}` is not a valid time")).hint(
-            "use a time such as 2026-01-31T10:00:00Z, 1769853600, 90m (before now), today or \
-                 yesterday",
+            "use a time such as 2026-01-31T10:00:00Z, 2026-01-31, 2026-01 (the start of the month), \
+             1769853600, 90m (before now), today, yesterday or month (the start of this month)",
         )
     })
 }
@@ -159,6 +159,7 @@ fn parse_keyword(text: &str, now: Timestamp) -> Option<Timestamp> {
     match text {
         "now" => Some(now),
         "today" => Some(today.timestamp()),
+        "month" => Some(today.first_of_month().ok()?.timestamp()),
         "yesterday" => Some(today.checked_sub(1.day()).ok()?.timestamp()),
         _ => None,
     }
@@ -170,11 +171,12 @@ fn parse_relative(text: &str, now: Timestamp) -> Option<Timestamp> {
     now.checked_sub(SignedDuration::try_from(span).ok()?).ok()
 }
 
-/// Parses a date, or a date with a time, in the local time zone.
+/// Parses a month, a date, or a date with a time, in the local time zone.
 fn parse_local(text: &str) -> Option<Timestamp> {
     let time: jiff::civil::DateTime = text.parse().ok().or_else(|| {
         text.parse::<jiff::civil::Date>()
             .ok()
+            .or_else(|| format!("{text}-01").parse::<jiff::civil::Date>().ok())
             .map(jiff::civil::DateTime::from)
     })?;
     Some(time.to_zoned(TimeZone::system()).ok()?.timestamp())
@@ -202,7 +204,16 @@ mod tests {
             (82_800..=90_000).contains(&day),
             "a day has 23 to 25 hours: {day}"
         );
-        for invalid in ["", "soon", "1x", "2026-13-01", "99999999999999999999"] {
+        assert_eq!(second("2026-01"), second("2026-01-01"));
+        assert_eq!(second("month"), second("2026-01"));
+        for invalid in [
+            "",
+            "soon",
+            "1x",
+            "2026-13-01",
+            "2026-13",
+            "99999999999999999999",
+        ] {
             assert!(instant(invalid, now).is_err(), "{invalid}");
         }
     }

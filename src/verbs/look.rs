@@ -49,8 +49,9 @@ macro_rules! look_verbs {
                 Top(metrics::top::Top) {
                     run: metrics::top::run,
                     help: Look 5,
-                    rights: ("top" [NODES, OWNERS, LIVE, PROMETHEUS_ACCESS]),
+                    rights: ("top" [NODES, OWNERS, LIVE, METRICS]),
                     next: "",
+                    answers: [workloads::top::TopList<'_>],
                     bundle: ["nodes", "jobs", "gpus"],
                 }
             }

@@ -33,7 +33,6 @@ fn auth_check_covers_every_command_in_the_namespace_and_the_cluster() {
         .map(|item| item["command"].as_str().unwrap())
         .collect();
     let metrics = [
-        "top",
         "score",
         "stats",
         "eff",

@@ -113,3 +113,19 @@ fn empty_views_say_so_and_read_only_mode_refuses_changes() {
     let after = tty.sees("as before");
     assert!(after.contains("exit code 0"), "{after}");
 }
+
+#[test]
+fn a_job_that_pulls_its_image_waits_for_no_gpus() {
+    let scene = Scene::with_nodes("unhurried", 1);
+    scene.create("pulls", "environment: {image: 'slow/image:pulling'}");
+    scene.until("pulls", "pending", None);
+    let mut tty = start(&scene, "");
+    let screen = tty.sees(">unhurried/pulls");
+    let head = screen.lines().next().unwrap_or_default();
+    assert!(
+        head.contains("GPUs held") && !head.contains("wait") && screen.contains("5 waiting 0"),
+        "{screen}"
+    );
+    tty.press("q");
+    tty.sees("as before");
+}

@@ -37,6 +37,7 @@ mod mcp;
 mod namespaces;
 mod nodes;
 mod notebooks;
+mod numbers;
 mod objects;
 mod outages;
 mod plugin;

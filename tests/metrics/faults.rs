@@ -70,7 +70,7 @@ fn errors_of_prometheus_are_reported_and_inventory_still_works() {
             401,
             "content-type: text/plain\r\n",
             "Unauthorized",
-            6,
+            5,
             "denied access",
         ),
         (
@@ -302,4 +302,25 @@ fn the_token_command_authenticates_requests() {
         .says("exit status: 7");
     assert!(!failed.err.contains("canary"), "{}", failed.err);
     assert_eq!(failed.code, 6);
+}
+
+/// The socket accepts connections, because the kernel completes them, but nothing ever answers.
+#[test]
+fn the_warning_about_a_silent_prometheus_names_its_url() {
+    let scene = Scene::new("silenced", 1);
+    let socket = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = socket.local_addr().unwrap().port();
+    let url = format!("http://alice:canary-password@127.0.0.1:{port}");
+    for list in ["nodes", "jobs", "workloads", "overview"] {
+        let run = scene
+            .gpuctl_at(&url, &["--request-timeout", "2s", "get", list], "")
+            .ok();
+        let expected = format!("Prometheus at http://127.0.0.1:{port}");
+        assert!(
+            run.err.contains(&expected) && run.err.contains("did not answer within 2 s"),
+            "{list}: {}",
+            run.err
+        );
+        assert!(!run.err.contains("canary"), "{}", run.err);
+    }
 }

@@ -58,7 +58,7 @@ fn prometheus_is_found_and_reached_by_proxy_or_port_forward() {
     );
     for arguments in [
         &["get", "heatmap"][..],
-        &["top"],
+        &["score", "-o", "json"],
         &["get", "heatmap", "-o", "json"],
     ] {
         let run = as_user(Persona::Admin, arguments)
@@ -66,6 +66,14 @@ fn prometheus_is_found_and_reached_by_proxy_or_port_forward() {
             .says("no Prometheus was found in the cluster");
         assert_eq!(run.out, "", "{arguments:?}");
     }
+    // The dashboard works without metrics, and so does its table.
+    let top = as_user(Persona::Admin, &["top", "--once", "-o", "json"])
+        .ok()
+        .says("no Prometheus was found in the cluster")
+        .json();
+    assert_eq!((&top["nodes"], &top["gpuTotal"]), (&json!(1), &json!(2)));
+    assert!(top["gpuUtilization"].is_null() && top["coverage"].is_null());
+    as_user(Persona::Admin, &["top", "--require-metrics"]).exits(6);
     let overview = as_user(Persona::Admin, &["get", "overview", "-o", "json"])
         .ok()
         .json();
@@ -186,15 +194,28 @@ fn prometheus_is_found_and_reached_by_proxy_or_port_forward() {
         )]),
     );
     let denied = as_user(Persona::Erin, &["get", "nodes", "-o", "json"]).ok();
+    // The user cannot see which Services exist, so no message names one of the usual places.
     assert!(
-        denied.err.contains("denied access")
+        denied
+            .err
+            .contains("you are not allowed to look for Prometheus; tried 10 usual places")
+            && !denied.err.contains("thanos-querier")
             && denied.json()["items"][0]["gpuUtilization"].is_null(),
         "{}",
         denied.err
     );
-    as_user(Persona::Erin, &["get", "heatmap"])
-        .exits(6)
-        .says("hint: reach it with `--prometheus URL`");
+    let heatmap = as_user(Persona::Erin, &["get", "heatmap", "-o", "json"]).exits(5);
+    let error: serde_json::Value =
+        serde_json::from_str(heatmap.err.lines().last().unwrap()).unwrap();
+    assert_eq!(error["error"], "PrometheusForbidden");
+    assert_eq!(error["kind"], "access");
+    assert!(
+        error["hints"][0]
+            .as_str()
+            .unwrap()
+            .contains("set `--prometheus URL`, GPUCTL_PROMETHEUS or `prometheus.url`"),
+        "{error}"
+    );
     // A port-forward needs different permissions.
     grant(
         "forward",

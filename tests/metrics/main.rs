@@ -46,3 +46,4 @@ mod terms;
 mod watch;
 mod why;
 mod workloads;
+mod young_store;

@@ -366,7 +366,7 @@ fn requests_to_amazon_are_signed() {
         &wrong_variables,
         &["-v", "get", "heatmap"],
     )
-    .exits(6)
+    .exits(5)
     .says("denied access");
     assert!(!refused.err.contains("canary"), "{}", refused.err);
     let without = run_with_config(
@@ -375,7 +375,7 @@ fn requests_to_amazon_are_signed() {
         &[("PATH", "/nonexistent:/usr/bin:/bin")],
         &["get", "heatmap"],
     )
-    .exits(6);
+    .exits(5);
     without
         .says("cannot sign requests for AWS")
         .says("aws configure export-credentials");

@@ -14,7 +14,7 @@ use crate::files::trust;
 
 /// The version of the calculations whose results are cached. A new version invalidates all cached
 /// answers.
-const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/2");
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/3");
 
 /// A directory with answers; `None` disables the cache.
 #[derive(Clone, Debug, Default)]

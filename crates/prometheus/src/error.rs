@@ -9,6 +9,12 @@ use gpuctl_local::bundle::NotInBundle;
 pub enum QueryError {
     #[error("no Prometheus was found in the cluster")]
     NotFound,
+    /// The user may not list Services, and none of the Services with a usual name was reachable. It
+    /// is unknown whether any of them exists.
+    #[error("you are not allowed to look for Prometheus; tried {tried} usual places")]
+    NotSeen { tried: usize },
+    #[error("the search for Prometheus in the cluster took longer than {seconds} s")]
+    SearchTimedOut { seconds: u64 },
     #[error(transparent)]
     NotInBundle(#[from] NotInBundle),
     #[error("`{url}` is not a valid Prometheus address")]
@@ -26,7 +32,12 @@ pub enum QueryError {
     #[error("Prometheus at {server} redirects to another host")]
     Redirected { server: String, to: String },
     #[error("Prometheus at {server} denied access")]
-    Forbidden { server: String, message: String },
+    Forbidden {
+        server: String,
+        message: String,
+        /// Whether the API server denied the request, so that it did not reach Prometheus.
+        by_api_server: bool,
+    },
     #[error("Prometheus at {server} rejected the query: {message}")]
     Refused {
         server: String,
@@ -45,6 +56,11 @@ impl From<QueryError> for Error {
         match trouble {
             QueryError::NotFound => new(ErrorName::PrometheusNotFound)
                 .hint("set `--prometheus URL` or GPUCTL_PROMETHEUS; `--prometheus none` disables metrics"),
+            QueryError::NotSeen { .. } => new(ErrorName::PrometheusForbidden).hint(
+                "ask which Prometheus to use, and set `--prometheus URL`, GPUCTL_PROMETHEUS or `prometheus.url` in the config file; `--prometheus none` disables metrics",
+            ),
+            QueryError::SearchTimedOut { .. } => new(ErrorName::PrometheusTimeout)
+                .hint("set its address with `--prometheus URL`, or raise `--request-timeout`"),
             QueryError::NotInBundle(missing) => Error::not_in_bundle(missing),
             QueryError::BadAddress { cause, .. } => new(ErrorName::InvalidPrometheus).cause(cause),
             QueryError::TokenCommand { cause } => new(ErrorName::PrometheusForbidden).cause(cause),
@@ -65,8 +81,11 @@ impl From<QueryError> for Error {
             QueryError::Redirected { to, .. } => new(ErrorName::PrometheusRedirect)
                 .cause(format!("credentials are not sent to {to}"))
                 .hint("use the redirect target: `--prometheus URL`"),
-            QueryError::Forbidden { message, .. } => new(ErrorName::PrometheusForbidden).cause(message).hint(
+            QueryError::Forbidden { message, by_api_server: true, .. } => new(ErrorName::PrometheusForbidden).cause(message).hint(
                 "reach it with `--prometheus URL` and `--prometheus-token-file FILE`, or ask for `get services/proxy` in its namespace",
+            ),
+            QueryError::Forbidden { message, .. } => new(ErrorName::PrometheusForbidden).cause(message).hint(
+                "reach it with `--prometheus URL`, and with credentials such as `--prometheus-token-file FILE`",
             ),
             QueryError::Refused { message, .. } if message.contains("__name__") => new(ErrorName::PrometheusRefused)
                 .hint("for a store without regex matchers on metric names, set `prometheus.exact_names: true` in the config file"),

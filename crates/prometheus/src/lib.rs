@@ -305,6 +305,11 @@ impl<'a> Prometheus<'a> {
     /// because proxies in front of Prometheus respond in their own ways.
     fn read(&self, reply: &HttpReply) -> Result<Vec<Series>, QueryError> {
         let server = || self.server.clone();
+        let forbidden = |message| QueryError::Forbidden {
+            server: server(),
+            message,
+            by_api_server: false,
+        };
         let text = std::str::from_utf8(&reply.body).ok();
         let Some(envelope) = text.and_then(Envelope::read) else {
             let text = String::from_utf8_lossy(&reply.body);
@@ -328,10 +333,7 @@ impl<'a> Prometheus<'a> {
                 None => format!("it answers {}: {first}", reply.code),
             };
             return Err(match reply.code {
-                401 | 403 => QueryError::Forbidden {
-                    server: server(),
-                    message: problem,
-                },
+                401 | 403 => forbidden(problem),
                 // A gateway in front of Prometheus responds in its place.
                 502..=504 => QueryError::Unreachable {
                     server: server(),
@@ -345,10 +347,7 @@ impl<'a> Prometheus<'a> {
         };
         if envelope.status != "success" {
             if matches!(reply.code, 401 | 403) {
-                return Err(QueryError::Forbidden {
-                    server: server(),
-                    message: shortened(envelope.error, SERVER_MESSAGE),
-                });
+                return Err(forbidden(shortened(envelope.error, SERVER_MESSAGE)));
             }
             return Err(QueryError::Refused {
                 server: server(),

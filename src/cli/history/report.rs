@@ -14,7 +14,8 @@ use crate::cli::candidates;
 /// HELD is the time that pods were bound to GPUs, image pulls included. USED is HELD multiplied by
 /// utilization, so an hour at 40 % counts as 0.4. WASTED was measured but not used. UNKNOWN was not
 /// measured and counts as neither. PARTS are MIG slices and shares, in GPU-hours by their fraction
-/// of a GPU. COVERED is the measured fraction of all held GPU-hours.
+/// of a GPU. COVERED is the measured fraction of all held GPU-hours. H in a column title means
+/// GPU-hours, and QUOTA is in GPUs.
 ///
 /// With --ettr it reports how jobs spent their time instead. The effective training time ratio is
 /// the share of that time, waiting included, in which jobs made progress that they did not later
@@ -22,6 +23,7 @@ use crate::cli::candidates;
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl report
+  gpuctl report --mine --start month
   gpuctl report --by team --start 30d -o markdown
   gpuctl report --by team --start 30d -o html > report.html
   gpuctl report --by label=project --start 2026-01-01 --end 2026-02-01 --prices prices.yaml -o csv
@@ -44,12 +46,16 @@ pub(crate) struct Report {
     /// separated by commas
     #[arg(long, visible_alias = "group", value_name = "WHAT", default_value = "namespace", value_delimiter = ',', value_parser = group_by)]
     pub by: Vec<GroupBy>,
-    /// Start time in RFC 3339 or Unix seconds, a span before now such as 7d, or yesterday
+    /// Start time in RFC 3339 or Unix seconds, a span before now such as 7d, a month such as
+    /// 2026-01, yesterday, or month for the start of this month
     #[arg(long, alias = "from", value_name = "TIME", default_value = "7d")]
     pub start: String,
     /// End time, in the same formats [default: now]
     #[arg(long, alias = "to", value_name = "TIME")]
     pub end: Option<String>,
+    /// Only pods of jobs that you submitted; kube-state-metrics must export their labels
+    #[arg(long)]
+    pub mine: bool,
     /// File with the prices of a GPU-hour and a kWh
     #[arg(long, value_name = "FILE")]
     pub prices: Option<PathBuf>,

@@ -4,20 +4,22 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
+use crate::cli::args::list::PrintArgs;
 use crate::cli::args::value::duration;
-use gpuctl_view::workloads::top::TopOrder;
+use gpuctl_view::workloads::top::{TopOrder, TopRows};
 
 /// Watch jobs, nodes, GPUs and queues, and inspect them
 ///
 /// On a terminal, opens an interactive dashboard with live lists, a heat map and filters. `why`,
 /// logs and a shell are available for the selected item. `?` shows the keys. Jobs are all workloads
-/// that hold or wait for GPUs. When piped, or with --once or --plain, it prints one table instead:
-/// nodes, workloads that hold GPUs, or GPUs.
+/// that hold or wait for GPUs. When piped, or with --once, --plain or -o, it prints one table
+/// instead: nodes, workloads that hold GPUs, or GPUs. Without metrics, their cells are empty.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl top
   gpuctl top gpus --sort-by power
-  gpuctl top jobs -n team-a | head")]
+  gpuctl top jobs -n team-a | head
+  gpuctl top --once -o json | jq .gpuHeld")]
 pub(crate) struct Top {
     /// View to open, or table to print [default: jobs in the dashboard, nodes in the table]
     #[arg(value_enum, value_name = "WHAT")]
@@ -31,6 +33,8 @@ pub(crate) struct Top {
     /// Print the table once, even on a terminal
     #[arg(long)]
     pub once: bool,
+    #[command(flatten)]
+    pub print: PrintArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -41,6 +45,16 @@ pub(crate) enum TopView {
     Jobs,
     #[value(alias = "gpu")]
     Gpus,
+}
+
+impl From<TopView> for TopRows {
+    fn from(view: TopView) -> Self {
+        match view {
+            TopView::Nodes => Self::Nodes,
+            TopView::Jobs => Self::Jobs,
+            TopView::Gpus => Self::Gpus,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]

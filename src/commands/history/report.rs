@@ -20,6 +20,7 @@ use crate::observe::history::pieces;
 use crate::observe::hourly::LABEL_NOT_EXPORTED;
 use crate::observe::metrics;
 use crate::observe::times;
+use crate::selection::own_name;
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::Series;
@@ -72,7 +73,11 @@ pub(crate) async fn run(args: &Report, context: &Context) -> Result<ExitCode, Er
     let (cluster, access) = clusters(args.cluster.as_deref(), false, context)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
     let history = ClusterHistory::open(cluster, context, &connection, start).await?;
-    let totals = gather(args, &history, pieces(start, end), context).await?;
+    let user = match args.mine {
+        true => Some(own_name(&connection).await?),
+        false => None,
+    };
+    let totals = gather(args, &history, pieces(start, end), user.as_deref(), context).await?;
     let by_namespace = args.by == [GroupBy::Namespace];
     // Quotas exist only for namespaces.
     let quotas = if by_namespace {
@@ -189,8 +194,18 @@ fn print(
             _ => view::table(report, format, !args.no_headers, context.terminal.style()),
         });
     context.terminal.print(&text)?;
+    if matches!(args.output, ReportFormat::Table) && !report.groups.is_empty() {
+        context.terminal.note(view::units(report));
+    }
     if report.groups.is_empty() {
-        context.terminal.note("no GPU was requested in this time");
+        let whose = if args.mine {
+            "; --mine finds only pods whose label gpuctl/user is in kube-state-metrics \
+             (--metric-labels-allowlist=pods=[*])"
+        } else {
+            ""
+        };
+        let note = format!("no GPU was requested in this time{whose}");
+        context.terminal.note(&note);
     }
     if args.ettr && args.checkpoint.is_none() {
         context.terminal.note(

@@ -52,9 +52,9 @@ fn now_later_and_never() {
     assert_eq!(
         causes,
         [
-            (None, 1, 2),
-            (Some("cordoned"), 1, 0),
-            (Some("insufficient-gpu"), 1, 0)
+            (None, 1, Some(2)),
+            (Some("cordoned"), 1, Some(0)),
+            (Some("insufficient-gpu"), 1, Some(0))
         ]
     );
     // The nodes of one rack have five and eight free GPUs, the node of the other rack has four.
@@ -124,5 +124,36 @@ fn now_later_and_never() {
     assert_eq!(
         compare_nodes(&pod, &requests(1), 1, &[], Some(&free_resources)).verdict,
         Unknown
+    );
+}
+
+#[test]
+fn unknown_free_resources_are_not_zero_pods() {
+    let mut cordoned = node("b");
+    cordoned.schedulable = false;
+    let pod = PodRules::from_spec(&json!({"containers": []}));
+    let requests = |gpus: i128| Amounts::from([("nvidia.com/gpu".to_owned(), gpus * 1000)]);
+    let groups = |gpus| {
+        let fit = compare_nodes(
+            &pod,
+            &requests(gpus),
+            2,
+            &[node("a"), cordoned.clone()],
+            None,
+        );
+        assert_eq!(fit.pods_now, None);
+        fit.groups
+            .into_iter()
+            .map(|group| (group.cause, group.pods_now))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(groups(2), [(None, None), (Some("cordoned"), Some(0))]);
+    // Nine GPUs do not fit on a node with eight, whatever runs on it.
+    assert_eq!(
+        groups(9),
+        [
+            (Some("cordoned"), Some(0)),
+            (Some("insufficient-gpu"), Some(0))
+        ]
     );
 }

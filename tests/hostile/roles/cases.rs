@@ -247,9 +247,9 @@ fn reading() -> Vec<Case> {
         read("fit", "fit -f -")
             .with(training("fits", TWO_NODES))
             .codes(&[0, 8]),
-        read("top", "top").codes(&[0, 6]),
-        read("top", "top jobs").codes(&[0, 6]),
-        read("top", "top nodes").codes(&[0, 6]),
+        read("top", "top"),
+        read("top", "top jobs"),
+        read("top", "top nodes"),
         read("score", "score").codes(&[0, 6]),
         read("stats", "stats cluster"),
         read("stats", "stats workloads"),

@@ -187,13 +187,15 @@ impl MetricsApi<'_> {
             .iter()
             .map(|(namespace, service, port)| gate(namespace, service, *port));
         let operated = [("prometheus-operated", 9090), ("prometheus-server", 80)];
-        well_known
-            .chain(
-                operated
-                    .into_iter()
-                    .map(|(service, port)| gate(&self.0.namespace, service, port)),
-            )
-            .collect()
+        let mut gates: Vec<PrometheusService> = well_known.collect();
+        for (service, port) in operated {
+            let own = gate(&self.0.namespace, service, port);
+            // The user's own namespace can be one of the usual ones.
+            if !gates.contains(&own) {
+                gates.push(own);
+            }
+        }
+        gates
     }
 
     /// Reads one Service by its name; `None` if it does not exist or has no port.

@@ -181,7 +181,10 @@ impl ErrorName {
             | Self::PodNotFound
             | Self::PoolNotFound
             | Self::QuotaNotFound => ErrorKind::NotFound,
-            Self::Forbidden | Self::ReadOnly | Self::Unauthenticated => ErrorKind::Access,
+            Self::Forbidden
+            | Self::PrometheusForbidden
+            | Self::ReadOnly
+            | Self::Unauthenticated => ErrorKind::Access,
             Self::AnswerTooLarge
             | Self::EndlessList
             | Self::ConnectionLost
@@ -191,7 +194,6 @@ impl ErrorName {
             | Self::NotInBundle
             | Self::NotKubernetes
             | Self::NotPrometheus
-            | Self::PrometheusForbidden
             | Self::PrometheusNotFound
             | Self::PrometheusRedirect
             | Self::PrometheusTimeout

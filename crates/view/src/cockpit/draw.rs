@@ -13,7 +13,7 @@ use super::heat::map;
 use super::keys::HELP;
 use super::lists::Tab;
 use super::rows::Row;
-use super::{Cockpit, Pane};
+use super::{Cockpit, CockpitSnapshot, Pane};
 use crate::format::coverage::percent;
 use crate::format::text::{clean, count, or_dash};
 
@@ -55,32 +55,26 @@ pub fn draw(cockpit: &mut Cockpit, frame: &mut Frame<'_>) {
 fn head_line(cockpit: &Cockpit, width: usize) -> Line<'static> {
     let snapshot = &cockpit.snapshot;
     let (waiting, lacking) = snapshot.waiting();
-    let mut parts = vec![
-        clean(&cockpit.title).into_owned(),
-        count(snapshot.nodes.len() as u64, "node"),
-        format!(
-            "{} of {} GPUs held",
-            or_dash(snapshot.count.used),
-            snapshot.count.total
-        ),
-        match snapshot.utilization {
-            Some(_) if snapshot.sampled < snapshot.count.total => {
-                format!(
-                    "{} used of {} measured",
-                    percent(snapshot.utilization),
-                    snapshot.sampled
-                )
-            }
-            Some(_) => format!("{} used", percent(snapshot.utilization)),
-            None => "no metrics".to_owned(),
-        },
-    ];
+    let mut parts = vec![clean(&cockpit.title).into_owned()];
+    match snapshot.count {
+        Some(gpus) => parts.extend([
+            count(snapshot.nodes.len() as u64, "node"),
+            format!(
+                "{} of {} held",
+                or_dash(gpus.used),
+                count(gpus.total, "GPU")
+            ),
+        ]),
+        None => parts.push("nodes not visible".to_owned()),
+    }
+    parts.push(use_of_held(snapshot));
     if waiting > 0 {
         let (verb, noun) = if waiting == 1 {
             ("waits", "job")
         } else {
             ("wait", "jobs")
         };
+        let lacking = count(lacking.0, "GPU");
         parts.push(format!("{waiting} {noun} {verb} for {lacking}"));
     }
     parts.extend(
@@ -103,6 +97,23 @@ fn head_line(cockpit: &Cockpit, width: usize) -> Line<'static> {
     let gap = width.saturating_sub(left.width() + time.len() + 1);
     Line::from(format!("{left}{}{time} ", " ".repeat(gap)))
         .style(Style::new().add_modifier(Modifier::REVERSED))
+}
+
+/// Formats the mean utilization of the held GPUs, and which of them it covers.
+fn use_of_held(snapshot: &CockpitSnapshot) -> String {
+    let held_use = &snapshot.held_use;
+    match held_use.utilization {
+        Some(utilization) => {
+            let held = snapshot.count.and_then(|gpus| gpus.used);
+            format!(
+                "{} used, {}",
+                percent(Some(utilization)),
+                held_use.basis(held)
+            )
+        }
+        None if snapshot.gpus.is_empty() => "no metrics".to_owned(),
+        None => "no held GPU is measured".to_owned(),
+    }
 }
 
 fn tab_line(cockpit: &Cockpit) -> Line<'static> {

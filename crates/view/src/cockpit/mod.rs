@@ -22,9 +22,8 @@ use std::collections::BTreeMap;
 pub use draw::draw;
 pub use lists::Tab;
 pub use pane::Pane;
-use snapshot::JobLine;
 use snapshot::gpu_name;
-pub use snapshot::{CockpitSnapshot, Curves};
+pub use snapshot::{CockpitSnapshot, Curves, JobLine};
 
 use crate::TextStyle;
 use crate::workloads::top::TopOrder;

@@ -40,7 +40,8 @@ impl CockpitSnapshot {
                     (
                         job.full_name(),
                         // A job without a start time gets no curve from history.
-                        job.since.map_or(i64::MAX, jiff::Timestamp::as_millisecond),
+                        job.started_at
+                            .map_or(i64::MAX, jiff::Timestamp::as_millisecond),
                     )
                 })
                 .collect();

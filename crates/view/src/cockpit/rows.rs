@@ -141,7 +141,7 @@ fn job_status(job: &JobLine) -> (String, Tint) {
     );
     let tint = match job.standing {
         // If the job is not waiting, its reason describes a problem of one of its pods.
-        _ if job.reason.is_some() && !job.waits() => Tint::Bad,
+        _ if job.reason.is_some() && job.standing != WorkloadState::Pending => Tint::Bad,
         WorkloadState::Running => Tint::Good,
         WorkloadState::Pending => Tint::Waiting,
         WorkloadState::Failed => Tint::Bad,
@@ -160,7 +160,12 @@ fn job_row(
     let key = job.full_name();
     let name = plain(format!("{}/{}", clean(&job.namespace), clean(&job.name)));
     let kind = plain(clean(&job.kind));
-    let since = plain(age(job.since, snapshot.at));
+    let since = if tab == Tab::Waiting {
+        job.waiting_since
+    } else {
+        job.created_at
+    };
+    let age = plain(age(since, snapshot.at));
     let cells = if tab == Tab::Waiting {
         vec![
             name,
@@ -168,7 +173,7 @@ fn job_row(
             job_status(job),
             plain(job.requested.to_string()),
             plain(job.held.to_string()),
-            since,
+            age,
         ]
     } else {
         let gpus = if job.held == job.requested {
@@ -187,7 +192,7 @@ fn job_row(
             curve,
             memory(&job.figures),
             watts(&job.figures),
-            since,
+            age,
         ]
     };
     // Waiting jobs have no utilization, so the default order sorts them by age, longest wait first.
@@ -196,7 +201,7 @@ fn job_row(
     } else {
         order
     };
-    let number = order.number(&job.figures, Some(job.requested.0), job.since);
+    let number = order.number(&job.figures, Some(job.requested.0), since);
     Row {
         key,
         place: RowTarget::Job {
@@ -335,14 +340,7 @@ fn type_rows(snapshot: &CockpitSnapshot) -> Vec<Row> {
             .collect();
         let count =
             gpuctl_core::model::counting::inventory::total(nodes.iter().map(|node| node.gpus));
-        let names: std::collections::BTreeSet<&str> =
-            nodes.iter().map(|node| node.name()).collect();
-        let figures = Figures::from_readings(
-            snapshot
-                .gpus
-                .iter()
-                .filter(|gpu| names.contains(gpu.node.as_str())),
-        );
+        let figures = Figures::from_readings(nodes.iter().flat_map(|node| node.held_devices()));
         let cells = vec![
             plain(clean(&kind)),
             plain(nodes.len().to_string()),

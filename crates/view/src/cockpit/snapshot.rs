@@ -5,8 +5,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use jiff::Timestamp;
 
+use crate::format::coverage::{Coverage, HeldUse};
 use crate::format::text::joined;
-use gpuctl_core::model::facts::workload::WorkloadState;
+use crate::workloads::top::TopSummary;
+use gpuctl_core::model::facts::workload::{QUEUED, WorkloadState};
 use gpuctl_core::model::{
     Consumers, Count, Figures, GpuCount, Inventory, NodeUsage, Percent, Point, Queue, Reading,
     Readings, UnixSeconds, Workload,
@@ -32,8 +34,14 @@ pub struct JobLine {
     pub requested: GpuCount,
     pub types: String,
     pub figures: Figures,
-    /// When it started to run or to wait.
-    pub since: Option<Timestamp>,
+    /// When its object was created, as in `get jobs`. Pausing and resuming does not change it.
+    pub created_at: Option<Timestamp>,
+    /// When its present pods started to run.
+    pub started_at: Option<Timestamp>,
+    /// Since when its first pod without a node waits.
+    pub waiting_since: Option<Timestamp>,
+    /// Whether it was paused or scaled to zero, so that it waits for nothing.
+    pub is_paused: bool,
     /// Whether gpuctl created it, according to the labels of its pods with devices. `None` when the
     /// pods are not visible or no pod is left.
     pub is_ours: Option<bool>,
@@ -47,8 +55,9 @@ impl JobLine {
         format!("{}/{}/{}", self.namespace, self.kind, self.name)
     }
 
+    /// Whether it waits for GPUs. A job that holds all of them may still pull its image.
     pub(crate) fn waits(&self) -> bool {
-        self.standing == WorkloadState::Pending
+        self.standing == WorkloadState::Pending && !self.is_paused && self.held < self.requested
     }
 }
 
@@ -97,12 +106,12 @@ impl Curves {
 #[derive(Clone, Debug, Default)]
 pub struct CockpitSnapshot {
     pub at: Timestamp,
-    /// Total and held numbers of whole devices.
-    pub count: Count,
-    /// Mean utilization of the GPUs that have a sample; `None` without metrics.
-    pub utilization: Option<Percent>,
-    /// Number of GPUs whose utilization is known.
-    pub sampled: u64,
+    /// Total and held numbers of whole devices; `None` when the user may not list nodes.
+    pub count: Option<Count>,
+    /// The use of the devices that pods hold. Free devices do not lower it.
+    pub held_use: HeldUse,
+    /// `None` without metrics.
+    pub coverage: Option<Coverage>,
     pub jobs: Vec<JobLine>,
     pub nodes: Vec<NodeUsage>,
     pub gpus: Vec<Reading>,
@@ -115,20 +124,25 @@ pub struct CockpitSnapshot {
 
 impl CockpitSnapshot {
     pub fn new(
-        inventory: Inventory,
+        inventory: Option<Inventory>,
         consumers: Option<&Consumers>,
         workloads: &[Workload],
         readings: Option<Readings>,
         queues: Option<Vec<Queue>>,
         at: Timestamp,
     ) -> Self {
+        let coverage = readings.as_ref().map(Coverage::from);
         let readings = readings.unwrap_or_default();
-        let kinds: BTreeMap<&str, String> = inventory
-            .hosts
+        let count = inventory.as_ref().map(Inventory::gpus);
+        let nodes: Vec<NodeUsage> = inventory
+            .into_iter()
+            .flat_map(|inventory| inventory.hosts)
+            .filter(NodeUsage::has_gpus)
+            .collect();
+        let kinds: BTreeMap<&str, String> = nodes
             .iter()
             .map(|host| (host.name(), joined(&host.kinds())))
             .collect();
-        let cluster_figures = Figures::from_readings(readings.devices.iter());
         let labels: Option<HashMap<(&str, &str), Option<&str>>> = consumers.map(|consumers| {
             consumers
                 .with_devices
@@ -143,20 +157,16 @@ impl CockpitSnapshot {
         });
         let jobs = workloads
             .iter()
-            .filter(|workload| !workload.has_ended() && workload.requested > GpuCount::ZERO);
+            .filter(|workload| !workload.has_ended() && workload.requested > GpuCount::ZERO)
+            .map(|workload| line(workload, &readings, &kinds, labels.as_ref()))
+            .collect();
         Self {
             at,
-            count: inventory.gpus(),
-            utilization: cluster_figures.utilization,
-            sampled: cluster_figures.sampled,
-            jobs: jobs
-                .map(|workload| line(workload, &readings, &kinds, labels.as_ref()))
-                .collect(),
-            nodes: inventory
-                .hosts
-                .into_iter()
-                .filter(NodeUsage::has_gpus)
-                .collect(),
+            count,
+            held_use: HeldUse::from_readings(nodes.iter().flat_map(NodeUsage::held_devices)),
+            coverage,
+            jobs,
+            nodes,
             gpus: readings.devices,
             queues,
             narrowed_to: None,
@@ -170,6 +180,19 @@ impl CockpitSnapshot {
             .map(|job| GpuCount(job.requested.0.saturating_sub(job.held.0)))
             .sum();
         (waiting().count() as u64, lacking)
+    }
+
+    /// Collects the sums that the first line shows.
+    pub fn summary(&self) -> TopSummary {
+        let (jobs_waiting, gpus_waiting) = self.waiting();
+        TopSummary {
+            nodes: self.count.map(|_| self.nodes.len()),
+            gpus: self.count,
+            held_use: self.held_use,
+            jobs_waiting,
+            gpus_waiting,
+            coverage: self.coverage,
+        }
     }
 
     /// Adds the current measurements to the curves, and drops points older than `PAST`.
@@ -235,10 +258,14 @@ fn line(
         requested: workload.requested,
         types: types.into_iter().collect::<Vec<_>>().join(","),
         figures: readings.figures_of(&workload.top.namespace, &pods),
-        since: workload
-            .started_at()
-            .or(workload.top.created_at)
-            .or_else(|| workload.pods.iter().filter_map(|pod| pod.created_at).min()),
+        created_at: workload.created_at(),
+        started_at: workload.started_at(),
+        waiting_since: live_pods()
+            .filter(|pod| pod.node.is_none())
+            .filter_map(|pod| pod.created_at)
+            .min()
+            .or(workload.created_at()),
+        is_paused: workload.top.resting.is_some_and(|reason| reason != QUEUED),
         pods: pods.into_iter().map(ToOwned::to_owned).collect(),
         is_ours: labels
             .filter(|_| live_pods().next().is_some())

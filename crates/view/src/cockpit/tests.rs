@@ -12,6 +12,7 @@ use ratatui::backend::TestBackend;
 use super::snapshot::JobLine;
 use super::{Cockpit, CockpitAction, CockpitSnapshot, Curves, Pane, Tab, draw};
 use crate::TextStyle;
+use crate::format::coverage::HeldUse;
 use crate::workloads::top::TopOrder;
 use gpuctl_core::model::facts::workload::WorkloadState;
 use gpuctl_core::model::{
@@ -71,7 +72,10 @@ fn job(
             String::new()
         },
         figures: Figures::from_readings(job_gpus.iter().copied()),
-        since: Timestamp::from_second(NOW - since).ok(),
+        created_at: Timestamp::from_second(NOW - since).ok(),
+        started_at: Timestamp::from_second(NOW - since).ok(),
+        waiting_since: Timestamp::from_second(NOW - since).ok(),
+        is_paused: false,
         is_ours: (namespace != "lab").then_some(true).or(Some(false)),
         pods: job_gpus
             .iter()
@@ -130,15 +134,15 @@ fn snapshot() -> CockpitSnapshot {
                 .collect(),
         ),
     };
-    let cluster_figures = Figures::from_readings(gpus.iter());
+    let nodes = vec![node("gpu-a-01", 4), node("gpu-a-02", 2)];
     CockpitSnapshot {
         at: Timestamp::from_second(NOW).unwrap(),
-        count: Count {
+        count: Some(Count {
             total: 8,
             used: Some(6),
-        },
-        utilization: cluster_figures.utilization,
-        sampled: cluster_figures.sampled,
+        }),
+        coverage: None,
+        held_use: HeldUse::from_readings(nodes.iter().flat_map(NodeUsage::held_devices)),
         jobs: vec![
             job(
                 "team-a",
@@ -165,7 +169,7 @@ fn snapshot() -> CockpitSnapshot {
                 720,
             ),
         ],
-        nodes: vec![node("gpu-a-01", 4), node("gpu-a-02", 2)],
+        nodes,
         gpus,
         queues: Some(vec![Queue {
             system: QueueSystem::Kueue,
@@ -276,10 +280,11 @@ fn the_first_line_has_correct_sums() {
         .next()
         .unwrap()
         .to_owned();
-    // (90 + 91 + 92 + 93 + 1 + 0 + 0) ÷ 7 = 52.4; the eighth GPU has no sample.
+    // (90 + 91 + 92 + 93 + 1) ÷ 5 = 73.4; the sixth held GPU has no sample.
     assert!(
         head.starts_with(
-            " lab   2 nodes   6 of 8 GPUs held   52% used of 7 measured   1 job waits for 16 "
+            " lab   2 nodes   6 of 8 GPUs held   73% used, mean of 5 of 6 held, 1 unknown   \
+             1 job waits for 16 GPUs "
         ),
         "{head}"
     );
@@ -292,6 +297,60 @@ fn the_first_line_has_correct_sums() {
         narrow.contains(">team-a/bert") && narrow.contains("92%"),
         "{narrow}"
     );
+}
+
+fn head_of(change: impl FnOnce(&mut CockpitSnapshot)) -> String {
+    let mut cockpit = cockpit(Tab::Jobs, 120);
+    change(&mut cockpit.snapshot);
+    let screen = screen(&mut cockpit, 120, 8);
+    screen.lines().next().unwrap().to_owned()
+}
+
+#[test]
+fn only_jobs_that_lack_gpus_wait() {
+    let with_job = |held, requested, is_paused| {
+        head_of(|snapshot| {
+            let job = &mut snapshot.jobs[2];
+            job.held = GpuCount(held);
+            job.requested = GpuCount(requested);
+            job.is_paused = is_paused;
+        })
+    };
+    // A job that pulls its image holds all GPUs that it wants.
+    assert!(!with_job(2, 2, false).contains("wait"));
+    assert!(with_job(1, 2, false).contains("1 job waits for 1 GPU "));
+    // A paused job asks for nothing until it is resumed.
+    assert!(!with_job(0, 2, true).contains("wait"));
+}
+
+#[test]
+fn nodes_that_the_user_may_not_list_are_not_zero() {
+    let head = head_of(|snapshot| {
+        snapshot.count = None;
+        snapshot.held_use = HeldUse::default();
+        snapshot.nodes.clear();
+        snapshot.gpus.clear();
+    });
+    assert!(
+        head.starts_with(" lab   nodes not visible   no metrics   1 job waits"),
+        "{head}"
+    );
+}
+
+#[test]
+fn types_without_a_held_gpu_have_no_utilization() {
+    let mut cockpit = cockpit(Tab::Overview, 100);
+    let snapshot = &mut cockpit.snapshot;
+    for device in snapshot
+        .nodes
+        .iter_mut()
+        .flat_map(|node| node.devices.iter_mut().flatten())
+    {
+        (device.held, device.holders) = (Some(false), Vec::new());
+    }
+    let body = body(&mut cockpit, 100, 9);
+    let row = body.lines().find(|line| line.contains("a100-80g")).unwrap();
+    assert!(row.trim_end().ends_with(" -"), "{row}");
 }
 
 #[test]
@@ -487,7 +546,7 @@ fn curves_of_nodes_and_jobs_are_means_of_their_gpus() {
     ];
     let mut snapshot = snapshot();
     // The job began 250 s ago. Earlier samples of its GPUs belong to another job.
-    snapshot.jobs[0].since = Timestamp::from_second(NOW - 250).ok();
+    snapshot.jobs[0].started_at = Timestamp::from_second(NOW - 250).ok();
     let curves = snapshot.curves(&History {
         traces,
         ..History::default()

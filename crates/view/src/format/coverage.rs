@@ -4,12 +4,14 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use gpuctl_core::model::values::text::count;
 pub use gpuctl_core::model::values::units::rounded;
+use gpuctl_core::model::values::units::without_negative_zero;
 use gpuctl_core::model::{Figures, Mebibytes, Percent, Reading, Readings, Watts};
 
 /// Rounds a fraction to four decimals.
 pub(crate) fn fine(fraction: f64) -> f64 {
-    (fraction * 10_000.0).round() / 10_000.0
+    without_negative_zero((fraction * 10_000.0).round() / 10_000.0)
 }
 
 /// How many devices and samples the measured values are based on.
@@ -48,14 +50,59 @@ impl From<&Readings> for Coverage {
     }
 }
 
+/// The mean utilization of the devices that pods hold, and the number of devices behind it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct HeldUse {
+    /// `None` when no held device has a sample.
+    pub utilization: Option<Percent>,
+    /// Whole devices with a sample.
+    pub sampled: u64,
+    /// MIG instances and partitions with a sample. Counts of GPUs do not include them.
+    pub slices_sampled: u64,
+}
+
+impl HeldUse {
+    pub fn from_readings<'a>(held: impl Iterator<Item = &'a Reading> + Clone) -> Self {
+        let sampled = held.clone().filter(|reading| reading.utilization.is_some());
+        let slices_sampled = sampled
+            .clone()
+            .filter(|reading| reading.slice.is_some())
+            .count() as u64;
+        Self {
+            utilization: Figures::from_readings(held).utilization,
+            sampled: sampled.count() as u64 - slices_sampled,
+            slices_sampled,
+        }
+    }
+
+    /// Formats which devices the mean covers, as in `mean of 25 of 27 held, 2 unknown`. `held` is
+    /// the number of held whole devices.
+    pub(crate) fn basis(&self, held: Option<u64>) -> String {
+        let sampled = self.sampled;
+        let slices = count(self.slices_sampled, "slice");
+        let with_slices = match (sampled, self.slices_sampled) {
+            (_, 0) => String::new(),
+            (0, _) if held.unwrap_or(0) == 0 => return format!("mean of {slices} held"),
+            _ => format!(" and {slices}"),
+        };
+        match held {
+            Some(held) if held > sampled => format!(
+                "mean of {sampled} of {held} held{with_slices}, {} unknown",
+                held - sampled
+            ),
+            _ => format!("mean of {sampled} held{with_slices}"),
+        }
+    }
+}
+
 /// Converts percent to a rate from 0 to 1, rounded to four decimals.
 pub fn rate(percent: Percent) -> f64 {
-    (percent.0 * 100.0).round() / 10_000.0
+    without_negative_zero((percent.0 * 100.0).round() / 10_000.0)
 }
 
 /// Formats a percentage as `87%`, or as `-` when it is unknown.
 pub fn percent(value: Option<Percent>) -> String {
-    value.map_or_else(|| "-".to_owned(), |Percent(value)| format!("{value:.0}%"))
+    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.0}%"))
 }
 
 /// Formats used and total memory, rounded to tenths, as in `68Gi/80Gi`. `None` when one of the two
@@ -110,6 +157,39 @@ fn tenths(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mean_states_the_devices_that_it_covers() {
+        let reading = |utilization: Option<f64>, slice: Option<(&str, u32)>| Reading {
+            utilization: utilization.map(Percent),
+            slice: slice.map(|(profile, index)| (profile.to_owned(), index)),
+            ..Reading::default()
+        };
+        let devices = [
+            reading(Some(90.0), None),
+            reading(None, None),
+            reading(Some(30.0), Some(("1g.10gb", 0))),
+        ];
+        let held = HeldUse::from_readings(devices.iter());
+        let expected = HeldUse {
+            utilization: Some(Percent(60.0)),
+            sampled: 1,
+            slices_sampled: 1,
+        };
+        assert_eq!(held, expected);
+        assert_eq!(
+            held.basis(Some(2)),
+            "mean of 1 of 2 held and 1 slice, 1 unknown"
+        );
+        let slices = HeldUse::from_readings(devices[2..].iter());
+        assert_eq!(slices.basis(Some(0)), "mean of 1 slice held");
+        let whole = HeldUse::from_readings(devices[..1].iter());
+        assert_eq!(
+            (whole.basis(Some(1)), whole.basis(None)),
+            ("mean of 1 held".to_owned(), "mean of 1 held".to_owned())
+        );
+        assert_eq!(HeldUse::from_readings([].iter()).utilization, None);
+    }
 
     #[test]
     fn numbers_are_rounded_in_one_way() {

@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::format::coverage::rounded;
 use crate::format::table::{Cell, Table, left, right};
 use crate::{Format, TextStyle};
 use gpuctl_core::stats::history::blame::{NodeBlame, Rate};
@@ -41,10 +42,6 @@ pub struct BlameItem<'a> {
     /// Upper bound of the 95 % confidence interval of the rate.
     high: Option<f64>,
     stands_out: bool,
-}
-
-fn rounded(value: f64) -> f64 {
-    (value * 100.0).round() / 100.0
 }
 
 pub fn items(blames: &[NodeBlame]) -> Vec<BlameItem<'_>> {

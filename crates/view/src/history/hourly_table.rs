@@ -2,6 +2,7 @@
 //! curve.
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -13,6 +14,7 @@ use crate::format::csv;
 use crate::format::table::{Cell, Column, Table, left, percentages, right};
 use crate::format::text::or_dash;
 use crate::{Format, TextStyle};
+use gpuctl_core::model::values::units::without_negative_zero;
 use gpuctl_core::model::{Percent, Point, UnixSeconds};
 
 /// Renders rows for people, or as CSV with every field.
@@ -114,7 +116,7 @@ fn figure_cells(row: &HourlyRow) -> Vec<Cell> {
     match row {
         HourlyRow::Cluster(row) => vec![
             number(row.total_gpu_capacity),
-            number(row.allocated_gpu_count),
+            decimal(row.allocated_gpu_count),
             share(row.allocation_rate),
             share(windows.avg_utilization),
             share(windows.min_utilization),
@@ -136,7 +138,7 @@ fn figure_cells(row: &HourlyRow) -> Vec<Cell> {
             ..
         }) => vec![
             name.as_str().into(),
-            number(Some(allocated_gpu_count)),
+            decimal(Some(*allocated_gpu_count)),
             share(windows.avg_utilization),
             share(windows.min_utilization),
             share(windows.max_utilization),
@@ -147,18 +149,23 @@ fn figure_cells(row: &HourlyRow) -> Vec<Cell> {
             row.workload_name.as_str().into(),
             row.workload_type.as_str().into(),
             row.workload_status.clone().unwrap_or_default().into(),
-            number(Some(row.allocated_gpu_count)),
+            decimal(Some(row.allocated_gpu_count)),
             share(windows.avg_utilization),
             share(windows.p95_utilization),
-            number(row.avg_gpu_memory_used),
-            number(row.avg_replica_count),
+            decimal(row.avg_gpu_memory_used),
+            decimal(row.avg_replica_count),
         ],
     }
 }
 
-/// Formats a number as in JSON; `-` when it is unknown.
-fn number(value: Option<impl Serialize>) -> Cell {
-    or_dash(value.map(|value| serde_json::to_string(&value).unwrap_or_default())).into()
+/// Formats a count; `-` when it is unknown.
+fn number(value: Option<impl Display>) -> Cell {
+    or_dash(value).into()
+}
+
+/// Formats a number with two decimals, as all cells of its column; `-` when it is unknown.
+fn decimal(value: Option<f64>) -> Cell {
+    or_dash(value.map(|value| format!("{:.2}", without_negative_zero(value)))).into()
 }
 
 /// Draws the hourly utilization of a cluster on a terminal.

@@ -14,7 +14,7 @@ use gpuctl_core::stats::history::curves::{History, Trace};
 use crate::TextStyle;
 use crate::format::chart::{ChartFrame, chart, round_top, spark};
 use crate::format::coverage::{percent, rounded};
-use crate::format::text::clean;
+use crate::format::text::{clean, count};
 
 /// The metrics of a job, named as in the PRD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -172,7 +172,7 @@ pub fn job_text(
             let mean = points.iter().map(|point| point.value).sum::<f64>() / points.len() as f64;
             let unit = match metric {
                 JobMetric::Throughput => String::new(),
-                _ => format!(" of {} GPUs", curves.history.traces.len()),
+                _ => format!(" over {}", count(curves.history.traces.len() as u64, "GPU")),
             };
             let note = format!("{title}, mean {mean:.0}{unit}");
             text.push_str(&chart(&points, frame(top), &note, style));

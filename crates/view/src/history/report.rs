@@ -145,6 +145,15 @@ const OF_JOBS: [Column; 12] = [
     right("LOST"),
 ];
 
+/// The units of the columns. Titles with units would not fit into 80 columns.
+pub fn units(report: &GpuHourReport) -> &'static str {
+    match (report.of_jobs, report.budgeted) {
+        (true, _) => "WAITING, STARTING, RUNNING and LOST are GPU-hours",
+        (false, true) => "BUDGET, LEFT, and WAITED to UNKNOWN are GPU-hours, and so is PARTS",
+        (false, false) => "WAITED to UNKNOWN are GPU-hours, and so is PARTS",
+    }
+}
+
 impl GpuHourReport<'_> {
     /// Creates a report that contains nothing but groups, for tests.
     #[cfg(test)]
@@ -195,7 +204,13 @@ fn optional(value: Option<f64>, shown: bool) -> String {
 
 fn hours(value: f64, shown: bool) -> String {
     if shown {
-        format!("{value:.1}")
+        let text = format!("{value:.1}");
+        // A budget that is exceeded by less than half a tenth.
+        if text == "-0.0" {
+            "0.0".to_owned()
+        } else {
+            text
+        }
     } else {
         rounded(value).to_string()
     }
@@ -353,23 +368,4 @@ fn totals(report: &GpuHourReport<'_>) -> Vec<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn markdown_shows_no_control_characters_and_keeps_its_cells() {
-        let group = |name: &str| Group {
-            name: Some(name.to_owned()),
-            ..Group::default()
-        };
-        let time = Timestamp::UNIX_EPOCH;
-        let groups = vec![group("a|b\u{1b}[31m")];
-        let report = GpuHourReport::new(time, groups, group(""));
-        let text = markdown(&report);
-        assert!(!text.contains('\u{1b}') && text.contains("a\\|b"), "{text}");
-        assert!(
-            text.lines().nth(2).unwrap().starts_with("| group"),
-            "{text}"
-        );
-    }
-}
+mod tests;

@@ -11,6 +11,7 @@ use plotters::prelude::{
 
 use super::report::{GpuHourReport, Group, HourPoint};
 use crate::format::text::clean;
+use gpuctl_core::model::values::units::total;
 
 const USED: RGBColor = RGBColor(46, 125, 50);
 const WASTED: RGBColor = RGBColor(198, 40, 40);
@@ -112,7 +113,7 @@ impl Bar {
     }
 
     fn height(&self) -> f64 {
-        self.parts.iter().map(|(part, _)| part).sum()
+        total(self.parts.iter().map(|(part, _)| *part))
     }
 }
 
@@ -120,7 +121,7 @@ impl Bar {
 fn over_time(report: &GpuHourReport<'_>) -> Vec<Bar> {
     let hours_per_bar = report.over_time.len().div_ceil(MOST_BARS).max(1);
     let bar = |hours: &[HourPoint]| {
-        let sum = |field: fn(&HourPoint) -> f64| hours.iter().map(field).sum::<f64>();
+        let sum = |field: fn(&HourPoint) -> f64| total(hours.iter().map(field));
         let (held, used, unknown) = (
             sum(|hour| hour.held),
             sum(|hour| hour.used),

@@ -202,9 +202,9 @@ fn utilization_chart(description: &Description, style: TextStyle) -> String {
         width: width.min(100),
     };
     let sampled = format!(
-        "GPU utilization, {} of {} GPUs sampled",
+        "GPU utilization, {} of {} sampled",
         work.figures.sampled,
-        description.job.gpus_held()
+        count(description.job.gpus_held().0, "GPU")
     );
     chart(&work.curve, frame, &sampled, style)
 }

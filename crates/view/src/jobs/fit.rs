@@ -45,7 +45,8 @@ struct FitGroupItem<'a> {
     cause: Option<&'static str>,
     detail: Option<&'a str>,
     names: &'a [String],
-    pods_now: u64,
+    /// `null` when the free capacity is unknown.
+    pods_now: Option<u64>,
 }
 
 #[derive(JsonSchema, Serialize)]
@@ -250,9 +251,10 @@ fn group_line(group: &NodeGroup) -> String {
         .detail
         .as_ref()
         .map_or(String::new(), |detail| format!(" {}", clean(detail)));
-    let description = match group.cause {
-        None => format!("room for {}", count(group.pods_now, "pod")),
-        Some(cause) => format!("{cause}{detail}"),
+    let description = match (group.cause, group.pods_now) {
+        (Some(cause), _) => format!("{cause}{detail}"),
+        (None, Some(pods_now)) => format!("room for {}", count(pods_now, "pod")),
+        (None, None) => "free capacity unknown".to_owned(),
     };
     format!(
         "{}: {description} ({})",

@@ -6,11 +6,11 @@ use serde::Serialize;
 
 use gpuctl_core::model::Percent;
 use gpuctl_core::model::counting::inventory;
-use gpuctl_core::model::{Consumer, Consumers, Figures, Inventory, NodeHealth, NodeUsage};
+use gpuctl_core::model::{Consumer, Consumers, Inventory, NodeHealth, NodeUsage};
 use gpuctl_core::stats::exporters::node_exporter::{ClusterStorage, FabricPorts, Machines};
 
 use crate::TextStyle;
-use crate::format::coverage::{Coverage, percent, rate};
+use crate::format::coverage::{Coverage, HeldUse, percent, rate};
 use crate::format::text::{bar, clean, count, or_dash, paint};
 
 /// The data of an overview.
@@ -50,6 +50,9 @@ pub struct Overview {
     storage_stat: StorageStat,
     rdma_cluster_stat: RdmaStat,
     coverage: Option<Coverage>,
+    /// What the text says about the mean utilization.
+    #[serde(skip)]
+    held: HeldUse,
 }
 
 #[derive(JsonSchema, Serialize)]
@@ -128,8 +131,7 @@ pub fn document(cluster: &OverviewSource<'_>) -> Overview {
             .map(|fills| fills.iter().filter(|fill| **fill == expected).count())
     };
     let gpus = cluster.inventory.gpus();
-    let held: Vec<_> = hosts.iter().flat_map(|host| host.held_devices()).collect();
-    let figures = Figures::from_readings(held.iter().copied());
+    let held = HeldUse::from_readings(hosts.iter().flat_map(|host| host.held_devices()));
     let waiting = cluster.consumers.map(waiting);
     Overview {
         total_nodes: hosts.len(),
@@ -144,15 +146,12 @@ pub fn document(cluster: &OverviewSource<'_>) -> Overview {
             .used
             .filter(|_| gpus.total > 0)
             .map(|used| rate(Percent(used as f64 * 100.0 / gpus.total as f64))),
-        utilization: figures.utilization.map(rate),
+        utilization: held.utilization.map(rate),
         gpu_total: gpus.total,
         gpu_allocated: gpus.used,
         // Count only whole devices, as the allocated count does.
-        gpu_sampled: cluster.coverage.map(|_| {
-            held.iter()
-                .filter(|reading| reading.slice.is_none() && reading.utilization.is_some())
-                .count() as u64
-        }),
+        gpu_sampled: cluster.coverage.map(|_| held.sampled),
+        held,
         waiting_pods: waiting.as_ref().map(Vec::len),
         waiting_gpus: waiting
             .as_ref()
@@ -269,13 +268,9 @@ pub fn text(overview: &Overview, style: TextStyle) -> String {
 
 /// Notes how many devices the mean utilization is based on.
 fn sampled_text(overview: &Overview) -> String {
-    match (overview.gpu_sampled, overview.gpu_allocated) {
-        (Some(sampled), Some(held)) if held > sampled => format!(
-            "mean of {sampled} of {held} held, {} unknown",
-            held - sampled
-        ),
-        (Some(sampled), _) => format!("mean of {sampled} held"),
-        (None, _) => "not measured".to_owned(),
+    match overview.gpu_sampled {
+        Some(_) => overview.held.basis(overview.gpu_allocated),
+        None => "not measured".to_owned(),
     }
 }
 

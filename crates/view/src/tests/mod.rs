@@ -117,12 +117,14 @@ fn workload(kind: &str, name: &str, standing: WorkloadState, held: u64) -> Workl
             namespace: "ml-research".to_owned(),
             name: name.to_owned(),
             uid: "7c1f9f52-0d3c-4a53-9a6e-6f1d5a0a9d51".to_owned(),
+            created_at: "2026-01-31T09:00:00Z".parse().ok(),
             ..OwnerObject::default()
         },
         // A waiting workload has no start time.
         pods: Vec::new(),
         sums: PodSums::from_pods([&WorkPod {
-            started_at: "2026-01-31T09:00:00Z"
+            // Paused and resumed since it was created.
+            started_at: "2026-01-31T11:00:00Z"
                 .parse()
                 .ok()
                 .filter(|_| standing == WorkloadState::Running),

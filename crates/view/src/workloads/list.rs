@@ -138,7 +138,7 @@ pub fn table(
             held(workload).to_string().into(),
             workload.requested.to_string().into(),
             products.join(",").into(),
-            Cell::age(workload.started_at(), now),
+            Cell::age(workload.created_at(), now),
         ];
         cells.extend(wide.then(|| workload.top.uid.clone().into()));
         table.row(cells);

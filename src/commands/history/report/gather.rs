@@ -11,11 +11,13 @@ use crate::observe::history::ClusterHistory;
 use crate::observe::past_queries::HistoryScope;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::UnixSeconds;
+use gpuctl_core::model::contract::labels::USER;
 use gpuctl_core::stats::exporters::kube_state;
 use gpuctl_core::stats::history::allocations::{Allocation, AllocationGroup, AllocationHistory};
 use gpuctl_core::stats::history::gpu_hours::GpuHours;
 use gpuctl_core::stats::history::job_time::{GroupValues, JobSum, JobTimes};
 use gpuctl_core::stats::history::serving_hours::ServingHours;
+use gpuctl_manifest::render::label_value;
 use gpuctl_view::history::report::HourPoint;
 
 /// Number of hours to read concurrently.
@@ -47,10 +49,12 @@ struct Grouping<'a> {
     dimensions: Vec<(&'a GroupBy, String)>,
     /// The namespace to which the report is restricted.
     namespace: Option<&'a str>,
+    /// The value of the user label to which the report is restricted.
+    user: Option<String>,
 }
 
 impl<'a> Grouping<'a> {
-    fn new(args: &'a Report, context: &'a Context) -> Self {
+    fn new(args: &'a Report, user: Option<&str>, context: &'a Context) -> Self {
         Self {
             dimensions: args
                 .by
@@ -58,12 +62,18 @@ impl<'a> Grouping<'a> {
                 .map(|dimension| (dimension, dimension.exported_key()))
                 .collect(),
             namespace: context.access.namespace.as_deref(),
+            user: user.map(label_value),
         }
     }
 
     fn includes(&self, allocation: &Allocation) -> bool {
+        let is_user = |user: &String| {
+            let labels = allocation.labels.as_ref();
+            labels.and_then(|labels| labels.get(&kube_state::label_key(USER))) == Some(user)
+        };
         self.namespace
             .is_none_or(|namespace| namespace == allocation.pod.0)
+            && self.user.as_ref().is_none_or(is_user)
     }
 
     fn values(&self, allocation: &Allocation) -> GroupValues {
@@ -140,22 +150,25 @@ impl ReportTotals {
     }
 }
 
-/// Reads the hours concurrently and adds up the groups of each hour.
+/// Reads the hours concurrently and adds up the groups of each hour. With `user`, only the pods of
+/// that user's jobs count.
 pub(super) async fn gather(
     args: &Report,
     cluster_history: &ClusterHistory<'_>,
     pieces: Vec<(UnixSeconds, UnixSeconds)>,
+    user: Option<&str>,
     context: &Context,
 ) -> Result<ReportTotals, Error> {
     let scope = HistoryScope {
         power: true,
-        names: args
-            .by
-            .iter()
-            .any(|dimension| *dimension != GroupBy::Namespace),
+        names: user.is_some()
+            || args
+                .by
+                .iter()
+                .any(|dimension| *dimension != GroupBy::Namespace),
         ..HistoryScope::default()
     };
-    let grouping = Grouping::new(args, context);
+    let grouping = Grouping::new(args, user, context);
     let bar = context.terminal.progress(pieces.len() as u64, "hours");
     let read_hour = async |(from, to): (UnixSeconds, UnixSeconds)| {
         let ((history, usage), servers) = try_join(

@@ -12,7 +12,7 @@ use crate::cli::metrics::top::{Top, TopView};
 use crate::context::Context;
 use crate::terminal::Verbosity;
 use crate::terminal::screen::{InputEvents, Screen};
-use gpuctl_cluster::Connection;
+use gpuctl_cluster::{Connection, OtherPods};
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_local::platform;
 use gpuctl_view::cockpit::{Cockpit, CockpitAction, CockpitSnapshot, Curves, Tab, draw};
@@ -29,7 +29,7 @@ pub(super) async fn live(
     context: &Context,
     connection: &Connection,
 ) -> Result<ExitCode, Error> {
-    let reader = SnapshotReader::new(context, connection);
+    let reader = SnapshotReader::new(context, connection, OtherPods::Named);
     // Print warnings about missing metrics and permissions before the cockpit takes over.
     let snapshot = reader.read(true).await?;
     let current_context = || {

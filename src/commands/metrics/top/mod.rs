@@ -7,23 +7,24 @@ mod read;
 
 use std::process::ExitCode;
 
-use futures::future::join;
-
 use crate::cli::metrics::top::{Top, TopView};
 use crate::context::Context;
 use crate::lookup;
-use crate::observe::live::DEVICE_QUANTITIES;
-use crate::observe::metrics::{self, StoreUse};
-use gpuctl_cluster::{Connection, Failure, OtherPods, OwnersAndInventory};
-use gpuctl_core::error::Error;
+use crate::observe::list;
+use crate::observe::list::{Listing, Refresh};
+use gpuctl_cluster::{Connection, OtherPods};
+use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::GpuCount;
-use gpuctl_core::stats::exporters::devices;
-use gpuctl_core::stats::exporters::identity::ApiFacts;
-use gpuctl_prometheus::Prometheus;
+use gpuctl_view::Format;
+use gpuctl_view::cockpit::{CockpitSnapshot, JobLine};
 use gpuctl_view::workloads::top as view;
-use gpuctl_view::workloads::top::TopLine;
+use gpuctl_view::workloads::top::{TopLine, TopRows};
+
+use read::SnapshotReader;
 
 pub(crate) async fn run(args: &Top, context: &Context) -> Result<ExitCode, Error> {
+    let options = args.print.options();
+    context.terminal.set_format(options.format);
     let connection = context.connect().await?;
     let look = context.terminal.style();
     // A screen reader cannot handle a screen that redraws itself.
@@ -31,86 +32,58 @@ pub(crate) async fn run(args: &Top, context: &Context) -> Result<ExitCode, Error
         && context.terminal.stdin_is_terminal()
         && !look.plain
         && context.access.bundle.is_none();
-    if is_live && !args.once {
+    let asks_for_text = args.once || options.format != Format::Table || options.columns.is_some();
+    if is_live && !asks_for_text {
         return live::live(args, context, &connection).await;
     }
-    let prometheus = metrics::find(
-        context,
-        &connection,
-        context.access.request_timeout,
-        StoreUse::Devices,
-    )
-    .await?;
-    let lines = lines(args, &connection, &prometheus).await?;
-    metrics::print_warnings(context, &prometheus);
-    let titles = match args.what.unwrap_or(TopView::Nodes) {
-        TopView::Nodes => ("NODE", "TYPE"),
-        TopView::Jobs => ("JOB", "KIND"),
-        TopView::Gpus => ("GPU", "HOLDER"),
+    let rows = TopRows::from(args.what.unwrap_or(TopView::Nodes));
+    let note = match rows {
+        TopRows::Nodes => "no nodes with GPUs found",
+        TopRows::Jobs => "no workload holds GPUs",
+        TopRows::Gpus => "no GPU metrics",
     };
-    context.terminal.print(&view::table(&lines, titles, look))?;
-    Ok(ExitCode::SUCCESS)
+    list::run(&options, context, async |_: Refresh<'_>| {
+        let reader = SnapshotReader::new(context, &connection, OtherPods::Summed);
+        let snapshot = reader.read(true).await?;
+        let mut lines = lines(rows, &snapshot, &connection).await?;
+        view::sort(&mut lines, args.sort_by.into());
+        let names = lines.iter().map(|line| line.name.clone()).collect();
+        let document = view::document(rows, &lines, &snapshot.summary());
+        let table = |format, headers| view::table(&lines, rows, format, headers, look);
+        Ok(Listing::new(&options, &document, "items", names, table).none(note))
+    })
+    .await
 }
 
 async fn lines(
-    args: &Top,
+    rows: TopRows,
+    snapshot: &CockpitSnapshot,
     connection: &Connection,
-    prometheus: &Prometheus<'_>,
 ) -> Result<Vec<TopLine>, Error> {
-    let view = args.what.unwrap_or(TopView::Nodes);
-    let reading = crate::observe::live::read(prometheus, &DEVICE_QUANTITIES, None);
-    let namespace = lookup::explicit_namespace(connection);
-    let objects = async {
-        if view != TopView::Jobs {
-            return Ok((connection.inventory().snapshot().await?, None));
+    if rows == TopRows::Jobs {
+        let namespace = lookup::explicit_namespace(connection);
+        lookup::check_empty(connection, namespace, snapshot.jobs.is_empty()).await?;
+    } else if snapshot.count.is_none() {
+        // An empty table would claim that the cluster has no GPUs.
+        let error = Error::new(ErrorName::Forbidden, "you are not allowed to list nodes");
+        return Err(error.hint("`gpuctl top jobs --once` lists the jobs that you may see"));
+    }
+    Ok(match rows {
+        TopRows::Nodes => snapshot.nodes.iter().map(view::of_node).collect(),
+        TopRows::Gpus => snapshot.gpus.iter().map(view::of_gpu).collect(),
+        TopRows::Jobs => {
+            let holding = snapshot.jobs.iter().filter(|job| job.held > GpuCount::ZERO);
+            holding.map(job_line).collect()
         }
-        let OwnersAndInventory {
-            owners,
-            inventory: stock,
-        } = connection
-            .workloads()
-            .snapshot(namespace, OtherPods::Summed)
-            .await?;
-        Ok::<_, Failure>((stock?, Some(owners)))
-    };
-    let (reading, objects) = join(reading, objects).await;
-    let (reading, (mut snapshot, owners)) = (reading?, objects?);
-    let facts = ApiFacts::from_inventory(&snapshot.inventory, snapshot.consumers.as_ref());
-    let readings = devices::read(&reading, &snapshot.inventory, &facts);
-    snapshot.inventory.measure(&readings);
-    let mut lines: Vec<TopLine> = match (view, owners) {
-        (TopView::Gpus, _) => readings.devices.iter().map(view::of_gpu).collect(),
-        (TopView::Jobs, Some(owners)) => {
-            let workloads = owners.forest.workloads(&snapshot.inventory);
-            lookup::check_empty(connection, namespace, workloads.is_empty()).await?;
-            let gpu_workloads = workloads.iter().filter(|workload| {
-                workload.gpus_held() > GpuCount::ZERO || !workload.slices.is_empty()
-            });
-            let line = |workload: &gpuctl_core::model::Workload| {
-                let pods: Vec<&str> = workload
-                    .pods
-                    .iter()
-                    .filter(|pod| !pod.ended())
-                    .map(|pod| &*pod.name)
-                    .collect();
-                TopLine {
-                    name: format!("{}/{}", workload.top.namespace, workload.top.name),
-                    about: workload.top.kind.clone(),
-                    held: Some(workload.gpus_held().0),
-                    total: workload.requested.0,
-                    figures: readings.figures_of(&workload.top.namespace, &pods),
-                }
-            };
-            gpu_workloads.map(line).collect()
-        }
-        _ => snapshot
-            .inventory
-            .hosts
-            .iter()
-            .filter(|host| host.has_gpus())
-            .map(view::of_node)
-            .collect(),
-    };
-    view::sort(&mut lines, args.sort_by.into());
-    Ok(lines)
+    })
+}
+
+fn job_line(job: &JobLine) -> TopLine {
+    TopLine {
+        name: format!("{}/{}", job.namespace, job.name),
+        about: Some(job.kind.clone()),
+        held: Some(job.held.0),
+        total: job.requested.0,
+        figures: job.figures,
+    }
 }

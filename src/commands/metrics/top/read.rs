@@ -12,7 +12,7 @@ use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::workloads::CachedObjects;
 use gpuctl_cluster::{Connection, OtherPods, OwnersAndInventory, ServedQueueing};
 use gpuctl_core::error::Error;
-use gpuctl_core::model::Queue;
+use gpuctl_core::model::{Inventory, Queue};
 use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_core::stats::exporters::identity::ApiFacts;
 use gpuctl_core::stats::exporters::query;
@@ -28,6 +28,8 @@ const STEP: i64 = 60;
 pub(super) struct SnapshotReader<'c> {
     context: &'c Context,
     connection: &'c Connection,
+    /// How to record pods without devices. Only the dashboard shows their names.
+    others: OtherPods,
     metrics: OptionalMetrics<'c>,
     cached_objects: CachedObjects,
     served: OnceCell<ServedQueueing>,
@@ -38,12 +40,13 @@ pub(super) struct SnapshotReader<'c> {
 }
 
 impl<'c> SnapshotReader<'c> {
-    pub(super) fn new(context: &'c Context, connection: &'c Connection) -> Self {
+    pub(super) fn new(context: &'c Context, connection: &'c Connection, others: OtherPods) -> Self {
         Self {
             context,
             connection,
+            others,
             metrics: OptionalMetrics::new(context, connection),
-            cached_objects: CachedObjects::new(true),
+            cached_objects: CachedObjects::new(others == OtherPods::Named),
             served: OnceCell::new(),
             queues: RefCell::default(),
             has_warned: Cell::default(),
@@ -59,7 +62,7 @@ impl<'c> SnapshotReader<'c> {
         let (objects, reading, ()) = join3(
             self.cached_objects.get_or_read(
                 fresh,
-                connection.workloads().snapshot(namespace, OtherPods::Named),
+                connection.workloads().snapshot(namespace, self.others),
             ),
             self.metrics.now(&DEVICE_QUANTITIES),
             self.read_queues(namespace),
@@ -97,8 +100,11 @@ impl<'c> SnapshotReader<'c> {
         let (inventory, consumers) = snapshot
             .map(|snapshot| (snapshot.inventory, snapshot.consumers))
             .unzip();
-        let (inventory, consumers) = (inventory.unwrap_or_default(), consumers.flatten());
-        let workloads = owners.forest.workloads(&inventory);
+        let consumers = consumers.flatten();
+        let no_nodes = Inventory::default();
+        let workloads = owners
+            .forest
+            .workloads(inventory.as_ref().unwrap_or(&no_nodes));
         let queues = self.queues.borrow().clone();
         let snapshot = CockpitSnapshot::new(
             inventory,
@@ -115,6 +121,10 @@ impl<'c> SnapshotReader<'c> {
     }
 
     async fn read_queues(&self, namespace: Option<&str>) {
+        // Only the dashboard has a list of queues.
+        if self.others != OtherPods::Named {
+            return;
+        }
         let Ok(served) = self
             .served
             .get_or_try_init(|| self.connection.queues().served())

@@ -81,6 +81,7 @@ pub struct NodeGroup {
     /// The taint, label or resource that the constraint is about.
     pub detail: Option<String>,
     pub nodes: Vec<String>,
-    /// How many more pods fit on these nodes now, in total.
-    pub pods_now: u64,
+    /// How many more pods fit on these nodes now, in total. `None` if their free capacity is
+    /// unknown.
+    pub pods_now: Option<u64>,
 }

@@ -97,6 +97,13 @@ impl Workload {
             .or(self.top.started_at.filter(|_| self.has_ended()))
     }
 
+    /// Returns when its object was created. Pausing and resuming does not change it, so that every
+    /// list shows the same age.
+    pub fn created_at(&self) -> Option<Timestamp> {
+        let pods = || self.pods.iter().filter_map(|pod| pod.created_at).min();
+        self.top.created_at.or_else(pods)
+    }
+
     /// Returns when the workload ended. `None` if it still runs, or if no end was recorded.
     pub fn ended_at(&self) -> Option<Timestamp> {
         matches!(self.state, WorkloadState::Completed | WorkloadState::Failed)

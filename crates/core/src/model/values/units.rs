@@ -48,7 +48,7 @@ macro_rules! units {
         /// Writes the plain number, with the precision that the format string sets.
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.0.fmt(f)
+                without_negative_zero(self.0).fmt(f)
             }
         }
     )*};
@@ -154,7 +154,22 @@ impl Mebibytes {
 
 /// Rounds to two decimal places, which is more precise than any exporter.
 pub fn rounded<U: UnitValue>(value: U) -> U {
-    U::from_value((value.value() * 100.0).round() / 100.0)
+    U::from_value(without_negative_zero(
+        (value.value() * 100.0).round() / 100.0,
+    ))
+}
+
+/// Converts -0.0 to 0.0 and leaves other numbers unchanged. A negative number can round to -0.0,
+/// which would be printed with its sign.
+pub fn without_negative_zero(value: f64) -> f64 {
+    // IEEE 754: -0.0 + 0.0 is 0.0 when rounding to nearest.
+    value + 0.0
+}
+
+/// Sums numbers. `Iterator::sum` starts at -0.0, so it would return that for an empty iterator
+/// (<https://github.com/rust-lang/rust/pull/129321>).
+pub fn total(values: impl Iterator<Item = f64>) -> f64 {
+    values.fold(0.0, Add::add)
 }
 
 /// Computes the mean of the values. `None` if there are none.
@@ -191,6 +206,27 @@ mod tests {
         assert_eq!(
             [sum, max + max, max * 2, [max, max].into_iter().sum()],
             [max; 4]
+        );
+    }
+
+    #[test]
+    fn zero_has_no_sign() {
+        let texts = [
+            total(std::iter::empty()),
+            rounded(-0.004),
+            rounded(-0.0),
+            without_negative_zero(-0.0),
+        ]
+        .map(|value| format!("{value:.1}"));
+        assert_eq!(texts, ["0.0"; 4]);
+        assert_eq!(format!("{:.0}", Percent(-0.0)), "0");
+        assert_eq!(
+            serde_json::to_string(&rounded(Percent(-0.0))).unwrap(),
+            "0.0"
+        );
+        assert_eq!(
+            (rounded(-1.251), total([1.5, -2.0].into_iter())),
+            (-1.25, -0.5)
         );
     }
 

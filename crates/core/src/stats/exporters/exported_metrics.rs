@@ -24,6 +24,22 @@ pub fn query() -> String {
     )
 }
 
+/// Builds the parameters of a label request whose answer names the metrics behind hourly sums: the
+/// devices of nodes and pods, and the utilization of devices.
+pub fn hourly_metrics() -> String {
+    let selector = format!(
+        "{{__name__=~\"{HOURLY}|{}\"}}",
+        query::pattern(&[Quantity::Utilization])
+    );
+    form_urlencoded::Serializer::new(String::new())
+        .append_pair("match[]", &selector)
+        .finish()
+}
+
+/// The metrics of kube-state-metrics without which an hour has no sums.
+const HOURLY: &str = "kube_node_status_capacity|kube_pod_container_resource_requests|\
+    kube_pod_init_container_resource_requests";
+
 impl ExportedMetrics {
     /// Parses the result of [`query`].
     pub fn from_answer(answer: &[Series]) -> Self {

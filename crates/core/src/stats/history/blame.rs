@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::facts::reading::PodKey;
+use crate::model::values::units::total;
 
 use super::allocations::{Allocation, AllocationHistory};
 use super::top_owner::TopOwner;
@@ -116,7 +117,7 @@ impl BlameLedger {
             tally.add_job(&top, pods);
         }
         let total_jobs: u64 = self.hours.keys().map(|node| tally.jobs_of(node)).sum();
-        let all_hours: f64 = self.hours.values().sum();
+        let all_hours = total(self.hours.values().copied());
         let mut blamed: Vec<NodeBlame> = self
             .hours
             .iter()

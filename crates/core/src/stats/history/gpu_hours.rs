@@ -7,7 +7,7 @@ use super::allocations::{Allocation, AllocationGroup, AllocationHistory};
 use super::part_hours::PartHours;
 use super::serving_hours::ServingHours;
 use super::usage::Usage;
-use crate::model::values::units::{highest, mean};
+use crate::model::values::units::{highest, mean, total};
 use crate::model::{DeviceId, Mebibytes, Percent, Watts};
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -51,7 +51,7 @@ impl GpuHours {
                     .count();
                 seen as f64 * allocation.gpus.as_f64()
             };
-            allocations().map(of).sum::<f64>() * slot_hours
+            total(allocations().map(of)) * slot_hours
         };
         let (held, requested) = (
             count(|allocation| &allocation.held),
@@ -81,11 +81,8 @@ impl GpuHours {
         Self {
             held,
             waited: (requested - held).max(0.0),
-            measured: samples().map(|(seconds, _)| seconds).sum::<f64>() / 3600.0,
-            used: samples()
-                .map(|(seconds, point)| seconds * point.value / 100.0)
-                .sum::<f64>()
-                / 3600.0,
+            measured: total(samples().map(|(seconds, _)| seconds)) / 3600.0,
+            used: total(samples().map(|(seconds, point)| seconds * point.value / 100.0)) / 3600.0,
             energy: usage.energy(&group.whole, &is_observed),
             workloads: all()
                 .filter(|allocation| allocation.held.iter().any(|held| *held))

@@ -8,7 +8,7 @@ use super::part_hours;
 use super::part_hours::PartSum;
 use super::top_owner::TopOwner;
 use super::usage::{HolderSamples, Usage, windows};
-use crate::model::values::units::{Mebibytes, Percent, UnitValue};
+use crate::model::values::units::{Mebibytes, Percent, UnitValue, total};
 
 /// The mean, extremes and percentiles of a list of values.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -102,7 +102,7 @@ pub fn allocated<'t>(
             .count();
         held as f64 * allocation.gpus.as_f64()
     };
-    (observed_slots > 0).then(|| allocations.map(held_slots).sum::<f64>() / observed_slots as f64)
+    (observed_slots > 0).then(|| total(allocations.map(held_slots)) / observed_slots as f64)
 }
 
 /// Sums a group of allocations. The sum for the whole cluster also includes devices whose holder is

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::allocations::{Allocation, AllocationHistory};
 use super::top_owner::TopOwner;
 use crate::model::facts::reading::PodKey;
+use crate::model::values::units::total;
 
 /// Kinds of objects that serve until a user deletes them.
 const SERVICES: [&str; 9] = [
@@ -203,7 +204,7 @@ impl JobTime {
                     .iter()
                     .filter(|allocation| allocation.requested[slot])
             };
-            let devices: f64 = requesting().map(|allocation| allocation.devices()).sum();
+            let devices = total(requesting().map(|allocation| allocation.devices()));
             if requesting().next().is_none() {
                 continue;
             }

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::allocations::{Allocation, AllocationHistory};
 use super::usage::{Usage, windows};
 use crate::model::Percent;
+use crate::model::values::units::{self, total, without_negative_zero};
 
 /// The hours in which a group held slices with the same name.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -86,9 +87,7 @@ fn units(ledger: &AllocationHistory, allocation: &Allocation, slots: &[bool]) ->
 /// fractions are known.
 fn equivalent(ledger: &AllocationHistory, indexes: &BTreeSet<usize>) -> (f64, Option<f64>) {
     let allocations = || indexes.iter().map(|index| &ledger.allocations[*index]);
-    let held: f64 = allocations()
-        .map(|allocation| units(ledger, allocation, &allocation.held))
-        .sum();
+    let held = total(allocations().map(|allocation| units(ledger, allocation, &allocation.held)));
     let devices = |allocation: &Allocation| {
         let held = units(ledger, allocation, &allocation.held);
         if held == 0.0 {
@@ -97,7 +96,8 @@ fn equivalent(ledger: &AllocationHistory, indexes: &BTreeSet<usize>) -> (f64, Op
             Some(held * allocation.part.as_ref()?.0.fraction?)
         }
     };
-    (held, allocations().map(devices).sum())
+    let equivalent: Option<f64> = allocations().map(devices).sum();
+    (held, equivalent.map(without_negative_zero))
 }
 
 impl PartHours {
@@ -111,9 +111,9 @@ impl PartHours {
         let hours_of = |(name, indexes): (&str, BTreeSet<usize>)| {
             let allocations = || indexes.iter().map(|index| &ledger.allocations[*index]);
             let (held, equivalent) = equivalent(ledger, &indexes);
-            let requested: f64 = allocations()
-                .map(|allocation| units(ledger, allocation, &allocation.requested))
-                .sum();
+            let requested = total(
+                allocations().map(|allocation| units(ledger, allocation, &allocation.requested)),
+            );
             let is_observed =
                 |at: i64| ledger.slot_of(at).is_some_and(|slot| ledger.observed[slot]);
             let (mut measured, mut used) = (0.0, 0.0);
@@ -190,16 +190,10 @@ pub fn sums(ledger: &AllocationHistory, usage: &Usage, indexes: &BTreeSet<usize>
     }
     let part_sum = |(name, indexes): (&str, BTreeSet<usize>)| {
         let (held, devices) = equivalent(ledger, &indexes);
-        let requested: f64 = indexes
-            .iter()
-            .map(|index| {
-                units(
-                    ledger,
-                    &ledger.allocations[*index],
-                    &ledger.allocations[*index].requested,
-                )
-            })
-            .sum();
+        let requested = total(indexes.iter().map(|index| {
+            let allocation = &ledger.allocations[*index];
+            units(ledger, allocation, &allocation.requested)
+        }));
         let measurable = measurable(ledger, &indexes);
         let means: Vec<Percent> = windows(ledger.span, usage.runs_of(&measurable))
             .into_values()
@@ -209,7 +203,7 @@ pub fn sums(ledger: &AllocationHistory, usage: &Usage, indexes: &BTreeSet<usize>
             fraction: devices.filter(|_| held > 0.0).map(|devices| devices / held),
             allocated: held / observed_slots,
             requested: requested / observed_slots,
-            utilization: crate::model::values::units::mean(means.into_iter()),
+            utilization: units::mean(means.into_iter()),
             samples: usage.runs_of(&measurable).map(|run| run.values.len()).sum(),
         }
     };

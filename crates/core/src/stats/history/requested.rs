@@ -8,7 +8,7 @@ use crate::model::facts::reading::PodKey;
 use crate::model::values::omissions;
 use crate::model::values::omissions::Omission;
 use crate::model::values::series::Series;
-use crate::model::values::units::MOST_PER_NODE;
+use crate::model::values::units::{MOST_PER_NODE, total};
 
 use crate::stats::exporters::dialect;
 use crate::stats::exporters::dialect::CLAIM;
@@ -124,7 +124,7 @@ impl PodUnits {
     }
 
     fn total(&self) -> f64 {
-        self.gpus + self.parts.values().map(|(_, units)| units).sum::<f64>()
+        self.gpus + total(self.parts.values().map(|(_, units)| *units))
     }
 
     /// Splits the units into one request for whole devices, and one request for each kind of slice.
@@ -194,7 +194,7 @@ fn amount(containers: &Containers, resource: &str) -> f64 {
                 *first == is_first && container_resource == resource
             })
     };
-    let sum: f64 = amounts(false).map(|(_, value)| value).sum();
+    let sum = total(amounts(false).map(|(_, value)| *value));
     amounts(true).map(|(_, value)| *value).fold(sum, f64::max)
 }
 

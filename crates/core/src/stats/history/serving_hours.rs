@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::allocations::{Allocation, AllocationGroup, AllocationHistory};
 use crate::model::facts::reading::PodKey;
 use crate::model::values::series::{Point, Series};
+use crate::model::values::units::total;
 use crate::stats::exporters::dialect::{EXPORTED_POD, PLAIN_POD};
 use crate::stats::score::serving::{ANSWERED, OPEN};
 
@@ -137,7 +138,7 @@ impl Servers {
                     .map(|label| series.label(label).unwrap_or_default())
                     .join("\u{0}");
                 *server.tokens.entry((name, scraped)).or_default() +=
-                    growth(&points, start).map(|(_, grown)| grown).sum::<f64>();
+                    total(growth(&points, start).map(|(_, grown)| grown));
             }
         }
         Self { by_pod }
@@ -201,7 +202,7 @@ impl ServerActivity {
                 .map(|(_, grown)| *grown);
             counters.fold(0.0, f64::max)
         };
-        names.iter().map(largest).sum()
+        total(names.iter().map(largest))
     }
 
     /// Whether the server was active in a slot. The samples in the slot decide, or if there are
