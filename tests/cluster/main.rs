@@ -53,6 +53,7 @@ mod run;
 mod runner;
 mod running_again;
 mod secrets;
+mod selected_output;
 mod selecting;
 mod services;
 mod sessions;

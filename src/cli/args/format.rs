@@ -8,6 +8,7 @@ use gpuctl_view::Format;
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 pub enum ListFormat {
     #[default]
+    #[value(alias = "text")]
     Table,
     Wide,
     Json,

@@ -3,7 +3,7 @@
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;
 
-use crate::cli::args::format::OneFormat;
+use crate::cli::args::list::PrintArgs;
 use crate::cli::args::value::dimension;
 use crate::cli::candidates;
 use crate::observe::hourly::Dimension;
@@ -18,9 +18,8 @@ pub(crate) struct LookbackArgs {
     /// 7d
     #[arg(long, alias = "since", value_name = "TIME", default_value = "24h")]
     pub start: String,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
-    pub output: OneFormat,
+    #[command(flatten)]
+    pub print: PrintArgs,
 }
 
 /// List namespaces with recent pods that requested GPUs

@@ -85,6 +85,7 @@ pub(crate) enum ReportFormat {
     Table,
     Json,
     Yaml,
+    Name,
     Csv,
     Markdown,
     /// A single page with plots that works offline

@@ -30,6 +30,7 @@ use gpuctl_core::stats::exporters::query;
 use gpuctl_core::stats::history::serving_hours;
 use gpuctl_view::Format;
 use gpuctl_view::document;
+use gpuctl_view::format::text::name_lines;
 use gpuctl_view::history::report as view;
 use gpuctl_view::history::report::GpuHourReport;
 use gpuctl_view::history::report::Group;
@@ -59,6 +60,7 @@ pub(crate) async fn run(args: &Report, context: &Context) -> Result<ExitCode, Er
         ReportFormat::Table | ReportFormat::Markdown | ReportFormat::Html => Format::Table,
         ReportFormat::Json => Format::Json,
         ReportFormat::Yaml => Format::Yaml,
+        ReportFormat::Name => Format::Name,
         ReportFormat::Csv => Format::Csv,
     };
     context.terminal.set_format(format);
@@ -186,6 +188,7 @@ fn print(
         document(format, &ReportDocument::from(report)).unwrap_or_else(|| match args.output {
             ReportFormat::Markdown => view::markdown(report),
             ReportFormat::Html => report_html::page(report),
+            ReportFormat::Name => name_lines(&view::names(report)),
             _ => view::table(report, format, !args.no_headers, context.terminal.style()),
         });
     context.terminal.print(&text)?;

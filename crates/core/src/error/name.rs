@@ -45,6 +45,7 @@ pub enum ErrorName {
     PrometheusRefused,
     QuotaExceeded,
     RuntimeFailed,
+    SelectionFailed,
     ServiceAccountNotFound,
     SessionFailed,
     Terminating,
@@ -148,6 +149,7 @@ impl ErrorName {
             | Self::PrometheusRefused
             | Self::QuotaExceeded
             | Self::RuntimeFailed
+            | Self::SelectionFailed
             | Self::SessionFailed
             | Self::ServiceAccountNotFound
             | Self::Terminating
