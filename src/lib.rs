@@ -208,10 +208,14 @@ fn execute(cli: &Cli, context: &Context) -> Result<ExitCode, Error> {
 /// Finds a flag that conflicts with `--replay` because it selects a cluster or a Prometheus.
 fn conflict_with_replay(cli: &Cli) -> Option<&'static str> {
     cli.global.replay.as_ref()?;
+    let kubectl = &cli.global.kubectl;
     let flags = [
         ("--kubeconfig", cli.global.kubeconfig.is_some()),
         ("--context", cli.global.context.is_some()),
         ("--as", cli.global.impersonate.is_some()),
+        ("--kube-user", kubectl.kube_user.is_some()),
+        ("--api-server", kubectl.api_server.is_some()),
+        ("--token", kubectl.token.is_some()),
         ("--prometheus", cli.metrics.prometheus.is_some()),
     ];
     flags
@@ -314,6 +318,8 @@ fn context(cli: &Cli, bundle: Option<Arc<Bundle>>) -> Context {
             // As in kubectl, `--kubeconfig` is a single file that replaces the list in $KUBECONFIG.
             .map_or(environment.kubeconfig, |file| vec![file]),
         context: global.context.clone(),
+        overrides: global.kubectl.overrides(environment.token),
+        kuberc: environment.kuberc,
         namespace: global.namespace.clone(),
         default_namespace: None,
         impersonate: global.impersonate.clone(),

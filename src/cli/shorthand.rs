@@ -47,6 +47,7 @@ const KINDS: [&str; 25] = [
 
 /// Expands the words of a command line for clap; the first is the program.
 pub(crate) fn expand(command: &Command, words: Vec<OsString>) -> Vec<OsString> {
+    let words = with_own_names(words);
     let positions = positionals(command, &words);
     let Some((verb, rest)) = positions.split_first() else {
         return words;
@@ -89,6 +90,31 @@ pub(crate) fn expand(command: &Command, words: Vec<OsString>) -> Vec<OsString> {
             flag.into_iter().chain([word])
         };
         return words.into_iter().enumerate().flat_map(flagged).collect();
+    }
+    words
+}
+
+/// Replaces kubectl's names of options that have another meaning for some verbs of gpuctl.
+fn with_own_names(mut words: Vec<OsString>) -> Vec<OsString> {
+    const NAMES: [(&str, &str, [&str; 2]); 2] = [
+        ("--server", "--api-server", ["validate", "explain"]),
+        ("--user", "--kube-user", ["auth", "auth"]),
+    ];
+    for (kubectl, own, verbs) in NAMES {
+        if words
+            .iter()
+            .any(|word| verbs.iter().any(|verb| word == verb))
+        {
+            continue;
+        }
+        for word in words.iter_mut().take_while(|word| *word != "--") {
+            let Some(rest) = word.to_str().and_then(|word| word.strip_prefix(kubectl)) else {
+                continue;
+            };
+            if rest.is_empty() || rest.starts_with('=') {
+                *word = format!("{own}{rest}").into();
+            }
+        }
     }
     words
 }

@@ -88,10 +88,18 @@ pub(crate) fn text(name: &str) -> Option<String> {
 }
 
 fn environment() -> String {
-    const OTHERS: [(&str, &str); 9] = [
+    const OTHERS: [(&str, &str); 11] = [
         (
             "KUBECONFIG",
             "kubeconfig files, merged as kubectl does; --kubeconfig overrides it",
+        ),
+        (
+            "GPUCTL_TOKEN",
+            "bearer token for the API server, instead of the kubeconfig's credentials; --token overrides it",
+        ),
+        (
+            "KUBERC",
+            "kubectl's preferences, of which gpuctl obeys the policy for credential plugins; off ignores it",
         ),
         (
             "HTTPS_PROXY, NO_PROXY",

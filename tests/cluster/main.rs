@@ -28,6 +28,7 @@ mod gangs;
 mod guide;
 mod guides;
 mod impossible;
+mod kubectl_options;
 mod labels;
 mod list;
 mod logs;

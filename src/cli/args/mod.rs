@@ -2,6 +2,7 @@
 
 pub(crate) mod container;
 pub(crate) mod format;
+pub(crate) mod kubectl;
 pub(crate) mod list;
 pub(crate) mod local;
 pub(crate) mod metrics;

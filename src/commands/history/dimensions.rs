@@ -106,7 +106,7 @@ async fn pods<T>(
     context.terminal.set_format(lookback.print.options().format);
     let (start, end) = times::past(Some(&lookback.start), None, context.now())?;
     let seconds = (end - start).clamp(60, MAX_SECONDS);
-    let (cluster, access) = clusters(lookback.cluster.as_deref(), false, context)?.swap_remove(0);
+    let (cluster, access) = clusters(false, context)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
     let history = ClusterHistory::open(cluster, context, &connection, end - seconds).await?;
     let series = history

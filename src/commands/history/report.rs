@@ -71,7 +71,7 @@ pub(crate) async fn run(args: &Report, context: &Context) -> Result<ExitCode, Er
     let costs = Costs::read(args)?;
     let now = context.now();
     let (start, end) = times::past(Some(&args.start), args.end.as_deref(), now)?;
-    let (cluster, access) = clusters(args.cluster.as_deref(), false, context)?.swap_remove(0);
+    let (cluster, access) = clusters(false, context)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
     let history = ClusterHistory::open(cluster, context, &connection, start).await?;
     let totals = gather(args, &history, pieces(start, end), context).await?;

@@ -169,6 +169,7 @@ impl JobListing<'_> {
                 rows,
                 format,
                 headers,
+                self.args.show_labels,
                 context.terminal.style(),
                 context.now(),
             )
@@ -252,6 +253,11 @@ fn select_jobs(args: &GetJobs, jobs: Vec<Job>, selector: &JobFilter) -> Vec<(Job
             args.selector
                 .as_ref()
                 .is_none_or(|selector| selector.matches(&job.labels))
+        })
+        .filter(|(job, _)| {
+            args.field_selector
+                .as_ref()
+                .is_none_or(|selector| selector.matches(&job.namespace, &job.name))
         })
         .filter(|(_, state)| status.is_none_or(|status| state.status == status))
         .collect();

@@ -159,6 +159,7 @@ fn jobs_fit() {
         &rows,
         format,
         true,
+        false,
         style,
         now()
     )));
