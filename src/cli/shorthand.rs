@@ -256,6 +256,34 @@ mod tests {
     }
 
     #[test]
+    fn kubectls_options_have_other_names_where_a_verb_has_its_own() {
+        for (typed, parsed) in [
+            (
+                "gpuctl get jobs --server https://x --user=eva",
+                "gpuctl get jobs --api-server https://x --kube-user=eva",
+            ),
+            (
+                "gpuctl --server https://x delete a",
+                "gpuctl --api-server https://x delete job a",
+            ),
+            (
+                "gpuctl validate -f a.yaml --server",
+                "gpuctl validate -f a.yaml --server",
+            ),
+            (
+                "gpuctl auth check --user eva",
+                "gpuctl auth check --user eva",
+            ),
+            (
+                "gpuctl exec a -- x --server y",
+                "gpuctl exec a -- x --server y",
+            ),
+        ] {
+            assert_eq!(expanded(typed), parsed);
+        }
+    }
+
+    #[test]
     fn bare_names_are_jobs_and_bare_files_are_files() {
         for (typed, parsed) in [
             ("gpuctl pause x", "gpuctl pause job x"),
