@@ -16,6 +16,8 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 
 use crate::terminal::TerminalOptions;
+use gpuctl_cluster::AccessToken;
+use gpuctl_local::kuberc::Kuberc;
 
 pub(crate) use edit::set;
 pub(crate) use file::{KubeContexts, default_path};
@@ -25,6 +27,9 @@ pub(crate) use metrics::{MetricsFlags, MetricsSource};
 pub(crate) use outbound::{AiSettings, ControlSettings, NotifySettings, QuietHours, state_folder};
 pub(crate) use resolve::{Config, Origin};
 pub(crate) use score::ScoreSettings;
+
+/// The variable with a token for the API server.
+pub(crate) const TOKEN: &str = "GPUCTL_TOKEN";
 
 const READ_ONLY: &str = "GPUCTL_READ_ONLY";
 
@@ -54,6 +59,31 @@ pub(crate) struct Environment {
     pub log: Option<String>,
     /// The pager for all programs, from `PAGER`.
     pub common_pager: Option<String>,
+    /// Where kubectl's policy for credential plugins is, from `KUBERC`.
+    pub kuberc: Kuberc,
+    /// A token for the API server, from `GPUCTL_TOKEN`.
+    pub token: Option<AccessToken>,
+}
+
+/// Finds kuberc as kubectl does. Both variables can turn it off.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the edge that reads the environment"
+)]
+fn kuberc(file: Option<String>, is_enabled: Option<String>) -> Kuberc {
+    let is_off = file.as_deref() == Some("off")
+        || is_enabled.is_some_and(|value| ValueKind::Switch.parse(&value) == Some(false.into()));
+    let default = || dirs::home_dir().map(|home| home.join(".kube/kuberc"));
+    Kuberc {
+        is_explicit: file.is_some(),
+        file: match is_off {
+            true => None,
+            false => file.map(PathBuf::from).or_else(default),
+        },
+        search_path: std::env::var_os("PATH")
+            .map(|path| std::env::split_paths(&path).collect())
+            .unwrap_or_default(),
+    }
 }
 
 /// Selects the listed files that exist, like kubectl. If none exists, returns all of them, so that
@@ -113,6 +143,8 @@ impl Environment {
             pager: text("GPUCTL_PAGER"),
             log: text("GPUCTL_LOG"),
             common_pager: text("PAGER"),
+            kuberc: kuberc(text("KUBERC"), text("KUBECTL_KUBERC")),
+            token: text(TOKEN).map(AccessToken::new),
             columns: text("COLUMNS")
                 .and_then(|columns| columns.parse().ok())
                 .filter(|columns| *columns >= 20),

@@ -40,6 +40,7 @@ use std::sync::Arc;
 use clap::{Command, CommandFactory, FromArgMatches};
 use tracing_subscriber::filter::Targets;
 
+use crate::cli::args::output;
 use crate::cli::plugin::{self, CalledAs};
 use crate::cli::shorthand::{self, expand};
 use crate::cli::{Cli, When, complete, help, misuse, next, search, tasks, topics};
@@ -86,6 +87,7 @@ pub fn run() -> ExitCode {
     };
     let parsed = command.try_get_matches_from(&words);
     let next = parsed.as_ref().ok().and_then(next::next_command);
+    let selection = parsed.as_ref().ok().and_then(output::selection);
     let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => return report_parse_error(&error, &words),
@@ -101,6 +103,9 @@ pub fn run() -> ExitCode {
     }
     let context = context(&cli, bundle);
     context.terminal.set_task(cli.command.task());
+    if let Some((selection, headers)) = selection {
+        context.terminal.select(selection, headers);
+    }
     match execute(&cli, &context) {
         Ok(code) => {
             context.terminal.suggest(next);
@@ -203,10 +208,14 @@ fn execute(cli: &Cli, context: &Context) -> Result<ExitCode, Error> {
 /// Finds a flag that conflicts with `--replay` because it selects a cluster or a Prometheus.
 fn conflict_with_replay(cli: &Cli) -> Option<&'static str> {
     cli.global.replay.as_ref()?;
+    let kubectl = &cli.global.kubectl;
     let flags = [
         ("--kubeconfig", cli.global.kubeconfig.is_some()),
         ("--context", cli.global.context.is_some()),
         ("--as", cli.global.impersonate.is_some()),
+        ("--kube-user", kubectl.kube_user.is_some()),
+        ("--api-server", kubectl.api_server.is_some()),
+        ("--token", kubectl.token.is_some()),
         ("--prometheus", cli.metrics.prometheus.is_some()),
     ];
     flags
@@ -309,6 +318,8 @@ fn context(cli: &Cli, bundle: Option<Arc<Bundle>>) -> Context {
             // As in kubectl, `--kubeconfig` is a single file that replaces the list in $KUBECONFIG.
             .map_or(environment.kubeconfig, |file| vec![file]),
         context: global.context.clone(),
+        overrides: global.kubectl.overrides(environment.token),
+        kuberc: environment.kuberc,
         namespace: global.namespace.clone(),
         default_namespace: None,
         impersonate: global.impersonate.clone(),

@@ -12,6 +12,7 @@ mod pager;
 pub(crate) mod raw;
 pub(crate) mod request_log;
 pub(crate) mod screen;
+mod selected;
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
@@ -21,12 +22,14 @@ use std::io::{self, ErrorKind, IsTerminal, Write};
 use indicatif::ProgressBar;
 
 use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_view::format::selection::OutputSelection;
 use gpuctl_view::format::text::{as_plugin, sanitized};
 use gpuctl_view::{Format, TextStyle};
 
 use frame::frame;
 use line::ChangingLine;
 use pager::PagerOutput;
+use selected::SelectedOutput;
 
 /// When to use colors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,6 +77,8 @@ pub(crate) struct Terminal {
     line: ChangingLine,
     verbosity: Cell<Verbosity>,
     format: RefCell<Format>,
+    /// The parts of the JSON output to print; `None` prints all of it.
+    selected: RefCell<Option<SelectedOutput>>,
     /// The name of the command in `auth check`, for example `get nodes`.
     task: Cell<Option<&'static str>>,
     /// True once the hint about how to get a permission has been shown.
@@ -96,6 +101,7 @@ impl Terminal {
             line: ChangingLine::default(),
             verbosity: Cell::new(options.verbosity),
             format: RefCell::default(),
+            selected: RefCell::default(),
             task: Cell::default(),
             shows_permission_hint: Cell::default(),
             has_next_hint: Cell::default(),
@@ -219,10 +225,27 @@ impl Terminal {
         }
     }
 
+    /// Prints only parts of the JSON output from now on. `headers` prints the titles of columns.
+    pub(crate) fn select(&self, selection: OutputSelection, headers: bool) {
+        let selected = SelectedOutput::new(selection, headers);
+        self.selected.replace(Some(selected));
+    }
+
+    /// Applies the selection, if any, to the output of a command.
+    fn selected<'t>(&self, text: &'t str) -> Result<Cow<'t, str>, Error> {
+        match self.selected.borrow().as_ref() {
+            Some(selected) => selected.apply(text, self.style(), |message, hint| {
+                self.warn_with(message, Some(hint));
+            }),
+            None => Ok(Cow::Borrowed(text)),
+        }
+    }
+
     /// Writes data to stdout. Escapes control sequences other than enabled colors, so that the
     /// terminal does not execute them.
     pub(crate) fn print(&self, text: &str) -> Result<(), Error> {
-        self.print_raw(&sanitized(text, self.style().color))
+        let text = self.selected(text)?;
+        self.print_raw(&sanitized(&text, self.style().color))
     }
 
     /// Writes text unchanged. If the reader has closed the pipe, the program exits silently, as
@@ -238,7 +261,8 @@ impl Terminal {
     /// Like `print`, for a program that must continue. Returns false if the reader has closed the
     /// pipe.
     pub(crate) fn try_print(&self, text: &str) -> Result<bool, Error> {
-        self.write_out(&sanitized(text, self.style().color))
+        let text = self.selected(text)?;
+        self.write_out(&sanitized(&text, self.style().color))
     }
 
     fn write_out(&self, text: &str) -> Result<bool, Error> {

@@ -17,6 +17,7 @@ use gpuctl_core::model::{Inventory, Job, Node, Workload};
 use gpuctl_view::files::reference;
 
 use super::completion_cache::CachedNames;
+use super::typed_overrides::typed_overrides;
 
 /// Time limit for one press of Tab.
 pub(crate) const WITHIN: Duration = Duration::from_millis(300);
@@ -242,8 +243,15 @@ fn access() -> Access {
     let file = typed_option(&words, "--kubeconfig", None).map(|file| vec![file.into()]);
     let config_file = typed_option(&words, "--config", None).map(PathBuf::from);
     let config = Config::read(config_file.as_deref(), KubeContexts::default);
+    let environment = Environment::read();
+    let typed = |long: &str, short: Option<&str>| typed_option(&words, long, short);
+    let is_insecure = words
+        .iter()
+        .any(|word| word == "--insecure-skip-tls-verify");
     Access {
-        kubeconfig: file.unwrap_or_else(|| Environment::read().kubeconfig),
+        kubeconfig: file.unwrap_or(environment.kubeconfig),
+        overrides: typed_overrides(typed, is_insecure, environment.token),
+        kuberc: environment.kuberc,
         context: typed_option(&words, "--context", None),
         namespace: typed_option(&words, "--namespace", Some("-n")),
         default_namespace: config

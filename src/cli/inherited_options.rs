@@ -9,8 +9,9 @@ use clap::{ArgAction, CommandFactory};
 use super::Cli;
 use super::shorthand::expand;
 
-/// Options that each run sets itself.
-const NOT_CARRIED: [&str; 5] = ["color", "pager", "plain", "quiet", "verbose"];
+/// Options that each run sets itself, and the token, because others can read a program's arguments.
+/// Programs get it in a variable instead.
+const NOT_CARRIED: [&str; 6] = ["color", "pager", "plain", "quiet", "token", "verbose"];
 /// Options that choose the namespace.
 const NAMESPACES: [&str; 2] = ["namespace", "all_namespaces"];
 
@@ -114,6 +115,11 @@ mod tests {
             (
                 "gpuctl top --prometheus http://x --match cluster=a",
                 "--prometheus=http://x --match=cluster=a",
+                "",
+            ),
+            (
+                "gpuctl mcp --token secret --cluster lab -s https://x --insecure-skip-tls-verify",
+                "--cluster=lab --api-server=https://x --insecure-skip-tls-verify",
                 "",
             ),
             ("gpuctl top", "", ""),

@@ -30,6 +30,7 @@ pub(crate) mod search;
 pub(crate) mod shorthand;
 pub(crate) mod tasks;
 pub(crate) mod topics;
+mod typed_overrides;
 pub(crate) mod workloads;
 
 use std::path::PathBuf;
@@ -39,6 +40,7 @@ use clap::{ArgAction, Args, Parser, ValueEnum};
 use clap_complete::engine::ArgValueCandidates;
 
 use crate::config::SettingKey;
+use args::kubectl::KubectlOptions;
 use args::metrics::MetricsArgs;
 use args::value::{duration, namespace};
 use command::Command;
@@ -81,6 +83,8 @@ pub(crate) struct Global {
     /// Kubeconfig context to use
     #[arg(long, global = true, value_name = "NAME", help_heading = "Global options", add = ArgValueCandidates::new(candidates::context_names))]
     pub context: Option<String>,
+    #[command(flatten)]
+    pub kubectl: KubectlOptions,
     /// Namespace to use
     #[arg(short, long, global = true, value_name = "NAME", value_parser = namespace, help_heading = "Global options", add = ArgValueCandidates::new(candidates::namespace_names))]
     pub namespace: Option<String>,

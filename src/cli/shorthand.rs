@@ -47,6 +47,7 @@ const KINDS: [&str; 25] = [
 
 /// Expands the words of a command line for clap; the first is the program.
 pub(crate) fn expand(command: &Command, words: Vec<OsString>) -> Vec<OsString> {
+    let words = with_own_names(words);
     let positions = positionals(command, &words);
     let Some((verb, rest)) = positions.split_first() else {
         return words;
@@ -89,6 +90,31 @@ pub(crate) fn expand(command: &Command, words: Vec<OsString>) -> Vec<OsString> {
             flag.into_iter().chain([word])
         };
         return words.into_iter().enumerate().flat_map(flagged).collect();
+    }
+    words
+}
+
+/// Replaces kubectl's names of options that have another meaning for some verbs of gpuctl.
+fn with_own_names(mut words: Vec<OsString>) -> Vec<OsString> {
+    const NAMES: [(&str, &str, [&str; 2]); 2] = [
+        ("--server", "--api-server", ["validate", "explain"]),
+        ("--user", "--kube-user", ["auth", "auth"]),
+    ];
+    for (kubectl, own, verbs) in NAMES {
+        if words
+            .iter()
+            .any(|word| verbs.iter().any(|verb| word == verb))
+        {
+            continue;
+        }
+        for word in words.iter_mut().take_while(|word| *word != "--") {
+            let Some(rest) = word.to_str().and_then(|word| word.strip_prefix(kubectl)) else {
+                continue;
+            };
+            if rest.is_empty() || rest.starts_with('=') {
+                *word = format!("{own}{rest}").into();
+            }
+        }
     }
     words
 }
@@ -227,6 +253,34 @@ mod tests {
                 && !asks_version("gpuctl --version get")
         );
         assert_eq!(Cli::command().render_version(), crate::cli::VERSION);
+    }
+
+    #[test]
+    fn kubectls_options_have_other_names_where_a_verb_has_its_own() {
+        for (typed, parsed) in [
+            (
+                "gpuctl get jobs --server https://x --user=eva",
+                "gpuctl get jobs --api-server https://x --kube-user=eva",
+            ),
+            (
+                "gpuctl --server https://x delete a",
+                "gpuctl --api-server https://x delete job a",
+            ),
+            (
+                "gpuctl validate -f a.yaml --server",
+                "gpuctl validate -f a.yaml --server",
+            ),
+            (
+                "gpuctl auth check --user eva",
+                "gpuctl auth check --user eva",
+            ),
+            (
+                "gpuctl exec a -- x --server y",
+                "gpuctl exec a -- x --server y",
+            ),
+        ] {
+            assert_eq!(expanded(typed), parsed);
+        }
     }
 
     #[test]

@@ -18,7 +18,8 @@ Results go to stdout; warnings, errors and progress go to stderr. On a terminal,
   -o json, -o yaml   one document; warnings and errors on stderr are JSON, one object per line
   -o csv             the columns of the table, or every field; numbers without units; quoted as in RFC 4180
   -o name            one name per line
-  -o custom-columns=TITLE:.field,...
+  -o jsonpath='{.items[*].jobId}'        kubectl's JSONPath on the JSON output
+  -o custom-columns=TITLE:.field,...     fields of the JSON output; missing ones are <none>
 
 Unknown values are `-` in tables, null in JSON and empty in CSV, never 0. Percentages are 0 to 100, except in `get overview`, `get consumers`
 and the workload commands (0 to 1). `-w` prints the list again when it changes: in place on a terminal, one object per change with `-o json`.
@@ -28,6 +29,7 @@ and the workload commands (0 to 1). `-w` prints the list again when it changes: 
 Examples:
   gpuctl get jobs -A -o json | jq -r '.items[] | select(.status == \"pending\") | .jobId'
   gpuctl get nodes -o custom-columns=NODE:.nodeName,FREE:.gpuFree
+  gpuctl get jobs -o jsonpath='{range .items[*]}{.jobId}{\"\\t\"}{.status}{\"\\n\"}{end}'
   gpuctl get jobs --mine -o name | xargs -r gpuctl delete job
   gpuctl schema --output get-jobs         the JSON Schema of an output
 
@@ -86,10 +88,18 @@ pub(crate) fn text(name: &str) -> Option<String> {
 }
 
 fn environment() -> String {
-    const OTHERS: [(&str, &str); 9] = [
+    const OTHERS: [(&str, &str); 11] = [
         (
             "KUBECONFIG",
             "kubeconfig files, merged as kubectl does; --kubeconfig overrides it",
+        ),
+        (
+            "GPUCTL_TOKEN",
+            "bearer token for the API server, instead of the kubeconfig's credentials; --token overrides it",
+        ),
+        (
+            "KUBERC",
+            "kubectl's preferences, of which gpuctl obeys the policy for credential plugins; off ignores it",
         ),
         (
             "HTTPS_PROXY, NO_PROXY",

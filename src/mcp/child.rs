@@ -9,6 +9,8 @@ use tokio::process::{Child, Command};
 use tokio::sync::{AcquireError, Semaphore};
 
 use super::tools::Call;
+use crate::config::TOKEN;
+use gpuctl_cluster::AccessToken;
 
 /// How long a command may run.
 const WITHIN: Duration = Duration::from_secs(120);
@@ -24,6 +26,8 @@ pub(super) struct Runner {
     global_options: Vec<OsString>,
     /// Those of the options that select a namespace. A call can override them.
     namespace: Vec<OsString>,
+    /// The token for the API server. It is not an argument, because others can read these.
+    token: Option<AccessToken>,
     permits: Semaphore,
 }
 
@@ -74,10 +78,15 @@ pub(super) enum RunError {
 }
 
 impl Runner {
-    pub(super) fn new(own_options: Vec<OsString>, namespace: Vec<OsString>) -> Self {
+    pub(super) fn new(
+        own_options: Vec<OsString>,
+        namespace: Vec<OsString>,
+        token: Option<AccessToken>,
+    ) -> Self {
         Self {
             global_options: own_options,
             namespace,
+            token,
             permits: Semaphore::new(AT_ONCE),
         }
     }
@@ -119,6 +128,9 @@ impl Runner {
             .stderr(Stdio::piped())
             .kill_on_drop(true);
         command.env("NO_COLOR", "1");
+        if let Some(token) = &self.token {
+            command.env(TOKEN, token.secret());
+        }
         if access == CommandAccess::Read {
             command.env("GPUCTL_READ_ONLY", "1");
         }

@@ -24,6 +24,7 @@ use super::lines::Lines;
 use super::output_schema::output_schema;
 use super::pages::page;
 use super::tools::{AgentTool, Call, ToolChange, WriteArea};
+use gpuctl_cluster::AccessToken;
 
 /// Maximum size of a preview in bytes. A preview is not split into pages, because an agent could
 /// confirm it without reading all of them.
@@ -69,11 +70,12 @@ struct McpServer {
 pub(crate) async fn serve(
     own_options: Vec<OsString>,
     namespace: Vec<OsString>,
+    token: Option<AccessToken>,
     areas: Vec<WriteArea>,
     target: KubeTarget,
 ) -> Result<(), SessionError> {
     let server = McpServer {
-        runner: Runner::new(own_options, namespace),
+        runner: Runner::new(own_options, namespace, token),
         areas,
         target,
         confirmations: Mutex::default(),

@@ -30,7 +30,7 @@ pub(crate) async fn read_at<T>(
     if time > now.into() {
         return Err(Error::usage("that time is in the future"));
     }
-    let (cluster, access) = clusters(None, false, context)?.swap_remove(0);
+    let (cluster, access) = clusters(false, context)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
     let history =
         ClusterHistory::open(cluster, context, &connection, time - WINDOW_SECONDS).await?;

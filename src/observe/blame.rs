@@ -24,7 +24,7 @@ pub(crate) async fn nodes(
     context: &Context,
 ) -> Result<ExitCode, Error> {
     let (start, end) = times::past(Some(since), None, context.now())?;
-    let (cluster, access) = clusters(None, false, context)?.swap_remove(0);
+    let (cluster, access) = clusters(false, context)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
     let history = ClusterHistory::open(cluster, context, &connection, start).await?;
     let pieces = pieces(start, end);

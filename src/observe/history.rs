@@ -42,18 +42,20 @@ pub(crate) struct ClusterHistory<'c> {
     live: OnceCell<LiveOwners>,
 }
 
-/// Selects the clusters to read: the current context's cluster, a named one, or all of them.
-pub(crate) fn clusters(
-    name: Option<&str>,
-    all: bool,
-    context: &Context,
-) -> Result<Vec<(String, Access)>, Error> {
+/// Selects the clusters to read: the current context's cluster, the one of `--cluster`, or all of
+/// them. `--cluster` names a context, or else a cluster of the kubeconfig.
+pub(crate) fn clusters(all: bool, context: &Context) -> Result<Vec<(String, Access)>, Error> {
+    let name = context.access.overrides.cluster.clone();
+    if all && name.is_some() {
+        let error = Error::usage("`--cluster` and `--all-contexts` cannot be used together");
+        return Err(error.hint("remove one"));
+    }
     if all && context.has_one_address()? {
         let error =
             Error::usage("`--all-contexts` cannot be combined with a single Prometheus address");
         return Err(error.hint("remove the address so that gpuctl finds one in each cluster"));
     }
-    if let (Some(bundle), Some(name)) = (&context.access.bundle, name)
+    if let (Some(bundle), Some(name)) = (&context.access.bundle, &name)
         && *name != bundle.cluster
     {
         return Err(Error::usage(format!(
@@ -67,22 +69,23 @@ pub(crate) fn clusters(
     };
     let (contexts, current) = Connection::contexts(&access)?;
     let access_to = |name: &String| {
-        (
-            name.clone(),
-            Access {
-                context: Some(name.clone()),
-                ..access.clone()
-            },
-        )
+        let mut access = Access {
+            context: Some(name.clone()),
+            ..access.clone()
+        };
+        access.overrides.cluster = None;
+        (name.clone(), access)
     };
     if all {
         return Ok(contexts.iter().map(access_to).collect());
     }
-    match name
-        .map(ToOwned::to_owned)
-        .or_else(|| context.access.context.clone())
-    {
-        Some(name) => Ok(vec![access_to(&name)]),
+    match name {
+        Some(name) if contexts.contains(&name) => return Ok(vec![access_to(&name)]),
+        Some(name) => return Ok(vec![(name, access)]),
+        None => {}
+    }
+    match &context.access.context {
+        Some(name) => Ok(vec![access_to(name)]),
         // Inside a pod, the in-cluster configuration replaces the kubeconfig. It has no contexts.
         None => Ok(vec![(
             current.unwrap_or_else(|| "in-cluster".to_owned()),

@@ -1,6 +1,6 @@
 //! Prints lists in every format of `-o`, either once or repeatedly. Each verb defines how its rows
-//! are read and how its table looks. Paging, watching, custom columns and empty lists work the same
-//! way for all verbs.
+//! are read and how its table looks. Paging, watching and empty lists work the same way for all
+//! verbs.
 
 use std::future::Future;
 use std::process::ExitCode;
@@ -13,10 +13,7 @@ use super::watch::{self, WatchFrame};
 use crate::context::Context;
 use gpuctl_cluster::{Failure, OutageRetry};
 use gpuctl_core::error::Error;
-use gpuctl_manifest::spec::nearest;
-use gpuctl_view::format::columns;
-use gpuctl_view::format::columns::CustomColumn;
-use gpuctl_view::format::text::clean;
+use gpuctl_view::format::text::name_lines;
 use gpuctl_view::{Format, document};
 
 #[derive(Clone, Debug)]
@@ -27,8 +24,6 @@ pub(crate) struct ListOptions {
     pub interval: Duration,
     pub headers: bool,
     pub format: Format,
-    /// Custom columns that replace the table.
-    pub columns: Option<Vec<CustomColumn>>,
 }
 
 /// Which page of a list to print. If neither number nor size is given, the whole list is printed.
@@ -82,15 +77,12 @@ impl Listing {
         names: Vec<String>,
         table: impl FnOnce(Format, bool) -> String,
     ) -> Self {
-        let needs_document =
-            options.columns.is_some() || options.format.is_document() || options.watch;
+        let needs_document = options.format.is_document() || options.watch;
         let document = match needs_document {
             true => serde_json::to_value(document).expect("our structs are JSON"),
             false => Value::Null,
         };
-        let needs_table = options.columns.is_none()
-            && !options.format.is_document()
-            && options.format != Format::Name;
+        let needs_table = !options.format.is_document() && options.format != Format::Name;
         // People would mistake a header without rows for a result, but programs that read CSV need
         // the header.
         let table = if needs_table && (!names.is_empty() || options.format == Format::Csv) {
@@ -137,30 +129,11 @@ impl Listing {
     }
 
     /// Renders the listing for stdout.
-    fn text(&self, options: &ListOptions, context: &Context) -> Result<String, Error> {
-        if let Some(columns) = &options.columns {
-            if let Some((key, fields)) = columns::unknown(columns, self.rows()) {
-                let error = Error::usage(format!("the list has no field `{key}`"));
-                return Err(match nearest(key, &fields) {
-                    Some(suggestion) => error.hint(format!("did you mean `.{suggestion}`?")),
-                    None => error.hint(format!("fields: {}", fields.join(", "))),
-                });
-            }
-            return Ok(columns::table(
-                self.rows(),
-                columns,
-                options.headers,
-                context.terminal.style(),
-            ));
-        }
+    fn text(&self, options: &ListOptions) -> String {
         if options.format == Format::Name {
-            return Ok(self
-                .names
-                .iter()
-                .map(|name| format!("{}\n", clean(name)))
-                .collect());
+            return name_lines(&self.names);
         }
-        Ok(document(options.format, &self.document).unwrap_or_else(|| self.table.clone()))
+        document(options.format, &self.document).unwrap_or_else(|| self.table.clone())
     }
 }
 
@@ -236,7 +209,7 @@ pub(crate) async fn run_after(
             }
             context.warn_of_omissions();
             let rows = listing.names.iter().cloned().zip(listing.rows());
-            Ok(WatchFrame::new(listing.text(options, context)?, rows))
+            Ok(WatchFrame::new(listing.text(options), rows))
         })
         .await;
     }
@@ -251,7 +224,7 @@ pub(crate) async fn run_after(
     {
         return Err(error.clone());
     }
-    context.terminal.print(&listing.text(options, context)?)?;
+    context.terminal.print(&listing.text(options))?;
     if listing.names.is_empty() && !listing.none.is_empty() {
         context.terminal.note(listing.none);
         context.terminal.disable_suggestion();

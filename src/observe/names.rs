@@ -1,27 +1,29 @@
-//! Prints a list of plain names, one per line or as JSON.
+//! Prints a list of plain names, one per line, as CSV or as JSON.
 
 use std::process::ExitCode;
 
+use super::list::ListOptions;
 use crate::context::Context;
 use gpuctl_core::error::Error;
+use gpuctl_view::format::{csv, text};
 use gpuctl_view::{Format, document};
 
 pub(crate) fn print(
     names: &[String],
-    format: Format,
+    options: &ListOptions,
     none: &str,
     context: &Context,
 ) -> Result<ExitCode, Error> {
-    context.terminal.set_format(format);
-    let lines = || {
-        names
-            .iter()
-            .map(|name| format!("{}\n", gpuctl_view::format::text::clean(name)))
-            .collect::<String>()
+    context.terminal.set_format(options.format);
+    let text = match options.format {
+        Format::Csv => {
+            let title = options.headers.then(|| vec!["name".to_owned()]);
+            let rows = names.iter().map(|name| vec![name.clone()]);
+            csv::records(title.into_iter().chain(rows))
+        }
+        format => document(format, &names).unwrap_or_else(|| text::name_lines(names)),
     };
-    context
-        .terminal
-        .print(&document(format, &names).unwrap_or_else(lines))?;
+    context.terminal.print(&text)?;
     if names.is_empty() {
         context.terminal.note(none);
     }

@@ -12,8 +12,9 @@ use gpuctl_view::format::errors::{
 use gpuctl_view::format::text::{clean, paint};
 
 impl Terminal {
+    /// Whether messages are JSON objects. With a selection, stdout is text.
     pub(super) fn is_document(&self) -> bool {
-        self.format.borrow().is_document()
+        self.format.borrow().is_document() && self.selected.borrow().is_none()
     }
 
     pub(crate) fn fail(&self, error: &Error) {
@@ -53,7 +54,7 @@ impl Terminal {
         }
     }
 
-    fn warn_with(&self, message: &str, hint: Option<String>) {
+    pub(super) fn warn_with(&self, message: &str, hint: Option<String>) {
         let message = &excerpt(message, LINE);
         if self.is_document() {
             self.write_stderr(&warning_json(message, hint.as_slice()));

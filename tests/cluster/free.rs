@@ -54,7 +54,7 @@ fn free_reports_blocks_gangs_and_stranded_gpus() {
         ]}));
     let capacity = eventually("20 GPUs are free", Duration::from_secs(30), || {
         let answer = free(&scene, &["--slots", "8"]);
-        if answer["groups"][0]["gpuFree"] == 20 {
+        if answer["items"][0]["gpuFree"] == 20 {
             Ok(answer)
         } else {
             Err(answer)
@@ -62,7 +62,7 @@ fn free_reports_blocks_gangs_and_stranded_gpus() {
     });
     // Free: 8 on a, 7 on b, 3 on c and 2 on the starved node. Stranded: its other 6, and 8 on each
     // of the last three nodes.
-    let group = &capacity["groups"][0];
+    let group = &capacity["items"][0];
     assert_eq!(
         (&group["gpuType"], &group["gpuTotal"]),
         (&json!("a100-80g"), &json!(56)),
@@ -121,7 +121,7 @@ fn free_reports_blocks_gangs_and_stranded_gpus() {
     );
     let by_rack = free(&scene, &["--by", RACK, "--slots", "16"]);
     let rack_group = |rack: &str| {
-        by_rack["groups"]
+        by_rack["items"]
             .as_array()
             .unwrap()
             .iter()
@@ -146,7 +146,7 @@ fn free_reports_blocks_gangs_and_stranded_gpus() {
 
 /// Creates pods with three GPUs each. Exactly the reported number of them must run.
 fn check_that_reported_slots_can_be_used(scene: &Scene) {
-    let slots = free(scene, &["--slots", "3"])["groups"][0]["slots"]["jobsNow"]
+    let slots = free(scene, &["--slots", "3"])["items"][0]["slots"]["jobsNow"]
         .as_u64()
         .unwrap();
     // ⌊8/3⌋ + ⌊7/3⌋ + ⌊3/3⌋ + ⌊2/3⌋

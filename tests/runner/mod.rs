@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// Builds a gpuctl command that does not inherit the kubeconfig, colors and locale of the user who
-/// runs the tests.
+/// Builds a gpuctl command that does not inherit the kubeconfig, kuberc, colors and locale of the user
+/// who runs the tests.
 pub fn gpuctl() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_gpuctl"));
     command
         .env_remove("KUBECONFIG")
+        .env_remove("GPUCTL_TOKEN")
+        .env("KUBERC", "off")
         .env("NO_COLOR", "1")
         .env("LC_ALL", "C.UTF-8");
     // Metrics have their own tests in `tests/metrics`, with a Prometheus that scrapes an exporter.

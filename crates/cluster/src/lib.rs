@@ -39,6 +39,7 @@ pub use transport::dry_run::DryRun;
 pub use transport::error::read_only;
 pub use transport::failure::{Blame, Failure, unless_forbidden};
 pub use transport::outage_retry::OutageRetry;
+pub use transport::overrides::{AccessToken, Overrides};
 pub use transport::read_only::ReadOnly;
 pub use transport::warnings::with_warnings;
 pub use workloads::list::{OtherPods, Owners, OwnersAndInventory};

@@ -7,6 +7,7 @@ pub mod bundle;
 pub mod cache;
 pub mod files;
 pub mod in_flight;
+pub mod kuberc;
 pub mod platform;
 pub mod program_output;
 pub mod request_log;

@@ -8,18 +8,22 @@ use gpuctl_view::Format;
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 pub enum ListFormat {
     #[default]
+    #[value(alias = "text")]
     Table,
     Wide,
     Json,
     Yaml,
     Name,
     Csv,
+    /// The YAML that each job was submitted with. Only lists of jobs accept it.
+    #[value(skip)]
+    Spec,
 }
 
 impl From<ListFormat> for Format {
     fn from(format: ListFormat) -> Self {
         match format {
-            ListFormat::Table => Self::Table,
+            ListFormat::Table | ListFormat::Spec => Self::Table,
             ListFormat::Wide => Self::Wide,
             ListFormat::Json => Self::Json,
             ListFormat::Yaml => Self::Yaml,

@@ -3,7 +3,7 @@
 
 use clap::{Args, ValueEnum};
 
-use super::columns::{ListOutput, OutputParser};
+use super::format::ListFormat;
 use crate::observe::list::{ListOptions, PageOptions};
 use crate::observe::watch::WATCH_INTERVAL;
 
@@ -39,9 +39,9 @@ pub(crate) struct PrintArgs {
     /// Omit the header row
     #[arg(long)]
     pub no_headers: bool,
-    /// Output format; custom-columns=TITLE:.field,… selects fields from the JSON output
-    #[arg(short, long, value_parser = OutputParser::LIST, default_value = "table", value_name = "FORMAT")]
-    pub output: ListOutput,
+    /// Output format; jsonpath= and custom-columns= select fields from the JSON output
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub output: ListFormat,
 }
 
 /// Default rows per page if only `--page` is given; the API contract defines this number.
@@ -80,8 +80,7 @@ impl PrintArgs {
             watch: false,
             interval: WATCH_INTERVAL,
             headers: !self.no_headers,
-            format: self.output.format().into(),
-            columns: self.output.columns(),
+            format: self.output.into(),
         }
     }
 }

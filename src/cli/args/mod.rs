@@ -1,11 +1,12 @@
 //! Groups of arguments that many commands share.
 
-pub(crate) mod columns;
 pub(crate) mod container;
 pub(crate) mod format;
+pub(crate) mod kubectl;
 pub(crate) mod list;
 pub(crate) mod local;
 pub(crate) mod metrics;
+pub(crate) mod output;
 pub(crate) mod selection;
 pub(crate) mod submit;
 pub(crate) mod time;

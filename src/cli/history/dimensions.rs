@@ -1,26 +1,20 @@
 //! Arguments and help for `gpuctl get namespaces`, `get dimension-keys` and `get dimension-values`.
 
 use clap::Args;
-use clap_complete::engine::ArgValueCandidates;
 
-use crate::cli::args::format::OneFormat;
+use crate::cli::args::list::PrintArgs;
 use crate::cli::args::value::dimension;
-use crate::cli::candidates;
 use crate::observe::hourly::Dimension;
 
 /// Range to search for names
 #[derive(Args, Clone, Debug)]
 pub(crate) struct LookbackArgs {
-    /// Kubeconfig context to query, overriding --context
-    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(candidates::context_names))]
-    pub cluster: Option<String>,
     /// How far back to search, as a time in RFC 3339 or Unix seconds, or a span before now such as
     /// 7d
     #[arg(long, alias = "since", value_name = "TIME", default_value = "24h")]
     pub start: String,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
-    pub output: OneFormat,
+    #[command(flatten)]
+    pub print: PrintArgs,
 }
 
 /// List namespaces with recent pods that requested GPUs

@@ -26,9 +26,6 @@ pub(crate) struct Eff {
     /// End time, in the same formats [default: now]
     #[arg(long, value_name = "TIME")]
     pub end: Option<String>,
-    /// Kubeconfig context to query, overriding --context
-    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(candidates::context_names))]
-    pub cluster: Option<String>,
     /// Output format
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     pub output: OneFormat,

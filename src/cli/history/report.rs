@@ -4,10 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use clap_complete::engine::ArgValueCandidates;
 
 use crate::cli::args::value::{Expected, duration};
-use crate::cli::candidates;
 
 /// Report GPU-hours held, used and wasted, by team, namespace, user, pool, label or annotation
 ///
@@ -71,9 +69,6 @@ pub(crate) struct Report {
     /// Print the PromQL behind the columns without running it
     #[arg(long)]
     pub explain: bool,
-    /// Kubeconfig context to query, overriding --context
-    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(candidates::context_names))]
-    pub cluster: Option<String>,
     /// Sort the groups by this key [default: by name]
     #[arg(long, value_enum, value_name = "KEY")]
     pub sort_by: Option<ReportSortKey>,
@@ -91,6 +86,7 @@ pub(crate) enum ReportFormat {
     Table,
     Json,
     Yaml,
+    Name,
     Csv,
     Markdown,
     /// A single page with plots that works offline

@@ -1,12 +1,10 @@
 //! Arguments and help for `gpuctl snapshot`.
 
 use clap::{Args, ValueEnum};
-use clap_complete::engine::ArgValueCandidates;
 
 use crate::cli::args::format::OneFormat;
 use crate::cli::args::list::ListArgs;
 use crate::cli::args::value::Expected;
-use crate::cli::candidates;
 use gpuctl_core::model::values::quantity;
 
 /// Show the latest snapshot of namespaces and their workloads
@@ -15,9 +13,6 @@ use gpuctl_core::model::values::quantity;
   gpuctl snapshot latest
   gpuctl snapshot latest --annotation cost-center -o json")]
 pub(crate) struct Latest {
-    /// Kubeconfig context to query, overriding --context
-    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(candidates::context_names))]
-    pub cluster: Option<String>,
     /// Also group by this pod annotation
     #[arg(long, value_name = "KEY")]
     pub annotation: Option<String>,
@@ -48,9 +43,6 @@ pub(crate) struct SnapshotList {
     /// Also group by this pod annotation
     #[arg(long, value_name = "KEY", requires = "details")]
     pub annotation: Option<String>,
-    /// Kubeconfig context to query, overriding --context
-    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(candidates::context_names))]
-    pub cluster: Option<String>,
     #[command(flatten)]
     pub list: ListArgs<SnapshotSortKey>,
 }

@@ -1,11 +1,9 @@
 //! Arguments and help for `gpuctl stats`.
 
 use clap::{Args, ValueEnum};
-use clap_complete::engine::ArgValueCandidates;
 
 use crate::cli::args::list::{PageArgs, PrintArgs};
 use crate::cli::args::value::dimension;
-use crate::cli::candidates;
 use crate::observe::hourly::Dimension;
 
 /// Hours and clusters to report
@@ -18,9 +16,6 @@ pub(crate) struct HourArgs {
     /// End time, in the same formats [default: now]
     #[arg(long, value_name = "TIME")]
     pub end: Option<String>,
-    /// Kubeconfig context to query, overriding --context
-    #[arg(long, value_name = "NAME", conflicts_with = "all_contexts", add = ArgValueCandidates::new(candidates::context_names))]
-    pub cluster: Option<String>,
     /// Query every kubeconfig context; a cluster that does not respond is skipped with a warning
     #[arg(long)]
     pub all_contexts: bool,

@@ -3,10 +3,11 @@
 use clap::{Args, ValueEnum};
 use clap_complete::engine::ArgValueCandidates;
 
-use crate::cli::args::columns::OutputParser;
 use crate::cli::args::list::ListArgs;
+use crate::cli::args::output::JobListParser;
 use crate::cli::args::value::selector;
 use crate::cli::candidates;
+use gpuctl_core::model::values::field_selector::FieldSelector;
 use gpuctl_core::model::values::selector::Selector;
 
 /// List jobs with their state
@@ -18,7 +19,7 @@ use gpuctl_core::model::values::selector::Selector;
 /// files of `files:` are not part of it: a comment names them and the commands that restore them.
 #[derive(Args, Debug)]
 #[command(
-    mut_arg("output", |output| output.value_parser(OutputParser::JOBS)),
+    mut_arg("output", |output| output.value_parser(JobListParser)),
     after_help = "Examples:
   gpuctl get jobs
   gpuctl get job qwen2-7b-sft
@@ -44,15 +45,21 @@ pub(crate) struct GetJobs {
     /// List only jobs whose labels match, for example team=nlp
     #[arg(short = 'l', long, value_name = "SELECTOR", value_parser = selector)]
     pub selector: Option<Selector>,
+    /// List only jobs whose fields match: metadata.name and metadata.namespace, with =, == and !=
+    #[arg(long, value_name = "SELECTOR", value_parser = FieldSelector::parse)]
+    pub field_selector: Option<FieldSelector>,
     /// List only jobs submitted by you
     #[arg(long)]
     pub mine: bool,
+    /// Show the labels of each job in the last column
+    #[arg(long)]
+    pub show_labels: bool,
     /// Do not read logs for the PROGRESS column
     #[arg(long)]
     pub no_progress: bool,
     /// Show all workloads at a time in the past, from Prometheus: RFC 3339, Unix seconds, or a span
     /// before now such as 2h
-    #[arg(long, value_name = "TIME", conflicts_with_all = ["names", "selector", "kind", "pool", "status", "mine", "sort_by", "page", "page_size", "watch"])]
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["names", "selector", "field_selector", "show_labels", "kind", "pool", "status", "mine", "sort_by", "page", "page_size", "watch"])]
     pub at: Option<String>,
     #[command(flatten)]
     pub list: ListArgs<JobSortKey>,

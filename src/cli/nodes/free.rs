@@ -3,7 +3,7 @@
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;
 
-use crate::cli::args::format::OneFormat;
+use crate::cli::args::list::PrintArgs;
 use crate::cli::args::value;
 use crate::cli::candidates;
 
@@ -38,7 +38,6 @@ pub(crate) struct Free {
     /// Memory that a job needs for each GPU
     #[arg(long, value_name = "BYTES", default_value = "4Gi", value_parser = value::thousandths)]
     pub memory: u64,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
-    pub output: OneFormat,
+    #[command(flatten)]
+    pub print: PrintArgs,
 }

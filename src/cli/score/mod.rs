@@ -83,6 +83,7 @@ pub enum ScoreFormat {
     Wide,
     Json,
     Yaml,
+    Name,
     Csv,
     Prometheus,
 }
@@ -93,6 +94,7 @@ impl From<ScoreFormat> for Format {
             ScoreFormat::Wide => Self::Wide,
             ScoreFormat::Json => Self::Json,
             ScoreFormat::Yaml => Self::Yaml,
+            ScoreFormat::Name => Self::Name,
             ScoreFormat::Csv => Self::Csv,
             ScoreFormat::Table | ScoreFormat::Prometheus => Self::Table,
         }

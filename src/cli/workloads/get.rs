@@ -3,6 +3,7 @@
 use clap::{Args, ValueEnum};
 
 use crate::cli::args::list::ListArgs;
+use gpuctl_core::model::values::field_selector::FieldSelector;
 
 /// List all workloads that request GPUs, by their top-level owner
 #[derive(Args, Debug)]
@@ -20,6 +21,10 @@ pub(crate) struct GetWorkloads {
     /// List only workloads in this state
     #[arg(long, value_name = "STATUS", ignore_case = true, value_parser = ["Running", "Completed", "Failed", "Pending", "Unknown"])]
     pub status: Option<String>,
+    /// List only workloads whose fields match: metadata.name and metadata.namespace, with =, == and
+    /// !=
+    #[arg(long, value_name = "SELECTOR", value_parser = FieldSelector::parse)]
+    pub field_selector: Option<FieldSelector>,
     #[command(flatten)]
     pub list: ListArgs<WorkloadSortKey>,
 }

@@ -12,7 +12,7 @@ pub(crate) async fn run(args: &GetClusters, context: &Context) -> Result<ExitCod
     let (contexts, _) = Connection::contexts(&context.access)?;
     print(
         &contexts,
-        args.output.into(),
+        &args.print.options(),
         "no contexts are configured",
         context,
     )

@@ -25,7 +25,7 @@ pub(crate) async fn namespaces(args: &GetNamespaces, context: &Context) -> Resul
     .await?;
     print(
         &names.into_iter().collect::<Vec<_>>(),
-        args.back.output.into(),
+        &args.back.print.options(),
         "no pod requested GPUs",
         context,
     )
@@ -36,7 +36,7 @@ pub(crate) async fn keys(args: &GetDimensionKeys, context: &Context) -> Result<E
     let keys: BTreeSet<String> = pairs.into_iter().map(|(key, _)| key).collect();
     print(
         &keys.into_iter().collect::<Vec<_>>(),
-        args.back.output.into(),
+        &args.back.print.options(),
         LABEL_NOT_EXPORTED,
         context,
     )
@@ -55,7 +55,7 @@ pub(crate) async fn values(
         .collect();
     print(
         &values.into_iter().collect::<Vec<_>>(),
-        args.back.output.into(),
+        &args.back.print.options(),
         LABEL_NOT_EXPORTED,
         context,
     )
@@ -103,10 +103,10 @@ async fn pods<T>(
         (String, i64, UnixSeconds),
     ) -> Result<T, Error>,
 ) -> Result<T, Error> {
-    context.terminal.set_format(lookback.output.into());
+    context.terminal.set_format(lookback.print.options().format);
     let (start, end) = times::past(Some(&lookback.start), None, context.now())?;
     let seconds = (end - start).clamp(60, MAX_SECONDS);
-    let (cluster, access) = clusters(lookback.cluster.as_deref(), false, context)?.swap_remove(0);
+    let (cluster, access) = clusters(false, context)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
     let history = ClusterHistory::open(cluster, context, &connection, end - seconds).await?;
     let series = history

@@ -39,7 +39,7 @@ pub(crate) async fn run(args: &Eff, context: &Context) -> Result<ExitCode, Error
     context.terminal.set_format(format);
     let now = context.now();
     let range = times::past(Some(&args.start), args.end.as_deref(), now)?;
-    let (cluster, access) = clusters(args.cluster.as_deref(), false, context)?.swap_remove(0);
+    let (cluster, access) = clusters(false, context)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
     let history = ClusterHistory::open(cluster, context, &connection, range.0).await?;
     let target = read_target(args, &connection).await?;

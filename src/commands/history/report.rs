@@ -31,6 +31,7 @@ use gpuctl_core::stats::exporters::query;
 use gpuctl_core::stats::history::serving_hours;
 use gpuctl_view::Format;
 use gpuctl_view::document;
+use gpuctl_view::format::text::name_lines;
 use gpuctl_view::history::report as view;
 use gpuctl_view::history::report::GpuHourReport;
 use gpuctl_view::history::report::Group;
@@ -60,6 +61,7 @@ pub(crate) async fn run(args: &Report, context: &Context) -> Result<ExitCode, Er
         ReportFormat::Table | ReportFormat::Markdown | ReportFormat::Html => Format::Table,
         ReportFormat::Json => Format::Json,
         ReportFormat::Yaml => Format::Yaml,
+        ReportFormat::Name => Format::Name,
         ReportFormat::Csv => Format::Csv,
     };
     context.terminal.set_format(format);
@@ -70,7 +72,7 @@ pub(crate) async fn run(args: &Report, context: &Context) -> Result<ExitCode, Er
     let costs = Costs::read(args)?;
     let now = context.now();
     let (start, end) = times::past(Some(&args.start), args.end.as_deref(), now)?;
-    let (cluster, access) = clusters(args.cluster.as_deref(), false, context)?.swap_remove(0);
+    let (cluster, access) = clusters(false, context)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
     let history = ClusterHistory::open(cluster, context, &connection, start).await?;
     let user = match args.mine {
@@ -191,6 +193,7 @@ fn print(
         document(format, &ReportDocument::from(report)).unwrap_or_else(|| match args.output {
             ReportFormat::Markdown => view::markdown(report),
             ReportFormat::Html => report_html::page(report),
+            ReportFormat::Name => name_lines(&view::names(report)),
             _ => view::table(report, format, !args.no_headers, context.terminal.style()),
         });
     context.terminal.print(&text)?;

@@ -30,7 +30,7 @@ const LATEST_SECONDS: i64 = 3600;
 pub(crate) async fn latest(args: &Latest, context: &Context) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();
     context.terminal.set_format(format);
-    let (cluster, access) = clusters(args.cluster.as_deref(), false, context)?.swap_remove(0);
+    let (cluster, access) = clusters(false, context)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
     let now = UnixSeconds::from(context.now());
     let history = ClusterHistory::open(cluster, context, &connection, now - LATEST_SECONDS).await?;
@@ -109,7 +109,7 @@ pub(crate) async fn list(args: &SnapshotList, context: &Context) -> Result<ExitC
 async fn read(args: &SnapshotList, context: &Context) -> Result<Vec<view::Snapshot>, Error> {
     let now = context.now();
     let (start, last) = times::past(args.start.as_deref(), args.end.as_deref(), now)?;
-    let (cluster, access) = clusters(args.cluster.as_deref(), false, context)?.swap_remove(0);
+    let (cluster, access) = clusters(false, context)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
     let history = ClusterHistory::open(cluster, context, &connection, start).await?;
     let uids = if args.details {

@@ -122,7 +122,7 @@ async fn read(
     Bounds { first, last, now }: Bounds,
     context: &Context,
 ) -> Result<Vec<HourlyRow>, Error> {
-    let selected = clusters(hours.cluster.as_deref(), hours.all_contexts, context)?;
+    let selected = clusters(hours.all_contexts, context)?;
     let (mut rows, mut last_error, has_several) = (Vec::new(), None, selected.len() > 1);
     for (cluster, access) in selected {
         match read_cluster(

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use futures::future::join;
 
 use self::choice::{job_selector, missing_names, select_jobs, warn_of};
-use crate::cli::args::columns::ListOutput;
+use crate::cli::args::format::ListFormat;
 use crate::cli::args::list::PAGE_SIZE;
 use crate::cli::jobs::get::GetJobs;
 use crate::context::Context;
@@ -40,7 +40,7 @@ pub(crate) async fn run(args: &GetJobs, context: &Context) -> Result<ExitCode, E
         lookup::check_namespace(context.access.namespace.as_deref(), namespace, name)?;
     }
     let connection = context.connect().await?;
-    if matches!(args.list.print.output, ListOutput::Specification) {
+    if matches!(args.list.print.output, ListFormat::Spec) {
         return spec::run(args, &connection, context).await;
     }
     let listing = JobListing {
@@ -146,6 +146,7 @@ impl JobListing<'_> {
                 rows,
                 format,
                 headers,
+                self.args.show_labels,
                 context.terminal.style(),
                 context.now(),
             )

@@ -8,11 +8,14 @@ use crate::observe::nodes::warn_of_missing_rights;
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_core::model::counting::free::{HostPerGpu, free_gpus};
 use gpuctl_core::model::{Consumers, GpuType, NodeUsage};
+use gpuctl_view::format::csv;
+use gpuctl_view::format::text::name_lines;
 use gpuctl_view::nodes::free;
 use gpuctl_view::{Format, document};
 
 pub(crate) async fn run(args: &Free, context: &Context) -> Result<ExitCode, Error> {
-    context.terminal.set_format(args.output.into());
+    let options = args.print.options();
+    context.terminal.set_format(options.format);
     let requested_type = args.gpu_type.as_deref().map(gpu_type).transpose()?;
     let connection = context.connect().await?;
     let snapshot = connection.inventory().snapshot().await?.listed()?;
@@ -53,14 +56,15 @@ pub(crate) async fn run(args: &Free, context: &Context) -> Result<ExitCode, Erro
     if groups.is_empty() {
         context.terminal.report("no matching node has whole GPUs");
     }
-    let format: Format = args.output.into();
-    let text = match format {
-        Format::Table => None,
-        format => document(format, &free::answer(&groups, args.slots)),
+    let answer = || free::answer(&groups, args.slots);
+    let style = context.terminal.style();
+    let text = match options.format {
+        Format::Table | Format::Wide => free::text(&groups, args.slots, options.headers, style),
+        Format::Csv => csv::rows(&answer().items, options.headers),
+        Format::Name => name_lines(&free::names(&groups)),
+        format => document(format, &answer()).unwrap_or_default(),
     };
-    context.terminal.print(
-        &text.unwrap_or_else(|| free::text(&groups, args.slots, context.terminal.style())),
-    )?;
+    context.terminal.print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 

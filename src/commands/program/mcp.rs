@@ -36,8 +36,9 @@ pub(crate) async fn run(args: &Mcp, context: &Context) -> Result<ExitCode, Error
         cluster.push(format!("--context={current}").into());
         access.context = Some(current);
     }
+    let token = access.overrides.token.clone();
     let target: KubeTarget = Box::new(move || Connection::place(&access));
-    serve(cluster, namespace, args.allow_writes.iter().copied().map(area).collect(), target).await.map_err(|cause| {
+    serve(cluster, namespace, token, args.allow_writes.iter().copied().map(area).collect(), target).await.map_err(|cause| {
         let error = Error::new(ErrorName::SessionFailed, "cannot start the session with the agent").cause(cause.to_string());
         error.hint("an agent starts this command and sends the first message; `gpuctl mcp --help` shows how to register it")
     })?;

@@ -19,6 +19,7 @@ use crate::lookup;
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::stats::score::selection::Scored;
 use gpuctl_local::files;
+use gpuctl_view::format::text::name_lines;
 use gpuctl_view::score::exposition;
 use gpuctl_view::score::exposition::Analyses;
 use gpuctl_view::score::list as view;
@@ -77,7 +78,9 @@ impl ScoreArgs {
         let rows = &analysis.devices;
         let page = self.page.page(PAGE_SIZE);
         let list = |rows: &[Scored]| {
-            if rows.is_empty() && format != Format::Csv {
+            if format == Format::Name {
+                name_lines(&view::names(rows))
+            } else if rows.is_empty() && format != Format::Csv {
                 String::new()
             } else {
                 view::table(rows, format, headers && !self.no_headers, look)

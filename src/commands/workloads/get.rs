@@ -46,6 +46,9 @@ pub(crate) async fn run(args: &GetWorkloads, context: &Context) -> Result<ExitCo
                     .kind
                     .as_ref()
                     .is_none_or(|kind| workload.top.kind.eq_ignore_ascii_case(kind))
+                && args.field_selector.as_ref().is_none_or(|selector| {
+                    selector.matches(&workload.top.namespace, &workload.top.name)
+                })
                 && args
                     .status
                     .as_ref()

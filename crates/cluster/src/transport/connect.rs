@@ -11,17 +11,21 @@ use std::time::{Duration, Instant};
 
 use http::{Method, Uri};
 use jiff::Timestamp;
-use kube::config::{Cluster, Context, KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use tokio::sync::Mutex;
 
+use super::credentials::CredentialAccess;
 use super::dry_run::DryRun;
 use super::failure::Failure;
+use super::kubeconfig::{find_context, unusable, user_and_cluster};
+use super::overrides::Overrides;
 use super::proxy::ProxyEnvironment;
 use super::read_only::{ReadOnly, only_reads};
 use super::{credentials, kubeconfig, replay};
 use gpuctl_core::model::secrets::{shown_error, shown_url};
 use gpuctl_local::bundle::Bundle;
+use gpuctl_local::kuberc::Kuberc;
 
 /// Removes the user, password and query from a server's address. This works on the parsed parts,
 /// because an `@` in the path must not change the host.
@@ -44,6 +48,10 @@ pub struct Access {
     /// pod, the pod's own configuration.
     pub kubeconfig: Vec<PathBuf>,
     pub context: Option<String>,
+    /// Options that replace parts of the kubeconfig.
+    pub overrides: Overrides,
+    /// The policy for the kubeconfig's credential plugins.
+    pub kuberc: Kuberc,
     pub namespace: Option<String>,
     /// The namespace to use if neither `namespace` nor the context sets one.
     pub default_namespace: Option<String>,
@@ -179,7 +187,7 @@ impl Connection {
     /// Returns the server, user and namespace that a connection would use. `None` without a
     /// kubeconfig, or if it lacks one of them. Runs no plugin and sends no request.
     pub fn place(access: &Access) -> Option<String> {
-        let kubeconfig = kubeconfig::read(&access.kubeconfig).ok()??;
+        let kubeconfig = selected_kubeconfig(access).ok()??;
         let context = find_context(&kubeconfig, access.context.as_ref())?;
         let cluster = kubeconfig
             .clusters
@@ -288,54 +296,19 @@ async fn config(access: &Access) -> Result<Config, Failure> {
     Ok(config)
 }
 
-/// Finds a context, by default the current context of the kubeconfig.
-fn find_context<'k>(kubeconfig: &'k Kubeconfig, name: Option<&String>) -> Option<&'k Context> {
-    let name = name.or(kubeconfig.current_context.as_ref())?;
-    kubeconfig
-        .contexts
-        .iter()
-        .find(|context| &context.name == name)?
-        .context
-        .as_ref()
-}
-
-/// Returns the user name and the cluster of a context.
-fn user_and_cluster(
-    kubeconfig: &Kubeconfig,
-    context: Option<&Context>,
-) -> (Option<String>, Option<Cluster>) {
-    let user = context.and_then(|context| context.user.clone());
-    let cluster = context.and_then(|context| {
-        kubeconfig
-            .clusters
-            .iter()
-            .find(|entry| entry.name == context.cluster)?
-            .cluster
-            .clone()
-    });
-    (user, cluster)
-}
-
-/// Explains why kube cannot use the kubeconfig.
-fn unusable(error: &KubeconfigError, contexts: &[String]) -> Failure {
-    match error {
-        KubeconfigError::CurrentContextNotSet => Failure::NoKubeconfig,
-        KubeconfigError::LoadContext(name) => {
-            let cause = format!(
-                "context `{name}` does not exist; available contexts: {}",
-                contexts.join(", ")
-            );
-            Failure::Kubeconfig { cause }
-        }
-        other => Failure::Kubeconfig {
-            cause: shown_error(&other.to_string()),
-        },
-    }
+/// Reads the kubeconfig, and applies the options that replace parts of it.
+fn selected_kubeconfig(access: &Access) -> Result<Option<Kubeconfig>, Failure> {
+    let kubeconfig = kubeconfig::read(&access.kubeconfig)?;
+    access
+        .overrides
+        .apply(kubeconfig, access.context.as_deref())
 }
 
 async fn own_config(access: &Access) -> Result<Config, Failure> {
-    let Some(mut kubeconfig) = kubeconfig::read(&access.kubeconfig)? else {
-        return Config::incluster().map_err(|_| Failure::NoKubeconfig);
+    let Some(mut kubeconfig) = selected_kubeconfig(access)? else {
+        let mut config = Config::incluster().map_err(|_| Failure::NoKubeconfig)?;
+        access.overrides.apply_in_cluster(&mut config)?;
+        return Ok(config);
     };
     let options = KubeConfigOptions {
         context: access.context.clone(),
@@ -350,7 +323,11 @@ async fn own_config(access: &Access) -> Result<Config, Failure> {
         .find(|auth| Some(&auth.name) == user.as_ref())
         .and_then(|auth| auth.auth_info.as_mut())
     {
-        credentials::resolve(auth, cluster.as_ref(), access.interactive).await?;
+        let access = CredentialAccess {
+            interactive: access.interactive,
+            kuberc: &access.kuberc,
+        };
+        credentials::resolve(auth, cluster.as_ref(), &access).await?;
     }
     // kube also parses `proxy-url`, but its error does not name the field.
     let proxy = cluster

@@ -4,6 +4,7 @@
 //! plugin, including tokens.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use serde::Deserialize;
 use tokio::process::Command;
 
 use crate::Failure;
+use gpuctl_local::kuberc::{Kuberc, PluginRefusal};
 use gpuctl_local::program_output::output_within;
 
 /// Time limit for a plugin if no user can respond to it. A user who logs in through a browser has
@@ -35,12 +37,20 @@ struct CredentialStatus {
     client_key_data: Option<String>,
 }
 
+/// Under which conditions a plugin runs.
+pub(crate) struct CredentialAccess<'a> {
+    /// Whether a user can answer prompts.
+    pub interactive: bool,
+    /// The policy that must allow the plugin.
+    pub kuberc: &'a Kuberc,
+}
+
 /// Replaces an `exec:` block with the credentials that its plugin returns. `cluster` is passed to
-/// plugins with `provideClusterInfo`. `interactive` means that a user is present.
+/// plugins with `provideClusterInfo`.
 pub(crate) async fn resolve(
     auth: &mut AuthInfo,
     cluster: Option<&Cluster>,
-    interactive: bool,
+    access: &CredentialAccess<'_>,
 ) -> Result<(), Failure> {
     let Some(mut exec) = auth.exec.take() else {
         return Ok(());
@@ -48,7 +58,7 @@ pub(crate) async fn resolve(
     if exec.provide_cluster_info {
         exec.cluster = cluster.and_then(|cluster| ExecAuthCluster::try_from(cluster).ok());
     }
-    let status = run(&exec, interactive).await?;
+    let status = run(&exec, access).await?;
     if let (Some(certificate), Some(key)) =
         (&status.client_certificate_data, &status.client_key_data)
     {
@@ -62,12 +72,21 @@ pub(crate) async fn resolve(
     Ok(())
 }
 
-async fn run(exec: &ExecConfig, interactive: bool) -> Result<CredentialStatus, Failure> {
+async fn run(
+    exec: &ExecConfig,
+    access: &CredentialAccess<'_>,
+) -> Result<CredentialStatus, Failure> {
+    let interactive = access.interactive;
     let program = exec.command.clone().unwrap_or_default();
     let failed = |cause: String| Failure::Credentials {
         cause: format!("the credential plugin `{program}` {cause}"),
         hint: exec.install_hint.clone(),
     };
+    let permitted = access.kuberc.permit(&program);
+    let permitted = permitted.map_err(|refusal| Failure::Credentials {
+        cause: format!("the credential plugin `{program}` {refusal}"),
+        hint: Some(policy_hint(&refusal, &program)),
+    })?;
     let may_prompt = match exec.interactive_mode {
         Some(ExecInteractiveMode::Never) => false,
         Some(ExecInteractiveMode::Always) if !interactive => {
@@ -77,7 +96,7 @@ async fn run(exec: &ExecConfig, interactive: bool) -> Result<CredentialStatus, F
         }
         _ => interactive,
     };
-    let mut command = plugin(exec, &program, may_prompt, interactive);
+    let mut command = plugin(exec, &permitted, may_prompt, interactive);
     let output = match longest(interactive) {
         Some(limit) => tokio::time::timeout(limit, output_within(&mut command, LARGEST))
             .await
@@ -112,7 +131,7 @@ async fn run(exec: &ExecConfig, interactive: bool) -> Result<CredentialStatus, F
 }
 
 /// Builds the command that runs the plugin. `may_prompt` lets it read answers from the terminal.
-fn plugin(exec: &ExecConfig, program: &str, may_prompt: bool, interactive: bool) -> Command {
+fn plugin(exec: &ExecConfig, program: &Path, may_prompt: bool, interactive: bool) -> Command {
     let version = exec
         .api_version
         .as_deref()
@@ -143,6 +162,20 @@ fn plugin(exec: &ExecConfig, program: &str, may_prompt: bool, interactive: bool)
         }
     }
     command
+}
+
+/// Says how to allow a plugin that the user trusts.
+fn policy_hint(refusal: &PluginRefusal, program: &str) -> String {
+    match refusal {
+        PluginRefusal::Unreadable(_) | PluginRefusal::Invalid { .. } => {
+            "correct the file; `KUBERC=off` ignores it, as in kubectl".to_owned()
+        }
+        PluginRefusal::NotFound { .. } => "install it, or correct the kubeconfig".to_owned(),
+        PluginRefusal::Denied { .. } | PluginRefusal::NotListed { .. } => format!(
+            "if you trust it, set `credentialPluginPolicy: Allowlist` there, and add \
+             `- command: {program}` to `credentialPluginAllowlist`"
+        ),
+    }
 }
 
 fn longest(interactive: bool) -> Option<Duration> {

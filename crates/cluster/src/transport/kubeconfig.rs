@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
-use kube::config::{Kubeconfig, KubeconfigError};
+use kube::config::{Cluster, Context, Kubeconfig, KubeconfigError};
 
 use super::failure::Failure;
 use gpuctl_core::model::secrets::shown_error;
@@ -90,4 +90,52 @@ pub(super) fn read(files: &[PathBuf]) -> Result<Option<Kubeconfig>, Failure> {
         });
     }
     Ok(merged)
+}
+
+/// Finds a context, by default the current context of the kubeconfig.
+pub(super) fn find_context<'k>(
+    kubeconfig: &'k Kubeconfig,
+    name: Option<&String>,
+) -> Option<&'k Context> {
+    let name = name.or(kubeconfig.current_context.as_ref())?;
+    kubeconfig
+        .contexts
+        .iter()
+        .find(|context| &context.name == name)?
+        .context
+        .as_ref()
+}
+
+/// Returns the user name and the cluster of a context.
+pub(super) fn user_and_cluster(
+    kubeconfig: &Kubeconfig,
+    context: Option<&Context>,
+) -> (Option<String>, Option<Cluster>) {
+    let user = context.and_then(|context| context.user.clone());
+    let cluster = context.and_then(|context| {
+        kubeconfig
+            .clusters
+            .iter()
+            .find(|entry| entry.name == context.cluster)?
+            .cluster
+            .clone()
+    });
+    (user, cluster)
+}
+
+/// Explains why kube cannot use the kubeconfig.
+pub(super) fn unusable(error: &KubeconfigError, contexts: &[String]) -> Failure {
+    match error {
+        KubeconfigError::CurrentContextNotSet => Failure::NoKubeconfig,
+        KubeconfigError::LoadContext(name) => {
+            let cause = format!(
+                "context `{name}` does not exist; available contexts: {}",
+                contexts.join(", ")
+            );
+            Failure::Kubeconfig { cause }
+        }
+        other => Failure::Kubeconfig {
+            cause: shown_error(&other.to_string()),
+        },
+    }
 }

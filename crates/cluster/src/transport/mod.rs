@@ -13,6 +13,7 @@ pub(crate) mod lenient;
 pub(crate) mod list;
 pub(crate) mod notify;
 pub(crate) mod outage_retry;
+pub(crate) mod overrides;
 pub(crate) mod path;
 pub(crate) mod pod;
 pub(crate) mod protobuf;

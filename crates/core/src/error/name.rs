@@ -47,6 +47,7 @@ pub enum ErrorName {
     PrometheusRefused,
     QuotaExceeded,
     RuntimeFailed,
+    SelectionFailed,
     ServiceAccountNotFound,
     SessionFailed,
     Terminating,
@@ -151,6 +152,7 @@ impl ErrorName {
             | Self::PrometheusRefused
             | Self::QuotaExceeded
             | Self::RuntimeFailed
+            | Self::SelectionFailed
             | Self::SessionFailed
             | Self::ServiceAccountNotFound
             | Self::Terminating

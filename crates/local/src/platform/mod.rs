@@ -9,16 +9,16 @@ mod windows;
 #[cfg(unix)]
 pub use unix::{
     Endings, RawMode, WindowChanges, access_of_others, close_folder, create_new, folders_with_mode,
-    free_space, has_private_group, is_device, is_mounted_read_only, is_null, is_own, is_pipe,
-    is_same_file, make_executable, may_open_files, mode_of, modified_at, open_file, open_plain,
-    open_regular, path_of_bytes, private_folder, symlink, termination_signal,
+    free_space, has_private_group, is_device, is_executable, is_mounted_read_only, is_null, is_own,
+    is_pipe, is_same_file, make_executable, may_open_files, mode_of, modified_at, open_file,
+    open_plain, open_regular, path_of_bytes, private_folder, symlink, termination_signal,
 };
 #[cfg(windows)]
 pub use windows::{
     Endings, RawMode, WindowChanges, access_of_others, close_folder, create_new, folders_with_mode,
-    free_space, has_private_group, is_device, is_mounted_read_only, is_null, is_own, is_pipe,
-    is_same_file, make_executable, may_open_files, mode_of, modified_at, open_file, open_plain,
-    open_regular, path_of_bytes, private_folder, symlink, termination_signal,
+    free_space, has_private_group, is_device, is_executable, is_mounted_read_only, is_null, is_own,
+    is_pipe, is_same_file, make_executable, may_open_files, mode_of, modified_at, open_file,
+    open_plain, open_regular, path_of_bytes, private_folder, symlink, termination_signal,
 };
 
 /// The number of the signal for Ctrl-C.

@@ -229,6 +229,12 @@ pub fn modified_at(data: &Metadata) -> u64 {
     u64::try_from(data.mtime()).unwrap_or(0)
 }
 
+/// Whether the path is a file that some user can execute, as Go's `exec.LookPath` checks.
+pub fn is_executable(path: &Path) -> bool {
+    std::fs::metadata(path)
+        .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+}
+
 /// Makes a file executable for every user that can read it.
 pub fn make_executable(file: &File) -> io::Result<()> {
     let mode = file.metadata()?.permissions().mode();

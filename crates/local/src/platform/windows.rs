@@ -170,6 +170,11 @@ pub fn modified_at(data: &Metadata) -> u64 {
         .map_or(0, |since| since.as_secs())
 }
 
+/// Whether the path is a file. Windows decides by the name whether it is executable.
+pub fn is_executable(path: &Path) -> bool {
+    path.is_file()
+}
+
 /// Does nothing, because Windows decides by the name whether a file is executable.
 pub fn make_executable(_file: &File) -> io::Result<()> {
     Ok(())

@@ -1,64 +1,142 @@
-//! Renders `-o custom-columns`: fields of the JSON output of any list, under titles that the user
-//! chooses.
+//! Parses and renders `-o custom-columns`: fields of the JSON output of any list, under titles that
+//! the user chooses.
 
 use serde_json::Value;
 
+use super::jsonpath::{JsonPath, JsonPathFailure, JsonPathMistake};
 use super::table::{Table, left};
-use crate::{Format, TextStyle};
+use super::text::clean;
+use crate::{Format, TextStyle, json_line};
 
-/// A column: its title, and the path of keys to its field, outermost key first.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A column: its title, and the JSONPath of its field.
+#[derive(Clone, Debug, PartialEq)]
 pub struct CustomColumn {
     pub title: String,
-    pub path: Vec<String>,
+    pub path: JsonPath,
 }
 
-/// Finds the first column whose outermost key does not exist in the rows, and lists the keys that
-/// exist.
+/// Why a list of columns is invalid.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ColumnMistake {
+    /// The column has no title or no field.
+    Incomplete { column: String },
+    Field {
+        title: String,
+        mistake: JsonPathMistake,
+    },
+}
+
+impl std::fmt::Display for ColumnMistake {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Incomplete { column } => {
+                write!(f, "expected TITLE:.field, found `{}`", clean(column))
+            }
+            Self::Field { title, mistake } => {
+                write!(f, "the field of {}: {mistake}", clean(title))
+            }
+        }
+    }
+}
+
+impl std::error::Error for ColumnMistake {}
+
+/// Parses `TITLE:.field,TITLE:.field`.
+pub fn parse(text: &str) -> Result<Vec<CustomColumn>, ColumnMistake> {
+    split(text).into_iter().map(column).collect()
+}
+
+fn column(text: &str) -> Result<CustomColumn, ColumnMistake> {
+    let parts = text
+        .split_once(':')
+        .filter(|(title, field)| !title.is_empty() && !field.is_empty());
+    let (title, field) = parts.ok_or_else(|| ColumnMistake::Incomplete {
+        column: text.to_owned(),
+    })?;
+    let path = JsonPath::parse_field(field).map_err(|mistake| ColumnMistake::Field {
+        title: title.to_owned(),
+        mistake,
+    })?;
+    Ok(CustomColumn {
+        title: title.to_owned(),
+        path,
+    })
+}
+
+/// Splits at commas, except those in brackets, which belong to unions.
+fn split(text: &str) -> Vec<&str> {
+    let (mut parts, mut start, mut depth) = (Vec::new(), 0, 0_usize);
+    for (index, c) in text.char_indices() {
+        match c {
+            '[' | '(' => depth += 1,
+            ']' | ')' => depth = depth.saturating_sub(1),
+            ',' if depth == 0 => {
+                parts.push(&text[start..index]);
+                start = index + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&text[start..]);
+    parts
+}
+
+/// Finds the first column whose outermost field exists in no row, and lists the fields that exist.
 ///
 /// Returns `None` if all of them exist, or if there are no rows to check.
 pub fn unknown<'c, 'r>(
     columns: &'c [CustomColumn],
-    rows: &'r [Value],
+    rows: &[&'r Value],
 ) -> Option<(&'c str, Vec<&'r str>)> {
-    let fields: Vec<&str> = rows
-        .first()?
-        .as_object()?
-        .keys()
-        .map(String::as_str)
-        .collect();
+    let mut fields: Vec<&str> = Vec::new();
+    for row in rows {
+        for key in row.as_object().into_iter().flat_map(|row| row.keys()) {
+            if !fields.contains(&key.as_str()) {
+                fields.push(key);
+            }
+        }
+    }
     let first = columns
         .iter()
-        .map(|column| column.path[0].as_str())
+        .filter_map(|column| column.path.first_field())
         .find(|key| !fields.contains(key))?;
-    Some((first, fields))
+    (!fields.is_empty()).then_some((first, fields))
 }
 
-/// Renders the fields of the rows. Missing and null fields are `-`.
-pub fn table(rows: &[Value], columns: &[CustomColumn], headers: bool, style: TextStyle) -> String {
+/// Renders the fields of the rows. As with kubectl, missing fields are `<none>`, and several values
+/// are joined by commas.
+pub fn table(
+    rows: &[&Value],
+    columns: &[CustomColumn],
+    headers: bool,
+    style: TextStyle,
+) -> Result<String, JsonPathFailure> {
     // Column titles must be `&'static str`, but the user chose these, so they form an ordinary row.
     let mut table = Table::new(columns.iter().map(|_| left("")));
     if headers {
-        table.row(
-            columns
-                .iter()
-                .map(|column| column.title.as_str().into())
-                .collect(),
-        );
+        let title = |column: &CustomColumn| column.title.as_str().into();
+        table.row(columns.iter().map(title).collect());
     }
     for row in rows {
-        let cell = |column: &CustomColumn| match column
-            .path
-            .iter()
-            .try_fold(row, |value, key| value.get(key))
-        {
-            None | Some(Value::Null) => "-".to_owned(),
-            Some(Value::String(text)) => text.clone(),
-            Some(other) => other.to_string(),
-        };
-        table.row(columns.iter().map(|column| cell(column).into()).collect());
+        let cells = columns.iter().map(|column| cell(row, column));
+        let cells: Result<Vec<String>, JsonPathFailure> = cells.collect();
+        table.row(cells?.into_iter().map(Into::into).collect());
     }
-    table.show(Format::Table, false, style)
+    Ok(table.show(Format::Table, false, style))
+}
+
+fn cell(row: &Value, column: &CustomColumn) -> Result<String, JsonPathFailure> {
+    const NONE: &str = "<none>";
+    let values = column.path.values(row)?;
+    if values.is_empty() {
+        return Ok(NONE.to_owned());
+    }
+    let text = |value: &&Value| match value {
+        Value::Null => NONE.to_owned(),
+        Value::String(text) => text.clone(),
+        other => json_line(other),
+    };
+    Ok(values.iter().map(text).collect::<Vec<_>>().join(","))
 }
 
 #[cfg(test)]
@@ -67,29 +145,50 @@ mod tests {
 
     use super::*;
 
+    const STYLE: TextStyle = TextStyle {
+        width: None,
+        color: false,
+        plain: false,
+    };
+
     #[test]
-    fn fields_are_found_by_their_path_and_unknown_ones_named() {
-        let rows = [json!({"name": "a", "stat": {"gpu": 2}, "pool": null})];
-        let column = |title: &str, path: &[&str]| CustomColumn {
-            title: title.to_owned(),
-            path: path.iter().map(|key| (*key).to_owned()).collect(),
-        };
-        let columns = [
-            column("N", &["name"]),
-            column("GPUS", &["stat", "gpu"]),
-            column("P", &["pool"]),
+    fn columns_are_titles_and_paths() {
+        let rows = [
+            json!({"name": "a", "stat": {"gpu": 2}, "pool": null, "pods": [{"n": 1}, {"n": 2}]}),
+            json!({"name": "b", "note": "x,y"}),
         ];
-        let style = TextStyle {
-            width: None,
-            color: false,
-            plain: false,
-        };
-        assert_eq!(table(&rows, &columns, true, style), "N GPUS P\na 2    -\n");
-        assert_eq!(unknown(&columns, &rows), None);
+        let rows: Vec<&Value> = rows.iter().collect();
+        let columns =
+            parse("N:.name,GPUS:stat.gpu,P:{.pool},ALL:.pods[*].n,U:.stat['gpu','x']").unwrap();
         assert_eq!(
-            unknown(&[column("X", &["nmae"])], &rows),
-            Some(("nmae", vec!["name", "stat", "pool"]))
+            table(&rows, &columns, true, STYLE).as_deref(),
+            Ok("N GPUS   P      ALL    U\n\
+                a 2      <none> 1,2    2\n\
+                b <none> <none> <none> <none>\n")
         );
-        assert_eq!(unknown(&[column("X", &["nmae"])], &[]), None);
+        assert_eq!(unknown(&columns, &rows), None);
+        let misspelled = parse("X:.nmae").unwrap();
+        let fields = vec!["name", "stat", "pool", "pods", "note"];
+        assert_eq!(unknown(&misspelled, &rows), Some(("nmae", fields)));
+        assert_eq!(unknown(&misspelled, &[]), None);
+    }
+
+    #[test]
+    fn incomplete_columns_are_named() {
+        for (invalid, named) in [
+            ("", "``"),
+            ("NAME", "`NAME`"),
+            ("NAME:", "`NAME:`"),
+            (":.a", "`:.a`"),
+            ("A:.a,,B:.b", "``"),
+        ] {
+            let error = parse(invalid).expect_err(invalid).to_string();
+            assert_eq!(error, format!("expected TITLE:.field, found {named}"));
+        }
+        let error = parse("A:.a[x").expect_err("a mistake").to_string();
+        assert!(
+            error.starts_with("the field of A: `[` has no `]`"),
+            "{error}"
+        );
     }
 }

@@ -7,8 +7,10 @@ pub mod csv;
 pub mod errors;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzz;
+pub mod jsonpath;
 pub(crate) mod named_lines;
 pub mod objects;
 pub mod parts;
+pub mod selection;
 pub mod table;
 pub mod text;

@@ -43,6 +43,12 @@ pub fn sanitized(output: &str, color: bool) -> Cow<'_, str> {
     Cow::Owned(result)
 }
 
+/// Prints each name on its own line, for `-o name`.
+pub fn name_lines<N: AsRef<str>>(names: &[N]) -> String {
+    let line = |name: &N| format!("{}\n", clean(name.as_ref()));
+    names.iter().map(line).collect()
+}
+
 /// Escapes text for Markdown, so that it contains no markup, HTML, link, mention or table
 /// separator.
 pub(crate) fn in_markdown(text: &str) -> String {

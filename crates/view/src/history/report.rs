@@ -13,6 +13,9 @@ use gpuctl_core::stats::history::gpu_hours::GpuHours;
 use gpuctl_core::stats::history::job_time::JobSum;
 use gpuctl_core::stats::history::serving_hours::ServingHours;
 
+/// The name of the pods that belong to no group.
+const UNNAMED: &str = "(none)";
+
 /// A group with its GPU-hours.
 #[derive(Default)]
 pub struct Group {
@@ -67,11 +70,17 @@ impl Group {
 
 /// Joins the values of a group to form its name; `None` when all are missing.
 pub fn joined(values: &[Option<String>]) -> Option<String> {
-    let name = |value: &Option<String>| value.clone().unwrap_or_else(|| "(none)".to_owned());
+    let name = |value: &Option<String>| value.clone().unwrap_or_else(|| UNNAMED.to_owned());
     values
         .iter()
         .any(Option::is_some)
         .then(|| values.iter().map(name).collect::<Vec<_>>().join(", "))
+}
+
+/// Lists the names of the groups, as the table shows them.
+pub fn names(report: &GpuHourReport<'_>) -> Vec<String> {
+    let name = |group: &Group| group.name.clone().unwrap_or_else(|| UNNAMED.to_owned());
+    report.groups.iter().map(name).collect()
 }
 
 /// The GPU-hours in one hour of the report.
@@ -303,7 +312,7 @@ pub fn table(
 ) -> String {
     let mut table = Table::new(report.columns()).with_all_columns_in("csv");
     let shown = format != Format::Csv;
-    let unnamed = if shown { "(none)" } else { "" };
+    let unnamed = if shown { UNNAMED } else { "" };
     for group in &report.groups {
         table.row(
             report
@@ -344,7 +353,7 @@ pub fn markdown(report: &GpuHourReport<'_>) -> String {
                 .map(|column| column.title.to_lowercase()),
         );
     for group in &report.groups {
-        table.add_row(line(report.cells(group, "(none)", true)));
+        table.add_row(line(report.cells(group, UNNAMED, true)));
     }
     table.add_row(totals(report));
     for column in table.column_iter_mut().skip(1) {

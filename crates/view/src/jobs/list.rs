@@ -152,15 +152,19 @@ pub fn list(rows: &[JobRow], total: usize, coverage: Option<Coverage>) -> JobLis
 }
 
 /// Renders jobs for people. The columns for namespace and user are shown only when they differ
-/// between jobs.
+/// between jobs, and the labels on request.
 pub fn table(
     rows: &[JobRow],
     format: Format,
     headers: bool,
+    labels: bool,
     style: TextStyle,
     now: Timestamp,
 ) -> String {
-    let columns = ShownColumns::choose(rows, format, style);
+    let columns = ShownColumns {
+        labels,
+        ..ShownColumns::choose(rows, format, style)
+    };
     let mut table = Table::new(columns.columns()).with_wide();
     for row in rows {
         table.row(columns.cells(row, style, now));
@@ -179,6 +183,7 @@ struct ShownColumns {
     /// Whether to show remaining times. They need about as much space as a name.
     remaining: bool,
     messages: bool,
+    labels: bool,
     /// Whether to draw the progress as a bar. Next to metrics, a bar would only take up space.
     bars: bool,
     /// Whether to print states for programs, without the position in the queue.
@@ -197,6 +202,7 @@ impl ShownColumns {
             users: wide || differs(|row| row.job.user.as_deref()),
             remaining: wide || rows.iter().any(|row| row.remaining.is_some()),
             messages: wide,
+            labels: false,
             bars: style.width.is_some()
                 && format == Format::Table
                 && rows.iter().all(|row| row.figures.is_none()),
@@ -228,6 +234,7 @@ impl ShownColumns {
         let remaining = right("REMAINING").yielding().in_csv("remaining_seconds");
         columns.extend(self.remaining.then_some(remaining));
         columns.extend(self.messages.then_some(left("MESSAGE")));
+        columns.extend(self.labels.then_some(left("LABELS")));
         columns
     }
 
@@ -278,6 +285,9 @@ impl ShownColumns {
             self.messages
                 .then(|| state.message.clone().unwrap_or_default().into()),
         );
+        let label = |(key, value): (&String, &String)| format!("{key}={value}");
+        let labels = || job.labels.iter().map(label).collect::<Vec<_>>().join(",");
+        cells.extend(self.labels.then(|| labels().into()));
         cells
     }
 }

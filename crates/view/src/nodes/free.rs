@@ -18,12 +18,13 @@ const MOST_MOVES: usize = 5;
 /// The JSON output of `free`.
 #[derive(JsonSchema, Serialize)]
 pub struct FreeAnswer<'a> {
-    groups: Vec<FreeItem<'a>>,
+    total: usize,
+    pub items: Vec<FreeItem<'a>>,
 }
 
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct FreeItem<'a> {
+pub struct FreeItem<'a> {
     gpu_type: &'a str,
     /// Value of the node label that `--by` selects; `null` without `--by`.
     domain: Option<&'a str>,
@@ -85,8 +86,23 @@ struct MoveItem {
 
 pub fn answer(groups: &[FreeGpus], slots: Option<u64>) -> FreeAnswer<'_> {
     FreeAnswer {
-        groups: groups.iter().map(|group| item(group, slots)).collect(),
+        total: groups.len(),
+        items: groups.iter().map(|group| item(group, slots)).collect(),
     }
+}
+
+/// Lists the GPU type of each group, with its label value and exclusive pool, if any.
+pub fn names(groups: &[FreeGpus]) -> Vec<String> {
+    let name = |group: &FreeGpus| {
+        let parts = [
+            Some(&group.gpu_type),
+            group.domain.as_ref(),
+            group.exclusive_pool.as_ref(),
+        ];
+        let parts: Vec<&str> = parts.into_iter().flatten().map(String::as_str).collect();
+        parts.join(" ")
+    };
+    groups.iter().map(name).collect()
 }
 
 fn item(group: &FreeGpus, slots: Option<u64>) -> FreeItem<'_> {
@@ -144,7 +160,7 @@ fn stranded_item(stranded: &Stranded) -> StrandedItem<'_> {
 
 /// Renders the groups for people, followed by the stranded GPUs. The last lines show how many jobs
 /// with `slots` GPUs each fit.
-pub fn text(groups: &[FreeGpus], slots: Option<u64>, style: TextStyle) -> String {
+pub fn text(groups: &[FreeGpus], slots: Option<u64>, headers: bool, style: TextStyle) -> String {
     if groups.is_empty() {
         return String::new();
     }
@@ -188,7 +204,7 @@ pub fn text(groups: &[FreeGpus], slots: Option<u64>, style: TextStyle) -> String
         ]);
         table.row(cells);
     }
-    let mut text = table.show(Format::Table, true, style);
+    let mut text = table.show(Format::Table, headers, style);
     groups
         .iter()
         .flat_map(stranded)

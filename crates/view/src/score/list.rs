@@ -57,6 +57,16 @@ pub fn results(rows: &[Scored], now: Timestamp) -> Vec<ScoreItem> {
     rows.iter().map(|row| item(row, now)).collect()
 }
 
+/// Builds the name `NODE/GPU` of each device, as `who gpu` accepts it. A device that no exporter
+/// reports has no number, so its name is that of its pod.
+pub fn names(rows: &[Scored]) -> Vec<String> {
+    let name = |row: &Scored| match (row.measured, row.holder()) {
+        (false, (Some(namespace), Some(pod))) => format!("{namespace}/{pod}"),
+        _ => format!("{}/{}", row.reading.node, row.reading.id()),
+    };
+    rows.iter().map(name).collect()
+}
+
 pub fn item(row: &Scored, now: Timestamp) -> ScoreItem {
     let (namespace, pod) = row.holder();
     let Scored { reading, score, .. } = row;

@@ -167,6 +167,7 @@ fn jobs_fit() {
         &rows,
         format,
         true,
+        false,
         style,
         now()
     )));

@@ -109,6 +109,11 @@ pub(super) fn select_jobs(
                 .as_ref()
                 .is_none_or(|selector| selector.matches(&job.labels))
         })
+        .filter(|(job, _)| {
+            args.field_selector
+                .as_ref()
+                .is_none_or(|selector| selector.matches(&job.namespace, &job.name))
+        })
         .filter(|(_, state)| status.is_none_or(|status| state.status == status))
         .collect();
     match args.list.sort_by {

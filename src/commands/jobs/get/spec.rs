@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use super::choice::{job_selector, missing_names, select_jobs, warn_of};
-use crate::cli::args::columns::ListOutput;
+use crate::cli::args::format::ListFormat;
 use crate::cli::args::list::PAGE_SIZE;
 use crate::cli::jobs::get::GetJobs;
 use crate::context::Context;
@@ -19,7 +19,7 @@ use gpuctl_view::jobs::specification::{StoredFile, specification};
 
 /// Rejects options that need a table.
 pub(super) fn check(args: &GetJobs) -> Result<(), Error> {
-    let is_spec = matches!(args.list.print.output, ListOutput::Specification);
+    let is_spec = matches!(args.list.print.output, ListFormat::Spec);
     match (is_spec, args.at.is_some(), args.list.watch) {
         (true, true, _) => Err(Error::usage(
             "`-o spec` cannot be combined with `--at`: Prometheus does not store the YAML",

@@ -10,6 +10,9 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
+use crate::config::TOKEN;
+use gpuctl_cluster::AccessToken;
+
 /// Maximum number of lines that wait to be shown. A command that prints more blocks until some
 /// lines are shown.
 const MAX_WAITING_LINES: usize = 1000;
@@ -18,15 +21,18 @@ const MAX_WAITING_LINES: usize = 1000;
 pub(super) struct CurrentProgram {
     path: PathBuf,
     options: Vec<OsString>,
+    /// The token for the API server. It is not an argument, because others can read these.
+    token: Option<AccessToken>,
 }
 
 impl CurrentProgram {
     /// Finds the path once at startup, because an upgrade may remove the file while the cockpit
     /// runs.
-    pub(super) fn find(options: Vec<OsString>) -> io::Result<Self> {
+    pub(super) fn find(options: Vec<OsString>, token: Option<AccessToken>) -> io::Result<Self> {
         Ok(Self {
             path: std::env::current_exe()?,
             options,
+            token,
         })
     }
 
@@ -34,6 +40,9 @@ impl CurrentProgram {
         let mut command = Command::new(&self.path);
         // A command must not keep running after the cockpit has closed its pane.
         command.args(&self.options).args(words).kill_on_drop(true);
+        if let Some(token) = &self.token {
+            command.env(TOKEN, token.secret());
+        }
         command
     }
 

@@ -72,14 +72,14 @@ async fn watch(
     reader: &SnapshotReader<'_>,
     context: &Context,
 ) -> Result<ExitCode, Error> {
-    let program =
-        CurrentProgram::find(InheritedOptions::from_words(std::env::args_os().collect()).cluster)
-            .map_err(|error| {
-            Error::new(
-                ErrorName::SessionFailed,
-                format!("cannot find the gpuctl executable: {error}"),
-            )
-        })?;
+    let options = InheritedOptions::from_words(std::env::args_os().collect()).cluster;
+    let token = context.access.overrides.token.clone();
+    let program = CurrentProgram::find(options, token).map_err(|error| {
+        Error::new(
+            ErrorName::SessionFailed,
+            format!("cannot find the gpuctl executable: {error}"),
+        )
+    })?;
     let first = cockpit.snapshot.clone();
     context.terminal.stream()?;
     let screen = Screen::enter()?;

@@ -32,7 +32,7 @@ pub(crate) async fn run(args: &Top, context: &Context) -> Result<ExitCode, Error
         && context.terminal.stdin_is_terminal()
         && !look.plain
         && context.access.bundle.is_none();
-    let asks_for_text = args.once || options.format != Format::Table || options.columns.is_some();
+    let asks_for_text = args.once || options.format != Format::Table;
     if is_live && !asks_for_text {
         return live::live(args, context, &connection).await;
     }

@@ -1,6 +1,7 @@
 //! Quantities, times, units and text.
 
 pub mod excerpt;
+pub mod field_selector;
 pub mod fingerprint;
 pub mod json_text;
 pub mod json_weight;
