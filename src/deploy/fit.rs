@@ -273,8 +273,7 @@ impl<'p> Candidate<'p> {
     }
 }
 
-/// Whether the pods may run on the node if it has capacity. Kubernetes removes some taints when
-/// the state of the node changes, but a pod does not tolerate them meanwhile.
+/// Whether the pods may run on the node if it has capacity.
 fn accepts(rules: &PodRules, node: &Node) -> bool {
     rules.unmet_label(node).is_none() && rules.untolerated_taint(node).is_none()
 }

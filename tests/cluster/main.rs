@@ -21,6 +21,7 @@ mod error_messages;
 mod examples;
 mod first_hour;
 mod fit;
+mod fit_volumes;
 mod fleet;
 mod free;
 mod gangs;

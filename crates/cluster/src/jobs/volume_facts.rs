@@ -64,8 +64,7 @@ impl StorageApi<'_> {
         Ok(Some(facts))
     }
 
-    /// Reads the claims that the pods mount. Claims that will be created with the job or with each
-    /// of its pods are taken from the job.
+    /// Reads the claims that the pods mount, or takes them from the job if it will create them.
     async fn job_claims(
         self,
         namespace: &str,

@@ -1,5 +1,5 @@
-//! The facts that decide on which nodes the volumes of a job can be used. The cluster package reads
-//! them, and `VolumeNeeds` tells it which requests are worth sending.
+//! Facts about a job's volumes, which determine the nodes that can use them. The cluster package
+//! reads them, and `VolumeNeeds` lists the requests that it has to send.
 
 use std::collections::BTreeMap;
 

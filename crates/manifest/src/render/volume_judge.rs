@@ -177,7 +177,7 @@ impl<'f> Judge<'f> {
             ClaimClass::Class(class) if is_delayed(class) && requested_volume(object).is_none() => {
                 self.delayed(claim, object, class);
             }
-            // The controller binds a claim without waiting for pods, so what suits it is gone.
+            // The controller would have bound the claim already if a free volume suited it.
             _ if !is_new => self.waiting(name, class),
             _ => self.immediate(claim, object, class),
         }

@@ -46,7 +46,7 @@ const ZONE_DELIMITER: &str = "__";
 pub(super) enum ClaimClass<'a> {
     Class(&'a StorageClass),
     Missing(&'a str),
-    /// The claim refuses a class (`storageClassName: ""`), or names none and there is no default.
+    /// The claim sets `storageClassName: ""`, or names no class and the cluster has no default.
     Classless,
 }
 

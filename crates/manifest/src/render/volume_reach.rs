@@ -20,14 +20,14 @@ pub(super) struct JobNodes<'n> {
 /// The eligible nodes that one possible volume can be used on.
 pub(super) type Reach<'n> = BTreeSet<&'n str>;
 
-/// Where a provisioner may create a volume.
+/// The possible locations of a volume that a provisioner creates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Provisioning<'n> {
     /// The volume gets one of these reaches.
     Alternatives(Vec<Reach<'n>>),
     /// The user is not allowed to read this resource.
     Unreadable(&'static str),
-    /// The driver does not tell where it creates volumes.
+    /// The driver publishes no topology.
     Unknown,
 }
 
@@ -90,7 +90,7 @@ impl<'n> JobNodes<'n> {
     }
 }
 
-/// The node labels by which a CSI driver divides the cluster. `None` if no node has the driver.
+/// Node labels that a CSI driver uses as topology keys. `None` if it runs on no node.
 fn topology_keys<'c>(driver: &str, csi_nodes: &'c [CSINode]) -> Option<BTreeSet<&'c str>> {
     let drivers = csi_nodes.iter().flat_map(|node| &node.spec.drivers);
     let mut matches = drivers.filter(|entry| entry.name == driver).peekable();
