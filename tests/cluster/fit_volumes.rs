@@ -222,8 +222,8 @@ fn fit_does_not_guess_about_volumes_that_the_user_cannot_read() {
     bind(&scene, "ReadWriteOnce", &Value::Null);
     let job = with_claim(&scene, "hidden");
     assert_eq!(fit(&scene, &job)["verdict"], "now");
-    scene.allow_edit(Persona::Erin);
-    // Erin can also read nodes and pods everywhere, but no volumes.
+    scene.allow_edit(Persona::Heidi);
+    // Heidi can also read nodes and pods everywhere, but no volumes.
     scene.admin.run(&[
         "create",
         "clusterrole",
@@ -236,11 +236,11 @@ fn fit_does_not_guess_about_volumes_that_the_user_cannot_read() {
         "clusterrolebinding",
         "fit-hidden",
         "--clusterrole=fit-hidden",
-        &format!("--user={}", Persona::Erin.user()),
+        &format!("--user={}", Persona::Heidi.user()),
     ]);
-    let erin = scene.seen_by(Persona::Erin);
-    let answer = eventually("Erin can list nodes", Duration::from_secs(20), || {
-        let answer = fit(&erin, &job);
+    let heidi = scene.seen_by(Persona::Heidi);
+    let answer = eventually("Heidi can list nodes", Duration::from_secs(20), || {
+        let answer = fit(&heidi, &job);
         match answer["podsNow"].is_null() {
             true => Err(answer),
             false => Ok(answer),

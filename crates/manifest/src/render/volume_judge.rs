@@ -26,7 +26,7 @@ pub fn judge_volumes(
     nodes: &[Node],
     is_eligible: impl Fn(&Node) -> bool,
 ) -> VolumeRules {
-    let mut judge = Judge {
+    let mut judge = ClaimJudge {
         facts,
         pods,
         nodes: JobNodes {
@@ -43,7 +43,7 @@ pub fn judge_volumes(
     rules
 }
 
-struct Judge<'f> {
+struct ClaimJudge<'f> {
     facts: &'f VolumeFacts,
     pods: u64,
     nodes: JobNodes<'f>,
@@ -52,7 +52,7 @@ struct Judge<'f> {
     chosen: BTreeSet<String>,
 }
 
-impl<'f> Judge<'f> {
+impl<'f> ClaimJudge<'f> {
     fn claim(&mut self, claim: &'f JobClaim) {
         let name = claim.name.as_str();
         match &claim.source {
