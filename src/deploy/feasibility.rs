@@ -15,7 +15,7 @@ use crate::deploy::errors::quota_too_small;
 use crate::deploy::once_per::OncePer;
 use crate::deploy::plan::{Plan, job};
 use crate::deploy::references::{check, object_key};
-use gpuctl_cluster::{Connection, Failure, requests};
+use gpuctl_cluster::{ClassFindings, Connection, Failure, requests};
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_core::model::QuotaUse;
 use gpuctl_core::model::counting::candidates::ClusterCapacity;
@@ -39,6 +39,8 @@ const FREE_RESOURCES_TIMEOUT: Duration = Duration::from_secs(5);
 /// Checks the documents of a run. Holds what is known about the cluster and the other documents.
 pub(super) struct FeasibilityChecks<'r> {
     connection: &'r Connection,
+    /// Whether to check claims and their storage classes.
+    includes_volumes: bool,
     /// Objects that the run will create.
     planned_objects: BTreeSet<String>,
     /// Free resources of the nodes, read when they are first needed. The inner `None` means that
@@ -52,9 +54,18 @@ impl<'r> FeasibilityChecks<'r> {
     pub(super) fn new(connection: &'r Connection) -> Self {
         Self {
             connection,
+            includes_volumes: true,
             planned_objects: BTreeSet::new(),
             free_resources: OnceCell::new(),
             quotas: OncePer::default(),
+        }
+    }
+
+    /// Leaves out claims and storage classes, which `fit` reads and judges itself.
+    pub(super) fn without_volumes(self) -> Self {
+        Self {
+            includes_volumes: false,
+            ..self
         }
     }
 
@@ -84,10 +95,26 @@ impl<'r> FeasibilityChecks<'r> {
                 .await
                 .map(Rc::from)
         };
+        let classes = async {
+            match self.includes_volumes {
+                true => {
+                    self.connection
+                        .storage()
+                        .storage_classes(&plan.rendered)
+                        .await
+                }
+                false => ClassFindings::default(),
+            }
+        };
         let (references, quotas, classes) = join3(
-            check(plan, &self.planned_objects, self.connection),
+            check(
+                plan,
+                &self.planned_objects,
+                self.includes_volumes,
+                self.connection,
+            ),
             self.quotas.get(namespace, quotas),
-            self.connection.storage().storage_classes(&plan.rendered),
+            classes,
         )
         .await;
         findings.errors.extend(plan.missing_queue.clone());

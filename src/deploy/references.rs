@@ -104,14 +104,19 @@ pub(super) struct ReferenceFindings {
 }
 
 /// Looks up every object that the pods name, except those that this run creates (`planned`).
+/// Claims can be left out, for callers that read them anyway.
 pub(super) async fn check(
     plan: &Plan,
     planned: &BTreeSet<String>,
+    includes_claims: bool,
     connection: &Connection,
 ) -> ReferenceFindings {
     let namespace = &plan.target.namespace;
     let mut needs = needs(&plan.rendered.probe.body["spec"]);
-    needs.retain(|(kind, name), _| !planned.contains(&object_key(kind.plural(), namespace, name)));
+    needs.retain(|(kind, name), _| {
+        let is_included = includes_claims || *kind != NamedKind::Claim;
+        is_included && !planned.contains(&object_key(kind.plural(), namespace, name))
+    });
     let lookups = needs.iter().map(|((kind, name), _)| {
         let collection = format!("/api/v1/namespaces/{namespace}/{}", kind.plural());
         async move { connection.find_in::<Value>(&collection, name).await }

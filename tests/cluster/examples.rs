@@ -96,6 +96,7 @@ fn every_example_is_valid_and_runs() {
             assert!(kinds.iter().any(is_of_kind), "no {kind} in {folder}");
         }
     }
+    check_that_fit_decides(&gpuctl, &files, &cluster.folder().join("recipe.yaml"));
     for file in &files {
         let file = file.to_str().unwrap();
         ok(&["validate", "-f", file, "--strict"]);
@@ -156,6 +157,74 @@ fn every_example_is_valid_and_runs() {
         );
     }
     check_the_session_in_the_readme(&ok);
+}
+
+/// `fit` decides about at least nine of ten jobs in the examples and in the documents. The latter
+/// name claims that do not exist here, which is a decision too.
+fn check_that_fit_decides(gpuctl: &dyn Fn(&[&str]) -> Output, files: &[PathBuf], scratch: &Path) {
+    let mut verdicts: Vec<(String, Value)> = Vec::new();
+    let mut judge = |name: &str, file: &Path| {
+        let output = gpuctl(&["fit", "-f", file.to_str().unwrap(), "-o", "json"]);
+        // A file that does not suit this cluster is refused without a verdict.
+        let answers: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        for answer in answers.as_array().into_iter().flatten() {
+            verdicts.push((name.to_owned(), answer.clone()));
+        }
+    };
+    for file in files {
+        judge(&file.display().to_string(), file);
+    }
+    for (page, text) in pages() {
+        for recipe in job_blocks(&text) {
+            std::fs::write(scratch, recipe).unwrap();
+            judge(&page, scratch);
+        }
+    }
+    assert!(verdicts.len() >= 20, "{}", verdicts.len());
+    let undecided: Vec<_> = verdicts
+        .iter()
+        .filter(|(_, answer)| answer["verdict"] == "unknown")
+        .collect();
+    assert!(
+        undecided.len() * 10 <= verdicts.len(),
+        "{} of {} are undecided: {undecided:#?}",
+        undecided.len(),
+        verdicts.len()
+    );
+    for (name, answer) in undecided {
+        let reasons = answer["reasons"].as_array().unwrap();
+        assert!(!reasons.is_empty(), "{name}: {answer:#}");
+    }
+}
+
+/// The guides and the reference pages, by path.
+fn pages() -> Vec<(String, String)> {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
+    let in_folder = |folder: PathBuf| {
+        folder
+            .read_dir()
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+    };
+    let mut paths: Vec<PathBuf> = in_folder(docs.clone())
+        .chain(in_folder(docs.join("guides")))
+        .collect();
+    paths.retain(|path| path.extension().is_some_and(|ending| ending == "md"));
+    paths.sort();
+    paths
+        .into_iter()
+        .map(|path| {
+            let text = std::fs::read_to_string(&path).unwrap();
+            (path.display().to_string(), text)
+        })
+        .collect()
+}
+
+/// The job files in the code blocks of a page.
+fn job_blocks(page: &str) -> Vec<&str> {
+    let blocks = page.split("```").skip(1).step_by(2);
+    let bodies = blocks.filter_map(|block| Some(block.split_once('\n')?.1));
+    bodies.filter(|body| body.starts_with("kind: ")).collect()
 }
 
 /// Compares the output of the README's commands word for word. Ages are ignored.

@@ -23,6 +23,7 @@ mod examples;
 mod exit_codes;
 mod first_hour;
 mod fit;
+mod fit_volumes;
 mod fleet;
 mod free;
 mod gangs;

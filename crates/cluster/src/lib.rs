@@ -25,6 +25,7 @@ pub use inventory::pools::PoolNamespace;
 pub use inventory::read::InventorySnapshot;
 pub use jobs::list::{JobFilter, NAMES_AT_ONCE, Selection};
 pub use jobs::owned_objects::{OwnedObject, PendingDeletion};
+pub use jobs::storage::ClassFindings;
 pub use jobs::subject::UnplacedPod;
 pub use queueing::queues::ServedQueueing;
 pub use queueing::quotas::QuotaPart;

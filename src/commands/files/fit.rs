@@ -36,7 +36,7 @@ pub(crate) async fn run(args: &FitArgs, context: &Context) -> Result<ExitCode, E
         let start = match fit.verdict {
             // The past starts used for the forecast were not restricted to nodes with one label
             // value, so there is no forecast with `--by`.
-            FitVerdict::NotNow if args.by.is_none() => {
+            FitVerdict::NotNow if args.by.is_none() && !fit.waits_for_claim() => {
                 let forecast =
                     starts::forecast(context, &connection, fit.gpus(), &fit.possible(), 0.0)
                         .await?;

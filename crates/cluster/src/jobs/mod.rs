@@ -16,3 +16,4 @@ pub(crate) mod size;
 pub(crate) mod storage;
 pub(crate) mod stuck_pod;
 pub(crate) mod subject;
+pub(crate) mod volume_facts;

@@ -40,7 +40,7 @@ const COLLECTIONS: [(&str, &[&str]); 13] = [
         "networking.k8s.io",
         &["ingresses", "ingressclasses", "networkpolicies"],
     ),
-    ("storage.k8s.io", &["storageclasses"]),
+    ("storage.k8s.io", &["storageclasses", "csinodes"]),
     (
         "scheduling.k8s.io",
         &["priorityclasses", "podgroups", "workloads"],

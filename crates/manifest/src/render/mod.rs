@@ -14,6 +14,7 @@ mod fabric;
 mod gpu_request;
 mod groups;
 mod labels;
+mod node_terms;
 mod notebook;
 mod overlay;
 mod placement;
@@ -32,6 +33,11 @@ mod supervisor;
 mod tolerations;
 mod topology;
 mod training;
+mod volume_facts;
+mod volume_judge;
+mod volume_matching;
+mod volume_reach;
+mod volume_rules;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -58,6 +64,9 @@ pub use role::{BindingSubject, ProxyGrant, RoleSet, SubjectKind, dns_name, roles
 pub use secret::{Registry, opaque, registry};
 pub use storage::{FILES_KIB, claim_name, file_key, files_name};
 pub use supervisor::policy_name;
+pub use volume_facts::{ClaimSource, JobClaim, VolumeFacts, VolumeNeeds, VolumeUser};
+pub use volume_judge::judge_volumes;
+pub use volume_rules::{VolumeFinding, VolumeRules};
 
 /// Facts about the cluster that rendering needs.
 #[derive(Clone, Debug, Default)]

@@ -4,14 +4,16 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{
-    NodeAffinity, NodeSelectorRequirement, NodeSelectorTerm, PodSchedulingGate, Toleration,
+    NodeAffinity, NodeSelectorTerm, PersistentVolumeClaim, PodSchedulingGate, Toleration,
 };
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
+use super::node_terms::unmet_requirement;
 use super::tolerations::tolerates;
 use gpuctl_core::model::counting::device_demand::DeviceClaims;
+use gpuctl_core::model::counting::fit::FitReason;
 use gpuctl_core::model::{Node, Taint};
 
 /// The taint that accompanies `spec.unschedulable`.
@@ -37,6 +39,19 @@ struct PodPlacement {
     preemption_policy: Option<String>,
     volumes: Option<Vec<PodVolume>>,
     host_network: Option<bool>,
+    containers: Option<Vec<PortedContainer>>,
+    init_containers: Option<Vec<PortedContainer>>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct PortedContainer {
+    ports: Option<Vec<DeclaredPort>>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct DeclaredPort {
+    host_port: Option<i32>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -63,7 +78,10 @@ struct PodSpread {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct PodVolume {
+    name: Option<String>,
     persistent_volume_claim: Option<MountedClaim>,
+    /// A volume with a claim that Kubernetes creates for each pod.
+    ephemeral: Option<Value>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -95,7 +113,7 @@ impl PodRules {
             .node_selector_terms;
         let unmet: Vec<Option<String>> = terms
             .iter()
-            .map(|term| unmet_expression(term, node))
+            .map(|term| unmet_requirement(term, &node.labels, Some(&node.name)))
             .collect();
         // Terms are alternatives, so one is enough. If none matches, report the first.
         if unmet.iter().any(Option::is_none) {
@@ -219,34 +237,51 @@ impl PodRules {
             .collect()
     }
 
+    /// The claims that Kubernetes creates for each pod, by the name of the volume. `None` if a
+    /// template is invalid.
+    pub fn ephemeral_claims(&self) -> Vec<(&str, Option<PersistentVolumeClaim>)> {
+        let volumes = self.spec.volumes.iter().flatten();
+        volumes
+            .filter_map(|volume| {
+                let template = &volume.ephemeral.as_ref()?["volumeClaimTemplate"];
+                let claim = PersistentVolumeClaim::deserialize(template).ok();
+                Some((volume.name.as_deref()?, claim))
+            })
+            .collect()
+    }
+
     /// Lists rules that depend on more than nodes and the compared devices.
     pub fn unevaluated_rules(&self, devices: &DeviceClaims) -> Vec<String> {
+        let other = self.unevaluated_besides_volumes(devices).into_iter();
+        let mut rules: Vec<String> = other.map(|rule| rule.text).collect();
+        if !self.volume_claims().is_empty() {
+            rules.push("its volumes' node affinity".to_owned());
+        }
+        rules
+    }
+
+    /// Lists rules that depend on more than nodes, the compared devices and volumes.
+    pub fn unevaluated_besides_volumes(&self, devices: &DeviceClaims) -> Vec<FitReason> {
         let spec = &self.spec;
         let mut unchecked = Vec::new();
         if let DeviceClaims::NotEvaluated(reason) = devices {
-            unchecked.push(reason.clone());
+            unchecked.push(FitReason::new("device-claim", reason));
         }
-        let mut add = |is_set: bool, rule: &str| unchecked.extend(is_set.then(|| rule.to_owned()));
-        let volumes = spec.volumes.as_deref().unwrap_or_default();
-        add(
-            volumes
-                .iter()
-                .any(|volume| volume.persistent_volume_claim.is_some()),
-            "its volumes' node affinity",
-        );
+        let mut add = |is_set: bool, cause: &'static str, rule: &str| {
+            unchecked.extend(is_set.then(|| FitReason::new(cause, rule)));
+        };
         let affinity = spec.affinity.as_ref();
         let pod_affinity = affinity.and_then(|affinity| affinity.pod_affinity.as_ref());
         let anti_affinity = affinity.and_then(|affinity| affinity.pod_anti_affinity.as_ref());
-        let pod_affinity = pod_affinity.and_then(|rule| {
-            rule.required_during_scheduling_ignored_during_execution
-                .as_ref()
-        });
-        let anti_affinity = anti_affinity.and_then(|rule| {
-            rule.required_during_scheduling_ignored_during_execution
-                .as_ref()
-        });
+        let is_required = |rule: Option<&OtherPodsAffinity>| {
+            rule.is_some_and(|rule| {
+                rule.required_during_scheduling_ignored_during_execution
+                    .is_some()
+            })
+        };
         add(
-            pod_affinity.is_some() || anti_affinity.is_some(),
+            is_required(pod_affinity) || is_required(anti_affinity),
+            "pod-affinity",
             "required pod affinity or anti-affinity",
         );
         let spread = spec
@@ -257,57 +292,25 @@ impl PodRules {
             spread
                 .iter()
                 .any(|constraint| constraint.when_unsatisfiable == "DoNotSchedule"),
+            "topology-spread",
             "topology spread",
         );
-        add(spec.host_network == Some(true), "host ports");
+        add(self.uses_host_ports(), "host-port", "host ports");
         unchecked
     }
-}
 
-/// The first requirement of a term that the node does not meet. As in Kubernetes, an empty term
-/// matches nothing.
-fn unmet_expression(term: &NodeSelectorTerm, node: &Node) -> Option<String> {
-    let fields = term.match_fields.iter().flatten();
-    let (mut any, mut missing) = (false, None);
-    for expression in term.match_expressions.iter().flatten() {
-        any = true;
-        missing = missing.or_else(|| {
-            (!is_satisfied(expression, node.labels.get(&expression.key)))
-                .then(|| expression.key.clone())
-        });
-    }
-    for expression in fields {
-        any = true;
-        missing = missing.or_else(|| {
-            (!is_satisfied(expression, Some(&node.name))).then(|| expression.key.clone())
-        });
-    }
-    if any {
-        missing
-    } else {
-        Some("an empty term".to_owned())
-    }
-}
-
-/// Evaluates a requirement as the scheduler does. Source: k8s.io/apimachinery/pkg/labels
-/// (Requirement.Matches).
-fn is_satisfied(requirement: &NodeSelectorRequirement, value: Option<&String>) -> bool {
-    let values = requirement.values.as_deref().unwrap_or_default();
-    let number = |text: &String| text.parse::<i64>().ok();
-    match requirement.operator.as_str() {
-        "In" => value.is_some_and(|value| values.contains(value)),
-        "NotIn" => value.is_none_or(|value| !values.contains(value)),
-        "Exists" => value.is_some(),
-        "DoesNotExist" => value.is_none(),
-        "Gt" => value
-            .and_then(number)
-            .zip(values.first().and_then(number))
-            .is_some_and(|(value, than)| value > than),
-        "Lt" => value
-            .and_then(number)
-            .zip(values.first().and_then(number))
-            .is_some_and(|(value, than)| value < than),
-        _ => false,
+    /// Whether the pod occupies ports of its node. With `hostNetwork`, the API server copies every
+    /// declared port to `hostPort`.
+    fn uses_host_ports(&self) -> bool {
+        let spec = &self.spec;
+        let containers = spec.containers.iter().chain(&spec.init_containers);
+        let ports = containers
+            .flatten()
+            .flat_map(|container| container.ports.iter().flatten());
+        let on_host = spec.host_network == Some(true);
+        ports
+            .into_iter()
+            .any(|port| on_host || port.host_port.is_some_and(|port| port > 0))
     }
 }
 

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::start::{StartItem, start_item, start_text};
 use crate::format::text::{clean, count};
-use gpuctl_core::model::counting::fit::{Domain, Fit, FitVerdict, NodeGroup};
+use gpuctl_core::model::counting::fit::{Domain, Fit, FitReason, FitVerdict, NodeGroup};
 use gpuctl_core::model::counting::start::StartForecast;
 use gpuctl_core::model::counting::victims::Victim;
 
@@ -31,10 +31,25 @@ pub struct FitItem<'a> {
     /// Pods that the scheduler would preempt for it; `null` when there are none, or when they are
     /// unknown.
     victims: Option<Vec<VictimItem<'a>>>,
-    reasons: &'a [String],
+    /// Why the job does not fit, or why this is unknown, in sentences.
+    reasons: Vec<&'a str>,
+    /// The same reasons for scripts.
+    causes: Vec<FitCauseItem<'a>>,
     /// `null` when the job fits now, when it never fits, or when there is no history.
     start: Option<StartItem>,
-    not_evaluated: &'a [String],
+    not_evaluated: Vec<&'a str>,
+    /// Problems that the scheduler ignores, but that may keep containers from starting.
+    warnings: &'a [String],
+}
+
+#[derive(JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct FitCauseItem<'a> {
+    /// A cause, named as by `why`, or the name of an error.
+    cause: &'a str,
+    text: &'a str,
+    /// False if the cause is something that could not be checked.
+    decided: bool,
 }
 
 #[derive(JsonSchema, Serialize)]
@@ -99,6 +114,11 @@ fn item(row: &FitRow) -> FitItem<'_> {
         fit,
         start,
     } = row;
+    // What was not checked matters only if nothing else decides.
+    let undecided = match fit.verdict {
+        FitVerdict::Unknown => fit.not_evaluated.as_slice(),
+        FitVerdict::Now | FitVerdict::NotNow | FitVerdict::Never => &[],
+    };
     FitItem {
         name,
         namespace,
@@ -113,10 +133,33 @@ fn item(row: &FitRow) -> FitItem<'_> {
             .victims
             .as_ref()
             .map(|victims| victims.iter().map(victim_item).collect()),
-        reasons: &fit.reasons,
+        reasons: fit
+            .reasons
+            .iter()
+            .chain(undecided)
+            .map(reason_text)
+            .collect(),
+        causes: causes(fit, undecided),
         start: start.as_ref().map(start_item),
-        not_evaluated: &fit.not_evaluated,
+        not_evaluated: fit.not_evaluated.iter().map(reason_text).collect(),
+        warnings: &fit.warnings,
     }
+}
+
+fn reason_text(reason: &FitReason) -> &str {
+    &reason.text
+}
+
+fn causes<'a>(fit: &'a Fit, undecided: &'a [FitReason]) -> Vec<FitCauseItem<'a>> {
+    let item = |decided: bool| {
+        move |reason: &'a FitReason| FitCauseItem {
+            cause: &reason.cause,
+            text: &reason.text,
+            decided,
+        }
+    };
+    let decided = fit.reasons.iter().map(item(true));
+    decided.chain(undecided.iter().map(item(false))).collect()
 }
 
 fn group_item(group: &NodeGroup) -> FitGroupItem<'_> {
@@ -177,14 +220,17 @@ fn job_text(row: &FitRow, level: &str) -> String {
     let mut add = |line: String| lines.push(format!("  {line}"));
     fit.reasons
         .iter()
-        .for_each(|reason| add(clean(reason).into_owned()));
+        .for_each(|reason| add(clean(&reason.text).into_owned()));
     domain_lines(fit, level).into_iter().for_each(&mut add);
     fit.groups.iter().map(group_line).for_each(&mut add);
     victim_lines(fit).into_iter().for_each(&mut add);
     start.iter().map(start_text).for_each(&mut add);
     fit.not_evaluated
         .iter()
-        .for_each(|reason| add(format!("not evaluated: {}", clean(reason))));
+        .for_each(|reason| add(format!("not evaluated: {}", clean(&reason.text))));
+    fit.warnings
+        .iter()
+        .for_each(|warning| add(format!("warning: {}", clean(warning))));
     lines.join("\n") + "\n"
 }
 

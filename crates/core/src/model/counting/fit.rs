@@ -1,6 +1,7 @@
 //! Describes whether a job fits, and which nodes each constraint rules out. `deploy/fit.rs` makes
 //! the decision.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
@@ -27,15 +28,40 @@ pub struct Fit {
     /// they free too little, or if other pods wait too.
     pub free_by: Option<Timestamp>,
     /// Why the job cannot be submitted, or would wait for something other than a node.
-    pub reasons: Vec<String>,
+    pub reasons: Vec<FitReason>,
     /// Constraints that were not checked.
-    pub not_evaluated: Vec<String>,
+    pub not_evaluated: Vec<FitReason>,
+    /// Problems that the scheduler ignores, but that may keep the containers from starting.
+    pub warnings: Vec<String>,
+}
+
+/// Why a job does not fit, or why that is unknown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FitReason {
+    /// A cause, named as by `why` (`claim-missing`), or the name of an error (`SecretNotFound`).
+    pub cause: Cow<'static, str>,
+    pub text: String,
+}
+
+impl FitReason {
+    pub fn new(cause: impl Into<Cow<'static, str>>, text: impl Into<String>) -> Self {
+        Self {
+            cause: cause.into(),
+            text: text.into(),
+        }
+    }
 }
 
 impl Fit {
     /// The number of devices that all pods need together.
     pub fn gpus(&self) -> u64 {
         self.pods.saturating_mul(self.gpus_per_pod)
+    }
+
+    /// Whether the job waits for a volume, which no forecast of free capacity covers.
+    pub fn waits_for_claim(&self) -> bool {
+        let mut causes = self.reasons.iter().map(|reason| &reason.cause);
+        causes.any(|cause| cause.starts_with("claim-"))
     }
 
     /// The nodes on which its pods could run if enough capacity were free.
@@ -78,7 +104,7 @@ pub struct Domain {
 pub struct NodeGroup {
     /// The name of the constraint, or `None` for nodes with free capacity.
     pub cause: Option<&'static str>,
-    /// The taint, label or resource that the constraint is about.
+    /// The taint, label, resource or volume claim that the constraint is about.
     pub detail: Option<String>,
     pub nodes: Vec<String>,
     /// How many more pods fit on these nodes now, in total. `None` if their free capacity is

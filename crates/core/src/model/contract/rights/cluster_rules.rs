@@ -28,11 +28,17 @@ pub const DRAIN: &[Rule] = &[
     rule(Cluster, "", "pods/log", &["get"]).or("when trainings saved their last checkpoint"),
 ];
 
+const VOLUMES_OF_JOBS: &str = "which nodes the job's volumes allow";
+
 /// Checking whether a job fits.
 pub const FIT: &[Rule] = &[
     rule(Cluster, "", "nodes", LIST),
     rule(Cluster, "", "pods", LIST),
     rule(Namespace, "", "resourcequotas", LIST).or("quotas"),
+    rule(Namespace, "", "persistentvolumeclaims", &["get"]).or(VOLUMES_OF_JOBS),
+    rule(Cluster, "", "persistentvolumes", &["get", "list"]).or(VOLUMES_OF_JOBS),
+    rule(Cluster, "storage.k8s.io", "storageclasses", LIST).or(VOLUMES_OF_JOBS),
+    rule(Cluster, "storage.k8s.io", "csinodes", LIST).or(VOLUMES_OF_JOBS),
     rule(Home, "", "configmaps", &["get"]).or("the pool's quota, and the site's defaults"),
     rule(Cluster, "", "namespaces", &["get"]).or("variables in the site's defaults"),
     rule(

@@ -38,8 +38,11 @@ fn now_later_and_never() {
     };
     let requests = |gpus: i128| Amounts::from([("nvidia.com/gpu".to_owned(), gpus * 1000)]);
     let pod = PodRules::from_spec(&json!({"containers": []}));
-    let verdict =
-        |gpus, pods| compare_nodes(&pod, &requests(gpus), pods, &nodes, Some(&free_resources));
+    let volumes = VolumeRules::default();
+    let fit = |requests: &Amounts, pods, nodes: &[Node], free: Option<&ClusterCapacity>| {
+        compare_nodes(&pod, &volumes, requests, pods, nodes, free)
+    };
+    let verdict = |gpus, pods| fit(&requests(gpus), pods, &nodes, Some(&free_resources));
     let verdicts = [(5, 1), (2, 2), (2, 3), (8, 3), (8, 4), (9, 1)]
         .map(|(gpus, pods)| verdict(gpus, pods).verdict);
     use FitVerdict::{Never, NotNow, Now, Unknown};
@@ -77,8 +80,7 @@ fn now_later_and_never() {
             free: free.into(),
             ..ClusterCapacity::default()
         };
-        let compare =
-            |nodes: &[Node]| compare_nodes(&pod, &requests(3), pods, nodes, Some(&free_resources));
+        let compare = |nodes: &[Node]| fit(&requests(3), pods, nodes, Some(&free_resources));
         let mut fit = compare(&racks);
         fit_domains(&mut fit, label, &racks, compare);
         let domains: Vec<_> = fit
@@ -113,16 +115,10 @@ fn now_later_and_never() {
     // than one rack.
     assert_eq!(fit_by_label(5, "rack").0, Never);
     assert_eq!(fit_by_label(1, "row").0, Unknown, "no node has this label");
+    assert_eq!(fit(&requests(1), 1, &nodes, None).verdict, Unknown);
+    assert_eq!(fit(&requests(9), 1, &nodes, None).verdict, Never);
     assert_eq!(
-        compare_nodes(&pod, &requests(1), 1, &nodes, None).verdict,
-        Unknown
-    );
-    assert_eq!(
-        compare_nodes(&pod, &requests(9), 1, &nodes, None).verdict,
-        Never
-    );
-    assert_eq!(
-        compare_nodes(&pod, &requests(1), 1, &[], Some(&free_resources)).verdict,
+        fit(&requests(1), 1, &[], Some(&free_resources)).verdict,
         Unknown
     );
 }
@@ -136,6 +132,7 @@ fn unknown_free_resources_are_not_zero_pods() {
     let groups = |gpus| {
         let fit = compare_nodes(
             &pod,
+            &VolumeRules::default(),
             &requests(gpus),
             2,
             &[node("a"), cordoned.clone()],
