@@ -4,9 +4,10 @@
 use serde_json::Value;
 
 use crate::deploy::comparison::render_again;
-use crate::deploy::errors::{as_warning, merge_errors, obstacle_error};
+use crate::deploy::errors::obstacle_error;
 use crate::deploy::existing_jobs::ExistingJobs;
 use crate::deploy::feasibility::FeasibilityChecks;
+use crate::deploy::merged_errors::{as_warning, merge_errors};
 use crate::deploy::options::{Mode, SubmitOptions};
 use crate::deploy::plan::{Plan, PlanningFacts};
 use crate::deploy::pool_rules::{self, JobsOfPools};

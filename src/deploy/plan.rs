@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::future::join4;
 
 use crate::deploy::defaults::{Site, keep_classes};
-use crate::deploy::errors::merge_by_file;
 use crate::deploy::events::{DeployEvent, Reporter};
 use crate::deploy::inputs::InputDocument;
+use crate::deploy::merged_errors::merge_by_file;
 use crate::deploy::once_per::OncePer;
 use crate::deploy::queueing::{QueueChoice, Queueing};
 use gpuctl_cluster::{Connection, Failure, policy_left_out};

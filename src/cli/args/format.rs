@@ -51,24 +51,3 @@ impl From<OneFormat> for Format {
         }
     }
 }
-
-/// Formats of commands that print hourly rows.
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
-pub enum StatsFormat {
-    #[default]
-    Table,
-    Json,
-    Yaml,
-    Csv,
-}
-
-impl From<StatsFormat> for Format {
-    fn from(format: StatsFormat) -> Self {
-        match format {
-            StatsFormat::Table => Self::Table,
-            StatsFormat::Json => Self::Json,
-            StatsFormat::Yaml => Self::Yaml,
-            StatsFormat::Csv => Self::Csv,
-        }
-    }
-}

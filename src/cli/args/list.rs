@@ -4,6 +4,7 @@
 use clap::{Args, ValueEnum};
 
 use super::format::ListFormat;
+use crate::cli::args::output::output_format;
 use crate::observe::list::{ListOptions, PageOptions};
 use crate::observe::watch::WATCH_INTERVAL;
 
@@ -40,7 +41,7 @@ pub(crate) struct PrintArgs {
     #[arg(long)]
     pub no_headers: bool,
     /// Output format; jsonpath= and custom-columns= select fields from the JSON output
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    #[arg(short, long, value_parser = output_format::<ListFormat>(), default_value_t, value_name = "FORMAT")]
     pub output: ListFormat,
 }
 

@@ -3,13 +3,14 @@
 //! selection, so every command with `-o json` supports both.
 
 use std::ffi::OsStr;
+use std::fmt;
 use std::marker::PhantomData;
 
-use clap::builder::{PossibleValue, TypedValueParser, ValueParserFactory};
+use clap::builder::{PossibleValue, TypedValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgMatches, Command, ValueEnum};
 
-use crate::cli::args::format::{ListFormat, OneFormat, StatsFormat};
+use crate::cli::args::format::{ListFormat, OneFormat};
 use crate::cli::history::report::ReportFormat;
 use crate::cli::jobs::run::RunFormat;
 use crate::cli::score::ScoreFormat;
@@ -17,7 +18,13 @@ use gpuctl_view::format::selection::{OutputSelection, SelectionMistake};
 
 /// Parses the value of `-o` for a command with the formats `F`.
 #[derive(Clone)]
-pub struct FormatParser<F>(PhantomData<F>);
+pub(crate) struct FormatParser<F>(PhantomData<F>);
+
+/// The parser of `-o`. Each argument names it, because clap prefers the parser of [`ValueEnum`] to
+/// a `ValueParserFactory`.
+pub(crate) fn output_format<F: ValueEnum>() -> FormatParser<F> {
+    FormatParser(PhantomData)
+}
 
 /// Values of `-o` that are only the beginning of a value, with what follows.
 const OPEN_VALUES: [(&str, &str); 2] = [
@@ -111,7 +118,7 @@ impl TypedValueParser for JobListParser {
         if value == SPECIFICATION {
             return Ok(ListFormat::Spec);
         }
-        let parsed = ListFormat::value_parser().parse_ref(command, arg, value);
+        let parsed = output_format::<ListFormat>().parse_ref(command, arg, value);
         parsed.map_err(|mut error| {
             if let Some(ContextValue::Strings(formats)) = error.get(ContextKind::ValidValue) {
                 let formats = [&formats[..], &[SPECIFICATION.to_owned()]].concat();
@@ -123,20 +130,22 @@ impl TypedValueParser for JobListParser {
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
         let specification = PossibleValue::new(SPECIFICATION).help("the submitted YAML");
-        let formats: Vec<PossibleValue> = ListFormat::value_parser().possible_values()?.collect();
+        let formats: Vec<PossibleValue> =
+            output_format::<ListFormat>().possible_values()?.collect();
         Some(Box::new(formats.into_iter().chain([specification])))
     }
 }
 
 macro_rules! formats {
     ($($format:ty),*) => {
-        $(impl ValueParserFactory for $format {
-            type Parser = FormatParser<Self>;
-
-            fn value_parser() -> Self::Parser {
-                FormatParser(PhantomData)
+        $(/// Writes the word of the command line, which is the default value in the help.
+        impl fmt::Display for $format {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let value = self.to_possible_value();
+                f.write_str(value.as_ref().map_or("", PossibleValue::get_name))
             }
-        })*
+        }
+        )*
 
         /// Whether `-o` of this command is a format. For a few commands, it is a file.
         fn has_format(matches: &ArgMatches) -> bool {
@@ -145,14 +154,7 @@ macro_rules! formats {
     };
 }
 
-formats!(
-    ListFormat,
-    OneFormat,
-    StatsFormat,
-    ReportFormat,
-    RunFormat,
-    ScoreFormat
-);
+formats!(ListFormat, OneFormat, ReportFormat, RunFormat, ScoreFormat);
 
 /// The parts of the JSON output that the command line selects, and whether to print titles.
 pub(crate) fn selection(matches: &ArgMatches) -> Option<(OutputSelection, bool)> {
@@ -204,7 +206,7 @@ mod tests {
             columns,
             Some((OutputSelection::Columns(_), false))
         ));
-        assert_eq!(parsed("gpuctl init training -o jsonpath={.a}"), None);
+        assert_eq!(parsed("gpuctl init training --output jsonpath={.a}"), None);
     }
 
     #[test]

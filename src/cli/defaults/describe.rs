@@ -3,6 +3,7 @@
 use clap::Args;
 
 use crate::cli::args::format::OneFormat;
+use crate::cli::args::output::output_format;
 
 /// Show the site's defaults, unmodified, and their author
 #[derive(Args, Debug)]
@@ -11,6 +12,6 @@ use crate::cli::args::format::OneFormat;
   gpuctl describe defaults -o yaml")]
 pub(crate) struct DescribeDefaults {
     /// Output format
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    #[arg(short, long, value_parser = output_format::<OneFormat>(), default_value_t, value_name = "FORMAT")]
     pub output: OneFormat,
 }

@@ -4,6 +4,7 @@ use clap::Args;
 
 use crate::cli::args::format::OneFormat;
 use crate::cli::args::local::LocalFileArgs;
+use crate::cli::args::output::output_format;
 use crate::cli::args::submit::SubmitArgs;
 use gpuctl_manifest::spec::Override;
 
@@ -37,6 +38,6 @@ pub(crate) struct Apply {
     #[command(flatten)]
     pub submit: SubmitArgs,
     /// Output format
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    #[arg(short, long, value_parser = output_format::<OneFormat>(), default_value_t, value_name = "FORMAT")]
     pub output: OneFormat,
 }

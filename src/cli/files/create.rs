@@ -5,6 +5,7 @@ use clap_complete::engine::ArgValueCandidates;
 
 use crate::cli::args::format::OneFormat;
 use crate::cli::args::local::LocalFileArgs;
+use crate::cli::args::output::output_format;
 use crate::cli::args::submit::SubmitArgs;
 use crate::cli::{candidates, command};
 use gpuctl_manifest::spec::Override;
@@ -53,7 +54,7 @@ pub(crate) struct Create {
     #[command(flatten)]
     pub submit: SubmitArgs,
     /// Output format
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    #[arg(short, long, value_parser = output_format::<OneFormat>(), default_value_t, value_name = "FORMAT")]
     pub output: OneFormat,
 }
 

@@ -3,6 +3,7 @@
 use clap::Args;
 
 use crate::cli::args::format::OneFormat;
+use crate::cli::args::output::output_format;
 use crate::cli::args::value::object_name;
 
 /// Store tokens or a registry login in a Secret
@@ -46,6 +47,6 @@ pub(crate) struct CreateSecret {
     #[arg(long)]
     pub replace: bool,
     /// Output format
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    #[arg(short, long, value_parser = output_format::<OneFormat>(), default_value_t, value_name = "FORMAT")]
     pub output: OneFormat,
 }

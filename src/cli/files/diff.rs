@@ -4,6 +4,7 @@ use clap::Args;
 
 use crate::cli::args::format::OneFormat;
 use crate::cli::args::local::LocalFileArgs;
+use crate::cli::args::output::output_format;
 use gpuctl_manifest::spec::Override;
 
 /// Show what `apply` would change
@@ -29,6 +30,6 @@ pub(crate) struct Diff {
     #[command(flatten)]
     pub local: LocalFileArgs,
     /// Output format
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    #[arg(short, long, value_parser = output_format::<OneFormat>(), default_value_t, value_name = "FORMAT")]
     pub output: OneFormat,
 }

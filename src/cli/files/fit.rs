@@ -4,6 +4,7 @@ use clap::Args;
 
 use crate::cli::args::format::OneFormat;
 use crate::cli::args::local::LocalFileArgs;
+use crate::cli::args::output::output_format;
 use gpuctl_manifest::spec::Override;
 
 /// Check whether a job fits now, could fit later, or never will, and what limits it
@@ -37,6 +38,6 @@ pub(crate) struct FitArgs {
     #[arg(long, value_name = "LABEL")]
     pub by: Option<String>,
     /// Output format
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    #[arg(short, long, value_parser = output_format::<OneFormat>(), default_value_t, value_name = "FORMAT")]
     pub output: OneFormat,
 }

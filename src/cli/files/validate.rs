@@ -4,6 +4,7 @@ use clap::Args;
 
 use crate::cli::args::format::OneFormat;
 use crate::cli::args::local::LocalFileArgs;
+use crate::cli::args::output::output_format;
 use gpuctl_manifest::spec::checks::{self};
 
 /// Validate files without a cluster
@@ -32,6 +33,6 @@ pub(crate) struct Validate {
     #[arg(long, value_name = "ID", conflicts_with_all = ["files", "server", "strict", "allow_files_from"], value_parser = clap::builder::PossibleValuesParser::new(checks::CHECKS.iter().map(|check| check.id)))]
     pub explain: Option<String>,
     /// Output format
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    #[arg(short, long, value_parser = output_format::<OneFormat>(), default_value_t, value_name = "FORMAT")]
     pub output: OneFormat,
 }

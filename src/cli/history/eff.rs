@@ -4,6 +4,7 @@ use clap::Args;
 use clap_complete::engine::ArgValueCandidates;
 
 use crate::cli::args::format::OneFormat;
+use crate::cli::args::output::output_format;
 use crate::cli::candidates;
 
 /// Show how efficiently a job or workload used its GPUs, even after it was deleted
@@ -27,6 +28,6 @@ pub(crate) struct Eff {
     #[arg(long, value_name = "TIME")]
     pub end: Option<String>,
     /// Output format
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    #[arg(short, long, value_parser = output_format::<OneFormat>(), default_value_t, value_name = "FORMAT")]
     pub output: OneFormat,
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
+use crate::cli::args::output::output_format;
 use crate::cli::args::value::{Expected, duration};
 
 /// Report GPU-hours held, used and wasted, by team, namespace, user, pool, label or annotation
@@ -76,7 +77,7 @@ pub(crate) struct Report {
     #[arg(long)]
     pub no_headers: bool,
     /// Output format
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    #[arg(short, long, value_parser = output_format::<ReportFormat>(), default_value_t, value_name = "FORMAT")]
     pub output: ReportFormat,
 }
 

@@ -4,6 +4,7 @@ use clap::{Args, ValueEnum};
 
 use crate::cli::args::format::OneFormat;
 use crate::cli::args::list::ListArgs;
+use crate::cli::args::output::output_format;
 use crate::cli::args::value::Expected;
 use gpuctl_core::model::values::quantity;
 
@@ -17,7 +18,7 @@ pub(crate) struct Latest {
     #[arg(long, value_name = "KEY")]
     pub annotation: Option<String>,
     /// Output format
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    #[arg(short, long, value_parser = output_format::<OneFormat>(), default_value_t, value_name = "FORMAT")]
     pub output: OneFormat,
 }
 

@@ -4,6 +4,7 @@ use clap::Args;
 use clap_complete::engine::ArgValueCandidates;
 
 use crate::cli::args::format::OneFormat;
+use crate::cli::args::output::output_format;
 use crate::cli::args::value::Expected;
 use crate::cli::candidates;
 use gpuctl_core::model::DeviceId;
@@ -21,7 +22,7 @@ pub(crate) struct WhoGpu {
     #[arg(long, value_name = "TIME")]
     pub at: Option<String>,
     /// Output format
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    #[arg(short, long, value_parser = output_format::<OneFormat>(), default_value_t, value_name = "FORMAT")]
     pub output: OneFormat,
 }
 

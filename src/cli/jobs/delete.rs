@@ -6,6 +6,7 @@ use clap::{Arg, Args};
 use clap_complete::engine::ArgValueCandidates;
 
 use crate::cli::args::format::OneFormat;
+use crate::cli::args::output::output_format;
 use crate::cli::args::selection::JobSelection;
 use crate::cli::args::submit::dry_run;
 use crate::cli::args::value::duration;
@@ -150,7 +151,7 @@ pub(crate) struct DeleteArgs {
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration)]
     pub timeout: Duration,
     /// Output format
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    #[arg(short, long, value_parser = output_format::<OneFormat>(), default_value_t, value_name = "FORMAT")]
     pub output: OneFormat,
 }
 

@@ -5,6 +5,7 @@ use clap_complete::engine::ArgValueCandidates;
 use regex::Regex;
 
 use crate::cli::args::format::OneFormat;
+use crate::cli::args::output::output_format;
 use crate::cli::candidates;
 
 /// Print a job's logs, with all pods merged by time
@@ -60,6 +61,6 @@ pub(crate) struct Logs {
     #[arg(long)]
     pub raw: bool,
     /// Output format
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    #[arg(short, long, value_parser = output_format::<OneFormat>(), default_value_t, value_name = "FORMAT")]
     pub output: OneFormat,
 }

@@ -3,6 +3,7 @@
 use clap::{Args, ValueEnum};
 use clap_complete::engine::ArgValueCandidates;
 
+use crate::cli::args::output::output_format;
 use crate::cli::args::submit::SubmitArgs;
 use crate::cli::args::value::{Expected, object_name};
 use crate::cli::candidates;
@@ -62,7 +63,7 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub submit: SubmitArgs,
     /// Output format; spec prints the job file that is equivalent to this command
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    #[arg(short, long, value_parser = output_format::<RunFormat>(), default_value_t, value_name = "FORMAT")]
     pub output: RunFormat,
     /// Command and its arguments, after `--` [default: the image's command]
     #[arg(last = true, value_name = "COMMAND")]

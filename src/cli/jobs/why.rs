@@ -4,6 +4,7 @@ use clap::Args;
 use clap_complete::engine::ArgValueCandidates;
 
 use crate::cli::args::format::OneFormat;
+use crate::cli::args::output::output_format;
 use crate::cli::candidates;
 
 /// Explain why a job is waiting, failed, hung or slow: causes, evidence, and commands that may help
@@ -39,6 +40,6 @@ pub(crate) struct WhyArgs {
     #[arg(long, conflicts_with = "all")]
     pub stacks: bool,
     /// Output format
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    #[arg(short, long, value_parser = output_format::<OneFormat>(), default_value_t, value_name = "FORMAT")]
     pub output: OneFormat,
 }

@@ -3,6 +3,7 @@
 use clap::{Args, ValueEnum};
 
 use crate::cli::args::format::OneFormat;
+use crate::cli::args::output::output_format;
 use gpuctl_view::nodes::heatmap::HeatmapMetric;
 
 /// Show the GPUs with the highest utilization, power or temperature
@@ -25,7 +26,7 @@ pub(crate) struct GetHeatmap {
     #[arg(long, value_enum, value_name = "METRIC", default_value_t)]
     pub metric: HeatmapMetricArg,
     /// Output format
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    #[arg(short, long, value_parser = output_format::<OneFormat>(), default_value_t, value_name = "FORMAT")]
     pub output: OneFormat,
 }
 

@@ -4,6 +4,7 @@ use clap::{Args, ValueEnum};
 use clap_complete::engine::ArgValueCandidates;
 
 use crate::cli::args::format::OneFormat;
+use crate::cli::args::output::output_format;
 use crate::cli::args::time::TimeRangeArgs;
 use crate::cli::candidates;
 use gpuctl_view::history::metrics::JobMetric;
@@ -27,7 +28,7 @@ pub(crate) struct JobMetricsArgs {
     #[command(flatten)]
     pub range: TimeRangeArgs,
     /// Output format
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    #[arg(short, long, value_parser = output_format::<OneFormat>(), default_value_t, value_name = "FORMAT")]
     pub output: OneFormat,
 }
 

@@ -3,6 +3,7 @@
 use clap::Args;
 
 use crate::cli::args::format::OneFormat;
+use crate::cli::args::output::output_format;
 
 /// Show an overview of the cluster, with nodes, allocated and used GPUs, storage and network
 ///
@@ -16,6 +17,6 @@ pub(crate) struct GetOverview {
     #[arg(short, long)]
     pub watch: bool,
     /// Output format
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    #[arg(short, long, value_parser = output_format::<OneFormat>(), default_value_t, value_name = "FORMAT")]
     pub output: OneFormat,
 }

@@ -4,6 +4,7 @@ use clap::Args;
 use clap_complete::engine::ArgValueCandidates;
 
 use crate::cli::args::format::OneFormat;
+use crate::cli::args::output::output_format;
 use crate::cli::candidates;
 
 #[derive(Args, Debug)]
@@ -18,6 +19,6 @@ pub(crate) struct PoolNodes {
     #[arg(long)]
     pub force: bool,
     /// Output format
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    #[arg(short, long, value_parser = output_format::<OneFormat>(), default_value_t, value_name = "FORMAT")]
     pub output: OneFormat,
 }

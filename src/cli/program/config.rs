@@ -4,6 +4,7 @@ use clap::Args;
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 
 use crate::cli::args::format::OneFormat;
+use crate::cli::args::output::output_format;
 use crate::config::KEYS;
 
 /// Show the current settings (precedence: flags, environment, config file, defaults)
@@ -17,7 +18,7 @@ pub(crate) struct View {
     #[arg(long)]
     pub show_origin: bool,
     /// Output format
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    #[arg(short, long, value_parser = output_format::<OneFormat>(), default_value_t, value_name = "FORMAT")]
     pub output: OneFormat,
 }
 
@@ -35,7 +36,7 @@ pub(crate) struct Set {
     #[arg(value_name = "VALUE", allow_hyphen_values = true)]
     pub value: String,
     /// Output format
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    #[arg(short, long, value_parser = output_format::<OneFormat>(), default_value_t, value_name = "FORMAT")]
     pub output: OneFormat,
 }
 

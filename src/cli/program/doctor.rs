@@ -3,6 +3,7 @@
 use clap::Args;
 
 use crate::cli::args::format::OneFormat;
+use crate::cli::args::output::output_format;
 
 /// Check the cluster, Prometheus, and the GPU software of every node, and suggest fixes
 ///
@@ -35,6 +36,6 @@ pub(crate) struct Doctor {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["adapter_rules", "recording_rules"])]
     pub bundle: Option<std::path::PathBuf>,
     /// Output format
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    #[arg(short, long, value_parser = output_format::<OneFormat>(), default_value_t, value_name = "FORMAT")]
     pub output: OneFormat,
 }

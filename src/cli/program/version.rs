@@ -3,6 +3,7 @@
 use clap::Args;
 
 use crate::cli::args::format::OneFormat;
+use crate::cli::args::output::output_format;
 
 /// Show the version of this program
 #[derive(Args, Debug)]
@@ -10,6 +11,6 @@ use crate::cli::args::format::OneFormat;
   gpuctl version -o json")]
 pub(crate) struct VersionArgs {
     /// Output format
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    #[arg(short, long, value_parser = output_format::<OneFormat>(), default_value_t, value_name = "FORMAT")]
     pub output: OneFormat,
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use crate::cli::args::list::PageArgs;
+use crate::cli::args::output::output_format;
 use crate::cli::args::value::{Expected, duration};
 use crate::cli::score::settings::{OutboundArgs, ScoringArgs};
 use crate::config::SettingKey;
@@ -70,7 +71,7 @@ pub(crate) struct ScoreArgs {
     #[arg(long)]
     pub no_headers: bool,
     /// Output format; prometheus is the text format that Prometheus scrapes
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    #[arg(short, long, value_parser = output_format::<ScoreFormat>(), default_value_t, value_name = "FORMAT")]
     pub output: ScoreFormat,
     #[command(flatten)]
     pub telling: OutboundArgs,

@@ -3,6 +3,7 @@
 use clap::Args;
 
 use crate::cli::args::format::OneFormat;
+use crate::cli::args::output::output_format;
 
 /// List the namespaces and kinds of workloads, for filters
 #[derive(Args, Debug)]
@@ -10,6 +11,6 @@ use crate::cli::args::format::OneFormat;
   gpuctl get workload-metadata -o json")]
 pub(crate) struct GetWorkloadMetadata {
     /// Output format
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    #[arg(short, long, value_parser = output_format::<OneFormat>(), default_value_t, value_name = "FORMAT")]
     pub output: OneFormat,
 }

@@ -1,21 +1,23 @@
 //! Draws the cockpit: a summary line, the tabs, one list or the output of a command, and the keys.
 
+mod help;
+
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Clear, Paragraph};
+use ratatui::widgets::Paragraph;
 use unicode_width::UnicodeWidthStr;
 
 use super::cells::{Tint, style};
 use super::columns::{CockpitColumn, columns};
 use super::heat::map;
-use super::keys::HELP;
 use super::lists::Tab;
 use super::rows::Row;
 use super::{Cockpit, CockpitSnapshot, Pane};
 use crate::format::coverage::percent;
 use crate::format::text::{clean, count, or_dash};
+use help::draw_help;
 
 /// The keys that the last line always shows.
 const KEYS: &str = "? keys  q back  Enter step into  w why  l logs  d describe  g GPUs  e exec  o open  / filter  s sort";
@@ -369,37 +371,6 @@ fn shortened(text: &str, width: usize) -> String {
     }
     short.push('…');
     short
-}
-
-fn draw_help(frame: &mut Frame<'_>) {
-    let lines: Vec<Line<'_>> = HELP
-        .iter()
-        .map(|(key, action)| Line::from(format!(" {key:<12} {action}")))
-        .collect();
-    let widest = HELP
-        .iter()
-        .map(|(_, action)| action.width() + 16)
-        .max()
-        .unwrap_or(40);
-    let area = frame.area();
-    let (width, height) = (
-        u16::try_from(widest).unwrap_or(u16::MAX).min(area.width),
-        u16::try_from(HELP.len() + 2)
-            .unwrap_or(u16::MAX)
-            .min(area.height),
-    );
-    let popup = Rect::new(
-        (area.width - width) / 2,
-        (area.height - height) / 2,
-        width,
-        height,
-    );
-    // Without `Clear`, the list would show through the box.
-    frame.render_widget(Clear, popup);
-    frame.render_widget(
-        Paragraph::new(lines).block(Block::bordered().title(" keys ")),
-        popup,
-    );
 }
 
 #[cfg(test)]

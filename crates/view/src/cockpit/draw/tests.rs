@@ -1,6 +1,7 @@
 //! Tests that keys and help fit the terminal.
 
 use super::*;
+use crate::cockpit::keys::HELP;
 
 #[test]
 fn keys_are_never_cut() {

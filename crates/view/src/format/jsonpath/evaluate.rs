@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use serde_json::Value;
 
 use super::errors::JsonPathFailure;
-use super::parse::{CompareOperator, ListSlice, ListSliceEnd, PathFilter, PathStep, TemplatePart};
+use super::syntax::{CompareOperator, ListSlice, ListSliceEnd, PathFilter, PathStep, TemplatePart};
 use crate::json_line;
 
 type Found<'v> = Result<Vec<&'v Value>, JsonPathFailure>;

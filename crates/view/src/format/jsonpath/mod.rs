@@ -10,13 +10,14 @@ mod errors;
 mod evaluate;
 mod parse;
 mod parse_text;
+mod syntax;
 #[cfg(test)]
 mod tests;
 
 use serde_json::Value;
 
 pub use errors::{JsonPathFailure, JsonPathMistake};
-use parse::TemplatePart;
+use syntax::TemplatePart;
 
 /// A parsed template.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,6 +56,6 @@ impl JsonPath {
 
     /// The first field of a template that begins with one.
     pub fn first_field(&self) -> Option<&str> {
-        parse::first_field(&self.0)
+        syntax::first_field(&self.0)
     }
 }

@@ -5,68 +5,11 @@ use serde_json::Value;
 
 use super::errors::JsonPathMistake;
 use super::parse_text::{quoted, unquoted_end};
+use super::syntax::{CompareOperator, ListSlice, ListSliceEnd, PathFilter, PathStep, TemplatePart};
 
 /// Templates nest `{range}` and filters at most this deep, so that parsing cannot exhaust the
 /// stack.
 const DEEPEST: usize = 32;
-
-/// A piece of a template.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum TemplatePart {
-    Text(Value),
-    Expression(Vec<PathStep>),
-    Range {
-        over: Vec<PathStep>,
-        body: Vec<TemplatePart>,
-    },
-}
-
-/// A step of an expression, from values to values.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum PathStep {
-    Literal(Value),
-    Field(String),
-    Slice(ListSlice),
-    /// The value itself, and everything in it.
-    Descend,
-    Wildcard,
-    Union(Vec<Vec<PathStep>>),
-    Filter(PathFilter),
-}
-
-/// A range of a list; an index is a range of one entry.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct ListSlice {
-    pub start: Option<i64>,
-    pub end: ListSliceEnd,
-    pub step: usize,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum ListSliceEnd {
-    /// After the first entry, for `[3]`.
-    AfterStart,
-    /// At the end of the list, for `[3:]`.
-    Last,
-    At(i64),
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct PathFilter {
-    pub left: Vec<PathStep>,
-    /// `None` if only the existence of `left` is checked.
-    pub comparison: Option<(CompareOperator, Vec<PathStep>)>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CompareOperator {
-    Equal,
-    NotEqual,
-    Less,
-    LessOrEqual,
-    Greater,
-    GreaterOrEqual,
-}
 
 /// Parses a whole template.
 pub(super) fn template(text: &str) -> Result<Vec<TemplatePart>, JsonPathMistake> {
@@ -77,17 +20,6 @@ pub(super) fn template(text: &str) -> Result<Vec<TemplatePart>, JsonPathMistake>
         depth: 0,
     };
     parser.parts(None)
-}
-
-/// The first field of a template that begins with one.
-pub(super) fn first_field(parts: &[TemplatePart]) -> Option<&str> {
-    match parts {
-        [TemplatePart::Expression(steps), ..] => match steps.as_slice() {
-            [PathStep::Field(name), ..] => Some(name),
-            _ => None,
-        },
-        _ => None,
-    }
 }
 
 struct TemplateParser<'t> {
