@@ -307,7 +307,8 @@ fn a_wrong_pool_in_twenty_documents_is_one_error() {
         .gpuctl_with(&CREATE, &documents.join("---\n"))
         .exits(3)
         .says("stdin has 1 problem")
-        .says("did you mean `twenty`?; also in lines 11, 17, ");
+        .says("did you mean `twenty`?")
+        .says("; also in lines 11, 17, ");
     assert_eq!(run.err.matches("there is no pool `twnety`").count(), 1);
 }
 
