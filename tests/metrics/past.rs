@@ -1243,6 +1243,10 @@ fn closed_hours_are_exact_and_equal_in_every_variant() {
     eff(&["web", "-n", "ml"])
         .exits(4)
         .says("`web` in ml has held no GPUs");
+    near(
+        &eff(&["inf/Deployment/web"]).ok().json()["held_gpu_hours"],
+        web["held_gpu_hours"].as_f64().unwrap(),
+    );
     let text = ask(&plain, &cache, &["eff", "web", "--start", "12h"])
         .ok()
         .out;
@@ -1319,6 +1323,22 @@ fn closed_hours_are_exact_and_equal_in_every_variant() {
         ask_at(&["get", "jobs", "-n", "inf"], 600).ok().json()["total"],
         1
     );
+    let nowhere = ["-n", "inff"];
+    for run in [
+        ask_at(&[&["get", "jobs"], &nowhere[..]].concat(), 600),
+        ask(
+            &plain,
+            &cache,
+            &[&["snapshot", "list"], &nowhere[..], &span].concat(),
+        ),
+        ask(
+            &plain,
+            &cache,
+            &[&["stats", "cluster"], &nowhere[..], &span].concat(),
+        ),
+    ] {
+        run.exits(4).says("namespace `inff` does not exist");
+    }
     assert_eq!(
         rows(&ask_at(&["get", "jobs"], 3000).ok().json()["items"]).len(),
         3,
