@@ -240,7 +240,7 @@ fn days_of_23_and_25_hours_have_one_row_per_hour() {
             .iter()
             .for_each(|row| near(&row["allocated_gpu_count"], 1.0));
         let report = query(&["report", "--by", "namespace"]);
-        near(&report["total"]["held_gpu_hours"], hours as f64);
-        near(&report["total"]["used_gpu_hours"], hours as f64 / 2.0);
+        near(&report["sum"]["held_gpu_hours"], hours as f64);
+        near(&report["sum"]["used_gpu_hours"], hours as f64 / 2.0);
     }
 }
