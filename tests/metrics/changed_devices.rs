@@ -163,7 +163,7 @@ fn replaced_devices_and_renamed_nodes_count_once() {
 
     let report = query(&["report"]);
     let unknown = (BROKEN.end - BROKEN.start) as f64 / 3600.0;
-    let total = &report["total"];
+    let total = &report["sum"];
     near(&total["held_gpu_hours"], 3.0);
     near(&total["unknown_gpu_hours"], unknown);
     near(&total["utilization"], mean(0..3));
