@@ -266,8 +266,8 @@ pub fn is_type_label(key: &str) -> bool {
     TYPE_LABELS.contains(&key) || key.ends_with("/gpu-type") || key.ends_with("/gpu-model")
 }
 
-/// Extended resources that count whole devices. If a cluster offers several, the first one in this
-/// list is used.
+/// Extended resources that count whole devices. If a cluster offers several, gpuctl uses the first
+/// in this list.
 pub const WHOLE: [&str; 11] = [
     "nvidia.com/gpu",
     "amd.com/gpu",
@@ -282,16 +282,15 @@ pub const WHOLE: [&str; 11] = [
     "mthreads.com/vgpu",
 ];
 
-/// GPU memory in GiB. Aliyun's gpushare uses this resource to allocate parts of devices.
+/// Resource of Aliyun's gpushare: GPU memory in GiB, of which pods request amounts.
 pub const SHARED_MEMORY: &str = "aliyun.com/gpu-mem";
 
-/// Extracts the MIG profile from the name of an extended resource: `nvidia.com/mig-1g.10gb` →
-/// `1g.10gb`.
+/// Extracts the MIG profile from a resource name: `nvidia.com/mig-1g.10gb` → `1g.10gb`.
 pub fn mig_profile(resource: &str) -> Option<&str> {
     resource.strip_prefix("nvidia.com/mig-")
 }
 
-/// Returns the memory of a slice with this MIG profile in GB: `3g.40gb` → 40.
+/// Extracts the memory in GB from a MIG profile: `3g.40gb` → 40.
 pub fn mig_gigabytes(profile: &str) -> Option<u64> {
     let memory = profile
         .split('.')
@@ -299,7 +298,7 @@ pub fn mig_gigabytes(profile: &str) -> Option<u64> {
     memory.parse().ok()
 }
 
-/// True for extended resources that count devices or slices of devices.
+/// Returns true for resources that count whole devices, shares or MIG slices.
 pub fn is_device(resource: &str) -> bool {
     WHOLE.contains(&resource)
         || resource == "nvidia.com/gpu.shared"
