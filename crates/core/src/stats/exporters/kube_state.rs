@@ -36,7 +36,7 @@ fn resources() -> String {
 
 /// Pattern for resources whose units are slices of devices, in the form of kube-state-metrics.
 const PARTS: &str = "nvidia_com_mig_.+|.+_gpu_shared|amd_com_[a-z]+_nps[0-9]+|aliyun_com_gpu_mem";
-/// Resource for the memory that pods request on a shared device in MiB; the next one is in percent.
+/// Resources for the memory that pods request on a shared device, in MiB or in percent.
 pub(crate) const SHARED_MEBIBYTES: &str = "nvidia_com_gpumem";
 pub(crate) const SHARED_PERCENT: &str = "nvidia_com_gpumem_percentage";
 
