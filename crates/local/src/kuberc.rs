@@ -39,7 +39,7 @@ pub enum PluginRefusal {
     NotFound { file: PathBuf },
 }
 
-/// Which credential plugins may run.
+/// The set of credential plugins that may run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum PluginPolicy {
     AllowAll,

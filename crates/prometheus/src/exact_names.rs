@@ -72,7 +72,8 @@ pub(super) fn path(path: &str, names: &[String]) -> String {
     format!("{place}?{}", exact.finish())
 }
 
-/// Merges the responses of several queries. A series in more than one response is kept once.
+/// Merges the responses of several queries. A series that several responses contain occurs once in
+/// the result.
 pub(super) fn merged(answers: Vec<Vec<Series>>) -> Vec<Series> {
     let mut by_labels = BTreeMap::new();
     for series in answers.into_iter().flatten() {

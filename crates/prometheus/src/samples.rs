@@ -8,7 +8,7 @@
 
 use gpuctl_core::model::values::series::Point;
 
-/// A response in which each list of samples is replaced by its index in `lists`.
+/// A response whose lists of samples have been replaced by their indexes in `lists`.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct CutResponse {
     pub rest: String,

@@ -69,7 +69,7 @@ impl Problem {
 #[derive(Clone, Debug)]
 pub struct Problems {
     pub file: String,
-    /// Text of the file, from which excerpts are shown.
+    /// Text of the file, for excerpts.
     pub text: String,
     /// The problems, ordered by position.
     pub list: Vec<Problem>,

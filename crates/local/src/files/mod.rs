@@ -27,7 +27,7 @@ pub enum FileError {
     Write { path: PathBuf, source: io::Error },
 }
 
-/// What a written file is for, which determines its mode and whether a symlink is followed.
+/// Purpose of a written file. It determines the mode, and whether symlinks are followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// Readable only by the user, such as a bundle: always mode 0600.

@@ -62,7 +62,7 @@ impl Drop for Staged {
     }
 }
 
-/// Returns the path of the folder in which an archive for `target` is unpacked.
+/// Returns the path of the folder for unpacking an archive for `target`.
 pub fn staging_folder(target: &Path, unique: &str) -> PathBuf {
     let parent = target
         .parent()

@@ -13,7 +13,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{FreeSpace, INTERRUPT, Others, TERMINATE};
 
-/// Puts the terminal into raw mode, in which it passes all keys to the program, including Ctrl-C.
+/// Puts the terminal into raw mode, so that it passes all keys to the program, including Ctrl-C.
 /// Dropping this restores the terminal.
 pub struct RawMode {
     before: Termios,
@@ -88,7 +88,8 @@ impl Endings {
         Some(Self { signal, number })
     }
 
-    /// Waits for the next signal and returns its number, or `None` if no more can arrive.
+    /// Waits for the next signal and returns its number, or `None` once signals can no longer
+    /// arrive.
     pub async fn next(&mut self) -> Option<u8> {
         self.signal.recv().await.map(|()| self.number)
     }
@@ -103,7 +104,7 @@ impl WindowChanges {
         signal(SignalKind::window_change()).map(Self)
     }
 
-    /// Waits for the next change. Returns false if no more can arrive.
+    /// Waits for the next change. Returns false once changes can no longer arrive.
     pub async fn next(&mut self) -> bool {
         self.0.recv().await.is_some()
     }

@@ -68,7 +68,7 @@ impl Endings {
     }
 
     /// Waits for the next event and returns the number of the corresponding Unix signal, or `None`
-    /// if no more can arrive.
+    /// once events can no longer arrive.
     pub async fn next(&mut self) -> Option<u8> {
         match self {
             Self::Keys(keys) => keys.recv().await.map(|()| INTERRUPT),
@@ -192,7 +192,7 @@ pub fn folders_with_mode(path: &Path, _mode: u32) -> io::Result<()> {
     std::fs::create_dir_all(path)
 }
 
-/// Does nothing: access control lists are left unchanged.
+/// Does nothing: gpuctl does not change access control lists.
 pub fn close_folder(_path: &Path) -> io::Result<()> {
     Ok(())
 }

@@ -49,7 +49,7 @@ pub const VOLCANO_QUEUE: &str = "scheduling.volcano.sh/queue-name";
 pub const VOLCANO_GROUP_SIZE: &str = "scheduling.volcano.sh/group-min-member";
 /// Pod label of the coscheduling plugin of scheduler-plugins, with the name of the PodGroup.
 pub const COSCHEDULING_GROUP: &str = "scheduling.x-k8s.io/pod-group";
-/// Marks a job that a user paused, because Kueue also suspends jobs that nobody paused.
+/// Marks a job that a user paused. Kueue suspends jobs too, without this annotation.
 pub const PAUSED: &str = "gpuctl/paused";
 /// Annotation with the name in the file, if `--generate-name` added a suffix.
 pub const NAME: &str = "gpuctl/name";

@@ -1,8 +1,8 @@
 //! Recognizes causes that Kubernetes, container runtimes and `tar` report only as text.
 //!
-//! No other decision in gpuctl depends on the wording of another program. Where the API has a code,
-//! a reason or a field, gpuctl uses that. If one of these texts changes, gpuctl reports the general
-//! error.
+//! All other decisions in gpuctl are independent of other programs' wording. Where the API has a
+//! code, a reason or a field, gpuctl uses that. If one of these texts changes, gpuctl reports the
+//! general error.
 
 /// Cause of a rejected request, recognized from the API server's message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -207,7 +207,7 @@ impl LargestPod {
 }
 
 /// Nodes of the bound pods, by a hash of the pod's name, because the names would take eight times
-/// as much memory. The hash has a random key, so that nobody can craft a collision. In a million
+/// as much memory. The hash has a random key, so that collisions cannot be crafted. In a million
 /// pods, a collision has a probability of 3 in 100 million.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PodNodes {

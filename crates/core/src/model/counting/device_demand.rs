@@ -15,10 +15,10 @@ use super::capacity::Amounts;
 use crate::model::Taint;
 use crate::model::facts::node::Node;
 
-/// Prefix of the extended resources that stand for device classes (Kubernetes, KEP-5004).
+/// Prefix of the extended resources that represent device classes (Kubernetes, KEP-5004).
 const CLASS_RESOURCE: &str = "deviceclass.resource.kubernetes.io/";
 
-/// Returns the device class that an extended resource stands for.
+/// Returns the device class that an extended resource represents.
 pub fn device_class(resource: &str) -> Option<&str> {
     resource.strip_prefix(CLASS_RESOURCE)
 }

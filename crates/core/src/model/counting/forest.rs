@@ -253,7 +253,7 @@ fn workload(
     sums.merge(others);
     let state = workload_state(&top, &sums);
     let over = matches!(state, WorkloadState::Completed | WorkloadState::Failed);
-    // A completed or failed workload starts no more pods, so ignore its template.
+    // A completed or failed workload starts no further pods, so ignore its template.
     let requested = living
         .max(held_now)
         .max(if over { GpuCount::ZERO } else { template });

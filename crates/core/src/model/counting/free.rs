@@ -190,8 +190,8 @@ impl FreeGpus {
         sizes.into_iter().rev().collect()
     }
 
-    /// Returns the gang with the most GPUs. For each block size, considers a gang on all nodes
-    /// whose block has at least this size.
+    /// Returns the gang with the most GPUs. For each block size, considers a gang on all nodes with
+    /// at least this much free.
     pub fn largest_gang(&self) -> LargestGang {
         let gang = |(size, _): &(u64, u64)| LargestGang {
             nodes: self

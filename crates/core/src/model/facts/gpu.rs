@@ -183,7 +183,7 @@ impl GpuType {
 
     /// Returns the extended resource that counts devices of this type, which depends on the vendor.
     pub fn resource(&self) -> &'static str {
-        // AMD's Instinct models are named `MI` plus a number.
+        // Names of AMD's Instinct models are `MI` plus a number.
         let amd = self
             .model
             .strip_prefix("mi")
@@ -250,7 +250,7 @@ pub const TYPE_LABELS: [&str; 7] = [
 /// devices.
 pub const REPLICAS_LABEL: &str = "nvidia.com/gpu.replicas";
 
-/// Node annotation in which HAMi, which shares devices by memory, lists the devices.
+/// Node annotation of HAMi, which shares devices by memory. It lists the devices.
 pub const HAMI_REGISTER: &str = "hami.io/node-nvidia-register";
 
 /// Node labels with the GPU type that clouds' cluster autoscalers use to choose node groups.
@@ -282,7 +282,7 @@ pub const WHOLE: [&str; 11] = [
     "mthreads.com/vgpu",
 ];
 
-/// Resource of Aliyun's gpushare: GPU memory in GiB, of which pods request amounts.
+/// Resource of Aliyun's gpushare, which counts GPU memory in GiB.
 pub const SHARED_MEMORY: &str = "aliyun.com/gpu-mem";
 
 /// Extracts the MIG profile from a resource name: `nvidia.com/mig-1g.10gb` → `1g.10gb`.

@@ -9,7 +9,7 @@ use super::gpu::{HAMI_REGISTER, REPLICAS_LABEL, SHARED_MEMORY, WHOLE, mig_profil
 use crate::model::Node;
 use crate::model::values::quantity;
 
-/// A node with the details from which devices are counted.
+/// A node with the details for counting its devices.
 #[derive(Clone, Debug, Default)]
 pub struct NodeDetails {
     pub node: Node,

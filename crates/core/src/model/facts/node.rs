@@ -91,7 +91,7 @@ pub enum Nodes {
     Listed(Vec<Node>),
     /// A published copy for users who cannot list nodes, which may be outdated.
     Published(Vec<Node>),
-    /// The user cannot list nodes, and nobody has published a copy.
+    /// The user cannot list nodes, and there is no published copy.
     #[default]
     Hidden,
 }

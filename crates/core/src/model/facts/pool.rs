@@ -59,7 +59,7 @@ pub fn node_removal(pool: &str, node: &Node, notes: &LabelNotes) -> NodeRemoval 
     for (key, note) in notes {
         let is_value = |value: &String| is_label_value(value);
         match key.as_str() {
-            // A node is in at most one pool, so there is no previous value to restore.
+            // A node is in at most one pool, so the label had no previous value.
             POOL_LABEL if note.value == pool => {
                 removal.restored.insert(
                     key.clone(),
@@ -212,7 +212,8 @@ mod tests {
                 "security-zone"
             ]
         );
-        // The node has moved to another pool, so its type label must not be restored.
+        // The node has moved to another pool, so its type label does not belong to this pool
+        // anymore.
         let other_node = node_removal("p", &node("q"), &notes);
         assert_eq!(
             other_node.restored.keys().collect::<Vec<_>>(),

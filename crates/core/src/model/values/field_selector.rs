@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-/// Requirements on name and namespace, all of which must match.
+/// Requirements on name and namespace. All must match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldSelector(Vec<FieldRequirement>);
 

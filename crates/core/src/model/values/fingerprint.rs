@@ -1,12 +1,12 @@
-//! Hashes that are equal on all machines and in all versions: SHA-256, and a short
-//! non-cryptographic hash.
+//! Hashes that never change between machines or versions: SHA-256, and a short non-cryptographic
+//! hash.
 
 use std::fmt::Write as _;
 
 use aws_lc_rs::digest::{SHA256, digest};
 
-/// Computes the 64-bit FNV-1a hash. Unlike the standard library's hasher, FNV-1a is the same on all
-/// machines and in all versions.
+/// Computes the 64-bit FNV-1a hash. Unlike the standard library's hasher, FNV-1a never changes
+/// between machines or versions.
 pub fn fnv(text: &str) -> u64 {
     // Offset basis and prime of 64-bit FNV.
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-/// Requirements on labels, all of which must match.
+/// Requirements on labels. All must match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selector(Vec<LabelRequirement>);
 

@@ -218,7 +218,7 @@ impl<'f> IdentityReader<'f> {
     pub fn named_pod(&self, series: &Series) -> Option<PodKey> {
         let both =
             |(namespace, pod): (&str, &str)| Some((series.label(namespace)?, series.label(pod)?));
-        // Some exporters name the pod in a label of their own, but the namespace in a common label.
+        // Some exporters use their own label for the pod, but a common label for the namespace.
         let mixed = || {
             let pod = dialect::holder_labels()
                 .filter(|pair| *pair != EXPORTED_POD)

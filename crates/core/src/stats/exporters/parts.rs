@@ -125,8 +125,8 @@ impl NodeParts {
         self
     }
 
-    /// Classifies a unit of a resource on a node, or returns `None` if it is no device. `resource`
-    /// is in the form of kube-state-metrics.
+    /// Classifies a unit of a resource on a node, or returns `None` if it is not a device.
+    /// `resource` is in the form of kube-state-metrics.
     pub fn unit(&self, node: &str, resource: &str) -> Option<ResourceUnit> {
         if let Some(part) = self
             .by_resource

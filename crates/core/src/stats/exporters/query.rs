@@ -279,7 +279,7 @@ pub fn exposed(pods: &Pods) -> String {
     )
 }
 
-/// Window in which samples are counted to determine the scrape interval.
+/// Window for counting samples to determine the scrape interval.
 const WINDOW_SECONDS: u32 = 300;
 
 /// Queries the ages of utilization samples in seconds, by the server's clock. Returns only ages

@@ -30,12 +30,12 @@ pub struct Allocation {
     pub gpus: GpuCount,
     /// Kind and number of slices. All slices of one kind on one node form one allocation.
     pub part: Option<(Part, u64)>,
-    /// Slots in which the pod was pending or running, and thus requested devices.
+    /// Slots during which the pod requested devices, because it was pending or running.
     pub requested: Vec<bool>,
-    /// Slots in which the pod was bound and pending or running. A pod that pulls its image already
-    /// holds its devices.
+    /// Slots during which the pod was bound and pending or running. A pod that pulls its image
+    /// already holds its devices.
     pub held: Vec<bool>,
-    /// Held slots in which the phase was Running or unknown.
+    /// Held slots during which the phase was Running or unknown.
     pub running: Vec<bool>,
     /// Last observed phase with its slot.
     pub phase: Option<(usize, String)>,
@@ -50,8 +50,8 @@ impl Allocation {
         self.gpus.0 + self.part.as_ref().map_or(0, |(_, units)| *units)
     }
 
-    /// Returns the number of devices, in which a slice counts by its fraction. A slice of unknown
-    /// fraction counts as one device, and a GiB of memory as zero.
+    /// Returns the number of devices, counting a slice by its fraction. A slice of unknown fraction
+    /// counts as one device, and a GiB of memory as zero.
     pub fn devices(&self) -> f64 {
         let parts = self.part.as_ref().map_or(0.0, |(part, units)| {
             *units as f64 * part.fraction.unwrap_or_else(|| part.unknown())
@@ -66,7 +66,7 @@ pub struct AllocationHistory {
     pub span: TimeSpan,
     /// Length of a slot in milliseconds.
     pub slot: i64,
-    /// Slots in which kube-state-metrics had samples.
+    /// Slots with samples from kube-state-metrics.
     pub observed: Vec<bool>,
     /// Highest number of devices on all nodes in the window, or `None` if kube-state-metrics
     /// reported no devices.
@@ -124,7 +124,7 @@ struct PodRecords {
     phases: BTreeMap<PodId, Phases>,
     /// Phases of pods that were only ever in one phase.
     only_phases: BTreeMap<PodId, usize>,
-    /// Last slot in which each pod requested devices.
+    /// Last slot with a request for devices, by pod.
     last_seen: BTreeMap<PodId, usize>,
     tops: Tops,
     labels: Option<PodLabels>,

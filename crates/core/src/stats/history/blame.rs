@@ -1,6 +1,6 @@
 //! Finds nodes on which jobs fail more often than on others. The failure rate of a node is the
-//! number of jobs whose first failed pod ran there, per hour in which its GPUs were held. Each job
-//! counts once per node, because a broken program fails everywhere and repeatedly.
+//! number of jobs whose first failed pod ran there, per hour during which its GPUs were held. Each
+//! job counts once per node, because a broken program fails everywhere and repeatedly.
 //!
 //! The interval is the exact 95 % interval of a Poisson rate (Garwood, 1936).
 
@@ -30,7 +30,7 @@ pub struct NodeBlame {
     /// Number of pods on this node that failed after, or at the same time as, another pod of their
     /// job.
     pub followed: u64,
-    /// Hours in which pods held GPUs on this node.
+    /// Hours during which pods held GPUs on this node.
     pub hours: f64,
     /// Jobs with a first failure per 1,000 of these hours, with the interval; `None` without such
     /// hours.

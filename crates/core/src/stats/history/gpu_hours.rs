@@ -12,7 +12,7 @@ use crate::model::{DeviceId, Mebibytes, Percent, Watts};
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GpuHours {
-    /// GPU-hours in which pods held GPUs, according to kube-state-metrics.
+    /// GPU-hours that pods held, according to kube-state-metrics.
     pub held: f64,
     /// GPU-hours that waiting pods requested but did not hold.
     pub waited: f64,

@@ -9,7 +9,7 @@ use super::usage::{Usage, windows};
 use crate::model::Percent;
 use crate::model::values::units::{self, total, without_negative_zero};
 
-/// Hours in which a group held slices of one name.
+/// Time for which a group held slices of one name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PartHours {
     /// Number of units times hours, according to kube-state-metrics.

@@ -22,7 +22,7 @@ pub(crate) fn phase(series: &Series) -> Option<usize> {
 }
 
 impl Phases {
-    /// Creates a history with one phase in all slots up to and including `last`.
+    /// Creates a history with one phase in the slots up to and including `last`.
     pub(crate) fn until(last: usize, count: usize, phase: usize) -> Self {
         Self(
             (0..count)

@@ -26,7 +26,7 @@ const GENERATED: [&str; 3] = [
     "tgi_request_generated_tokens_sum",
 ];
 
-/// Seconds before a window in which to look for the sample before the window's first one.
+/// How far before a window, in seconds, to look for the sample before the window's first one.
 pub const BEFORE: i64 = 300;
 
 /// Activity of the servers of a group.

@@ -59,7 +59,7 @@ impl Slots {
         self.mark_every(self.length, series, marked);
     }
 
-    /// Marks the slots in which a device of a claim has samples. Exporters have their own scrape
+    /// Marks the slots with samples of a device in a claim. Exporters have their own scrape
     /// interval, so the start and end of the window are marked too if a sample is at most one
     /// interval away.
     pub(super) fn mark_claimed(self, series: &Series, marked: &mut [bool]) {

@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn pods_created_together_are_one_start() {
         let job = [("owner_kind", "Job"), ("owner_name", "j")];
-        // Two ranks, the second of which waits longer, and a retry an hour later.
+        // Two ranks (the second waits longer), and a retry an hour later.
         let created = [
             series("a", &[], 1000.0),
             series("b", &[], 1010.0),

@@ -138,7 +138,7 @@ impl Tops {
         Self { pods, above }
     }
 
-    /// Follows the owner chain as far as it is known. A pod without an owner is its own top-level
+    /// Follows the known part of the owner chain. A pod without an owner is its own top-level
     /// owner.
     pub(crate) fn top_of(&self, pod: &PodKey) -> TopOwner {
         let (namespace, name) = pod.clone();

@@ -1,7 +1,7 @@
 //! Parses the stacks of ranks from the output of `py-spy dump` or `gdb`, which the caller runs, and
 //! groups ranks with the same innermost frames.
 
-/// Functions in which a rank waits for other ranks, in any file.
+/// Functions that wait for other ranks, in any file.
 const COLLECTIVES: [&str; 9] = [
     "all_reduce",
     "allreduce",

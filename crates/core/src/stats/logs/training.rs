@@ -223,8 +223,8 @@ static ANSI: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07").expect("the pattern is tested")
 });
 
-/// Patterns for batch size and time per iteration, from which samples per second are computed for
-/// Megatron, which does not log them.
+/// Patterns for batch size and time per iteration. Megatron does not log samples per second, so
+/// they are computed from both values.
 static BATCH: LazyLock<(Regex, Regex)> = LazyLock::new(|| {
     let regex = |text: &str| Regex::new(text).expect("the pattern is tested");
     (

@@ -17,8 +17,8 @@ use crate::stats::exporters::query::{Pods, keys, quoted};
 pub struct Bottlenecks {
     pub links: Vec<LinkErrors>,
     pub ports: Vec<PortFault>,
-    /// Pods with the fraction of CFS periods in which their CPU limit throttled them, from 0 to 1.
-    /// Only fractions of at least one half are included.
+    /// Pods with the fraction of CFS periods during which their CPU limit throttled them, from 0 to
+    /// 1. Only fractions of at least one half are included.
     pub withheld: Vec<(String, f64)>,
 }
 
@@ -45,7 +45,7 @@ pub struct PortFault {
 
 /// Time range over which counters are compared.
 const WINDOW: &str = "10m";
-/// Label in which the query stores the kind of a series.
+/// Label for the kind of a series, which the query adds.
 const PART: &str = "part";
 /// Link counters, with the kind of error and the minimum number of errors to report within the time
 /// range. DCGM's health checks warn from 8 PCIe replays per minute and 100 NVLink CRC errors per

@@ -113,8 +113,8 @@ pub fn compare(traces: &[Trace], end: i64) -> PeerReport {
     report.silent_nodes = silent(traces, &now);
     for (quantity, share, least) in COMPARED {
         for deviation in deviations(traces, quantity, share, least) {
-            // Report only the first quantity in which a device deviates. A low clock, for example,
-            // also reduces the power.
+            // Report a device only for the first deviating quantity. A low clock, for example, also
+            // reduces the power.
             if report
                 .deviations
                 .iter()

@@ -245,8 +245,8 @@ fn claimed_devices_count_like_resources() {
             Some("2 of 3 devices tainted (example.com/xid)")
         )
     );
-    // The driver serves `nvidia.com/gpu` through claims, so the pod's request must not be counted
-    // again.
+    // The driver serves `nvidia.com/gpu` through claims, so counting the pod's request would count
+    // the devices twice.
     let asks = [pod("p", "a", &[("nvidia.com/gpu", 2)])];
     let inventory = Inventory::new(
         vec![host("a", &[], &[])],

@@ -14,7 +14,7 @@ fn series(name: &str, labels: &[(&str, &str)], value: f64) -> Series {
     }
 }
 
-/// Reads samples of a node with eight devices, two of which the pod `train` holds.
+/// Reads samples of a node with eight devices. The pod `train` holds two.
 fn read_on_node(values: Vec<Series>) -> Readings {
     let resources: BTreeMap<String, String> =
         [("nvidia.com/gpu".to_owned(), "8".to_owned())].into();

@@ -6,8 +6,8 @@ use super::table::{Dialect, SliceLabels, metric};
 pub(super) const DCGM: Dialect = Dialect {
     metrics: &[
         metric("DCGM_FI_DEV_GPU_UTIL", Quantity::Utilization, 0, 1.0),
-        // MIG instances do not report GPU_UTIL. This is the fraction of time in which the graphics
-        // engine was active.
+        // MIG instances do not report GPU_UTIL. This metric is the fraction of time that the
+        // graphics engine was active.
         metric(
             "DCGM_FI_PROF_GR_ENGINE_ACTIVE",
             Quantity::Utilization,

@@ -35,7 +35,7 @@ pub(crate) fn is_of_claim(label: &str) -> bool {
 /// Labels of the container that belong to [`EXPORTED_POD`] and [`PLAIN_POD`], in this order.
 const CONTAINERS: [&str; 2] = ["exported_container", "container"];
 
-/// Labels in which scrape configurations usually put the name of the node.
+/// Labels that scrape configurations usually use for the name of the node.
 const TARGET_NODE: [&str; 3] = ["node", "node_name", "kubernetes_node"];
 
 /// Labels with an address of the node, used only if no label contains the node's name.

@@ -21,9 +21,9 @@ pub enum Quantity {
     Temperature,
     /// Clock of the multiprocessors in MHz.
     Clock,
-    /// Fraction of time in which a multiprocessor had work, in percent.
+    /// Fraction of time that a multiprocessor had work, in percent.
     SmActive,
-    /// Fraction of time in which tensor cores were active, in percent.
+    /// Fraction of time that tensor cores were active, in percent.
     TensorActive,
     /// Reasons for a reduced clock, as a bit mask of NVML.
     Throttle,

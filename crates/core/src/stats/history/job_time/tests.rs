@@ -116,8 +116,8 @@ fn rerun_after_success_is_not_an_interruption() {
         (sum.interruptions, sum.waiting, sum.effective_ratio()),
         (0, 0.0, Some(1.0))
     );
-    // A run in a later chunk, after the objects of the first run were deleted, is no interruption
-    // either.
+    // A run in a later chunk, after deletion of the first run's objects, does not count as an
+    // interruption either.
     times.add(&hour(1, vec![run("third", ".....rrr..")]), |_| {
         Some(vec![None])
     });

@@ -149,8 +149,7 @@ fn waiting_ranks_spin_and_the_blocking_rank_does_not() {
         (64, 63, &[37][..])
     );
     assert!((110.0..130.0).contains(&report.spinning_watts.unwrap()));
-    // If half of the devices are slower, they are no outliers. Of two devices, neither can be
-    // blamed.
+    // Half of the devices cannot be outliers, and neither can one of two.
     let halves: Vec<Trace> = (0..16)
         .map(|index| {
             device(
