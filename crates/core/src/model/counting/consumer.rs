@@ -16,7 +16,7 @@ pub struct Consumer {
     pub namespace: Rc<str>,
     pub name: Rc<str>,
     pub node: Option<Rc<str>>,
-    /// Start time of its last container, or `None` if not all containers are running.
+    /// Start time of the pod's last container, or `None` if not all containers are running.
     pub runs_since: Option<Timestamp>,
     /// Name of the gpuctl job that the pod belongs to.
     pub job: Option<Rc<str>>,

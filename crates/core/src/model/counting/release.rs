@@ -102,7 +102,7 @@ impl Release {
         }
     }
 
-    /// Describes the GPUs that a pause or a deletion would release, or returns an empty text if
+    /// Describes the GPUs that a pause or a deletion would release, or returns an empty string if
     /// none are held. The argument is the verb for one GPU and for several, such as `would be` or
     /// `become`.
     pub fn forecast(&self, (one, many): (&str, &str)) -> String {

@@ -87,7 +87,7 @@ impl Series {
         names.into_iter().find_map(|name| self.label(name))
     }
 
-    /// Returns the name of the metric, or an empty text if a PromQL operation removed it.
+    /// Returns the name of the metric, or an empty string if a PromQL operation removed it.
     pub fn name(&self) -> &str {
         self.label("__name__").unwrap_or_default()
     }

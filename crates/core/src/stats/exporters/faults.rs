@@ -46,8 +46,8 @@ pub fn query(is_recorded: bool) -> String {
     per_device(&queries)
 }
 
-/// Returns true if a series shows a faulty device. Non-fatal errors do not, because they may be an
-/// hour old, and the device may no longer exist.
+/// Returns true if a series shows a faulty device. Non-fatal errors do not count, because they may
+/// be an hour old and the device may no longer exist.
 pub fn counts(series: &Series) -> bool {
     let is_error = metric_of(series.name()).is_some_and(|metric| metric.quantity == Quantity::Xid);
     !is_error

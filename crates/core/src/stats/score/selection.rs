@@ -260,7 +260,8 @@ impl<'h> Traces<'h> {
         Self { by_uuid, by_index }
     }
 
-    /// Look up by UUID first, because gpuctl itself assigns the numbers for some exporters.
+    /// Looks up a trace by UUID first, because gpuctl itself assigns the numbers for some
+    /// exporters.
     fn find(&self, reading: &Reading) -> Option<&'h Trace> {
         let (node, slice) = (reading.node.as_str(), reading.slice.as_ref());
         let by_uuid = reading
