@@ -1,4 +1,4 @@
-//! Defines the types for facts about the cluster.
+//! Domain types and the facts about a cluster.
 
 pub mod contract;
 pub mod counting;

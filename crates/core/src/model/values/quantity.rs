@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+<<<<<<< HEAD
 /// Suffixes, each with a factor and a power of ten. Source: the grammar of quantities in the
 /// Kubernetes API reference, and `suffix.go` of apimachinery.
 const SUFFIXES: [(&str, i128, i32); 16] = [
@@ -21,22 +22,44 @@ const SUFFIXES: [(&str, i128, i32); 16] = [
     ("P", 1, 15),
     ("E", 1, 18),
     ("", 1, 0),
+=======
+/// Suffixes with their factors in thousandths. Source: the grammar of quantities in the Kubernetes
+/// API reference.
+const SUFFIXES: [(&str, i128); 13] = [
+    ("Ki", 1_024_000),
+    ("Mi", 1_048_576_000),
+    ("Gi", 1_073_741_824_000),
+    ("Ti", 1_099_511_627_776_000),
+    ("Pi", 1_125_899_906_842_624_000),
+    ("m", 1),
+    ("k", 1_000_000),
+    ("M", 1_000_000_000),
+    ("G", 1_000_000_000_000),
+    ("T", 1_000_000_000_000_000),
+    ("P", 1_000_000_000_000_000_000),
+    ("E", 1_000_000_000_000_000_000_000),
+    ("", 1000),
+>>>>>>> q-1
 ];
 
 /// The largest quantity that Kubernetes allows, 2⁶³-1, in thousandths.
 const LARGEST_MILLI: i128 = i64::MAX as i128 * 1000;
-/// The maximum number of units of a device resource on one node. It is high because some plugins
-/// count memory in MiB. A sum over all nodes still fits into 64 bits.
+/// Maximum units of a device resource on one node. Some plugins count MiB of memory, so it is high,
+/// but a sum over all nodes still fits into 64 bits.
 const MOST_UNITS: u64 = 1_000_000_000;
 
+<<<<<<< HEAD
 /// Parses a quantity into thousandths of the base unit, rounded up as Kubernetes does. `None` if it
 /// is invalid or negative. Limits it to the largest quantity, as Kubernetes does.
+=======
+/// Parses a quantity into thousandths of the base unit, or returns `None` if it is invalid or
+/// negative. Larger values become the largest quantity, as in Kubernetes.
+>>>>>>> q-1
 pub fn milli(text: &str) -> Option<i128> {
     let text = text.strip_prefix('+').unwrap_or(text);
     let (number, factor, power) = SUFFIXES.iter().find_map(|(suffix, factor, power)| {
         let number = text.strip_suffix(suffix)?;
-        // A digit or a point must precede the suffix. Otherwise the empty suffix would match any
-        // text.
+        // Require a digit or point before the suffix, because the empty suffix matches any text.
         number
             .ends_with(|c: char| c.is_ascii_digit() || c == '.')
             .then_some((number, *factor, *power))
@@ -64,18 +87,18 @@ pub fn milli(text: &str) -> Option<i128> {
     Some(value.min(LARGEST_MILLI))
 }
 
-/// Parses a number of device units. `None` if no node can have that many.
+/// Parses a number of device units, or returns `None` if no node can have that many.
 pub fn units(text: &str) -> Option<u64> {
     whole(text).filter(|units| *units <= MOST_UNITS)
 }
 
-/// Parses a quantity into whole units, rounded up as Kubernetes does. `None` if it is invalid or
-/// does not fit into a `u64`.
+/// Parses a quantity into whole units, rounded up as in Kubernetes. Returns `None` if it is invalid
+/// or does not fit into a `u64`.
 pub fn whole(text: &str) -> Option<u64> {
     u64::try_from(milli(text)?.checked_add(999)? / 1000).ok()
 }
 
-/// True when `text` ends with a unit (`128Gi`).
+/// Returns true if `text` ends with a unit, as in `128Gi`.
 pub fn has_unit(text: &str) -> bool {
     text.ends_with(|c: char| c.is_ascii_alphabetic())
 }
@@ -91,8 +114,8 @@ pub fn binary(bytes: u64) -> String {
     format!("{value}{}", units[unit])
 }
 
-/// Parses `30s`, `5m`, `1h30m` and `2d`. `None` for anything else, including a number without a
-/// unit.
+/// Parses `30s`, `5m`, `1h30m` and `2d`. Returns `None` for anything else, including a number
+/// without a unit.
 pub fn duration(text: &str) -> Option<Duration> {
     let mut seconds: u64 = 0;
     let mut digits = String::new();

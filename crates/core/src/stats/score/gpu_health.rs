@@ -1,13 +1,12 @@
-//! Finds devices that are reported as healthy although their metrics say otherwise. The signs are
-//! growing error counters of memory and links, faults, heat, work without a pod, and missing
-//! samples.
+//! Finds devices that are reported as healthy although their metrics suggest otherwise: growing
+//! error counters of memory and links, faults, heat, work without a pod, and missing samples.
 
 use std::collections::BTreeMap;
 
 use crate::model::{Celsius, DeviceId, Percent, Reading, Series};
 use crate::stats::exporters::identity::{ApiFacts, IdentityReader};
 
-/// The severity of a finding. The variants are in sort order.
+/// Severity of a finding, in sort order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FindingSeverity {
     /// The device is unusable.
@@ -16,21 +15,21 @@ pub enum FindingSeverity {
     Warn,
 }
 
-/// A device with a sign that it is not healthy.
+/// A sign that a device is not healthy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HealthFinding {
     pub severity: FindingSeverity,
     pub node: String,
     pub device: DeviceId,
     pub uuid: Option<String>,
-    /// One of `fault`, `ecc-uncorrected`, `ecc-corrected`, `row-remap`, `pcie-replay`, `hot`,
-    /// `used-without-pod` and `silent`.
+    /// Id of the finding: `fault`, `ecc-uncorrected`, `ecc-corrected`, `row-remap`, `pcie-replay`,
+    /// `hot`, `used-without-pod` or `silent`.
     pub finding: &'static str,
     pub message: String,
 }
 
-/// A counter from dcgm-exporter, the finding if it grows within a day, the severity of the finding,
-/// and by how much the counter must grow. Source: DCGM's field ids.
+/// Counters of dcgm-exporter, each with the finding for its growth within a day, the severity, and
+/// the minimum growth. Source: DCGM's field ids.
 const COUNTERS: [(&str, &str, FindingSeverity, f64); 4] = [
     (
         "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL",
@@ -57,15 +56,14 @@ const COUNTERS: [(&str, &str, FindingSeverity, f64); 4] = [
         100.0,
     ),
 ];
-/// The query copies the name of the counter to this label, because `increase` drops the name.
+/// Label to which the query copies the counter's name, because `increase` drops the name.
 const COUNTER: &str = "counter";
-/// The temperature at which data center GPUs reduce their clocks (85 to 95 in NVIDIA's data
-/// sheets).
+/// Temperature at which data center GPUs reduce their clocks (85 to 95 °C in NVIDIA's data sheets).
 const HOT: f64 = 90.0;
-/// The lowest utilization, in percent, that counts as work.
+/// Lowest utilization, in percent, that counts as work.
 const WORK: f64 = 5.0;
 
-/// Builds the query for how much all counters grew within a day.
+/// Builds the query for the growth of all counters within a day.
 pub fn growth() -> String {
     let increase = |(name, ..): &(&str, &str, FindingSeverity, f64)| {
         format!(r#"label_replace(increase({name}[1d]) > 0, "{COUNTER}", "{name}", "", "")"#)
@@ -77,7 +75,7 @@ pub fn growth() -> String {
         .join(" or ")
 }
 
-/// Collects all findings. The worst ones come first.
+/// Returns all findings, worst first.
 pub fn findings(readings: &[Reading], grown: &[Series], facts: &ApiFacts) -> Vec<HealthFinding> {
     let mut findings: Vec<HealthFinding> = readings.iter().filter_map(reading_finding).collect();
     let reader = IdentityReader::new(facts, grown);
