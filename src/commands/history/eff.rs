@@ -1,4 +1,5 @@
-//! `gpuctl eff`: reports how well a job or workload used its GPUs, even after its pods are deleted.
+//! `gpuctl eff`: reports how well a job or workload used its GPUs, even after its pods were
+//! deleted.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -28,7 +29,7 @@ use gpuctl_view::history::efficiency as view;
 use gpuctl_view::history::efficiency::Efficiency;
 use gpuctl_view::{Format, document};
 
-/// Seconds between two samples in the search for the workload's lifetime.
+/// Resolution in seconds of the search for the workload's lifetime.
 const STEP: i64 = 300;
 
 /// Number of hours to read concurrently.
@@ -74,14 +75,14 @@ pub(crate) async fn run(args: &Eff, context: &Context) -> Result<ExitCode, Error
     Ok(ExitCode::SUCCESS)
 }
 
-/// Finds when the workload existed within a range. It may have started or ended between two
-/// samples, so the result is one step longer at both ends.
+/// Returns when the workload existed within the range. Extends the result by one step at both ends,
+/// because the workload may have started or ended between two samples.
 async fn lifetime(
     target: &EffTarget,
     history: &ClusterHistory<'_>,
     (start, end): (UnixSeconds, UnixSeconds),
 ) -> Result<Option<(UnixSeconds, UnixSeconds)>, Error> {
-    // Each sample covers the step before it, so the last one is at the end of the range.
+    // A sample covers the step before it, so the last sample is at the end of the range.
     let sample_count = (end - start + STEP - 1) / STEP;
     let window = Window {
         start: end - sample_count * STEP,
@@ -111,7 +112,7 @@ async fn lifetime(
         .map(|(first, last)| ((first - STEP).max(start), (last + STEP).min(end))))
 }
 
-/// Reads the hours concurrently and sums them.
+/// Reads the hours concurrently and adds them up.
 async fn sum(
     target: &EffTarget,
     history: &ClusterHistory<'_>,
@@ -144,18 +145,18 @@ async fn sum(
     Ok(sums)
 }
 
-/// Sums over all hours.
+/// Totals of all hours.
 #[derive(Default)]
 struct Sums {
     gpu_hours: GpuHours,
     works: Works,
     tops: BTreeSet<TopOwner>,
-    /// Maximum number of devices held at the same time.
+    /// Maximum number of devices that were held at the same time.
     max_held: u64,
     pods: BTreeSet<PodKey>,
     serving: Option<ServingHours>,
     wait: Wait,
-    /// Start of the first and end of the last slot with a GPU, in Unix milliseconds.
+    /// Start of the first and end of the last slot with a held device, in Unix milliseconds.
     lifetime: Option<(i64, i64)>,
     dropped: u64,
 }
@@ -215,7 +216,7 @@ impl Sums {
     }
 }
 
-/// The job or workload that the user names.
+/// The job or workload that the user named.
 struct EffTarget {
     namespace: Option<String>,
     kind: Option<String>,
@@ -258,7 +259,7 @@ async fn read_target(args: &Eff, connection: &Connection) -> Result<EffTarget, E
             name: name.to_owned(),
         });
     }
-    // A UUID in text form has 36 characters with 4 hyphens.
+    // The text form of a UUID has 36 characters with 4 hyphens.
     let is_uid =
         args.name.len() == 36 && args.name.bytes().filter(|byte| *byte == b'-').count() == 4;
     if is_uid {
@@ -281,7 +282,7 @@ async fn read_target(args: &Eff, connection: &Connection) -> Result<EffTarget, E
     })
 }
 
-/// How long the workload waited from its first GPU request until it held its first GPU.
+/// The wait from the workload's first GPU request to its first held GPU.
 #[derive(Default)]
 struct Wait {
     seconds: f64,
@@ -306,7 +307,7 @@ impl Wait {
     }
 }
 
-/// Extends the lifetime, in Unix milliseconds, by the slots of one hour in which a GPU was held.
+/// Extends the lifetime (Unix milliseconds) by the slots of an hour in which a device was held.
 fn extend_lifetime(
     lifetime: Option<(i64, i64)>,
     history: &AllocationHistory,
@@ -328,7 +329,7 @@ fn extend_lifetime(
     Some(lifetime.map_or((from, to), |(first_start, _)| (first_start, to)))
 }
 
-/// The power limit of the devices, if all of them have the same known limit.
+/// The power limit of the devices, if it is known and the same for all.
 fn usage_limit(works: &Works) -> Option<Watts> {
     let mut limits = works.values().map(|work| {
         work.model
