@@ -7,7 +7,7 @@ use gpuctl_core::model::values::text::{count, is_namespace};
 use gpuctl_core::model::{Job, NodeUsage};
 use gpuctl_manifest::spec::nearest;
 
-/// Purpose of a lookup, which determines the searched namespaces.
+/// Purpose of a lookup. A change searches fewer namespaces than a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LookupPurpose {
     Read,

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use gpuctl_local::bundle::{REDACTED, redact};
 
 const ARROW: &str = " → ";
-/// Ends a value that was cut off.
+/// Ellipsis at the end of a truncated value.
 const CUT: char = '…';
 
 /// Matches the text before a path (such as the object or `caused by:`), the path and both values. A

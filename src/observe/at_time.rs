@@ -15,11 +15,11 @@ use gpuctl_core::model::UnixSeconds;
 use gpuctl_view::history::at_time as view;
 use gpuctl_view::history::snapshot::PointInTime;
 
-/// Length of the window before the requested time that is searched for samples, in seconds.
+/// Maximum age in seconds of a sample, relative to the requested time.
 const WINDOW_SECONDS: i64 = 300;
 
-/// Passes the state at `at`, by default now, to `read`. `read` returns `None` if the requested GPU
-/// did not exist.
+/// Reads the state at the time `at`, or the current state, and passes it to `read`. `read` returns
+/// `None` if the requested GPU did not exist.
 pub(crate) async fn read_at<T>(
     at: Option<&str>,
     context: &Context,

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 
 use gpuctl_cluster::Failure;
 
-/// A cached response of the API server.
+/// An optional response of the API server, kept for later refreshes.
 pub(crate) struct CachedResponse<T> {
     response: RefCell<Option<T>>,
     /// Whether a later refresh will use the cache. If false, the response is not copied, because

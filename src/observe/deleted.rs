@@ -19,7 +19,7 @@ use gpuctl_core::stats::exporters::kube_state;
 use gpuctl_diagnosis::{Memory, Subject, remembered};
 use gpuctl_prometheus::Prometheus;
 
-/// Length of the searched history in seconds.
+/// Range of history to search, in seconds.
 const HISTORY_SECONDS: i64 = 7 * 86_400;
 /// Short, because most names without an object are typing errors.
 const TIMEOUT: Duration = Duration::from_secs(5);

@@ -21,11 +21,11 @@ use gpuctl_prometheus::{
     Credentials, HttpReply, Matchers, Prometheus, PrometheusAddress, QueryError, QueryRequest,
 };
 
-/// How a command uses devices. Determines whether a store with several clusters is acceptable.
+/// Whether a command sums devices or lists them. A sum must not include other clusters' devices.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum StoreUse {
-    /// Sums devices from `since` on, or identifies them by pod names. Devices of other clusters
-    /// would distort the result.
+    /// Sums devices from `since` on, or identifies them by pod names, which several clusters can
+    /// use.
     Sums { since: UnixSeconds },
     /// Lists devices individually and identifies them by node names.
     Devices,

@@ -217,7 +217,7 @@ impl PastQueries<'_, '_> {
     }
 }
 
-/// Collects the distinct values of a label.
+/// Distinct values of a label.
 fn names(series: &[Series], label: &str) -> BTreeSet<String> {
     series
         .iter()
