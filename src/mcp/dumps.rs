@@ -106,7 +106,7 @@ static PROPERTY: LazyLock<Regex> = LazyLock::new(|| {
         r"(?m)^({PREFIX}(?:\{{[ \t]*)?([A-Za-z_]\w*):[ \t]+)({QUOTED})(,?[ \t]*\}}?)$"
     ))
 });
-/// Log levels, which can stand before a colon like a name.
+/// Log levels, which can precede a colon like a name.
 const LEVELS: [&str; 9] = [
     "TRACE", "DEBUG", "INFO", "NOTICE", "WARN", "WARNING", "ERROR", "FATAL", "CRITICAL",
 ];

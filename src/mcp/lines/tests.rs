@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Returns the code and id of the answer. Code 0 stands for a forwarded message and 1 for an
+/// Returns the code and id of the answer. The code is 0 for a forwarded message and 1 for an
 /// ignored one.
 fn code(line: &str) -> (i64, Value) {
     match parse_line(line.as_bytes()) {
