@@ -1,6 +1,6 @@
-//! Pages of `gpuctl help WORD` for tasks that have no command of their own.
+//! Pages of `gpuctl help WORD` for tasks without a command.
 
-/// The words that lead to a page, and the page.
+/// Pages, with the words that select them.
 const PAGES: [(&[&str], &str); 3] = [
     (
         &[
@@ -70,7 +70,7 @@ A job reads a key of it as a variable:
 gpuctl does not list or delete Secrets. kubectl does: `kubectl get secrets`.
 ";
 
-/// Returns the page of a task; `None` for other words.
+/// Returns the page that a word selects, if any.
 pub(crate) fn page(word: &str) -> Option<&'static str> {
     let word = word.to_lowercase();
     PAGES

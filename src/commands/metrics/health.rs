@@ -1,5 +1,4 @@
-//! `gpuctl get health`: lists devices whose counters show that they are not healthy. It requires
-//! Prometheus.
+//! `gpuctl get health`: lists devices whose counters report problems. Requires Prometheus.
 
 use std::process::ExitCode;
 
