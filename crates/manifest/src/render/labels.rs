@@ -90,7 +90,8 @@ pub(super) fn metadata(
     }
 }
 
-/// Converts text to a label value. User names may contain `@` and `:`, which label values must not.
+/// Converts text to a label value. Replaces characters such as the `@` and `:` of user names, which
+/// label values cannot contain.
 pub fn label_value(text: &str) -> String {
     let allowed = |c: char| {
         if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') {
@@ -105,7 +106,7 @@ pub fn label_value(text: &str) -> String {
         .to_owned()
 }
 
-/// The name of a priority's PriorityClass.
+/// Returns the PriorityClass of a priority: one that gpuctl creates, or the user's own class.
 pub fn priority_class_name(priority: &Priority) -> &str {
     match priority {
         Priority::High => "gpuctl-high",
