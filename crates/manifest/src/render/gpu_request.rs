@@ -1,4 +1,4 @@
-//! Selects the resource by which a pod requests GPUs: whole GPUs, shares or claims.
+//! Selects the extended resource or claim for a pod's GPUs: whole GPUs, shares or claims.
 
 use std::collections::{BTreeMap, BTreeSet};
 
