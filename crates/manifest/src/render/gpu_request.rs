@@ -1,4 +1,4 @@
-//! Selects the extended resource or claim for a pod's GPUs: whole GPUs, shares or claims.
+//! Selects how a pod requests GPUs: as whole GPUs, as shares, or through a device claim.
 
 use std::collections::{BTreeMap, BTreeSet};
 
