@@ -60,7 +60,7 @@ pub(crate) trait Reporter {
     /// Asks the user a question. Returns true only for a clear yes.
     fn confirm(&self, question: &str) -> bool;
 
-    /// Returns the time by which a wait must call `show` again, so that CI logs show progress.
+    /// Returns the deadline for the next call of `show`, so that CI logs show progress.
     fn next_beat(&self) -> Option<Instant> {
         None
     }

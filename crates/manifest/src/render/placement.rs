@@ -318,7 +318,7 @@ fn no_such_type(
 
 /// Chooses without a list of nodes, because the user cannot read it or no matching node exists yet.
 /// Uses the vendor's resource name and all known spellings of the GPU type. An autoscaler only
-/// knows the labels of its own node groups.
+/// knows the labels of its node groups.
 fn without_node_list(requested: &JobResources) -> NodeChoice {
     if requested.gpu == 0 {
         let affinity = affinity(

@@ -1,6 +1,6 @@
 //! Makes the scheduler prefer nodes near each other for the ranks of a training (`job.topology`).
 //! The known topology labels come from the documentation of cloud providers and from NVIDIA's
-//! topograph. Kueue places pods by the levels of its own Topology objects.
+//! topograph. Kueue places pods by the levels of its Topology objects.
 
 use k8s_openapi::api::core::v1::{PodAffinity, PodAffinityTerm, WeightedPodAffinityTerm};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;

@@ -101,7 +101,7 @@ pub fn parse_with(file: &str, text: &str, overrides: &[Override]) -> Result<Pars
 }
 
 /// Reads all valid documents and collects every problem of the file. If the file has an error, the
-/// documents must not be applied; they only serve to find further problems.
+/// documents only serve to find further problems.
 pub fn read(file: &str, text: &str, overrides: &[Override]) -> (Vec<Document>, Problems) {
     let mut reader = Reader::default();
     // Editors on Windows may write a byte order mark at the start of a file.
