@@ -181,8 +181,8 @@ impl<'p> Demand<'p> {
             })
             .collect();
         if self.plan.rendered.choice.claim.is_some() {
-            // The devices in use would follow from the allocations of ResourceClaims, which are not
-            // read here.
+            // The claimed devices that are in use follow from ResourceClaims, which are not read
+            // here.
             return None;
         }
         let (fitting, pods) = (

@@ -20,11 +20,11 @@ pub(crate) enum DeployEvent<'e> {
     Warning(&'e str),
     /// Something was omitted because a permission is missing.
     MissingRight(&'e str),
-    /// A note for people. JSON output does not contain it.
+    /// A note that only text output contains.
     Note(&'e str),
-    /// A note for people, and a warning in JSON output.
+    /// A note in text output, and a warning in JSON output.
     Report(&'e str),
-    /// A note for people. JSON output contains it only with `-v`.
+    /// A note in text output. JSON output contains it only with `-v`.
     Announcement(&'e str),
     /// A note that is printed only with `-v`.
     Detail(&'e str),

@@ -28,7 +28,7 @@ pub(super) struct FeasibilityFindings {
     pub errors: Vec<Error>,
     /// Checks that could not be made, or whose result depends on an autoscaler.
     pub warnings: Vec<String>,
-    /// What the job lacks now, and the jobs that hold it.
+    /// Resources that are missing now, and the jobs that hold them.
     pub now: Option<String>,
 }
 

@@ -192,7 +192,7 @@ fn without_environment(line: &str, omitted: &mut Vec<String>) -> String {
 fn assigns(line: &str, name: &str) -> bool {
     let line = line.trim_start();
     let line = line.strip_prefix("export ").unwrap_or(line).trim_start();
-    // Only a line that consists of one assignment can be removed.
+    // A line can be removed only if it consists of a single assignment.
     let Some(value) = line
         .strip_prefix(name)
         .and_then(|rest| rest.strip_prefix('='))

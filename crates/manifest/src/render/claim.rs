@@ -137,7 +137,7 @@ impl DeviceClaim {
         format!("{CLAIMED_GPUS}{}", self.count)
     }
 
-    /// The pod's reference to the template.
+    /// Builds the pod's reference to the template.
     pub(super) fn pod_claim(&self, job: &JobDocument) -> PodResourceClaim {
         let template = Some(self.template_name(job));
         PodResourceClaim {
@@ -147,7 +147,7 @@ impl DeviceClaim {
         }
     }
 
-    /// The container's reference to the claim.
+    /// Builds the container's reference to the claim.
     pub(super) fn container_claim(&self) -> ResourceClaim {
         ResourceClaim {
             name: self.name(),

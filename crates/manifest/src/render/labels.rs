@@ -39,7 +39,7 @@ pub(super) fn labels(job: &JobDocument, target: &Target, gpu_type: Option<&GpuTy
     labels
 }
 
-/// The user's annotations, for every object and pod.
+/// Returns the user's annotations, which every object and pod gets.
 pub(super) fn annotations(job: &JobDocument) -> LabelMap {
     job.annotations.iter().cloned().collect()
 }
@@ -116,7 +116,7 @@ pub fn priority_class_name(priority: &Priority) -> &str {
     }
 }
 
-/// The value of a PriorityClass; `None` if gpuctl does not create the class.
+/// Returns the value of the PriorityClass, or `None` if gpuctl does not create the class.
 pub(super) fn priority_value(priority: &Priority) -> Option<i32> {
     match priority {
         Priority::High => Some(1000),

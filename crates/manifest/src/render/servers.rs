@@ -63,8 +63,8 @@ pub(super) fn connect(job: &JobDocument, mut words: Words) -> Words {
     words
 }
 
-/// Converts the container of a replica's first pod into that of its other pods. They do not serve
-/// requests, so they have no ports or probes.
+/// Converts the container of a replica's first pod into that of its other pods. The other pods do
+/// not serve requests, so they have no ports or probes.
 pub(super) fn to_worker(container: &mut Value) {
     let Some(fields) = container.as_object_mut() else {
         return;

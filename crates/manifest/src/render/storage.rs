@@ -23,8 +23,7 @@ use super::{Object, Refusal, Target, supervisor};
 /// the overhead of the encoding.
 pub const FILES_KIB: usize = 900;
 
-/// Directory of the model cache in the container. If no volume is mounted there, the cache is on
-/// the node.
+/// Directory of the model cache, which is on the node unless a volume is mounted there.
 pub(super) const CACHE: &str = "/cache/models";
 
 /// Size limit of `/dev/shm` per GPU in GiB, for jobs without a memory limit. The limit reserves no
@@ -40,8 +39,7 @@ pub(super) struct PodStorage {
     pub warnings: Vec<String>,
 }
 
-/// Builds all volumes of `job`. `pods` is the number of pods that mount them, and `nodes` the
-/// number of nodes that the job may use.
+/// Builds the volumes of `job` for `pods` pods. `nodes` is the number of nodes that it may use.
 pub(super) fn storage(
     job: &JobDocument,
     target: &Target,

@@ -35,7 +35,7 @@ use gpuctl_core::model::{JobKind, OWN_CONTAINER};
 const PROGRAM: &str = include_str!("supervisor.py");
 /// Directory of the supervisor in containers.
 pub(super) const FOLDER: &str = "/etc/gpuctl";
-/// Pod annotation with the index, which the Job controller sets. Kubernetes would not expand
+/// Pod annotation with the rank, which the Job controller sets. Kubernetes would not expand
 /// `$(JOB_COMPLETION_INDEX)`, because the controller appends that variable after all others.
 pub(super) const RANK: &str = "metadata.annotations['batch.kubernetes.io/job-completion-index']";
 /// Exit code of a rank after the training has failed.

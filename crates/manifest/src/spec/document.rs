@@ -33,7 +33,7 @@ pub enum Document {
 }
 
 impl Document {
-    /// The name of the object that the document creates.
+    /// Returns the name of the object that the document creates.
     pub fn name(&self) -> &str {
         match self {
             Self::Job(job) => &job.name.value,
@@ -43,7 +43,7 @@ impl Document {
         }
     }
 
-    /// The value of `kind:`.
+    /// Returns the value of `kind:`.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Job(job) => job.kind.word(),
@@ -65,9 +65,7 @@ pub struct AttachedFile {
 
 #[derive(Clone, Debug)]
 pub struct JobDocument {
-    /// `kind`.
     pub kind: JobKind,
-    /// `version`.
     pub version: String,
     /// The document as written, with its comments.
     pub source: String,
@@ -103,13 +101,11 @@ pub struct JobDocument {
     pub env: Vec<EnvVariable>,
     /// `environment.workingDir`.
     pub working_dir: Option<String>,
-    /// `model`.
     pub model: Option<Model>,
     /// `resources`, per pod.
     pub resources: JobResources,
     /// `storage.workdirs`.
     pub workdirs: Vec<Workdir>,
-    /// `security`.
     pub security: super::Security,
     /// `pod`, which is merged into the pod spec.
     pub pod: Option<serde_json::Value>,
@@ -307,13 +303,13 @@ pub enum VolumeAccess {
 }
 
 impl VolumeAccess {
-    /// The name in the Kubernetes API.
+    /// Returns the name in the Kubernetes API.
     pub fn word(self) -> &'static str {
         self.into()
     }
 }
 
-/// `checkpoint`.
+/// The block `checkpoint` of a training.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
     /// A directory in the container.

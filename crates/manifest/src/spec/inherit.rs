@@ -167,8 +167,8 @@ impl<'s> Inheritance<'s> {
         );
     }
 
-    /// Merges a map entry by entry. A key in a specific scope overrides the same key in general
-    /// scopes.
+    /// Merges a map entry by entry. A key in a more specific scope overrides the same key in all
+    /// others.
     fn inherit_pairs(
         &mut self,
         field: &str,

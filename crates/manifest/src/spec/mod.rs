@@ -81,8 +81,7 @@ const KINDS: [&str; 8] = [
     "defaults",
 ];
 
-/// Parses every document of one file. Returns the warnings with the documents. A single error makes
-/// the whole file fail.
+/// Parses every document of one file, with warnings. A single error makes the whole file fail.
 pub fn parse(file: &str, text: &str) -> Result<Parsed, Problems> {
     parse_with(file, text, &[])
 }

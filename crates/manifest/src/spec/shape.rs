@@ -1,6 +1,6 @@
 //! Types for the reference table: the values of a field, and the kinds that have the field.
 
-/// Kinds that have a field.
+/// The document kinds that a field applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldScope {
     /// Every kind.

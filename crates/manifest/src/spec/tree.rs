@@ -344,7 +344,7 @@ impl<'t> Builder<'t, '_> {
         };
         let line = self.text.lines().nth(at.line - 1).unwrap_or_default();
         let character = line.chars().nth(at.column - 1);
-        // Users copy YAML from chats, including the backticks of its Markdown block.
+        // Users copy YAML from chats together with the backticks of a Markdown code block.
         let tick = line
             .chars()
             .position(|c| c == '`')

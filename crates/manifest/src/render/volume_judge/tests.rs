@@ -31,7 +31,7 @@ fn nodes() -> Vec<Node> {
         .into()
 }
 
-/// A volume of class `local` with 10Gi; `terms` is its node affinity.
+/// Returns a volume of class `local` with 10Gi. `terms` is its node affinity.
 fn volume(name: &str, terms: Option<Value>) -> PersistentVolume {
     let mut volume = json!({
         "metadata": {"name": name},
