@@ -103,8 +103,8 @@ impl SbatchOptions {
             "comment" => self.job.put("description", Some(value.into())),
             // Pyxis separates the registry from the image with `#`.
             "container-image" => self.image = Some(value.replace('#', "/")),
-            // `retries: 0` is Slurm's default: a lost node or a preemption starts the job again, but
-            // a failed command does not (`--requeue` in the manual of sbatch).
+            // `retries: 0` is Slurm's default: a lost node or a preemption starts the job again,
+            // but a failed command does not (`--requeue` in the manual of sbatch).
             "requeue" => {}
             "no-requeue" => self.omitted.push(
                 "--no-requeue: the job starts again after an eviction or the loss of its node"
