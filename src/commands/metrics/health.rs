@@ -41,7 +41,12 @@ pub(crate) async fn run(args: &GetHealth, context: &Context) -> Result<ExitCode,
     let (snapshot, (reading, growth_series)) = (snapshot?, query?);
     let facts = ApiFacts::from_inventory(&snapshot.inventory, snapshot.consumers.as_ref());
     let readings = devices::read(&reading, &snapshot.inventory, &facts);
-    let findings = findings(&readings.devices, &growth_series, &facts);
+    let findings = findings(
+        &readings.devices,
+        &growth_series,
+        &snapshot.inventory,
+        &facts,
+    );
     if readings.devices.is_empty() {
         context
             .terminal

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
+use super::condition::{HostCondition, words};
 use super::gpu::{HAMI_REGISTER, REPLICAS_LABEL, SHARED_MEMORY, WHOLE, mig_profile};
 use crate::model::Node;
 use crate::model::values::quantity;
@@ -128,7 +129,7 @@ pub(crate) fn health(host: &NodeDetails) -> (NodeHealth, Option<String>) {
     let broken = host
         .conditions
         .iter()
-        .find_map(condition_fault)
+        .find_map(HostCondition::fault)
         .or_else(|| taint_fault(host))
         .or_else(|| missing_devices(host));
     match broken {
@@ -231,19 +232,12 @@ fn words(text: &str) -> Vec<String> {
 /// Describes a device resource whose allocatable amount is below the capacity, because the kubelet
 /// considers some devices unhealthy.
 fn missing_devices(host: &NodeDetails) -> Option<String> {
-    let amount = |map: &BTreeMap<String, String>, resource: &str| {
-        map.get(resource).and_then(|text| quantity::units(text))
-    };
-    host.capacity
-        .keys()
-        .filter(|resource| unit(&host.node, resource).is_some())
-        .find_map(|resource| {
-            let (all, left) = (
-                amount(&host.capacity, resource)?,
-                amount(&host.allocatable, resource).unwrap_or(0),
-            );
-            (left < all).then(|| format!("{left} of {all} {resource} usable"))
-        })
+    let LostDevices {
+        resource,
+        usable,
+        all,
+    } = host.lost_devices()?;
+    Some(format!("{usable} of {all} {resource} usable"))
 }
 
 #[cfg(test)]
@@ -326,25 +320,5 @@ mod tests {
             .taints
             .push(taint("example.com/default-gpu-pool"));
         assert_eq!(word(default_reason), "active", "`default` is no fault");
-        assert_eq!(
-            word(with(vec![condition("GPUHealthy", "False")])),
-            "faulty not GPUHealthy"
-        );
-        assert_eq!(
-            word(with(vec![condition("AcceleratedHardwareReady", "False")])),
-            "faulty not AcceleratedHardwareReady"
-        );
-        assert_eq!(
-            word(with(vec![condition("AcceleratedHardwareReady", "True")])),
-            "active"
-        );
-        assert_eq!(
-            word(with(vec![condition("GPUUnhealthy", "True")])),
-            "faulty GPUUnhealthy"
-        );
-        assert_eq!(
-            words("nvidia.com/GPUXidErrors-now2"),
-            ["nvidia", "com", "gpu", "xid", "errors", "now2"]
-        );
     }
 }
