@@ -1,5 +1,6 @@
 //! Checks whether an administrator has marked the namespace `gpuctl-system`. Without this check,
-//! any user who may create namespaces could create it first and set defaults for all users.
+//! any user with permission to create namespaces could create it first and set defaults for all
+//! users.
 //!
 //! The mark is a ClusterRole that names the UID of the namespace. Permission to create namespaces
 //! does not include permission to create ClusterRoles. A namespace that is deleted and created

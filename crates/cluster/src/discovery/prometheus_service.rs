@@ -289,7 +289,7 @@ impl MetricsApi<'_> {
                 .iter()
                 .filter(ready)
                 .find_map(|endpoint| endpoint.pointer("/targetRef/name")?.as_str())?;
-            // Any user who may write EndpointSlices controls the target's name, and the name
+            // Users with write access to EndpointSlices control the target's name, and the name
             // becomes part of a request path.
             is_segment(pod).then(|| (pod.to_owned(), port))
         }))

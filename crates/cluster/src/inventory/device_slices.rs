@@ -1,4 +1,5 @@
-//! Reads `ResourceSlice` objects, in which drivers of dynamic resource allocation offer devices.
+//! Reads `ResourceSlice` objects, the lists of devices that drivers of dynamic resource allocation
+//! publish.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Reads the devices of dynamic resource allocation: the slices in which drivers offer devices, and
-//! the claims that hold them.
+//! Reads the devices of dynamic resource allocation from the slices that drivers publish, and their
+//! holders from claims.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -23,7 +23,7 @@ pub enum Labelling {
     NoLabel,
 }
 
-/// Which existing values a write may replace.
+/// Existing values that a write may replace.
 #[derive(Clone, Copy, Debug)]
 pub enum LabelOverwrite<'a> {
     Anything,

@@ -45,8 +45,7 @@ impl InventorySnapshot {
     }
 }
 
-/// The responses from which an inventory is built. Slices and claims are `None` if the user cannot
-/// read them.
+/// Responses that make up an inventory. Slices and claims are `None` if the user cannot read them.
 struct InventoryParts {
     nodes: Result<Vec<NodeDetails>, Failure>,
     pods: Result<Consumers, Failure>,

@@ -69,8 +69,8 @@ impl WireClaim<'_> {
 }
 
 impl StorageApi<'_> {
-    /// Lists the claims in one namespace or in all, by namespace and name. Includes claims that
-    /// gpuctl did not create if `all_claims` is set.
+    /// Lists the claims of one namespace, or of all namespaces, by namespace and name. Includes
+    /// claims that gpuctl did not create if `all_claims` is set.
     pub async fn claims(
         self,
         namespace: Option<&str>,

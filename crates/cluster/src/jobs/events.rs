@@ -141,7 +141,7 @@ impl EventsApi<'_> {
             .await
     }
 
-    /// Lists the events with this reason in one namespace or in all, each with its namespace.
+    /// Lists the events with this reason, each with its namespace. `None` lists all namespaces.
     pub(crate) async fn with_reason(
         self,
         namespace: Option<&str>,
