@@ -1,4 +1,4 @@
-//! Renders `describe node` for people.
+//! Renders `describe node` as text.
 
 use jiff::Timestamp;
 
@@ -12,7 +12,7 @@ use crate::format::table::{Cell, Table, left, percentages, right};
 use crate::format::text::{age, clean, or_dash, paint};
 use crate::{Format, TextStyle};
 
-/// Renders one node: its state, its resources, the holders of its devices, and its labels.
+/// Renders a node with its state, resources, holders of devices, and labels.
 pub fn text(host: &NodeUsage, style: TextStyle, now: Timestamp) -> String {
     let mut lines = NamedLines::below(heading(host, style), style);
     add_devices(&mut lines, host);
@@ -57,7 +57,7 @@ fn heading(host: &NodeUsage, style: TextStyle) -> String {
     format!("{}   {status}   {pool}\n", clean(&node.name))
 }
 
-/// Adds the GPUs and slices, and their use.
+/// Adds the GPUs and slices with their use.
 fn add_devices(lines: &mut NamedLines, host: &NodeUsage) {
     let types: Vec<String> = host
         .types
@@ -122,14 +122,13 @@ fn add_requests(lines: &mut NamedLines, host: &NodeUsage) {
     );
 }
 
-/// Adds the taints, and the conditions that are unhealthy.
+/// Adds the taints and unhealthy conditions.
 fn add_conditions(lines: &mut NamedLines, host: &NodeUsage) {
     let bad: Vec<String> = host
         .details
         .conditions
         .iter()
-        // `Ready` is healthy when it is True. All other node conditions are healthy when they are
-        // not True.
+        // `Ready` is healthy if it is True, and every other node condition if it is not True.
         .filter(|condition| (condition.kind == "Ready") == (condition.status != "True"))
         .map(|condition| {
             format!(
@@ -151,7 +150,7 @@ fn add_conditions(lines: &mut NamedLines, host: &NodeUsage) {
     lines.add_list("taints", &taints);
 }
 
-/// Adds the operating system and its kernel.
+/// Adds the operating system and kernel.
 fn add_system(lines: &mut NamedLines, host: &NodeUsage) {
     let kernel = Some(&host.details.kernel)
         .filter(|kernel| !kernel.is_empty())
