@@ -43,7 +43,7 @@ fn none_offered(request: &str, capacity: &ClassCapacity) -> Option<Cause> {
     })
 }
 
-/// Builds the cause for a claim on a node with enough devices of which too many are tainted.
+/// Builds the cause for a claim that a node could satisfy if fewer of its devices were tainted.
 fn tainted(request: &str, node: &str, capacity: &ClassCapacity, count: u64) -> Option<Cause> {
     let taint = capacity
         .taint

@@ -165,7 +165,7 @@ fn unlisted(obstacles: &[CountedObstacle], reasons: &[SchedulerReason]) -> Optio
     })
 }
 
-/// Builds the cause for cordoned nodes, `alone` of which have no other obstacle.
+/// Builds the cause for cordoned nodes. `alone` is the number of nodes without other obstacles.
 fn cordoned(names: &[&str], on: &[&CandidateNode<'_>], alone: usize) -> Cause {
     let cause = Cause::new("cordoned", format!("{} cordoned", are(names)), "inventory");
     let best = on

@@ -36,7 +36,7 @@ impl NodesApi<'_> {
     /// Reads the `Ready` condition of a node. Returns [`NodeContact::Hidden`] if the user cannot
     /// read it.
     pub async fn contact(self, name: &str) -> NodeContact {
-        // Use a list with a field selector, because roles that may list nodes need not allow `get`.
+        // Use a list with a field selector, because roles that allow `list` may not allow `get`.
         let selector = format!("metadata.name={name}");
         let mut contact = NodeContact::Removed;
         let listed: Result<(), Failure> = self

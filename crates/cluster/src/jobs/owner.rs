@@ -71,7 +71,7 @@ impl OwnerKind {
         }
     }
 
-    /// Returns the path of the collection in one namespace, or in all namespaces if it is `None`.
+    /// Returns the path of the collection. `None` selects all namespaces.
     pub(crate) fn collection(self, namespace: Option<&str>) -> String {
         let (group, plural) = match self {
             Self::Job => ("/apis/batch/v1", "jobs"),

@@ -39,7 +39,7 @@ pub(crate) fn with_query(path: &str, parameters: &[(&str, &str)]) -> String {
     }
 }
 
-/// Duration from which a failed connection attempt counts as hung.
+/// Minimum duration of a failed connection attempt that counts as hung.
 const HUNG: Duration = Duration::from_secs(4);
 
 /// The response encoding of most requests.

@@ -81,7 +81,7 @@ impl Overrides {
             None => new_context(&mut kubeconfig),
         };
         let entries = &mut kubeconfig.contexts;
-        // A context that does not exist is reported later, as it is without these options.
+        // A missing context is reported later, as without these options.
         if let Some(entry) = entries.iter_mut().find(|entry| entry.name == name) {
             let mut selected = entry.context.clone().unwrap_or_default();
             self.select_cluster(&mut kubeconfig.clusters, &mut selected)?;

@@ -79,7 +79,7 @@ const CORE_OWNERS: [(&str, &str); 2] = [
     ("ReplicationController", "replicationcontrollers"),
 ];
 
-/// Built-in API groups in which no kind owns pods.
+/// Built-in API groups whose kinds do not own pods.
 const WITHOUT_WORKLOADS: [&str; 21] = [
     "admissionregistration.k8s.io",
     "apiextensions.k8s.io",

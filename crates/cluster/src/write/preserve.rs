@@ -12,7 +12,7 @@ use gpuctl_manifest::render::{CACHES, Object, Rendered};
 /// Message for changed site defaults that are not applied until the file changes.
 pub const SITE_DEFAULTS_WAIT: &str = "changed site defaults";
 
-/// Which inputs of a job are unchanged since it was created.
+/// The inputs of a job that are unchanged since its creation.
 #[derive(Clone, Copy)]
 pub(crate) struct Sameness {
     /// Whether the file is unchanged, so that the placement is preserved.

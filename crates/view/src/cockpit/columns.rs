@@ -1,4 +1,4 @@
-//! Columns of the cockpit's lists, and the order in which they are hidden on narrow screens.
+//! Columns of the cockpit's lists, and their priorities on narrow screens.
 
 use super::lists::Tab;
 

@@ -93,7 +93,7 @@ impl Order {
         }
     }
 
-    /// Returns the value by which a row is sorted. Rows without a value come last, sorted by name.
+    /// Returns the sort value of a row. Rows without a value come last, sorted by name.
     pub(super) fn number(
         self,
         figures: &Figures,

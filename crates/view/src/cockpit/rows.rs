@@ -261,7 +261,7 @@ fn gpu_row(gpu: &Reading, order: Order, curve: &dyn Fn(&str) -> (String, Tint)) 
         (None, _, None) => ("-".to_owned(), Tint::Dim),
     };
     let key = gpu_name(gpu);
-    // Dim the utilization of a free GPU, because it is no problem that the GPU is idle.
+    // Dim the utilization of a free GPU, which is expected to be idle.
     let usage = if gpu.held == Some(false) {
         (percent(gpu.utilization), Tint::Dim)
     } else {

@@ -66,7 +66,7 @@ pub fn chart(points: &[Point], frame: ChartFrame, note: &str, style: TextStyle) 
     text
 }
 
-/// Returns the height of the curve in each half column in dots, or `None` if there are no samples.
+/// Returns the height of the curve in each half column in dots, or `None` without samples.
 fn levels(points: &[Point], frame: ChartFrame, halves: usize) -> Vec<Option<usize>> {
     let span = (frame.to - frame.from).max(1) as f64;
     let mut sums = vec![(0.0, 0_u32); halves];

@@ -106,7 +106,7 @@ pub struct GpuHourReport<'a> {
     pub checkpoint: Option<f64>,
     /// Whether a group has a budget, so that budgets are shown.
     pub budgeted: bool,
-    /// Whether to show the time use of jobs instead of GPU-hours.
+    /// Whether to show how jobs spent their time instead of GPU-hours.
     pub of_jobs: bool,
     /// GPU-hours by hour, sorted by time.
     pub over_time: Vec<HourPoint>,
@@ -137,7 +137,7 @@ const OF_BUDGETS: [Column; 4] = [
     right("COST LEFT"),
 ];
 
-/// Columns of the time use of jobs. Hours are GPU-hours, and waiting times in CSV are in seconds.
+/// Columns of how jobs spent their time. Hours are GPU-hours, and waiting times in CSV are in seconds.
 const OF_JOBS: [Column; 12] = [
     left("GROUP"),
     right("ETTR"),

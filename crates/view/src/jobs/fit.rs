@@ -251,7 +251,7 @@ fn verdict_text(fit: &Fit, level: &str) -> String {
             )
         }
         (FitVerdict::NotNow, _) => "not now".to_owned(),
-        // The job has no reason of its own, so it never fits only because its pods must be in one
+        // Without other reasons, the job never fits only because its pods must be in one
         // domain.
         (FitVerdict::Never, _) if !fit.domains.is_empty() && fit.reasons.is_empty() => {
             format!("never within one {level}")
