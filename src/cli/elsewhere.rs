@@ -213,9 +213,15 @@ const OBJECTS: [(&[&str], &str); 13] = [
 ];
 
 /// Options, the command that has no such option (`""`: any), and what to use instead.
-const OPTIONS: [(&str, &[&str], &str); 13] = [
+const OPTIONS: [(&str, &[&str], &str); 14] = [
     ("get", &["--all"], "`-A` reads all namespaces"),
     ("get", &["-u", "--me"], "use `--mine`"),
+    (
+        "get",
+        &["--show-labels"],
+        "jobs, nodes, queues and claims have it; `kubectl get KIND --show-labels` shows labels of \
+         other objects",
+    ),
     (
         "",
         &["--all"],

@@ -2,7 +2,7 @@
 //! `gpuctl config`, warnings about unknown keys and the documentation all use it.
 //!
 //! Sections that also exist in the GPU utilization monitor keep its names, units and defaults, so
-//! that its config files work here.
+//! that its config files work here. Only `ai.language` has another default.
 
 use serde_json::{Value, json};
 
@@ -126,7 +126,7 @@ pub const KEYS: [SettingKey; 50] = [
     key("ai.api_key", ValueKind::Text, "", "", "API key; preferably set in the environment").with_variables(&["AI_API_KEY"]).hidden(),
     key("ai.model", ValueKind::Text, "gpt-4", "--ai-model", "Model to ask"),
     key("ai.threshold", ValueKind::Number(0.0, 1.0), "0.7", "", "Verdicts below this confidence are shown but change nothing"),
-    key("ai.language", ValueKind::Text, "zh", "--ai-language", "Language of the AI's explanations"),
+    key("ai.language", ValueKind::Text, "en", "--ai-language", "Language of the AI's explanations, such as en or zh"),
     key("ai.max", ValueKind::Whole(0.0, 10_000.0), "20", "--ai-max", "Maximum number of GPUs to ask about, starting with the lowest scores"),
     key("ai.timeout", ValueKind::Duration, "30s", "", "Timeout for one call"),
     key("ai.retries", ValueKind::Whole(0.0, 10.0), "2", "", "Number of retries after a temporary failure"),

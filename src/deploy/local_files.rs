@@ -22,11 +22,23 @@ const MAX_LINKS: u32 = 40;
 /// Folders whose file systems do not hold the user's data.
 const SPECIAL_FOLDERS: [&str; 3] = ["/proc", "/sys", "/dev"];
 
+/// Sources whose `files:` are refused, each with a hint.
+const STREAM_REFUSAL: (&str, &str) = (
+    "YAML from stdin",
+    "save the YAML in the same folder as these files, and pass it with `-f`",
+);
+const AGENT_REFUSAL: (&str, &str) = (
+    "a manifest over MCP",
+    "use an image or a volume that has these files, or let a person submit the job",
+);
+
 /// Which local files `files:` may name.
 #[derive(Clone, Debug)]
 pub(crate) enum FileAccess {
     /// Do not read any files: the command needs only the names of the documents.
     Unread,
+    /// Refuse `files:`: an agent supplied the YAML and must not read this machine's files.
+    Refused,
     /// Read files in the folder of the job file and in these folders.
     Folders(Vec<Folder>),
     /// Read any regular file: the user gave each one on the command line.
@@ -133,17 +145,16 @@ pub(crate) fn attach(
         || folder
             .as_ref()
             .is_ok_and(|folder| is_special(&folder.real_path));
-    if is_stream && !matches!(access, FileAccess::Any) {
+    let refusal = match access {
+        FileAccess::Refused => Some(AGENT_REFUSAL),
+        FileAccess::Any => None,
+        _ => is_stream.then_some(STREAM_REFUSAL),
+    };
+    if let Some((source, hint)) = refusal {
         problems.extend(job.files.iter().map(|local_file| {
-            let message = format!(
-                "YAML from stdin cannot use local files, but `files` lists `{}`",
-                local_file.local.value
-            );
-            Problem::error(
-                local_file.local.at,
-                message,
-                "save the YAML in the same folder as these files, and pass it with `-f`",
-            )
+            let name = &local_file.local.value;
+            let message = format!("{source} cannot use local files, but `files` lists `{name}`");
+            Problem::error(local_file.local.at, message, hint)
         }));
         return Attached::default();
     }

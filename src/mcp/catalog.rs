@@ -7,6 +7,9 @@ use super::tools::{
     AgentTool, ArgumentPlace, Parameter, ToolChange, WriteArea, optional, required,
 };
 
+/// Refuses `files:` in a manifest with a hint that suits agents.
+const NO_LOCAL_FILES: &str = "--no-local-files";
+
 const fn reading_tool(
     name: &'static str,
     about: &'static str,
@@ -149,7 +152,7 @@ const READING: [AgentTool; 19] = [
         reading_tool(
             "fit",
             "Whether the job in a manifest would start now, and the limiting factor if not",
-            &["fit", "-f", "-"],
+            &["fit", "-f", "-", NO_LOCAL_FILES],
             &[MANIFEST, NAMESPACE],
         ),
         TextSource::Manifest,
@@ -158,7 +161,7 @@ const READING: [AgentTool; 19] = [
         reading_tool(
             "validate",
             "All problems in a manifest, with line and column",
-            &["validate", "-f", "-"],
+            &["validate", "-f", "-", NO_LOCAL_FILES],
             &[MANIFEST],
         ),
         TextSource::Manifest,
@@ -209,7 +212,13 @@ macro_rules! submits {
         AgentTool {
             name: $name,
             about: $about,
-            command: &[$verb, "-f", "-", concat!("--only-kind=", $kind)],
+            command: &[
+                $verb,
+                "-f",
+                "-",
+                NO_LOCAL_FILES,
+                concat!("--only-kind=", $kind),
+            ],
             parameters: &[MANIFEST, NAMESPACE],
             source: TextSource::Manifest,
             has_json: true,
@@ -218,6 +227,7 @@ macro_rules! submits {
                     $verb,
                     "-f",
                     "-",
+                    NO_LOCAL_FILES,
                     concat!("--only-kind=", $kind),
                     "--dry-run=server",
                 ],

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use super::history::{ClusterHistory, clusters};
 use super::list::{self, ListOptions, Listing, Refresh};
 use super::metrics::print_warnings;
+use super::past_namespace;
 use super::past_queries::HistoryScope;
 use super::times;
 use crate::context::Context;
@@ -54,6 +55,10 @@ pub(crate) async fn read_at<T>(
         ));
         return Err(error.hint("it must have scraped kube-state-metrics at that time"));
     }
+    let namespace = context.access.namespace.as_deref();
+    let range = (time - WINDOW_SECONDS, time);
+    let unseen = namespace.filter(|namespace| !allocations.has_pods_in(namespace));
+    past_namespace::check(unseen, &history, range, context).await?;
     let time = time.timestamp();
     let state = PointInTime {
         cluster: &history.cluster,

@@ -175,6 +175,10 @@ impl<'c> ClusterHistory<'c> {
         })
     }
 
+    pub(crate) fn connection(&self) -> &Connection {
+        self.connection
+    }
+
     /// Builds the cache key for a result. Returns `None` if caching is disabled.
     pub(crate) fn cache_key(&self, query: &str, start: UnixSeconds) -> Option<String> {
         Some(

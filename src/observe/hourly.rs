@@ -8,6 +8,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 
 use crate::context::Context;
 use crate::observe::history::{ClusterHistory, uids};
+use crate::observe::past_namespace;
 use crate::observe::past_queries::HistoryScope;
 use gpuctl_cluster::{Access, Connection};
 use gpuctl_core::error::Error;
@@ -62,6 +63,8 @@ pub(crate) struct RowQuery<'a> {
     /// Limits the rows to this namespace, unless they have a namespace column.
     pub namespace: Option<&'a str>,
     pub dimension: Option<(Dimension, &'a str)>,
+    /// The namespace of `-n`, which must exist or have existed.
+    pub expected_namespace: Option<&'a str>,
 }
 
 impl RowQuery<'_> {
@@ -78,6 +81,14 @@ impl RowQuery<'_> {
             memory: self.kind == RowKind::Workloads,
             names: matches!(self.kind, RowKind::Workloads | RowKind::Labels),
             ..HistoryScope::default()
+        }
+    }
+
+    /// Whether the rows show that a namespace existed.
+    fn covers(&self, rows: &[HourlyRow], namespace: &str) -> bool {
+        match self.kind {
+            RowKind::Labels => !rows.is_empty(),
+            _ => rows.iter().any(|row| row.namespace() == Some(namespace)),
         }
     }
 
@@ -241,6 +252,8 @@ pub(crate) async fn read_cluster(
         warn_of_no_data(&history, context);
     }
     let mut rows: Vec<HourlyRow> = rows_by_hour?.into_values().flatten().collect();
+    let unseen = query.expected_namespace.filter(|name| !query.covers(&rows, name));
+    past_namespace::check(unseen, &history, (first, last.min(now)), context).await?;
     if query.kind == RowKind::Workloads {
         add_uids(&connection, first + HOUR, &mut rows).await;
     }

@@ -8,7 +8,7 @@ use crate::deploy::inputs;
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_manifest::convert::{Converted, convert};
 use gpuctl_manifest::spec;
-use gpuctl_view::files::converted::ConvertedItem;
+use gpuctl_view::files::converted::{ConvertedItem, ConvertedList};
 use gpuctl_view::{Format, document, yaml};
 
 pub(crate) async fn run(args: &Convert, context: &Context) -> Result<ExitCode, Error> {
@@ -63,7 +63,9 @@ pub(crate) async fn run(args: &Convert, context: &Context) -> Result<ExitCode, E
         .collect();
     context
         .terminal
-        .print(&document(format, &items).unwrap_or_else(|| as_yaml(&converted)))?;
+        .print(
+            &document(format, &ConvertedList::from(items)).unwrap_or_else(|| as_yaml(&converted)),
+        )?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -24,7 +24,7 @@ use gpuctl_core::error::{Error, ResultCode};
 use gpuctl_manifest::compare::Masks;
 use gpuctl_manifest::render::{DEFAULTS_FILE, Object, namespace};
 use gpuctl_manifest::spec::{Document, masked};
-use gpuctl_view::files::changes::{Difference, text};
+use gpuctl_view::files::changes::{Difference, list, text};
 use gpuctl_view::jobs::local_files;
 use gpuctl_view::{Format, document};
 
@@ -71,14 +71,7 @@ pub(crate) async fn run(args: &Diff, context: &Context) -> Result<ExitCode, Erro
     }
     drop(jobs);
     all_warnings.report(names.len(), &reporter);
-    let answer = document(
-        format,
-        &differences
-            .iter()
-            .filter(|difference| !difference.is_of_file())
-            .map(Difference::document)
-            .collect::<Vec<_>>(),
-    );
+    let answer = document(format, &list(&differences));
     context
         .terminal
         .print(&answer.unwrap_or_else(|| text(&differences, context.terminal.style())))?;

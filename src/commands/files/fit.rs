@@ -11,7 +11,7 @@ use crate::show::reporter::TerminalReporter;
 use gpuctl_core::error::{Error, ResultCode};
 use gpuctl_core::model::counting::fit::FitVerdict;
 use gpuctl_core::model::counting::start::StartForecast;
-use gpuctl_view::jobs::fit::{FitRow, items, text};
+use gpuctl_view::jobs::fit::{FitRow, list, text};
 use gpuctl_view::{Format, document};
 
 pub(crate) async fn run(args: &FitArgs, context: &Context) -> Result<ExitCode, Error> {
@@ -53,7 +53,7 @@ pub(crate) async fn run(args: &FitArgs, context: &Context) -> Result<ExitCode, E
         });
     }
     context.terminal.print(
-        &document(format, &items(&rows))
+        &document(format, &list(&rows))
             .unwrap_or_else(|| text(&rows, args.by.as_deref().unwrap_or_default())),
     )?;
     let worst = rows

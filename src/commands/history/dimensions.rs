@@ -11,6 +11,7 @@ use crate::context::Context;
 use crate::observe::history::{ClusterHistory, clusters};
 use crate::observe::hourly::{Dimension, LABEL_NOT_EXPORTED};
 use crate::observe::names::print;
+use crate::observe::past_namespace;
 use crate::observe::times;
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::Error;
@@ -121,10 +122,14 @@ async fn pods<T>(
             .map(ToOwned::to_owned)
             .collect()
     };
+    let namespaces: BTreeSet<String> = label_values("namespace");
+    let expected_namespace = context.access.namespace.as_deref();
+    let unseen = expected_namespace.filter(|name| !namespaces.contains(*name));
+    past_namespace::check(unseen, &history, (end - seconds, end), context).await?;
     let label = kube_state::label_name(&series, "pod");
     query(
         &history,
-        label_values("namespace"),
+        namespaces,
         label_values("pod"),
         (label, seconds, end),
     )

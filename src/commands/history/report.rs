@@ -19,6 +19,7 @@ use crate::observe::history::clusters;
 use crate::observe::history::pieces;
 use crate::observe::hourly::LABEL_NOT_EXPORTED;
 use crate::observe::metrics;
+use crate::observe::past_namespace;
 use crate::observe::times;
 use crate::selection::own_name;
 use gpuctl_cluster::Connection;
@@ -80,6 +81,9 @@ pub(crate) async fn run(args: &Report, context: &Context) -> Result<ExitCode, Er
         false => None,
     };
     let totals = gather(args, &history, pieces(start, end), user.as_deref(), context).await?;
+    let unseen = context.access.namespace.as_deref();
+    let unseen = unseen.filter(|_| totals.groups.is_empty());
+    past_namespace::check(unseen, &history, (start, end), context).await?;
     let by_namespace = args.by == [GroupBy::Namespace];
     // Quotas exist only for namespaces.
     let quotas = if by_namespace {

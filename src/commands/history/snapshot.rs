@@ -9,6 +9,7 @@ use crate::concurrent::OrderedConcurrent;
 use crate::context::Context;
 use crate::observe::history::{ClusterHistory, clusters, uids};
 use crate::observe::list::{self, Listing, Refresh};
+use crate::observe::past_namespace;
 use crate::observe::past_queries::HistoryScope;
 use crate::observe::times;
 use gpuctl_cluster::Connection;
@@ -50,6 +51,9 @@ pub(crate) async fn latest(args: &Latest, context: &Context) -> Result<ExitCode,
     for time in [UnixSeconds(now.spans_of(STEP) * STEP), now] {
         let (allocations, usage) = history.read(time - STEP, time, scope).await?;
         if allocations.observed_slots() > 0 {
+            let namespace = context.access.namespace.as_deref();
+            let unseen = namespace.filter(|name| !allocations.has_pods_in(name));
+            past_namespace::check(unseen, &history, (time - STEP, time), context).await?;
             let state = PointInTime {
                 cluster: &history.cluster,
                 time: time.timestamp(),
@@ -158,5 +162,7 @@ async fn read(args: &SnapshotList, context: &Context) -> Result<Vec<view::Snapsh
         .await;
     bar.finish_and_clear();
     crate::observe::metrics::print_warnings(context, &history.prometheus);
+    let namespace = context.access.namespace.as_deref();
+    past_namespace::check(namespace, &history, (start, last), context).await?;
     Ok(snapshots?.into_iter().flatten().collect())
 }

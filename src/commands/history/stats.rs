@@ -94,21 +94,37 @@ async fn show(subject: StatsSubject<'_>, context: &Context) -> Result<ExitCode, 
 
 /// Derives the hours and the kind of rows from the arguments.
 fn row_query<'a>(subject: StatsSubject<'a>, context: &'a Context) -> (&'a HourArgs, RowQuery<'a>) {
-    let query_of_kind = |kind| RowQuery {
+    // Only one of several clusters needs to have the namespace.
+    let expected_namespace = |hours: &HourArgs| match hours.all_contexts {
+        true => None,
+        false => context.access.namespace.as_deref(),
+    };
+    let query_of_kind = |kind, hours: &HourArgs| RowQuery {
         kind,
         namespace: None,
         dimension: None,
+        expected_namespace: expected_namespace(hours),
     };
     match subject {
-        StatsSubject::Cluster(args) => (&args.hours, query_of_kind(RowKind::Cluster)),
-        StatsSubject::Namespaces(args) => (&args.hours, query_of_kind(RowKind::Namespaces)),
-        StatsSubject::Workloads(args) => (&args.hours, query_of_kind(RowKind::Workloads)),
+        StatsSubject::Cluster(args) => (
+            &args.hours,
+            query_of_kind(RowKind::Cluster, &args.hours),
+        ),
+        StatsSubject::Namespaces(args) => (
+            &args.hours,
+            query_of_kind(RowKind::Namespaces, &args.hours),
+        ),
+        StatsSubject::Workloads(args) => (
+            &args.hours,
+            query_of_kind(RowKind::Workloads, &args.hours),
+        ),
         StatsSubject::Labels(args) => (
             &args.hours,
             RowQuery {
                 kind: RowKind::Labels,
                 namespace: context.access.namespace.as_deref(),
                 dimension: Some((args.dimension_type, args.dimension_key.as_str())),
+                expected_namespace: expected_namespace(&args.hours),
             },
         ),
     }

@@ -68,26 +68,24 @@ pub(crate) async fn jobs(args: &JobNames, context: &Context) -> Result<ExitCode,
         yes: args.options.yes,
         dry_run: args.options.dry_run,
     };
-    let uid = args.only_uid.as_ref();
-    let items = match args.jobs.is_by_name() {
-        true => named_items(&args.jobs.names, |name| DeleteItem::Job {
+    if args.jobs.is_by_name() {
+        let uid = args.only_uid.as_ref();
+        let items = named_items(&args.jobs.names, |name| DeleteItem::Job {
             name,
             uid: uid.cloned(),
-        }),
-        false => {
-            context.terminal.set_format(args.options.output.into());
-            let connection = context.connect().await?;
-            let jobs =
-                selection::jobs(context, &connection, &args.jobs, LookupPurpose::Change).await?;
-            selection::confirm(context, &args.jobs, change, &jobs, "delete")?;
-            let item = |job: &Job| DeleteItem::Job {
-                name: selection::full_name(job),
-                uid: Some(job.uid.clone()),
-            };
-            jobs.iter().map(item).collect()
-        }
+        });
+        return delete(&items, &args.options, context).await;
+    }
+    context.terminal.set_format(args.options.output.into());
+    let connection = context.connect_with(args.options.dry_run).await?;
+    let jobs = selection::jobs(context, &connection, &args.jobs, LookupPurpose::Change).await?;
+    selection::confirm(context, &args.jobs, change, &jobs, "delete")?;
+    let item = |job: &Job| DeleteItem::Job {
+        name: selection::full_name(job),
+        uid: Some(job.uid.clone()),
     };
-    delete(&items, &args.options, context).await
+    let items: Vec<DeleteItem> = jobs.iter().map(item).collect();
+    delete_from(&items, &args.options, &connection, context).await
 }
 
 pub(crate) async fn pools(args: &PoolNames, context: &Context) -> Result<ExitCode, Error> {
@@ -113,10 +111,19 @@ async fn delete(
     args: &DeleteArgs,
     context: &Context,
 ) -> Result<ExitCode, Error> {
-    let format: Format = args.output.into();
-    context.terminal.set_format(format);
+    context.terminal.set_format(args.output.into());
     check_namespaces(items, context)?;
     let connection = context.connect_with(args.dry_run).await?;
+    delete_from(items, args, &connection, context).await
+}
+
+async fn delete_from(
+    items: &[DeleteItem],
+    args: &DeleteArgs,
+    connection: &Connection,
+    context: &Context,
+) -> Result<ExitCode, Error> {
+    let format: Format = args.output.into();
     let reporter = TerminalReporter::new(&context.terminal, format);
     let configured = args.of_job();
     let job_options = DeleteOptions {
@@ -127,7 +134,7 @@ async fn delete(
         items,
         args,
         job_options: &job_options,
-        connection: &connection,
+        connection,
         context,
         reporter: &reporter,
         answers: Vec::new(),

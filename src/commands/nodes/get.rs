@@ -149,7 +149,8 @@ fn nodes_listing(
         } else {
             String::new()
         };
-        node_table::table(selected, format, headers, look, context.now()) + &footer
+        let (labels, now) = (args.show_labels, context.now());
+        node_table::table(selected, format, headers, labels, look, now) + &footer
     };
     let document = nodes::list(selected, total, coverage);
     Listing::new(options, &document, "items", names, table)

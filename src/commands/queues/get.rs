@@ -42,7 +42,10 @@ pub(crate) async fn run(args: &GetQueues, context: &Context) -> Result<ExitCode,
             metrics.now(&JOB_QUANTITIES),
         )
         .await;
-        let (queues, unseen) = queues?;
+        let (mut queues, unseen) = queues?;
+        if !args.show_labels {
+            queues.iter_mut().for_each(|queue| queue.labels = None);
+        }
         let is_empty = refresh.first && queues.is_empty();
         lookup::check_empty(&connection, explicit_namespace, is_empty).await?;
         for system in unseen.iter().filter(|_| refresh.first) {

@@ -151,6 +151,25 @@ fn nodes_keep_their_labels_and_taints() {
 }
 
 #[test]
+fn no_manifest_can_name_local_files() {
+    for tool in READING.iter().chain(&WRITING) {
+        if tool
+            .parameters
+            .iter()
+            .any(|parameter| parameter.place == ArgumentPlace::Input)
+        {
+            let previews = tool.change.iter().map(|change| change.preview);
+            let mut commands = previews.chain([tool.command]);
+            assert!(
+                commands.all(|command| command.contains(&NO_LOCAL_FILES)),
+                "{}",
+                tool.name
+            );
+        }
+    }
+}
+
+#[test]
 fn every_tool_that_submits_names_its_only_kind() {
     for tool in WRITING.iter().filter(|tool| tool.command.contains(&"-f")) {
         let change = tool.change.as_ref().unwrap();

@@ -202,13 +202,18 @@ impl Reader {
             return None;
         }
         // To Kubernetes `400m` of memory is 0.4 bytes; its documentation warns of this mistake too.
-        if let Some(number) = text.value.strip_suffix('m') {
-            let message = format!("`{name}` {} means thousandths of a byte", text.value);
-            self.problems.push(Problem::error(
-                node.at,
-                message,
-                format!("did you mean {number}Mi?"),
-            ));
+        let fractions = [
+            ('m', "thousandths", "Mi"),
+            ('u', "millionths", "Mi"),
+            ('n', "billionths", "Gi"),
+        ];
+        for (unit, parts, likely_unit) in fractions {
+            let Some(number) = text.value.strip_suffix(unit) else {
+                continue;
+            };
+            let message = format!("`{name}` {} means {parts} of a byte", text.value);
+            let note = format!("did you mean {number}{likely_unit}?");
+            self.problems.push(Problem::error(node.at, message, note));
             return None;
         }
         if !quantity::has_unit(&text.value) {

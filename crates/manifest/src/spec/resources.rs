@@ -247,7 +247,9 @@ fn shm_within_memory(
 fn share(reader: &mut Reader, node: &YamlNode) -> Option<Located<Share>> {
     let text = reader.text(node, "gpu_share")?;
     let fraction = text.value.parse::<f64>().ok();
+    // A fraction of a byte is a mistake, as it is in `memory`.
     let memory = quantity::has_unit(&text.value)
+        && !text.value.ends_with(['n', 'u', 'm'])
         && quantity::whole(&text.value).is_some_and(|bytes| bytes > 0);
     let value = match fraction {
         Some(fraction) if fraction > 0.0 && fraction <= 1.0 => Share::Fraction(fraction),

@@ -10,7 +10,7 @@ use super::reference::{
     VARIABLE, fields_of_kind,
 };
 use super::schema_patterns::{
-    AMOUNT, CONTROL, OBJECT, RDMA, UNITS, absolute_path, gpu_type, host_path, ignore_case,
+    AMOUNT, CONTROL, EXPONENT, OBJECT, RDMA, UNITS, absolute_path, gpu_type, host_path, ignore_case,
     label_key, label_text, nullable, number_or_pattern, pattern, text, up_to, whole_number,
 };
 use super::shape::{Field, Shape, spellings};
@@ -139,7 +139,7 @@ fn shape(shape: &Shape, name: &str, kind: &str) -> Value {
         }
         Shape::Bytes => pattern(&format!("^{AMOUNT}{UNITS}$")),
         Shape::Cpu => {
-            json!({"anyOf": [{"type": "number", "minimum": 0}, pattern(&format!("^{AMOUNT}m?$"))]})
+            json!({"anyOf": [{"type": "number", "minimum": 0}, pattern(&format!("^{AMOUNT}(?:m|{EXPONENT})?$"))]})
         }
         Shape::Duration => pattern("^(?:[0-9]+[smhd])+$"),
         Shape::ShortDuration => {
@@ -155,7 +155,7 @@ fn shape(shape: &Shape, name: &str, kind: &str) -> Value {
         Shape::Share => {
             let fraction = json!({"type": "number", "exclusiveMinimum": 0, "maximum": 1});
             let written = pattern(r"^(?:0*\.[0-9]*[1-9][0-9]*|0*1(?:\.0*)?)$");
-            json!({"anyOf": [fraction, written, pattern(&format!("^(?=[^eE]*[1-9]){AMOUNT}(?:{UNITS}|m)$"))]})
+            json!({"anyOf": [fraction, written, pattern(&format!("^(?=[^a-zA-Z]*[1-9]){AMOUNT}{UNITS}$"))]})
         }
         Shape::Rdma => pattern(RDMA),
         Shape::GpuType => gpu_type(),

@@ -23,9 +23,12 @@ pub(super) fn number_or_pattern(pattern: &str) -> Value {
 
 pub(super) const CONTROL: &str = r"\u0000-\u001f\u007f-\u009f";
 
-pub(super) const AMOUNT: &str = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][0-9]{1,2})?";
+/// A number without an exponent, because an exponent takes the place of the unit.
+pub(super) const AMOUNT: &str = r"\+?(?:[0-9]+\.?[0-9]*|\.[0-9]+)";
 
-pub(super) const UNITS: &str = "(?:[KMGTP]i|[kMGTPE])";
+pub(super) const EXPONENT: &str = "[eE][+-]?[0-9]{1,2}";
+
+pub(super) const UNITS: &str = "(?:[KMGTPE]i|[kMGTPE])";
 
 pub(super) const OBJECT: &str =
     r"^(?=.{1,253}$)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$";

@@ -26,9 +26,15 @@ pub struct Difference {
     after: String,
 }
 
-/// An entry in the JSON output of `diff`.
+/// The JSON output of `diff`.
 #[derive(JsonSchema, Serialize)]
-pub struct DifferenceItem<'a> {
+pub struct DifferenceList<'a> {
+    total: usize,
+    items: Vec<DifferenceItem<'a>>,
+}
+
+#[derive(JsonSchema, Serialize)]
+struct DifferenceItem<'a> {
     /// The object as KIND/NAME.
     object: &'a str,
     namespace: Option<&'a str>,
@@ -73,7 +79,7 @@ impl Difference {
 
     /// Returns true if the difference is between two files. JSON output omits it, because the
     /// objects contain the same changes.
-    pub fn is_of_file(&self) -> bool {
+    fn is_of_file(&self) -> bool {
         self.change == "file"
     }
 
@@ -148,7 +154,7 @@ impl Difference {
             .to_string()
     }
 
-    pub fn document(&self) -> DifferenceItem<'_> {
+    fn item(&self) -> DifferenceItem<'_> {
         let namespace = Some(&*self.namespace).filter(|namespace| !namespace.is_empty());
         DifferenceItem {
             object: &self.object,
@@ -157,6 +163,18 @@ impl Difference {
             fields: &self.fields,
             diff: self.unified(),
         }
+    }
+}
+
+/// Builds the JSON output, without the difference of the job file.
+pub fn list(differences: &[Difference]) -> DifferenceList<'_> {
+    let of_objects = differences
+        .iter()
+        .filter(|difference| !difference.is_of_file());
+    let items: Vec<DifferenceItem<'_>> = of_objects.map(Difference::item).collect();
+    DifferenceList {
+        total: items.len(),
+        items,
     }
 }
 

@@ -7,7 +7,7 @@ use super::jsonpath::{JsonPath, JsonPathFailure, JsonPathMistake};
 use crate::TextStyle;
 
 /// Fields that contain the rows of list documents.
-const ROWS: [&str; 4] = ["items", "data", "groups", "gpus"];
+const ROWS: [&str; 3] = ["items", "data", "gpus"];
 
 /// Which parts of the JSON output to print.
 #[derive(Clone, Debug, PartialEq)]

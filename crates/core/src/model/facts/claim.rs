@@ -1,6 +1,8 @@
 //! A PersistentVolumeClaim and the pods that use it. Kubernetes does not record past use, so it is
 //! unknown once the ended pods are deleted.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 
 /// A PersistentVolumeClaim.
@@ -22,6 +24,8 @@ pub struct Claim {
     pub pods: Option<Vec<String>>,
     /// When the last pod that mounted the claim ended. Deleted pods are not taken into account.
     pub last_used: Option<Timestamp>,
+    /// `None` if they are not shown.
+    pub labels: Option<BTreeMap<String, String>>,
     pub created_at: Option<Timestamp>,
 }
 

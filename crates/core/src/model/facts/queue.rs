@@ -1,6 +1,7 @@
 //! Queues and gangs. A queue admits jobs, and a gang scheduler starts the pods of a training
 //! together. Messages from queues are only displayed, and no decision depends on them.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use jiff::Timestamp;
@@ -133,6 +134,8 @@ pub struct Queue {
     /// The number of admitted jobs. `None` if unknown.
     pub running: Option<u64>,
     pub waiting: Option<u64>,
+    /// `None` if they are not shown.
+    pub labels: Option<BTreeMap<String, String>>,
 }
 
 /// A job that was preempted by another one.

@@ -12,6 +12,8 @@ use crate::model::values::series::Series;
 
 use super::query::{Pods, quoted};
 
+pub mod namespace;
+
 /// Builds the range selector for the half-open window `[start, end)` that ends at the evaluation
 /// time.
 ///

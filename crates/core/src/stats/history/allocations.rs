@@ -339,6 +339,12 @@ impl AllocationHistory {
         group
     }
 
+    /// Whether a pod with GPUs, or one that requested them, was in the namespace.
+    pub fn has_pods_in(&self, namespace: &str) -> bool {
+        let mut namespaces = self.allocations.iter().map(|allocation| &allocation.pod.0);
+        namespaces.any(|name| name == namespace)
+    }
+
     /// Counts the slots with samples.
     pub fn observed_slots(&self) -> usize {
         self.observed.iter().filter(|observed| **observed).count()
