@@ -369,8 +369,7 @@ fn beyond(pending: &PendingPod, reasons: &[SchedulerReason]) -> Vec<Cause> {
         .collect()
 }
 
-/// Returns the cause for pods of higher priority that wait for devices, or for which a node is
-/// being freed.
+/// Returns the cause for higher-priority pods that wait for devices or for a preemption.
 fn ahead(facts: &Facts<'_>, pending: &PendingPod, capacity: &ClusterCapacity) -> Option<Cause> {
     let job = facts.full_name();
     let before = capacity.waiting.iter().filter(|pod| {

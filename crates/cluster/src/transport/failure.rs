@@ -153,9 +153,9 @@ impl Failure {
         self.code() == Some(403)
     }
 
-    /// Returns true if a request with a UID failed because another object has the name now. Deletions
-    /// and evictions have a UID precondition and fail with 409. A merge patch of `metadata.uid`
-    /// counts as a change of an immutable field and fails with 422
+    /// Returns true if a request with a UID failed because another object has the name now.
+    /// Deletions and evictions have a UID precondition and fail with 409. A merge patch of
+    /// `metadata.uid` counts as a change of an immutable field and fails with 422
     /// (`ValidateObjectMetaAccessorUpdate` in apimachinery).
     pub(crate) fn is_other_uid(&self) -> bool {
         match self.code() {

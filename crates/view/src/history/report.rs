@@ -1,5 +1,5 @@
-//! Renders `report` as a table, CSV or Markdown, with the GPU-hours of groups or the time use of
-//! their jobs.
+//! Renders `report` as a table, CSV or Markdown, with the GPU-hours of groups or how their jobs
+//! spent their time.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -137,7 +137,8 @@ const OF_BUDGETS: [Column; 4] = [
     right("COST LEFT"),
 ];
 
-/// Columns of how jobs spent their time. Hours are GPU-hours, and waiting times in CSV are in seconds.
+/// Columns that show how jobs spent their time. Hours are GPU-hours, and waiting times in CSV are
+/// in seconds.
 const OF_JOBS: [Column; 12] = [
     left("GROUP"),
     right("ETTR"),
