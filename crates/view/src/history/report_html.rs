@@ -1,5 +1,4 @@
-//! Renders `report -o html` as one file with inline plots and styles, which loads nothing from the
-//! network.
+//! Renders `report -o html` as a self-contained file with inline plots and styles.
 
 use std::fmt::Write as _;
 
@@ -17,9 +16,9 @@ const USED: RGBColor = RGBColor(46, 125, 50);
 const WASTED: RGBColor = RGBColor(198, 40, 40);
 const UNKNOWN: RGBColor = RGBColor(158, 158, 158);
 
-/// Maximum number of groups in a plot. The groups that held the most are shown.
+/// Maximum number of groups in a plot. Only the groups with the most held GPU-hours are shown.
 const MOST_GROUPS: usize = 20;
-/// Maximum number of bars in the plot over time. If there are more hours, several share a bar.
+/// Maximum number of bars in the plot over time. With more hours, a bar covers several hours.
 const MOST_BARS: usize = 96;
 
 /// Width and height of a plot in pixels.
@@ -52,7 +51,7 @@ pub fn page(report: &GpuHourReport<'_>) -> String {
     groups.sort_by(|a, b| b.account.held.total_cmp(&a.account.held));
     groups.truncate(MOST_GROUPS);
     let bars: Vec<Bar> = groups.iter().map(|group| Bar::from_group(group)).collect();
-    // Writing to a `String` never fails.
+    // Ignore the result, because writing to a `String` cannot fail.
     let _ = writeln!(page, "<p class=\"key\">{}</p>", key.concat());
     let _ = writeln!(
         page,
@@ -87,7 +86,7 @@ pub fn page(report: &GpuHourReport<'_>) -> String {
     page
 }
 
-/// One bar of a plot. Its parts are stacked from the bottom up.
+/// A bar of a plot, with its parts from bottom to top.
 struct Bar {
     name: String,
     parts: [(f64, RGBColor); 3],
@@ -117,7 +116,7 @@ impl Bar {
     }
 }
 
-/// Groups the hours into at most `MOST_BARS` bars that cover the same number of hours each.
+/// Groups the hours into at most `MOST_BARS` bars of the same number of hours.
 fn over_time(report: &GpuHourReport<'_>) -> Vec<Bar> {
     let hours_per_bar = report.over_time.len().div_ceil(MOST_BARS).max(1);
     let bar = |hours: &[HourPoint]| {
@@ -133,7 +132,7 @@ fn over_time(report: &GpuHourReport<'_>) -> Vec<Bar> {
     report.over_time.chunks(hours_per_bar).map(bar).collect()
 }
 
-/// Draws a plot as SVG, or returns a sentence when there is nothing to plot.
+/// Draws a plot as SVG, or returns a sentence if there is nothing to plot.
 fn plot(bars: &[Bar]) -> String {
     let highest = bars.iter().map(Bar::height).fold(0.0, f64::max);
     if highest <= 0.0 {
@@ -154,7 +153,7 @@ type PlotError = DrawingAreaErrorKind<std::io::Error>;
 
 fn draw(svg: &mut String, bars: &[Bar], highest: f64) -> Result<(), PlotError> {
     let area = SVGBackend::with_string(svg, SIZE).into_drawing_area();
-    // plotters treats the end of an integer range as inclusive.
+    // End at the last index, because plotters includes the end of an integer range.
     let positions = (0..bars.len().saturating_sub(1)).into_segmented();
     let mut chart = ChartBuilder::on(&area)
         .margin(10)
@@ -189,12 +188,12 @@ fn draw(svg: &mut String, bars: &[Bar], highest: f64) -> Result<(), PlotError> {
             below += part;
         }
     }
-    // The chart borrows the area, which `present` needs.
+    // Drop the chart, which borrows the area that `present` needs.
     drop(chart);
     area.present()
 }
 
-/// Escapes a text for HTML, because names come from the cluster.
+/// Escapes text for HTML, because names come from the cluster.
 fn escaped(text: &str) -> String {
     let mut safe = String::new();
     for letter in clean(text).chars() {
@@ -246,15 +245,14 @@ mod tests {
         for outside in ["src=", "href=", "@import", "url("] {
             assert!(!page.contains(outside), "{outside}");
         }
-        // 200 hours make 67 bars of up to three hours. In each hour, 2 GPU-hours were held and 1
-        // was used.
+        // 200 hours make 67 bars of up to three hours. Each hour has 2 held and 1 used GPU-hours.
         assert_eq!(super::over_time(&report).len(), 67);
         assert_eq!(
             super::over_time(&report)[0].parts.map(|(part, _)| part),
             [3.0, 1.5, 1.5]
         );
         assert!(plot(&[]).contains("No GPU was held"));
-        // The library can draw any number of bars of any height.
+        // The plotting library must handle any number of bars of any height.
         for count in (1..=MOST_BARS).chain([500]) {
             for height in [1e-6, 0.01, 3.0, 1e7] {
                 let bars: Vec<Bar> = (0..count)

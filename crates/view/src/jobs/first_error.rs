@@ -56,7 +56,7 @@ impl<'a> FirstErrorLine<'a> {
     }
 }
 
-/// Renders the error and the lines before it.
+/// Renders the error and the preceding lines.
 pub fn text(line: &FirstErrorLine<'_>, style: TextStyle) -> String {
     let source = line.rank.map_or_else(
         || clean(line.pod).into_owned(),

@@ -1,4 +1,4 @@
-//! Renders `describe node` for people.
+//! Renders `describe node` as text.
 
 use jiff::Timestamp;
 
@@ -13,7 +13,7 @@ use crate::format::table::{Cell, Table, left, percentages, right};
 use crate::format::text::{age, clean, or_dash, paint};
 use crate::{Format, TextStyle};
 
-/// Renders one node: its state, its resources, the holders of its devices, and its labels.
+/// Renders a node with its state, resources, holders of devices, and labels.
 pub fn text(host: &NodeUsage, style: TextStyle, now: Timestamp) -> String {
     let mut lines = NamedLines::below(heading(host, style), style);
     add_devices(&mut lines, host);
@@ -58,7 +58,7 @@ fn heading(host: &NodeUsage, style: TextStyle) -> String {
     format!("{}   {status}   {pool}\n", clean(&node.name))
 }
 
-/// Adds the GPUs and slices, and their use.
+/// Adds the GPUs and slices with their use.
 fn add_devices(lines: &mut NamedLines, host: &NodeUsage) {
     let types: Vec<String> = host
         .types

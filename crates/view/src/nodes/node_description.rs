@@ -22,7 +22,7 @@ pub struct RunningJob {
     pub gpu: GpuCount,
 }
 
-/// Sums the GPUs that each job of gpuctl holds, given the holders of one or several nodes.
+/// Sums the GPUs held by each gpuctl job over the holders of one or several nodes.
 pub fn jobs<'a>(holders: impl Iterator<Item = &'a Holder>) -> Vec<RunningJob> {
     let mut gpus_by_job: BTreeMap<(&str, &str), GpuCount> = BTreeMap::new();
     for holder in holders {
@@ -174,7 +174,7 @@ pub fn document(host: &NodeUsage) -> NodeDocument {
         running_jobs: jobs(host.holders.iter()),
         holders: host.holders.iter().map(holder_item).collect(),
         created_at: host.details.created_at,
-        // The newest heartbeat of a condition is the last update of the node's status.
+        // The newest heartbeat is the time at which the kubelet last updated the node's status.
         last_updated_at: host
             .details
             .conditions

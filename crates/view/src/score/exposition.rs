@@ -1,5 +1,5 @@
 //! Renders scores in the Prometheus text format, with the metric names of the utilization monitor.
-//! Unknown values produce no sample.
+//! Unknown values have no sample.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use gpuctl_core::stats::score::value::Band;
 
 use super::summary::ScoreStats;
 
-/// Statistics about the analyses so far.
+/// Counters and durations of the analyses so far.
 #[derive(Clone, Debug, Default)]
 pub struct Analyses {
     pub total: u64,
@@ -20,7 +20,7 @@ pub struct Analyses {
     count: u64,
 }
 
-/// Maximum number of durations from which the quantiles are computed.
+/// Maximum number of durations for computing quantiles.
 const RECENT: usize = 1000;
 const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
 
@@ -40,8 +40,8 @@ impl Analyses {
         self.errors += 1;
     }
 
-    /// Computes a quantile: the smallest duration that this fraction of the durations does not
-    /// exceed. `None` if there are no durations.
+    /// Returns a quantile: the smallest duration that is not exceeded by this fraction of the
+    /// durations. Returns `None` without durations.
     fn quantile(&self, quantile: f64) -> Option<f64> {
         let mut sorted: Vec<f64> = self.recent.iter().copied().collect();
         sorted.sort_by(f64::total_cmp);
@@ -55,7 +55,7 @@ impl Analyses {
     }
 }
 
-/// Metrics in the Prometheus text format.
+/// Text in the Prometheus text format.
 struct MetricsText(String);
 
 impl MetricsText {
@@ -80,7 +80,7 @@ impl MetricsText {
     /// Writes a metric family with at most one sample.
     fn gauge(&mut self, name: &str, help: &str, value: Option<f64>) {
         self.family(name, "gauge", help);
-        // Prometheus marks a series as stale when a scrape no longer contains it.
+        // Omit unknown values: Prometheus marks a series as stale once a scrape lacks it.
         if let Some(value) = value {
             self.sample(name, &[], value);
         }
@@ -95,7 +95,7 @@ fn escaped(value: &str) -> String {
         .replace('\n', "\\n")
 }
 
-/// A metric family with one sample per device: name, help text, and value.
+/// Name, help text and value of a metric family with one sample per device.
 type Family = (&'static str, &'static str, fn(&Scored) -> Option<f64>);
 
 const OF_DEVICES: [Family; 8] = [
@@ -143,7 +143,7 @@ fn device(text: &mut MetricsText, name: &str, row: &Scored, value: f64) {
         .slice
         .as_ref()
         .map(|(profile, number)| format!("{profile}-{number}"));
-    // The label names are those of the utilization monitor.
+    // Use the label names of the utilization monitor.
     let mut labels = vec![("gpu_id", id.as_str())];
     let holder = [
         ("pod", pod.unwrap_or_default()),
@@ -163,8 +163,7 @@ fn device(text: &mut MetricsText, name: &str, row: &Scored, value: f64) {
     text.sample(name, &labels, value);
 }
 
-/// Renders all metric families. Without `scored`, the families that describe devices have no
-/// samples.
+/// Renders all metric families. Without `scored`, the families about devices have no samples.
 pub fn text(scored: Option<(&[Scored], &ScoreStats)>, analyses: &Analyses) -> String {
     let mut text = MetricsText(String::new());
     for (name, help, value) in OF_DEVICES {
@@ -182,7 +181,7 @@ pub fn text(scored: Option<(&[Scored], &ScoreStats)>, analyses: &Analyses) -> St
     text.0
 }
 
-/// Writes counts and means over all devices.
+/// Writes the counts and means over all devices.
 fn write_totals(text: &mut MetricsText, stats: Option<&ScoreStats>) {
     let number = |count: fn(&ScoreStats) -> usize| stats.map(|stats| count(stats) as f64);
     text.gauge(
@@ -211,7 +210,7 @@ fn write_totals(text: &mut MetricsText, stats: Option<&ScoreStats>) {
     }
 }
 
-/// Writes counts and means by namespace.
+/// Writes the counts and means of each namespace.
 fn write_namespaces(text: &mut MetricsText, stats: Option<&ScoreStats>) {
     let namespaces = || stats.into_iter().flat_map(|stats| &stats.by_namespace);
     text.family("gpu_namespace_count", "gauge", "GPUs by namespace");
@@ -238,7 +237,7 @@ fn write_namespaces(text: &mut MetricsText, stats: Option<&ScoreStats>) {
     }
 }
 
-/// Writes the number of analyses and their durations.
+/// Writes the number and durations of analyses.
 fn write_analyses(text: &mut MetricsText, analyses: &Analyses) {
     text.family("gpu_analysis_total", "counter", "Analyses so far");
     text.sample("gpu_analysis_total", &[], analyses.total as f64);

@@ -1,4 +1,4 @@
-//! Renders the devices whose counters show a fault, although Kubernetes may consider them healthy.
+//! Renders devices whose counters show a fault. Kubernetes may report such devices as healthy.
 
 use colored::Color;
 use schemars::JsonSchema;
@@ -95,7 +95,7 @@ pub fn table(
     table.show(format, headers, style)
 }
 
-/// Lists the names for `-o name`.
+/// Returns the names, for `-o name`.
 pub fn names(findings: &[HealthFinding]) -> Vec<String> {
     findings
         .iter()

@@ -90,7 +90,7 @@ pub fn stats(rows: &[Scored]) -> ScoreStats {
     }
 }
 
-/// Renders `score stats` for people.
+/// Renders `score stats` as text.
 pub fn stats_text(stats: &ScoreStats) -> String {
     let number =
         |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.1}"));
