@@ -28,7 +28,10 @@ fn jsonpath_selects_from_the_document_that_json_prints() {
         run.ok().out
     };
     assert_eq!(jobs("{.items[*].jobId}"), "a b");
-    assert_eq!(jobs("{.total} in {.items[0].namespace}"), "2 in selected-output");
+    assert_eq!(
+        jobs("{.total} in {.items[0].namespace}"),
+        "2 in selected-output"
+    );
     assert_eq!(
         jobs(r#"{range .items[*]}{.jobId}{"\t"}{.gpuHeld}{"\n"}{end}"#),
         "a\t1\nb\t2\n"
