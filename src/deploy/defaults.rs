@@ -107,7 +107,7 @@ impl Site {
         );
         let error = error.cause(cause).hint(hint);
         Err(error.hint(
-            "--ignore-defaults submits without them: the site's limits and enforced values \
+            "use `--ignore-defaults` to submit without them; the site's limits and enforced values \
              then do not apply",
         ))
     }
@@ -121,13 +121,13 @@ impl Site {
             Self::Forbidden => reporter.warn(&not_applied(FORBIDDEN)),
             Self::UnseenMark(fields) => reporter.warn(&format!(
                 "the site's defaults are not applied ({fields}): you are not allowed to see whether an \
-                 administrator marked the namespace gpuctl-system; ask your administrator for \
+                 administrator has marked the namespace gpuctl-system as trusted; ask your administrator for \
                  permission to `get clusterroles/gpuctl-home` and `get namespaces/gpuctl-system`",
             )),
             Self::Unmarked(fields) => reporter.warn(&format!(
                 "the site's defaults are not applied ({fields}): no administrator has marked the \
-                 namespace gpuctl-system; an administrator can mark it: gpuctl apply -f \
-                 defaults.yaml --trust-namespace",
+                 namespace gpuctl-system as trusted; an administrator can run `gpuctl apply -f \
+                 defaults.yaml --trust-namespace`",
             )),
             Self::Hidden => {
                 // Report this once per cluster. Most of these clusters have no defaults.
@@ -293,12 +293,12 @@ pub(crate) async fn trust_namespace(
     // The mark contains the UID of the namespace, so the namespace must exist first.
     connection.pools().ensure_home(private).await?;
     if connection.site().mark_home(private).await? {
-        reporter.note("namespace gpuctl-system is marked: its defaults apply to all jobs");
+        reporter.note("namespace gpuctl-system is now trusted: its defaults apply to all jobs");
         return Ok(());
     }
     let error = Error::new(
         ErrorName::Forbidden,
-        "you are not allowed to mark the namespace gpuctl-system",
+        "you are not allowed to mark the namespace gpuctl-system as trusted",
     );
     Err(error.hint(
         "the mark is a ClusterRole `gpuctl-home` and its binding, which a cluster \

@@ -108,7 +108,7 @@ pub(crate) fn submit_error(failed_submission: PartialSubmission) -> Error {
     let error = Error::from(failed_submission.failure)
         .during(format!("{} could not be created", failed_submission.object));
     match failed_submission.taken {
-        true => error.note("the objects created for it belong to that job"),
+        true => error.note("the objects created so far now belong to that job"),
         false => with_leftovers(error, &failed_submission.left),
     }
 }
@@ -117,14 +117,14 @@ pub(crate) fn submit_error(failed_submission: PartialSubmission) -> Error {
 pub(crate) fn with_leftovers(error: Error, leftovers: &Leftovers) -> Error {
     let error = match leftovers.existing.is_empty() {
         true => error.note("everything created so far was removed"),
-        false => error.note(format!("still there: {}", leftovers.existing.join(", "))),
+        false => error.note(format!("not removed: {}", leftovers.existing.join(", "))),
     };
     match &leftovers.unconfirmed {
         Some(object) => error
             .note(format!(
                 "may exist, because the server did not confirm the write: {object}"
             ))
-            .hint("run it again"),
+            .hint("run the command again"),
         None => error,
     }
 }

@@ -235,7 +235,7 @@ impl<'w> Writer<'w> {
         }
         if matches!(decision.step, Action::Later) {
             let message = format!(
-                "this run could not create its namespace `{}`",
+                "its namespace `{}` could not be created",
                 decision.plan.target.namespace
             );
             return Err(Error::new(ErrorName::NamespaceNotMade, message));

@@ -257,12 +257,12 @@ pub(crate) fn replacement_loss(job: &Job) -> String {
         (0, _) => "replacing it loses its events".to_owned(),
         (_, GpuCount::ZERO) => {
             format!(
-                "replacing it stops {}: their logs and unsaved data are lost",
+                "replacing it stops {}; logs and unsaved data are lost",
                 count(pods, "pod")
             )
         }
         (_, gpus) => format!(
-            "replacing it stops {} on {}: their logs and unsaved data are lost",
+            "replacing it stops {} on {}; logs and unsaved data are lost",
             count(pods, "pod"),
             count(gpus.0, "GPU")
         ),

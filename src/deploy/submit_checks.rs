@@ -17,7 +17,7 @@ pub(crate) fn check(inputs: &[InputDocument], options: &SubmitOptions) -> Result
             "`{}` is a service or notebook: it never completes",
             input.document.name()
         );
-        return Err(Error::usage(message).hint("`--wait` waits until it is ready"));
+        return Err(Error::usage(message).hint("use `--wait` to wait until it is ready"));
     }
     if options.follow {
         check_followable(inputs)?;
