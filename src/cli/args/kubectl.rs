@@ -30,7 +30,7 @@ pub(crate) struct KubectlOptions {
     #[arg(short = 's', long, global = true, value_name = "URL", value_parser = url, help_heading = "Global options")]
     pub api_server: Option<String>,
     /// Bearer token for the API server, instead of the user's credentials; prefer GPUCTL_TOKEN,
-    /// which other users of this machine cannot see
+    /// because other users of this machine can see the options of a process
     #[arg(long, global = true, value_name = "TOKEN", value_parser = token, help_heading = "Global options")]
     pub token: Option<AccessToken>,
     /// Do not verify the API server's certificate, which lets others intercept the connection

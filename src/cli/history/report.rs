@@ -18,7 +18,7 @@ use crate::cli::args::value::{Expected, duration};
 /// GPUs.
 ///
 /// With --ettr, reports the effective training time ratio (ETTR) instead: the share of the jobs'
-/// time, waiting included, in which they made progress that was not lost later.
+/// time, including waiting, during which they made progress that was not lost later.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl report

@@ -16,8 +16,8 @@ use gpuctl_cluster::DryRun;
 
 /// Delete jobs, pools, quotas or the site's defaults
 ///
-/// Waits until the pods have ended, because they hold their GPUs until then. Volume claims created
-/// by `size:` are kept with their data, and listed. --purge deletes them too, and asks first on a
+/// Waits until the pods have ended, because they hold their GPUs until then. Keeps and lists the
+/// volume claims created by `size:`, with their data. --purge deletes them too, and asks first on a
 /// terminal. `gpuctl delete NAME` is short for `gpuctl delete job NAME`.
 #[derive(Args, Debug)]
 #[command(

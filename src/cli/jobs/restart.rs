@@ -12,9 +12,9 @@ use gpuctl_manifest::spec::Override;
 /// in place.
 ///
 /// Training and notebook pods are evicted, which does not count as a retry. With `job.restart:
-/// rank`, however, a rank that fails because its peer is missing uses up one of its own retries. A
-/// service's pods are replaced one after another. A pod on a node that does not respond is
-/// force-deleted, so its containers may still run there.
+/// rank`, however, a rank that fails because its peer is missing uses up a retry. A service's pods
+/// are replaced one after another. A pod on a node that does not respond is force-deleted, so its
+/// containers may still run there.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl restart llama3-8b
