@@ -354,8 +354,9 @@ pub(crate) async fn create(
                 ErrorName::AlreadyExists,
                 "the site already has defaults, and they differ from the file",
             );
-            return Err(error
-                .hint("`gpuctl apply -f` updates them; `gpuctl diff -f` shows the differences"));
+            return Err(error.hint(
+                "use `gpuctl apply -f` to update them; `gpuctl diff -f` shows the differences",
+            ));
         }
         Some(_) => "updated",
         None => "created",

@@ -23,8 +23,8 @@ pub(crate) fn obstacle_error(obstacle: Obstacle, plan: &Plan) -> Error {
             );
             match own_uid {
                 Some(job) => error.hint(format!(
-                    "`gpuctl apply` updates it, `gpuctl restart {namespace}/{job}` runs it again, \
-                     and `--generate-name` creates another"
+                    "use `gpuctl apply` to update it, `gpuctl restart {namespace}/{job}` to run it \
+                     again, or `--generate-name` to create another"
                 )),
                 None => error.hint("it was not created by gpuctl; choose another `job.name`"),
             }
@@ -75,8 +75,8 @@ pub(crate) fn supervisor_error(effects: &Effects, plan: &Plan) -> Option<Error> 
         "another version of gpuctl created the job, and only that version includes its supervisor",
     );
     Some(error.hint(format!(
-        "`gpuctl apply` from that version repairs it; `gpuctl delete job {job}` and `create` \
-         replace the job"
+        "run `gpuctl apply` of that version to repair it, or replace the job with `gpuctl delete \
+         job {job}` and `gpuctl create`"
     )))
 }
 
@@ -181,8 +181,8 @@ pub(crate) fn ended_error(job: &Job) -> Error {
     let status = State::from_job(job).status;
     let message = format!("job `{}` has already ended: {status}", job.name);
     Error::new(ErrorName::JobEnded, message).hint(format!(
-        "`gpuctl restart {}/{}` runs it again as submitted; `gpuctl apply -f FILE --replace` \
-             runs the current file",
+        "use `gpuctl restart {}/{}` to run it again as submitted, or `gpuctl apply -f FILE \
+         --replace` to run the current file",
         job.namespace, job.name
     ))
 }

@@ -371,7 +371,7 @@ impl<'w> Writer<'w> {
         }
         tokio::select! {
             leftovers = self.connection.writes().roll_back(&self.run, self.keep_partial, &state.progress) => with_leftovers(error, &leftovers),
-            _ = self.interruption.times(2) => error.note("objects that were already created still exist").hint("`gpuctl delete -f` removes them"),
+            _ = self.interruption.times(2) => error.note("objects that were already created still exist").hint("remove them with `gpuctl delete -f`"),
         }
     }
 }

@@ -208,7 +208,7 @@ fn kind_conflict(plan: &Plan, job: &Job) -> Error {
     };
     let error = Error::new(ErrorName::KindConflict, message);
     error.note(replacement_loss(job)).hint(format!(
-        "choose another `job.name`; `--replace` deletes {}/{} first",
+        "choose another `job.name`, or use `--replace` to delete {}/{} first",
         job.namespace, job.name
     ))
 }
@@ -243,11 +243,11 @@ fn immutable_error(job: &Job, fixed_fields: &[FixedFields<'_>], masks: &Masks) -
     let alternative = if job.suspended {
         ""
     } else {
-        "; a paused training job accepts new resources"
+        "; while it is paused, its resources can also be changed in place"
     };
-    error
-        .note(replacement_loss(job))
-        .hint(format!("`--replace` deletes and resubmits it{alternative}"))
+    error.note(replacement_loss(job)).hint(format!(
+        "use `--replace` to delete and resubmit it{alternative}"
+    ))
 }
 
 /// Describes what is lost if a job is replaced.

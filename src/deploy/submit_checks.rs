@@ -65,7 +65,7 @@ fn check_followable(inputs: &[InputDocument]) -> Result<(), Error> {
             "`--follow` works with one job, but the files define {}",
             jobs.len()
         );
-        return Err(Error::usage(message).hint("`--wait=complete` waits for several"));
+        return Err(Error::usage(message).hint("use `--wait=complete` to wait for several jobs"));
     };
     let name = input.document.name();
     if job(input).is_some_and(|job| job.kind.serves()) {

@@ -86,7 +86,7 @@ async fn targets(
             job.kind.word()
         );
         return Err(
-            Error::usage(message).hint("`--for running`, `--for ready=N` or `--for deleted`")
+            Error::usage(message).hint("use `--for running`, `--for ready=N` or `--for deleted`")
         );
     }
     Ok(jobs.iter().map(WaitTarget::from_job).collect())
