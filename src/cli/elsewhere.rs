@@ -107,7 +107,7 @@ const COMMANDS: [(&[&str], &str); 31] = [
     ),
     (
         &["build", "pull", "push", "images", "image", "tag"],
-        "gpuctl does not manage images; push yours to a registry, and set `environment.image` in the job file",
+        "push the image to a registry, and set `environment.image` in the job file",
     ),
     (
         &["api-resources", "api-versions", "annotate"],

@@ -106,7 +106,8 @@ impl Misuse<'_> {
         error.hint(match verbs {
             "get" => {
                 format!(
-                    "for a job with that name, use `gpuctl get job {word}`; for all types, see `gpuctl get --help`"
+                    "for a job with that name, use `gpuctl get job {word}`; for all types, see \
+                     `gpuctl get --help`"
                 )
             }
             _ => self

@@ -100,7 +100,7 @@ fn environment() -> String {
         ),
         (
             "KUBERC",
-            "kubectl's preferences file; gpuctl reads only its policy for credential plugins; off ignores the file",
+            "kubectl's preferences file, of which gpuctl reads the policy for credential plugins; or off",
         ),
         (
             "HTTPS_PROXY, NO_PROXY",

@@ -99,7 +99,8 @@ fn refuse_partial(
             message,
         );
         return Err(error.hint(
-            "`gpuctl get nodes` lists all nodes; use `--keep-partial` to create the pool without them",
+            "`gpuctl get nodes` lists all nodes; use `--keep-partial` to create the pool \
+             without them",
         ));
     }
     for node in missing {

@@ -26,7 +26,8 @@ pub(crate) async fn run(args: &Scale, context: &Context) -> Result<ExitCode, Err
                 ),
             );
             return Err(error.hint(format!(
-                "pause it with `gpuctl pause job {full_name}`, or submit it again with a different `resources.node_count`"
+                "pause it with `gpuctl pause job {full_name}`, or submit it again with a different \
+                 `resources.node_count`"
             )));
         }
         JobKind::Notebook if replicas > 1 => {

@@ -340,11 +340,15 @@ async fn subjects(
     match &user {
         Some(user) => {
             context.terminal.note(&format!(
-                "the bindings are for you ({user}); use --user, --group or --serviceaccount for others"
+                "the bindings are for you ({user}); use --user, --group or --serviceaccount for \
+                 others"
             ));
         }
         None => {
-            context.terminal.warn("no bindings are printed, because your user name is unknown; set it with --user NAME");
+            context.terminal.warn(
+                "no bindings are printed, because your user name is unknown; set it with --user \
+                 NAME",
+            );
         }
     }
     Ok(user
