@@ -1,7 +1,7 @@
-//! Maps words of kubectl, Slurm, docker, gh and other tools to gpuctl's commands, or states that
+//! Maps words of kubectl, Slurm, docker, gh and other tools to gpuctl's commands, or explains that
 //! gpuctl has no equivalent.
 
-/// Words in the place of the first command.
+/// Words that users type as the first command.
 const COMMANDS: [(&[&str], &str); 31] = [
     (
         &["stop"],
@@ -127,7 +127,7 @@ const COMMANDS: [(&[&str], &str); 31] = [
     ),
 ];
 
-/// Words in the place of a type of object.
+/// Words that users type as a type of object.
 const OBJECTS: [(&[&str], &str); 13] = [
     (
         &["pods", "pod", "po"],
@@ -213,9 +213,15 @@ const OBJECTS: [(&[&str], &str); 13] = [
 ];
 
 /// Options, the command that has no such option (`""`: any), and what to use instead.
-const OPTIONS: [(&str, &[&str], &str); 13] = [
+const OPTIONS: [(&str, &[&str], &str); 14] = [
     ("get", &["--all"], "`-A` reads all namespaces"),
     ("get", &["-u", "--me"], "use `--mine`"),
+    (
+        "get",
+        &["--show-labels"],
+        "jobs, nodes, queues and claims have it; `kubectl get KIND --show-labels` shows labels of \
+         other objects",
+    ),
     (
         "",
         &["--all"],
@@ -253,17 +259,17 @@ const OPTIONS: [(&str, &[&str], &str); 13] = [
     ),
 ];
 
-/// Returns what to use instead of a first command that gpuctl does not have.
+/// Returns the replacement for an unknown first command.
 pub(super) fn instead_of_command(word: &str) -> Option<&'static str> {
     find(&COMMANDS, word).or_else(|| instead_of_object(word))
 }
 
-/// Returns what to use instead of a type of object that gpuctl does not have.
+/// Returns the replacement for an unknown type of object.
 pub(super) fn instead_of_object(word: &str) -> Option<&'static str> {
     find(&OBJECTS, word)
 }
 
-/// Returns what to use instead of an option that the command does not have.
+/// Returns the replacement for an option that the command lacks.
 pub(super) fn instead_of_option(verb: &str, option: &str) -> Option<&'static str> {
     OPTIONS
         .iter()

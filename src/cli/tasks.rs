@@ -1,6 +1,6 @@
-//! Pages of `gpuctl help WORD` for tasks that have no command of their own.
+//! Pages of `gpuctl help WORD` for tasks without a command.
 
-/// The words that lead to a page, and the page.
+/// Pages, with the words that select them.
 const PAGES: [(&[&str], &str); 3] = [
     (
         &[
@@ -71,7 +71,7 @@ A job can read a key of the Secret as an environment variable:
 To list or delete Secrets, use `kubectl get secrets` and `kubectl delete secret`.
 ";
 
-/// Returns the page of a task; `None` for other words.
+/// Returns the page that a word selects, if any.
 pub(crate) fn page(word: &str) -> Option<&'static str> {
     let word = word.to_lowercase();
     PAGES

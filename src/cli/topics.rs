@@ -1,10 +1,9 @@
 //! Provides the texts of `gpuctl help TOPIC`: variables, formats, job files, metrics and exit
-//! codes. Parts that the program already has as tables are generated from them.
+//! codes. Generates parts of the texts from the program's tables.
 
 use crate::config::KEYS;
 use gpuctl_core::error;
 
-/// Names of the topics.
 #[cfg(test)]
 pub(crate) const TOPICS: [&str; 5] = ["environment", "output", "manifest", "metrics", "exit-codes"];
 
@@ -76,7 +75,7 @@ are dropped and counted, and a value older than two scrapes is shown with its ag
 `docs/metrics.md` explains how each number is computed.
 ";
 
-/// Returns the text of a topic; `None` for an unknown name.
+/// Returns the text of a topic, or `None` for an unknown name.
 pub(crate) fn text(name: &str) -> Option<String> {
     match name {
         "environment" => Some(environment()),

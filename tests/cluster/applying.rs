@@ -91,9 +91,7 @@ fn apply_and_diff_report_each_changed_field_of_a_service() {
         .gpuctl_with(&["diff", "-f", "-", "-o", "json"], &second)
         .exits(11)
         .json();
-    let fields = value
-        .as_array()
-        .unwrap()
+    let fields = items(&value)
         .iter()
         .find(|one| one["object"] == "deployment/web")
         .unwrap()["fields"]
@@ -188,9 +186,7 @@ fn an_autoscaler_keeps_its_replicas_until_its_block_is_removed() {
         .exits(11)
         .json();
     assert!(
-        difference
-            .as_array()
-            .unwrap()
+        items(&difference)
             .iter()
             .any(|one| one["change"] == "removed"),
         "{difference:#}"

@@ -543,7 +543,7 @@ fn ai_opinions_do_not_change_scores() {
             body["messages"][0]["content"]
                 .as_str()
                 .unwrap()
-                .contains("`zh`")
+                .contains("`en`")
         );
     }
     let question: Value = requests
@@ -614,7 +614,7 @@ fn ai_opinions_do_not_change_scores() {
             "1",
             "--ai-redact",
             "--ai-language",
-            "en",
+            "zh",
             "--ai-model",
             "m-1",
         ],
@@ -628,7 +628,7 @@ fn ai_opinions_do_not_change_scores() {
         body["messages"][0]["content"]
             .as_str()
             .unwrap()
-            .contains("`en`")
+            .contains("`zh`")
             && requests[0].body.contains("\\\"idle\\\"")
     );
     for name in [pod.as_str(), "opinions-0", "\"opinions"] {

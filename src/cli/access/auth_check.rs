@@ -70,7 +70,7 @@ pub(crate) enum RoleExtent {
     Operator,
 }
 
-/// A Service on the command line.
+/// Value of `--prometheus-service`: a Service with an optional port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NamedService {
     pub namespace: String,
@@ -78,8 +78,8 @@ pub(crate) struct NamedService {
     pub port: Option<u16>,
 }
 
-/// Accepts any name that identity providers use. The API server has no rule for them, but a control
-/// character could hide a part of the role from its reader.
+/// Accepts the names of all identity providers. The API server has no rule for names, but a control
+/// character could hide a part of the printed role from its reader.
 fn subject_name(text: &str) -> Result<String, Expected> {
     let is_valid = !text.trim().is_empty() && !text.chars().any(char::is_control);
     if is_valid {
@@ -117,7 +117,7 @@ fn named_service(text: &str) -> Result<NamedService, Expected> {
     })
 }
 
-/// Completes the words of all commands.
+/// Completes the words of all commands in `auth check`.
 fn words() -> Vec<CompletionCandidate> {
     let words: BTreeSet<&str> = tasks().flat_map(|task| task.words.split(' ')).collect();
     words.into_iter().map(CompletionCandidate::new).collect()

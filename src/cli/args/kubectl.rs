@@ -1,4 +1,4 @@
-//! Global options of kubectl that replace parts of the kubeconfig.
+//! Global options of kubectl that override parts of the kubeconfig.
 
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -48,7 +48,7 @@ pub(crate) struct KubectlOptions {
 }
 
 impl KubectlOptions {
-    /// Converts to the settings of a connection. `token` is used if the option is not given.
+    /// Converts the options to connection settings. `token` is the default of `--token`.
     pub(crate) fn overrides(&self, token: Option<AccessToken>) -> Overrides {
         Overrides {
             cluster: self.cluster.clone(),
@@ -71,7 +71,7 @@ pub(crate) fn url(text: &str) -> Result<String, Expected> {
     }
 }
 
-/// Accepts any text, because an error of clap would quote the token. The connection checks it.
+/// Accepts any text and leaves the check to the connection: an error of clap would quote the token.
 fn token(text: &str) -> Result<AccessToken, Infallible> {
     Ok(AccessToken::new(text))
 }

@@ -1,4 +1,4 @@
-//! Groups of arguments that many commands share.
+//! Groups of arguments that several commands share.
 
 pub(crate) mod container;
 pub(crate) mod format;

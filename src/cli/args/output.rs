@@ -1,6 +1,6 @@
-//! Parses `-o`: the formats of a command, and `jsonpath=` and `custom-columns=`, which select parts
-//! of the JSON output. A command prints its whole JSON document, and the terminal applies the
-//! selection, so every command with `-o json` supports both.
+//! Parses `-o`: the formats, and the selections `jsonpath=` and `custom-columns=`. A command prints
+//! its whole JSON document and the terminal applies the selection, so every command with `-o json`
+//! supports selections.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -16,17 +16,17 @@ use crate::cli::jobs::run::RunFormat;
 use crate::cli::score::ScoreFormat;
 use gpuctl_view::format::selection::{OutputSelection, SelectionMistake};
 
-/// Parses the value of `-o` for a command with the formats `F`.
+/// Parser of `-o` for a command with the formats `F`.
 #[derive(Clone)]
 pub(crate) struct FormatParser<F>(PhantomData<F>);
 
-/// The parser of `-o`. Each argument names it, because clap prefers the parser of [`ValueEnum`] to
-/// a `ValueParserFactory`.
+/// Creates the parser of `-o`. Arguments must name it explicitly, because clap prefers the parser
+/// of [`ValueEnum`] to a `ValueParserFactory`.
 pub(crate) fn output_format<F: ValueEnum>() -> FormatParser<F> {
     FormatParser(PhantomData)
 }
 
-/// Values of `-o` that are only the beginning of a value, with what follows.
+/// Prefixes of `-o` values, with a description of the rest.
 const OPEN_VALUES: [(&str, &str); 2] = [
     (
         "jsonpath=",
@@ -39,7 +39,7 @@ const OPEN_VALUES: [(&str, &str); 2] = [
 ];
 
 impl<F: ValueEnum + Send + Sync + 'static> FormatParser<F> {
-    /// Parses a format. A selection needs the JSON document.
+    /// Parses a format. A selection implies the JSON format.
     fn format(text: &str) -> Option<F> {
         let name = match OutputSelection::parse(text) {
             Some(_) => "json",
@@ -58,7 +58,8 @@ impl<F: ValueEnum + Send + Sync + 'static> TypedValueParser for FormatParser<F> 
         arg: Option<&Arg>,
         value: &OsStr,
     ) -> Result<F, clap::Error> {
-        // Only clap can add the cause to its error, and it does so for functions.
+        // Validate in a function: only clap can attach a cause to its error, and it does so only
+        // for functions.
         let check = |text: &str| -> Result<(), SelectionMistake> {
             OutputSelection::parse(text).transpose().map(drop)
         };
@@ -100,7 +101,7 @@ impl<F: ValueEnum + Send + Sync + 'static> TypedValueParser for FormatParser<F> 
     }
 }
 
-/// Parses the value of `-o` for a list of jobs, which also accepts `spec`.
+/// Parser of `-o` for `get jobs`, which also accepts `spec`.
 #[derive(Clone)]
 pub(crate) struct JobListParser;
 
@@ -147,7 +148,7 @@ macro_rules! formats {
         }
         )*
 
-        /// Whether `-o` of this command is a format. For a few commands, it is a file.
+        /// Returns true if the command's `-o` is a format. A few commands use it for a file.
         fn has_format(matches: &ArgMatches) -> bool {
             $(matches.try_get_one::<$format>("output").is_ok_and(|format| format.is_some()))||*
         }
@@ -156,7 +157,8 @@ macro_rules! formats {
 
 formats!(ListFormat, OneFormat, ReportFormat, RunFormat, ScoreFormat);
 
-/// The parts of the JSON output that the command line selects, and whether to print titles.
+/// Returns the selection of the JSON output on the command line, and whether to print column
+/// titles.
 pub(crate) fn selection(matches: &ArgMatches) -> Option<(OutputSelection, bool)> {
     let mut innermost = matches;
     while let Some((_, subcommand)) = innermost.subcommand() {

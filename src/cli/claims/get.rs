@@ -22,6 +22,9 @@ pub(crate) struct GetClaims {
     /// List only claims that no pod currently mounts
     #[arg(long)]
     pub unused: bool,
+    /// Show the labels of each claim in the last column
+    #[arg(long)]
+    pub show_labels: bool,
     #[command(flatten)]
     pub list: ListArgs<ClaimSortKey>,
 }

@@ -59,7 +59,7 @@ pub(crate) struct Create {
 }
 
 impl Create {
-    /// Name in `auth check`; `None` if files decide.
+    /// The task in `auth check`, or `None` if the files determine the task.
     pub(crate) fn task(&self) -> Option<&'static str> {
         self.what.as_ref()?.task()
     }

@@ -39,7 +39,7 @@ pub(crate) struct Schema {
     pub lines: bool,
 }
 
-/// Names of all outputs that have a schema.
+/// Names of all outputs with a schema.
 pub(crate) fn names() -> Vec<String> {
     let verb_words = verbs::commands_with_answer();
     let mut names: Vec<String> = verb_words

@@ -103,11 +103,11 @@ pub(crate) enum ReportSortKey {
     Wasted,
 }
 
-/// The key of a grouping.
+/// A dimension of `--by`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum GroupBy {
     Namespace,
-    /// The text of the argument, and the key in it.
+    /// The argument as typed, and the label key in it.
     Label(String, String),
     Annotation(String, String),
 }

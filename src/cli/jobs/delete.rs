@@ -40,8 +40,8 @@ pub(crate) struct Delete {
     pub options: DeleteArgs,
 }
 
-/// Fits the help of the shared options to one kind. Options of other kinds are hidden, but scripts
-/// may still pass them.
+/// Adapts the help of shared options to jobs. Options for other kinds are hidden, but scripts may
+/// still pass them.
 fn for_jobs(arg: Arg) -> Arg {
     match arg.get_id().as_str() {
         "keep_labels" => arg.hide(true),
@@ -98,7 +98,7 @@ pub(crate) struct QuotaNames {
 }
 
 impl Delete {
-    /// Name in `auth check`; `None` if files decide.
+    /// The task in `auth check`, or `None` if the files determine the task.
     pub(crate) fn task(&self) -> Option<&'static str> {
         self.what.as_ref()?.task()
     }
@@ -156,7 +156,7 @@ pub(crate) struct DeleteArgs {
 }
 
 impl DeleteArgs {
-    /// Converts to the options for deleting a job.
+    /// Converts the arguments to the options for deleting jobs.
     pub(crate) fn of_job(&self) -> DeleteOptions {
         let Self {
             force,

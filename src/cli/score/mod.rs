@@ -117,7 +117,7 @@ pub(crate) enum ScoreSortKey {
     Node,
 }
 
-/// Parses `5m`, or seconds as in the variable INTERVAL.
+/// Parses a duration such as `5m`, or a number of seconds as in the variable INTERVAL.
 pub(crate) fn seconds(text: &str) -> Result<Duration, Expected> {
     let span = text
         .parse()

@@ -1,4 +1,4 @@
-//! `gpuctl get claims`: lists the volume claims that jobs use or have left behind.
+//! `gpuctl get claims`: lists the volume claims of existing and deleted jobs.
 
 use std::cmp::Reverse;
 use std::process::ExitCode;
@@ -27,6 +27,9 @@ pub(crate) async fn run(args: &GetClaims, context: &Context) -> Result<ExitCode,
         let mut claims = read_namespaces("claims", &connection, &refresh, context, read).await?;
         let namespace = lookup::explicit_namespace(&connection);
         lookup::check_empty(&connection, namespace, refresh.first && claims.is_empty()).await?;
+        if !args.show_labels {
+            claims.iter_mut().for_each(|claim| claim.labels = None);
+        }
         claims.retain(|claim| !args.unused || claim.pods.as_ref().is_some_and(Vec::is_empty));
         Ok(listing(claims, args.list.sort_by, (), &options, context))
     })

@@ -1,5 +1,4 @@
-//! `gpuctl report`: sums the GPU-hours held, used and wasted, by namespace, team, user, pool or
-//! label.
+//! `gpuctl report`: sums held, used and wasted GPU-hours by namespace, team, user, pool or label.
 
 mod costs;
 mod gather;
@@ -19,6 +18,7 @@ use crate::observe::history::clusters;
 use crate::observe::history::pieces;
 use crate::observe::hourly::LABEL_NOT_EXPORTED;
 use crate::observe::metrics;
+use crate::observe::past_namespace;
 use crate::observe::times;
 use crate::selection::own_name;
 use gpuctl_cluster::Connection;
@@ -53,7 +53,7 @@ impl GroupBy {
     }
 }
 
-/// Seconds of history per query.
+/// Length of the range of one query, in seconds.
 pub(crate) const HOUR: i64 = 3600;
 
 pub(crate) async fn run(args: &Report, context: &Context) -> Result<ExitCode, Error> {
@@ -80,8 +80,11 @@ pub(crate) async fn run(args: &Report, context: &Context) -> Result<ExitCode, Er
         false => None,
     };
     let totals = gather(args, &history, pieces(start, end), user.as_deref(), context).await?;
+    let unseen = context.access.namespace.as_deref();
+    let unseen = unseen.filter(|_| totals.groups.is_empty());
+    past_namespace::check(unseen, &history, (start, end), context).await?;
     let by_namespace = args.by == [GroupBy::Namespace];
-    // Quotas exist only for namespaces.
+    // Quotas limit namespaces, so they do not apply to other groups.
     let quotas = if by_namespace {
         quotas(&history, end).await?
     } else {
@@ -110,7 +113,7 @@ pub(crate) async fn run(args: &Report, context: &Context) -> Result<ExitCode, Er
     print(args, &report, format, context)
 }
 
-/// Warns if the cluster exports no labels, and if some hours have no data.
+/// Warns if the cluster exports no labels, or if hours have no data.
 fn warn_of_gaps(args: &Report, totals: &ReportTotals, context: &Context) {
     let groups = &totals.groups;
     if !args.by.contains(&GroupBy::Namespace)
@@ -132,8 +135,7 @@ fn warn_of_gaps(args: &Report, totals: &ReportTotals, context: &Context) {
     }
 }
 
-/// Builds the rows of the report in order. Groups with a budget get a row even if they used
-/// nothing.
+/// Builds the report's rows in order. A group with a budget has a row even without usage.
 fn rows(
     args: &Report,
     mut groups: BTreeMap<GroupValues, GroupTotals>,
@@ -219,7 +221,7 @@ fn print(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads how many devices each namespace was allowed to request at the end of the range.
+/// Reads each namespace's GPU quota at the end of the range.
 async fn quotas(
     history: &ClusterHistory<'_>,
     end: UnixSeconds,
@@ -237,7 +239,7 @@ async fn quotas(
     Ok(series.iter().filter_map(namespace_quota).collect())
 }
 
-/// Lists the query behind each column, for one hour.
+/// Lists the queries behind the columns, for one hour.
 fn explained() -> String {
     let hour = HOUR;
     let columns = [

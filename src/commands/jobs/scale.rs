@@ -40,14 +40,12 @@ pub(crate) async fn run(args: &Scale, context: &Context) -> Result<ExitCode, Err
         _ => {}
     }
     let replicas_before = if job.suspended { 0 } else { job.replicas() };
-    // Read the autoscaler first: if this read failed after scaling, the command would fail although
-    // the job was scaled.
+    // Read the autoscaler first: a failure after scaling would hide that the job was scaled.
     let autoscaler = connection.services().autoscaler(&job).await?;
     if replicas != replicas_before {
         connection.jobs().scale(&job, replicas).await?;
     }
-    // At 0 replicas, the HorizontalPodAutoscaler is inactive until the number of replicas is set
-    // again.
+    // At 0 replicas, the HorizontalPodAutoscaler is inactive until a user scales up.
     if let Some(autoscaler) = autoscaler.filter(|_| replicas > 0) {
         let (minimum, maximum) = (autoscaler.min_replicas, autoscaler.max_replicas);
         context

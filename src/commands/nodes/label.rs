@@ -1,5 +1,5 @@
-//! `gpuctl label node`: sets or removes a label on several nodes. Each node is handled
-//! independently, and failures are reported.
+//! `gpuctl label node`: sets or removes a label on nodes. A failure on one node does not affect the
+//! others.
 
 use std::process::ExitCode;
 
@@ -61,7 +61,7 @@ pub(crate) async fn run(args: &LabelNode, context: &Context) -> Result<ExitCode,
             }
         }
     }
-    // Users who may not list nodes read published copies of some labels.
+    // Users without permission to list nodes read published copies of some labels.
     if is_published(key) && !done.is_empty() {
         let reporter = TerminalReporter::new(&context.terminal, format);
         pools::publish(&connection, false, &reporter).await;
@@ -79,7 +79,7 @@ pub(crate) async fn run(args: &LabelNode, context: &Context) -> Result<ExitCode,
     })
 }
 
-/// Parses the key and the value to set. Rejects invalid labels before anything is written.
+/// Parses the label. Rejects an invalid key or value before anything is written.
 fn parse_label<'a>(word: &'a str, args: &LabelNode) -> Result<(&'a str, Option<&'a str>), Error> {
     let (key, value) = word
         .split_once('=')

@@ -62,6 +62,7 @@ impl WireClaim<'_> {
             },
             storage_class: self.spec.storage_class_name.clone(),
             access_modes: self.spec.access_modes.clone(),
+            labels: Some(meta.labels.clone()),
             created_at: meta.creation_timestamp,
             ..Claim::default()
         }

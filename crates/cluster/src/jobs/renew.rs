@@ -24,8 +24,7 @@ impl JobsApi<'_> {
         // The API server answers 429 while a PodDisruptionBudget forbids the eviction. The
         // transport retries that like any other 429.
         match self.0.writes().post(&path, &eviction, false).await {
-            // A 409 means that the precondition failed because another pod has this name now.
-            Err(failure) if failure.is_not_found() || failure.code() == Some(409) => Ok(()),
+            Err(failure) if failure.is_not_found() || failure.is_other_uid() => Ok(()),
             other => other.map(drop),
         }
     }
@@ -65,7 +64,7 @@ impl JobsApi<'_> {
             .collect();
         let patch = json!({"metadata": {"uid": pod.uid, "finalizers": other_finalizers}});
         match self.0.writes().merge_patch(&path, &patch).await {
-            Err(failure) if failure.is_not_found() || failure.code() == Some(409) => Ok(()),
+            Err(failure) if failure.is_not_found() || failure.is_other_uid() => Ok(()),
             other => other.map(drop),
         }
     }

@@ -233,6 +233,14 @@ fn owned(object: &Value, pointer: &str) -> Option<String> {
         .map(ToOwned::to_owned)
 }
 
+fn labels(object: &Value) -> BTreeMap<String, String> {
+    let labels = object
+        .pointer("/metadata/labels")
+        .and_then(Value::as_object);
+    let text = |(key, value): (&String, &Value)| Some((key.clone(), value.as_str()?.to_owned()));
+    labels.into_iter().flatten().filter_map(text).collect()
+}
+
 /// Reads a count from the status. A missing field means 0; if there is no status, the count is
 /// unknown.
 fn number(object: &Value, field: &str) -> Option<u64> {
@@ -306,6 +314,7 @@ fn kueue_queue(queue: &Value, cluster_queue: Option<&Value>) -> Queue {
         ),
         running: number(queue, "admittedWorkloads"),
         waiting: number(queue, "pendingWorkloads"),
+        labels: Some(labels(queue)),
     }
 }
 
@@ -347,6 +356,7 @@ fn volcano_queue(queue: &Value, groups: Option<&[Value]>) -> Queue {
         running: count_groups(&["Running"]),
         // A new PodGroup has no phase until Volcano has processed it.
         waiting: count_groups(&["", "Pending", "Inqueue"]),
+        labels: Some(labels(queue)),
     }
 }
 

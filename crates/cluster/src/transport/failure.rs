@@ -152,4 +152,49 @@ impl Failure {
     pub fn is_forbidden(&self) -> bool {
         self.code() == Some(403)
     }
+
+    /// Whether a request that names a UID failed because another object has the name now. The
+    /// preconditions of deletions and evictions answer 409. A merge patch of `metadata.uid` is an
+    /// update, and the API server validates that as a change of an immutable field: it answers 422
+    /// (`ValidateObjectMetaAccessorUpdate` in apimachinery).
+    pub(crate) fn is_other_uid(&self) -> bool {
+        match self.code() {
+            Some(409) => self.fields().is_empty(),
+            Some(422) => self
+                .fields()
+                .iter()
+                .any(|blame| blame.field == "metadata.uid"),
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failure(code: u16, fields: &[&str]) -> Failure {
+        let blame = |field: &&str| Blame {
+            field: (*field).to_owned(),
+            message: "Invalid value: \"1\": field is immutable".to_owned(),
+        };
+        Failure::Api {
+            code,
+            reason: String::new(),
+            message: String::new(),
+            resume: None,
+            fields: fields.iter().map(blame).collect(),
+            resource: Box::default(),
+        }
+    }
+
+    #[test]
+    fn another_uid_is_recognized_in_patches_and_preconditions() {
+        assert!(failure(409, &[]).is_other_uid());
+        assert!(failure(422, &["metadata.uid"]).is_other_uid());
+        // The conflict of two field managers names the fields.
+        assert!(!failure(409, &[".spec.replicas"]).is_other_uid());
+        assert!(!failure(422, &["spec.replicas"]).is_other_uid());
+        assert!(!failure(404, &[]).is_other_uid());
+    }
 }

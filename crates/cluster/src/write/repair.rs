@@ -138,7 +138,13 @@ impl WritesApi<'_> {
 
     pub(crate) async fn repair(self, object: &Object, repair: &Repair) -> Result<(), Failure> {
         match &repair.action {
-            RepairAction::Patch(patch) => self.merge_patch(&path_of(object), patch).await.map(drop),
+            RepairAction::Patch(patch) => match self.merge_patch(&path_of(object), patch).await {
+                Err(failure) if failure.is_other_uid() => {
+                    let message = format!("another run replaced {} first", label(object));
+                    Err(Failure::conflict("Conflict", message))
+                }
+                patched => patched.map(drop),
+            },
             RepairAction::Recreate { uid } => {
                 self.delete(object, Deletion::with_uid(uid)).await?;
                 self.apply(&with_content(object), false).await.map(drop)
@@ -181,7 +187,10 @@ impl WritesApi<'_> {
             // The garbage collector deletes an object whose owner no longer exists.
             Err(failure) if failure.is_forbidden() && is_original => {
                 let patch = json!({"metadata": {"uid": uid, "ownerReferences": null}});
-                return self.merge_patch(&path_of(object), &patch).await.map(Some);
+                match self.merge_patch(&path_of(object), &patch).await {
+                    Err(failure) if failure.is_other_uid() => Ok(None),
+                    patched => patched.map(Some),
+                }
             }
             Err(failure) if failure.is_forbidden() && is_token(object) => {
                 let name = label(object);

@@ -183,6 +183,7 @@ fn snapshot() -> CockpitSnapshot {
             borrowed: Some(GpuCount(0)),
             running: Some(2),
             waiting: Some(1),
+            labels: None,
         }]),
         narrowed_to: None,
     }

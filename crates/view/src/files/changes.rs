@@ -26,9 +26,15 @@ pub struct Difference {
     after: String,
 }
 
-/// An entry in the JSON output of `diff`.
+/// The JSON output of `diff`.
 #[derive(JsonSchema, Serialize)]
-pub struct DifferenceItem<'a> {
+pub struct DifferenceList<'a> {
+    total: usize,
+    items: Vec<DifferenceItem<'a>>,
+}
+
+#[derive(JsonSchema, Serialize)]
+struct DifferenceItem<'a> {
     /// The object as KIND/NAME.
     object: &'a str,
     namespace: Option<&'a str>,
@@ -72,7 +78,7 @@ impl Difference {
 
     /// Whether this is the difference between two files. JSON output omits it, because the
     /// differences between objects contain the same changes.
-    pub fn is_of_file(&self) -> bool {
+    fn is_of_file(&self) -> bool {
         self.change == "file"
     }
 
@@ -147,7 +153,7 @@ impl Difference {
             .to_string()
     }
 
-    pub fn document(&self) -> DifferenceItem<'_> {
+    fn item(&self) -> DifferenceItem<'_> {
         let namespace = Some(&*self.namespace).filter(|namespace| !namespace.is_empty());
         DifferenceItem {
             object: &self.object,
@@ -156,6 +162,19 @@ impl Difference {
             fields: &self.fields,
             diff: self.unified(),
         }
+    }
+}
+
+/// Builds the JSON output. It omits the difference of the job file itself, which the differences of
+/// its objects cover.
+pub fn list(differences: &[Difference]) -> DifferenceList<'_> {
+    let of_objects = differences
+        .iter()
+        .filter(|difference| !difference.is_of_file());
+    let items: Vec<DifferenceItem<'_>> = of_objects.map(Difference::item).collect();
+    DifferenceList {
+        total: items.len(),
+        items,
     }
 }
 

@@ -7,7 +7,7 @@ use super::jsonpath::{JsonPath, JsonPathFailure, JsonPathMistake};
 use crate::TextStyle;
 
 /// The keys of rows in documents that are lists.
-const ROWS: [&str; 4] = ["items", "data", "groups", "gpus"];
+const ROWS: [&str; 3] = ["items", "data", "gpus"];
 
 /// The parts of the JSON output to print.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,6 +1,7 @@
 //! Formats words and numbers, and escapes unsafe characters of text from the cluster.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use colored::{Color, Colorize};
 use jiff::{SignedDuration, Timestamp};
@@ -182,6 +183,12 @@ pub(crate) fn status_line(name: &str, value: &str) -> String {
 /// Formats a value for a cell; `-` when it is unknown.
 pub(crate) fn or_dash(value: Option<impl std::fmt::Display>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
+}
+
+/// Formats labels for a cell, as in `team=nlp,tier=gold`.
+pub(crate) fn labels(labels: &BTreeMap<String, String>) -> String {
+    let label = |(key, value): (&String, &String)| format!("{key}={value}");
+    labels.iter().map(label).collect::<Vec<_>>().join(",")
 }
 
 /// Joins several values for a cell, as in `a100-80g,h100-80g`.

@@ -12,10 +12,17 @@ use gpuctl_core::model::counting::victims::Victim;
 /// Maximum number of node names on a line.
 const SHOWN: usize = 4;
 
-/// The JSON output of `fit` for one job.
+/// The JSON output of `fit`.
+#[derive(JsonSchema, Serialize)]
+pub struct FitList<'a> {
+    total: usize,
+    items: Vec<FitItem<'a>>,
+}
+
+/// Whether one job fits.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct FitItem<'a> {
+struct FitItem<'a> {
     name: &'a str,
     namespace: &'a str,
     kind: &'static str,
@@ -93,8 +100,11 @@ pub struct FitRow {
     pub start: Option<StartForecast>,
 }
 
-pub fn items(rows: &[FitRow]) -> Vec<FitItem<'_>> {
-    rows.iter().map(item).collect()
+pub fn list(rows: &[FitRow]) -> FitList<'_> {
+    FitList {
+        total: rows.len(),
+        items: rows.iter().map(item).collect(),
+    }
 }
 
 fn word(verdict: FitVerdict) -> &'static str {

@@ -10,7 +10,7 @@ use gpuctl_core::stats::logs::remaining::Remaining;
 use super::remaining::RemainingTime;
 use crate::format::coverage::{Coverage, memory_of, percent, rounded};
 use crate::format::table::{Cell, Column, Table, left, percentages, right};
-use crate::format::text::{bar, clean, status_color};
+use crate::format::text::{bar, clean, labels, status_color};
 use crate::{Format, TextStyle};
 
 /// A job with its state and its metrics.
@@ -285,9 +285,7 @@ impl ShownColumns {
             self.messages
                 .then(|| state.message.clone().unwrap_or_default().into()),
         );
-        let label = |(key, value): (&String, &String)| format!("{key}={value}");
-        let labels = || job.labels.iter().map(label).collect::<Vec<_>>().join(",");
-        cells.extend(self.labels.then(|| labels().into()));
+        cells.extend(self.labels.then(|| labels(&job.labels).into()));
         cells
     }
 }

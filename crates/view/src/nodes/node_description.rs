@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use gpuctl_core::model::facts::condition::REMEDIATION_LABEL;
 use gpuctl_core::model::values::quantity;
 use gpuctl_core::model::{GpuCount, GpuType, Holder, NodeUsage};
 
@@ -52,6 +53,8 @@ pub struct NodeDocument {
     gpu_slices: BTreeMap<String, SliceItem>,
     labels: Vec<LabelItem>,
     taints: Vec<String>,
+    /// How far NVSentinel's repair of the node is, such as `draining`; `null` without a repair.
+    remediation: Option<String>,
     bound_pools: Vec<String>,
     running_jobs: Vec<RunningJob>,
     holders: Vec<HolderItem>,
@@ -166,6 +169,7 @@ pub fn document(host: &NodeUsage) -> NodeDocument {
         gpu_slices: slices(&host.slices),
         labels: labels(host),
         taints: taints(host),
+        remediation: node.labels.get(REMEDIATION_LABEL).cloned(),
         bound_pools: node.pool().map(ToOwned::to_owned).into_iter().collect(),
         running_jobs: jobs(host.holders.iter()),
         holders: host.holders.iter().map(holder_item).collect(),

@@ -12,7 +12,7 @@ use gpuctl_core::model::{Count, NodeHealth, NodeUsage};
 use super::document::gpus;
 use crate::format::coverage::percent;
 use crate::format::table::{Cell, Table, left, percentages, right};
-use crate::format::text::{count, joined, or_dash};
+use crate::format::text::{count, joined, labels, or_dash};
 use crate::{Format, TextStyle};
 
 /// Formats how much of a resource is requested, in percent.
@@ -60,16 +60,18 @@ fn types(host: &NodeUsage) -> String {
     joined(&host.kinds())
 }
 
-/// Renders nodes compactly on a terminal, or with one value per cell when piped.
+/// Renders nodes compactly on a terminal, or with one value per cell when piped. The labels are the
+/// last column, on request.
 pub fn table(
     hosts: &[&NodeUsage],
     format: Format,
     headers: bool,
+    show_labels: bool,
     style: TextStyle,
     now: Timestamp,
 ) -> String {
     if format == Format::Table && style.width.is_some() {
-        return compact(hosts, headers, style);
+        return compact(hosts, headers, show_labels, style);
     }
     let wide = matches!(format, Format::Wide | Format::Csv);
     let sliced = format == Format::Csv || hosts.iter().any(|host| !host.slices.is_empty());
@@ -88,6 +90,7 @@ pub fn table(
             .into_iter()
             .flatten(),
     );
+    columns.extend(show_labels.then_some(left("LABELS")));
     let mut table = Table::new(columns);
     for host in hosts {
         let mut cells: Vec<Cell> = vec![
@@ -112,6 +115,7 @@ pub fn table(
                 host.reason.clone().unwrap_or_default().into(),
             ]);
         }
+        cells.extend(show_labels.then(|| labels(&host.details.node.labels).into()));
         table.row(cells);
     }
     table.show(format, headers, style)
@@ -119,8 +123,8 @@ pub fn table(
 
 /// Renders nodes for a terminal. Slices and reasons share a column with the free GPUs, so that a
 /// node fits on one line.
-fn compact(hosts: &[&NodeUsage], headers: bool, style: TextStyle) -> String {
-    let mut table = Table::new([
+fn compact(hosts: &[&NodeUsage], headers: bool, show_labels: bool, style: TextStyle) -> String {
+    let mut columns = vec![
         left("NAME"),
         left("STATUS"),
         left("POOL"),
@@ -130,8 +134,9 @@ fn compact(hosts: &[&NodeUsage], headers: bool, style: TextStyle) -> String {
         percentages("UTIL"),
         percentages("CPU").yielding(),
         percentages("MEM").yielding(),
-    ])
-    .with_wide();
+    ];
+    columns.extend(show_labels.then_some(left("LABELS")));
+    let mut table = Table::new(columns).with_wide();
     for host in hosts {
         let slices = inventory::total(host.slices.values().copied());
         let sliced =
@@ -157,6 +162,7 @@ fn compact(hosts: &[&NodeUsage], headers: bool, style: TextStyle) -> String {
             utilization(host),
         ];
         cells.extend(requested(host));
+        cells.extend(show_labels.then(|| labels(&host.details.node.labels).into()));
         table.row(cells);
     }
     table.show(Format::Table, headers, style)

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::format::coverage::{percent, rounded};
 use crate::format::table::{Cell, Table, left, percentages, right};
-use crate::format::text::{clean, or_dash, status_color, status_line};
+use crate::format::text::{clean, labels, or_dash, status_color, status_line};
 use crate::{Format, TextStyle};
 use gpuctl_core::model::{Figures, GpuCount, Job, Percent, Queue, State};
 
@@ -114,7 +114,8 @@ fn or_unknown(count: Option<impl ToString>) -> String {
 }
 
 pub fn table(rows: &[QueueRow], format: Format, headers: bool, style: TextStyle) -> String {
-    let mut table = Table::new([
+    let show_labels = rows.iter().any(|row| row.queue.labels.is_some());
+    let mut columns = vec![
         left("NAMESPACE"),
         left("NAME"),
         left("SYSTEM").yielding(),
@@ -126,12 +127,13 @@ pub fn table(rows: &[QueueRow], format: Format, headers: bool, style: TextStyle)
         right("WAITING"),
         left("CLUSTER QUEUE").yielding(),
         left("STATUS"),
-    ])
-    .with_wide();
+    ];
+    columns.extend(show_labels.then_some(left("LABELS")));
+    let mut table = Table::new(columns).with_wide();
     for QueueRow { queue, figures } in rows {
         let status = if queue.active { "active" } else { "inactive" };
         let color = (!queue.active).then_some(colored::Color::Red);
-        table.row(vec![
+        let mut cells: Vec<Cell> = vec![
             queue
                 .namespace
                 .clone()
@@ -151,7 +153,14 @@ pub fn table(rows: &[QueueRow], format: Format, headers: bool, style: TextStyle)
                 .unwrap_or_else(|| "-".to_owned())
                 .into(),
             Cell::colored(status, color),
-        ]);
+        ];
+        cells.extend(
+            queue
+                .labels
+                .as_ref()
+                .map(|of_queue| labels(of_queue).into()),
+        );
+        table.row(cells);
     }
     table.show(format, headers, style)
 }

@@ -252,6 +252,7 @@ fn queues_fit() {
         borrowed: namespace.map(|_| GpuCount(16)),
         running: namespace.map(|_| 6),
         waiting: namespace.map(|_| waiting),
+        labels: None,
     };
     let busy = Figures {
         devices: 48,

@@ -1,4 +1,4 @@
-//! `gpuctl create`: submits the jobs and other objects that files declare.
+//! `gpuctl create`: creates the jobs and other objects that files declare.
 
 pub(crate) mod secret;
 

@@ -1,4 +1,4 @@
-//! Sums the usage of each group of a report, hour by hour.
+//! Sums the usage of a report's groups, hour by hour.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ use gpuctl_view::history::report::HourPoint;
 const MAX_CONCURRENT: usize = 3;
 
 impl GroupBy {
-    /// Converts the key to the form that kube-state-metrics uses in label names.
+    /// The key as kube-state-metrics spells it in label names.
     pub(super) fn exported_key(&self) -> String {
         match self {
             Self::Namespace => String::new(),
@@ -32,8 +32,8 @@ impl GroupBy {
         }
     }
 
-    /// Determines the group of an allocation. Returns `None` if the allocation lacks the label, or
-    /// if the cluster exports no labels.
+    /// Returns the group of an allocation, or `None` if the allocation lacks the label or the
+    /// cluster exports no labels.
     fn group_of(&self, allocation: &Allocation, key: &str) -> Option<String> {
         match self {
             Self::Namespace => Some(allocation.pod.0.clone()),
@@ -43,13 +43,13 @@ impl GroupBy {
     }
 }
 
-/// Selects the allocations of a report and assigns each to its group.
+/// Selects the allocations of a report and assigns them to groups.
 struct Grouping<'a> {
-    /// The grouping dimensions, each with its key in the form of kube-state-metrics.
+    /// Grouping dimensions, with the keys as kube-state-metrics spells them.
     dimensions: Vec<(&'a GroupBy, String)>,
-    /// The namespace to which the report is restricted.
+    /// Only this namespace is included, if set.
     namespace: Option<&'a str>,
-    /// The value of the user label to which the report is restricted.
+    /// Only this value of the user label is included, if set.
     user: Option<String>,
 }
 
@@ -107,7 +107,7 @@ pub(super) struct GroupTotals {
     pub serving: Option<ServingHours>,
 }
 
-/// Usage of one group in one hour.
+/// Usage of a group in one hour.
 struct HourUsage {
     group: GroupValues,
     account: GpuHours,
@@ -150,8 +150,8 @@ impl ReportTotals {
     }
 }
 
-/// Reads the hours concurrently and adds up the groups of each hour. With `user`, only the pods of
-/// that user's jobs count.
+/// Reads the hours concurrently and adds up their groups. With `user`, includes only this user's
+/// jobs.
 pub(super) async fn gather(
     args: &Report,
     cluster_history: &ClusterHistory<'_>,

@@ -1,4 +1,4 @@
-//! Renders the latest scores as pages for the HTTP server and as text for Prometheus.
+//! Renders the latest scores as HTTP pages and Prometheus metrics.
 
 use jiff::Timestamp;
 use serde_json::json;
@@ -21,7 +21,7 @@ fn json_page(code: u16, text: String) -> HttpPage {
 }
 
 impl ScoreWatch<'_> {
-    /// Whether the last results are recent enough to show.
+    /// Returns true if the last results are recent enough to display.
     fn is_fresh(&self, state: &WatchState) -> bool {
         let max_age = self
             .settings
@@ -64,7 +64,7 @@ impl ScoreWatch<'_> {
         }
     }
 
-    /// Updates all pages to match the current state.
+    /// Updates all pages from the current state.
     pub(super) fn refresh(&self) {
         let health = self.health();
         let code = if health.analysis_timeout { 503 } else { 200 };
@@ -90,7 +90,7 @@ impl ScoreWatch<'_> {
         };
         let mut pages = self.pages.borrow_mut();
         pages.insert("/metrics", metrics);
-        // The kubelet restarts a pod whose liveness probe gets no response from `/health`.
+        // The kubelet restarts a pod if `/health`, its liveness probe, does not respond.
         pages.insert(
             "/health",
             HttpPage {

@@ -1,51 +1,52 @@
-//! A node with the details that the inventory needs, such as its resources and its health. Only
-//! this module decides whether a unit of a resource is a device, a slice or a share.
+//! A node with its resources and health. This module decides whether one unit of a resource is a
+//! device, a slice or a share; other modules must not.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
+use super::condition::{HostCondition, words};
 use super::gpu::{HAMI_REGISTER, REPLICAS_LABEL, SHARED_MEMORY, WHOLE, mig_profile};
 use crate::model::Node;
 use crate::model::values::quantity;
 
-/// A node with the details that the inventory needs.
+/// A node with the details for counting its devices.
 #[derive(Clone, Debug, Default)]
 pub struct NodeDetails {
     pub node: Node,
-    /// Amounts of all resources as the kubelet reports them, including extended resources.
+    /// Amounts of all resources, including extended resources, as the kubelet reports them.
     pub capacity: BTreeMap<String, String>,
-    /// The amounts that pods can request: the capacity minus what is reserved for the system.
+    /// Amounts that pods can request: the capacity without what is reserved for the system.
     pub allocatable: BTreeMap<String, String>,
     pub conditions: Vec<HostCondition>,
-    /// Its host names and addresses.
+    /// Host names and addresses of the node.
     pub addresses: Vec<String>,
     pub created_at: Option<Timestamp>,
     pub kernel: String,
     pub os_image: String,
-    /// When each label was last written, if the API server recorded the time.
+    /// Time of the last change of each label, if the API server recorded it.
     pub labels_written: BTreeMap<String, Timestamp>,
-    /// True if the details come from a published copy, which does not include the current health.
+    /// True if the node comes from a published copy, which does not include the current health.
     pub published: bool,
 }
 
-/// A condition reported by the kubelet or a problem detector.
+/// A node condition reported by the kubelet or a problem detector.
 #[derive(Clone, Debug, Default)]
 pub struct HostCondition {
     pub kind: String,
-    /// `True`, `False` or `Unknown`.
+    /// Status of the condition: `True`, `False` or `Unknown`.
     pub status: String,
     pub reason: String,
     pub message: String,
     pub heartbeat_at: Option<Timestamp>,
 }
 
-/// The health of a node, in the terms of the contract.
+/// Health of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub enum NodeHealth {
     Active,
-    /// The node is healthy, but it is cordoned and accepts no new pods.
+    /// The node is healthy but cordoned, so it accepts no new pods.
     Maintaining,
     Faulty,
     /// The user cannot read the node.
@@ -59,22 +60,22 @@ impl NodeHealth {
         self.into()
     }
 
-    /// The term in the contract, or `None` if the health is unknown.
+    /// Returns the health as it appears in JSON, or `None` if it is unknown.
     pub fn known_word(self) -> Option<&'static str> {
         Some(self.word()).filter(|_| self != Self::Unknown)
     }
 }
 
-/// Whether one unit of a resource is a whole device.
+/// Classification of one unit of a device resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unit {
     Whole,
     Slice(String),
 }
 
-/// Classifies one unit of `resource` on `node`. `None` for resources other than GPUs. Sharing
-/// increases the number of units that a node advertises, so a unit of a shared GPU is a share and
-/// not a device.
+/// Classifies one unit of `resource` on `node`, or returns `None` if the resource does not count
+/// GPUs. Sharing multiplies the units that a node advertises, so a unit of a shared GPU is a share
+/// and not a device.
 pub fn unit(node: &Node, resource: &str) -> Option<Unit> {
     let slice = |name: &str| Some(Unit::Slice(name.to_owned()));
     if let Some(profile) = mig_profile(resource) {
@@ -83,11 +84,11 @@ pub fn unit(node: &Node, resource: &str) -> Option<Unit> {
     if resource == SHARED_MEMORY {
         return slice("gpu-mem");
     }
-    // The name that NVIDIA's device plugin gives shares if `renameByDefault` is configured.
+    // NVIDIA's device plugin renames shares if `renameByDefault` is configured.
     if resource.ends_with("/gpu.shared") {
         return slice("gpu.shared");
     }
-    // AMD's partitions: `amd.com/cpx_nps4`.
+    // AMD's partitions, such as `amd.com/cpx_nps4`.
     if let Some(partition) = resource
         .strip_prefix("amd.com/")
         .filter(|name| name.contains("_nps"))
@@ -101,14 +102,14 @@ pub fn unit(node: &Node, resource: &str) -> Option<Unit> {
         .labels
         .get(REPLICAS_LABEL)
         .and_then(|text| text.parse::<u32>().ok());
-    // Without `renameByDefault`, shares have the same resource name as whole devices.
+    // Without `renameByDefault`, shares have the resource name of whole devices.
     let shared = resource == WHOLE[0]
         && (replicas.is_some_and(|replicas| replicas > 1)
             || node.annotations.contains_key(HAMI_REGISTER));
     if shared {
         return slice("gpu.shared");
     }
-    // With MIG's single strategy, only the product label shows that a unit is a slice.
+    // With MIG's single strategy, only the product label shows that units are slices.
     let product = node
         .labels
         .get("nvidia.com/gpu.product")
@@ -120,7 +121,7 @@ pub fn unit(node: &Node, resource: &str) -> Option<Unit> {
     }
 }
 
-/// Determines the health of a node, with the reason if it is not active.
+/// Returns the health of a node, and the reason if it is not active.
 pub(crate) fn health(host: &NodeDetails) -> (NodeHealth, Option<String>) {
     if host.published {
         return (NodeHealth::Unknown, None);
@@ -128,7 +129,7 @@ pub(crate) fn health(host: &NodeDetails) -> (NodeHealth, Option<String>) {
     let broken = host
         .conditions
         .iter()
-        .find_map(condition_fault)
+        .find_map(HostCondition::fault)
         .or_else(|| taint_fault(host))
         .or_else(|| missing_devices(host));
     match broken {
@@ -166,9 +167,9 @@ fn condition_fault(condition: &HostCondition) -> Option<String> {
     let kind = condition.kind.as_str();
     let words = words(kind);
     let of_gpus = words.iter().any(|word| DEVICES.contains(&word.as_str()));
-    // Problem detectors report a fault as a condition that is true, for example `GpuXidError`.
-    // Managed node groups report it as a condition that is false: `AcceleratedHardwareReady` of
-    // EKS, or `GPUHealthy`.
+    // Problem detectors report a fault as a true condition, such as `GpuXidError`. Managed node
+    // groups report a fault as a false condition, such as `GPUHealthy` or EKS'
+    // `AcceleratedHardwareReady`.
     let is_good = words
         .last()
         .is_some_and(|word| WELL.contains(&word.as_str()));
@@ -176,14 +177,14 @@ fn condition_fault(condition: &HostCondition) -> Option<String> {
         "True" if PRESSURE.contains(&kind) => Some(kind.to_owned()),
         "True" if of_gpus && !is_good => Some(kind.to_owned()),
         "False" if of_gpus && is_good => Some(format!("not {kind}")),
-        // The node controller sets `Unknown` when the kubelet stops reporting its status.
+        // The node controller sets `Unknown` when the kubelet stops reporting.
         "False" | "Unknown" if kind == "Ready" => Some("NotReady".to_owned()),
         _ => None,
     }
 }
 
-/// Finds a taint that marks a node as broken. A vendor's taint that dedicates the node does not
-/// count.
+/// Returns the key of a taint that marks the node as broken. Taints that dedicate a node to GPUs do
+/// not match.
 fn taint_fault(host: &NodeDetails) -> Option<String> {
     const WORDS: [&str; 10] = [
         "unhealthy",
@@ -205,16 +206,16 @@ fn taint_fault(host: &NodeDetails) -> Option<String> {
     bad.map(|taint| taint.key.clone())
 }
 
-/// Splits a key or a CamelCase name into lower-case words: `GPUHealthy` becomes `gpu` and
-/// `healthy`. Comparing whole words prevents false matches, such as `fault` in `default`.
+/// Splits a key or CamelCase name into lower-case words: `GPUHealthy` becomes `gpu` and `healthy`.
+/// Whole words prevent false matches, such as `fault` in `default`.
 fn words(text: &str) -> Vec<String> {
     let (mut words, mut word) = (Vec::new(), String::new());
     let letters: Vec<char> = text.chars().collect();
     for (place, letter) in letters.iter().enumerate() {
         let before = place.checked_sub(1).map(|place| letters[place]);
         let next_is_lower = letters.get(place + 1).is_some_and(char::is_ascii_lowercase);
-        // A capital starts a word if it follows a lower-case letter, or if a lower-case letter
-        // follows it, as with the `H` in `GPUHealthy`.
+        // A capital starts a word after a lower-case letter, or before one, as the `H` in
+        // `GPUHealthy`.
         let begins = letter.is_ascii_uppercase()
             && before.is_some_and(|before| !before.is_ascii_uppercase() || next_is_lower);
         if (begins || !letter.is_ascii_alphanumeric()) && !word.is_empty() {
@@ -228,21 +229,15 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// Finds a resource of which the kubelet took some devices out of service.
+/// Describes a device resource whose allocatable amount is below the capacity, because the kubelet
+/// considers some devices unhealthy.
 fn missing_devices(host: &NodeDetails) -> Option<String> {
-    let amount = |map: &BTreeMap<String, String>, resource: &str| {
-        map.get(resource).and_then(|text| quantity::units(text))
-    };
-    host.capacity
-        .keys()
-        .filter(|resource| unit(&host.node, resource).is_some())
-        .find_map(|resource| {
-            let (all, left) = (
-                amount(&host.capacity, resource)?,
-                amount(&host.allocatable, resource).unwrap_or(0),
-            );
-            (left < all).then(|| format!("{left} of {all} {resource} usable"))
-        })
+    let LostDevices {
+        resource,
+        usable,
+        all,
+    } = host.lost_devices()?;
+    Some(format!("{usable} of {all} {resource} usable"))
 }
 
 #[cfg(test)]
@@ -325,25 +320,5 @@ mod tests {
             .taints
             .push(taint("example.com/default-gpu-pool"));
         assert_eq!(word(default_reason), "active", "`default` is no fault");
-        assert_eq!(
-            word(with(vec![condition("GPUHealthy", "False")])),
-            "faulty not GPUHealthy"
-        );
-        assert_eq!(
-            word(with(vec![condition("AcceleratedHardwareReady", "False")])),
-            "faulty not AcceleratedHardwareReady"
-        );
-        assert_eq!(
-            word(with(vec![condition("AcceleratedHardwareReady", "True")])),
-            "active"
-        );
-        assert_eq!(
-            word(with(vec![condition("GPUUnhealthy", "True")])),
-            "faulty GPUUnhealthy"
-        );
-        assert_eq!(
-            words("nvidia.com/GPUXidErrors-now2"),
-            ["nvidia", "com", "gpu", "xid", "errors", "now2"]
-        );
     }
 }
