@@ -40,7 +40,7 @@ use std::sync::Arc;
 use clap::{Command, CommandFactory, FromArgMatches};
 use tracing_subscriber::filter::Targets;
 
-use crate::cli::args::output;
+use crate::cli::args::output_selection;
 use crate::cli::plugin::{self, CalledAs};
 use crate::cli::shorthand::{self, expand};
 use crate::cli::{Cli, When, complete, help, misuse, next, search, tasks, topics};
@@ -87,7 +87,7 @@ pub fn run() -> ExitCode {
     };
     let parsed = command.try_get_matches_from(&words);
     let next = parsed.as_ref().ok().and_then(next::next_command);
-    let selection = parsed.as_ref().ok().and_then(output::selection);
+    let selection = parsed.as_ref().ok().and_then(output_selection::selection);
     let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => return report_parse_error(&error, &words),

@@ -225,10 +225,17 @@ fn completion_caches_names_and_survives_an_outage() {
     is_away.store(true, Ordering::Relaxed);
     // Cached names are used for 10 s without a request.
     std::thread::sleep(Duration::from_secs(11));
-    assert!(completes(&server, "gpuctl describe node gpu-k", "gpu-kept"));
-    assert!(
-        server.seen().len() > requests,
-        "the completion did not try to reach the cluster"
+    // On a busy machine, the time for one completion can end before its request is sent.
+    eventually(
+        "the completion tries to reach the cluster",
+        Duration::from_secs(20),
+        || {
+            let kept = completes(&server, "gpuctl describe node gpu-k", "gpu-kept");
+            assert!(kept, "the old names are used while the cluster is away");
+            (server.seen().len() > requests)
+                .then_some(())
+                .ok_or("no request")
+        },
     );
 }
 

@@ -1,5 +1,5 @@
-//! A node with its resources and health. This module decides whether one unit of a resource is a
-//! device, a slice or a share; other modules must not.
+//! A node with the details that the inventory needs, such as its resources and its health. Only
+//! this module decides whether a unit of a resource is a device, a slice or a share.
 
 use std::collections::BTreeMap;
 
@@ -10,43 +10,32 @@ use super::gpu::{HAMI_REGISTER, REPLICAS_LABEL, SHARED_MEMORY, WHOLE, mig_profil
 use crate::model::Node;
 use crate::model::values::quantity;
 
-/// A node with the details for counting its devices.
+/// A node with the details that the inventory needs.
 #[derive(Clone, Debug, Default)]
 pub struct NodeDetails {
     pub node: Node,
-    /// Amounts of all resources, including extended resources, as the kubelet reports them.
+    /// Amounts of all resources as the kubelet reports them, including extended resources.
     pub capacity: BTreeMap<String, String>,
-    /// Amounts that pods can request: the capacity without what is reserved for the system.
+    /// The amounts that pods can request: the capacity minus what is reserved for the system.
     pub allocatable: BTreeMap<String, String>,
     pub conditions: Vec<HostCondition>,
-    /// Host names and addresses of the node.
+    /// Its host names and addresses.
     pub addresses: Vec<String>,
     pub created_at: Option<Timestamp>,
     pub kernel: String,
     pub os_image: String,
-    /// Time of the last change of each label, if the API server recorded it.
+    /// When each label was last written, if the API server recorded the time.
     pub labels_written: BTreeMap<String, Timestamp>,
-    /// True if the node comes from a published copy, which does not include the current health.
+    /// True if the details come from a published copy, which does not include the current health.
     pub published: bool,
 }
 
-/// A node condition reported by the kubelet or a problem detector.
-#[derive(Clone, Debug, Default)]
-pub struct HostCondition {
-    pub kind: String,
-    /// Status of the condition: `True`, `False` or `Unknown`.
-    pub status: String,
-    pub reason: String,
-    pub message: String,
-    pub heartbeat_at: Option<Timestamp>,
-}
-
-/// Health of a node.
+/// The health of a node, in the terms of the contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub enum NodeHealth {
     Active,
-    /// The node is healthy but cordoned, so it accepts no new pods.
+    /// The node is healthy, but it is cordoned and accepts no new pods.
     Maintaining,
     Faulty,
     /// The user cannot read the node.
@@ -60,22 +49,22 @@ impl NodeHealth {
         self.into()
     }
 
-    /// Returns the health as it appears in JSON, or `None` if it is unknown.
+    /// The term in the contract, or `None` if the health is unknown.
     pub fn known_word(self) -> Option<&'static str> {
         Some(self.word()).filter(|_| self != Self::Unknown)
     }
 }
 
-/// Classification of one unit of a device resource.
+/// Whether one unit of a resource is a whole device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unit {
     Whole,
     Slice(String),
 }
 
-/// Classifies one unit of `resource` on `node`, or returns `None` if the resource does not count
-/// GPUs. Sharing multiplies the units that a node advertises, so a unit of a shared GPU is a share
-/// and not a device.
+/// Classifies one unit of `resource` on `node`. `None` for resources other than GPUs. Sharing
+/// increases the number of units that a node advertises, so a unit of a shared GPU is a share and
+/// not a device.
 pub fn unit(node: &Node, resource: &str) -> Option<Unit> {
     let slice = |name: &str| Some(Unit::Slice(name.to_owned()));
     if let Some(profile) = mig_profile(resource) {
@@ -84,11 +73,11 @@ pub fn unit(node: &Node, resource: &str) -> Option<Unit> {
     if resource == SHARED_MEMORY {
         return slice("gpu-mem");
     }
-    // NVIDIA's device plugin renames shares if `renameByDefault` is configured.
+    // The name that NVIDIA's device plugin gives shares if `renameByDefault` is configured.
     if resource.ends_with("/gpu.shared") {
         return slice("gpu.shared");
     }
-    // AMD's partitions, such as `amd.com/cpx_nps4`.
+    // AMD's partitions: `amd.com/cpx_nps4`.
     if let Some(partition) = resource
         .strip_prefix("amd.com/")
         .filter(|name| name.contains("_nps"))
@@ -102,14 +91,14 @@ pub fn unit(node: &Node, resource: &str) -> Option<Unit> {
         .labels
         .get(REPLICAS_LABEL)
         .and_then(|text| text.parse::<u32>().ok());
-    // Without `renameByDefault`, shares have the resource name of whole devices.
+    // Without `renameByDefault`, shares have the same resource name as whole devices.
     let shared = resource == WHOLE[0]
         && (replicas.is_some_and(|replicas| replicas > 1)
             || node.annotations.contains_key(HAMI_REGISTER));
     if shared {
         return slice("gpu.shared");
     }
-    // With MIG's single strategy, only the product label shows that units are slices.
+    // With MIG's single strategy, only the product label shows that a unit is a slice.
     let product = node
         .labels
         .get("nvidia.com/gpu.product")
@@ -121,7 +110,7 @@ pub fn unit(node: &Node, resource: &str) -> Option<Unit> {
     }
 }
 
-/// Returns the health of a node, and the reason if it is not active.
+/// Determines the health of a node, with the reason if it is not active.
 pub(crate) fn health(host: &NodeDetails) -> (NodeHealth, Option<String>) {
     if host.published {
         return (NodeHealth::Unknown, None);
@@ -139,52 +128,8 @@ pub(crate) fn health(host: &NodeDetails) -> (NodeHealth, Option<String>) {
     }
 }
 
-fn condition_fault(condition: &HostCondition) -> Option<String> {
-    const PRESSURE: [&str; 4] = [
-        "MemoryPressure",
-        "DiskPressure",
-        "PIDPressure",
-        "NetworkUnavailable",
-    ];
-    const DEVICES: [&str; 7] = [
-        "gpu",
-        "gpus",
-        "xid",
-        "nvlink",
-        "nvswitch",
-        "accelerated",
-        "accelerator",
-    ];
-    const WELL: [&str; 7] = [
-        "healthy",
-        "ready",
-        "present",
-        "available",
-        "installed",
-        "configured",
-        "ok",
-    ];
-    let kind = condition.kind.as_str();
-    let words = words(kind);
-    let of_gpus = words.iter().any(|word| DEVICES.contains(&word.as_str()));
-    // Problem detectors report a fault as a true condition, such as `GpuXidError`. Managed node
-    // groups report a fault as a false condition, such as `GPUHealthy` or EKS'
-    // `AcceleratedHardwareReady`.
-    let is_good = words
-        .last()
-        .is_some_and(|word| WELL.contains(&word.as_str()));
-    match condition.status.as_str() {
-        "True" if PRESSURE.contains(&kind) => Some(kind.to_owned()),
-        "True" if of_gpus && !is_good => Some(kind.to_owned()),
-        "False" if of_gpus && is_good => Some(format!("not {kind}")),
-        // The node controller sets `Unknown` when the kubelet stops reporting.
-        "False" | "Unknown" if kind == "Ready" => Some("NotReady".to_owned()),
-        _ => None,
-    }
-}
-
-/// Returns the key of a taint that marks the node as broken. Taints that dedicate a node to GPUs do
-/// not match.
+/// Finds a taint that marks a node as broken. A vendor's taint that dedicates the node does not
+/// count.
 fn taint_fault(host: &NodeDetails) -> Option<String> {
     const WORDS: [&str; 10] = [
         "unhealthy",
@@ -206,31 +151,38 @@ fn taint_fault(host: &NodeDetails) -> Option<String> {
     bad.map(|taint| taint.key.clone())
 }
 
-/// Splits a key or CamelCase name into lower-case words: `GPUHealthy` becomes `gpu` and `healthy`.
-/// Whole words prevent false matches, such as `fault` in `default`.
-fn words(text: &str) -> Vec<String> {
-    let (mut words, mut word) = (Vec::new(), String::new());
-    let letters: Vec<char> = text.chars().collect();
-    for (place, letter) in letters.iter().enumerate() {
-        let before = place.checked_sub(1).map(|place| letters[place]);
-        let next_is_lower = letters.get(place + 1).is_some_and(char::is_ascii_lowercase);
-        // A capital starts a word after a lower-case letter, or before one, as the `H` in
-        // `GPUHealthy`.
-        let begins = letter.is_ascii_uppercase()
-            && before.is_some_and(|before| !before.is_ascii_uppercase() || next_is_lower);
-        if (begins || !letter.is_ascii_alphanumeric()) && !word.is_empty() {
-            words.push(std::mem::take(&mut word));
-        }
-        if letter.is_ascii_alphanumeric() {
-            word.push(letter.to_ascii_lowercase());
-        }
-    }
-    words.extend(Some(word).filter(|word| !word.is_empty()));
-    words
+/// A resource of which the kubelet took devices out of service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LostDevices {
+    pub resource: String,
+    /// Number of devices that pods can still request.
+    pub usable: u64,
+    /// Number of devices that the node has.
+    pub all: u64,
 }
 
-/// Describes a device resource whose allocatable amount is below the capacity, because the kubelet
-/// considers some devices unhealthy.
+impl NodeDetails {
+    /// Returns the first resource of which fewer devices are allocatable than the node has.
+    pub fn lost_devices(&self) -> Option<LostDevices> {
+        let amount = |map: &BTreeMap<String, String>, resource: &str| {
+            map.get(resource).and_then(|text| quantity::units(text))
+        };
+        self.capacity
+            .keys()
+            .filter(|resource| unit(&self.node, resource).is_some())
+            .find_map(|resource| {
+                let all = amount(&self.capacity, resource)?;
+                let usable = amount(&self.allocatable, resource).unwrap_or(0);
+                (usable < all).then(|| LostDevices {
+                    resource: resource.clone(),
+                    usable,
+                    all,
+                })
+            })
+    }
+}
+
+/// Says how many devices of a node the kubelet took out of service.
 fn missing_devices(host: &NodeDetails) -> Option<String> {
     let LostDevices {
         resource,

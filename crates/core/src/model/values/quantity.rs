@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-<<<<<<< HEAD
 /// Suffixes, each with a factor and a power of ten. Source: the grammar of quantities in the
 /// Kubernetes API reference, and `suffix.go` of apimachinery.
 const SUFFIXES: [(&str, i128, i32); 16] = [
@@ -22,24 +21,6 @@ const SUFFIXES: [(&str, i128, i32); 16] = [
     ("P", 1, 15),
     ("E", 1, 18),
     ("", 1, 0),
-=======
-/// Suffixes with their factors in thousandths. Source: the grammar of quantities in the Kubernetes
-/// API reference.
-const SUFFIXES: [(&str, i128); 13] = [
-    ("Ki", 1_024_000),
-    ("Mi", 1_048_576_000),
-    ("Gi", 1_073_741_824_000),
-    ("Ti", 1_099_511_627_776_000),
-    ("Pi", 1_125_899_906_842_624_000),
-    ("m", 1),
-    ("k", 1_000_000),
-    ("M", 1_000_000_000),
-    ("G", 1_000_000_000_000),
-    ("T", 1_000_000_000_000_000),
-    ("P", 1_000_000_000_000_000_000),
-    ("E", 1_000_000_000_000_000_000_000),
-    ("", 1000),
->>>>>>> q-1
 ];
 
 /// The largest quantity that Kubernetes allows, 2⁶³-1, in thousandths.
@@ -48,13 +29,8 @@ const LARGEST_MILLI: i128 = i64::MAX as i128 * 1000;
 /// but a sum over all nodes still fits into 64 bits.
 const MOST_UNITS: u64 = 1_000_000_000;
 
-<<<<<<< HEAD
 /// Parses a quantity into thousandths of the base unit, rounded up as Kubernetes does. `None` if it
 /// is invalid or negative. Limits it to the largest quantity, as Kubernetes does.
-=======
-/// Parses a quantity into thousandths of the base unit, or returns `None` if it is invalid or
-/// negative. Larger values become the largest quantity, as in Kubernetes.
->>>>>>> q-1
 pub fn milli(text: &str) -> Option<i128> {
     let text = text.strip_prefix('+').unwrap_or(text);
     let (number, factor, power) = SUFFIXES.iter().find_map(|(suffix, factor, power)| {

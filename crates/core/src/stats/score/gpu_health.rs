@@ -1,5 +1,6 @@
-//! Finds devices that are reported as healthy although their metrics suggest otherwise: growing
-//! error counters of memory and links, faults, heat, work without a pod, and missing samples.
+//! Finds devices that are reported as healthy although their metrics say otherwise. The signs are
+//! growing error counters of memory and links, faults, heat, work without a pod, and missing
+//! samples.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,7 @@ use crate::model::facts::host::LostDevices;
 use crate::model::{Celsius, DeviceId, Inventory, NodeHealth, NodeUsage, Percent, Reading, Series};
 use crate::stats::exporters::identity::{ApiFacts, IdentityReader};
 
-/// Severity of a finding, in sort order.
+/// The severity of a finding. The variants are in sort order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FindingSeverity {
     /// The device is unusable.
@@ -16,7 +17,7 @@ pub enum FindingSeverity {
     Warn,
 }
 
-/// A sign that a device is not healthy.
+/// A device with a sign that it is not healthy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HealthFinding {
     pub severity: FindingSeverity,
@@ -24,14 +25,14 @@ pub struct HealthFinding {
     /// `None` if the finding is about the whole node.
     pub device: Option<DeviceId>,
     pub uuid: Option<String>,
-    /// Id of the finding: `fault`, `ecc-uncorrected`, `ecc-corrected`, `row-remap`, `pcie-replay`,
-    /// `hot`, `used-without-pod` or `silent`.
+    /// Of a device: `fault`, `ecc-uncorrected`, `ecc-corrected`, `row-remap`, `pcie-replay`, `hot`,
+    /// `used-without-pod` or `silent`. Of a node: `node-faulty`, `lost-devices` or `silent`.
     pub finding: &'static str,
     pub message: String,
 }
 
-/// Counters of dcgm-exporter, each with the finding for its growth within a day, the severity, and
-/// the minimum growth. Source: DCGM's field ids.
+/// A counter from dcgm-exporter, the finding if it grows within a day, the severity of the finding,
+/// and by how much the counter must grow. Source: DCGM's field ids.
 const COUNTERS: [(&str, &str, FindingSeverity, f64); 4] = [
     (
         "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL",
@@ -58,14 +59,15 @@ const COUNTERS: [(&str, &str, FindingSeverity, f64); 4] = [
         100.0,
     ),
 ];
-/// Label to which the query copies the counter's name, because `increase` drops the name.
+/// The query copies the name of the counter to this label, because `increase` drops the name.
 const COUNTER: &str = "counter";
-/// Temperature at which data center GPUs reduce their clocks (85 to 95 °C in NVIDIA's data sheets).
+/// The temperature at which data center GPUs reduce their clocks (85 to 95 in NVIDIA's data
+/// sheets).
 const HOT: f64 = 90.0;
-/// Lowest utilization, in percent, that counts as work.
+/// The lowest utilization, in percent, that counts as work.
 const WORK: f64 = 5.0;
 
-/// Builds the query for the growth of all counters within a day.
+/// Builds the query for how much all counters grew within a day.
 pub fn growth() -> String {
     let increase = |(name, ..): &(&str, &str, FindingSeverity, f64)| {
         format!(r#"label_replace(increase({name}[1d]) > 0, "{COUNTER}", "{name}", "", "")"#)
@@ -77,8 +79,13 @@ pub fn growth() -> String {
         .join(" or ")
 }
 
-/// Returns all findings, worst first.
-pub fn findings(readings: &[Reading], grown: &[Series], facts: &ApiFacts) -> Vec<HealthFinding> {
+/// Collects the findings about devices and nodes. The worst ones come first.
+pub fn findings(
+    readings: &[Reading],
+    grown: &[Series],
+    inventory: &Inventory,
+    facts: &ApiFacts,
+) -> Vec<HealthFinding> {
     let mut findings: Vec<HealthFinding> = readings.iter().filter_map(reading_finding).collect();
     findings.extend(growth_findings(grown, facts));
     findings.extend(node_findings(inventory, readings));
