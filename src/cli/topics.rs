@@ -99,7 +99,7 @@ fn environment() -> String {
         ),
         (
             "KUBERC",
-            "kubectl's preferences file, of which gpuctl reads the policy for credential plugins; or off",
+            "kubectl's preferences file, for its policy on credential plugins; off ignores the file",
         ),
         (
             "HTTPS_PROXY, NO_PROXY",
