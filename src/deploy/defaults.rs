@@ -121,9 +121,8 @@ impl Site {
             Self::Forbidden => reporter.warn(&not_applied(FORBIDDEN)),
             Self::UnseenMark(fields) => reporter.warn(&format!(
                 "the site's defaults are not applied ({fields}): you are not allowed to see whether \
-                 an administrator has marked the namespace gpuctl-system as trusted; ask your \
-                 administrator for permission to `get clusterroles/gpuctl-home` and `get \
-                 namespaces/gpuctl-system`",
+                 namespace gpuctl-system is marked as trusted; ask your administrator for permission \
+                 to `get clusterroles/gpuctl-home` and `get namespaces/gpuctl-system`",
             )),
             Self::Unmarked(fields) => reporter.warn(&format!(
                 "the site's defaults are not applied ({fields}): no administrator has marked the \
