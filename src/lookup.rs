@@ -49,9 +49,8 @@ pub(crate) fn check_namespace(
 ) -> Result<(), Error> {
     match (explicit, namespace) {
         (Some(explicit), Some(namespace)) if explicit != namespace => {
-            let message = format!(
-                "`{name}` is in namespace `{namespace}`, but `-n {explicit}` names another"
-            );
+            let message =
+                format!("`{name}` is in namespace `{namespace}`, but `-n {explicit}` was given");
             Err(Error::new(ErrorName::NamespaceConflict, message).hint("remove `-n`"))
         }
         _ => Ok(()),

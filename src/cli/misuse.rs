@@ -106,7 +106,8 @@ impl Misuse<'_> {
         error.hint(match verbs {
             "get" => {
                 format!(
-                    "for a job with that name: `gpuctl get job {word}`; all: `gpuctl get --help`"
+                    "for a job with that name, use `gpuctl get job {word}`; for all types, see \
+                     `gpuctl get --help`"
                 )
             }
             _ => self
@@ -122,7 +123,7 @@ impl Misuse<'_> {
             return hint.to_owned();
         }
         if tasks::page(word).is_some() {
-            return format!("there is none; `gpuctl help {word}` shows what to do instead");
+            return format!("`gpuctl help {word}` shows what to do instead");
         }
         let get = self.root.find_subcommand("get");
         if let Some(list) = get.and_then(|get| get.find_subcommand(word)) {
@@ -158,7 +159,7 @@ impl Misuse<'_> {
         }
         let error = Error::usage(format!("`gpuctl {verbs}` does not accept `{unknown}`"));
         match self.with_separator(&unknown) {
-            Some(line) => error.hint(format!("the command comes after `--`: {line}")),
+            Some(line) => error.hint(format!("put the command after `--`: {line}")),
             None => error.hint(self.help),
         }
     }
@@ -190,7 +191,7 @@ impl Misuse<'_> {
                 .find(|option| option.is_require_equals_set() && option.get_long() == Some(long))
                 .map(|_| &pair[0])
         })?;
-        let error = Error::usage(format!("the value of `{option}` follows an `=`"));
+        let error = Error::usage(format!("the value of `{option}` must follow an `=`"));
         Some(error.hint(format!("{option}={}", shell_word(value))))
     }
 
@@ -266,7 +267,7 @@ impl Misuse<'_> {
         Error::usage(format!(
             "`{option}` does not accept a value, but `{value}` was given"
         ))
-        .hint(format!("`{option}` alone, or {}", self.help))
+        .hint(format!("use `{option}` alone; see {}", self.help))
     }
 
     /// Builds the error for a value that an option's parser rejected.

@@ -80,7 +80,7 @@ impl<'p> Demand<'p> {
                 held if held >= self.concurrent_pods => return CapacityVerdict::Possible,
                 held => (
                     format!(
-                        "the eligible nodes can hold only {held} such pods at once, but the job needs \
+                        "the eligible nodes can hold only {held} of these pods at once, but the job needs \
                          {} at the same time",
                         self.concurrent_pods
                     ),

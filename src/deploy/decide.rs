@@ -103,7 +103,7 @@ impl<'r> Decider<'r> {
         {
             if self.dry_run {
                 warnings.push(format!(
-                    "this run would create namespace `{space}`, so the API server could not \
+                    "this command would create namespace `{space}`, so the API server could not \
                      check the objects in it"
                 ));
             }

@@ -107,7 +107,7 @@ impl Site {
         );
         let error = error.cause(cause).hint(hint);
         Err(error.hint(
-            "--ignore-defaults submits without them: the site's limits and enforced values \
+            "use `--ignore-defaults` to submit without them; the site's limits and enforced values \
              then do not apply",
         ))
     }
@@ -120,14 +120,14 @@ impl Site {
             }
             Self::Forbidden => reporter.warn(&not_applied(FORBIDDEN)),
             Self::UnseenMark(fields) => reporter.warn(&format!(
-                "the site's defaults are not applied ({fields}): you are not allowed to see whether an \
-                 administrator marked the namespace gpuctl-system; ask your administrator for \
-                 permission to `get clusterroles/gpuctl-home` and `get namespaces/gpuctl-system`",
+                "the site's defaults are not applied ({fields}): you are not allowed to see whether \
+                 namespace gpuctl-system is marked as trusted; ask your administrator for permission \
+                 to `get clusterroles/gpuctl-home` and `get namespaces/gpuctl-system`",
             )),
             Self::Unmarked(fields) => reporter.warn(&format!(
                 "the site's defaults are not applied ({fields}): no administrator has marked the \
-                 namespace gpuctl-system; an administrator can mark it: gpuctl apply -f \
-                 defaults.yaml --trust-namespace",
+                 namespace gpuctl-system as trusted; an administrator can run `gpuctl apply -f \
+                 defaults.yaml --trust-namespace`",
             )),
             Self::Hidden => {
                 // Report this only once per cluster and hour, because most of these clusters have
@@ -294,12 +294,12 @@ pub(crate) async fn trust_namespace(
     // The mark contains the namespace's UID, so the namespace must exist first.
     connection.pools().ensure_home(private).await?;
     if connection.site().mark_home(private).await? {
-        reporter.note("namespace gpuctl-system is marked: its defaults apply to all jobs");
+        reporter.note("namespace gpuctl-system is now trusted: its defaults apply to all jobs");
         return Ok(());
     }
     let error = Error::new(
         ErrorName::Forbidden,
-        "you are not allowed to mark the namespace gpuctl-system",
+        "you are not allowed to mark the namespace gpuctl-system as trusted",
     );
     Err(error.hint(
         "the mark is a ClusterRole `gpuctl-home` and its binding, which a cluster \
@@ -354,8 +354,9 @@ pub(crate) async fn create(
                 ErrorName::AlreadyExists,
                 "the site already has defaults, and they differ from the file",
             );
-            return Err(error
-                .hint("`gpuctl apply -f` updates them; `gpuctl diff -f` shows the differences"));
+            return Err(error.hint(
+                "use `gpuctl apply -f` to update them; `gpuctl diff -f` shows the differences",
+            ));
         }
         Some(_) => "updated",
         None => "created",

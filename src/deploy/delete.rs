@@ -307,7 +307,7 @@ pub(crate) async fn end(
     if options.dry_run.is_some() {
         let forecast = Release::predict(&job.pods).forecast(("would be", "would be"));
         let forecast = match forecast.is_empty() {
-            true => "0 GPUs would be free".to_owned(),
+            true => "no GPUs would be freed".to_owned(),
             false => forecast,
         };
         return Ok(answer("deleted", forecast));

@@ -23,8 +23,8 @@ pub(crate) fn obstacle_error(obstacle: Obstacle, plan: &Plan) -> Error {
             );
             match own_uid {
                 Some(job) => error.hint(format!(
-                    "`gpuctl apply` updates it, `gpuctl restart {namespace}/{job}` runs it again, \
-                     and `--generate-name` creates another"
+                    "use `gpuctl apply` to update it, `gpuctl restart {namespace}/{job}` to run it \
+                     again, or `--generate-name` to create another"
                 )),
                 None => error.hint("it was not created by gpuctl; choose another `job.name`"),
             }
@@ -75,8 +75,8 @@ pub(crate) fn supervisor_error(effects: &Effects, plan: &Plan) -> Option<Error> 
         "another version of gpuctl created the job, and only that version includes its supervisor",
     );
     Some(error.hint(format!(
-        "`gpuctl apply` from that version repairs it; `gpuctl delete job {job}` and `create` \
-         replace the job"
+        "run `gpuctl apply` of that version to repair it, or replace the job with `gpuctl delete \
+         job {job}` and `gpuctl create`"
     )))
 }
 
@@ -108,7 +108,7 @@ pub(crate) fn submit_error(failed_submission: PartialSubmission) -> Error {
     let error = Error::from(failed_submission.failure)
         .during(format!("{} could not be created", failed_submission.object));
     match failed_submission.taken {
-        true => error.note("the objects created for it belong to that job"),
+        true => error.note("the objects created so far now belong to that job"),
         false => with_leftovers(error, &failed_submission.left),
     }
 }
@@ -117,14 +117,14 @@ pub(crate) fn submit_error(failed_submission: PartialSubmission) -> Error {
 pub(crate) fn with_leftovers(error: Error, leftovers: &Leftovers) -> Error {
     let error = match leftovers.existing.is_empty() {
         true => error.note("everything created so far was removed"),
-        false => error.note(format!("still there: {}", leftovers.existing.join(", "))),
+        false => error.note(format!("not removed: {}", leftovers.existing.join(", "))),
     };
     match &leftovers.unconfirmed {
         Some(object) => error
             .note(format!(
                 "may exist, because the server did not confirm the write: {object}"
             ))
-            .hint("run it again"),
+            .hint("run the command again"),
         None => error,
     }
 }
@@ -181,8 +181,8 @@ pub(crate) fn ended_error(job: &Job) -> Error {
     let status = State::from_job(job).status;
     let message = format!("job `{}` has already ended: {status}", job.name);
     Error::new(ErrorName::JobEnded, message).hint(format!(
-        "`gpuctl restart {}/{}` runs it again as submitted; `gpuctl apply -f FILE --replace` \
-             runs the current file",
+        "use `gpuctl restart {}/{}` to run it again as submitted, or `gpuctl apply -f FILE \
+         --replace` to run the current file",
         job.namespace, job.name
     ))
 }

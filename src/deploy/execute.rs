@@ -234,7 +234,7 @@ impl<'w> Writer<'w> {
         }
         if matches!(decision.step, Action::Later) {
             let message = format!(
-                "this run could not create its namespace `{}`",
+                "its namespace `{}` could not be created",
                 decision.plan.target.namespace
             );
             return Err(Error::new(ErrorName::NamespaceNotMade, message));
@@ -371,7 +371,7 @@ impl<'w> Writer<'w> {
         }
         tokio::select! {
             leftovers = self.connection.writes().roll_back(&self.run, self.keep_partial, &state.progress) => with_leftovers(error, &leftovers),
-            _ = self.interruption.times(2) => error.note("objects that were already created still exist").hint("`gpuctl delete -f` removes them"),
+            _ = self.interruption.times(2) => error.note("objects that were already created still exist").hint("remove them with `gpuctl delete -f`"),
         }
     }
 }

@@ -216,7 +216,9 @@ fn expand(name: &str) -> Result<Vec<String>, Error> {
 /// Reads a file of at most 1 MiB as UTF-8.
 fn read_text(file: &str) -> Result<String, Error> {
     let bytes = read_bytes(file).map_err(|error| match error.name {
-        ErrorName::FileTooLarge => error.hint("a job file usually has about thirty lines"),
+        ErrorName::FileTooLarge => {
+            error.hint("check that this is a job file, which usually has about thirty lines")
+        }
         _ => error,
     })?;
     // A NUL byte is valid UTF-8, but not valid YAML.

@@ -35,7 +35,9 @@ pub(crate) async fn delete(
         if snapshot.inventory.pools().contains(name) {
             let error = Error::new(
                 ErrorName::NoDefinition,
-                format!("pool `{name}` has no definition, only labels set by others"),
+                format!(
+                    "pool `{name}` has no definition, only node labels that gpuctl did not set"
+                ),
             );
             return Err(error.hint(format!("gpuctl remove node NODE --pool {name}")));
         }
@@ -107,13 +109,14 @@ async fn forbid_if_used(connection: &Connection, name: &str) -> Result<(), Error
             ErrorName::PoolInUse,
             format!("pool `{name}` has jobs: {}", active_jobs.join(", ")),
         );
-        return Err(error.hint("--force deletes the pool; the jobs continue"));
+        return Err(error.hint("use `--force` to delete the pool anyway; the jobs keep running"));
     }
     match selection.unseen() {
         None => Ok(()),
         Some(unseen) => {
             let message = format!("{unseen}, so it is unknown whether pool `{name}` has jobs");
-            Err(Error::new(ErrorName::Forbidden, message).hint("--force deletes the pool anyway"))
+            Err(Error::new(ErrorName::Forbidden, message)
+                .hint("use `--force` to delete the pool anyway"))
         }
     }
 }

@@ -95,7 +95,7 @@ pub(crate) async fn set_label(
                 ErrorName::LabelConflict,
                 format!("label {key} of node `{node}` is {current}"),
             );
-            Err(error.hint("it has changed since; check the node, or use --force"))
+            Err(error.hint("it changed while gpuctl was running; check the node, or use `--force`"))
         }
         _ => Ok(()),
     }
@@ -174,7 +174,7 @@ pub(crate) fn check_node(
             ErrorName::NodeInOtherPool,
             format!("node `{node}` is in pool `{other}`"),
         );
-        return Err(error.hint("--force moves it"));
+        return Err(error.hint("use `--force` to move it"));
     }
     let current_types = host.kinds();
     if let Some(declared) = declared.filter(|_| !force)
@@ -186,7 +186,7 @@ pub(crate) fn check_node(
             "node `{node}` has {other} according to its labels, but the file says {declared}"
         );
         return Err(Error::new(ErrorName::LabelConflict, message)
-            .hint("--force sets the value from the file"));
+            .hint("use `--force` to set the value from the file"));
     }
     let types = declared.map_or(current_types, |gpu_type| vec![gpu_type.clone()]);
     if let Some(gpu_type) = types.iter().find(|gpu_type| !pool.allows(gpu_type)) {

@@ -53,7 +53,7 @@ pub(crate) async fn create(
             format!("pool `{name}` already exists and differs from the file"),
         );
         return Err(error.hint(format!(
-            "--force changes it; `gpuctl add node NODE --pool {name}` adds nodes"
+            "use `--force` to change it, or add nodes with `gpuctl add node NODE --pool {name}`"
         )));
     }
     let (status, verb) = if plan.stored.is_some() {
@@ -98,7 +98,8 @@ fn refuse_partial(
             message,
         );
         return Err(error.hint(
-            "`gpuctl get nodes` lists all nodes; --keep-partial creates the pool with the others",
+            "`gpuctl get nodes` lists all nodes; use `--keep-partial` to create the pool \
+             without them",
         ));
     }
     for node in missing {
@@ -157,7 +158,7 @@ async fn write(
     let error = error.during(format!("pool `{}` could not be created", desired.name));
     Err(match leftovers.is_empty() {
         true => error.note("everything created so far was removed"),
-        false => error.note(format!("still there: {}", leftovers.join(", "))),
+        false => error.note(format!("not removed: {}", leftovers.join(", "))),
     })
 }
 

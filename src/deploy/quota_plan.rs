@@ -91,7 +91,7 @@ fn already_exists(object: &Object, namespace: &str, is_managed: bool) -> Error {
     );
     let error = Error::new(ErrorName::AlreadyExists, message);
     match is_managed {
-        true => error.hint("`gpuctl apply` changes it"),
+        true => error.hint("use `gpuctl apply` to change it"),
         false => error.hint("it was not created by gpuctl; choose another `quota.name`"),
     }
 }

@@ -166,6 +166,6 @@ async fn roll_back(connection: &Connection, created: Vec<(Object, String)>) -> S
     if leftovers.is_empty() {
         "everything created so far was removed".to_owned()
     } else {
-        format!("still there: {}", leftovers.join(", "))
+        format!("not removed: {}", leftovers.join(", "))
     }
 }

@@ -207,7 +207,7 @@ fn kind_conflict(plan: &Plan, job: &Job) -> Error {
     };
     let error = Error::new(ErrorName::KindConflict, message);
     error.note(replacement_loss(job)).hint(format!(
-        "choose another `job.name`; `--replace` deletes {}/{} first",
+        "choose another `job.name`, or use `--replace` to delete {}/{} first",
         job.namespace, job.name
     ))
 }
@@ -242,11 +242,11 @@ fn immutable_error(job: &Job, fixed_fields: &[FixedFields<'_>], masks: &Masks) -
     let alternative = if job.suspended {
         ""
     } else {
-        "; a paused training job accepts new resources"
+        "; while it is paused, its resources can also be changed in place"
     };
-    error
-        .note(replacement_loss(job))
-        .hint(format!("`--replace` deletes and resubmits it{alternative}"))
+    error.note(replacement_loss(job)).hint(format!(
+        "use `--replace` to delete and resubmit it{alternative}"
+    ))
 }
 
 /// Describes what a replacement of the job would lose.
@@ -256,12 +256,12 @@ pub(crate) fn replacement_loss(job: &Job) -> String {
         (0, _) => "replacing it loses its events".to_owned(),
         (_, GpuCount::ZERO) => {
             format!(
-                "replacing it stops {}: their logs and unsaved data are lost",
+                "replacing it stops {}; logs and unsaved data are lost",
                 count(pods, "pod")
             )
         }
         (_, gpus) => format!(
-            "replacing it stops {} on {}: their logs and unsaved data are lost",
+            "replacing it stops {} on {}; logs and unsaved data are lost",
             count(pods, "pod"),
             count(gpus.0, "GPU")
         ),

@@ -183,7 +183,7 @@ impl Run<'_> {
                 let message = "interrupted while writing pools, quotas and defaults";
                 return Err(Error::new(name, message)
                     .note("one of them may be incomplete")
-                    .hint("run it again"));
+                    .hint("run the command again"));
             }
         };
         let shared_documents = shared_outcome.created();

@@ -54,7 +54,7 @@ fn parse(file: &str, text: &str, overrides: &[Override]) -> Result<JobDocument, 
 
 fn missing(message: String) -> Error {
     Error::new(ErrorName::NoDefinition, message)
-        .hint("`gpuctl apply -f FILE --replace` submits it from its file")
+        .hint("use `gpuctl apply -f FILE --replace` to submit it from its file")
 }
 
 /// Refuses overrides of fields that identify the job, and of local files, which gpuctl only read
@@ -82,7 +82,7 @@ fn check_overrides(
         "`--set` cannot change `{field}` of the existing job `{}`",
         job.name
     );
-    Err(Error::usage(message).hint("change its file, then `gpuctl apply -f FILE --replace`"))
+    Err(Error::usage(message).hint("change its file, then run `gpuctl apply -f FILE --replace`"))
 }
 
 #[cfg(test)]

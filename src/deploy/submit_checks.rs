@@ -17,7 +17,7 @@ pub(crate) fn check(inputs: &[InputDocument], options: &SubmitOptions) -> Result
             "`{}` is a service or notebook: it never completes",
             input.document.name()
         );
-        return Err(Error::usage(message).hint("`--wait` waits until it is ready"));
+        return Err(Error::usage(message).hint("use `--wait` to wait until it is ready"));
     }
     if options.follow {
         check_followable(inputs)?;
@@ -65,7 +65,7 @@ fn check_followable(inputs: &[InputDocument]) -> Result<(), Error> {
             "`--follow` works with one job, but the files define {}",
             jobs.len()
         );
-        return Err(Error::usage(message).hint("`--wait=complete` waits for several"));
+        return Err(Error::usage(message).hint("use `--wait=complete` to wait for several jobs"));
     };
     let name = input.document.name();
     if job(input).is_some_and(|job| job.kind.serves()) {

@@ -72,7 +72,7 @@ impl ChangingLine {
         let line = (self.waiting_state.get() == WaitingState::Allowed && is_wanted())
             .then(|| self.spinner());
         line.iter()
-            .for_each(|line| line.set_message("waiting for answers"));
+            .for_each(|line| line.set_message("waiting for responses"));
         pending().await
     }
 

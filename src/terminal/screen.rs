@@ -128,5 +128,5 @@ fn failed(error: &io::Error) -> Error {
         ErrorName::OutputFailed,
         format!("cannot set up the terminal: {error}"),
     )
-    .hint("`gpuctl top --once` prints a table")
+    .hint("use `gpuctl top --once` to print a table")
 }

@@ -38,7 +38,7 @@ fn every_submitting_command_refuses_jobs_larger_than_any_node() {
         ),
         (
             "gpu: 8, node_count: 3",
-            "the eligible nodes can hold only 2 such pods at once, but the job needs 3 at the same \
+            "the eligible nodes can hold only 2 of these pods at once, but the job needs 3 at the same \
              time",
         ),
     ] {

@@ -39,7 +39,7 @@ pub(crate) struct MetricsArgs {
         help = SettingKey::help("prometheus.ca_file")
     )]
     pub prometheus_ca_file: Option<std::path::PathBuf>,
-    /// Use only series with this label, for example cluster=prod, when one store holds several
+    /// Use only series with this label, for example cluster=prod, if Prometheus holds several
     /// clusters; may be repeated
     #[arg(
         long = "match",

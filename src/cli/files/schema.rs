@@ -34,7 +34,7 @@ pub(crate) struct Schema {
         conflicts_with = "kind"
     )]
     pub output: Option<String>,
-    /// Print the schema of one line of the command's --watch, which is a current or a removed row
+    /// Print the schema of one line of the command's --watch: a current or a removed row
     #[arg(long, requires = "output")]
     pub lines: bool,
 }

@@ -10,15 +10,15 @@ use crate::cli::args::value::{Expected, duration};
 
 /// Report GPU-hours held, used and wasted, by team, namespace, user, pool, label or annotation
 ///
-/// HELD is the time that pods were bound to GPUs, image pulls included. USED is HELD multiplied by
-/// utilization, so an hour at 40 % counts as 0.4. WASTED was measured but not used. UNKNOWN was not
-/// measured and counts as neither. PARTS are MIG slices and shares, in GPU-hours by their fraction
-/// of a GPU. COVERED is the measured fraction of all held GPU-hours. H in a column title means
-/// GPU-hours, and QUOTA is in GPUs.
+/// HELD is the number of GPU-hours that pods held GPUs, image pulls included. USED is HELD
+/// multiplied by the utilization: an hour at 40 % counts as 0.4. WASTED is the rest of the measured
+/// hours. UNKNOWN is the part of HELD without measurements, and is in neither USED nor WASTED.
+/// COVERED is the measured percentage of HELD. PARTS is the GPU-hours of MIG slices and shares,
+/// each counted as its fraction of a GPU. In column titles, H means GPU-hours. QUOTA is a number of
+/// GPUs.
 ///
-/// With --ettr it reports how jobs spent their time instead. The effective training time ratio is
-/// the share of that time, waiting included, in which jobs made progress that they did not later
-/// lose.
+/// With --ettr, reports the effective training time ratio (ETTR) instead: the share of the jobs'
+/// time, including waiting, during which they made progress that was not lost later.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl report

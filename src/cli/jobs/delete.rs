@@ -16,9 +16,9 @@ use gpuctl_cluster::DryRun;
 
 /// Delete jobs, pools, quotas or the site's defaults
 ///
-/// Waits until the pods have ended, because their GPUs are in use until then. Volume claims created
-/// by `size:` keep their data, and are listed. With --purge they are deleted too; on a terminal,
-/// gpuctl asks first. `gpuctl delete NAME` means `gpuctl delete job NAME`.
+/// Waits until the pods have ended, because they hold their GPUs until then. Keeps and lists the
+/// volume claims created by `size:`, with their data. --purge deletes them too, and asks first on a
+/// terminal. `gpuctl delete NAME` is short for `gpuctl delete job NAME`.
 #[derive(Args, Debug)]
 #[command(
     args_conflicts_with_subcommands = true,

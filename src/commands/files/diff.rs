@@ -188,7 +188,7 @@ async fn diff_effect(
     for blame in fields {
         let message = format!("{} {}: {}", label(object), blame.field, blame.message);
         warnings.push(format!(
-            "{message}; `apply --force-conflicts` takes over the field"
+            "{message}; use `apply --force-conflicts` to take over the field"
         ));
     }
     Ok(effect_difference(

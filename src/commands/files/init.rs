@@ -31,7 +31,7 @@ pub(crate) async fn run(args: &Init, context: &Context) -> Result<ExitCode, Erro
             ErrorName::AlreadyExists,
             format!("file `{displayed_path}` already exists"),
         );
-        return Err(error.hint("choose another file; --force overwrites this one"));
+        return Err(error.hint("choose another file, or use `--force` to overwrite this one"));
     }
     context.terminal.note(&format!(
         "wrote {displayed_path}; gpuctl validate -f {displayed_path}"

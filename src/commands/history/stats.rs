@@ -149,7 +149,7 @@ async fn read(
             Err(error) if has_several => {
                 context
                     .terminal
-                    .warn(&format!("{cluster} is skipped: {error}"));
+                    .warn(&format!("skipping cluster {cluster}: {error}"));
                 last_error = Some(error);
             }
             Err(error) => return Err(error),

@@ -21,12 +21,13 @@ pub(crate) async fn run(args: &Scale, context: &Context) -> Result<ExitCode, Err
             let error = Error::new(
                 ErrorName::NotScalable,
                 format!(
-                    "`{}` is a training job: its number of ranks is fixed when it starts",
+                    "`{}` is a training job, whose number of ranks cannot change",
                     job.name
                 ),
             );
             return Err(error.hint(format!(
-                "`gpuctl pause job {full_name}`, or submit it again with a different `resources.node_count`"
+                "pause it with `gpuctl pause job {full_name}`, or submit it again with a different \
+                 `resources.node_count`"
             )));
         }
         JobKind::Notebook if replicas > 1 => {

@@ -86,7 +86,7 @@ async fn targets(
             job.kind.word()
         );
         return Err(
-            Error::usage(message).hint("`--for running`, `--for ready=N` or `--for deleted`")
+            Error::usage(message).hint("use `--for running`, `--for ready=N` or `--for deleted`")
         );
     }
     Ok(jobs.iter().map(WaitTarget::from_job).collect())
@@ -255,7 +255,10 @@ impl WaitRun<'_> {
         let error = first.message.iter().fold(error, Error::cause);
         let error = match ended.len() {
             1 => error,
-            many => error.note(format!("{} more ended too", count(many as u64 - 1, "job"))),
+            many => error.note(format!(
+                "{} more cannot meet it either",
+                count(many as u64 - 1, "job")
+            )),
         };
         match first.status {
             Some(_) => error.hint(format!("gpuctl why {}/{}", first.namespace, first.job_id)),

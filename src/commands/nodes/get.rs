@@ -169,7 +169,8 @@ fn select_nodes<'h>(args: &GetNodes, hosts: &'h [NodeUsage]) -> Result<Vec<&'h N
         Some(text) => {
             let gpu_type = GpuType::parse(text);
             Some(gpu_type.ok_or_else(|| {
-                Error::usage(format!("`{text}` is not a known GPU type")).hint("such as a100-80g")
+                Error::usage(format!("`{text}` is not a known GPU type"))
+                    .hint("use a type such as a100-80g")
             })?)
         }
     };

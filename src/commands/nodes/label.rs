@@ -115,7 +115,7 @@ fn parse_label<'a>(word: &'a str, args: &LabelNode) -> Result<(&'a str, Option<&
     if key == POOL_LABEL && !args.force {
         let error = Error::new(
             ErrorName::ProtectedLabel,
-            format!("`{key}` sets a node's pool"),
+            format!("`{key}` is reserved for pools"),
         );
         return Err(error.hint(
             "use `gpuctl add node NODE --pool POOL`, `gpuctl remove node NODE --pool POOL` or \
@@ -127,7 +127,7 @@ fn parse_label<'a>(word: &'a str, args: &LabelNode) -> Result<(&'a str, Option<&
             ErrorName::ProtectedLabel,
             format!("`{key}` is reserved for Kubernetes"),
         );
-        return Err(error.hint("--force sets it anyway"));
+        return Err(error.hint("use `--force` to set it anyway"));
     }
     Ok((key, value))
 }
@@ -166,7 +166,7 @@ async fn set_node_label(
                 ErrorName::LabelConflict,
                 format!("node `{node}` already has {key}={current}"),
             );
-            Err(error.hint("--overwrite replaces it"))
+            Err(error.hint("use `--overwrite` to replace it"))
         }
     }
 }

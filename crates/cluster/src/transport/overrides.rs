@@ -198,8 +198,8 @@ impl Overrides {
             return Ok(());
         }
         Err(Failure::Credentials {
-            cause: "the token of `--token` or GPUCTL_TOKEN is empty, or has blanks or characters \
-                    that an HTTP header cannot have"
+            cause: "the token of `--token` or GPUCTL_TOKEN is empty, or contains characters that \
+                    are not allowed in an HTTP header"
                 .to_owned(),
             hint: None,
         })

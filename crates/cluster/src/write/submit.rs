@@ -148,7 +148,7 @@ impl WritesApi<'_> {
                 return Ok(live);
             }
         }
-        let message = format!("other runs keep changing {}", label(object));
+        let message = format!("other gpuctl commands keep changing {}", label(object));
         Err(Failure::conflict("Conflict", message).into())
     }
 
@@ -189,7 +189,7 @@ impl WritesApi<'_> {
             }
             Creation::Existing(live) => {
                 let is_own = belongs(object, &live);
-                let message = format!("another run created {} first", label(object));
+                let message = format!("another gpuctl command created {} first", label(object));
                 let failure = Failure::conflict("AlreadyExists", message);
                 // Never reuse an object that is being deleted.
                 let is_own = is_own && live.pointer("/metadata/deletionTimestamp").is_none();

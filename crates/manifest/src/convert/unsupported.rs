@@ -9,7 +9,7 @@ use super::ConvertError;
 const KINDS: [(&str, &str, &str); 7] = [
     (
         "CronJob",
-        "a job here runs once; `gpuctl help cron` shows how your cron or CI submits it",
+        "gpuctl jobs run once; `gpuctl help cron` shows how to submit one from cron or CI",
         "training",
     ),
     (

@@ -16,7 +16,7 @@ pub(super) const HELP: [(&str, &str); 15] = [
     ("/", "filter: rows with a cell that contains the text"),
     (
         "s",
-        "sort by the next: utilization, GPUs, memory, power, age, name",
+        "change the sort key: utilization, GPUs, memory, power, age, name",
     ),
     ("w", "why the job waits, failed or is slow"),
     ("d", "describe the selection"),

@@ -338,11 +338,15 @@ async fn subjects(
     match &user {
         Some(user) => {
             context.terminal.note(&format!(
-                "the bindings name you ({user}); --user, --group or --serviceaccount specify others"
+                "the bindings are for you ({user}); use --user, --group or --serviceaccount for \
+                 others"
             ));
         }
         None => {
-            context.terminal.warn("no binding is printed, because your user name is unknown; name a subject with --user NAME");
+            context.terminal.warn(
+                "no bindings are printed, because your user name is unknown; set it with --user \
+                 NAME",
+            );
         }
     }
     Ok(user

@@ -80,7 +80,7 @@ fn unknown_command(words: &str) -> Error {
         .filter(|task| task.split(' ').next() == Some(verb))
         .collect();
     match similar.is_empty() {
-        false => error.hint(format!("there is: {}", similar.join(", "))),
+        false => error.hint(format!("similar commands: {}", similar.join(", "))),
         true => match nearest(
             words,
             &verbs::tasks().map(|task| task.words).collect::<Vec<_>>(),

@@ -25,7 +25,7 @@ pub(crate) async fn run(args: &Create, context: &Context) -> Result<ExitCode, Er
             || args.submit.is_given()
         {
             return Err(
-                Error::usage("the options of `create secret` must follow `secret`")
+                Error::usage("options of `create secret` must come after `secret`")
                     .hint("gpuctl create secret --help"),
             );
         }

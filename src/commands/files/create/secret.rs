@@ -81,7 +81,9 @@ fn check_replacement(args: &CreateSecret, live: &Value, namespace: &str) -> Resu
     let name = &args.name;
     if !args.replace {
         let message = format!("secret `{name}` already exists in namespace `{namespace}`");
-        return Err(Error::new(ErrorName::AlreadyExists, message).hint("`--replace` overwrites it"));
+        return Err(
+            Error::new(ErrorName::AlreadyExists, message).hint("use `--replace` to overwrite it")
+        );
     }
     if live["metadata"]["labels"][MANAGED_BY] != MANAGED_BY_US {
         let message =

@@ -129,7 +129,9 @@ pub(super) fn connection_lost() -> Error {
 pub(super) fn command_error(end: SessionEnd, message: String, path: &str) -> Error {
     let to_error = |cause: String| copy_failed(path).cause(cause);
     let without_tar = |cause: String| {
-        to_error(cause).hint("the image has no `tar`: gpuctl exec JOB -- cat FILE > FILE")
+        to_error(cause).hint(
+            "the image has no `tar`; copy single files with `gpuctl exec JOB -- cat FILE > FILE`",
+        )
     };
     match end {
         // The shell's exit code for a command that does not exist (POSIX, 2.8.2).

@@ -44,7 +44,7 @@ pub(super) fn cannot_write(job: &Job) -> Error {
         _ => format!("gpuctl restart job {full_name}"),
     };
     Error::new(ErrorName::NotRunning, message).hint(format!(
-        "`{restart}` runs it again; its claims can also be mounted by another job \
+        "run it again with `{restart}`, or mount its claims in another job \
          (`storage.workdirs`, `pvc:`)"
     ))
 }
@@ -64,7 +64,10 @@ impl EndedJob<'_> {
         let copy = self.plan(path).await?;
         // Fail before announcing a pod that gpuctl may not create.
         if let Some(by) = self.context.read_only() {
-            let message = format!("{} would need a new pod to read its claims", self.job.name);
+            let message = format!(
+                "copying from job `{}` needs a new pod that reads its claims",
+                self.job.name
+            );
             return Err(read_only(message, &by));
         }
         self.announce(&copy);
@@ -180,8 +183,8 @@ impl EndedJob<'_> {
                        busybox (`storage.workdirs`, `pvc:`), and copy from it";
         if is_volume_in_use(&causes) {
             error.hint(format!(
-                "another pod uses {claims}: copy through it, or wait for its end; `gpuctl get \
-                 claims` names it"
+                "another pod uses {claims}: copy from that pod, or wait until it ends; `gpuctl \
+                 get claims` shows its name"
             ))
         } else if ContainerComplaint::from_runtime_message(&causes)
             == Some(ContainerComplaint::NoProgram)
@@ -214,8 +217,8 @@ impl EndedJob<'_> {
             Err(_) => "the API server did not respond in time".to_owned(),
         };
         self.context.terminal.warn(&format!(
-            "pod {name} was not removed: {problem}; `kubectl delete pod {name} -n {namespace}` \
-             removes it, and it ends by itself after 4 hours"
+            "pod {name} was not removed: {problem}; remove it with `kubectl delete pod {name} -n \
+             {namespace}`, or it ends after 4 hours"
         ));
     }
 }
@@ -260,7 +263,7 @@ fn not_on_claim(job: &Job, path: &str, reason: NotOnClaim) -> Error {
         )
         .hint(format!("available: {}", names.join(", "))),
         NotOnClaim::Relative => Error::usage(format!(
-            "`{path}` is relative, but job `{name}` does not run and sets no working directory"
+            "`{path}` is relative, but job `{name}` is not running and sets no working directory"
         ))
         .hint(format!("specify an absolute path: {name}:/path")),
         NotOnClaim::Parent => {
@@ -276,7 +279,7 @@ fn not_on_claim(job: &Job, path: &str, reason: NotOnClaim) -> Error {
             match existing.is_empty() {
                 true => error
                     .note(format!("job `{name}` had no claims"))
-                    .hint("`storage.workdirs` with `size:` or `pvc:` keeps results"),
+                    .hint("to keep results, use `storage.workdirs` with `size:` or `pvc:`"),
                 false => error.hint(format!(
                     "these paths still exist: {}",
                     existing.iter().map(path).collect::<Vec<_>>().join(", ")

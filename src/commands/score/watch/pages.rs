@@ -73,7 +73,7 @@ impl ScoreWatch<'_> {
         let no_analysis = || {
             let error = json!({
                 "error": "NoAnalysis",
-                "message": "no analysis lately",
+                "message": "no recent analysis",
                 "last_analysis": health.last_analysis,
             });
             json_page(503, json(&error))
