@@ -87,6 +87,8 @@ pub(crate) struct Terminal {
     has_next_hint: Cell<bool>,
     /// True if the command line names a namespace, so that it would be wrong to suggest `-n`.
     namespace_given: Cell<bool>,
+    /// The first warnings, which a report repeats for readers who do not see stderr.
+    warnings: RefCell<Vec<String>>,
 }
 
 impl Terminal {
@@ -106,6 +108,7 @@ impl Terminal {
             shows_permission_hint: Cell::default(),
             has_next_hint: Cell::default(),
             namespace_given: Cell::default(),
+            warnings: RefCell::default(),
         }
     }
 

@@ -167,7 +167,7 @@ impl ConfigFile {
 }
 
 /// Sections that `contexts.NAME` may contain.
-const OF_CONTEXTS: [&str; 2] = ["prometheus", "safety"];
+const OF_CONTEXTS: [&str; 3] = ["cluster", "prometheus", "safety"];
 /// Keys that belong to one address: credentials, and the keys that select a cluster.
 const OF_ADDRESS: [&str; 11] = [
     "matchers",

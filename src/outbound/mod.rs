@@ -1,9 +1,11 @@
-//! Sends text and JSON to AI services, chats and control systems.
+//! Sends text and JSON to AI services, chats, control systems and mail servers.
 //!
 //! Note: the path of such a URL is secret, so only the origin is shown.
 
 pub(crate) mod ai;
 pub(crate) mod chat;
+pub(crate) mod destination;
+pub(crate) mod mail;
 pub(crate) mod sent_messages;
 
 use std::time::Duration;
@@ -41,6 +43,11 @@ impl OutboundUrl {
 
     pub(crate) fn path(&self) -> &str {
         self.0.path()
+    }
+
+    /// Whether the URL contains a user name or a password.
+    fn has_user(&self) -> bool {
+        !self.0.username().is_empty() || self.0.password().is_some()
     }
 
     /// Returns the whole URL, to identify it. It may contain secrets, so never show it.

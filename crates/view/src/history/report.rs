@@ -14,7 +14,7 @@ use gpuctl_core::stats::history::job_time::JobSum;
 use gpuctl_core::stats::history::serving_hours::ServingHours;
 
 /// The name of the pods that belong to no group.
-const UNNAMED: &str = "(none)";
+pub(crate) const UNNAMED: &str = "(none)";
 
 /// A group with its GPU-hours.
 #[derive(Default)]
