@@ -22,6 +22,8 @@ pub(crate) struct ScoreSettings {
     pub listen: Option<String>,
     /// The host names that requests may use.
     pub hosts: Vec<String>,
+    /// The label `cluster` of exported scores.
+    pub cluster: Option<String>,
     /// One of debug, info, warning, error and critical.
     pub level: String,
 }
@@ -52,6 +54,7 @@ impl ScoreSettings {
             workers: config.integer("scheduler.max_workers")?,
             listen: config.text("server.listen")?,
             hosts: hosts(&config.text("server.allow_hosts")?.unwrap_or_default()),
+            cluster: config.text("cluster.name")?,
             level: config.text("log.level")?.unwrap_or_default(),
         })
     }

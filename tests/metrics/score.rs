@@ -201,7 +201,7 @@ fn scores_match_the_formula_and_unknown_gpus_are_not_idle() {
     );
     let pod = &pods[0];
     let line = format!(
-        "gpu_core_utilization{{gpu_id=\"GPU-scored-0-0\",pod=\"{pod}\",namespace=\"scored\"}} 90\n"
+        "gpu_core_utilization{{gpu_id=\"GPU-scored-0-0\",pod=\"{pod}\",namespace=\"scored\",node=\"scored-0\"}} 90\n"
     );
     assert!(text.contains(&line), "{text}");
     assert!(

@@ -49,6 +49,8 @@ pub(crate) struct Analysis {
     /// Truncated to seconds.
     pub at: Timestamp,
     pub took: Duration,
+    /// The label `cluster` of exported scores.
+    pub cluster: Option<String>,
 }
 
 /// Computes how many seconds a sample remains valid: two intervals between recent scrapes, but at
@@ -183,5 +185,6 @@ pub(crate) async fn analyze(
         rules,
         at: time,
         took: duration,
+        cluster: settings.cluster.clone(),
     })
 }
