@@ -138,7 +138,7 @@ fn deployed_manifests_run_with_their_own_rights() {
     watch
         .args(["--prometheus", &scene.prometheus, "-v"])
         .stdin(Stdio::null())
-        .stdout(Stdio::null())
+        .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let mut watch = watch.spawn().unwrap();
     let mut stderr_lines = BufReader::new(watch.stderr.take().unwrap())
@@ -165,7 +165,12 @@ fn deployed_manifests_run_with_their_own_rights() {
         .unwrap();
     assert_eq!(ask(&address, probe).0, 200);
     watch.kill().unwrap();
-    watch.wait().unwrap();
+    // The log has a line per analysis, not a row per GPU.
+    let log = String::from_utf8(watch.wait_with_output().unwrap().stdout).unwrap();
+    assert!(
+        !log.is_empty() && log.lines().all(|line| line.contains("mean score")),
+        "{log}"
+    );
 
     let cron = admin.json(&["get", "cronjob", "gpuctl-report", "-n", "gpuctl"]);
     let container = &cron["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0];

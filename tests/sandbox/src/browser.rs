@@ -206,7 +206,7 @@ impl Browser {
 pub struct Tab {
     socket: WebSocket<TcpStream>,
     number: u64,
-    /// The messages that the browser sent by itself.
+    /// Messages from the browser that answer no call.
     events: Vec<Value>,
 }
 

@@ -98,8 +98,8 @@ fn time_of(point: &HourPoint, from: Timestamp) -> Timestamp {
     Timestamp::from_second((first_hour + i64::from(point.hour)) * 3600).unwrap_or(from)
 }
 
-/// The begin of the bar that contains a time, on the clock of the zone. If the offset of the zone is
-/// not a full hour, an hour can overlap two bars. It then counts in the earlier one.
+/// The begin of the bar that contains a time, on the clock of the zone. If the offset of the zone
+/// is not a full hour, an hour can overlap two bars. It then counts in the earlier one.
 fn bar_begin(time: Timestamp, zone: &TimeZone, length: u32) -> DateTime {
     let local = time.to_zoned(zone.clone()).datetime();
     let date = local.date();

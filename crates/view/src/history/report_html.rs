@@ -22,30 +22,14 @@ const MOST_COLUMNS: usize = 12;
 const NARROW_COLUMNS: usize = 4;
 
 /// Below 760 pixels, each row of a wide table becomes a list, because its columns do not fit.
-const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;margin:2em auto;max-width:1100px;padding:0 1em;color:#222;background:#fff;overflow-wrap:anywhere}\
-h1{font-size:1.5em;margin:0 0 .2em}h2{font-size:1.15em;margin:1.8em 0 .5em}p{margin:.4em 0}\
-table{border-collapse:collapse;width:100%;font-size:.87em;font-variant-numeric:tabular-nums;margin-bottom:1.2em}\
-th,td{padding:.3em .45em;border-bottom:1px solid #ddd;text-align:right;vertical-align:bottom;overflow-wrap:normal}\
-th:first-child,td:first-child,td.text,th.text{text-align:left;overflow-wrap:anywhere}td:first-child{min-width:8em}\
-tr.total td{font-weight:600}svg{display:block;max-width:100%;height:auto}\
-.key span{display:inline-block;width:.9em;height:.9em;margin:0 .3em 0 1em}.note{color:#555;font-size:.9em}\
-.warnings{border-left:4px solid #b26a00;background:#fff6e6;padding:.5em 1em;margin:1em 0}.warnings ul{margin:0;padding-left:1.2em}\
-.over{color:#b71c1c;font-weight:600}\
-@media (max-width:760px){.wide,.wide tbody,.wide td{display:block}.wide thead{display:none}\
-.wide tr{display:grid;grid-template-columns:1fr 1fr;column-gap:1.5em;border:1px solid #ddd;margin:.7em 0;padding:.3em .6em}\
-.wide td,.wide td.text{display:flex;justify-content:space-between;gap:.5em;border:0;padding:.1em 0;overflow-wrap:anywhere}\
-.wide td::before{content:attr(data-title);color:#555}.wide td:first-child{grid-column:1/3;font-weight:600}\
-.wide td:first-child::before{content:none}}\
-@page{size:A4 landscape;margin:12mm}\
-@media print{body{margin:0;max-width:none;padding:0;font-size:12px}h2{break-after:avoid}tr,svg{break-inside:avoid}\
-thead{display:table-header-group}*{-webkit-print-color-adjust:exact;print-color-adjust:exact}}";
+const STYLE: &str = include_str!("report_html.css");
 
 pub fn page(report: &GpuHourReport<'_>, facts: &ReportPage) -> String {
     let (title, window) = (facts.title(report), facts.window(report));
     let mut page = format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
-         <title>{title}, {window}</title>\n<style>{STYLE}</style></head>\n<body>\n\
+         <title>{title}, {window}</title>\n<style>\n{STYLE}</style></head>\n<body>\n\
          <h1>{title}</h1>\n<p class=\"window\">{window}</p>\n",
         title = escaped(&title),
         window = escaped(&window),
@@ -166,7 +150,7 @@ fn wasters(facts: &ReportPage) -> String {
     });
     format!(
         "<h2>Largest waste</h2>\n<p class=\"note\">Workloads by GPU-hours that were held, measured \
-         and not used. An owner is the user, or else the team, that the labels of the pods name.</p>\n{}",
+         and not used. An owner is the user, or else the team, in the labels of the pods.</p>\n{}",
         table(
             "wasters",
             &titles.map(ToOwned::to_owned),
