@@ -10,14 +10,14 @@ use super::mail::MailRoute;
 
 /// A receiver of reports.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Destination {
+pub(crate) enum ReportDestination {
     Webhook(OutboundUrl),
     Mail(MailRoute),
     /// A file, or a folder in which each report gets a new file.
     File(PathBuf),
 }
 
-impl Destination {
+impl ReportDestination {
     /// Parses a URL or a path. Errors do not quote it, because a URL may contain a secret.
     pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
         let text = text.trim();
@@ -61,14 +61,14 @@ mod tests {
 
     #[test]
     fn receivers_are_told_apart_by_their_scheme() {
-        let parsed = |text: &str| Destination::parse(text).map_err(|error| error.to_string());
+        let parsed = |text: &str| ReportDestination::parse(text).map_err(|error| error.to_string());
         assert_eq!(
             parsed("/reports/"),
-            Ok(Destination::File("/reports/".into()))
+            Ok(ReportDestination::File("/reports/".into()))
         );
         assert_eq!(
             parsed("week.html"),
-            Ok(Destination::File("week.html".into()))
+            Ok(ReportDestination::File("week.html".into()))
         );
         let webhook = parsed("https://hooks.example.com/secret?key=1").unwrap();
         assert_eq!(webhook.shown(), "https://hooks.example.com");

@@ -239,7 +239,7 @@ mod tests {
             format!("smtp://{host}?{ENDS}&password=canary"),
             format!("smtps://{host}?{ENDS}&tls=none"),
             format!("smtp://?{ENDS}"),
-            "smtp://mail?from=nobody&to=a@example.com".to_owned(),
+            "smtp://mail?from=gpu&to=a@example.com".to_owned(),
         ] {
             let error = route(&invalid).unwrap_err().to_string();
             assert!(!error.contains("canary"), "{error}");

@@ -11,7 +11,7 @@ use crate::cli::history::report::{Report, ReportFormat};
 use crate::config::ReportSettings;
 use crate::context::Context;
 use crate::outbound::chat::Robot;
-use crate::outbound::destination::Destination;
+use crate::outbound::destination::ReportDestination;
 use crate::outbound::mail::{MailCredentials, MailRoute, OutboundMail};
 use crate::outbound::{Caller, OutboundUrl, RetryPolicy};
 use gpuctl_core::error::{Error, ErrorName};
@@ -25,7 +25,7 @@ const MAIL_LENGTH: usize = 1 << 20;
 
 /// A receiver, and whether it comes from the configuration, whose credentials then apply.
 struct ReportReceiver {
-    destination: Destination,
+    destination: ReportDestination,
     is_configured: bool,
 }
 
@@ -75,7 +75,7 @@ impl Delivery {
                 })?,
                 false => text,
             };
-            let destination = Destination::parse(text).map_err(Error::usage)?;
+            let destination = ReportDestination::parse(text).map_err(Error::usage)?;
             Ok::<_, Error>(ReportReceiver {
                 destination,
                 is_configured,
@@ -87,7 +87,7 @@ impl Delivery {
             .map(receiver)
             .collect::<Result<Vec<_>, _>>()?;
         let is_remote =
-            |receiver: &ReportReceiver| !matches!(receiver.destination, Destination::File(_));
+            |receiver: &ReportReceiver| !matches!(receiver.destination, ReportDestination::File(_));
         if context.access.bundle.is_some() && receivers.iter().any(is_remote) {
             let error = Error::usage("the report of a bundle is old, so it is not sent");
             return Err(error.hint("use --send with a file"));
@@ -116,7 +116,7 @@ impl Delivery {
         for receiver in &self.receivers {
             let shown = receiver.destination.shown();
             let result = match &receiver.destination {
-                Destination::File(path) => write(path, &file),
+                ReportDestination::File(path) => write(path, &file),
                 _ if !self.execute => {
                     pending += 1;
                     let text = message(report, facts, MAIL_LENGTH);
@@ -127,11 +127,11 @@ impl Delivery {
                     ));
                     continue;
                 }
-                Destination::Webhook(url) => {
+                ReportDestination::Webhook(url) => {
                     self.post(receiver, url, &file, (report, facts), context)
                         .await
                 }
-                Destination::Mail(route) => {
+                ReportDestination::Mail(route) => {
                     self.mail(receiver, route, &file, (report, facts)).await
                 }
             };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use futures::future::try_join;
 
-use crate::cli::history::report::{GroupBy, Report};
+use crate::cli::history::report::{GroupBy, Report, ReportFormat};
 use crate::concurrent::OrderedConcurrent;
 use crate::context::Context;
 use crate::observe::history::ClusterHistory;
@@ -23,6 +23,13 @@ use gpuctl_view::history::report::HourPoint;
 
 /// Number of hours to read concurrently.
 const MAX_CONCURRENT: usize = 3;
+
+impl Report {
+    /// Whether the largest wasters and the trend are shown. They need more queries than the table.
+    pub(super) fn has_page(&self) -> bool {
+        self.output == ReportFormat::Html
+    }
+}
 
 impl GroupBy {
     /// Converts the key to the form that kube-state-metrics uses in label names.

@@ -5,7 +5,7 @@ use jiff::tz::TimeZone;
 
 use super::costs::Costs;
 use super::gather::{ReportTotals, gather};
-use crate::cli::history::report::{Report, ReportFormat};
+use crate::cli::history::report::Report;
 use crate::context::Context;
 use crate::observe::history::{ClusterHistory, clusters, pieces};
 use crate::observe::metrics;
@@ -19,13 +19,6 @@ use gpuctl_view::history::report_page::{PreviousWindow, ReportPage};
 
 /// Maximum number of workloads among the largest wasters.
 const MOST_WASTERS: usize = 15;
-
-impl Report {
-    /// Whether the largest wasters and the trend are shown. They need more queries than the table.
-    pub(super) fn has_page(&self) -> bool {
-        self.output == ReportFormat::Html
-    }
-}
 
 /// What the page needs to know about the report's own window.
 pub(super) struct ReportWindow<'a> {
