@@ -88,6 +88,8 @@ pub(crate) struct Terminal {
     has_next_hint: Cell<bool>,
     /// Whether the command line names a namespace, so that a hint about `-n` would be wrong.
     namespace_given: Cell<bool>,
+    /// The first warnings, which a report repeats for readers who do not see stderr.
+    warnings: RefCell<Vec<String>>,
 }
 
 impl Terminal {
@@ -106,6 +108,7 @@ impl Terminal {
             shows_permission_hint: Cell::default(),
             has_next_hint: Cell::default(),
             namespace_given: Cell::default(),
+            warnings: RefCell::default(),
         }
     }
 

@@ -167,8 +167,8 @@ impl ConfigFile {
 }
 
 /// Sections that `contexts.NAME` may contain.
-const OF_CONTEXTS: [&str; 2] = ["prometheus", "safety"];
-/// Keys that belong to one Prometheus address: its credentials, and the keys that select a cluster.
+const OF_CONTEXTS: [&str; 3] = ["cluster", "prometheus", "safety"];
+/// Keys that belong to one address: credentials, and the keys that select a cluster.
 const OF_ADDRESS: [&str; 11] = [
     "matchers",
     "exact_names",

@@ -97,8 +97,9 @@ impl SettingKey {
 
 /// All keys, grouped by section.
 #[rustfmt::skip]
-pub const KEYS: [SettingKey; 50] = [
+pub const KEYS: [SettingKey; 57] = [
     key("namespace", ValueKind::Namespace, "", "--namespace", "Namespace to use if neither `-n` nor the context of the kubeconfig sets one"),
+    key("cluster.name", ValueKind::Text, "", "", "Name of the cluster in HTML reports, messages and the label `cluster` of exported scores; defaults to the context, and to no label").with_variables(&["GPUCTL_CLUSTER_NAME"]),
     key("prometheus.url", ValueKind::Text, "", "--prometheus", "URL of Prometheus, instead of the one found in the cluster; `none` disables metrics").with_variables(&["GPUCTL_PROMETHEUS", "PROM_URL"]),
     key("prometheus.user", ValueKind::Text, "", "", "User name for the Prometheus server").with_variables(&["GPUCTL_PROMETHEUS_USER"]),
     key("prometheus.password_file", ValueKind::Text, "", "", "File with the user's password; the variable contains the password itself").with_variables(&["GPUCTL_PROMETHEUS_PASSWORD"]),
@@ -144,6 +145,12 @@ pub const KEYS: [SettingKey; 50] = [
     key("notify.quiet_hours", ValueKind::Text, "", "--notify-quiet-hours", "Quiet hours, in local time, such as 22:00-08:00"),
     key("notify.repeat", ValueKind::Duration, "24h", "--notify-repeat", "Time after which a GPU that is still low is reported again"),
     key("notify.timeout", ValueKind::Duration, "5s", "", "Timeout for sending one message"),
+    key("report.send", ValueKind::Text, "", "--send", "Send the report to a webhook (https://…), by mail (smtp://HOST?from=ADDRESS&to=ADDRESS), to a file, or into a folder (PATH/)").with_variables(&["GPUCTL_REPORT_SEND"]).hidden(),
+    key("report.headers", ValueKind::Map, "", "", "Headers to send to the webhook in `report.send`").hidden(),
+    key("report.timeout", ValueKind::Duration, "30s", "", "Timeout for sending the report to one receiver"),
+    key("smtp.user", ValueKind::Text, "", "", "User name for the mail server").with_variables(&["GPUCTL_SMTP_USER"]),
+    key("smtp.password_file", ValueKind::Text, "", "", "File with the user's password; the variable contains the password itself").with_variables(&["GPUCTL_SMTP_PASSWORD"]),
+    key("smtp.ca_file", ValueKind::Text, "", "", "PEM file of CA certificates that verify the mail server"),
     key("server.listen", ValueKind::Text, "", "--listen", "Serve /metrics, /health, /results, /results/low and /results/stats at this address"),
     key("server.allow_hosts", ValueKind::Text, "", "--allow-host", "Answer requests whose `Host` is this name; IP addresses, names without a dot and Service names are always allowed").with_remark("separate several names with commas"),
     key("safety.read_only", ValueKind::Switch, "false", "--read-only", "Refuse all changes to the cluster").with_remark("can also be set for individual contexts, by name").with_variables(&["GPUCTL_READ_ONLY"]),
@@ -331,6 +338,7 @@ mod tests {
         assert_eq!(
             SettingKey::sections(),
             [
+                "cluster",
                 "prometheus",
                 "scoring",
                 "thresholds",
@@ -338,6 +346,8 @@ mod tests {
                 "ai",
                 "control",
                 "notify",
+                "report",
+                "smtp",
                 "server",
                 "safety",
                 "log"

@@ -22,7 +22,9 @@ pub(crate) struct ScoreSettings {
     pub listen: Option<String>,
     /// Host names that requests to the server may use.
     pub hosts: Vec<String>,
-    /// The log level: debug, info, warning, error or critical.
+    /// The label `cluster` of exported scores.
+    pub cluster: Option<String>,
+    /// One of debug, info, warning, error and critical.
     pub level: String,
 }
 
@@ -52,6 +54,7 @@ impl ScoreSettings {
             workers: config.integer("scheduler.max_workers")?,
             listen: config.text("server.listen")?,
             hosts: hosts(&config.text("server.allow_hosts")?.unwrap_or_default()),
+            cluster: config.text("cluster.name")?,
             level: config.text("log.level")?.unwrap_or_default(),
         })
     }

@@ -1,9 +1,11 @@
-//! Sends text and JSON to AI services, chats and control systems.
+//! Sends text and JSON to AI services, chats, control systems and mail servers.
 //!
 //! The path of a webhook URL is a secret, so messages show only its origin.
 
 pub(crate) mod ai;
 pub(crate) mod chat;
+pub(crate) mod destination;
+pub(crate) mod mail;
 pub(crate) mod sent_messages;
 
 use std::time::Duration;
@@ -42,7 +44,12 @@ impl OutboundUrl {
         self.0.path()
     }
 
-    /// The whole URL as an identifier. Never print it, because it may contain secrets.
+    /// Whether the URL contains a user name or a password.
+    fn has_user(&self) -> bool {
+        !self.0.username().is_empty() || self.0.password().is_some()
+    }
+
+    /// Returns the whole URL, to identify it. It may contain secrets, so never show it.
     pub(crate) fn as_str(&self) -> &str {
         self.0.as_str()
     }

@@ -11,6 +11,9 @@ use gpuctl_view::format::errors::{
 };
 use gpuctl_view::format::text::{clean, paint};
 
+/// Maximum number of warnings that are kept for a report. A watch could warn forever.
+const MOST_WARNINGS: usize = 50;
+
 impl Terminal {
     /// Returns true if messages are JSON objects. With a selection, both stdout and stderr are
     /// text.
@@ -55,8 +58,22 @@ impl Terminal {
         }
     }
 
+    /// The distinct warnings so far.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        self.warnings.borrow().clone()
+    }
+
     pub(super) fn warn_with(&self, message: &str, hint: Option<String>) {
         let message = &excerpt(message, LINE);
+        let mut warnings = self.warnings.borrow_mut();
+        if warnings.len() < MOST_WARNINGS
+            && !warnings
+                .iter()
+                .any(|known| known.as_str() == message.as_ref())
+        {
+            warnings.push(message.to_string());
+        }
+        drop(warnings);
         if self.is_document() {
             self.write_stderr(&warning_json(message, hint.as_slice()));
         } else if self.shows(Verbosity::Warnings) {

@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 
 use crate::cli::args::output::output_format;
 use crate::cli::args::value::{Expected, duration};
+use crate::config::SettingKey;
 
 /// Report GPU-hours held, used and wasted, by team, namespace, user, pool, label or annotation
 ///
@@ -25,6 +26,8 @@ use crate::cli::args::value::{Expected, duration};
   gpuctl report --mine --start month
   gpuctl report --by team --start 30d -o markdown
   gpuctl report --by team --start 30d -o html > report.html
+  gpuctl report -o html --send 'smtp://mail.example.com?from=gpu@example.com&to=head@example.com'
+  gpuctl report -o html --send /reports/ --send https://hooks.example.com/… --execute
   gpuctl report --by label=project --start 2026-01-01 --end 2026-02-01 --prices prices.yaml -o csv
   gpuctl report --by team,pool --budget budget.yaml --prices prices.yaml
   gpuctl report --by user --ettr --checkpoint 30m
@@ -76,6 +79,19 @@ pub(crate) struct Report {
     /// Omit the header row
     #[arg(long)]
     pub no_headers: bool,
+    #[arg(
+        long,
+        num_args = 0..=1,
+        default_missing_value = "",
+        value_name = "WHERE",
+        help_heading = "Delivery options",
+        help = SettingKey::help_with("report.send", "; may be repeated")
+    )]
+    pub send: Vec<String>,
+    /// Actually send the report. Without this, --send prints the report and its receivers, and only
+    /// writes files
+    #[arg(long, requires = "send", help_heading = "Delivery options")]
+    pub execute: bool,
     /// Output format
     #[arg(short, long, value_parser = output_format::<ReportFormat>(), default_value_t, value_name = "FORMAT")]
     pub output: ReportFormat,

@@ -1,7 +1,9 @@
 //! `gpuctl report`: sums held, used and wasted GPU-hours by namespace, team, user, pool or label.
 
 mod costs;
+mod delivery;
 mod gather;
+mod page;
 #[cfg(test)]
 mod tests;
 
@@ -37,12 +39,15 @@ use gpuctl_view::history::report::GpuHourReport;
 use gpuctl_view::history::report::Group;
 use gpuctl_view::history::report_document::ReportDocument;
 use gpuctl_view::history::report_html;
+use gpuctl_view::history::report_page::ReportPage;
 
 use costs::Costs;
+use delivery::Delivery;
 use gather::GroupTotals;
 use gather::ReportTotals;
 use gather::gather;
 use gpuctl_core::stats::history::job_time::GroupValues;
+use page::ReportWindow;
 
 impl GroupBy {
     fn name(&self) -> &str {
@@ -70,6 +75,7 @@ pub(crate) async fn run(args: &Report, context: &Context) -> Result<ExitCode, Er
         return Ok(ExitCode::SUCCESS);
     }
     let costs = Costs::read(args)?;
+    let delivery = Delivery::plan(args, context)?;
     let now = context.now();
     let (start, end) = times::past(Some(&args.start), args.end.as_deref(), now)?;
     let (cluster, access) = clusters(false, context)?.swap_remove(0);
@@ -79,10 +85,7 @@ pub(crate) async fn run(args: &Report, context: &Context) -> Result<ExitCode, Er
         true => Some(own_name(&connection).await?),
         false => None,
     };
-    let totals = gather(args, &history, pieces(start, end), user.as_deref(), context).await?;
-    let unseen = context.access.namespace.as_deref();
-    let unseen = unseen.filter(|_| totals.groups.is_empty());
-    past_namespace::check(unseen, &history, (start, end), context).await?;
+    let mut totals = gather(args, &history, pieces(start, end), user.as_deref(), context).await?;
     let by_namespace = args.by == [GroupBy::Namespace];
     // Quotas limit namespaces, so they do not apply to other groups.
     let quotas = if by_namespace {
@@ -92,6 +95,21 @@ pub(crate) async fn run(args: &Report, context: &Context) -> Result<ExitCode, Er
     };
     metrics::print_warnings(context, &history.prometheus);
     warn_of_gaps(args, &totals, context);
+    let window = ReportWindow {
+        start,
+        end,
+        user: user.as_deref(),
+        hours: totals.hours,
+        without_data: totals.without_data,
+    };
+    let needs_facts = args.has_page() || delivery.is_some();
+    let facts = match needs_facts {
+        true => {
+            let workloads = std::mem::take(&mut totals.workloads);
+            Some(page::facts(args, window, workloads, &costs, &history.cluster, context).await?)
+        }
+        false => None,
+    };
     let groups = rows(args, totals.groups, &costs, &quotas);
     let mut total = Group::default();
     groups.iter().for_each(|group| total.add(group));
@@ -110,7 +128,13 @@ pub(crate) async fn run(args: &Report, context: &Context) -> Result<ExitCode, Er
         of_jobs: args.ettr,
         over_time: totals.over_time,
     };
-    print(args, &report, format, context)
+    let text = text(args, &report, facts.as_ref(), format, context);
+    match delivery.zip(facts) {
+        Some((delivery, facts)) => delivery.deliver(&report, &facts, text, context).await?,
+        None => context.terminal.print(&text)?,
+    }
+    print_notes(args, &report, context);
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Warns if the cluster exports no labels, or if hours have no data.
@@ -185,20 +209,26 @@ fn rows(
     rows
 }
 
-fn print(
+/// Renders the report in the requested format.
+fn text(
     args: &Report,
     report: &GpuHourReport,
+    facts: Option<&ReportPage>,
     format: Format,
     context: &Context,
-) -> Result<ExitCode, Error> {
-    let text =
-        document(format, &ReportDocument::from(report)).unwrap_or_else(|| match args.output {
-            ReportFormat::Markdown => view::markdown(report),
-            ReportFormat::Html => report_html::page(report),
-            ReportFormat::Name => name_lines(&view::names(report)),
-            _ => view::table(report, format, !args.no_headers, context.terminal.style()),
-        });
-    context.terminal.print(&text)?;
+) -> String {
+    if let Some(text) = document(format, &ReportDocument::from(report)) {
+        return text;
+    }
+    match (args.output, facts) {
+        (ReportFormat::Markdown, _) => view::markdown(report),
+        (ReportFormat::Html, Some(facts)) => report_html::page(report, facts),
+        (ReportFormat::Name, _) => name_lines(&view::names(report)),
+        _ => view::table(report, format, !args.no_headers, context.terminal.style()),
+    }
+}
+
+fn print_notes(args: &Report, report: &GpuHourReport, context: &Context) {
     if matches!(args.output, ReportFormat::Table) && !report.groups.is_empty() {
         context.terminal.note(view::units(report));
     }
@@ -218,7 +248,6 @@ fn print(
              two checkpoints",
         );
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// Reads each namespace's GPU quota at the end of the range.

@@ -48,6 +48,8 @@ pub(crate) struct Analysis {
     /// Truncated to seconds.
     pub at: Timestamp,
     pub took: Duration,
+    /// The label `cluster` of exported scores.
+    pub cluster: Option<String>,
 }
 
 /// Number of seconds for which a sample is valid: two scrape intervals, but at least two steps.
@@ -180,5 +182,6 @@ pub(crate) async fn analyze(
         rules,
         at: time,
         took: duration,
+        cluster: settings.cluster.clone(),
     })
 }

@@ -87,7 +87,8 @@ impl ScoreArgs {
         };
         match self.what {
             _ if self.output == ScoreFormat::Prometheus => {
-                exposition::text(Some((rows, &summary::stats(rows))), analyses)
+                let scored = Some((&rows[..], &summary::stats(rows)));
+                exposition::text(scored, analyses, analysis.cluster.as_deref())
             }
             ScoreView::Results => {
                 let rows = page.select(rows.clone());
@@ -150,6 +151,7 @@ pub(crate) async fn run(args: &ScoreArgs, context: &Context) -> Result<ExitCode,
         let text = exposition::text(
             Some((&analysis.devices, &summary::stats(&analysis.devices))),
             &analyses,
+            analysis.cluster.as_deref(),
         );
         outcomes.push(write(path, &text));
     }

@@ -70,6 +70,8 @@ pub(crate) struct Settings {
     pub listen: Option<String>,
     /// Allowed `Host` headers from the config file.
     pub hosts: Vec<String>,
+    /// The label `cluster` of exported scores.
+    pub cluster: Option<String>,
     pub verbosity: Verbosity,
 }
 
@@ -110,6 +112,7 @@ impl Settings {
             control,
             listen: defaults.listen,
             hosts: defaults.hosts,
+            cluster: defaults.cluster,
             verbosity,
         })
     }

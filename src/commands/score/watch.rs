@@ -57,7 +57,9 @@ struct ScoreWatch<'a> {
     settings: RefCell<Settings>,
     state: RefCell<WatchState>,
     pages: Pages,
-    /// Set by a signal. Running calls complete, but no new ones start.
+    /// Whether the scores are served, so that the log needs only a summary.
+    is_serving: bool,
+    /// Set by a signal. Calls in progress are completed, but no new ones are started.
     is_ending: Cell<bool>,
 }
 
@@ -83,6 +85,7 @@ pub(crate) async fn run(
         settings: RefCell::new(settings),
         state,
         pages: Pages::default(),
+        is_serving: listen.is_some(),
         is_ending: Cell::default(),
     };
     watch.refresh();
@@ -293,6 +296,9 @@ impl ScoreWatch<'_> {
                 self.args.text(analysis, analyses, true, self.context)
             ),
             (Format::Csv, _) => self.args.text(analysis, analyses, first, self.context),
+            (_, ScoreView::Results) if self.prints_summary() => {
+                summary::line(&summary::stats(rows), at, analysis.took)
+            }
             _ => {
                 let blank = if first || self.args.output == ScoreFormat::Prometheus {
                     ""
@@ -307,8 +313,16 @@ impl ScoreWatch<'_> {
         }
     }
 
-    /// Reloads the config file after a change and returns true. Keeps the previous settings if the
-    /// file is invalid.
+    /// Whether one line per analysis replaces the table: `/results` serves the rows, and the log of
+    /// a pod would get a row per GPU every few minutes.
+    fn prints_summary(&self) -> bool {
+        self.is_serving
+            && self.args.output == ScoreFormat::Table
+            && !self.context.terminal.stdout_is_terminal()
+    }
+
+    /// Reloads the config file if it has changed. If the new file is invalid, the previous settings
+    /// stay in effect. Returns true after a successful reload.
     fn reload_config(&self, config: &mut WatchedConfig) -> bool {
         if !config.has_changed(self.context) {
             return false;

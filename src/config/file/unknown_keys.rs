@@ -101,7 +101,7 @@ fn in_context(context: &str, sections: &Value) -> Vec<String> {
         .map(|(section, key)| {
             format!(
                 "unknown key `{CONTEXTS}.{context}.{section}.{key}`: \
-                 contexts accept only keys of `prometheus` and `safety`"
+                 contexts accept only keys of `cluster`, `prometheus` and `safety`"
             )
         })
         .collect()

@@ -13,8 +13,8 @@ use gpuctl_core::stats::history::gpu_hours::GpuHours;
 use gpuctl_core::stats::history::job_time::JobSum;
 use gpuctl_core::stats::history::serving_hours::ServingHours;
 
-/// Group name for pods that belong to no group.
-const UNNAMED: &str = "(none)";
+/// The name of the pods that belong to no group.
+pub(crate) const UNNAMED: &str = "(none)";
 
 /// A group of workloads with its GPU-hours.
 #[derive(Default)]

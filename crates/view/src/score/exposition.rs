@@ -1,5 +1,9 @@
 //! Renders scores in the Prometheus text format, with the metric names of the utilization monitor.
-//! Unknown values have no sample.
+//! Unknown values produce no sample.
+//!
+//! The status of a score has its own family with a series per status, as OpenMetrics describes for
+//! state sets. As a label of the score, each change would end one series and begin another, and
+//! reset the `for` of alerts.
 
 use std::collections::VecDeque;
 
@@ -55,18 +59,24 @@ impl Analyses {
     }
 }
 
-/// Text in the Prometheus text format.
-struct MetricsText(String);
+/// Metrics in the Prometheus text format.
+struct MetricsText<'a> {
+    text: String,
+    /// The value of the label `cluster` of every series.
+    cluster: Option<&'a str>,
+}
 
-impl MetricsText {
+impl MetricsText<'_> {
     fn family(&mut self, name: &str, kind: &str, help: &str) {
-        self.0
+        self.text
             .push_str(&format!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
     }
 
     fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: f64) {
+        let cluster = self.cluster.map(|cluster| ("cluster", cluster));
         let labels: Vec<String> = labels
             .iter()
+            .chain(&cluster)
             .map(|(label, value)| format!("{label}=\"{}\"", escaped(value)))
             .collect();
         let labels = if labels.is_empty() {
@@ -74,7 +84,7 @@ impl MetricsText {
         } else {
             format!("{{{}}}", labels.join(","))
         };
-        self.0.push_str(&format!("{name}{labels} {value}\n"));
+        self.text.push_str(&format!("{name}{labels} {value}\n"));
     }
 
     /// Writes a metric family with at most one sample.
@@ -95,7 +105,10 @@ fn escaped(value: &str) -> String {
         .replace('\n', "\\n")
 }
 
-/// Name, help text and value of a metric family with one sample per device.
+/// The family with the status of a score.
+const STATUS: &str = "gpu_utilization_status";
+
+/// A metric family with one sample per device: name, help text, and value.
 type Family = (&'static str, &'static str, fn(&Scored) -> Option<f64>);
 
 const OF_DEVICES: [Family; 8] = [
@@ -135,7 +148,8 @@ const OF_DEVICES: [Family; 8] = [
     ),
 ];
 
-fn device(text: &mut MetricsText, name: &str, row: &Scored, value: f64) {
+/// Writes a sample about a device. `status` is an additional label.
+fn device(text: &mut MetricsText, name: &str, row: &Scored, value: f64, status: Option<&str>) {
     let Some(id) = row.id() else { return };
     let (namespace, pod) = row.holder();
     let slice = row
@@ -155,30 +169,49 @@ fn device(text: &mut MetricsText, name: &str, row: &Scored, value: f64) {
         }
         _ => labels.extend(holder),
     }
+    labels.push(("node", row.reading.node.as_str()));
     // MIG instances share the UUID of their device.
     labels.extend(slice.as_deref().map(|slice| ("slice", slice)));
-    if name == "gpu_utilization_score" {
-        labels.push(("status", row.score.band.word()));
-    }
+    labels.extend(status.map(|status| ("status", status)));
     text.sample(name, &labels, value);
 }
 
-/// Renders all metric families. Without `scored`, the families about devices have no samples.
-pub fn text(scored: Option<(&[Scored], &ScoreStats)>, analyses: &Analyses) -> String {
-    let mut text = MetricsText(String::new());
+/// Renders all metric families. Without `scored`, the families that describe devices have no
+/// samples. With `cluster`, every series has this label.
+pub fn text(
+    scored: Option<(&[Scored], &ScoreStats)>,
+    analyses: &Analyses,
+    cluster: Option<&str>,
+) -> String {
+    let mut text = MetricsText {
+        text: String::new(),
+        cluster,
+    };
+    let rows = scored.map_or(&[][..], |(rows, _)| rows);
     for (name, help, value) in OF_DEVICES {
         text.family(name, "gauge", help);
-        for row in scored.map_or(&[][..], |(rows, _)| rows) {
+        for row in rows {
             if let Some(value) = value(row) {
-                device(&mut text, name, row, value);
+                device(&mut text, name, row, value, None);
             }
+        }
+    }
+    text.family(
+        STATUS,
+        "gauge",
+        "1 for the status of a GPU's score, 0 for the others",
+    );
+    for row in rows {
+        for band in Band::ALL {
+            let is_current = f64::from(u8::from(row.score.band == *band));
+            device(&mut text, STATUS, row, is_current, Some(band.word()));
         }
     }
     let stats = scored.map(|(_, stats)| stats);
     write_totals(&mut text, stats);
     write_namespaces(&mut text, stats);
     write_analyses(&mut text, analyses);
-    text.0
+    text.text
 }
 
 /// Writes the counts and means over all devices.
@@ -274,7 +307,7 @@ mod tests {
             [0.5, 0.9, 0.99].map(|part| analyses.quantile(part)),
             [Some(3.0), Some(5.0), Some(5.0)]
         );
-        let text = text(None, &analyses);
+        let text = text(None, &analyses, None);
         assert!(
             text.contains("gpu_analysis_total 6\n")
                 && text.contains("gpu_analysis_errors_total 1\n"),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use futures::future::try_join;
 
-use crate::cli::history::report::{GroupBy, Report};
+use crate::cli::history::report::{GroupBy, Report, ReportFormat};
 use crate::concurrent::OrderedConcurrent;
 use crate::context::Context;
 use crate::observe::history::ClusterHistory;
@@ -17,11 +17,19 @@ use gpuctl_core::stats::history::allocations::{Allocation, AllocationGroup, Allo
 use gpuctl_core::stats::history::gpu_hours::GpuHours;
 use gpuctl_core::stats::history::job_time::{GroupValues, JobSum, JobTimes};
 use gpuctl_core::stats::history::serving_hours::ServingHours;
+use gpuctl_core::stats::history::workload_use::WorkloadUses;
 use gpuctl_manifest::render::label_value;
 use gpuctl_view::history::report::HourPoint;
 
 /// Number of hours to read concurrently.
 const MAX_CONCURRENT: usize = 3;
+
+impl Report {
+    /// Whether the largest wasters and the trend are shown. They need more queries than the table.
+    pub(super) fn has_page(&self) -> bool {
+        self.output == ReportFormat::Html
+    }
+}
 
 impl GroupBy {
     /// The key as kube-state-metrics spells it in label names.
@@ -118,6 +126,8 @@ struct HourUsage {
 #[derive(Default)]
 pub(super) struct ReportTotals {
     pub groups: BTreeMap<GroupValues, GroupTotals>,
+    /// The use of each workload. Empty unless the report has a page.
+    pub workloads: WorkloadUses,
     pub over_time: Vec<HourPoint>,
     pub hours: u64,
     pub without_data: u64,
@@ -162,6 +172,7 @@ pub(super) async fn gather(
     let scope = HistoryScope {
         power: true,
         names: user.is_some()
+            || args.has_page()
             || args
                 .by
                 .iter()
@@ -187,13 +198,18 @@ pub(super) async fn gather(
             .into_iter()
             .map(usage_of_group)
             .collect();
-        Ok::<_, Error>((usages, history))
+        let workloads = match args.has_page() {
+            true => WorkloadUses::of_hour(&history, &usage, |item| grouping.includes(item)),
+            false => WorkloadUses::default(),
+        };
+        Ok::<_, Error>((usages, workloads, history))
     };
     let mut results = OrderedConcurrent::new(pieces.into_iter().map(read_hour), MAX_CONCURRENT);
     let mut totals = ReportTotals::default();
     let mut jobs = JobTimes::new(args.checkpoint.map_or(0.0, |span| span.as_secs_f64()));
     while let Some(result) = results.next().await {
-        let (usages, history) = result?;
+        let (usages, workloads, history) = result?;
+        totals.workloads.add(workloads);
         totals.add_hour(usages, history.observed_slots() != 0);
         jobs.add(&history, |allocation| {
             grouping

@@ -40,7 +40,8 @@ impl ScoreWatch<'_> {
         let scores = last
             .zip(stats.as_ref())
             .map(|(last, stats)| (&last.devices[..], stats));
-        exposition::text(scores, &state.analyses)
+        let settings = self.settings.borrow();
+        exposition::text(scores, &state.analyses, settings.cluster.as_deref())
     }
 
     fn health(&self) -> HealthStatus {

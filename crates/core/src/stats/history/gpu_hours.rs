@@ -388,5 +388,7 @@ fn straggler(works: &Works) -> Option<Advice> {
     })
 }
 
+#[cfg(any(test, feature = "testing"))]
+mod testing;
 #[cfg(test)]
 mod tests;

@@ -18,3 +18,4 @@ pub mod slots;
 pub mod starts;
 pub mod top_owner;
 pub mod usage;
+pub mod workload_use;
