@@ -252,7 +252,9 @@ pub(crate) async fn read_cluster(
         warn_of_no_data(&history, context);
     }
     let mut rows: Vec<HourlyRow> = rows_by_hour?.into_values().flatten().collect();
-    let unseen = query.expected_namespace.filter(|name| !query.covers(&rows, name));
+    let unseen = query
+        .expected_namespace
+        .filter(|name| !query.covers(&rows, name));
     past_namespace::check(unseen, &history, (first, last.min(now)), context).await?;
     if query.kind == RowKind::Workloads {
         add_uids(&connection, first + HOUR, &mut rows).await;

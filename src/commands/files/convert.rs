@@ -61,11 +61,9 @@ pub(crate) async fn run(args: &Convert, context: &Context) -> Result<ExitCode, E
             },
         )
         .collect();
-    context
-        .terminal
-        .print(
-            &document(format, &ConvertedList::from(items)).unwrap_or_else(|| as_yaml(&converted)),
-        )?;
+    context.terminal.print(
+        &document(format, &ConvertedList::from(items)).unwrap_or_else(|| as_yaml(&converted)),
+    )?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -106,18 +106,13 @@ fn row_query<'a>(subject: StatsSubject<'a>, context: &'a Context) -> (&'a HourAr
         expected_namespace: expected_namespace(hours),
     };
     match subject {
-        StatsSubject::Cluster(args) => (
-            &args.hours,
-            query_of_kind(RowKind::Cluster, &args.hours),
-        ),
-        StatsSubject::Namespaces(args) => (
-            &args.hours,
-            query_of_kind(RowKind::Namespaces, &args.hours),
-        ),
-        StatsSubject::Workloads(args) => (
-            &args.hours,
-            query_of_kind(RowKind::Workloads, &args.hours),
-        ),
+        StatsSubject::Cluster(args) => (&args.hours, query_of_kind(RowKind::Cluster, &args.hours)),
+        StatsSubject::Namespaces(args) => {
+            (&args.hours, query_of_kind(RowKind::Namespaces, &args.hours))
+        }
+        StatsSubject::Workloads(args) => {
+            (&args.hours, query_of_kind(RowKind::Workloads, &args.hours))
+        }
         StatsSubject::Labels(args) => (
             &args.hours,
             RowQuery {

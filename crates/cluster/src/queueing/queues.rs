@@ -234,7 +234,9 @@ fn owned(object: &Value, pointer: &str) -> Option<String> {
 }
 
 fn labels(object: &Value) -> BTreeMap<String, String> {
-    let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
+    let labels = object
+        .pointer("/metadata/labels")
+        .and_then(Value::as_object);
     let text = |(key, value): (&String, &Value)| Some((key.clone(), value.as_str()?.to_owned()));
     labels.into_iter().flatten().filter_map(text).collect()
 }

@@ -10,8 +10,9 @@ use super::reference::{
     VARIABLE, fields_of_kind,
 };
 use super::schema_patterns::{
-    AMOUNT, CONTROL, EXPONENT, OBJECT, RDMA, UNITS, absolute_path, gpu_type, host_path, ignore_case,
-    label_key, label_text, nullable, number_or_pattern, pattern, text, up_to, whole_number,
+    AMOUNT, CONTROL, EXPONENT, OBJECT, RDMA, UNITS, absolute_path, gpu_type, host_path,
+    ignore_case, label_key, label_text, nullable, number_or_pattern, pattern, text, up_to,
+    whole_number,
 };
 use super::shape::{Field, Shape, spellings};
 

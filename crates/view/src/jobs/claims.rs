@@ -113,7 +113,12 @@ pub fn table(
                 .into(),
             Cell::age(claim.created_at, now),
         ];
-        cells.extend(claim.labels.as_ref().map(|of_claim| labels(of_claim).into()));
+        cells.extend(
+            claim
+                .labels
+                .as_ref()
+                .map(|of_claim| labels(of_claim).into()),
+        );
         table.row(cells);
     }
     table.show(format, headers, style)

@@ -154,7 +154,12 @@ pub fn table(rows: &[QueueRow], format: Format, headers: bool, style: TextStyle)
                 .into(),
             Cell::colored(status, color),
         ];
-        cells.extend(queue.labels.as_ref().map(|of_queue| labels(of_queue).into()));
+        cells.extend(
+            queue
+                .labels
+                .as_ref()
+                .map(|of_queue| labels(of_queue).into()),
+        );
         table.row(cells);
     }
     table.show(format, headers, style)

@@ -185,6 +185,7 @@ fn nodes_fit() {
         &hosts,
         format,
         true,
+        false,
         style,
         now()
     )));

@@ -109,6 +109,8 @@ fn facts(claims: Vec<JobClaim>, volumes: Vec<PersistentVolume>) -> VolumeFacts {
         ]),
         csi_nodes: Some(Vec::new()),
         users: Some(BTreeMap::new()),
+        csi_drivers: Some(Vec::new()),
+        ..VolumeFacts::default()
     }
 }
 
