@@ -1,3 +1,5 @@
+mod storage;
+
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
