@@ -1,5 +1,5 @@
-//! Reads the state of the cluster. Finds Prometheus, reads live and past device metrics, and joins
-//! them with objects from the API server. Renders nothing.
+//! Reads the state of the cluster: finds Prometheus, reads live and past metrics, and joins them
+//! with objects from the API server. Does not render output.
 
 pub(crate) mod at_time;
 pub(crate) mod blame;

@@ -162,7 +162,7 @@ fn an_autoscaler_keeps_its_replicas_until_its_block_is_removed() {
     scene
         .gpuctl_with(&["diff", "-f", "-"], &scaled)
         .exits(11)
-        .says("`apply --force-conflicts` takes over the field");
+        .says("use `apply --force-conflicts` to take over the field");
     let forced = scene.gpuctl_with(
         &["apply", "-f", "-", "--force-conflicts", "-o", "json"],
         &scaled.replace("nginx:1", "nginx:2"),
@@ -712,7 +712,7 @@ fn pools_and_quotas_can_be_applied() {
     scene
         .gpuctl_with(&["diff", "-f", "-"], &fewer)
         .exits(11)
-        .says("`apply --force-conflicts` takes over the field");
+        .says("use `apply --force-conflicts` to take over the field");
     scene
         .gpuctl_with(&["apply", "-f", "-"], &fewer)
         .exits(1)

@@ -652,13 +652,13 @@ fn ai_opinions_do_not_change_scores() {
     .out;
     assert!(
         text.contains(
-            "gpu_ai_analysis_confidence{gpu_id=\"GPU-opinions-0-0\",ai_status=\"active\"} 0.92\n"
+            "gpu_ai_analysis_confidence{gpu_id=\"GPU-opinions-0-0\",ai_status=\"active\",node=\"opinions-0\"} 0.92\n"
         ),
         "{text}"
     );
     assert!(
         text.contains(&format!(
-            "gpu_ai_adjusted_score{{gpu_id=\"GPU-opinions-0-0\",pod=\"{pod}\",namespace=\"opinions\"}} 55.5\n"
+            "gpu_ai_adjusted_score{{gpu_id=\"GPU-opinions-0-0\",pod=\"{pod}\",namespace=\"opinions\",node=\"opinions-0\"}} 55.5\n"
         ))
     );
 

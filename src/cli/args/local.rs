@@ -1,4 +1,4 @@
-//! Options for commands that read job files with `files:`.
+//! Options of commands that read job files with `files:`.
 
 use std::path::PathBuf;
 
@@ -24,7 +24,7 @@ impl LocalFileArgs {
         !self.allow_files_from.is_empty()
     }
 
-    /// Opens the allowed folders.
+    /// Opens the folders of `--allow-files-from`.
     pub(crate) fn access(&self) -> Result<FileAccess, Error> {
         match self.no_local_files {
             true => Ok(FileAccess::Refused),

@@ -6,8 +6,8 @@ use crate::cli::args::list::ListArgs;
 
 /// List volume claims, with their size, job and the pods that use them
 ///
-/// Claims created by `size:` outlive their job, and so does their data. Lists all namespaces, or
-/// only the namespace of -n. Kubernetes does not record when a claim was used, so LAST USE comes
+/// Claims created by `size:` and their data remain when the job is deleted. Lists all namespaces,
+/// or only the namespace of -n. Kubernetes does not record when a claim was used, so LAST USE comes
 /// from pods that still exist.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:

@@ -1,4 +1,4 @@
-//! `gpuctl get claims`: lists the volume claims that jobs use or have left behind.
+//! `gpuctl get claims`: lists the volume claims of existing and deleted jobs.
 
 use std::cmp::Reverse;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! `gpuctl fit`: reports whether jobs fit on the cluster. It writes nothing.
+//! `gpuctl fit`: reports whether jobs fit on the cluster, without writing.
 
 use std::process::ExitCode;
 
@@ -34,8 +34,8 @@ pub(crate) async fn run(args: &FitArgs, context: &Context) -> Result<ExitCode, E
     for plan in plans {
         let fit = fit(&plan, args.by.as_deref(), &connection).await?;
         let start = match fit.verdict {
-            // The past starts used for the forecast were not restricted to nodes with one label
-            // value, so there is no forecast with `--by`.
+            // A forecast counts past starts on all nodes, so it would be wrong for the nodes of one
+            // `--by` value.
             FitVerdict::NotNow if args.by.is_none() && !fit.waits_for_claim() => {
                 let forecast =
                     starts::forecast(context, &connection, fit.gpus(), &fit.possible(), 0.0)

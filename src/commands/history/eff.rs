@@ -1,4 +1,5 @@
-//! `gpuctl eff`: reports how well a job or workload used its GPUs, even after its pods are deleted.
+//! `gpuctl eff`: reports how well a job or workload used its GPUs, even after its pods were
+//! deleted.
 
 mod target;
 
@@ -88,7 +89,7 @@ async fn lifetime(
     history: &ClusterHistory<'_>,
     (start, end): (UnixSeconds, UnixSeconds),
 ) -> Result<Option<(UnixSeconds, UnixSeconds)>, Error> {
-    // Each sample covers the step before it, so the last one is at the end of the range.
+    // A sample covers the step before it, so the last sample is at the end of the range.
     let sample_count = (end - start + STEP - 1) / STEP;
     let window = Window {
         start: end - sample_count * STEP,
@@ -118,7 +119,7 @@ async fn lifetime(
         .map(|(first, last)| ((first - STEP).max(start), (last + STEP).min(end))))
 }
 
-/// Reads the hours concurrently and sums them.
+/// Reads the hours concurrently and adds them up.
 async fn sum(
     target: &EffTarget,
     history: &ClusterHistory<'_>,
@@ -151,18 +152,18 @@ async fn sum(
     Ok(sums)
 }
 
-/// Sums over all hours.
+/// Totals of all hours.
 #[derive(Default)]
 struct Sums {
     gpu_hours: GpuHours,
     works: Works,
     tops: BTreeSet<TopOwner>,
-    /// Maximum number of devices held at the same time.
+    /// Maximum number of devices that were held at the same time.
     max_held: u64,
     pods: BTreeSet<PodKey>,
     serving: Option<ServingHours>,
     wait: Wait,
-    /// Start of the first and end of the last slot with a GPU, in Unix milliseconds.
+    /// Start of the first and end of the last slot with a held device, in Unix milliseconds.
     lifetime: Option<(i64, i64)>,
     dropped: u64,
 }
@@ -247,7 +248,7 @@ impl Wait {
     }
 }
 
-/// Extends the lifetime, in Unix milliseconds, by the slots of one hour in which a GPU was held.
+/// Extends the lifetime (Unix milliseconds) by the slots of an hour in which a device was held.
 fn extend_lifetime(
     lifetime: Option<(i64, i64)>,
     history: &AllocationHistory,
@@ -269,7 +270,7 @@ fn extend_lifetime(
     Some(lifetime.map_or((from, to), |(first_start, _)| (first_start, to)))
 }
 
-/// The power limit of the devices, if all of them have the same known limit.
+/// The power limit of the devices, if it is known and the same for all.
 fn usage_limit(works: &Works) -> Option<Watts> {
     let mut limits = works.values().map(|work| {
         work.model

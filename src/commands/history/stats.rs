@@ -1,5 +1,4 @@
-//! `gpuctl stats`: prints hourly rows for the cluster, its namespaces, the values of a label, or
-//! its workloads.
+//! `gpuctl stats`: prints hourly rows for the cluster, namespaces, values of a label, or workloads.
 
 use std::process::ExitCode;
 
@@ -22,7 +21,7 @@ use gpuctl_view::history::hourly_table as view;
 
 const HOUR: i64 = 3600;
 
-/// The requested hours, and the current time.
+/// The first and last hour, and the current time.
 #[derive(Clone, Copy)]
 struct Bounds {
     first: UnixSeconds,
@@ -30,7 +29,7 @@ struct Bounds {
     now: UnixSeconds,
 }
 
-/// Which rows to show, with the arguments that select them.
+/// The kind of rows, with its arguments.
 #[derive(Clone, Copy)]
 enum StatsSubject<'a> {
     Cluster(&'a HourStatsArgs),
@@ -92,7 +91,7 @@ async fn show(subject: StatsSubject<'_>, context: &Context) -> Result<ExitCode, 
     .await
 }
 
-/// Derives the hours and the kind of rows from the arguments.
+/// Derives the hours and the row query from the arguments.
 fn row_query<'a>(subject: StatsSubject<'a>, context: &'a Context) -> (&'a HourArgs, RowQuery<'a>) {
     // Only one of several clusters needs to have the namespace.
     let expected_namespace = |hours: &HourArgs| match hours.all_contexts {
@@ -125,8 +124,8 @@ fn row_query<'a>(subject: StatsSubject<'a>, context: &'a Context) -> (&'a HourAr
     }
 }
 
-/// Reads the rows of all selected clusters. If a cluster fails, it is skipped, unless it is the
-/// only one.
+/// Reads the rows of all selected clusters. A cluster that fails is skipped, unless it is the only
+/// one.
 async fn read(
     query: &RowQuery<'_>,
     hours: &HourArgs,
@@ -150,7 +149,7 @@ async fn read(
             Err(error) if has_several => {
                 context
                     .terminal
-                    .warn(&format!("{cluster} is skipped: {error}"));
+                    .warn(&format!("skipping cluster {cluster}: {error}"));
                 last_error = Some(error);
             }
             Err(error) => return Err(error),
@@ -180,7 +179,7 @@ fn retain(rows: &mut Vec<HourlyRow>, subject: StatsSubject<'_>, context: &Contex
     }
 }
 
-/// Lists rows of every kind except workloads. The cluster's rows are printed below a curve.
+/// Builds the list for all kinds of rows except workloads. A curve precedes the cluster's rows.
 fn listing(
     rows: Vec<HourlyRow>,
     kind: RowKind,
@@ -200,17 +199,17 @@ fn listing(
     })
 }
 
-/// Builds the name `HOUR NAME` of each row, which is unique within a cluster.
+/// The name of each row, `HOUR NAME`, which is unique within a cluster.
 fn names(rows: &[HourlyRow]) -> Vec<String> {
     rows.iter()
         .map(|row| format!("{} {}", row.hour(), row.name()))
         .collect()
 }
 
-/// Builds the selected page of workloads. By default, this is the first 20 rows.
+/// Builds the requested page of workloads, by default the first 20 rows.
 fn page(rows: Vec<HourlyRow>, options: &ListOptions, context: &Context) -> Listing {
     let total = rows.len();
-    // Output to a pipe or file is complete unless the user selects a page.
+    // A pipe or file gets all rows unless the user selects a page.
     let is_complete = options.page.number.is_none()
         && options.page.size.is_none()
         && !context.terminal.stdout_is_terminal();
@@ -262,7 +261,7 @@ fn page(rows: Vec<HourlyRow>, options: &ListOptions, context: &Context) -> Listi
 
 fn sort(rows: &mut [HourlyRow], key: StatsSortKey, descending: bool) {
     match key {
-        // The sort is stable, so rows of the same hour keep their order.
+        // Sorting is stable, so rows of the same hour keep their order.
         StatsSortKey::Time if descending => rows.sort_by_key(|row| std::cmp::Reverse(row.hour())),
         StatsSortKey::Time => {}
         StatsSortKey::Name => rows.sort_by(|a, b| a.name().cmp(b.name())),
@@ -275,7 +274,7 @@ fn sort(rows: &mut [HourlyRow], key: StatsSortKey, descending: bool) {
             rows.sort_by(|a, b| match (a.avg_utilization(), b.avg_utilization()) {
                 (Some(a), Some(b)) if descending => b.0.total_cmp(&a.0),
                 (Some(a), Some(b)) => a.0.total_cmp(&b.0),
-                // Unknown values sort last in both directions.
+                // Unknown values are last in both directions.
                 (a, b) => a.is_none().cmp(&b.is_none()),
             });
         }
@@ -290,7 +289,7 @@ impl HourArgs {
         }
     }
 
-    /// Computes the start of the first full hour, and the end of the range.
+    /// The start of the first full hour, and the end of the range.
     fn bounds(&self, now: Timestamp) -> Result<(UnixSeconds, UnixSeconds), Error> {
         let (start, end) = times::past(self.start.as_deref(), self.end.as_deref(), now)?;
         let first = UnixSeconds(start.spans_of(HOUR) * HOUR);
@@ -312,7 +311,7 @@ impl WorkloadStatsArgs {
                 .is_none_or(|kind| row.workload_type.eq_ignore_ascii_case(kind))
     }
 
-    /// Whether the order descends. By default, the newest hour or the lowest utilization comes
+    /// Returns true for descending order. By default, the newest hour or the lowest utilization is
     /// first.
     fn is_descending(&self) -> bool {
         let by_utilization = self.hours.sort_by == Some(StatsSortKey::Utilization);

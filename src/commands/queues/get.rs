@@ -1,4 +1,4 @@
-//! `gpuctl get queues`: lists the queues of Kueue and Volcano, or the preemptions in them.
+//! `gpuctl get queues`: lists queues of Kueue and Volcano, or their preemptions.
 
 use std::cmp::Reverse;
 use std::process::ExitCode;
@@ -118,9 +118,9 @@ impl ListRow for QueueRow {
             Some(QueueSortKey::Used) => rows.sort_by_key(|row| Reverse(row.queue.used)),
             Some(QueueSortKey::Waiting) => rows.sort_by_key(|row| Reverse(row.queue.waiting)),
             Some(QueueSortKey::Utilization) => rows.sort_by(|a, b| {
-                // Queues with borrowed GPUs come first, and among these the least utilized ones.
+                // Sort queues with borrowed GPUs first, by increasing utilization.
                 let borrows = |row: &QueueRow| row.queue.borrowed > Some(GpuCount::ZERO);
-                // Unknown utilization sorts last.
+                // Unknown utilization is last.
                 let busy = |row: &QueueRow| {
                     row.figures
                         .and_then(|figures| figures.utilization)
@@ -158,7 +158,7 @@ impl ListRow for Preemption {
     type Key = QueueSortKey;
     type Facts = PreemptionCoverage;
 
-    /// Preemptions are always sorted newest first.
+    /// Preemptions are always in order of time, newest first.
     fn sort(_rows: &mut [Self], _key: Option<QueueSortKey>) {}
 
     fn names(page: &[Self]) -> Vec<String> {

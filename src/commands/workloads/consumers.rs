@@ -1,4 +1,4 @@
-//! `gpuctl get consumers`: lists the workloads that hold GPUs or wait for them, the largest first.
+//! `gpuctl get consumers`: lists workloads that hold or wait for GPUs, largest first.
 
 use std::cmp::Reverse;
 use std::process::ExitCode;
@@ -84,7 +84,7 @@ impl ListRow for ConsumerRow<'_> {
                 rows.sort_by_key(|row| Reverse(row.workload.gpus_held()));
             }
             Some(ConsumerSortKey::Utilization) => rows.sort_by(|a, b| {
-                // Unknown utilization sorts last.
+                // Unknown utilization is last.
                 let key = |row: &ConsumerRow<'_>| {
                     row.figures
                         .and_then(|figures| figures.utilization)

@@ -75,7 +75,8 @@ impl ListRow for &Workload {
             Some(WorkloadSortKey::Start) => {
                 rows.sort_by_key(|workload| Reverse(workload.started_at()));
             }
-            // Running workloads sort after all workloads that have ended.
+            // Newest end first. Running workloads will end later, so they precede those that have
+            // ended.
             Some(WorkloadSortKey::End) => {
                 rows.sort_by_key(|workload| (workload.has_ended(), Reverse(workload.ended_at())));
             }

@@ -1,4 +1,4 @@
-//! Tests the list of tools.
+//! Tests the table of tools.
 
 use serde_json::{Map, Value, json};
 
@@ -27,7 +27,7 @@ fn every_tool_is_a_command_line() {
             };
             (parameter.name.to_owned(), value)
         };
-        // Omit options that conflict with other options.
+        // Skip options that conflict with others.
         let is_independent = |parameter: &Parameter| {
             parameter.is_required || !matches!(parameter.name, "first_error" | "previous")
         };

@@ -1,4 +1,4 @@
-//! Tests the command lines that are built from arguments.
+//! Tests that arguments become the right command line.
 
 use super::super::catalog::tools;
 use super::*;

@@ -42,7 +42,7 @@ impl WireClaim<'_> {
             .labels
             .get(MANAGED_BY)
             .is_some_and(|manager| manager == MANAGED_BY_US);
-        // The capacity is the provisioned size, which may exceed the request.
+        // Show the provisioned size, which may exceed the request.
         let size = self
             .status
             .capacity
@@ -53,8 +53,8 @@ impl WireClaim<'_> {
             name: meta.name.to_string(),
             job: meta.labels.get(JOB).filter(|_| is_managed).cloned(),
             size: size.cloned(),
-            // The finalizer `kubernetes.io/pvc-protection` keeps a deleted claim while pods use it.
-            // The claim's phase does not show this.
+            // A deleted claim exists until no pod uses it, because of the finalizer
+            // `kubernetes.io/pvc-protection`. Its phase does not change.
             status: if meta.deletion_timestamp.is_some() {
                 "Terminating".to_owned()
             } else {
@@ -70,8 +70,8 @@ impl WireClaim<'_> {
 }
 
 impl StorageApi<'_> {
-    /// Lists the claims in one namespace or in all, sorted by namespace and name. Includes those
-    /// that gpuctl did not create if `all_claims` is set.
+    /// Lists the claims of one namespace, or of all namespaces, by namespace and name. Includes
+    /// claims that gpuctl did not create if `all_claims` is set.
     pub async fn claims(
         self,
         namespace: Option<&str>,
@@ -99,7 +99,7 @@ impl StorageApi<'_> {
                 claims.extend(page.items.iter().map(WireClaim::claim));
                 Ok(())
             }),
-            // Pods of any origin can mount a claim.
+            // List all pods, because pods that gpuctl did not create can mount a claim too.
             self.0.list(&pods_path, &[], |page| {
                 let page: ListPage<WirePod<'_>> = page.objects()?;
                 page.items.iter().for_each(|pod| uses.add(pod));
@@ -136,7 +136,7 @@ impl StorageApi<'_> {
     }
 }
 
-/// The pods that mount each claim, by the claim's namespace and name.
+/// The pods that mount each claim, keyed by the claim's namespace and name.
 #[derive(Default)]
 struct Uses(BTreeMap<(String, String), ClaimUse>);
 

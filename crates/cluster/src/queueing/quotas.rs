@@ -1,4 +1,4 @@
-//! Reads the hard limits and the current use of ResourceQuotas.
+//! Reads the hard limits and current use of ResourceQuotas.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ struct QuotaStatus {
     used: BTreeMap<String, String>,
 }
 
-/// An object that implements a quota.
+/// A ResourceQuota or LimitRange of a gpuctl quota.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuotaPart {
     pub namespace: String,
@@ -60,7 +60,7 @@ impl QuotaPart {
 }
 
 impl QuotasApi<'_> {
-    /// Lists the quotas in one namespace or in all, and marks those that gpuctl manages.
+    /// Lists the quotas in one namespace or in every namespace, and marks gpuctl's own.
     pub async fn list(self, namespace: Option<&str>) -> Result<Vec<QuotaUse>, Failure> {
         let path = namespace.map_or_else(
             || "/api/v1/resourcequotas".to_owned(),
@@ -92,8 +92,8 @@ impl QuotasApi<'_> {
         Ok(quotas)
     }
 
-    /// Lists the objects of a gpuctl quota in a namespace. The ResourceQuota is last, because the
-    /// other object is found through it while it exists.
+    /// Lists the objects of a gpuctl quota in a namespace. The ResourceQuota comes last, because
+    /// gpuctl finds the LimitRange only while the ResourceQuota exists.
     pub async fn parts(self, namespace: &str, name: &str) -> Result<Vec<QuotaPart>, Failure> {
         let mut parts = Vec::new();
         for plural in ["limitranges", "resourcequotas"] {
@@ -119,7 +119,7 @@ impl QuotasApi<'_> {
         Ok(parts)
     }
 
-    /// Deletes one of the objects that implement a quota.
+    /// Deletes one of a quota's objects.
     pub async fn remove_part(self, part: &QuotaPart) -> Result<(), Failure> {
         self.0
             .writes()

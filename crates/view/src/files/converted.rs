@@ -1,5 +1,4 @@
-//! The JSON output of `convert`: each document, and the fields of its original that have no
-//! equivalent.
+//! JSON output of `convert`: the documents, and the fields of the originals without an equivalent.
 
 use schemars::JsonSchema;
 use serde::Serialize;

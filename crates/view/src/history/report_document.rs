@@ -1,4 +1,4 @@
-//! The JSON output of `report`. Hours have two decimals, and unknown values are `null`.
+//! JSON output of `report`. Hours have two decimals, and unknown values are `null`.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Renders the output of `fit`, which shows whether jobs fit into the cluster.
+//! Renders `fit`: whether jobs fit into the cluster.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -9,7 +9,7 @@ use gpuctl_core::model::counting::fit::{Domain, Fit, FitReason, FitVerdict, Node
 use gpuctl_core::model::counting::start::StartForecast;
 use gpuctl_core::model::counting::victims::Victim;
 
-/// Maximum number of node names on a line.
+/// Maximum number of node names per line.
 const SHOWN: usize = 4;
 
 /// The JSON output of `fit`.
@@ -91,13 +91,13 @@ struct VictimItem<'a> {
     node: &'a str,
 }
 
-/// A job, and whether it fits.
+/// A job with the result of `fit`.
 pub struct FitRow {
     pub name: String,
     pub namespace: String,
     pub kind: &'static str,
     pub fit: Fit,
-    /// When it is expected to start.
+    /// Expected start of the job.
     pub start: Option<StartForecast>,
 }
 
@@ -125,7 +125,7 @@ fn item(row: &FitRow) -> FitItem<'_> {
         fit,
         start,
     } = row;
-    // What was not checked matters only if nothing else decides.
+    // Show what was not checked only if nothing else decides the verdict.
     let undecided = match fit.verdict {
         FitVerdict::Unknown => fit.not_evaluated.as_slice(),
         FitVerdict::Now | FitVerdict::NotNow | FitVerdict::Never => &[],
@@ -203,7 +203,7 @@ fn domain_item(domain: &Domain) -> DomainItem<'_> {
     }
 }
 
-/// Renders jobs for people. `level` is the label that separates the domains.
+/// Renders the verdicts as text. `level` is the label that separates the domains.
 pub fn text(rows: &[FitRow], level: &str) -> String {
     rows.iter()
         .map(|row| job_text(row, &clean(level)))
@@ -262,7 +262,7 @@ fn verdict_text(fit: &Fit, level: &str) -> String {
             )
         }
         (FitVerdict::NotNow, _) => "not now".to_owned(),
-        // Nothing rules out the job itself, so it never fits only because all pods must be in one
+        // Without other reasons, the job never fits only because its pods must be in one
         // domain.
         (FitVerdict::Never, _) if !fit.domains.is_empty() && fit.reasons.is_empty() => {
             format!("never within one {level}")

@@ -10,7 +10,7 @@ use crate::format::text::{clean, labels, or_dash, status_color, status_line};
 use crate::{Format, TextStyle};
 use gpuctl_core::model::{Figures, GpuCount, Job, Percent, Queue, State};
 
-/// A queue with the metrics of its jobs' GPUs; `None` without metrics.
+/// A queue with metrics of its jobs' GPUs, or `None` without metrics.
 #[derive(Clone, Debug)]
 pub struct QueueRow {
     pub queue: Queue,
@@ -100,7 +100,7 @@ fn item(queue: &Queue, figures: Option<Figures>) -> QueueItem<'_> {
     }
 }
 
-/// Formats the name that `describe queue` accepts.
+/// Returns the name that `describe queue` accepts.
 pub fn name(queue: &Queue) -> String {
     match &queue.namespace {
         Some(namespace) => format!("{}/{}", clean(namespace), clean(&queue.name)),
@@ -192,7 +192,7 @@ pub fn description<'a>(
     }
 }
 
-/// Renders a queue with its jobs for people.
+/// Renders a queue and its jobs as text.
 pub fn text(
     queue: &Queue,
     figures: Option<Figures>,
@@ -223,7 +223,7 @@ pub fn text(
     text
 }
 
-/// Formats the number of used GPUs and the quota of a queue.
+/// Formats the used GPUs and the quota of a queue.
 fn gpu_use(queue: &Queue, figures: Option<Figures>) -> String {
     let beyond = queue.borrowed.filter(|borrowed| *borrowed > GpuCount::ZERO);
     let beyond = beyond.map_or(String::new(), |borrowed| {

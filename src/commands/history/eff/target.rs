@@ -39,7 +39,10 @@ impl EffTarget {
                 self.name
             ),
         );
-        error.hint("--start 30d looks further back; `gpuctl stats workloads` lists past workloads")
+        error.hint(
+            "use `--start 30d` to look further back, or find past workloads with `gpuctl stats \
+             workloads`",
+        )
     }
 }
 

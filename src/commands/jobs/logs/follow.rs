@@ -1,5 +1,5 @@
-//! Prints log lines as they arrive, until the job ends. A job that did not complete is an error, so
-//! that the exit code is that of the job.
+//! Prints log lines as they arrive, until the job ends. Returns an error unless the job completed,
+//! so that the exit code reflects the job's result.
 
 use std::cell::RefCell;
 use std::process::ExitCode;
@@ -18,11 +18,11 @@ use gpuctl_view::jobs::logs;
 use gpuctl_view::jobs::logs::{JsonLine, PodLogLine, Prefix};
 use gpuctl_view::{Format, json_line};
 
-/// Maximum number of bytes to buffer when lines arrive faster than they are written.
+/// Maximum number of buffered bytes if lines arrive faster than they are written.
 const MAX_BUFFER_BYTES: usize = 1 << 16;
 
-/// Buffers lines, and writes lines that arrive together in one call: a system call per line costs
-/// more than the line itself.
+/// Buffers lines that arrive together and writes them in one call, because a system call per line
+/// costs more than the line.
 struct LineBuffer<'a> {
     args: &'a Logs,
     context: &'a Context,
@@ -30,7 +30,7 @@ struct LineBuffer<'a> {
     prefix: Prefix,
     unwritten: RefCell<String>,
     has_lines: Notify,
-    /// The error of the first write that failed.
+    /// Error of the first failed write.
     write_error: RefCell<Option<Error>>,
 }
 
@@ -68,7 +68,7 @@ impl LineBuffer<'_> {
         }
     }
 
-    /// Writes the buffered lines whenever some have arrived. Never completes.
+    /// Writes buffered lines whenever lines arrive. Never completes.
     async fn write_arriving(&self) -> ! {
         loop {
             self.has_lines.notified().await;
@@ -101,7 +101,7 @@ pub(super) async fn follow(
     };
     let sink = RefCell::new(|event: LogEvent| match event {
         LogEvent::Line { pod, rank, line } => buffer.add(pod, rank, line),
-        // A note goes to stderr, so write the preceding lines first.
+        // Notes go to stderr, so write earlier lines first.
         LogEvent::Note(text) => {
             buffer.write();
             context.terminal.note(&logs::remark(&text));

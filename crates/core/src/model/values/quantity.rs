@@ -25,8 +25,8 @@ const SUFFIXES: [(&str, i128, i32); 16] = [
 
 /// The largest quantity that Kubernetes allows, 2⁶³-1, in thousandths.
 const LARGEST_MILLI: i128 = i64::MAX as i128 * 1000;
-/// The maximum number of units of a device resource on one node. It is high because some plugins
-/// count memory in MiB. A sum over all nodes still fits into 64 bits.
+/// Maximum units of a device resource on one node. Some plugins count MiB of memory, so it is high,
+/// but a sum over all nodes still fits into 64 bits.
 const MOST_UNITS: u64 = 1_000_000_000;
 
 /// Parses a quantity into thousandths of the base unit, rounded up as Kubernetes does. `None` if it
@@ -35,8 +35,7 @@ pub fn milli(text: &str) -> Option<i128> {
     let text = text.strip_prefix('+').unwrap_or(text);
     let (number, factor, power) = SUFFIXES.iter().find_map(|(suffix, factor, power)| {
         let number = text.strip_suffix(suffix)?;
-        // A digit or a point must precede the suffix. Otherwise the empty suffix would match any
-        // text.
+        // Require a digit or point before the suffix, because the empty suffix matches any text.
         number
             .ends_with(|c: char| c.is_ascii_digit() || c == '.')
             .then_some((number, *factor, *power))
@@ -64,18 +63,18 @@ pub fn milli(text: &str) -> Option<i128> {
     Some(value.min(LARGEST_MILLI))
 }
 
-/// Parses a number of device units. `None` if no node can have that many.
+/// Parses a number of device units, or returns `None` if no node can have that many.
 pub fn units(text: &str) -> Option<u64> {
     whole(text).filter(|units| *units <= MOST_UNITS)
 }
 
-/// Parses a quantity into whole units, rounded up as Kubernetes does. `None` if it is invalid or
-/// does not fit into a `u64`.
+/// Parses a quantity into whole units, rounded up as in Kubernetes. Returns `None` if it is invalid
+/// or does not fit into a `u64`.
 pub fn whole(text: &str) -> Option<u64> {
     u64::try_from(milli(text)?.checked_add(999)? / 1000).ok()
 }
 
-/// True when `text` ends with a unit (`128Gi`).
+/// Returns true if `text` ends with a unit, as in `128Gi`.
 pub fn has_unit(text: &str) -> bool {
     text.ends_with(|c: char| c.is_ascii_alphabetic())
 }
@@ -91,8 +90,8 @@ pub fn binary(bytes: u64) -> String {
     format!("{value}{}", units[unit])
 }
 
-/// Parses `30s`, `5m`, `1h30m` and `2d`. `None` for anything else, including a number without a
-/// unit.
+/// Parses `30s`, `5m`, `1h30m` and `2d`. Returns `None` for anything else, including a number
+/// without a unit.
 pub fn duration(text: &str) -> Option<Duration> {
     let mut seconds: u64 = 0;
     let mut digits = String::new();

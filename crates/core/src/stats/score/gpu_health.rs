@@ -21,10 +21,11 @@ pub enum FindingSeverity {
 pub struct HealthFinding {
     pub severity: FindingSeverity,
     pub node: String,
-    pub device: DeviceId,
+    /// `None` if the finding is about the whole node.
+    pub device: Option<DeviceId>,
     pub uuid: Option<String>,
-    /// One of `fault`, `ecc-uncorrected`, `ecc-corrected`, `row-remap`, `pcie-replay`, `hot`,
-    /// `used-without-pod` and `silent`.
+    /// Of a device: `fault`, `ecc-uncorrected`, `ecc-corrected`, `row-remap`, `pcie-replay`, `hot`,
+    /// `used-without-pod` or `silent`. Of a node: `node-faulty`, `lost-devices` or `silent`.
     pub finding: &'static str,
     pub message: String,
 }
@@ -77,9 +78,24 @@ pub fn growth() -> String {
         .join(" or ")
 }
 
-/// Collects all findings. The worst ones come first.
+/// Collects the findings about devices, in no particular order.
 pub fn findings(readings: &[Reading], grown: &[Series], facts: &ApiFacts) -> Vec<HealthFinding> {
     let mut findings: Vec<HealthFinding> = readings.iter().filter_map(reading_finding).collect();
+    findings.extend(growth_findings(grown, facts));
+    findings
+}
+
+/// Sorts findings: the worst ones first, then by node and device.
+pub fn rank(findings: &mut [HealthFinding]) {
+    findings.sort_by(|a, b| {
+        (a.severity, &a.node, &a.device, a.finding)
+            .cmp(&(b.severity, &b.node, &b.device, b.finding))
+    });
+}
+
+/// Finds devices whose error counters grew within a day.
+fn growth_findings(grown: &[Series], facts: &ApiFacts) -> Vec<HealthFinding> {
+    let mut findings = Vec::new();
     let reader = IdentityReader::new(facts, grown);
     let mut counted: BTreeMap<(String, u32, &str), f64> = BTreeMap::new();
     for series in grown {
@@ -124,16 +140,12 @@ pub fn findings(readings: &[Reading], grown: &[Series], facts: &ApiFacts) -> Vec
         findings.push(HealthFinding {
             severity,
             node,
-            device: DeviceId::whole(index),
+            device: Some(DeviceId::whole(index)),
             uuid: None,
             finding,
             message,
         });
     }
-    findings.sort_by(|a, b| {
-        (a.severity, &a.node, &a.device, a.finding)
-            .cmp(&(b.severity, &b.node, &b.device, b.finding))
-    });
     findings
 }
 
@@ -169,7 +181,7 @@ fn reading_finding(reading: &Reading) -> Option<HealthFinding> {
     Some(HealthFinding {
         severity,
         node: reading.node.clone(),
-        device: reading.id(),
+        device: Some(reading.id()),
         uuid: reading.uuid.clone(),
         finding,
         message,
@@ -236,10 +248,11 @@ mod tests {
             grown("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", "3", 2.0),
             grown("DCGM_FI_DEV_PCIE_REPLAY_COUNTER", "0", f64::NAN),
         ];
-        let findings = findings(&readings, &counters, &ApiFacts::default());
+        let mut findings = findings(&readings, &counters, &ApiFacts::default());
+        rank(&mut findings);
         let rows: Vec<(&str, String)> = findings
             .iter()
-            .map(|healthy| (healthy.finding, healthy.device.to_string()))
+            .map(|finding| (finding.finding, finding.device.clone().unwrap().to_string()))
             .collect();
         let expected = [
             ("ecc-uncorrected", "gpu-3"),

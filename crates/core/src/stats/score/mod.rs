@@ -1,8 +1,9 @@
-//! Judges devices: utilization scores, health, bottlenecks and outliers.
+//! Evaluates devices: utilization scores, health, bottlenecks and outliers.
 
 pub mod ai_question;
 pub mod bottlenecks;
 pub mod gpu_health;
+pub mod node_health;
 pub mod opinion;
 pub mod peers;
 pub mod selection;

@@ -1,4 +1,4 @@
-//! Tests the queries for kube-state-metrics.
+//! Tests the queries of kube-state-metrics.
 
 use super::*;
 
