@@ -613,9 +613,7 @@ fn a_field_of_another_tool_is_not_taken_for_a_similar_name() {
     let text = training("resources: {gpu: 1}").replace("{name: a}", "{name: a, timeout: 4h}");
     assert_eq!(
         problems(&text),
-        [
-            "3:16: unknown field `job.timeout` | use `job.max_runtime`, such as `max_runtime: 12h`"
-        ]
+        ["3:16: unknown field `job.timeout` | use `job.max_runtime`, such as `max_runtime: 12h`"]
     );
 }
 
