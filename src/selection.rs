@@ -1,6 +1,7 @@
 //! Selects the jobs that a command applies to: by name, pattern, label, owner and status.
 
 use futures::future::try_join_all;
+use gpuctl_core::model::values::natural;
 use regex::Regex;
 
 use crate::cli::args::selection::{JobSelection, is_pattern};
@@ -114,7 +115,9 @@ pub(crate) fn full_name(job: &Job) -> String {
 }
 
 fn unique(mut jobs: Vec<Job>) -> Vec<Job> {
-    jobs.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+    jobs.sort_by(|a, b| {
+        natural::full_name(&a.namespace, &a.name).cmp(&natural::full_name(&b.namespace, &b.name))
+    });
     jobs.dedup_by(|a, b| a.uid == b.uid);
     jobs
 }

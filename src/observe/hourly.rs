@@ -1,6 +1,7 @@
 //! Builds the hourly rows for one cluster. Closed hours come from the cache, and the other hours
 //! come from Prometheus.
 
+use gpuctl_core::model::values::natural;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -123,7 +124,7 @@ impl RowQuery<'_> {
                         &sums(&name)?,
                     ))
                 };
-                names.into_iter().filter_map(row).collect()
+                natural::sorted(names).into_iter().filter_map(row).collect()
             }
             RowKind::Labels => {
                 let Some((dimension, key)) = self.dimension else {
@@ -149,7 +150,10 @@ impl RowQuery<'_> {
                         &sum,
                     ))
                 };
-                values.iter().filter_map(row).collect()
+                natural::sorted(&values)
+                    .into_iter()
+                    .filter_map(row)
+                    .collect()
             }
             RowKind::Workloads => workloads(ledger, usage)
                 .iter()

@@ -1,5 +1,6 @@
 //! Reads pools: their nodes from labels, their definitions from ConfigMaps, and their jobs.
 
+use gpuctl_core::model::values::natural;
 use std::collections::BTreeSet;
 
 use futures::future::join3;
@@ -94,7 +95,7 @@ pub(crate) async fn read_pools(
         all_jobs: unseen_jobs.is_none(),
         name: name.to_owned(),
     };
-    let pools = names
+    let pools = natural::sorted(names)
         .into_iter()
         .filter(|name| only_name.is_none_or(|only_name| only_name == *name))
         .map(pool)

@@ -1,5 +1,6 @@
 //! `gpuctl get claims`: lists the volume claims that jobs use or have left behind.
 
+use gpuctl_core::model::values::natural::{self, Natural};
 use std::cmp::Reverse;
 use std::process::ExitCode;
 
@@ -42,9 +43,16 @@ impl ListRow for Claim {
         let bytes = |claim: &Claim| claim.size.as_deref().and_then(quantity::milli);
         match key {
             None => {}
-            Some(ClaimSortKey::Name) => rows.sort_by(|a, b| a.name.cmp(&b.name)),
+            Some(ClaimSortKey::Name) => {
+                rows.sort_by(|a, b| natural::compare(&a.name, &b.name));
+            }
             Some(ClaimSortKey::Size) => rows.sort_by_key(|claim| Reverse(bytes(claim))),
-            Some(ClaimSortKey::Job) => rows.sort_by(|a, b| a.job.cmp(&b.job)),
+            Some(ClaimSortKey::Job) => {
+                rows.sort_by(|a, b| {
+                    let [a, b] = [a, b].map(|claim| claim.job.as_deref().map(Natural));
+                    a.cmp(&b)
+                });
+            }
             Some(ClaimSortKey::Age) => rows.sort_by_key(|claim| claim.created_at),
         }
     }

@@ -6,6 +6,7 @@ mod gather;
 #[cfg(test)]
 mod tests;
 
+use gpuctl_core::model::values::natural::Natural;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
@@ -167,7 +168,16 @@ fn rows(
     };
     let mut rows: Vec<Group> = groups.into_iter().map(row).collect();
     match args.sort_by {
-        None | Some(ReportSortKey::Name) => {}
+        None | Some(ReportSortKey::Name) => {
+            rows.sort_by(|a, b| {
+                let [a, b] = [a, b].map(|row| {
+                    row.keys
+                        .iter()
+                        .map(|(_, value)| value.as_deref().map(Natural))
+                });
+                a.cmp(b)
+            });
+        }
         Some(ReportSortKey::Held) => {
             rows.sort_by(|a, b| b.account.held.total_cmp(&a.account.held));
         }

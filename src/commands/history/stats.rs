@@ -1,6 +1,7 @@
 //! `gpuctl stats`: prints hourly rows for the cluster, its namespaces, the values of a label, or
 //! its workloads.
 
+use gpuctl_core::model::values::natural;
 use std::process::ExitCode;
 
 use jiff::Timestamp;
@@ -254,7 +255,7 @@ fn sort(rows: &mut [HourlyRow], key: StatsSortKey, descending: bool) {
         // The sort is stable, so rows of the same hour keep their order.
         StatsSortKey::Time if descending => rows.sort_by_key(|row| std::cmp::Reverse(row.hour())),
         StatsSortKey::Time => {}
-        StatsSortKey::Name => rows.sort_by(|a, b| a.name().cmp(b.name())),
+        StatsSortKey::Name => rows.sort_by(|a, b| natural::compare(a.name(), b.name())),
         StatsSortKey::Held => rows.sort_by(|a, b| {
             b.allocated()
                 .unwrap_or(-1.0)

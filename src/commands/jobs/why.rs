@@ -77,13 +77,8 @@ async fn diagnose_all_jobs(
         .into_iter()
         .filter(may_have_problem)
         .collect();
-    jobs.sort_by_key(|job| {
-        (
-            std::cmp::Reverse(job.gpus()),
-            job.namespace.clone(),
-            job.name.clone(),
-        )
-    });
+    // The sort is stable, so jobs of the same size stay in the order of their names.
+    jobs.sort_by_key(|job| std::cmp::Reverse(job.gpus()));
     let mut diagnosed = why::diagnose_all(connection, jobs, context).await?;
     diagnosed.retain(|diagnosed_job| diagnosed_job.answer.situation != Situation::Fine);
     let rows: Vec<WhyRow<'_>> = diagnosed.iter().map(row).collect();

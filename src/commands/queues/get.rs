@@ -1,5 +1,6 @@
 //! `gpuctl get queues`: lists the queues of Kueue and Volcano, or the preemptions in them.
 
+use gpuctl_core::model::values::natural;
 use std::cmp::Reverse;
 use std::process::ExitCode;
 
@@ -111,7 +112,9 @@ impl ListRow for QueueRow {
     fn sort(rows: &mut [Self], key: Option<QueueSortKey>) {
         match key {
             None => {}
-            Some(QueueSortKey::Name) => rows.sort_by(|a, b| a.queue.name.cmp(&b.queue.name)),
+            Some(QueueSortKey::Name) => {
+                rows.sort_by(|a, b| natural::compare(&a.queue.name, &b.queue.name));
+            }
             Some(QueueSortKey::Used) => rows.sort_by_key(|row| Reverse(row.queue.used)),
             Some(QueueSortKey::Waiting) => rows.sort_by_key(|row| Reverse(row.queue.waiting)),
             Some(QueueSortKey::Utilization) => rows.sort_by(|a, b| {

@@ -1,5 +1,6 @@
 //! `gpuctl get quotas`: lists namespace quotas and their usage.
 
+use gpuctl_core::model::values::natural;
 use std::cmp::Reverse;
 use std::process::ExitCode;
 
@@ -38,7 +39,9 @@ impl ListRow for QuotaUse {
     fn sort(rows: &mut [Self], key: Option<QuotaSortKey>) {
         match key {
             None | Some(QuotaSortKey::Namespace) => {}
-            Some(QuotaSortKey::Name) => rows.sort_by(|a, b| a.name.cmp(&b.name)),
+            Some(QuotaSortKey::Name) => {
+                rows.sort_by(|a, b| natural::compare(&a.name, &b.name));
+            }
             Some(QuotaSortKey::Used) => rows.sort_by_key(|quota| Reverse(quotas::fullest(quota))),
         }
     }

@@ -5,6 +5,7 @@ pub(crate) mod outbound;
 pub(crate) mod settings;
 pub(crate) mod watch;
 
+use gpuctl_core::model::values::natural;
 use std::cell::Cell;
 use std::path::Path;
 use std::process::ExitCode;
@@ -61,7 +62,9 @@ impl ScoreArgs {
             Some(ScoreSortKey::Namespace) => {
                 list.sort_by(|a, b| a.reading.holders.cmp(&b.reading.holders));
             }
-            Some(ScoreSortKey::Node) => list.sort_by(|a, b| a.reading.node.cmp(&b.reading.node)),
+            Some(ScoreSortKey::Node) => {
+                list.sort_by(|a, b| natural::compare(&a.reading.node, &b.reading.node));
+            }
         }
         list
     }

@@ -1,5 +1,6 @@
 //! `gpuctl get consumers`: lists the workloads that hold GPUs or wait for them, the largest first.
 
+use gpuctl_core::model::values::natural;
 use std::cmp::Reverse;
 use std::process::ExitCode;
 
@@ -77,7 +78,7 @@ impl ListRow for ConsumerRow<'_> {
                 rows.sort_by_key(|row| Reverse(row.workload.requested));
             }
             Some(ConsumerSortKey::Name) => {
-                rows.sort_by(|a, b| a.workload.top.name.cmp(&b.workload.top.name));
+                rows.sort_by(|a, b| natural::compare(&a.workload.top.name, &b.workload.top.name));
             }
             Some(ConsumerSortKey::Namespace) => {}
             Some(ConsumerSortKey::Held) => {

@@ -1,5 +1,6 @@
 //! `gpuctl get workloads`: lists all workloads that request GPUs.
 
+use gpuctl_core::model::values::natural;
 use std::cmp::Reverse;
 use std::process::ExitCode;
 
@@ -69,7 +70,9 @@ impl ListRow for &Workload {
     fn sort(rows: &mut [Self], key: Option<WorkloadSortKey>) {
         match key {
             None | Some(WorkloadSortKey::Namespace) => {}
-            Some(WorkloadSortKey::Name) => rows.sort_by(|a, b| a.top.name.cmp(&b.top.name)),
+            Some(WorkloadSortKey::Name) => {
+                rows.sort_by(|a, b| natural::compare(&a.top.name, &b.top.name));
+            }
             Some(WorkloadSortKey::Status) => rows.sort_by_key(|workload| workload.state.word()),
             Some(WorkloadSortKey::Gpu) => rows.sort_by_key(|workload| Reverse(workload.requested)),
             Some(WorkloadSortKey::Start) => {

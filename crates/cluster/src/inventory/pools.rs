@@ -1,6 +1,7 @@
 //! Reads and writes pool definitions, and publishes facts about nodes and pools. Each write carries
 //! the `resourceVersion` that was read before.
 
+use gpuctl_core::model::values::natural;
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
@@ -108,7 +109,7 @@ impl PoolsApi<'_> {
                 },
             )
             .await?;
-        pools.sort_by(|a, b| a.name.cmp(&b.name));
+        pools.sort_by(|a, b| natural::compare(&a.name, &b.name));
         Ok(pools)
     }
 

@@ -1,5 +1,6 @@
 //! Lists persistent volume claims and the pods that mount them.
 
+use gpuctl_core::model::values::natural::full_name;
 use std::collections::BTreeMap;
 
 use futures::future::join3;
@@ -130,7 +131,9 @@ impl StorageApi<'_> {
                         .is_some_and(|job| !job.owner_is_gone)
                 });
         }
-        claims.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+        claims.sort_by(|a, b| {
+            full_name(&a.namespace, &a.name).cmp(&full_name(&b.namespace, &b.name))
+        });
         Ok(claims)
     }
 }

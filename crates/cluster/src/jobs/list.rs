@@ -1,6 +1,7 @@
 //! Lists jobs and their pods by label. This takes one list per kind of owner and one for the pods,
 //! all in parallel, regardless of the number of jobs.
 
+use gpuctl_core::model::values::natural::full_name;
 use std::collections::HashMap;
 
 use futures::future::{join, join_all};
@@ -182,7 +183,8 @@ fn with_members(owners: ReadableOwners, mut pods_by_owner: JobPods) -> Vec<Job> 
         jobs.extend(leftover_jobs);
     }
     jobs.sort_by(|a: &Job, b: &Job| {
-        (&a.namespace, &a.name, a.kind).cmp(&(&b.namespace, &b.name, b.kind))
+        let names = full_name(&a.namespace, &a.name).cmp(&full_name(&b.namespace, &b.name));
+        names.then_with(|| a.kind.cmp(&b.kind))
     });
     jobs
 }

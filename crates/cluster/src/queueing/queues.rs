@@ -1,6 +1,7 @@
 //! Reads which queueing and gang scheduling systems the cluster serves (Kueue, Volcano, Kubernetes'
 //! PodGroups), and lists their queues. `deploy/queueing.rs` chooses among the systems.
 
+use gpuctl_core::model::values::natural::Natural;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
@@ -150,7 +151,11 @@ impl QueuesApi<'_> {
             return Err(failure);
         }
         queues.sort_by(|a, b| {
-            (&a.namespace, &a.name, a.system).cmp(&(&b.namespace, &b.name, b.system))
+            let [a, b] = [a, b].map(|queue| {
+                let namespace = queue.namespace.as_deref().map(Natural);
+                (namespace, Natural(&queue.name), queue.system)
+            });
+            a.cmp(&b)
         });
         Ok((queues, forbidden))
     }

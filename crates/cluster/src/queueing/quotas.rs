@@ -1,5 +1,6 @@
 //! Reads the hard limits and the current use of ResourceQuotas.
 
+use gpuctl_core::model::values::natural::full_name;
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
@@ -88,7 +89,9 @@ impl QuotasApi<'_> {
                 Ok(())
             })
             .await?;
-        quotas.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+        quotas.sort_by(|a, b| {
+            full_name(&a.namespace, &a.name).cmp(&full_name(&b.namespace, &b.name))
+        });
         Ok(quotas)
     }
 

@@ -1,6 +1,7 @@
 //! Builds the rows of each list of the cockpit. A list contains the rows in scope that match the
 //! filter, in sorted order.
 
+use gpuctl_core::model::values::natural;
 use std::cmp::Ordering;
 
 use super::cells::{Tint, memory, plain, utilization, watts};
@@ -64,10 +65,10 @@ pub(crate) fn rows(
     rows.sort_by(|a, b| match (a.number, b.number) {
         (Some(a_number), Some(b_number)) => b_number
             .total_cmp(&a_number)
-            .then_with(|| a.key.cmp(&b.key)),
+            .then_with(|| natural::compare(&a.key, &b.key)),
         (Some(_), None) => Ordering::Less,
         (None, Some(_)) => Ordering::Greater,
-        (None, None) => a.key.cmp(&b.key),
+        (None, None) => natural::compare(&a.key, &b.key),
     });
     rows
 }

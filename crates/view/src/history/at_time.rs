@@ -1,6 +1,7 @@
 //! Renders nodes, jobs and single devices at a time in the past. Fields have the same names as in
 //! the current lists. Fields that history does not record are missing.
 
+use gpuctl_core::model::values::natural;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
@@ -164,7 +165,8 @@ pub fn nodes(then: &PointInTime<'_>) -> ListAt<NodeAt> {
         .keys()
         .chain(then.ledger.node_part_capacities.keys())
         .collect();
-    ListAt::new(then.time, names.into_iter().map(node).collect())
+    let names = natural::sorted(names).into_iter();
+    ListAt::new(then.time, names.map(node).collect())
 }
 
 /// Counts all parts of a node's devices, and the parts that pods held.

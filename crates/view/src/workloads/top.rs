@@ -1,6 +1,7 @@
 //! Renders `top` when it prints once: the current use of each line, the busiest line first, and the
 //! sums of the cluster in JSON.
 
+use gpuctl_core::model::values::natural;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -198,7 +199,7 @@ pub fn sort(lines: &mut [TopLine], key: TopOrder) {
             .unwrap_or(f64::NEG_INFINITY)
             .total_cmp(&number(a).unwrap_or(f64::NEG_INFINITY));
         unknown_last
-            .then_with(|| a.name.cmp(&b.name))
+            .then_with(|| natural::compare(&a.name, &b.name))
             .then_with(|| a.about.cmp(&b.about))
     });
 }

@@ -6,6 +6,7 @@ use crate::lookup::{self, LookupPurpose};
 use crate::selection;
 use gpuctl_cluster::{Connection, JobFilter, Selection};
 use gpuctl_core::error::Error;
+use gpuctl_core::model::values::natural;
 use gpuctl_core::model::{Job, JobKind, State, Status};
 
 /// Builds the API server query from the arguments.
@@ -118,7 +119,9 @@ pub(super) fn select_jobs(
         .collect();
     match args.list.sort_by {
         None => {}
-        Some(JobSortKey::Name) => selected.sort_by(|a, b| a.0.name.cmp(&b.0.name)),
+        Some(JobSortKey::Name) => {
+            selected.sort_by(|a, b| natural::compare(&a.0.name, &b.0.name));
+        }
         Some(JobSortKey::Age) => selected.sort_by_key(|(job, _)| std::cmp::Reverse(job.created_at)),
         Some(JobSortKey::Status) => selected.sort_by_key(|(_, state)| state.status),
         Some(JobSortKey::Gpu) => selected.sort_by_key(|(job, _)| std::cmp::Reverse(job.gpus())),

@@ -1,6 +1,7 @@
 //! Builds workloads from owners and pods. Each workload consists of a top-level owner, the objects
 //! below it, and the GPUs that they request and hold.
 
+use crate::model::values::natural;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -96,7 +97,7 @@ impl Forest {
                     .top
                     .cloned()
                     .or_else(|| pods.first().map(|pod| pod_as_owner(pod)))?;
-                pods.sort_by(|a, b| a.name.cmp(&b.name));
+                pods.sort_by(|a, b| natural::compare(&a.name, &b.name));
                 let template = template_gpus(&top, &children, DEEPEST);
                 Some(workload(
                     top,
@@ -109,7 +110,8 @@ impl Forest {
             })
             .collect();
         workloads.sort_by(|a, b| {
-            let [first, second] = [&a.top, &b.top].map(|top| (&top.namespace, &top.name, &top.uid));
+            let [first, second] = [&a.top, &b.top]
+                .map(|top| (natural::full_name(&top.namespace, &top.name), &top.uid));
             first.cmp(&second)
         });
         workloads
@@ -177,7 +179,10 @@ impl Forest {
                     children: Vec::new(),
                 }),
         );
-        children.sort_by(|a, b| (&a.kind, &a.name).cmp(&(&b.kind, &b.name)));
+        children.sort_by(|a, b| {
+            let order = a.kind.cmp(&b.kind);
+            order.then_with(|| natural::compare(&a.name, &b.name))
+        });
         Branch {
             kind: top.kind.clone(),
             namespace: top.namespace.clone(),

@@ -2,6 +2,7 @@
 //! these counts. Whole devices and slices are counted separately. If the user cannot read the
 //! usage, it is unknown, not zero.
 
+use crate::model::values::natural;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::consumer::{Consumer, Consumers};
@@ -52,7 +53,7 @@ impl Inventory {
                 host_use(host, &node_pods, others, &devices, &by_name)
             })
             .collect();
-        hosts.sort_by(|a, b| a.name().cmp(b.name()));
+        hosts.sort_by(|a, b| natural::compare(a.name(), b.name()));
         Self { hosts }
     }
 

@@ -1,5 +1,6 @@
 //! A gpuctl job, as the cluster reports it.
 
+use crate::model::values::natural;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
@@ -244,7 +245,8 @@ impl Job {
     pub fn current_pods(&self) -> Vec<&Pod> {
         let mut pods: Vec<&Pod> = self.pods.iter().collect();
         pods.sort_by(|a, b| {
-            (a.rank, &b.created_at, &a.name).cmp(&(b.rank, &a.created_at, &b.name))
+            let order = (a.rank, b.created_at).cmp(&(b.rank, a.created_at));
+            order.then_with(|| natural::compare(&a.name, &b.name))
         });
         let mut last = None;
         // The newest pod of each rank comes first, so keep only the first pod of each rank.

@@ -1,6 +1,7 @@
 //! Builds devices from samples that were taken at one instant. Each device appears once, with the
 //! pods that hold it. Impossible values are dropped and counted.
 
+use crate::model::values::natural;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::device_numbers::DeviceNumbers;
@@ -61,7 +62,8 @@ pub fn read(samples: &ExporterReading, inventory: &Inventory, facts: &ApiFacts) 
         })
         .collect();
     devices.sort_by(|a, b| {
-        (&a.node, a.index, &a.slice, &a.uuid).cmp(&(&b.node, b.index, &b.slice, &b.uuid))
+        let node = natural::compare(&a.node, &b.node);
+        node.then_with(|| (a.index, &a.slice, &a.uuid).cmp(&(b.index, &b.slice, &b.uuid)))
     });
     let hosts: BTreeMap<&str, &NodeUsage> = inventory
         .hosts

@@ -1,6 +1,8 @@
 //! Finds the object at the top of a pod's chain of owners. kube-state-metrics reports the owners of
 //! past objects, and the API server reports the owners of existing ones.
 
+use crate::model::values::natural::Natural;
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::facts::reading::PodKey;
@@ -9,11 +11,26 @@ use crate::model::values::series::Series;
 use crate::stats::exporters::kube_state::{label, owner, pod};
 
 /// The object at the top of a pod's chain of owners.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopOwner {
     pub namespace: String,
     pub kind: String,
     pub name: String,
+}
+
+impl Ord for TopOwner {
+    /// Orders owners as lists show them.
+    fn cmp(&self, other: &Self) -> Ordering {
+        let [a, b] = [self, other]
+            .map(|owner| (Natural(&owner.namespace), &owner.kind, Natural(&owner.name)));
+        a.cmp(&b)
+    }
+}
+
+impl PartialOrd for TopOwner {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 /// The owners of existing objects. The key is the namespace, kind and name of the object, and the

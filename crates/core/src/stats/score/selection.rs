@@ -1,5 +1,6 @@
 //! Selects the devices to score. It scores each of them by its measurements since its pod started.
 
+use crate::model::values::natural::Natural;
 use std::collections::BTreeMap;
 
 use crate::model::facts::reading::PodKey;
@@ -169,16 +170,18 @@ pub fn scored(
         })
         .collect();
     scored.sort_by(|a, b| {
-        let key = |device: &Scored| {
+        let [a, b] = [a, b].map(|device| {
+            let reading = &device.reading;
+            let node = Natural(&reading.node);
             (
-                device.reading.node.clone(),
+                node,
                 !device.measured,
-                device.reading.index,
-                device.reading.slice.clone(),
-                device.reading.holders.clone(),
+                reading.index,
+                &reading.slice,
+                &reading.holders,
             )
-        };
-        key(a).cmp(&key(b))
+        });
+        a.cmp(&b)
     });
     scored
 }
