@@ -12,8 +12,8 @@ use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::values::text::count;
 use gpuctl_core::model::{Job, State, Status};
 
-/// Lists the selected jobs, each once, by namespace and name. No match is an error, as is a name
-/// without a job.
+/// Lists the selected jobs, each once, by namespace and name. No match is an error, as is a name or
+/// a pattern without a job.
 pub(crate) async fn jobs(
     context: &Context,
     connection: &Connection,
@@ -41,6 +41,7 @@ pub(crate) async fn jobs(
         .as_deref()
         .and_then(|word| word.parse().ok());
     let unseen = found.unseen();
+    let unmatched = unmatched(&names, selection, &found.jobs);
     let matches = |job: &Job| {
         (filter.user.is_none() || job.user == filter.user)
             && (names.is_empty() || names.iter().any(|name| name.matches(job)))
@@ -52,9 +53,9 @@ pub(crate) async fn jobs(
     };
     let mut jobs = found.jobs;
     jobs.retain(matches);
-    if jobs.is_empty() {
-        lookup::check_empty(connection, explicit_namespace, true).await?;
-        let error = Error::new(ErrorName::NotFound, "no job matches the selection");
+    if jobs.is_empty() || !unmatched.is_empty() {
+        lookup::check_empty(connection, explicit_namespace, jobs.is_empty()).await?;
+        let error = Error::new(ErrorName::NotFound, nothing_matches(&unmatched));
         return Err(unseen
             .into_iter()
             .fold(error, Error::note)
@@ -64,6 +65,29 @@ pub(crate) async fn jobs(
         context.terminal.warn(&unseen);
     }
     Ok(unique(jobs))
+}
+
+/// The names and patterns that no job has. With filters, a job may have the name without being
+/// selected, so there are none.
+fn unmatched<'s>(names: &[NamePattern], selection: &'s JobSelection, jobs: &[Job]) -> Vec<&'s str> {
+    if selection.selector.is_some() || selection.mine || selection.status.is_some() {
+        return Vec::new();
+    }
+    let texts = selection.names.iter().map(String::as_str);
+    names
+        .iter()
+        .zip(texts)
+        .filter(|(name, _)| !jobs.iter().any(|job| name.matches(job)))
+        .map(|(_, text)| text)
+        .collect()
+}
+
+fn nothing_matches(patterns: &[&str]) -> String {
+    let quoted: Vec<String> = patterns.iter().map(|text| format!("`{text}`")).collect();
+    match quoted.is_empty() {
+        true => "no job matches the selection".to_owned(),
+        false => format!("no job matches {}", quoted.join(" or ")),
+    }
 }
 
 /// What makes a question unnecessary.
