@@ -84,6 +84,9 @@ pub const TOKEN_TYPE: &str = "gpuctl/supervisor-token";
 /// The SHA-256 hash of the supervisor that a Job was created with, as an annotation on the Job.
 /// Newer versions of gpuctl may contain a different supervisor.
 pub const SUPERVISOR_HASH: &str = "gpuctl/supervisor-sha256";
+/// Set on the ConfigMap of `files:` once `apply` has changed its content, as an annotation. Pods that
+/// were created before keep the old content.
+pub const FILES_CHANGED: &str = "gpuctl/files-changed";
 /// Prefix of the termination message that the supervisor writes. It is followed by a reason, `: `
 /// and a sentence.
 pub const TERMINATION_PREFIX: &str = "gpuctl/";
