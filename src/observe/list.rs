@@ -59,6 +59,8 @@ pub(crate) struct Listing {
     table: String,
     /// The note to print on stderr if the list has no rows.
     none: &'static str,
+    /// A note for people that is printed after the list.
+    note: Option<String>,
     /// Hints that are printed after the list.
     hints: Vec<String>,
     /// The error for requested rows that do not exist. It is returned after the others are printed.
@@ -96,6 +98,7 @@ impl Listing {
             names,
             table,
             none: "",
+            note: None,
             hints: Vec::new(),
             missing: None,
         }
@@ -104,6 +107,11 @@ impl Listing {
     /// Sets the note to print on stderr if the list has no rows.
     pub(crate) fn none(self, note: &'static str) -> Self {
         Self { none: note, ..self }
+    }
+
+    /// Sets the note that is printed to stderr after the list, for people.
+    pub(crate) fn note(self, note: Option<String>) -> Self {
+        Self { note, ..self }
     }
 
     /// Sets the hints that are printed to stderr after the list.
@@ -229,6 +237,10 @@ pub(crate) async fn run_after(
         context.terminal.note(listing.none);
         context.terminal.disable_suggestion();
     }
+    listing
+        .note
+        .iter()
+        .for_each(|note| context.terminal.note(note));
     listing
         .hints
         .iter()

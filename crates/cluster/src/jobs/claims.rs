@@ -52,6 +52,7 @@ impl WireClaim<'_> {
         Claim {
             namespace: meta.namespace.to_string(),
             name: meta.name.to_string(),
+            is_managed,
             job: meta.labels.get(JOB).filter(|_| is_managed).cloned(),
             size: size.cloned(),
             // The finalizer `kubernetes.io/pvc-protection` keeps a deleted claim while pods use it.
@@ -71,21 +72,11 @@ impl WireClaim<'_> {
 
 impl StorageApi<'_> {
     /// Lists the claims in one namespace or in all, sorted by namespace and name. Includes those
-    /// that gpuctl did not create if `all_claims` is set.
-    pub async fn claims(
-        self,
-        namespace: Option<&str>,
-        all_claims: bool,
-    ) -> Result<Vec<Claim>, Failure> {
+    /// that gpuctl did not create.
+    pub async fn claims(self, namespace: Option<&str>) -> Result<Vec<Claim>, Failure> {
         let path = |plural: &str| match namespace {
             None => format!("/api/v1/{plural}"),
             Some(namespace) => format!("/api/v1/namespaces/{namespace}/{plural}"),
-        };
-        let selector = format!("{MANAGED_BY}={MANAGED_BY_US}");
-        let parameters: &[(&str, &str)] = if all_claims {
-            &[]
-        } else {
-            &[("labelSelector", &selector)]
         };
         let (mut claims, mut uses) = (Vec::new(), Uses::default());
         let (claims_path, pods_path) = (path("persistentvolumeclaims"), path("pods"));
@@ -94,7 +85,7 @@ impl StorageApi<'_> {
             ..JobFilter::default()
         };
         let (claims_result, pods, jobs) = join3(
-            self.0.list(&claims_path, parameters, |page| {
+            self.0.list(&claims_path, &[], |page| {
                 let page: ListPage<WireClaim<'_>> = page.objects()?;
                 claims.extend(page.items.iter().map(WireClaim::claim));
                 Ok(())

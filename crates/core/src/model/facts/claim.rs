@@ -8,6 +8,8 @@ use jiff::Timestamp;
 pub struct Claim {
     pub namespace: String,
     pub name: String,
+    /// Whether gpuctl created the claim.
+    pub is_managed: bool,
     /// The gpuctl job that the claim was created for.
     pub job: Option<String>,
     /// Whether that job exists. `None` if the user cannot list jobs.
