@@ -7,6 +7,7 @@ use regex::Regex;
 use crate::cli::args::selection::{JobSelection, is_pattern};
 use crate::context::Context;
 use crate::lookup::{self, LookupPurpose};
+use crate::observe::past_jobs;
 use gpuctl_cluster::{Connection, DryRun, JobFilter};
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::values::text::count;
@@ -22,7 +23,7 @@ pub(crate) async fn jobs(
 ) -> Result<Vec<Job>, Error> {
     if selection.is_by_name() {
         let names = selection.names.iter();
-        let found = names.map(|name| lookup::job(connection, name, purpose));
+        let found = names.map(|name| past_jobs::job(context, connection, name, purpose));
         return Ok(unique(try_join_all(found).await?));
     }
     let names: Vec<NamePattern> = selection

@@ -79,7 +79,7 @@ impl JobListing<'_> {
             warn_of(&selection, self.context);
             let namespace = self.selector.namespace.as_deref();
             lookup::check_empty(self.connection, namespace, selection.jobs.is_empty()).await?;
-            missing = missing_names(self.args, &selection, self.connection).await;
+            missing = missing_names(self.args, &selection, self.connection, self.context).await;
         }
         let jobs = select_jobs(self.args, selection.jobs, &self.selector);
         let total = jobs.len();

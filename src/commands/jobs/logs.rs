@@ -10,8 +10,9 @@ use crate::cli::jobs::logs::Logs;
 use crate::concurrent::OrderedConcurrent;
 use crate::context::Context;
 use crate::inside::choice::from_node;
-use crate::lookup::{self, LookupPurpose};
+use crate::lookup::LookupPurpose;
 use crate::observe::first_error::first_error;
+use crate::observe::past_jobs;
 use crate::observe::times;
 use crate::selection;
 use gpuctl_cluster::{Connection, Failure, LogLine, LogQuery, MOST_LOG_BYTES, names_no_container};
@@ -36,7 +37,7 @@ pub(crate) async fn run(args: &Logs, context: &Context) -> Result<ExitCode, Erro
     let since = since(args, context)?;
     let connection = context.connect().await?;
     let jobs = match args.jobs.one_name() {
-        Some(name) => vec![lookup::job(&connection, name, LookupPurpose::Read).await?],
+        Some(name) => vec![past_jobs::job(context, &connection, name, LookupPurpose::Read).await?],
         None => selection::jobs(context, &connection, &args.jobs, LookupPurpose::Read).await?,
     };
     check_options(args, &jobs)?;

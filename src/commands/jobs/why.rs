@@ -7,6 +7,7 @@ use crate::concurrent::OrderedConcurrent;
 use crate::context::Context;
 use crate::lookup::{self, LookupPurpose};
 use crate::observe::deleted;
+use crate::observe::past_jobs;
 use crate::observe::ranks::RankQueries;
 use crate::observe::why::{self, DiagnosedJob};
 use crate::observe::why_subject;
@@ -62,9 +63,10 @@ async fn diagnose_named(
             why::diagnose_job(connection, subject, job, None, queries, context).await
         }
         Err(error) if error.kind == ErrorKind::NotFound => {
-            deleted::diagnose_deleted(context, connection, name)
-                .await
-                .ok_or(error)
+            match deleted::diagnose_deleted(context, connection, name).await {
+                Some(diagnosed) => Ok(diagnosed),
+                None => Err(past_jobs::with_history(context, connection, name, error).await),
+            }
         }
         Err(error) => Err(error),
     }

@@ -3,6 +3,7 @@
 use crate::cli::jobs::get::{GetJobs, JobSortKey};
 use crate::context::Context;
 use crate::lookup::{self, LookupPurpose};
+use crate::observe::past_jobs;
 use crate::selection;
 use gpuctl_cluster::{Connection, JobFilter, Selection};
 use gpuctl_core::error::Error;
@@ -37,12 +38,13 @@ pub(super) async fn missing_names(
     args: &GetJobs,
     selection: &Selection,
     connection: &Connection,
+    context: &Context,
 ) -> Vec<Error> {
     let is_missing = |name: &&String| !selection.jobs.iter().any(|job| has_name(job, name));
     let mut errors = Vec::new();
     for name in args.names.iter().filter(is_missing) {
         // The lookup's error suggests existing names.
-        let job = lookup::job(connection, name, LookupPurpose::Read).await;
+        let job = past_jobs::job(context, connection, name, LookupPurpose::Read).await;
         errors.extend(job.err());
     }
     errors
