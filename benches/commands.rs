@@ -1,5 +1,6 @@
-//! Compares commands with kubectl and with the API server alone, on one cluster. Prints medians and
-//! has no pass or fail criterion. `cargo bench` starts the cluster and takes about a minute.
+//! Compares gpuctl's commands with kubectl and with plain API requests on one test cluster. `cargo
+//! bench` starts the cluster and prints medians, which takes about a minute. No timing makes it
+//! fail.
 #![expect(clippy::disallowed_macros, reason = "a benchmark prints its results")]
 #![expect(
     clippy::disallowed_methods,
@@ -92,7 +93,8 @@ fn server_time(cluster: &Cluster, paths: &[String]) -> Duration {
     times[times.len() / 2]
 }
 
-/// A job as gpuctl would create it, but suspended, so that the cluster is idle while measuring.
+/// A job like gpuctl creates it, but suspended, so that its pods do not load the cluster during the
+/// measurement.
 fn job(index: usize) -> Value {
     let labels = json!({"app.kubernetes.io/managed-by": "gpuctl", "gpuctl/job": format!("job-{index}"), "gpuctl/kind": "training"});
     json!({
@@ -105,7 +107,7 @@ fn job(index: usize) -> Value {
     })
 }
 
-/// Number of documents in the file.
+/// Number of services that each program creates.
 const DOCUMENTS: usize = 100;
 /// How often each program runs. The programs alternate, and each run uses a new namespace.
 const CREATES: usize = 5;
@@ -183,8 +185,8 @@ fn measure_creates(cluster: &Cluster, round_trip: Duration) {
         fs::write(&file, objects.stdout).expect("the objects can be written");
         times[0].push(timed(&mut gpuctl(&for_gpuctl, &["--dry-run=server"])));
         times[1].push(timed(&mut gpuctl(&for_gpuctl, &[])));
-        // Wait, because the controllers are still busy with the new objects, which would slow down
-        // the next program.
+        // Let the controllers finish with the new objects. Otherwise they slow down the next
+        // program.
         thread::sleep(REST);
         let mut kubectl = Command::new(cluster.binary("kubectl"));
         kubectl
@@ -211,7 +213,7 @@ fn measure_creates(cluster: &Cluster, round_trip: Duration) {
     }
 }
 
-/// Pause between two programs.
+/// Pause after each run.
 const REST: Duration = Duration::from_secs(5);
 
 fn main() {

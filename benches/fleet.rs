@@ -1,4 +1,4 @@
-//! Measures read commands with a thousand nodes and eight thousand pods.
+//! Measures read commands in a cluster with a thousand nodes and eight thousand pods.
 //!
 //! The first part compares them with kubectl, kubectl-view-allocations, promtool and plain API
 //! requests on a real API server. The second part replays copies of the same objects, and measures
@@ -115,7 +115,7 @@ fn fill(cluster: &Cluster, pods: usize) {
     }
 }
 
-/// The commands to compare.
+/// Lists the commands to compare, with their names in the table.
 fn contestants(
     cluster: &Cluster,
     server: &str,
@@ -162,7 +162,7 @@ fn contestants(
 
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
-/// Measures how long the server takes to list all pods in a single page.
+/// Prepares the lower bound for any client: a curl request that lists all pods in a single page.
 fn floor(name: &str, accept: &str, server: &str, token: &str) -> Contestant {
     let (authorization, accept) = (
         format!("Authorization: Bearer {token}"),
@@ -187,7 +187,7 @@ const JOBS: &str = "gpuctl get jobs -A";
 /// The lists that gpuctl reads for its inventory.
 const INVENTORY: [&str; 2] = ["/api/v1/pods", "/api/v1/nodes"];
 
-/// Measures how long the server takes to answer concurrent requests.
+/// Prepares a curl command that sends the requests for all `paths` concurrently.
 fn parallel_curl(name: &str, paths: &[impl AsRef<str>], server: &str, token: &str) -> Contestant {
     let (authorization, accept) = (
         format!("Authorization: Bearer {token}"),

@@ -1,4 +1,5 @@
-//! Compares how long hourly statistics take with how long Prometheus takes for the same queries.
+//! Compares the duration of hourly statistics with the time that Prometheus needs for their
+//! queries.
 //!
 //! The benchmark writes a week of samples for 1,000 GPUs, one every 30 s. `stats cluster` and a
 //! client that discards every response read them in turn. There is no pass or fail criterion.
@@ -197,7 +198,8 @@ fn compare_transports(host: &str, begin: i64, hours: i64) {
     }
 }
 
-/// Sends the queries for one hour, with as many in flight as gpuctl has.
+/// Sends the queries for one hour as concurrently as gpuctl does. Returns the total size of the
+/// responses in bytes.
 fn query_hour(host: &str, end: i64) -> usize {
     let pods: Vec<String> = (0..NODES).map(|pod| format!("p{pod}")).collect();
     let pods: Vec<&str> = pods.iter().map(String::as_str).collect();
@@ -223,8 +225,8 @@ fn query_hour(host: &str, end: i64) -> usize {
     })
 }
 
-/// Queries all hours, with as many in flight as gpuctl has. Returns the duration and the total size
-/// of the responses in bytes.
+/// Queries all hours as concurrently as gpuctl does. Returns the duration and the total size of the
+/// responses in bytes.
 fn query_all_hours(host: &str, ends: &[i64]) -> (Duration, usize) {
     let start = Instant::now();
     let (next, bytes) = (AtomicUsize::new(0), AtomicUsize::new(0));

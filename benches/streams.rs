@@ -1,8 +1,8 @@
 //! Measures `logs -f` of 512 pods at 200,000 lines per second.
 //!
-//! A server that only writes lines takes the place of the API server. The benchmark prints its
-//! results, and fails if a pod's lines are incomplete or out of order. After the
-//! build, `cargo bench --bench streams` takes half a minute.
+//! A stub server that only writes lines replaces the API server. The benchmark prints its results,
+//! and fails if a pod's lines are incomplete or out of order. `cargo bench --bench streams` takes
+//! half a minute after the build.
 #![expect(clippy::disallowed_macros, reason = "a benchmark prints its results")]
 #![expect(
     clippy::disallowed_methods,
@@ -30,8 +30,8 @@ const SECONDS: usize = 10;
 const BURST: usize = 39;
 const LINES_PER_STREAM: usize = BURST * 10 * SECONDS + 2;
 
-/// Answers a list request for the job or its pods. The pods have succeeded once all streams have
-/// ended.
+/// Responds to a list request for the job or its pods. The pods are reported as succeeded once
+/// `is_over` is set.
 fn list(path: &str, is_over: bool) -> Value {
     let labels = json!({"app.kubernetes.io/managed-by": "gpuctl", "gpuctl/job": "loud", "gpuctl/kind": "training"});
     let begun = "2026-01-31T10:00:00Z";

@@ -104,8 +104,8 @@ fn main() {
         fleet.gpus.iter_mut().for_each(|gpu| gpu.pods.clear());
         assign_devices(fleet, &pods);
     });
-    // Wait until Prometheus has scraped the devices. After the time limit, the benchmark prints the
-    // last answer.
+    // Wait until Prometheus has scraped the throttled device. After the time limit, the benchmark
+    // prints the last answer.
     let end = Instant::now() + Duration::from_secs(240);
     let answer = loop {
         let answer: Value = serde_json::from_slice(&gpuctl(&["why", "llm", "-o", "json"]).stdout)

@@ -1,5 +1,5 @@
-//! Runs futures concurrently, up to a limit, and yields their results in order. The futures are
-//! boxed, so the stream is monomorphized only once, not for each type of work.
+//! Runs futures concurrently, up to a limit, and yields their results in order. Boxes the futures,
+//! so that the compiler monomorphizes the stream once and not for every type of work.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -9,23 +9,23 @@ use std::rc::Rc;
 use futures::future::{FutureExt, LocalBoxFuture};
 use futures::stream::{self, Buffered, Iter, StreamExt};
 
-/// Creates each future only when it is about to run: there may be thousands, and each uses memory.
+/// Lazy iterator over boxed futures: thousands of jobs must not allocate all futures in advance.
 type WorkPieces<'w> = Box<dyn Iterator<Item = LocalBoxFuture<'w, ()>> + 'w>;
 
-/// Receives the result of a future when it completes.
+/// Holds the result of one future after it completes.
 type ResultSlot<T> = Rc<Cell<Option<T>>>;
 
-/// Concurrent work that makes progress only while its next result is awaited. A slow future delays
-/// all results after its own.
+/// A stream of results in the order of the input. The futures make progress only while a caller
+/// awaits [`Self::next`], and a slow future delays the results after it.
 pub(crate) struct OrderedConcurrent<'w, T> {
     running: Buffered<Iter<WorkPieces<'w>>>,
-    /// The slots of futures that were started and whose results have not been taken yet.
+    /// One slot per started future whose result has not been returned yet.
     slots: Rc<RefCell<VecDeque<ResultSlot<T>>>>,
 }
 
 impl<'w, T: 'w> OrderedConcurrent<'w, T> {
-    /// Runs at most `limit` futures at a time. This includes completed futures whose results have
-    /// not been taken yet.
+    /// Runs at most `limit` futures at a time. A completed future occupies its place until its
+    /// result is returned.
     pub(crate) fn new<F, W>(work: W, limit: usize) -> Self
     where
         F: Future<Output = T> + 'w,
@@ -36,8 +36,7 @@ impl<'w, T: 'w> OrderedConcurrent<'w, T> {
         let pushed_slots = Rc::clone(&slots);
         let pieces = work.into_iter().map(move |piece| {
             let slot = ResultSlot::default();
-            // `buffered` takes futures from the iterator in order, so the slots have the order of
-            // the results.
+            // `buffered` polls the iterator in order, so the slots are in the order of the results.
             pushed_slots.borrow_mut().push_back(Rc::clone(&slot));
             piece
                 .map(move |result| slot.set(Some(result)))
@@ -49,7 +48,7 @@ impl<'w, T: 'w> OrderedConcurrent<'w, T> {
         }
     }
 
-    /// Waits for the next result in order. Returns `None` after the last one.
+    /// Waits for the next result. Returns `None` after the last one.
     pub(crate) async fn next(&mut self) -> Option<T> {
         self.running.next().await?;
         self.slots.borrow_mut().pop_front()?.take()
@@ -65,7 +64,8 @@ impl<'w, T: 'w> OrderedConcurrent<'w, T> {
 }
 
 impl<'w, T: 'w, E: 'w> OrderedConcurrent<'w, Result<T, E>> {
-    /// Collects all results. At the first error in order, stops and drops the unfinished futures.
+    /// Collects all results. Returns the first error in input order and drops the futures that are
+    /// still running.
     pub(crate) async fn all_or_error(mut self) -> Result<Vec<T>, E> {
         let mut results = Vec::new();
         while let Some(result) = self.next().await {

@@ -8,6 +8,7 @@ mod keys;
 mod metrics;
 mod outbound;
 pub(crate) mod reference;
+mod report;
 mod resolve;
 mod safety;
 mod score;
@@ -25,6 +26,7 @@ pub(crate) use folders::folder_warnings;
 pub use keys::{KEYS, SettingKey, ValueKind};
 pub(crate) use metrics::{MetricsFlags, MetricsSource};
 pub(crate) use outbound::{AiSettings, ControlSettings, NotifySettings, QuietHours, state_folder};
+pub(crate) use report::ReportSettings;
 pub(crate) use resolve::{Config, Origin};
 pub(crate) use score::ScoreSettings;
 

@@ -1,5 +1,5 @@
-//! The context that every command gets: the terminal, access to the cluster, the metrics source and
-//! the clock. Nothing is opened until a verb asks for it.
+//! The context of a command: the terminal, the cluster connection, the metrics source and the
+//! clock. Connections open on demand, so commands such as `explain` work without a cluster.
 
 use std::cell::{Cell, RefCell};
 use std::path::Path;
@@ -21,8 +21,8 @@ pub(crate) struct Context {
     pub require_metrics: bool,
     /// Whether the command covers all namespaces (`-A`).
     pub all_namespaces: bool,
-    /// The metrics source. If it is invalid, the error is reported only when a command asks for
-    /// metrics, because many commands never do.
+    /// The metrics source from flags, environment and config file. An invalid source is an error
+    /// only when a command uses metrics, so `get queues` works with a broken setting.
     metrics: RefCell<Result<MetricsSource, Error>>,
     /// The metrics settings from the command line.
     flags: MetricsFlags,
@@ -60,8 +60,8 @@ impl Context {
         Self::new(Terminal::silent(), access, self.flags.clone(), false)
     }
 
-    /// Refuses to wait for changes when a bundle replaces the cluster, because a bundle never
-    /// changes.
+    /// Fails if a bundle replaces the cluster: a bundle never changes, so a command that waits for
+    /// a change would wait forever.
     pub(crate) fn must_change(&self, hint: &str) -> Result<(), Error> {
         let Some(bundle) = &self.access.bundle else {
             return Ok(());
@@ -80,7 +80,8 @@ impl Context {
         self.connect_with(None).await
     }
 
-    /// Connects for changes, which a dry run rehearses.
+    /// Connects for writing. With a dry run, the API server processes the writes but does not
+    /// persist them.
     pub(crate) async fn connect_with(&self, dry_run: Option<DryRun>) -> Result<Connection, Error> {
         // Warn before the first write: an unknown key may be a misspelled safety setting.
         self.warn_of_settings();
@@ -96,12 +97,13 @@ impl Context {
             connection.server(),
             connection.namespace
         ));
-        // Up to this point, a login program may have used the terminal.
+        // A login program may have used the terminal until here.
         self.terminal.allow_waiting_line();
         Ok(connection)
     }
 
-    /// The namespace from the config file. A config file that cannot be read only forbids changes.
+    /// The namespace from the config file, or `None` if the config file is unreadable. An
+    /// unreadable config file also makes the session read-only, see [`Self::read_only`].
     pub(crate) fn default_namespace(&self) -> Result<Option<String>, Error> {
         match self.config() {
             Ok(config) => config.text("namespace").map_err(Error::usage),
@@ -109,16 +111,16 @@ impl Context {
         }
     }
 
-    /// Warns about objects and values that the output omits because they are unreadable or
-    /// implausible.
+    /// Warns about objects and values that were omitted from the output because they are unreadable
+    /// or implausible.
     pub(crate) fn warn_of_omissions(&self) {
         omissions::messages()
             .iter()
             .for_each(|message| self.terminal.warn(message));
     }
 
-    /// Finds the reason why the command must not change anything. Returns `None` if changes are
-    /// allowed. A setting that cannot be read forbids changes.
+    /// The reason why writes are refused, or `None` if they are allowed. An unreadable setting also
+    /// refuses writes.
     pub(crate) fn read_only(&self) -> Option<ReadOnly> {
         if self.access.read_only.is_some() {
             return self.access.read_only.clone();
@@ -132,8 +134,8 @@ impl Context {
         }
     }
 
-    /// Warns once about unknown keys in the config file, and about folders that other users can
-    /// change.
+    /// Warns once about unknown keys in the config file and about config folders that other users
+    /// can write to.
     fn warn_of_settings(&self) {
         if self.has_warned_of_unknown_keys.replace(true) {
             return;
@@ -148,15 +150,15 @@ impl Context {
             .for_each(|warning| self.terminal.warn(warning));
     }
 
-    /// Resolves the metrics source, and warns once about unknown keys in the config file.
+    /// Returns the metrics source, after a one-time warning about unknown keys in the config file.
     pub(crate) fn metrics(&self) -> Result<MetricsSource, Error> {
         let source = self.metrics.borrow().clone()?;
         self.warn_of_settings();
         Ok(source)
     }
 
-    /// Resolves the metrics source for the connection's cluster, which need not be the cluster of
-    /// the current context.
+    /// Returns the metrics source for the connection's cluster, which may differ from the cluster
+    /// of the current context (`--cluster`).
     pub(crate) fn metrics_of(&self, connection: &Connection) -> Result<MetricsSource, Error> {
         let default_source = self.metrics()?;
         match connection.context() {
@@ -171,7 +173,7 @@ impl Context {
         }
     }
 
-    /// Whether one Prometheus address is configured for all clusters.
+    /// Returns true if one Prometheus address is configured for all clusters.
     pub(crate) fn has_one_address(&self) -> Result<bool, Error> {
         Ok(MetricsSource::resolve(&self.flags, KubeContexts::default)
             .map_err(Error::usage)?
@@ -179,18 +181,17 @@ impl Context {
             .is_some())
     }
 
-    /// Reads the environment and the current content of the config file.
+    /// Reads the config file and the environment.
     pub(crate) fn config(&self) -> Result<Config, Error> {
         Config::read(self.flags.config.as_deref(), || contexts_of(&self.access))
             .map_err(Error::usage)
     }
 
-    /// The config file given by `--config`.
     pub(crate) fn config_file(&self) -> Option<&Path> {
         self.flags.config.as_deref()
     }
 
-    /// The value that a global flag sets for a setting.
+    /// The value that a global flag sets for the setting `key`.
     pub(crate) fn flag(&self, key: &str) -> Option<serde_json::Value> {
         match key {
             "safety.read_only" => self.access.read_only.is_some().then_some(true.into()),
@@ -210,15 +211,15 @@ impl Context {
             .filter(|name| !name.is_empty())
     }
 
-    /// Rereads token files, because tokens are rotated while the program runs. If a file cannot be
-    /// read, the old credentials stay in use.
+    /// Rereads token files, because tokens rotate while a long-running command is active. If a file
+    /// is unreadable, the old credentials stay in use.
     pub(crate) fn renew_credentials(&self) {
         if let Ok(source) = MetricsSource::resolve(&self.flags, || contexts_of(&self.access)) {
             *self.metrics.borrow_mut() = Ok(source);
         }
     }
 
-    /// Resolves the metrics source again after a change to the config file.
+    /// Resolves the metrics source again after the config file has changed.
     pub(crate) fn reload(&self) -> Result<(), Error> {
         let source = MetricsSource::resolve(&self.flags, || contexts_of(&self.access))
             .map_err(Error::usage)?;
@@ -227,8 +228,7 @@ impl Context {
         Ok(())
     }
 
-    /// The current time, from which ages are computed. For a bundle, this is the time when it was
-    /// created.
+    /// The reference time for ages: the current time, or a bundle's creation time.
     #[expect(
         clippy::disallowed_methods,
         reason = "the one place where the program reads the clock"
@@ -241,7 +241,7 @@ impl Context {
     }
 }
 
-/// Reads the contexts in the kubeconfig. If the kubeconfig cannot be read, returns no contexts.
+/// Returns the contexts of the kubeconfig, or none if the kubeconfig is unreadable.
 fn contexts_of(access: &Access) -> KubeContexts {
     let (all, current) = Connection::contexts(access).unwrap_or_default();
     KubeContexts {

@@ -15,8 +15,8 @@ use gpuctl_prometheus::fuzz::points_in;
 use gpuctl_view::format::table::{Cell, Table, left};
 use gpuctl_view::{Format, TextStyle};
 
-/// Each path with its expected cost in millions of instructions of a test build. A release build
-/// executes only a fraction of them.
+/// Name, function and expected cost of each path, in millions of instructions of a test build. A
+/// release build executes only a fraction of them.
 const PATHS: [(&str, fn(), f64); 5] = [
     ("ten pages of 200 pods in protobuf", protobuf_page, 620.0),
     ("ten pages of 200 pods in JSON", json_page, 404.0),
@@ -29,11 +29,11 @@ const PATHS: [(&str, fn(), f64); 5] = [
     ("ten answers of 100 series with 100 points", matrix, 367.0),
 ];
 
-/// How often to repeat a path whose input is about as expensive to create as the path is to run.
+/// How often to repeat a cheap path, so that the creation of its input does not dominate the count.
 const REPETITIONS: usize = 10;
 
-/// How far a count may deviate from those above: processors, compilers and libraries differ a
-/// little.
+/// Tolerated relative deviation. Counts differ slightly between processors, compilers and
+/// libraries.
 const TOLERANCE: f64 = 0.25;
 
 fn pods() -> String {
@@ -139,7 +139,7 @@ fn matrix() {
     (0..REPETITIONS).for_each(|_| assert_eq!(points_in(&response), 10_000));
 }
 
-/// The environment variable that tells the child process of the test below which path to run.
+/// Environment variable that selects the path to run in the child process.
 const PATH_VARIABLE: &str = "GPUCTL_COST";
 
 #[test]
@@ -157,7 +157,8 @@ fn the_chosen_path() {
         .for_each(|(_, path, _)| path());
 }
 
-/// Counts the instructions, in millions, that a child process executes for one path, or for none.
+/// Counts the instructions, in millions, that a child process executes for `path`. The path `none`
+/// runs only the test harness.
 fn count_instructions(path: &str) -> f64 {
     let program = std::env::current_exe().expect("a test has a program");
     let mut command = Command::new("valgrind");
@@ -177,7 +178,7 @@ fn count_instructions(path: &str) -> f64 {
         .expect("valgrind can be started: `apt-get install valgrind`");
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{path}: {stderr}");
-    // The number of spaces differs between valgrind versions: `I   refs:` or `I refs:`.
+    // Valgrind versions print either `I   refs:` or `I refs:`.
     let count = |line: &str| {
         line.split_once('I')?
             .1

@@ -1,5 +1,5 @@
-//! Generates files from the program itself: completion scripts, manual pages, references, and
-//! schemas of the output. A test keeps the committed files up to date.
+//! Generates files from the program: completion scripts, manual pages, references, and schemas of
+//! the output. A test compares the committed files with the generated ones.
 
 mod answers;
 
@@ -20,7 +20,9 @@ pub fn command() -> clap::Command {
 
 /// Generates the completion scripts for all shells, by file name.
 ///
-/// # Errors If clap cannot write a script.
+/// # Errors
+///
+/// If clap cannot write a script.
 pub fn completion_scripts() -> std::io::Result<Vec<(&'static str, String)>> {
     Shell::ALL
         .into_iter()
@@ -30,7 +32,9 @@ pub fn completion_scripts() -> std::io::Result<Vec<(&'static str, String)>> {
 
 /// Generates the manual pages, by file name.
 ///
-/// # Errors If clap cannot write a page.
+/// # Errors
+///
+/// If clap cannot write a page.
 pub fn manual_pages() -> std::io::Result<Vec<(String, String)>> {
     man::pages()
 }
@@ -40,17 +44,17 @@ pub fn configuration() -> String {
     config::reference::text()
 }
 
-/// Generates the reference for the specification file as Markdown.
+/// Generates the reference for manifests as Markdown.
 pub fn specification() -> String {
     reference::markdown()
 }
 
-/// Generates the JSON Schemas of all answers as one JSON object, keyed by name.
+/// Generates the JSON Schemas of all answers as a JSON object, by name.
 pub fn schemas_of_answers() -> String {
     from_types(&answers::of_commands())
 }
 
-/// Lists the commands that have an answer in `-o json`.
+/// Lists the commands that print an answer with `-o json`.
 pub fn commands_with_answer() -> Vec<String> {
     crate::verbs::commands_with_answer()
 }
@@ -60,7 +64,7 @@ pub fn commands_with_rights() -> Vec<String> {
     crate::verbs::commands_with_rights()
 }
 
-/// Expands shorthand to the words that clap parses, for example `pause x` to `pause job x`.
+/// Expands shorthand to the words that clap parses, such as `pause x` to `pause job x`.
 pub fn expand(words: &[&str]) -> Vec<std::ffi::OsString> {
     let words = words.iter().map(std::ffi::OsString::from).collect();
     crate::cli::shorthand::expand(&command(), words)

@@ -40,7 +40,7 @@ use std::sync::Arc;
 use clap::{Command, CommandFactory, FromArgMatches};
 use tracing_subscriber::filter::Targets;
 
-use crate::cli::args::output;
+use crate::cli::args::output_selection;
 use crate::cli::plugin::{self, CalledAs};
 use crate::cli::shorthand::{self, expand};
 use crate::cli::{Cli, When, complete, help, misuse, next, search, tasks, topics};
@@ -55,14 +55,14 @@ use gpuctl_prometheus::Matchers;
 use gpuctl_view::Format;
 use gpuctl_view::format::text::{as_plugin, clean};
 
-/// The number of files that a command must be able to open: six for the runtime, one or two for a
-/// connection, and one for a config file.
+/// Minimum number of open files per process: six for the runtime, one or two for a connection and
+/// one for a config file.
 const MIN_OPEN_FILES: usize = 16;
 
 /// Parses the command line, runs the verb, and reports the error if it fails.
 pub fn run() -> ExitCode {
-    // Shells' completion scripts run the program with `COMPLETE` set, and expect only candidates as
-    // output.
+    // Shell completion scripts run the program with `COMPLETE` set and expect only candidates on
+    // stdout.
     complete::answer();
     let words: Vec<OsString> = std::env::args_os().collect();
     let called_as = CalledAs::from_program(words.first());
@@ -70,8 +70,8 @@ pub fn run() -> ExitCode {
         return print_candidates(words);
     }
     if called_as == CalledAs::Program && shorthand::asks_for_version(&words) {
-        // Scripts often query the version. Building the command tree would take most of the time,
-        // so answer before it is built.
+        // Scripts often query the version. Print it before building the command tree, which takes
+        // most of the time.
         return print_page(cli::VERSION, &words);
     }
     let command = Cli::command();
@@ -87,7 +87,7 @@ pub fn run() -> ExitCode {
     };
     let parsed = command.try_get_matches_from(&words);
     let next = parsed.as_ref().ok().and_then(next::next_command);
-    let selection = parsed.as_ref().ok().and_then(output::selection);
+    let selection = parsed.as_ref().ok().and_then(output_selection::selection);
     let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => return report_parse_error(&error, &words),
@@ -118,7 +118,7 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// Prints the completion candidates that kubectl requests from its plugin.
+/// Prints the completion candidates when kubectl calls its plugin for completion.
 fn print_candidates(words: Vec<OsString>) -> ExitCode {
     let terminal = Terminal::new(Environment::read().terminal_options());
     let command = complete::with_full_names(Cli::command());
@@ -136,7 +136,7 @@ fn print_page(page: &str, words: &[OsString]) -> ExitCode {
     }
 }
 
-/// Finds the help page to print when the arguments name only a help topic.
+/// Returns the help page if the arguments name only a help topic, such as `gpuctl help manifest`.
 fn requested_page(command: &Command, called_as: CalledAs, words: &[OsString]) -> Option<String> {
     let word = shorthand::topic(command, words)?;
     let page = topics::text(word)
@@ -149,7 +149,7 @@ fn requested_page(command: &Command, called_as: CalledAs, words: &[OsString]) ->
     })
 }
 
-/// Checks the global options that clap cannot check, and reads the bundle given by `--replay`.
+/// Validates global options that clap cannot validate, and reads the bundle given by `--replay`.
 fn check_options(cli: &Cli) -> Result<Option<Arc<Bundle>>, Error> {
     if cli.global.all_namespaces && cli.global.namespace.is_some() {
         return Err(Error::usage("`-n` and `-A` cannot be used together").hint("remove one"));
@@ -179,7 +179,7 @@ fn check_options(cli: &Cli) -> Result<Option<Arc<Bundle>>, Error> {
     Ok(bundle.map(Arc::new))
 }
 
-/// Runs the command to its end, then shows the output that was collected for the pager.
+/// Runs the command, then writes the output that was buffered for the pager.
 fn execute(cli: &Cli, context: &Context) -> Result<ExitCode, Error> {
     // The futures of commands are not `Send`, so all of them run on this thread.
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -205,7 +205,7 @@ fn execute(cli: &Cli, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.show_in_pager().and(result)
 }
 
-/// Finds a flag that conflicts with `--replay` because it selects a cluster or a Prometheus.
+/// Returns the flag that conflicts with `--replay` because it selects a cluster or a Prometheus.
 fn conflict_with_replay(cli: &Cli) -> Option<&'static str> {
     cli.global.replay.as_ref()?;
     let kubectl = &cli.global.kubectl;
@@ -224,11 +224,11 @@ fn conflict_with_replay(cli: &Cli) -> Option<&'static str> {
         .map(|(flag, _)| flag)
 }
 
-/// Prints help and version to stdout, and reports everything else as a usage error.
+/// Prints help and version to stdout. All other parse errors are usage errors.
 fn report_parse_error(error: &clap::Error, words: &[OsString]) -> ExitCode {
     if !error.use_stderr() {
         return match error.print() {
-            // If the reader closes the pipe early, as `head` does, that is not an error.
+            // A reader such as `head` may close the pipe early. This is not an error.
             Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => report_usage_error(
                 &Error::new(
                     ErrorName::OutputFailed,
@@ -240,8 +240,7 @@ fn report_parse_error(error: &clap::Error, words: &[OsString]) -> ExitCode {
         };
     }
     if words.len() < 2 {
-        // Without a command, the program prints the help, but its exit code is that of a usage
-        // error.
+        // Without a command, print the help but exit with the code of a usage error.
         let _ = error.print();
         return ExitCode::from(ErrorKind::Usage.exit_code());
     }
@@ -252,8 +251,8 @@ fn report_parse_error(error: &clap::Error, words: &[OsString]) -> ExitCode {
     report_usage_error(&misuse::explain(error, &arguments), words)
 }
 
-/// Reports a usage error in the requested output format. Parsing has failed, so the raw arguments
-/// must be searched for the format.
+/// Reports a usage error in the requested output format. Searches the raw arguments for `-o`,
+/// because clap has not parsed them.
 fn report_usage_error(error: &Error, words: &[OsString]) -> ExitCode {
     let words: Vec<String> = words
         .iter()
@@ -262,7 +261,7 @@ fn report_usage_error(error: &Error, words: &[OsString]) -> ExitCode {
     let asks_for_document = |pair: &[String]| {
         matches!(pair[0].as_str(), "-o" | "--output") && matches!(pair[1].as_str(), "json" | "yaml")
     };
-    // Spellings in which the option and its value are a single argument.
+    // Spellings that join the option and its value in one argument, such as `-ojson`.
     let is_joined_option = |word: &String| {
         matches!(
             word.as_str(),
@@ -280,12 +279,12 @@ fn report_usage_error(error: &Error, words: &[OsString]) -> ExitCode {
     ExitCode::from(error.kind.exit_code())
 }
 
-/// Whether kubectl runs the program as a plugin.
+/// Returns true if kubectl runs the program as a plugin.
 fn is_plugin() -> bool {
     CalledAs::from_program(std::env::args_os().next().as_ref()) == CalledAs::Plugin
 }
 
-/// The filter for the request log, which is set by `GPUCTL_LOG` or turned on by `-vv`.
+/// The filter of the request log: the value of `GPUCTL_LOG`, or the default with `-vv`.
 fn request_log(verbose: u8) -> Result<Option<Targets>, Error> {
     match Environment::read().log {
         Some(text) => terminal::request_log::filter(&text).map(Some),
@@ -315,7 +314,8 @@ fn context(cli: &Cli, bundle: Option<Arc<Bundle>>) -> Context {
         kubeconfig: global
             .kubeconfig
             .clone()
-            // As in kubectl, `--kubeconfig` is a single file that replaces the list in $KUBECONFIG.
+            // As in kubectl, `--kubeconfig` names one file, which replaces the list in
+            // `$KUBECONFIG`.
             .map_or(environment.kubeconfig, |file| vec![file]),
         context: global.context.clone(),
         overrides: global.kubectl.overrides(environment.token),

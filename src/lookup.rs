@@ -1,4 +1,5 @@
-//! Finds the job or node that a user names. If it does not exist, suggests the most similar name.
+//! Finds the job or node with a given name. If none exists, the error suggests the most similar
+//! name.
 
 use gpuctl_cluster::{Connection, InventorySnapshot, JobFilter};
 use gpuctl_core::error::{Error, ErrorName};
@@ -6,17 +7,18 @@ use gpuctl_core::model::values::text::{count, is_namespace};
 use gpuctl_core::model::{Job, NodeUsage};
 use gpuctl_manifest::spec::nearest;
 
-/// Whether the command changes anything.
+/// Purpose of a lookup. A change searches fewer namespaces than a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LookupPurpose {
     Read,
-    /// Reads a job that is copied. NAMESPACE/NAME selects it, and `-n` its copy's namespace.
+    /// Reads a job in order to copy it. NAMESPACE/NAME selects the original, and `-n` the namespace
+    /// of the copy.
     Copy,
     Change,
 }
 
-/// Splits `NS/NAME`, or accepts `NAME` alone. Rejects names that Kubernetes does not allow, so that
-/// they never become part of a URL.
+/// Splits `NS/NAME`, or accepts `NAME` alone. Rejects names that are invalid in Kubernetes, so that
+/// user input cannot change the path of a request URL.
 pub(crate) fn split(text: &str) -> Result<(Option<&str>, &str), Error> {
     let (namespace, name) = text
         .split_once('/')
@@ -39,7 +41,7 @@ pub(crate) fn split(text: &str) -> Result<(Option<&str>, &str), Error> {
     Err(Error::usage(format!("`{text}` is not a valid job name")).hint("see `gpuctl get jobs`"))
 }
 
-/// Fails if the namespace in NAMESPACE/NAME contradicts `-n`. `explicit` is the value of `-n`.
+/// Fails if `explicit`, the value of `-n`, contradicts the namespace in NAMESPACE/NAME.
 pub(crate) fn check_namespace(
     explicit: Option<&str>,
     namespace: Option<&str>,
@@ -47,24 +49,23 @@ pub(crate) fn check_namespace(
 ) -> Result<(), Error> {
     match (explicit, namespace) {
         (Some(explicit), Some(namespace)) if explicit != namespace => {
-            let message = format!(
-                "`{name}` is in namespace `{namespace}`, but `-n {explicit}` names another"
-            );
+            let message =
+                format!("`{name}` is in namespace `{namespace}`, but `-n {explicit}` was given");
             Err(Error::new(ErrorName::NamespaceConflict, message).hint("remove `-n`"))
         }
         _ => Ok(()),
     }
 }
 
-/// The namespace of `-n`.
+/// The namespace given by `-n`, or `None` without `-n`.
 pub(crate) fn explicit_namespace(connection: &Connection) -> Option<&str> {
     connection
         .namespace_is_explicit
         .then_some(connection.namespace.as_str())
 }
 
-/// Fails if a list of a namespace is empty because the namespace does not exist. Sends a request
-/// only if the list is empty.
+/// Fails if a list is empty because its namespace does not exist. Sends a request only if the list
+/// is empty.
 pub(crate) async fn check_empty(
     connection: &Connection,
     namespace: Option<&str>,
@@ -78,8 +79,8 @@ pub(crate) async fn check_empty(
     }
 }
 
-/// Builds the error for a namespace that does not exist. Returns `None` if it exists, or if that is
-/// unknown because it cannot be read.
+/// Builds the error for a missing namespace. Returns `None` if the namespace exists or cannot be
+/// read.
 async fn missing_namespace(connection: &Connection, namespace: &str) -> Option<Error> {
     if connection
         .namespaces()
@@ -101,7 +102,7 @@ async fn missing_namespace(connection: &Connection, namespace: &str) -> Option<E
     })
 }
 
-/// Finds the job with the name `text`. If it does not exist, the error suggests the most similar
+/// Finds the job that `text` names. If the job does not exist, the error suggests the most similar
 /// name.
 pub(crate) async fn job(
     connection: &Connection,
@@ -114,12 +115,12 @@ pub(crate) async fn job(
     }
 }
 
-/// The name of a job and the namespaces to search for it.
+/// A job name and the namespaces to search.
 struct JobScope<'t> {
     name: &'t str,
-    /// The namespace to prefer if several namespaces have a job with this name.
+    /// The namespace that takes precedence if jobs in several namespaces have this name.
     default_namespace: String,
-    /// The only namespace to search. `None` means all namespaces.
+    /// The only namespace to search, or `None` to search all.
     namespace: Option<String>,
 }
 
@@ -134,7 +135,7 @@ impl<'t> JobScope<'t> {
         let default_namespace = explicit_namespace
             .clone()
             .unwrap_or_else(|| connection.namespace.clone());
-        // A change never affects a job in another namespace just because the name matches.
+        // A command that writes must never match a job of the same name in another namespace.
         let namespace = if purpose == LookupPurpose::Change {
             Some(default_namespace.clone())
         } else {
@@ -148,7 +149,7 @@ impl<'t> JobScope<'t> {
     }
 }
 
-/// Finds the job with the name `text`. Returns `None` if it does not exist.
+/// Finds the job that `text` names, or returns `None` if it does not exist.
 pub(crate) async fn find(
     connection: &Connection,
     text: &str,
@@ -166,7 +167,7 @@ pub(crate) async fn find(
     };
     let selection = connection.jobs().list(&selector).await?;
     let mut jobs = selection.jobs;
-    // Until they have terminated, the pods of a deleted job still look like a job.
+    // Pods of a deleted job still look like a job until they have terminated.
     if purpose == LookupPurpose::Change
         && let Some(terminating_job) = jobs.iter().find(|job| job.owner_is_gone)
     {
@@ -199,7 +200,7 @@ pub(crate) async fn find(
     }
 }
 
-/// Builds the error for a deleted job whose pods are still terminating.
+/// Builds the error for a deleted job with terminating pods.
 fn deleted_job(job: &Job) -> Error {
     let (pods, verb) = (
         count(job.pods.len() as u64, "pod"),
@@ -218,8 +219,8 @@ fn deleted_job(job: &Job) -> Error {
     ))
 }
 
-/// Builds the error for a job that does not exist. Lists all jobs, so that it can suggest a job
-/// with this name in another namespace, or a similar name.
+/// Builds the error for a missing job. Lists all jobs in order to suggest the same name in another
+/// namespace, or a similar name.
 pub(crate) async fn missing(
     connection: &Connection,
     text: &str,
@@ -256,8 +257,7 @@ pub(crate) async fn missing(
     })
 }
 
-/// Builds the error for a job that was not found but may exist, because the user may not list all
-/// kinds of workloads.
+/// Builds the error for a job that was not found, but may be of a kind that the user may not list.
 fn unknown_job(name: &str, unreadable: &[&str]) -> Error {
     let kinds = unreadable.join("s and ");
     let message = format!(
@@ -266,7 +266,7 @@ fn unknown_job(name: &str, unreadable: &[&str]) -> Error {
     Error::new(ErrorName::Forbidden, message)
 }
 
-/// Finds the node with this name. If it does not exist, the error suggests the most similar name.
+/// Finds a node by name. If the node does not exist, the error suggests the most similar name.
 pub(crate) fn node<'s>(
     snapshot: &'s InventorySnapshot,
     name: &str,
@@ -281,7 +281,7 @@ pub(crate) fn node<'s>(
         })
 }
 
-/// Builds the error for a node that does not exist.
+/// Builds the error for a missing node. `names` are the candidates for the suggestion.
 pub(crate) fn missing_node(name: &str, names: &[&str]) -> Error {
     let error = Error::new(
         ErrorName::NodeNotFound,

@@ -1,7 +1,6 @@
 //! Selects the jobs that a command applies to: by name, pattern, label, owner and status.
 
 use futures::future::try_join_all;
-use gpuctl_core::model::values::natural;
 use regex::Regex;
 
 use crate::cli::args::selection::{JobSelection, is_pattern};
@@ -10,11 +9,12 @@ use crate::lookup::{self, LookupPurpose};
 use crate::observe::past_jobs;
 use gpuctl_cluster::{Connection, DryRun, JobFilter};
 use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_core::model::values::natural;
 use gpuctl_core::model::values::text::count;
 use gpuctl_core::model::{Job, State, Status};
 
-/// Lists the selected jobs, each once, by namespace and name. No match is an error, as is a name or
-/// a pattern without a job.
+/// Lists the selected jobs without duplicates, sorted by namespace and name. Fails if no job
+/// matches, or if a name or a pattern matches no job.
 pub(crate) async fn jobs(
     context: &Context,
     connection: &Connection,
@@ -91,15 +91,16 @@ fn nothing_matches(patterns: &[&str]) -> String {
     }
 }
 
-/// What makes a question unnecessary.
+/// Options that skip the confirmation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ChangeOptions {
     pub yes: bool,
     pub dry_run: Option<DryRun>,
 }
 
-/// Lists jobs that were not named one by one, and asks once whether to change them. `verb` names
-/// the change. Without a terminal, only `--yes` confirms.
+/// Asks for confirmation before changing jobs that were selected by a pattern or filter, after
+/// listing them. `verb` is the action in the question. Without a terminal, fails unless `--yes` is
+/// set.
 pub(crate) fn confirm(
     context: &Context,
     selection: &JobSelection,
@@ -134,7 +135,7 @@ pub(crate) fn confirm(
     }
 }
 
-/// NAMESPACE/NAME, which selects exactly this job.
+/// Formats NAMESPACE/NAME, which identifies exactly one job.
 pub(crate) fn full_name(job: &Job) -> String {
     format!("{}/{}", job.namespace, job.name)
 }
@@ -147,7 +148,7 @@ fn unique(mut jobs: Vec<Job>) -> Vec<Job> {
     jobs
 }
 
-/// The name of the user, for `--mine`.
+/// The user name that `--mine` compares with, as reported by the API server.
 pub(crate) async fn own_name(connection: &Connection) -> Result<String, Error> {
     connection.discovery().user().await?.ok_or_else(|| {
         let message = "the API server does not report your user name";
@@ -155,7 +156,8 @@ pub(crate) async fn own_name(connection: &Connection) -> Result<String, Error> {
     })
 }
 
-/// Builds the query. A change reaches only one namespace unless its names give others.
+/// Builds the list filter. Changes are limited to the current namespace, unless `-A` is set or a
+/// name includes a namespace.
 async fn filter(
     context: &Context,
     connection: &Connection,
@@ -177,7 +179,7 @@ async fn filter(
     })
 }
 
-/// A name, or a pattern with `*` and `?`, with or without a namespace.
+/// A name, or a glob pattern with `*` and `?`, optionally prefixed with a namespace.
 struct NamePattern {
     namespace: Option<String>,
     name: Regex,
@@ -185,7 +187,8 @@ struct NamePattern {
 
 impl NamePattern {
     fn parse(text: &str) -> Result<Self, Error> {
-        // The wildcards stand for characters of a name, so the rest must be a valid name.
+        // Replace the wildcards by a letter, so that the rest of the pattern is validated as a
+        // name.
         let plain = text.replace(['*', '?'], "x");
         lookup::split(&plain)?;
         let (namespace, name) = text

@@ -1,6 +1,6 @@
-//! Serves text pages over HTTP, for `score --watch --listen`. Anyone on the network can connect, so
-//! each peer may use only some of the connections. A page with `is_always_served` is available even
-//! when all connections are in use.
+//! Serves text pages over HTTP for `score --watch --listen`. The whole network may be able to
+//! connect, so each peer can use only some of the connections. A page with `is_always_served` is
+//! available even when all connections are in use.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -21,47 +21,46 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::LocalSet;
 
-/// The response for a path.
+/// Response to a request for a path.
 #[derive(Clone, Debug)]
 pub(crate) struct HttpPage {
     pub code: u16,
     pub media: &'static str,
     pub text: Bytes,
-    /// Whether to serve the page for any `Host`, and also on connections beyond the limits.
+    /// Whether to serve the page for any `Host`, and on connections beyond the limits.
     pub is_always_served: bool,
 }
 
-/// The pages by path.
+/// Pages by path.
 pub(crate) type Pages = Rc<RefCell<BTreeMap<&'static str, HttpPage>>>;
 
 /// Timeout for reading a request's headers.
 const HEADERS_WITHIN: Duration = Duration::from_secs(5);
 /// Maximum size of a request's headers in bytes.
 const HEADER_BYTES: usize = 16 << 10;
-/// Timeout for all requests on one connection.
+/// Timeout for a connection, including all its requests.
 const OPEN_WITHIN: Duration = Duration::from_secs(120);
-/// Timeout for a connection when more than three quarters of all connections are in use.
+/// Timeout for a connection while more than three quarters of the connections are in use.
 const BRIEF: Duration = Duration::from_secs(10);
-/// Timeout for the only request on a connection beyond the limits.
+/// Timeout for a connection beyond the limits, which serves a single request.
 const SPARE_WITHIN: Duration = Duration::from_secs(3);
-/// Maximum number of connections that can read every page.
+/// Maximum number of connections with access to all pages.
 const MOST: usize = 64;
-/// Maximum number of these connections from a single peer.
+/// Maximum number of connections with access to all pages per peer.
 const MOST_PER_PEER: usize = 16;
-/// Maximum number of additional connections. A new one replaces the oldest connection of the peer
-/// that has the most.
+/// Maximum number of connections beyond the limits. A further connection replaces the oldest one of
+/// the peer with the most connections.
 const SPARE: usize = 32;
 
-/// A bound listener.
 pub(crate) struct PageServer {
     listener: TcpListener,
     pages: Pages,
-    /// Allowed values of `Host`, in addition to names that nobody can register.
+    /// Allowed values of `Host`, in addition to addresses and local names.
     hosts: Rc<[String]>,
 }
 
 impl PageServer {
-    /// Binds `HOST:PORT`; port 0 selects a free port.
+    /// Binds `HOST:PORT`. Port 0 selects a free port.
     pub(crate) async fn open(
         address: &str,
         hosts: &[String],
@@ -81,15 +80,15 @@ impl PageServer {
         self.listener.local_addr().ok()
     }
 
-    /// Answers requests until it is dropped.
+    /// Answers requests until the future is dropped.
     pub(crate) async fn run(self) {
         let connections = Rc::new(RefCell::new(Connections::default()));
         let local_set = LocalSet::new();
         let accept = async {
             loop {
                 let Ok((stream, peer)) = self.listener.accept().await else {
-                    // The process has run out of file descriptors. When connections end, some
-                    // become available again.
+                    // The process has no free file descriptors. Try again after some connections
+                    // may have ended.
                     tokio::time::sleep(Duration::from_millis(200)).await;
                     continue;
                 };
@@ -112,7 +111,7 @@ impl PageServer {
     }
 }
 
-/// The limits that apply to one connection.
+/// Limits of one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ConnectionSlot {
     number: u64,
@@ -127,7 +126,7 @@ struct OpenConnection {
     _end: oneshot::Sender<Infallible>,
 }
 
-/// Open connections by number, starting with the oldest.
+/// Open connections, by number and thus by age.
 #[derive(Default)]
 struct Connections {
     count: u64,
@@ -136,7 +135,7 @@ struct Connections {
 }
 
 impl Connections {
-    /// Admits a new connection. The receiver resolves when a later connection replaces this one.
+    /// Admits a connection. The receiver resolves when a later connection replaces it.
     fn admit(&mut self, peer: IpAddr) -> (ConnectionSlot, oneshot::Receiver<Infallible>) {
         let (end, replaced) = oneshot::channel();
         let peer_count = self
@@ -145,7 +144,7 @@ impl Connections {
             .filter(|connection| connection.peer == peer)
             .count();
         if self.regular.len() >= MOST && peer_count < MOST_PER_PEER {
-            // A peer with one connection takes precedence over a peer with many.
+            // A peer with few connections takes precedence over the peer with the most.
             let (largest, oldest) = busiest_peer(&self.regular);
             if peer_count + 1 < largest {
                 self.regular.remove(&oldest);
@@ -189,8 +188,7 @@ impl Connections {
     }
 }
 
-/// Finds the peer with the most connections. Returns the number of its connections, and the oldest
-/// one.
+/// Returns the highest number of connections of one peer, and that peer's oldest connection.
 fn busiest_peer(connections: &BTreeMap<u64, OpenConnection>) -> (usize, u64) {
     let mut by_peer: BTreeMap<IpAddr, (usize, u64)> = BTreeMap::new();
     for (number, connection) in connections {
@@ -218,7 +216,7 @@ async fn serve(stream: TcpStream, slot: ConnectionSlot, pages: &Pages, hosts: &[
         .max_buf_size(HEADER_BYTES);
     connection.keep_alive(!slot.is_spare);
     let serving = connection.serve_connection(TokioIo::new(stream), answer);
-    // Ignore errors, because the client may have disconnected.
+    // Ignore errors, because clients may disconnect at any time.
     let _ = tokio::time::timeout(slot.time_limit, serving).await;
 }
 
@@ -266,9 +264,9 @@ fn answer(
     response
 }
 
-/// Whether every host that a request names is allowed. An attacker's web page can make a browser
-/// send requests here under a name in the attacker's domain (DNS rebinding). The browser then sends
-/// that name as `Host`.
+/// Returns true if all hosts that a request names are allowed. This prevents DNS rebinding: a web
+/// page can resolve a name in its own domain to this server's address, and let a browser send
+/// requests here. Such requests have the foreign name as `Host`.
 fn is_host_allowed(uri: &http::Uri, headers: &HeaderMap, allowed: &[String]) -> bool {
     let mut hosts = headers
         .get_all(header::HOST)
@@ -280,8 +278,8 @@ fn is_host_allowed(uri: &http::Uri, headers: &HeaderMap, allowed: &[String]) -> 
             .is_none_or(|authority| is_name_allowed(authority.as_str(), allowed))
 }
 
-/// Whether nobody can register this name: it is an address, a name without a dot, or a name inside
-/// the cluster. Other names must be in `allowed`.
+/// Returns true for addresses, names without a dot, and names inside the cluster, which cannot be
+/// in an attacker's domain. Other names must be in `allowed`.
 fn is_name_allowed(host: &str, allowed: &[String]) -> bool {
     let Ok(authority) = host.parse::<http::uri::Authority>() else {
         return host.is_empty();

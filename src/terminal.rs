@@ -1,5 +1,5 @@
-//! Owns stdout and stderr. Data goes to stdout and messages go to stderr (`talk.rs`). No other code
-//! writes to a stream.
+//! Owns stdout and stderr; no other code writes to a stream. Data goes to stdout, and messages
+//! (`terminal/messages.rs`) go to stderr.
 #![expect(
     clippy::disallowed_methods,
     reason = "this is the edge that writes to the terminal"
@@ -40,7 +40,7 @@ pub(crate) enum ColorChoice {
     Never,
 }
 
-/// How much is printed on stderr. Each level includes the previous ones.
+/// Verbosity of messages on stderr. Each level includes the previous ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Verbosity {
     Errors,
@@ -54,14 +54,15 @@ pub(crate) enum Verbosity {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TerminalOptions {
     pub color: ColorChoice,
-    /// The setting from `NO_COLOR`, `CLICOLOR_FORCE`, `CLICOLOR` and `TERM`, used if the flag does
-    /// not decide.
+    /// Whether `NO_COLOR`, `CLICOLOR_FORCE`, `CLICOLOR` or `TERM` enables colors. Used if no flag
+    /// decides.
     pub environment: Option<bool>,
     pub plain: bool,
     pub verbosity: Verbosity,
-    /// The terminal width that the environment sets.
+    /// Width of the terminal according to the environment.
     pub columns: Option<usize>,
-    /// Whether kubectl runs the program as a plugin. If so, suggested commands begin differently.
+    /// Whether kubectl runs the program as a plugin, so that suggested commands begin with
+    /// `kubectl`.
     pub is_plugin: bool,
 }
 
@@ -69,30 +70,31 @@ pub(crate) struct TerminalOptions {
 #[derive(Debug)]
 pub(crate) struct Terminal {
     options: TerminalOptions,
-    /// True if nothing is printed, because a command runs only to make its requests.
+    /// Whether to print nothing, for commands that only run to record their requests.
     silent: bool,
-    /// The output so far, if it goes to a pager.
+    /// Output so far, if it goes to a pager.
     pager_output: RefCell<Option<PagerOutput>>,
-    /// The line that changes while the program waits. Data and messages are printed above it.
+    /// The line that changes during a wait. Data and messages are printed above the line.
     line: ChangingLine,
     verbosity: Cell<Verbosity>,
     format: RefCell<Format>,
-    /// The parts of the JSON output to print; `None` prints all of it.
+    /// Selected parts of the JSON output, or `None` to print all of it.
     selected: RefCell<Option<SelectedOutput>>,
-    /// The name of the command in `auth check`, for example `get nodes`.
+    /// Name of the command in `auth check`, such as `get nodes`.
     task: Cell<Option<&'static str>>,
-    /// True once the hint about how to get a permission has been shown.
+    /// Whether the hint about missing permissions has been printed.
     shows_permission_hint: Cell<bool>,
-    /// True if a hint about the next command has been shown, or such hints are disabled.
+    /// Whether a hint about the next command has been printed, or such hints are disabled.
     has_next_hint: Cell<bool>,
-    /// True if the command line names a namespace, so that it would be wrong to suggest `-n`.
+    /// Whether the command line names a namespace, so that a hint about `-n` would be wrong.
     namespace_given: Cell<bool>,
+    /// The first warnings, which a report repeats for readers who do not see stderr.
+    warnings: RefCell<Vec<String>>,
 }
 
 impl Terminal {
     pub(crate) fn new(options: TerminalOptions) -> Self {
-        // The colors of each text depend on its own stream, but `colored` would consider only
-        // stdout.
+        // Each text is colored according to its own stream, but `colored` would only check stdout.
         colored::control::set_override(true);
         Self {
             options,
@@ -106,6 +108,7 @@ impl Terminal {
             shows_permission_hint: Cell::default(),
             has_next_hint: Cell::default(),
             namespace_given: Cell::default(),
+            warnings: RefCell::default(),
         }
     }
 
@@ -120,7 +123,7 @@ impl Terminal {
         }
     }
 
-    /// Sets the format of stdout. Messages on stderr use a matching format.
+    /// Sets the format of stdout, which also determines the format of messages on stderr.
     pub(crate) fn set_format(&self, format: Format) {
         self.format.replace(format);
     }
@@ -132,8 +135,8 @@ impl Terminal {
         }
     }
 
-    /// Replaces the verbosity, and returns the previous one. Used for work that is first checked
-    /// silently and then done.
+    /// Replaces the verbosity and returns the previous one, for work that is checked silently
+    /// before it is done.
     pub(crate) fn swap_verbosity(&self, verbosity: Verbosity) -> Verbosity {
         self.verbosity.replace(verbosity)
     }
@@ -142,15 +145,15 @@ impl Terminal {
         self.verbosity.get() >= verbosity
     }
 
-    /// From now on, collects output for a pager if stdout is a terminal. `command` replaces the
-    /// default pager.
+    /// Collects further output for a pager if stdout is a terminal. `command` replaces the default
+    /// pager.
     pub(crate) fn page_with(&self, command: Option<String>) {
         if self.stdout_is_terminal() {
             self.pager_output.replace(Some(PagerOutput::new(command)));
         }
     }
 
-    /// Stops paging, because an endless stream cannot be paged. Prints the output so far.
+    /// Stops paging and prints the output so far, because an endless stream cannot be paged.
     pub(crate) fn stream(&self) -> Result<(), Error> {
         self.line.disable_waiting();
         self.disable_suggestion();
@@ -159,8 +162,8 @@ impl Terminal {
             .map_or(Ok(()), |output| self.print_raw(&output.text))
     }
 
-    /// Shows the collected output in the pager, if one was requested, and waits until the user
-    /// leaves it.
+    /// Shows the collected output in the pager, if requested, and waits until the user leaves the
+    /// pager.
     pub(crate) fn show_in_pager(&self) -> Result<(), Error> {
         let Some(output) = self
             .pager_output
@@ -190,7 +193,7 @@ impl Terminal {
         !self.silent && io::stdout().is_terminal()
     }
 
-    /// Whether there is a person who can answer questions.
+    /// Returns true if a user at a terminal can answer questions.
     pub(crate) fn is_interactive(&self) -> bool {
         !self.silent && io::stdin().is_terminal() && io::stderr().is_terminal()
     }
@@ -199,7 +202,7 @@ impl Terminal {
         io::stdin().is_terminal()
     }
 
-    /// Determines how text on stdout is styled.
+    /// Returns the style of text on stdout.
     pub(crate) fn style(&self) -> TextStyle {
         self.style_for(self.stdout_is_terminal())
     }
@@ -225,7 +228,7 @@ impl Terminal {
         }
     }
 
-    /// Prints only parts of the JSON output from now on. `headers` prints the titles of columns.
+    /// Prints only the selected parts of further JSON output. `headers` includes column titles.
     pub(crate) fn select(&self, selection: OutputSelection, headers: bool) {
         let selected = SelectedOutput::new(selection, headers);
         self.selected.replace(Some(selected));
@@ -241,14 +244,14 @@ impl Terminal {
         }
     }
 
-    /// Writes data to stdout. Escapes control sequences other than enabled colors, so that the
+    /// Writes data to stdout. Escapes control sequences except those of enabled colors, so that the
     /// terminal does not execute them.
     pub(crate) fn print(&self, text: &str) -> Result<(), Error> {
         let text = self.selected(text)?;
         self.print_raw(&sanitized(&text, self.style().color))
     }
 
-    /// Writes text unchanged. If the reader has closed the pipe, the program exits silently, as
+    /// Writes text unchanged. If the reader has closed the pipe, ends the program silently, as
     /// filters do.
     pub(crate) fn print_raw(&self, text: &str) -> Result<(), Error> {
         if self.write_out(text)? {
@@ -258,8 +261,8 @@ impl Terminal {
         std::process::exit(0)
     }
 
-    /// Like `print`, for a program that must continue. Returns false if the reader has closed the
-    /// pipe.
+    /// Like `print`, for programs that continue after the reader has closed the pipe. Returns false
+    /// in that case.
     pub(crate) fn try_print(&self, text: &str) -> Result<bool, Error> {
         let text = self.selected(text)?;
         self.write_out(&sanitized(&text, self.style().color))
@@ -282,8 +285,7 @@ impl Terminal {
         pipe_is_open(result, "to stdout")
     }
 
-    /// Forwards another program's output byte for byte. Returns false if the reader has closed the
-    /// pipe.
+    /// Writes another program's output unchanged. Returns false if the reader has closed the pipe.
     pub(crate) fn forward(&self, to_stderr: bool, bytes: &[u8]) -> Result<bool, Error> {
         if self.silent {
             return Ok(true);
@@ -297,7 +299,7 @@ impl Terminal {
         pipe_is_open(result, "the output")
     }
 
-    /// Redraws a watched table in place.
+    /// Replaces the watched table on the screen.
     pub(crate) fn redraw(&self, text: &str, first: bool) -> Result<(), Error> {
         let rows = raw::window().map_or(usize::MAX, |(_, rows)| usize::from(rows));
         self.print_raw(&frame(&sanitized(text, self.style().color), rows, first))
@@ -313,7 +315,7 @@ impl Terminal {
             Cow::Borrowed(text)
         };
         let text = sanitized(&text, self.error_style().color);
-        // If stderr fails, there is no stream left on which to report it.
+        // An error of stderr cannot be reported anywhere.
         let _ = self
             .line
             .with_line_hidden(|| io::stderr().lock().write_all(text.as_bytes()));
@@ -323,7 +325,7 @@ impl Terminal {
         !self.silent && io::stderr().is_terminal()
     }
 
-    /// Whether the changing line is drawn.
+    /// Returns true if the changing line is drawn.
     fn draws_progress(&self) -> bool {
         self.shows(Verbosity::Notes)
             && !self.options.plain
@@ -331,7 +333,7 @@ impl Terminal {
             && self.stderr_is_terminal()
     }
 
-    /// Creates a progress bar. It is drawn only on a terminal.
+    /// Creates a progress bar, which is drawn only on a terminal.
     pub(crate) fn progress(&self, steps: u64, label: &'static str) -> ProgressBar {
         if self.draws_progress() && steps > 1 {
             self.line.progress(steps, label)
@@ -340,7 +342,7 @@ impl Terminal {
         }
     }
 
-    /// Creates a spinner. It is drawn only on a terminal.
+    /// Creates a spinner, which is drawn only on a terminal.
     pub(crate) fn spinner(&self) -> ProgressBar {
         if self.draws_progress() {
             self.line.spinner()
@@ -349,7 +351,7 @@ impl Terminal {
         }
     }
 
-    /// Allows [`Self::show_waiting`] to draw, once any login prompt is over.
+    /// Allows [`Self::show_waiting`] to draw, after any login prompt.
     pub(crate) fn allow_waiting_line(&self) {
         self.line.allow_waiting();
     }
@@ -360,13 +362,12 @@ impl Terminal {
         self.line.show_waiting(|| self.draws_progress()).await
     }
 
-    /// Removes the progress bar or spinner.
     pub(crate) fn clear_line(&self) {
         self.line.clear();
     }
 }
 
-/// Returns false if the reader has closed the pipe.
+/// Converts a broken pipe into `Ok(false)`, and other errors into an error about `target`.
 fn pipe_is_open(result: io::Result<()>, target: &str) -> Result<bool, Error> {
     match result {
         Ok(()) => Ok(true),

@@ -1,18 +1,18 @@
-//! The table of verbs. Each row holds everything that the program needs to know about a
-//! verb. Macros generate the other lists of verbs from these rows:
+//! The table of verbs. A row defines one verb, and macros generate all other lists of verbs from
+//! the rows. The fields of a row are:
 //!
 //! - the name, as clap derives it from the identifier (`GpuType` becomes `gpu-type`), and in
 //!   parentheses the type of its arguments, a path below `cli`;
 //! - `run`: the function, a path below `commands`;
 //! - `help`: the group in `gpuctl --help` and the position in it, for verbs of the first level;
 //! - `rights`: the permissions that the verb needs in the cluster, see below;
-//! - `next`: the command that users usually type after it, `""` if the verb itself suggests the
-//!   next command;
+//! - `next`: the command that users usually run next, or `""` if the verb prints the suggestion
+//!   itself;
 //! - `answers`: the types that `-o json` prints, paths below `gpuctl_view`;
 //! - `bundle`: options with which `doctor --bundle` runs the verb; `JOB` runs it for each job.
 //!
-//! Rows below the first level have no `help`, and rows that only lead to nouns have no `next`.
-//! `answers` and `bundle` are omitted when they would be empty.
+//! Rows below the first level have no `help`. Rows that only contain nouns have no `next`.
+//! `answers` and `bundle` are omitted if they are empty.
 //!
 //! The value of `rights` is one of these:
 //! - `()`: the verb sends no request to the cluster, or `auth check` has no name for it;
@@ -25,12 +25,12 @@
 //!   parsing.
 //!
 //! `auth check` and the manual pages list the rows in this order. Each file of rows passes its rows
-//! on to the next file, and the last file passes all of them to the macro that asked for them.
+//! to the next file, and the last file passes all rows to the macro that requested them.
 
 use gpuctl_core::model::contract::rights;
 use gpuctl_core::model::contract::rights::Task;
 
-/// Passes every row to the macro `$make`.
+/// Calls the macro `$make` with all rows.
 macro_rules! verbs {
     ($make:ident) => {
         files_verbs! { $make {} {} }
@@ -54,7 +54,6 @@ mod administer;
 #[macro_use]
 mod program;
 
-/// The groups of verbs in `gpuctl --help`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HelpGroup {
     Submit,
@@ -66,19 +65,19 @@ pub(crate) enum HelpGroup {
     Program,
 }
 
-/// A row, without the arguments, the function and the output types.
+/// A row without its arguments, function and output types.
 pub(crate) struct VerbRow {
-    /// The enum that has the row: `GetMetrics` for `get metrics job`.
+    /// The enum that contains the verb, for example `GetMetrics` for `get metrics job`.
     group: &'static str,
-    /// The variant of the enum.
+    /// The enum's variant for this verb.
     verb: &'static str,
-    /// The group in `--help`, and the position in it.
+    /// The group in `--help` and the position in the group.
     pub help: Option<(HelpGroup, u8)>,
     tasks: &'static [Task],
     needs_rights: bool,
-    /// Name of another row with the same rights.
+    /// The other row whose rights this row shares (`as` in the table).
     same_as: Option<&'static str>,
-    /// The command that users usually type next.
+    /// The command that users usually run next.
     pub next: Option<&'static str>,
     /// The types that `-o json` prints.
     answers: &'static [&'static str],
@@ -87,7 +86,7 @@ pub(crate) struct VerbRow {
 }
 
 impl VerbRow {
-    /// Joins the words of the command line: `get gpu-type`.
+    /// The verb's words on the command line, for example `get gpu-type`.
     pub(crate) fn words(&self) -> String {
         let verb = to_words(self.verb, '-');
         match self.group {
@@ -97,7 +96,7 @@ impl VerbRow {
     }
 }
 
-/// Converts `GpuType` to `gpu-type`.
+/// Converts `GpuType` to `gpu-type`. `between` is the separator.
 fn to_words(name: &str, between: char) -> String {
     let mut text = String::with_capacity(name.len() + 2);
     for letter in name.chars() {
@@ -109,7 +108,7 @@ fn to_words(name: &str, between: char) -> String {
     text
 }
 
-/// The tasks of one row.
+/// Expands to the tasks of a row.
 macro_rules! tasks_of {
     (()) => { &[] };
     ((as $words:literal)) => { &[] };
@@ -121,7 +120,7 @@ macro_rules! tasks_of {
     };
 }
 
-/// The name of another row with the same rights.
+/// Expands to the name of the row that has the same rights.
 macro_rules! same_as {
     ((as $words:literal)) => {
         Some($words)
@@ -131,7 +130,7 @@ macro_rules! same_as {
     };
 }
 
-// A row needs permissions unless it has `()`.
+// Expands to `false` only for rows with the rights `()`.
 macro_rules! needs_rights {
     (()) => {
         false
@@ -141,7 +140,7 @@ macro_rules! needs_rights {
     };
 }
 
-/// The value of an optional field of a row.
+/// Expands to the value of an optional field.
 macro_rules! optional {
     () => {
         None
@@ -160,7 +159,7 @@ macro_rules! define_rows {
         $(answers: [$($answer:ty),+ $(,)?],)?
         $(bundle: [$($options:literal),+],)?
     })* })*) => {
-        /// The rows, in the order of the table.
+        /// All rows in table order.
         pub(crate) const ROWS: &[VerbRow] = &[$($(VerbRow {
             group: stringify!($group),
             verb: stringify!($verb),
@@ -177,7 +176,7 @@ macro_rules! define_rows {
 
 verbs!(define_rows);
 
-/// Lists the commands that support `-o json`, in alphabetical order.
+/// Commands that support `-o json`, in alphabetical order.
 pub(crate) fn commands_with_answer() -> Vec<String> {
     let mut commands: Vec<String> = ROWS
         .iter()
@@ -188,7 +187,7 @@ pub(crate) fn commands_with_answer() -> Vec<String> {
     commands
 }
 
-/// Lists the commands that need rights in the cluster.
+/// Commands that need permissions in the cluster.
 pub(crate) fn commands_with_rights() -> Vec<String> {
     ROWS.iter()
         .filter(|row| row.needs_rights && row.next.is_some())
@@ -196,12 +195,13 @@ pub(crate) fn commands_with_rights() -> Vec<String> {
         .collect()
 }
 
-/// Iterates over the rights that each command needs, in the order of the table.
+/// Tasks of all rows, in table order.
 pub(crate) fn tasks() -> impl Iterator<Item = &'static Task> {
     ROWS.iter().flat_map(|row| row.tasks)
 }
 
-/// Finds the task with this name. Accepts a singular noun and a superfluous noun.
+/// Finds a task by its words. Also accepts a noun in singular, and a noun after a verb that takes
+/// none.
 pub(crate) fn task(words: &str) -> Option<&'static Task> {
     // `get node` belongs to the task `get nodes`.
     let matches = |task: &&Task| task.words == words || task.words.strip_suffix('s') == Some(words);
@@ -210,7 +210,7 @@ pub(crate) fn task(words: &str) -> Option<&'static Task> {
         .or_else(|| alias(words))
         .or_else(|| job_task(words))
         .or_else(|| {
-            // `logs jobs` means `logs`, but `logs why` is two commands.
+            // `logs jobs` is the task `logs`, but `logs why` is two commands.
             let (verb, rest) = words.split_once(' ')?;
             let is_verb = |word: &str| tasks().any(|task| task.verb() == word);
             tasks()
@@ -219,7 +219,7 @@ pub(crate) fn task(words: &str) -> Option<&'static Task> {
         })
 }
 
-/// Finds the task of a command that shares another command's rights: `run`, `diff`, `get
+/// Finds the task of a command that shares another command's rights, such as `run`, `diff` or `get
 /// node-labels`.
 fn alias(words: &str) -> Option<&'static Task> {
     let (group, name) = words
@@ -235,8 +235,8 @@ fn alias(words: &str) -> Option<&'static Task> {
     tasks().find(|task| Some(task.words) == row.same_as)
 }
 
-/// Finds the task of a noun that is a kind of job: `delete services` needs the rights of `delete
-/// jobs`.
+/// Finds the task of a noun that is a kind of job. For example, `delete services` needs the rights
+/// of `delete jobs`.
 fn job_task(words: &str) -> Option<&'static Task> {
     let (verb, noun) = words.rsplit_once(' ')?;
     let is_kind = ["training", "inference", "service", "notebook", "compute"]
@@ -246,19 +246,19 @@ fn job_task(words: &str) -> Option<&'static Task> {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UnknownCommand {
-    /// The first words that do not start a command.
+    /// The words that are not a command.
     pub words: String,
 }
 
-/// Splits words into commands: `create logs get nodes` names three. A verb without a noun includes
-/// all of its nouns. A writing verb without a noun includes only jobs, services and notebooks; its
-/// other nouns must be explicit.
+/// Splits words into commands. For example, `create logs get nodes` contains three. A verb without
+/// a noun includes all of its nouns, but a verb that writes includes only jobs, services and
+/// notebooks.
 pub(crate) fn parse_tasks(words: &[String]) -> Result<Vec<&'static Task>, UnknownCommand> {
     let mut tasks: Vec<&'static Task> = Vec::new();
     let mut remaining = words;
     while let Some(first) = remaining.first() {
-        // The longest name is used, so that `get nodes` is not read as `get` followed by another
-        // command. No name has more than three words.
+        // Take the longest match, so that `get nodes` is not parsed as `get` and a second command.
+        // Names have at most three words.
         let longest_match = (1..=remaining.len().min(3))
             .rev()
             .find_map(|count| Some((task(&remaining[..count].join(" "))?, count)));
@@ -266,8 +266,8 @@ pub(crate) fn parse_tasks(words: &[String]) -> Result<Vec<&'static Task>, Unknow
             Some((task, count)) => (vec![task], count),
             None => (tasks_of_verb(first), 1),
         };
-        // In `create nodes` the noun is wrong. It does not mean `create` followed by another
-        // command, and the same is true for `get events`.
+        // In `create nodes` and `get events`, the noun is invalid. It must not be parsed as a
+        // second command.
         let needs_noun = count == 1 && matches!(first.as_str(), "get" | "describe");
         let is_end = |word: &String| {
             !needs_noun && (task(word).is_some() || !tasks_of_verb(word).is_empty())
@@ -288,7 +288,7 @@ pub(crate) fn parse_tasks(words: &[String]) -> Result<Vec<&'static Task>, Unknow
     Ok(tasks)
 }
 
-/// The tasks of a verb without a noun.
+/// Tasks of a verb that was given without a noun.
 fn tasks_of_verb(verb: &str) -> Vec<&'static Task> {
     const JOBS: [&str; 3] = ["jobs", "services", "notebooks"];
     let tasks_of_verb: Vec<&'static Task> = tasks().filter(|task| task.verb() == verb).collect();

@@ -232,8 +232,8 @@ fn convert_translates_a_job_and_reports_fields_it_drops() {
     let value = json(&gpuctl(&["convert", "-f", "-", "-o", "json"], job));
     assert_eq!(
         (
-            &value[0]["document"]["resources"]["gpu"],
-            &value[0]["notCarriedOver"][0]
+            &value["items"][0]["document"]["resources"]["gpu"],
+            &value["items"][0]["notCarriedOver"][0]
         ),
         (&2.into(), &"spec.suspend".into())
     );

@@ -60,7 +60,7 @@ impl Yaml {
 }
 
 /// Values that are valid in some fields and invalid in others.
-const VALUES: [&str; 91] = [
+const VALUES: [&str; 94] = [
     "''",
     "a",
     "A",
@@ -106,6 +106,9 @@ const VALUES: [&str; 91] = [
     ".5Gi",
     "5.Ki",
     "1Ei",
+    "1e3Gi",
+    "+5Gi",
+    "5n",
     "10E",
     "2k",
     "30s",

@@ -1,5 +1,5 @@
-//! Measures the CPU time of `gpuctl top` without user input: during one minute without changes, and
-//! during another in which a pod is deleted every two seconds.
+//! Measures the CPU time of `gpuctl top` without user input: for one minute without changes, and
+//! for one minute with a pod deletion every two seconds.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ pub fn show(cluster: &Cluster, server: &Server) {
     );
     tty.sees("team-0/");
     let pid = tty.program().expect("gpuctl runs");
-    // Exclude the work before the first screen is complete.
+    // Wait for the first complete screen, so that startup is not measured.
     thread::sleep(Duration::from_secs(15));
     println!(
         "\n`gpuctl top` for {} s without input:\n\n| | CPU of a core | CPU of the API server's core |\n|---|---:|---:|",

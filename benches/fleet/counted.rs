@@ -1,5 +1,5 @@
 //! Counts a command's requests to the API server with the audit log, and the bytes of the responses
-//! with a TCP proxy. It does not measure time.
+//! with a TCP proxy. Does not measure time.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::line;
 
-/// A user whose requests are in the audit log.
+/// Test user whose requests the API server writes to its audit log.
 const COUNTED: Persona = Persona::Heidi;
 
 /// The proxy, and the credentials for sending requests through it.
@@ -69,7 +69,8 @@ impl Counter {
             requests: Vec::new(),
             bytes: 0,
         };
-        // The first run only fills caches.
+        // Run the command twice and keep the second counts, because the first run only fills
+        // caches.
         for _ in 0..2 {
             let (requests, bytes) = now();
             let command_without_output = command

@@ -21,7 +21,7 @@ pub struct Cost {
     pub server: Duration,
 }
 
-/// How often each command runs. The table shows medians.
+/// Measured runs per command. The table shows their medians.
 pub const RUNS: usize = 7;
 
 /// A command to compare, with its name in the table.

@@ -1,6 +1,6 @@
-//! Measures commands that also query Prometheus, and compares them with promtool and with the time
-//! that both servers take. Prometheus scrapes every device at an interval that is common in real
-//! clusters.
+//! Measures commands that also query Prometheus. Compares them with promtool, and with plain
+//! requests to the API server and to Prometheus. Prometheus scrapes every device at an interval
+//! that is common in real clusters.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::measure::{Contestant, Server, measure, measure_alternating};
 const SCRAPE: Duration = Duration::from_secs(15);
 const ROWS: [&str; 3] = ["get overview", "get nodes", "get heatmap"];
 
-/// Prints the results. `floors` are the times of the API server alone.
+/// Prints the results of the commands, next to `floors`, the plain requests to the API server.
 pub fn show(
     cluster: &Cluster,
     server: &Server,
@@ -86,7 +86,7 @@ pub fn show(
     }
 }
 
-/// Runs a command and returns the queries that it left in Prometheus' query log.
+/// Runs a command and returns the queries that Prometheus logged for it.
 fn queries(contestant: &Contestant, cluster: &Cluster, log: &Path) -> Vec<String> {
     let lines = || {
         fs::read_to_string(log)

@@ -11,7 +11,7 @@ use plotters::prelude::{
 
 /// Width and height in pixels.
 const SIZE: (u32, u32) = (960, 320);
-/// Target for `get nodes` and `get overview`, in MiB.
+/// Target for the peak memory of `get nodes` and `get overview`, in MiB.
 const GOAL: f64 = 48.0;
 const COMMANDS: [(&str, RGBColor); 3] = [
     ("gpuctl get overview", RGBColor(46, 125, 50)),

@@ -1,5 +1,5 @@
-//! A server that answers list requests with any number of copies of three objects: a node, a pod
-//! with a GPU and a pod without one. It supports JSON and protobuf.
+//! Serves list requests with any number of copies of three objects: a node, a pod with a GPU and a
+//! pod without one. Responds in JSON or protobuf.
 //!
 //! The originals come from a real API server. All names have the same width, so a copy differs from
 //! its original only in digits.
@@ -180,7 +180,7 @@ impl Sample {
         (self.json[0].bytes.len(), self.protobuf[0].bytes.len())
     }
 
-    /// Serves this many nodes and pods until the process ends. Returns the URL.
+    /// Serves `nodes` nodes and `pods` pods until the process ends. Returns the server's URL.
     pub fn serve(&self, nodes: usize, pods: usize, with_protobuf: bool) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
         let address = format!(

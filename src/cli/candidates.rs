@@ -1,7 +1,6 @@
-//! Completes live names: jobs, workloads, nodes, pools and quotas of the current context. The shell
-//! waits for it at every Tab, so it stops after 300 ms, offers the names that have arrived, and
-//! prints no errors. Names in the current namespace do not wait for the names in the other
-//! namespaces.
+//! Completes live names of the current context, such as jobs, nodes and pools. The shell waits at
+//! every Tab, so completion stops after 300 ms, offers the names that have arrived, and prints no
+//! errors. Names of the current namespace do not wait for those of other namespaces.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -19,10 +18,10 @@ use gpuctl_view::files::reference;
 use super::completion_cache::CachedNames;
 use super::typed_overrides::typed_overrides;
 
-/// Time limit for one press of Tab.
+/// Time limit of one completion.
 pub(crate) const WITHIN: Duration = Duration::from_millis(300);
 
-/// Completes names of jobs. An error gives no candidates and no message.
+/// Completes job names. Offers nothing after an error.
 pub(crate) fn job_names() -> Vec<CompletionCandidate> {
     candidates_near("jobs", async |connection, namespace| {
         let jobs = connection
@@ -42,7 +41,7 @@ pub(crate) fn job_names() -> Vec<CompletionCandidate> {
     })
 }
 
-/// Names a job: without its namespace if it is in `home`, the current namespace.
+/// Returns the job's name, with the namespace unless it is `home`, the current namespace.
 fn display_name(job: &Job, home: &str) -> String {
     if job.namespace == home {
         job.name.clone()
@@ -70,7 +69,7 @@ pub(crate) fn workload_names() -> Vec<CompletionCandidate> {
     })
 }
 
-/// Completes names of namespaces, or the namespaces of jobs if the user may not list namespaces.
+/// Completes namespaces. If the user may not list them, completes the namespaces of jobs.
 pub(crate) fn namespace_names() -> Vec<CompletionCandidate> {
     candidates("namespaces", async |connection| {
         if let Ok(names) = connection.namespaces().names().await {
@@ -87,13 +86,13 @@ pub(crate) fn namespace_names() -> Vec<CompletionCandidate> {
     })
 }
 
-/// Completes contexts of the kubeconfig.
+/// Completes kubeconfig contexts.
 pub(crate) fn context_names() -> Vec<CompletionCandidate> {
     let (names, _) = Connection::contexts(&access()).unwrap_or_default();
     names.into_iter().map(CompletionCandidate::new).collect()
 }
 
-/// Completes the GPU types of the cluster.
+/// Completes GPU types of the cluster.
 pub(crate) fn gpu_types() -> Vec<CompletionCandidate> {
     candidates("gpu types", async |connection| {
         let nodes = connection.nodes().list().await.ok()?;
@@ -106,7 +105,7 @@ pub(crate) fn gpu_types() -> Vec<CompletionCandidate> {
     })
 }
 
-/// Completes pods of jobs.
+/// Completes pod names of jobs.
 pub(crate) fn pod_names() -> Vec<CompletionCandidate> {
     candidates_near("pods", async |connection, namespace| {
         let jobs = connection
@@ -127,7 +126,7 @@ pub(crate) fn pod_names() -> Vec<CompletionCandidate> {
     })
 }
 
-/// Completes GPUs in the form that `who gpu` expects.
+/// Completes GPUs in the form of `who gpu`.
 pub(crate) fn device_names() -> Vec<CompletionCandidate> {
     candidates("devices", async |connection| {
         let nodes = connection.nodes().list().await.ok()?;
@@ -143,7 +142,7 @@ pub(crate) fn device_names() -> Vec<CompletionCandidate> {
     })
 }
 
-/// Completes fields of the specification file.
+/// Completes fields of the job file.
 pub(crate) fn field_names() -> Vec<CompletionCandidate> {
     reference::paths()
         .into_iter()
@@ -151,7 +150,7 @@ pub(crate) fn field_names() -> Vec<CompletionCandidate> {
         .collect()
 }
 
-/// Completes jobs as the source or destination of a copy.
+/// Completes the source or destination of `cp`.
 pub(crate) fn copy_places() -> Vec<CompletionCandidate> {
     candidates_near("places to copy", async |connection, namespace| {
         let jobs = connection
@@ -171,7 +170,7 @@ pub(crate) fn copy_places() -> Vec<CompletionCandidate> {
     })
 }
 
-/// Completes names of nodes.
+/// Completes node names.
 pub(crate) fn node_names() -> Vec<CompletionCandidate> {
     candidates("nodes", async |connection| {
         Some(
@@ -188,7 +187,7 @@ pub(crate) fn node_names() -> Vec<CompletionCandidate> {
     })
 }
 
-/// Completes names of pools.
+/// Completes pool names.
 pub(crate) fn pool_names() -> Vec<CompletionCandidate> {
     candidates("pools", async |connection| {
         let (nodes, defined) = join(connection.nodes().list(), connection.pools().list()).await;
@@ -208,7 +207,7 @@ pub(crate) fn pool_names() -> Vec<CompletionCandidate> {
     })
 }
 
-/// Completes names of gpuctl's quotas.
+/// Completes names of quotas that gpuctl manages.
 pub(crate) fn quota_names() -> Vec<CompletionCandidate> {
     candidates("quotas", async |connection| {
         let quotas = connection.quotas().list(None).await.ok()?;
@@ -217,7 +216,7 @@ pub(crate) fn quota_names() -> Vec<CompletionCandidate> {
     })
 }
 
-/// Completes namespaces that have a quota.
+/// Completes namespaces with a quota.
 pub(crate) fn quota_namespaces() -> Vec<CompletionCandidate> {
     candidates("namespaces with quotas", async |connection| {
         let quotas = connection.quotas().list(None).await.ok()?;
@@ -226,7 +225,7 @@ pub(crate) fn quota_namespaces() -> Vec<CompletionCandidate> {
     })
 }
 
-/// Completes names of queues.
+/// Completes queue names.
 pub(crate) fn queues() -> Vec<CompletionCandidate> {
     candidates("queues", async |connection| {
         let served = connection.queues().served().await.ok()?;
@@ -235,7 +234,7 @@ pub(crate) fn queues() -> Vec<CompletionCandidate> {
     })
 }
 
-/// Uses the cluster and namespace options typed so far, else the environment.
+/// Uses the cluster and namespace options on the command line, or else the environment.
 fn access() -> Access {
     let words: Vec<String> = std::env::args_os()
         .map(|word| word.to_string_lossy().into_owned())
@@ -263,8 +262,7 @@ fn access() -> Access {
     }
 }
 
-/// Returns the value of an option on an unfinished command line. Ignores the last word, because the
-/// user is still typing it.
+/// Returns the value of an option on the command line. Ignores the last word, which is incomplete.
 fn typed_option(words: &[String], long: &str, short: Option<&str>) -> Option<String> {
     let words = words.split_last().map_or(&[][..], |(_, before)| before);
     let value = |(index, word): (usize, &String)| {
@@ -281,7 +279,7 @@ fn typed_option(words: &[String], long: &str, short: Option<&str>) -> Option<Str
             })
             .map(ToOwned::to_owned)
     };
-    // clap uses the last value of a repeated option.
+    // As in clap, the last value of a repeated option applies.
     words
         .iter()
         .enumerate()
@@ -290,16 +288,16 @@ fn typed_option(words: &[String], long: &str, short: Option<&str>) -> Option<Str
         .filter(|value| !value.is_empty())
 }
 
-/// Names, and whether they are complete.
+/// Names, and whether the list is complete.
 type Names = (Vec<String>, bool);
 
-/// Completes names of all namespaces. If the whole cluster takes too long, completes the names in
-/// the current namespace and the cached ones.
+/// Completes names of all namespaces. If the cluster is slow, completes names of the current
+/// namespace and cached names.
 fn candidates_near(
     kind: &str,
     list: impl AsyncFn(&Connection, Option<String>) -> Option<Vec<String>>,
 ) -> Vec<CompletionCandidate> {
-    // Stop a little early to leave time for printing the candidates.
+    // Leave time to print the candidates.
     let end = Instant::now() + WITHIN.mul_f64(0.95);
     answered(kind, async |connection| {
         let home_names = timeout_at(end, list(&connection, Some(connection.namespace.clone())));
@@ -312,7 +310,7 @@ fn candidates_near(
     })
 }
 
-/// Completes names of the whole cluster.
+/// Completes cluster-wide names.
 pub(crate) fn candidates(
     kind: &str,
     list: impl AsyncFnOnce(Connection) -> Option<Vec<String>>,
@@ -323,12 +321,12 @@ pub(crate) fn candidates(
 }
 
 /// Completes names within the time limit. Reuses names that are a few seconds old, and falls back
-/// to older ones if the cluster is slow.
+/// to older names if the cluster is slow.
 fn answered(
     kind: &str,
     list: impl AsyncFnOnce(Connection) -> Option<Names>,
 ) -> Vec<CompletionCandidate> {
-    // A bundle was recorded earlier, possibly from another cluster, so it has no live names.
+    // A bundle may be from another cluster, so it has no live names.
     if std::env::args_os().any(|word| word.to_string_lossy().starts_with("--replay")) {
         return Vec::new();
     }
@@ -357,7 +355,7 @@ fn answered(
                 .collect::<BTreeSet<_>>()
                 .into_iter()
                 .collect(),
-            // The cluster answered in time, but has no matching names.
+            // The cluster responded without any matching name.
             Ok(None) => Vec::new(),
             Err(_) => cached.usable().unwrap_or_default(),
         }

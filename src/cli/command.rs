@@ -7,7 +7,7 @@ use super::{
     queues, quotas, score, workloads,
 };
 
-/// The name that `auth check` has for a row of the table.
+/// Expands to the task of a row, as named in `auth check`.
 macro_rules! task_of {
     ($args:ident, { run: $run:path, $(help: $help:ident $place:literal,)? rights: $rights:tt,
         $($rest:tt)* }) => {
@@ -43,8 +43,8 @@ macro_rules! define_commands {
             }
 
             impl $group {
-                /// The name that `auth check` has for this command line; `None` if it needs no
-                /// rights, or if files decide.
+                /// The task of this command line in `auth check`. `None` if it needs no
+                /// permissions, or if the files determine the task.
                 pub(crate) fn task(&self) -> Option<&'static str> {
                     match self {
                         $(Self::$verb(args) => task_of!(args, $fields),)*

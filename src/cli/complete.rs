@@ -1,5 +1,5 @@
-//! Answers completion requests from shells. It offers names before options, and only candidates
-//! that passed the filter in `offers`.
+//! Answers completion requests of shells. Offers names before options, and only candidates that
+//! pass the filter in `offers`.
 
 use std::ffi::OsString;
 use std::io::{Error, Write};
@@ -11,7 +11,7 @@ use clap_complete::env::{Bash, Elvish, EnvCompleter, Fish, Powershell, Shells, Z
 
 use super::offers::{Inserter, Offer, names_first, offers};
 
-/// Answers a completion request of a shell, and exits. Returns if this is not such a request.
+/// Answers a completion request and exits. Returns if the shell made no request.
 pub(crate) fn answer() {
     let shells: [&dyn EnvCompleter; 5] = [
         &NamesFirst(Bash),
@@ -25,7 +25,7 @@ pub(crate) fn answer() {
         .complete();
 }
 
-/// Hides aliases of commands: a shell would otherwise complete `jo` instead of `jobs`.
+/// Hides aliases, so that shells complete `jobs` instead of `jo`.
 pub(crate) fn with_full_names(command: Command) -> Command {
     let aliases: Vec<String> = command
         .get_visible_aliases()
@@ -37,7 +37,7 @@ pub(crate) fn with_full_names(command: Command) -> Command {
         .mut_subcommands(with_full_names)
 }
 
-/// Wraps a shell of clap: filters candidates, and omits options if there are names.
+/// Wraps one of clap's shells to filter candidates and to omit options if there are names.
 struct NamesFirst<S>(S);
 
 impl<S: EnvCompleter> EnvCompleter for NamesFirst<S> {
@@ -60,7 +60,7 @@ impl<S: EnvCompleter> EnvCompleter for NamesFirst<S> {
         self.0.write_registration(var, name, bin, completer, buf)
     }
 
-    /// Writes the same as clap's shells, which do not let a filter see single candidates.
+    /// Writes the same output as clap's shells, which offer no hook to filter candidates.
     fn write_complete(
         &self,
         command: &mut Command,
@@ -69,8 +69,8 @@ impl<S: EnvCompleter> EnvCompleter for NamesFirst<S> {
         buf: &mut dyn Write,
     ) -> Result<(), Error> {
         let last = words.len().saturating_sub(1);
-        // clap's scripts for fish and PowerShell pass the word to complete as the last argument,
-        // and set no variables.
+        // clap's scripts for fish and PowerShell set no variables. They pass the word to complete
+        // as the last argument.
         let (shell, index, separator) = match self.name() {
             "fish" => (Inserter::Unix, last, None),
             "powershell" => (Inserter::PowerShell, last, None),
@@ -80,7 +80,7 @@ impl<S: EnvCompleter> EnvCompleter for NamesFirst<S> {
                 Some(script_setup("_CLAP_IFS")),
             ),
         };
-        // If the cursor follows a space, the shell passes no word to complete.
+        // After a space, the shell passes no word to complete.
         if words.len() == index {
             words.push(OsString::new());
         }
@@ -98,7 +98,7 @@ fn script_setup(variable: &str) -> String {
     std::env::var(variable).unwrap_or_default()
 }
 
-/// Formats candidates for the script of `shell`.
+/// Formats candidates as the script of `shell` expects.
 fn formatted(shell: &str, offers: &[Offer], separator: Option<&str>) -> String {
     let help = |prefix: char, offer: &Offer| {
         offer
@@ -109,7 +109,7 @@ fn formatted(shell: &str, offers: &[Offer], separator: Option<&str>) -> String {
     };
     let line = |offer: &Offer| match shell {
         "zsh" => {
-            // zsh's `_describe` splits a candidate at its first colon, so escape the colons in the
+            // zsh's `_describe` splits a candidate at its first colon, so escape colons in the
             // value.
             offer.value.replace('\\', "\\\\").replace(':', "\\:")
                 + &help(':', offer).replace('\\', "\\\\")

@@ -1,6 +1,6 @@
-//! Completion cache: repeated Tab presses reuse the last names for a few seconds. If the cluster is
-//! slow, completion falls back to names that are a few minutes old. The cache stores only names, in
-//! a file that only the user can read.
+//! Completion cache. Repeated Tab presses reuse names for a few seconds, and slow clusters fall
+//! back to names that are a few minutes old. Stores only names, in a file that only the user can
+//! read.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use gpuctl_cluster::{Access, Connection};
 use gpuctl_local::cache::Cache;
 
-/// Seconds for which names are used without asking the cluster again.
+/// Age in seconds up to which names are used without a request.
 const FRESH: i64 = 10;
-/// Seconds for which names are used if the cluster is slow.
+/// Age in seconds up to which names are used if the cluster is slow.
 const USABLE: i64 = 600;
 
 /// The cached names of one kind.
@@ -21,8 +21,8 @@ pub(super) struct CachedNames {
 }
 
 impl CachedNames {
-    /// Opens the cache of `kind` for a server, a user and a namespace. Caches nothing if the
-    /// kubeconfig does not name them.
+    /// Opens the cache of `kind` for a server, user and namespace. Without a kubeconfig that names
+    /// them, caches nothing.
     pub(super) fn open(kind: &str, access: &Access, now: Timestamp) -> Self {
         let location = Connection::place(access);
         let cache = location
@@ -38,20 +38,19 @@ impl CachedNames {
     fn younger_than(&self, seconds: i64) -> Option<Vec<String>> {
         let mut entry = self.cache.get(&self.question)?;
         let stored_at = entry["at"].as_i64()?;
-        // If the clock was set back, the age is negative, and the entry does not count as young.
+        // If the clock was set back, the age is negative and the entry counts as old.
         let is_young = (0..seconds).contains(&(self.now - stored_at));
         is_young
             .then(|| serde_json::from_value(Value::take(&mut entry["names"])).ok())
             .flatten()
     }
 
-    /// Returns names that are recent enough to use without a request.
+    /// Returns names that are young enough to skip the request.
     pub(super) fn fresh(&self) -> Option<Vec<String>> {
         self.younger_than(FRESH)
     }
 
-    /// Returns names that are recent enough to fall back on when the cluster does not respond in
-    /// time.
+    /// Returns names that are young enough for a cluster that does not respond in time.
     pub(super) fn usable(&self) -> Option<Vec<String>> {
         self.younger_than(USABLE)
     }

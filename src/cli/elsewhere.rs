@@ -1,7 +1,7 @@
-//! Maps words of kubectl, Slurm, docker, gh and other tools to gpuctl's commands, or states that
+//! Maps words of kubectl, Slurm, docker, gh and other tools to gpuctl's commands, or explains that
 //! gpuctl has no equivalent.
 
-/// Words in the place of the first command.
+/// Words that users type as the first command.
 const COMMANDS: [(&[&str], &str); 31] = [
     (
         &["stop"],
@@ -22,7 +22,7 @@ const COMMANDS: [(&[&str], &str); 31] = [
     ),
     (
         &["start", "up"],
-        "use `gpuctl resume NAME` (of a paused job) or `gpuctl create FILE`",
+        "use `gpuctl resume NAME` (for a paused job) or `gpuctl create FILE`",
     ),
     (&["suspend", "hold"], "use `gpuctl pause NAME`"),
     (
@@ -95,23 +95,23 @@ const COMMANDS: [(&[&str], &str); 31] = [
     ),
     (
         &["whoami", "can-i"],
-        "use `gpuctl auth check`, which names your user and your rights",
+        "use `gpuctl auth check`, which shows your user and your permissions",
     ),
     (
         &["login", "logout", "signin"],
-        "there is none: gpuctl uses your kubeconfig; `gpuctl auth check` names your user",
+        "gpuctl uses the credentials of your kubeconfig; `gpuctl auth check` shows your user",
     ),
     (
         &["cordon", "uncordon", "taint"],
-        "there is none: use kubectl; `gpuctl drain NODE --plan` shows the affected pods",
+        "use kubectl for this; `gpuctl drain NODE --plan` shows the affected pods",
     ),
     (
         &["build", "pull", "push", "images", "image", "tag"],
-        "there is none: a job names an image that docker or your CI has pushed to a registry",
+        "push the image to a registry, and set `environment.image` in the job file",
     ),
     (
         &["api-resources", "api-versions", "annotate"],
-        "there is none: use kubectl",
+        "use kubectl for this",
     ),
     (
         &["cluster-info"],
@@ -127,7 +127,7 @@ const COMMANDS: [(&[&str], &str); 31] = [
     ),
 ];
 
-/// Words in the place of a type of object.
+/// Words that users type as a type of object.
 const OBJECTS: [(&[&str], &str); 13] = [
     (
         &["pods", "pod", "po"],
@@ -161,7 +161,7 @@ const OBJECTS: [(&[&str], &str); 13] = [
             "configmap",
             "cm",
         ],
-        "gpuctl works with jobs: `gpuctl get jobs` lists them, `gpuctl tree NAME` their objects",
+        "`gpuctl get jobs` lists jobs, and `gpuctl tree NAME` shows the objects of a job",
     ),
     (
         &[
@@ -172,11 +172,11 @@ const OBJECTS: [(&[&str], &str); 13] = [
             "notebooks",
             "notebook",
         ],
-        "a job has one name, whatever its kind; `gpuctl get jobs --kind KIND` lists one kind",
+        "use `job` for jobs of every kind; `gpuctl get jobs --kind KIND` lists one kind",
     ),
     (
         &["cronjobs", "cronjob", "cj"],
-        "gpuctl starts no jobs at a time of day; see `gpuctl help cron`",
+        "gpuctl cannot run jobs on a schedule; see `gpuctl help cron`",
     ),
     (&["events", "event", "ev"], "use `gpuctl events NAME`"),
     (&["logs", "log"], "use `gpuctl logs NAME`"),
@@ -213,9 +213,15 @@ const OBJECTS: [(&[&str], &str); 13] = [
 ];
 
 /// Options, the command that has no such option (`""`: any), and what to use instead.
-const OPTIONS: [(&str, &[&str], &str); 13] = [
+const OPTIONS: [(&str, &[&str], &str); 14] = [
     ("get", &["--all"], "`-A` reads all namespaces"),
     ("get", &["-u", "--me"], "use `--mine`"),
+    (
+        "get",
+        &["--show-labels"],
+        "jobs, nodes, queues and claims have it; `kubectl get KIND --show-labels` shows labels of \
+         other objects",
+    ),
     (
         "",
         &["--all"],
@@ -253,17 +259,17 @@ const OPTIONS: [(&str, &[&str], &str); 13] = [
     ),
 ];
 
-/// Returns what to use instead of a first command that gpuctl does not have.
+/// Returns the replacement for an unknown first command.
 pub(super) fn instead_of_command(word: &str) -> Option<&'static str> {
     find(&COMMANDS, word).or_else(|| instead_of_object(word))
 }
 
-/// Returns what to use instead of a type of object that gpuctl does not have.
+/// Returns the replacement for an unknown type of object.
 pub(super) fn instead_of_object(word: &str) -> Option<&'static str> {
     find(&OBJECTS, word)
 }
 
-/// Returns what to use instead of an option that the command does not have.
+/// Returns the replacement for an option that the command lacks.
 pub(super) fn instead_of_option(verb: &str, option: &str) -> Option<&'static str> {
     OPTIONS
         .iter()

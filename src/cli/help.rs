@@ -1,11 +1,11 @@
-//! Arranges the help: groups commands by purpose, and moves the global options to a separate page.
-//! This way, a command's examples directly follow its own options.
+//! Arranges the help: groups commands by purpose and moves global options to a separate page, so
+//! that examples directly follow a command's own options.
 
 use clap::{Arg, Command};
 
 use crate::verbs::{HelpGroup, ROWS};
 
-/// Titles of the groups, in order of importance to users.
+/// Titles of the groups, in order of importance.
 const GROUPS: [(HelpGroup, &str); 7] = [
     (HelpGroup::Submit, "Submit"),
     (HelpGroup::WriteFiles, "Write files"),
@@ -16,7 +16,7 @@ const GROUPS: [(HelpGroup, &str); 7] = [
     (HelpGroup::Program, "This program"),
 ];
 
-/// Width of the list of commands. Clap wraps the text again on a narrower terminal.
+/// Width of the list of commands. On a narrower terminal, clap wraps the text again.
 const WIDTH: usize = 80;
 
 const FIRST_STEPS: &str = "First steps:
@@ -29,7 +29,7 @@ const MORE: &str = "`gpuctl COMMAND --help` shows options and examples; `gpuctl 
 `gpuctl help WORD` searches commands, including by other tools' names (squeue) and in Chinese (排队, 日志).
 `gpuctl help TOPIC` explains a topic: environment, output, manifest, metrics, exit-codes.";
 
-/// Returns the command line with its help arranged.
+/// Arranges the help of the command line.
 pub(crate) fn with_groups(command: Command) -> Command {
     let listing = grouped(&command);
     command
@@ -44,7 +44,7 @@ pub(crate) fn with_groups(command: Command) -> Command {
         .after_help(format!("{listing}{FIRST_STEPS}\n\n{MORE}"))
 }
 
-/// Lists the commands in their groups, one per line.
+/// Lists the commands by group, one per line.
 fn grouped(command: &Command) -> String {
     let mut text = String::new();
     for (group, title) in GROUPS {
@@ -64,8 +64,8 @@ fn grouped(command: &Command) -> String {
     text
 }
 
-/// Renders a command. Further lines start below the description, so that no word of them looks like
-/// a command.
+/// Renders a command. Indents further lines below the description, so that none starts like a
+/// command.
 fn line(name: &str, about: &str) -> String {
     let first = format!("  {name:<11} ");
     let next = " ".repeat(first.len());
@@ -75,7 +75,7 @@ fn line(name: &str, about: &str) -> String {
     textwrap::fill(about, options) + "\n"
 }
 
-/// Lists the names of the commands in a group, in their order.
+/// Names of a group's commands, in order.
 fn names(group: HelpGroup) -> impl Iterator<Item = String> {
     let mut rows: Vec<_> = ROWS
         .iter()
@@ -89,7 +89,7 @@ fn names(group: HelpGroup) -> impl Iterator<Item = String> {
     rows.into_iter().map(|(.., row)| row.words())
 }
 
-/// Renders the page of the global options.
+/// Renders the page with the global options.
 pub(crate) fn options_page(command: &Command) -> String {
     let globals: Vec<Arg> = command
         .get_arguments()

@@ -1,5 +1,5 @@
-//! Finds the global options on a command line, so that the program can pass them on when it runs
-//! itself. The cockpit and each call of an agent run other commands against the same cluster.
+//! Extracts the global options of a command line for child processes: the cockpit and the MCP
+//! server run gpuctl against the same cluster.
 
 use std::ffi::OsString;
 
@@ -9,34 +9,34 @@ use clap::{ArgAction, CommandFactory};
 use super::Cli;
 use super::shorthand::expand;
 
-/// Options that each run sets itself, and the token, because others can read a program's arguments.
-/// Programs get it in a variable instead.
+/// Options that child processes do not inherit. The token is passed in a variable, because other
+/// users can read arguments.
 const NOT_CARRIED: [&str; 6] = ["color", "pager", "plain", "quiet", "token", "verbose"];
-/// Options that choose the namespace.
+/// Options that select the namespace.
 const NAMESPACES: [&str; 2] = ["namespace", "all_namespaces"];
 
-/// Global options as the user typed them, each as `--name=value`.
+/// Global options as typed, each in the form `--name=value`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct InheritedOptions {
-    /// Options for the cluster, Prometheus, the user, and what is allowed.
+    /// Options for the cluster, Prometheus, the user and safety.
     pub cluster: Vec<OsString>,
-    /// Options for namespaces; a query about one job has its own namespace.
+    /// Options for namespaces. A query about one job sets its own namespace.
     pub namespace: Vec<OsString>,
 }
 
 impl InheritedOptions {
-    /// Reads them from the words of a command line, program first. Omits options about the output.
+    /// Parses a command line, including the program's name. Omits options for the output.
     pub(crate) fn from_words(words: Vec<OsString>) -> Self {
         let command = Cli::command();
-        // clap accepts only the expanded form of the shorthand.
+        // clap parses only the expanded form of shorthand.
         let Ok(matches) = command
             .clone()
             .try_get_matches_from(expand(&command, words))
         else {
             return Self::default();
         };
-        // clap stores a global option in the matches of the innermost command, wherever the user
-        // typed it.
+        // clap stores a global option in the matches of the innermost command, wherever the option
+        // is typed.
         let mut innermost = &matches;
         while let Some((_, subcommand)) = innermost.subcommand() {
             innermost = subcommand;

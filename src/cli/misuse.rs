@@ -1,5 +1,5 @@
-//! Converts clap's errors into one line that states the problem, and suggests the command that the
-//! user probably wanted. This includes words that other tools use.
+//! Converts clap's errors to one line about the problem and a suggestion of the intended command,
+//! including commands of other tools.
 
 use std::error::Error as StdError;
 use std::num::{IntErrorKind, ParseIntError};
@@ -12,7 +12,7 @@ use super::{Cli, elsewhere, tasks};
 use gpuctl_core::error::Error;
 use gpuctl_core::model::secrets::{scrubbed, shown_origin};
 
-/// Converts clap's error into ours. `words` is the command line.
+/// Converts an error of clap. `words` is the command line.
 pub(crate) fn explain(error: &clap::Error, words: &[String]) -> Error {
     let root = Cli::command();
     let (path, command) = recognized(&root, words);
@@ -57,9 +57,9 @@ struct Misuse<'a> {
     root: &'a Command,
     /// The command that the recognized verbs select.
     command: &'a Command,
-    /// The recognized verbs, with a space after each.
+    /// The recognized verbs, each followed by a space.
     path: String,
-    /// The command that prints the help.
+    /// The command that prints the relevant help.
     help: String,
 }
 
@@ -85,7 +85,7 @@ impl Misuse<'_> {
         }
     }
 
-    /// Explains a word that is not a command.
+    /// Builds the error for a word that is not a command.
     fn unknown_word(self) -> Error {
         let word = self.text(ContextKind::InvalidSubcommand);
         if let Some(error) = self.separate_value(&word) {
@@ -106,7 +106,8 @@ impl Misuse<'_> {
         error.hint(match verbs {
             "get" => {
                 format!(
-                    "for a job with that name: `gpuctl get job {word}`; all: `gpuctl get --help`"
+                    "for a job with that name, use `gpuctl get job {word}`; for all types, see \
+                     `gpuctl get --help`"
                 )
             }
             _ => self
@@ -116,13 +117,13 @@ impl Misuse<'_> {
         })
     }
 
-    /// Returns the hint for an unknown first word.
+    /// The hint for an unknown first word.
     fn instead_of_command(&self, word: &str) -> String {
         if let Some(hint) = elsewhere::instead_of_command(word) {
             return hint.to_owned();
         }
         if tasks::page(word).is_some() {
-            return format!("there is none; `gpuctl help {word}` shows what to do instead");
+            return format!("`gpuctl help {word}` shows what to do instead");
         }
         let get = self.root.find_subcommand("get");
         if let Some(list) = get.and_then(|get| get.find_subcommand(word)) {
@@ -134,7 +135,7 @@ impl Misuse<'_> {
         )
     }
 
-    /// Returns the hint for verbs that take the name of a job, or a type of object and a name.
+    /// The hint for verbs that take a job name, or a type of object and a name.
     fn with_job_name(&self) -> Option<String> {
         let verb = self.verbs();
         matches!(verb, "pause" | "resume" | "restart" | "describe" | "delete")
@@ -158,12 +159,12 @@ impl Misuse<'_> {
         }
         let error = Error::usage(format!("`gpuctl {verbs}` does not accept `{unknown}`"));
         match self.with_separator(&unknown) {
-            Some(line) => error.hint(format!("the command comes after `--`: {line}")),
+            Some(line) => error.hint(format!("put the command after `--`: {line}")),
             None => error.hint(self.help),
         }
     }
 
-    /// Returns the hint for an unknown option.
+    /// The hint for an unknown option.
     fn instead_of_option(&self, option: &str) -> String {
         let verb = self.path.split(' ').next().unwrap_or_default();
         if let Some(hint) = elsewhere::instead_of_option(verb, option) {
@@ -176,13 +177,13 @@ impl Misuse<'_> {
         )
     }
 
-    /// The options of the command, and the global ones.
+    /// The command's options and the global ones.
     fn options(&self) -> impl Iterator<Item = &Arg> {
         let commands = [self.command, self.root].into_iter();
         commands.flat_map(Command::get_arguments)
     }
 
-    /// Explains an option such as `--dry-run server`, whose value must follow an `=`.
+    /// Builds the error for an option such as `--dry-run server`, whose value needs an `=`.
     fn separate_value(&self, value: &str) -> Option<Error> {
         let option = self.words.windows(2).find_map(|pair| {
             let long = pair[0].strip_prefix("--").filter(|_| pair[1] == value)?;
@@ -190,11 +191,12 @@ impl Misuse<'_> {
                 .find(|option| option.is_require_equals_set() && option.get_long() == Some(long))
                 .map(|_| &pair[0])
         })?;
-        let error = Error::usage(format!("the value of `{option}` follows an `=`"));
+        let error = Error::usage(format!("the value of `{option}` must follow an `=`"));
         Some(error.hint(format!("{option}={}", shell_word(value))))
     }
 
-    /// Returns the command line with `--` before `first`, the first word of a container's command.
+    /// Returns the command line with `--` before `first`, the first word of the container's
+    /// command.
     fn with_separator(&self, first: &str) -> Option<String> {
         self.options().find(|option| option.is_last_set())?;
         let is_value = |index: usize| {
@@ -210,7 +212,7 @@ impl Misuse<'_> {
                     .strip_prefix("--")
                     .is_some_and(|long| self.options().any(|one| one.get_long() == Some(long)))
         };
-        // After `--`, these options would belong to the container's command.
+        // After `--`, these options would be part of the container's command.
         if command.iter().any(is_option) {
             return None;
         }
@@ -218,11 +220,11 @@ impl Misuse<'_> {
         let words = words.chain(["--".to_owned()]);
         let words = words.chain(command.iter().map(|word| shell_word(word)));
         let line = format!("gpuctl {}", words.collect::<Vec<_>>().join(" "));
-        // CI systems store what commands print.
+        // Mask secrets, because CI systems store the output of commands.
         Some(scrubbed(&line).unwrap_or(line))
     }
 
-    /// Explains a value that is not one of the possible values.
+    /// Builds the error for a value that is not among the allowed ones.
     fn invalid_value(self) -> Error {
         let (option, value) = (
             self.text(ContextKind::InvalidArg),
@@ -256,7 +258,7 @@ impl Misuse<'_> {
         Error::usage(message).hint(self.help)
     }
 
-    /// Explains a value of an option that takes none, such as `--watch=true`.
+    /// Builds the error for a value of an option without values, such as `--watch=true`.
     fn surplus_value(self) -> Error {
         let (option, value) = (
             self.text(ContextKind::InvalidArg),
@@ -265,10 +267,10 @@ impl Misuse<'_> {
         Error::usage(format!(
             "`{option}` does not accept a value, but `{value}` was given"
         ))
-        .hint(format!("`{option}` alone, or {}", self.help))
+        .hint(format!("use `{option}` alone; see {}", self.help))
     }
 
-    /// Explains a value that the parser of its option rejected.
+    /// Builds the error for a value that an option's parser rejected.
     fn refused_value(self) -> Error {
         let (option, value) = (
             self.text(ContextKind::InvalidArg),
@@ -276,8 +278,7 @@ impl Misuse<'_> {
         );
         let reason = StdError::source(self.error)
             .map_or(String::new(), |source| format!(": {}", reason(source)));
-        // The path of a webhook's URL works like a password, and CI systems store what commands
-        // print.
+        // The path of a webhook URL is a secret, and CI systems store the output of commands.
         let value = if value.contains("://") {
             shown_origin(&value)
         } else {
@@ -287,7 +288,7 @@ impl Misuse<'_> {
     }
 }
 
-/// Explains why a parser rejected a value. The parsers of Rust and clap describe their own rules,
+/// Explains why a parser rejected a value. Rewrites messages of Rust's and clap's number parsers,
 /// such as `invalid digit found in string` and `0 is not in 1..=1000`.
 fn reason(source: &(dyn StdError + 'static)) -> String {
     if let Some(error) = source.downcast_ref::<ParseIntError>() {
@@ -305,12 +306,12 @@ fn reason(source: &(dyn StdError + 'static)) -> String {
     {
         return format!("expected a whole number from {min} to {max}");
     }
-    // A regex error quotes the pattern above its last line.
+    // A regex error quotes the pattern before its last line.
     let last_line = text.lines().last().unwrap_or_default();
     last_line.trim_start_matches("error: ").to_owned()
 }
 
-/// Returns the recognized verbs, with a space after each, and the command that they select.
+/// Returns the recognized verbs, each followed by a space, and the command that they select.
 fn recognized<'c>(root: &'c Command, words: &[String]) -> (String, &'c Command) {
     let (mut path, mut command) = (String::new(), root);
     for word in words.iter().skip(1).filter(|word| !word.starts_with('-')) {
@@ -327,15 +328,15 @@ fn recognized<'c>(root: &'c Command, words: &[String]) -> (String, &'c Command) 
     (path, command)
 }
 
-/// Returns the names of the subcommands, with their visible aliases.
+/// Names of the subcommands, with visible aliases.
 fn names(command: &Command) -> impl Iterator<Item = &str> {
     command
         .get_subcommands()
         .flat_map(|inner| std::iter::once(inner.get_name()).chain(inner.get_visible_aliases()))
 }
 
-/// Returns the name that `word` misspells. Names that are less similar may mean another action:
-/// `gpus` is not `pause`, and `login` is not `logs`.
+/// Returns the name that `word` misspells. Requires a high similarity, because `gpus` does not mean
+/// `pause`, nor `login` `logs`.
 fn misspelled<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     let is_misspelling = |(distance, name): &(usize, &str)| {
         let allowed = match name.len() {
@@ -352,7 +353,7 @@ fn misspelled<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Option<&'
         .map(|(_, name)| name)
 }
 
-/// Quotes a word for a shell if it needs quotes.
+/// Quotes a word for a shell if necessary.
 fn shell_word(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {

@@ -1,5 +1,5 @@
-//! Defines the command line: clap's structs and their help, in one folder per noun. Each command is
-//! implemented by the file of the same name in `commands`.
+//! Defines the command line: clap's structs and help texts, in one folder per noun. The file of the
+//! same name in `commands` implements each command.
 
 pub(crate) mod access;
 pub(crate) mod args;
@@ -45,7 +45,7 @@ use args::metrics::MetricsArgs;
 use args::value::{duration, namespace};
 use command::Command;
 
-/// The output of `--version`.
+/// Output of `--version`.
 pub(crate) const VERSION: &str = concat!("gpuctl ", env!("CARGO_PKG_VERSION"), "\n");
 
 /// Run and watch GPU jobs on Kubernetes from a short YAML file

@@ -1,11 +1,11 @@
-//! Suggests the command that users usually type next, for commands that make no suggestion
-//! themselves. The suggestion depends only on the name of the command, not on its output.
+//! Suggests the command that users usually run next, for commands that print no suggestion
+//! themselves. The suggestion depends only on the command's name.
 
 use clap::ArgMatches;
 
 use crate::verbs::ROWS;
 
-/// Returns the command that usually follows a parsed command.
+/// Returns the suggestion for a parsed command.
 pub(crate) fn next_command(matches: &ArgMatches) -> Option<&'static str> {
     let (mut name, mut level) = (String::new(), matches);
     while let Some((word, inner)) = level.subcommand() {

@@ -1,7 +1,6 @@
-//! Filters completion candidates: every candidate passes through `offers` before it reaches a
-//! shell. Names come from clusters, kubeconfigs, folders and caches, and bash inserts them into the
-//! command line without quotes. A name such as `$(reboot)` would run as soon as the user presses
-//! Enter. For this reason, `offers` passes only text that every shell leaves unchanged.
+//! Filters completion candidates before they reach a shell. Names come from clusters, kubeconfigs,
+//! folders and caches, and bash inserts them without quotes: the name `$(reboot)` would run when
+//! the user presses Enter. `offers` therefore accepts only text that no shell changes.
 
 use std::ffi::OsString;
 use std::io::Error;
@@ -13,15 +12,15 @@ use unicode_width::UnicodeWidthChar;
 
 use gpuctl_view::format::text::clean;
 
-/// Longest candidate, in bytes; an owner reference can hold a megabyte.
+/// Maximum length of a candidate in bytes. An owner reference can contain a megabyte.
 const LONGEST: usize = 1024;
 
-/// The shell that inserts a candidate into its command line.
+/// The shell that inserts a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Inserter {
-    /// bash, zsh, fish, elvish.
+    /// bash, zsh, fish or elvish.
     Unix,
-    /// A comma makes a list in PowerShell, and a backslash is an ordinary character.
+    /// In PowerShell, a comma makes a list and a backslash is an ordinary character.
     PowerShell,
     /// kubectl, which completes for any shell.
     Any,
@@ -31,7 +30,7 @@ pub(crate) enum Inserter {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Offer {
     pub value: String,
-    /// One line, without control characters.
+    /// One line without control characters.
     pub help: Option<String>,
     pub hidden: bool,
 }
@@ -42,7 +41,7 @@ impl Offer {
     }
 }
 
-/// Completes the word at `index`, and drops every candidate that the shell would change.
+/// Completes the word at `index`. Drops candidates that the shell would change.
 pub(crate) fn offers(
     command: &mut Command,
     words: Vec<OsString>,
@@ -67,8 +66,8 @@ pub(crate) fn offers(
         .collect())
 }
 
-/// Omits options if there are names: shells sort candidates, and a list of options would hide the
-/// names.
+/// Omits options if there are names: shells sort candidates, and the names would disappear among
+/// the options.
 pub(crate) fn names_first(mut offers: Vec<Offer>) -> Vec<Offer> {
     if offers.iter().any(|offer| !offer.is_option()) {
         offers.retain(|offer| !offer.is_option());
@@ -76,7 +75,7 @@ pub(crate) fn names_first(mut offers: Vec<Offer>) -> Vec<Offer> {
     offers
 }
 
-/// The unfinished word, and the word before it.
+/// The incomplete word and the word before it.
 struct TypedLine {
     typed: String,
     before: String,
@@ -85,13 +84,14 @@ struct TypedLine {
 fn offer(candidate: &CompletionCandidate, line: &TypedLine, shell: Inserter) -> Option<Offer> {
     let value = candidate.get_value().to_str()?;
     let safe = if value.starts_with('-') {
-        // Only the program's own options have such an ID. Any other candidate with a leading dash
-        // is a name, but clap would parse it as an option.
+        // Only gpuctl's own options have such an id. Other candidates with a leading dash are
+        // names, which clap would parse as options.
         let is_positional = candidate.get_id().is_some_and(|id| id.starts_with("arg::"));
         (is_positional || extends_option(candidate, value, line))
             && is_plain(value.trim_start_matches('-'), shell)
     } else if let Some(path) = value.strip_prefix("~/") {
-        // The user typed the home folder as `~/`. A candidate with a `~` of its own is not offered.
+        // The user typed `~/` for the home folder. Candidates that contain another `~` are not
+        // offered.
         line.typed.starts_with("~/") && (path.is_empty() || is_plain(path, shell))
     } else {
         is_plain(value, shell)
@@ -106,9 +106,9 @@ fn offer(candidate: &CompletionCandidate, line: &TypedLine, shell: Inserter) -> 
     })
 }
 
-/// Whether the candidate is a value that follows its option in the same word, as `--output=json` or
-/// `-ojson`. The engine tags values with the argument they belong to. After an option that waits
-/// for its value, the whole word is the value.
+/// Returns true if the candidate is a value in the same word as its option, such as `--output=json`
+/// or `-ojson`. The completion engine tags values with their argument. After an option that takes
+/// the next word, the whole word is the value.
 fn extends_option(candidate: &CompletionCandidate, value: &str, line: &TypedLine) -> bool {
     let takes_value = candidate
         .get_tag()
@@ -124,9 +124,9 @@ fn extends_option(candidate: &CompletionCandidate, value: &str, line: &TypedLine
         && value.starts_with(&option)
 }
 
-/// Whether bash, zsh, fish and PowerShell read the text as one word and do not change it. In zsh,
-/// `=` starts the path of a command, also after another `=` or `:` with `magic_equal_subst`. A
-/// leading `@`, `%`, `+` or `,` is special in at least one of them.
+/// Returns true if bash, zsh, fish and PowerShell parse the text as one word and do not change it.
+/// In zsh, `=` starts the path of a command, and with `magic_equal_subst` also after another `=` or
+/// `:`. At least one shell treats a leading `@`, `%`, `+` or `,` specially.
 fn is_plain(text: &str, shell: Inserter) -> bool {
     let is_inner = |c: char| {
         let ascii =
@@ -153,8 +153,8 @@ fn is_plain(text: &str, shell: Inserter) -> bool {
         && text.len() <= LONGEST
 }
 
-/// Whether `c` is a letter of another script, for file names. Hangul fillers are excluded, because
-/// they are invisible.
+/// Returns true for letters of non-Latin scripts, which occur in file names. Excludes Hangul
+/// fillers, because they are invisible.
 fn is_letter(c: char) -> bool {
     let is_filler = matches!(c, '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}');
     !c.is_ascii() && c.is_alphabetic() && !is_filler && c.width().is_some_and(|width| width > 0)
@@ -230,7 +230,7 @@ mod tests {
         "a\u{3164}b",
     ];
 
-    /// A command whose positional argument and option offer `names`.
+    /// A command with a positional argument and an option that both complete `names`.
     fn command(names: &'static [&'static str]) -> Command {
         let all_names = move || {
             names
@@ -290,7 +290,7 @@ mod tests {
         const NAMES: [&str; 2] = ["a,b", "a\\b"];
         assert_eq!(values(&NAMES, &[""], Inserter::Unix), ["a,b"]);
         assert_eq!(values(&NAMES, &[""], Inserter::PowerShell), ["a\\b"]);
-        // If no name matches, only the options remain.
+        // Without a matching name, only options remain.
         assert_eq!(values(&NAMES, &["a"], Inserter::Any), [""; 0]);
     }
 

@@ -1,6 +1,6 @@
-//! Runs the program as a plugin of kubectl. As `kubectl-gpuctl`, it calls itself `kubectl gpuctl`
-//! in help and messages. As `kubectl_complete-gpuctl`, it answers kubectl's completion requests.
-//! Source: kubectl, "Extend kubectl with plugins" and `completion`.
+//! Runs gpuctl as a kubectl plugin. As `kubectl-gpuctl`, help and messages name the program
+//! `kubectl gpuctl`. As `kubectl_complete-gpuctl`, the program answers kubectl's completion
+//! requests. Source: kubectl's documentation, "Extend kubectl with plugins" and `completion`.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -11,17 +11,17 @@ use gpuctl_view::format::text::as_plugin;
 
 use super::offers::{Inserter, Offer, offers};
 
-/// The name under which the program runs.
+/// The name that the program was started with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CalledAs {
     Program,
     Plugin,
-    /// Run by kubectl, for the shell's completion.
+    /// Started by kubectl for a completion request.
     Completion,
 }
 
 impl CalledAs {
-    /// Determines the name from the first word of the command line.
+    /// Derives the name from the first word of the command line.
     pub(crate) fn from_program(first: Option<&OsString>) -> Self {
         match first
             .and_then(|first| Path::new(first).file_stem())
@@ -34,7 +34,7 @@ impl CalledAs {
     }
 }
 
-/// Adapts the help of a command line to users of kubectl, who type `kubectl gpuctl`.
+/// Replaces `gpuctl` in the help by `kubectl gpuctl`.
 pub(crate) fn as_kubectl_plugin(command: Command) -> Command {
     fn argument(argument: Arg) -> Arg {
         let rewritten = argument.get_help().map(|text| as_plugin(&text.to_string()));
@@ -75,8 +75,8 @@ pub(crate) fn as_kubectl_plugin(command: Command) -> Command {
 /// Formats candidates for kubectl's completion: one per line, with the description after a tab. The
 /// last line is a directive about file names.
 pub(crate) fn candidates(mut command: Command, words: Vec<OsString>) -> String {
-    /// Directives of Cobra: 4 is `ShellCompDirectiveNoFileComp`, 0 is `ShellCompDirectiveDefault`,
-    /// which lets the shell complete files.
+    /// Directives of Cobra. 4 is `ShellCompDirectiveNoFileComp`. 0 is `ShellCompDirectiveDefault`,
+    /// with which the shell completes file names.
     const NO_FILES: &str = ":4\n";
     const ANYTHING: &str = ":0\n";
     let last = words.len().saturating_sub(1);
@@ -96,7 +96,7 @@ pub(crate) fn candidates(mut command: Command, words: Vec<OsString>) -> String {
         .filter(|offer| !offer.hidden && (typed || !offer.is_option()))
         .map(line)
         .collect();
-    // Without candidates, the shell completes file names.
+    // Without candidates, let the shell complete file names.
     let directive = if lines.is_empty() { ANYTHING } else { NO_FILES };
     lines + directive
 }

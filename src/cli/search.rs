@@ -1,10 +1,10 @@
-//! Answers `gpuctl help WORD` if the word is neither a command nor a topic. Lists the commands
-//! whose help contains the word, and the commands that match a word from another tool or a Chinese
-//! word.
+//! Answers `gpuctl help WORD` for words that are neither commands nor topics. Lists commands whose
+//! help contains the word, and commands that correspond to a Chinese word or a word of another
+//! tool.
 
 use clap::Command;
 
-/// Words, and the commands that match them. A test checks the commands against clap.
+/// Words with the corresponding commands. A test checks the commands against clap.
 const TERMS: [(&[&str], &[&str]); 26] = [
     (
         &["排队", "等待", "pending", "stuck", "queued"],
@@ -58,19 +58,19 @@ const TERMS: [(&[&str], &[&str]); 26] = [
     (&["诊断", "检查", "健康"], &["doctor", "get health", "why"]),
 ];
 
-/// Lists the commands that match a word, one per line. `None` if the word is a command, or if
-/// nothing matches.
+/// Lists the commands for a word, one per line. Returns `None` if the word is a command, or if no
+/// command matches.
 pub(crate) fn unknown_command(command: &Command, word: &str) -> Option<String> {
     let lowercase = word.to_lowercase();
     let is_command = command
         .get_subcommands()
         .any(|one| one.get_name() == word || one.get_all_aliases().any(|name| name == word));
-    // `len` counts bytes. A Chinese character takes three bytes, so even one is long enough.
+    // `len` counts bytes, so a single Chinese character is long enough.
     if is_command || word == "help" || lowercase.len() < 3 {
         return None;
     }
-    // An English word must match completely, but Chinese text has no spaces between words, so a
-    // part is enough.
+    // An English word must match completely. Chinese text has no spaces between words, so a part
+    // may match.
     let is_match = |one: &str| {
         lowercase == one
             || !one.is_ascii() && one.chars().nth(1).is_some() && lowercase.contains(one)
@@ -83,7 +83,7 @@ pub(crate) fn unknown_command(command: &Command, word: &str) -> Option<String> {
         .collect();
     let mut unique = std::collections::HashSet::new();
     paths.retain(|path| unique.insert(path.clone()));
-    // Only whole words of the help count.
+    // Match only whole words of the help.
     let mentions = |about: &str| {
         about
             .to_lowercase()

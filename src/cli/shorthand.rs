@@ -1,6 +1,5 @@
-//! Expands shorthand on the command line. A bare name is enough if a verb has one obvious noun, and
-//! files may be given without `-f`. clap parses the expanded form, so completion, help and errors
-//! need only one grammar.
+//! Expands shorthand on the command line: a name without a noun, and files without `-f`. clap
+//! parses only the expanded form, so completion, help and errors need only one grammar.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -12,11 +11,11 @@ use gpuctl_manifest::spec::nearest;
 /// Verbs that accept files without `-f`.
 const OF_FILES: [&str; 6] = ["create", "apply", "diff", "fit", "validate", "convert"];
 
-/// Nouns that are neither nouns of the job verbs nor lists of `get` with the same name.
+/// Nouns that belong neither to the job verbs nor to `get`.
 const OTHER_NOUNS: [&str; 4] = ["claim", "claims", "secret", "help"];
 
-/// Kinds of Kubernetes and of files. They are not treated as names of jobs, also with `s` or `es`
-/// at the end.
+/// Kinds of Kubernetes objects and of documents. These words, and their plurals with `s` or `es`,
+/// are not job names.
 const KINDS: [&str; 25] = [
     "pod",
     "pvc",
@@ -45,7 +44,7 @@ const KINDS: [&str; 25] = [
     "secret",
 ];
 
-/// Expands the words of a command line for clap; the first is the program.
+/// Expands shorthand on a command line, whose first word is the program.
 pub(crate) fn expand(command: &Command, words: Vec<OsString>) -> Vec<OsString> {
     let words = with_own_names(words);
     let positions = positionals(command, &words);
@@ -56,7 +55,7 @@ pub(crate) fn expand(command: &Command, words: Vec<OsString>) -> Vec<OsString> {
     let typed = text(*verb).into_owned();
     let nouns = nouns(command);
     let is_noun = |index: &usize| nouns.contains(&text(*index).as_ref());
-    // A typo such as `delete qouta team-a` must not delete a job with the name `team-a`.
+    // The typing error `delete qouta team-a` must not delete a job named `team-a`.
     let is_kind = |index: &usize| {
         let word = text(*index).to_lowercase();
         let is_kind_prefix = |kind: &&str| {
@@ -124,7 +123,7 @@ pub(crate) fn asks_for_version(words: &[OsString]) -> bool {
     matches!(words, [_, only] if only == "--version" || only == "-V")
 }
 
-/// Returns the argument of `help` if it is one word.
+/// Returns the argument of `help` if it is a single word.
 pub(crate) fn topic<'w>(command: &Command, words: &'w [OsString]) -> Option<&'w str> {
     match positionals(command, words).as_slice() {
         [verb, topic] if words[*verb] == "help" => words[*topic].to_str(),
@@ -132,8 +131,7 @@ pub(crate) fn topic<'w>(command: &Command, words: &'w [OsString]) -> Option<&'w 
     }
 }
 
-/// Returns the places of the words that are neither options nor values of options; nothing after
-/// `--`.
+/// Indices of the words before `--` that are neither options nor values of options.
 fn positionals(command: &Command, words: &[OsString]) -> Vec<usize> {
     let mut indices = Vec::new();
     let mut index = 1;
@@ -152,13 +150,13 @@ fn positionals(command: &Command, words: &[OsString]) -> Vec<usize> {
     indices
 }
 
-/// Whether an option selects jobs, so that no name is necessary.
+/// Returns true if an option selects jobs, so that the user need not name any.
 fn selects_jobs(word: &str) -> bool {
     let option = word.split_once('=').map_or(word, |(option, _)| option);
     ["-l", "--selector", "--mine", "--status"].contains(&option)
 }
 
-/// Verbs that treat a name as a job unless another noun is typed.
+/// Verbs that take a name as a job unless the user types another noun.
 fn job_commands(command: &Command) -> impl Iterator<Item = &Command> {
     command
         .get_subcommands()
@@ -169,8 +167,8 @@ fn job_noun(verb: &Command) -> Option<&Command> {
     verb.get_subcommands().find(|noun| noun.get_name() == "job")
 }
 
-/// Returns every noun, with its aliases. A noun that only `get` has, such as `consumers`, may be
-/// the name of a job.
+/// All nouns with their aliases, except nouns that only `get` has. Those, such as `consumers`, may
+/// be job names.
 fn nouns(command: &Command) -> Vec<&str> {
     let mut nouns = OTHER_NOUNS.to_vec();
     for noun in job_commands(command).flat_map(Command::get_subcommands) {
@@ -192,8 +190,8 @@ fn names(command: &Command) -> impl Iterator<Item = &str> {
     std::iter::once(command.get_name()).chain(command.get_all_aliases())
 }
 
-/// Returns true for an option whose value is the next word. Knows the global options and the
-/// options of the verbs that accept shorthand.
+/// Returns true for an option whose value is the next word. Considers global options and options of
+/// the verbs with shorthand.
 fn takes_value(command: &Command, word: &str) -> bool {
     let files = OF_FILES
         .iter()
@@ -205,12 +203,12 @@ fn takes_value(command: &Command, word: &str) -> bool {
         .any(|command| takes_next_word(command, word))
 }
 
-/// Returns true for an option of the command whose value is the next word.
+/// Returns true for an option of `command` whose value is the next word.
 pub(super) fn takes_next_word(command: &Command, word: &str) -> bool {
     let long = word.strip_prefix("--");
     let short = word.strip_prefix('-').filter(|word| word.len() == 1);
     let is_match = |option: &clap::Arg| {
-        // Such a value follows an `=` in the same word.
+        // An option that requires `=` has its value in the same word.
         let has_value = !option.is_positional()
             && option.get_action().takes_values()
             && !option.is_require_equals_set();

@@ -1,6 +1,6 @@
-//! Pages of `gpuctl help WORD` for tasks that have no command of their own.
+//! Pages of `gpuctl help WORD` for tasks without a command.
 
-/// The words that lead to a page, and the page.
+/// Pages, with the words that select them.
 const PAGES: [(&[&str], &str); 3] = [
     (
         &[
@@ -25,52 +25,53 @@ const PAGES: [(&[&str], &str); 3] = [
 ];
 
 const SWEEP: &str = "\
-A sweep is one job for each value. A loop submits one file under several names:
+A sweep runs one job per value. To start one, submit the same file in a loop, with a different name
+and value each time:
 
   for lr in 1e-4 3e-4 1e-3; do
     gpuctl create job.yaml --name sft-$lr --set environment.env.LR=$lr --set job.labels.sweep=lr
   done
 
-  gpuctl get jobs -l sweep=lr               the jobs of the sweep
+  gpuctl get jobs -l sweep=lr               list the jobs of the sweep
   gpuctl wait -l sweep=lr --for ended       wait until all of them have ended
-  gpuctl convert array.sh                   a Slurm script with `--array`, as one job for each index
+  gpuctl convert array.sh                   convert a Slurm array script to one job per index
 
-There is no array of jobs, and no option for how many of them run at once. A queue or a quota of the
-namespace limits them:
+gpuctl has no job arrays, and no option that limits how many jobs of a sweep run at once. Use a
+queue or a namespace quota for that:
 
   gpuctl get queues
   gpuctl get quotas
 ";
 
 const SCHEDULE: &str = "\
-gpuctl starts no jobs at a time of day. A job file has no field for a schedule, and a CronJob cannot
-be declared or converted. Submit the file from your own cron, or from the schedule of a CI system.
-This line of a crontab submits it each night at 2:00:
+gpuctl cannot run jobs on a schedule: job files have no field for it, and `gpuctl convert` does not
+convert CronJobs. Submit the job file from cron or from a scheduled CI pipeline instead. This
+crontab line submits it every night at 2:00:
 
   0 2 * * * gpuctl --kubeconfig $HOME/.kube/config create $HOME/nightly.yaml --generate-name
 
-  gpuctl create nightly.yaml --generate-name                      a new name for each run
-  gpuctl create nightly.yaml --generate-name --wait=complete      for CI: fails if the job fails
-  gpuctl explain job.keep_for                                     how long an ended training stays
+  gpuctl create nightly.yaml --generate-name                      add a random suffix to the name
+  gpuctl create nightly.yaml --generate-name --wait=complete      also fail if the job fails, for CI
+  gpuctl explain job.keep_for                                     how long ended trainings are kept
 ";
 
 const SECRETS: &str = "\
-A token belongs in a Secret of the job's namespace. gpuctl creates Secrets and never prints values:
+Store tokens in a Secret in the job's namespace. gpuctl never prints the values of a Secret:
 
-  gpuctl create secret hub --from-env HF_TOKEN          from a variable of your shell
+  gpuctl create secret hub --from-env HF_TOKEN          from an environment variable
   gpuctl create secret hub --from-file HF_TOKEN=token   from a file
 
-A job reads a key of it as a variable:
+A job can read a key of the Secret as an environment variable:
 
   environment:
     env: [{name: HF_TOKEN, secret: hub}]
 
   gpuctl explain environment.env
 
-gpuctl does not list or delete Secrets. kubectl does: `kubectl get secrets`.
+To list or delete Secrets, use `kubectl get secrets` and `kubectl delete secret`.
 ";
 
-/// Returns the page of a task; `None` for other words.
+/// Returns the page that a word selects, if any.
 pub(crate) fn page(word: &str) -> Option<&'static str> {
     let word = word.to_lowercase();
     PAGES

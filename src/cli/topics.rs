@@ -1,20 +1,19 @@
 //! Provides the texts of `gpuctl help TOPIC`: variables, formats, job files, metrics and exit
-//! codes. Parts that the program already has as tables are generated from them.
+//! codes. Generates parts of the texts from the program's tables.
 
 use crate::config::KEYS;
 use gpuctl_core::error;
 
-/// Names of the topics.
 #[cfg(test)]
 pub(crate) const TOPICS: [&str; 5] = ["environment", "output", "manifest", "metrics", "exit-codes"];
 
 const OUTPUT: &str = "\
-Results go to stdout; warnings, errors and progress go to stderr. On a terminal, a line on stderr shows when a result takes more than a second
-(off with `--quiet` and `--plain`), and a command ends by suggesting the usual next command (off with `--quiet`).
+Results go to stdout; warnings, errors and progress go to stderr. On a terminal, gpuctl shows progress if a command takes more than a second
+(not with `--quiet` or `--plain`), and suggests a next command at the end (not with `--quiet`).
 
-  -o table           lists for people, the default for lists; when piped, without colors and truncation
-  -o text            text for people, the default for a single object
-  -o wide            every column
+  -o table           a table, the default for lists; when piped, without colors or truncation
+  -o text            text, the default for a single object
+  -o wide            a table with all columns
   -o json, -o yaml   one document; warnings and errors on stderr are JSON, one object per line
   -o csv             the columns of the table, or every field; numbers without units; quoted as in RFC 4180
   -o name            one name per line
@@ -33,11 +32,12 @@ Examples:
   gpuctl get jobs --mine -o name | xargs -r gpuctl delete job
   gpuctl schema --output get-jobs         the JSON Schema of an output
 
-`docs/scripts.md` lists what stays stable between versions.
+`docs/scripts.md` describes which parts of the output are stable across versions.
 ";
 
 const MANIFEST: &str = "\
-A file has one or more documents. Their kinds are training, inference, notebook, compute (jobs), and pool, quota, defaults (for administrators).
+A file contains one or more YAML documents. Jobs have the kind training, inference, notebook or compute. Administrators also use the kinds
+pool, quota and defaults.
 
   kind: training
   version: v0.1
@@ -62,8 +62,8 @@ The Kubernetes API says which GPUs exist and which pods hold them. Their utiliza
   2. a Prometheus that gpuctl finds in the cluster, through the API server
   3. the exporters' own pods, for lists of jobs, nodes and consumers
 
-The URL `none` turns metrics off; with `--require-metrics`, missing metrics are an error. If the store has several clusters, gpuctl selects
-this one; if it cannot, set it: --match cluster=prod.
+The URL `none` turns metrics off. With `--require-metrics`, missing metrics are an error. If Prometheus holds the metrics of several clusters,
+gpuctl selects the series of this one. If it cannot tell which they are, select them with a label: --match cluster=prod.
 
 Utilization is the mean over the GPUs that pods hold and that have samples; the output shows how many of them have samples. Impossible values
 are dropped and counted, and a value older than two scrapes is shown with its age. Unknown values are never shown as numbers.
@@ -75,7 +75,7 @@ are dropped and counted, and a value older than two scrapes is shown with its ag
 `docs/metrics.md` explains how each number is computed.
 ";
 
-/// Returns the text of a topic; `None` for an unknown name.
+/// Returns the text of a topic, or `None` for an unknown name.
 pub(crate) fn text(name: &str) -> Option<String> {
     match name {
         "environment" => Some(environment()),
@@ -99,34 +99,34 @@ fn environment() -> String {
         ),
         (
             "KUBERC",
-            "kubectl's preferences, of which gpuctl obeys the policy for credential plugins; off ignores it",
+            "kubectl's preferences file, for its policy on credential plugins; off ignores the file",
         ),
         (
             "HTTPS_PROXY, NO_PROXY",
-            "proxies for servers outside; kubeconfigs may name their own",
+            "proxies; the proxy-url of a kubeconfig overrides them for the API server",
         ),
         (
             "NO_COLOR, CLICOLOR_FORCE",
-            "colors never, or always; --color overrides them",
+            "turn colors off, or force them on; --color overrides both",
         ),
         (
             "GPUCTL_PAGER, PAGER",
-            "GPUCTL_PAGER pages the output of every command on a terminal; --pager uses GPUCTL_PAGER or PAGER",
+            "pager; GPUCTL_PAGER applies to every command on a terminal, PAGER only with --pager",
         ),
         (
             "GPUCTL_LOG",
-            "logs requests on stderr, as -vv does: debug, or for example gpuctl::prometheus=debug",
+            "log filter for stderr, such as debug (the same as -vv) or gpuctl::prometheus=debug",
         ),
         ("COLUMNS", "width of tables on a terminal"),
         (
             "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN",
-            "sign queries to Amazon Managed Prometheus",
+            "credentials that sign queries to Amazon Managed Prometheus",
         ),
         (
             "XDG_CONFIG_HOME, XDG_CACHE_HOME",
-            "folders of gpuctl/config.yaml and of the cache, on Linux",
+            "folders for gpuctl/config.yaml and for the cache, on Linux",
         ),
-        ("TZ", "time zone of times on input and output"),
+        ("TZ", "time zone of times in options and output"),
     ];
     let own_variables = KEYS.iter().filter(|key| !key.variables.is_empty());
     let own_variables = own_variables.map(|key| {
@@ -141,18 +141,18 @@ fn environment() -> String {
         .map(|(name, meaning)| format!("  {name}\n      {meaning}\n"))
         .collect();
     format!(
-        "Variables that gpuctl reads, with the equivalent setting of the config file. A flag overrides a variable, and a variable overrides the config\nfile.\n\n{lines}\nExamples:\n  GPUCTL_PROMETHEUS=http://localhost:9090 gpuctl top\n  GPUCTL_READ_ONLY=1 gpuctl delete job sft      rejected before it is sent\n  gpuctl config view --show-origin              every setting with the origin of its value\n"
+        "Environment variables that gpuctl reads, with the equivalent setting in the config file. A flag overrides a variable, and a variable overrides\nthe config file.\n\n{lines}\nExamples:\n  GPUCTL_PROMETHEUS=http://localhost:9090 gpuctl top\n  GPUCTL_READ_ONLY=1 gpuctl delete job sft      rejected before it is sent\n  gpuctl config view --show-origin              every setting with the origin of its value\n"
     )
 }
 
 const EXIT_CODE_NOTES: &str = "\
-`exec` exits with the exit code of the command that it runs. `logs -f`, `create --follow` and `--wait` exit with 0 when the job completed (or
-runs, as requested), and with 10 when it failed or was deleted. The log of a service ends only when the service is deleted, which is 0. `open`
-exits with 0 after Ctrl-C, and `score --watch` after SIGTERM. With several documents, `create` and `apply` exit with 1 if any of them failed,
-and `fit` with the worst result, in the order 9, 12, 8, 0.
+`exec` exits with the exit code of the command that it runs. `logs -f`, `create --follow` and `--wait` exit with 0 if the job completed (or is
+running, with `--wait=running`), and with 10 if it failed or was deleted. `logs -f` of a service exits with 0 when the service is deleted.
+`open` exits with 0 after Ctrl-C, and `score --watch` after SIGTERM. With several documents, `create` and `apply` exit with 1 if any of them
+failed, and `fit` exits with the worst result, in the order 9, 12, 8, 0.
 
-With a configured Prometheus, `report`, `stats`, `eff` and `snapshot` can exit with 0 although the API server is down or your token has
-expired: they read Prometheus and warn about what is missing.
+If a Prometheus is configured, `report`, `stats`, `eff` and `snapshot` can exit with 0 even if the API server is down or your token has
+expired: they read Prometheus, and warn about missing data.
 
 Examples:
   gpuctl fit job.yaml; case $? in 0) gpuctl create job.yaml;; 8) echo later;; 9) echo never;; 12) echo 'not known';; *) exit 1;; esac

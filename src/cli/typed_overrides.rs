@@ -1,10 +1,10 @@
-//! Options of an unfinished command line that replace parts of the kubeconfig, for completion.
+//! Options on an incomplete command line that override parts of the kubeconfig, for completion.
 
 use std::path::PathBuf;
 
 use gpuctl_cluster::{AccessToken, Overrides};
 
-/// Reads the options. `typed` returns the value of an option, by its long and its short name.
+/// Collects the options. `typed` returns the value of an option by its long and short name.
 pub(super) fn typed_overrides(
     typed: impl Fn(&str, Option<&str>) -> Option<String>,
     is_insecure: bool,

@@ -1,7 +1,6 @@
-//! The implementation of each verb: a command resolves its arguments, queries the cluster or
-//! Prometheus, calls the core, and passes text to the terminal. Commands never call each other.
-//! Code that several commands share belongs to a workflow (`deploy`, `observe`, `inside`) or to the
-//! core.
+//! Implements the verbs. A command resolves its arguments, reads the cluster or Prometheus, calls
+//! the core and prints the result. Commands never call each other: shared code belongs to a
+//! workflow (`deploy`, `observe`, `inside`) or to the core.
 
 pub(crate) mod access;
 pub(crate) mod claims;
@@ -25,8 +24,8 @@ use crate::cli::command;
 use crate::context::Context;
 use gpuctl_core::error::Error;
 
-/// Boxes the future of a command. Some commands run others, so without boxing every frame would
-/// reserve stack space for the futures of all commands.
+/// Boxes a command's future. Some commands run others, so without boxing every frame would reserve
+/// stack space for all commands' futures.
 #[inline(never)]
 fn boxed<F: Future>(make: impl FnOnce() -> F) -> Pin<Box<F>> {
     Box::pin(make())

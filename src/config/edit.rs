@@ -14,7 +14,7 @@ use gpuctl_local::files::trust::{config_text, exposure, is_closed, make_private}
 use gpuctl_local::files::{Purpose, replace};
 
 /// Writes a value to the given file, or else to the user's config file, which is created if
-/// missing. Preserves comments. Returns the path of the file.
+/// missing. Preserves comments and returns the path of the file.
 pub(crate) fn set(
     given: Option<&Path>,
     key: &SettingKey,
@@ -51,7 +51,7 @@ pub(crate) fn set(
         }
         (None, name) => expected[name] = value.clone(),
     }
-    // If the edited text does not parse to the old settings plus this change, the editor misread
+    // The edited text must parse to the old settings plus this change. Otherwise the editor misread
     // comments or anchors.
     if parsed(&new, &path).ok().as_ref() != Some(&expected) {
         return Err(anyhow!(
@@ -65,7 +65,7 @@ pub(crate) fn set(
 }
 
 /// Removes other users' access to gpuctl's folder. Fails if other users can still change the file,
-/// because rewriting it would adopt their settings.
+/// because gpuctl would write their settings back as the user's own.
 fn must_be_closed(path: &Path, is_usual: bool) -> anyhow::Result<()> {
     let folder = path.parent().filter(|folder| is_usual && folder.exists());
     if let Some(folder) = folder {

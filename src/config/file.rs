@@ -11,16 +11,16 @@ use super::keys::{CONTEXTS, SettingKey};
 use super::safety;
 use gpuctl_local::files::trust::{Exposure, config_text, exposure};
 
-/// The content of the config file; empty without a file.
+/// Content of the config file. Empty if there is no file.
 #[derive(Clone, Default, PartialEq)]
 pub(crate) struct ConfigFile {
     content: Value,
     path: Option<PathBuf>,
-    /// How other users can change the file, if they can.
+    /// How other users can change the file, or `None` if they cannot.
     exposure: Option<Exposure>,
     contexts: KubeContexts,
-    /// A file in the config folder whose name gpuctl does not read. It may contain `safety`
-    /// settings.
+    /// A file in the config folder with a name that gpuctl does not read. The user may expect its
+    /// `safety` settings to apply.
     misnamed: Option<PathBuf>,
 }
 
@@ -56,8 +56,8 @@ impl ConfigFile {
         })
     }
 
-    /// Applies the settings for one kubeconfig context: those in `contexts.NAME` override the top
-    /// level.
+    /// Applies the settings of the current kubeconfig context. Settings in `contexts.NAME` override
+    /// those at the top level.
     pub(crate) fn for_context(mut self, contexts: impl FnOnce() -> KubeContexts) -> Self {
         if !self.content[CONTEXTS].is_object() {
             return self;
@@ -84,7 +84,7 @@ impl ConfigFile {
         if !self.content[section].is_object() {
             self.content[section] = serde_json::json!({});
         }
-        // Do not send the credentials for one address to another.
+        // The context has a different address, so do not send the top level's credentials there.
         if keys.contains_key("url") {
             self.content[section]
                 .as_object_mut()
@@ -95,7 +95,7 @@ impl ConfigFile {
             .for_each(|(key, value)| self.content[section][key] = value);
     }
 
-    /// The path of the file. `None` if there is no file.
+    /// Returns the path of the file, or `None` if there is no file.
     pub(crate) fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
@@ -121,8 +121,8 @@ impl ConfigFile {
         }
     }
 
-    /// Fails if other users can change the file. They could add settings that send credentials
-    /// elsewhere or run a program.
+    /// Fails if other users can change the file, because they could add settings that run a program
+    /// or send credentials to another address.
     pub(crate) fn must_be_own(&self, setting: &str) -> anyhow::Result<()> {
         match &self.exposure {
             Some(exposure) => Err(anyhow!(
@@ -133,7 +133,7 @@ impl ConfigFile {
         }
     }
 
-    /// Fails if the read-only setting in the file is ambiguous.
+    /// Fails if the file's read-only setting is ambiguous.
     pub(super) fn check_safety(&self) -> anyhow::Result<()> {
         if let Some(path) = &self.misnamed {
             return Err(anyhow!("{}", ignored_message(path)));
@@ -146,7 +146,7 @@ impl ConfigFile {
         }
     }
 
-    /// Reads a non-empty text.
+    /// Reads a text. An empty text counts as missing.
     pub(crate) fn text(&self, section: &str, key: &str) -> Option<String> {
         self.content[section][key]
             .as_str()
@@ -154,7 +154,7 @@ impl ConfigFile {
             .map(ToOwned::to_owned)
     }
 
-    /// Reads a path, which is relative to the folder of the config file.
+    /// Reads a path. A relative path starts at the folder of the config file.
     pub(crate) fn file(&self, section: &str, key: &str) -> Option<PathBuf> {
         let folder = self
             .path
@@ -167,7 +167,7 @@ impl ConfigFile {
 }
 
 /// Sections that `contexts.NAME` may contain.
-const OF_CONTEXTS: [&str; 2] = ["prometheus", "safety"];
+const OF_CONTEXTS: [&str; 3] = ["cluster", "prometheus", "safety"];
 /// Keys that belong to one address: credentials, and the keys that select a cluster.
 const OF_ADDRESS: [&str; 11] = [
     "matchers",
@@ -183,7 +183,7 @@ const OF_ADDRESS: [&str; 11] = [
     "headers",
 ];
 
-/// The path of the user's config file.
+/// Returns the path of the user's config file.
 pub(crate) fn default_path() -> Option<PathBuf> {
     Some(dirs::config_dir()?.join("gpuctl/config.yaml"))
 }
@@ -195,7 +195,7 @@ fn ignored_message(path: &Path) -> String {
     )
 }
 
-/// Finds a file in the config folder whose name gpuctl does not read.
+/// Finds a file in the config folder with a name that gpuctl does not read.
 fn misnamed_file() -> Option<PathBuf> {
     const NAMES: [&str; 4] = ["config.yml", "config.json", "config", "gpuctl.yaml"];
     let folder = default_path()?.parent()?.to_path_buf();

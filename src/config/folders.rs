@@ -1,10 +1,10 @@
-//! Warns about gpuctl folders that other users control.
+//! Warns about gpuctl's folders that other users can change.
 
 use super::outbound::state_folder;
 use gpuctl_local::files::trust;
 
-/// Builds one warning for each state or cache folder that gpuctl ignores because other users can
-/// change its content.
+/// Builds a warning for each state or cache folder that gpuctl ignores because other users can
+/// change its contents.
 pub(crate) fn folder_warnings() -> Vec<String> {
     let cache = dirs::cache_dir().map(|folder| folder.join("gpuctl"));
     let folders = [cache, state_folder()].into_iter().flatten();

@@ -1,8 +1,9 @@
-//! One table of all config file keys: type, default, variables, flag and description. Readers,
-//! `gpuctl config`, warnings about unknown keys and the documentation all use it.
+//! The table of all config keys: type, default, variables, flag and description. Settings, `gpuctl
+//! config`, warnings about unknown keys and the documentation are derived from this table.
 //!
-//! Sections that also exist in the GPU utilization monitor keep its names, units and defaults, so
-//! that its config files work here.
+//! Some sections also exist in the config of the GPU utilization monitor. Their names, units and
+//! defaults are the monitor's, so that its config files work here. Only `ai.language` has another
+//! default.
 
 use serde_json::{Value, json};
 
@@ -22,7 +23,7 @@ pub enum ValueKind {
     Whole(f64, f64),
     /// `true` or `false`.
     Switch,
-    /// `30s`, or a number of seconds.
+    /// A duration such as `30s`, or a number of seconds.
     Duration,
     /// A map from names to texts.
     Map,
@@ -37,17 +38,17 @@ pub struct SettingKey {
     pub name: &'static str,
     /// The type of the value.
     pub kind: ValueKind,
-    /// The default as text; empty if there is none.
+    /// The default as text, or empty.
     pub default: &'static str,
-    /// Environment variables that override the file. The first one that is set applies.
+    /// Environment variables that override the file. The first variable that is set applies.
     pub variables: &'static [&'static str],
-    /// The flag that overrides everything else.
+    /// The flag that overrides the environment and the file.
     pub flag: &'static str,
-    /// One sentence: the help of the flag, and the description in the reference.
+    /// One sentence, which is the help of the flag and the description in the documentation.
     pub description: &'static str,
-    /// An extra remark for the reference, for keys whose flag works differently.
+    /// Further remark in the documentation, for keys whose flag works differently.
     pub remark: &'static str,
-    /// Whether the value is never displayed.
+    /// Whether gpuctl never displays the value.
     pub secret: bool,
 }
 
@@ -55,7 +56,7 @@ pub struct SettingKey {
 pub(super) const CONTEXTS: &str = "contexts";
 
 const NONE: &[&str] = &[];
-// One year, in seconds.
+// One year in seconds, the maximum for durations.
 const MANY: f64 = 31_536_000.0;
 
 const fn key(
@@ -96,8 +97,9 @@ impl SettingKey {
 
 /// All keys, grouped by section.
 #[rustfmt::skip]
-pub const KEYS: [SettingKey; 50] = [
+pub const KEYS: [SettingKey; 57] = [
     key("namespace", ValueKind::Namespace, "", "--namespace", "Namespace to use if neither `-n` nor the context of the kubeconfig sets one"),
+    key("cluster.name", ValueKind::Text, "", "", "Name of the cluster in HTML reports, messages and the label `cluster` of exported scores; defaults to the context, and to no label").with_variables(&["GPUCTL_CLUSTER_NAME"]),
     key("prometheus.url", ValueKind::Text, "", "--prometheus", "URL of Prometheus, instead of the one found in the cluster; `none` disables metrics").with_variables(&["GPUCTL_PROMETHEUS", "PROM_URL"]),
     key("prometheus.user", ValueKind::Text, "", "", "User name for the Prometheus server").with_variables(&["GPUCTL_PROMETHEUS_USER"]),
     key("prometheus.password_file", ValueKind::Text, "", "", "File with the user's password; the variable contains the password itself").with_variables(&["GPUCTL_PROMETHEUS_PASSWORD"]),
@@ -126,7 +128,7 @@ pub const KEYS: [SettingKey; 50] = [
     key("ai.api_key", ValueKind::Text, "", "", "API key; preferably set in the environment").with_variables(&["AI_API_KEY"]).hidden(),
     key("ai.model", ValueKind::Text, "gpt-4", "--ai-model", "Model to ask"),
     key("ai.threshold", ValueKind::Number(0.0, 1.0), "0.7", "", "Verdicts below this confidence are shown but change nothing"),
-    key("ai.language", ValueKind::Text, "zh", "--ai-language", "Language of the AI's explanations"),
+    key("ai.language", ValueKind::Text, "en", "--ai-language", "Language of the AI's explanations, such as en or zh"),
     key("ai.max", ValueKind::Whole(0.0, 10_000.0), "20", "--ai-max", "Maximum number of GPUs to ask about, starting with the lowest scores"),
     key("ai.timeout", ValueKind::Duration, "30s", "", "Timeout for one call"),
     key("ai.retries", ValueKind::Whole(0.0, 10.0), "2", "", "Number of retries after a temporary failure"),
@@ -143,6 +145,12 @@ pub const KEYS: [SettingKey; 50] = [
     key("notify.quiet_hours", ValueKind::Text, "", "--notify-quiet-hours", "Quiet hours, in local time, such as 22:00-08:00"),
     key("notify.repeat", ValueKind::Duration, "24h", "--notify-repeat", "Time after which a GPU that is still low is reported again"),
     key("notify.timeout", ValueKind::Duration, "5s", "", "Timeout for sending one message"),
+    key("report.send", ValueKind::Text, "", "--send", "Send the report to a webhook (https://…), by mail (smtp://HOST?from=ADDRESS&to=ADDRESS), to a file, or into a folder (PATH/)").with_variables(&["GPUCTL_REPORT_SEND"]).hidden(),
+    key("report.headers", ValueKind::Map, "", "", "Headers to send to the webhook in `report.send`").hidden(),
+    key("report.timeout", ValueKind::Duration, "30s", "", "Timeout for sending the report to one receiver"),
+    key("smtp.user", ValueKind::Text, "", "", "User name for the mail server").with_variables(&["GPUCTL_SMTP_USER"]),
+    key("smtp.password_file", ValueKind::Text, "", "", "File with the user's password; the variable contains the password itself").with_variables(&["GPUCTL_SMTP_PASSWORD"]),
+    key("smtp.ca_file", ValueKind::Text, "", "", "PEM file of CA certificates that verify the mail server"),
     key("server.listen", ValueKind::Text, "", "--listen", "Serve /metrics, /health, /results, /results/low and /results/stats at this address"),
     key("server.allow_hosts", ValueKind::Text, "", "--allow-host", "Answer requests whose `Host` is this name; IP addresses, names without a dot and Service names are always allowed").with_remark("separate several names with commas"),
     key("safety.read_only", ValueKind::Switch, "false", "--read-only", "Refuse all changes to the cluster").with_remark("can also be set for individual contexts, by name").with_variables(&["GPUCTL_READ_ONLY"]),
@@ -152,33 +160,35 @@ pub const KEYS: [SettingKey; 50] = [
 impl SettingKey {
     /// Finds the key with this name.
     ///
-    /// # Panics If the table does not contain it. The program only uses names from the table.
+    /// # Panics
+    ///
+    /// If the table does not contain the key. Callers only use names from the table.
     pub fn by_name(name: &str) -> &'static Self {
         Self::find(name).unwrap_or_else(|| panic!("the table of keys has `{name}`"))
     }
 
-    /// Finds the key with this name.
+    /// Finds the key with this name, or returns `None`.
     pub fn find(name: &str) -> Option<&'static Self> {
         KEYS.iter().find(|key| key.name == name)
     }
 
-    /// The help text for the key's flag.
+    /// Returns the help text for the key's flag.
     pub(crate) fn help(name: &str) -> &'static str {
         Self::by_name(name).description
     }
 
-    /// The help text for the key's flag, followed by `addition`.
+    /// Returns the help text for the key's flag, followed by `addition`.
     pub(crate) fn help_with(name: &str, addition: &str) -> String {
         format!("{}{addition}", Self::help(name))
     }
 
-    /// The help text for the key's flag, with the default.
+    /// Returns the help text for the key's flag, with the default.
     pub(crate) fn with_default(name: &str) -> String {
         let key = Self::by_name(name);
         format!("{} [default: {}]", key.description, key.default)
     }
 
-    /// Splits the key into its section, if it is in one, and the name within it.
+    /// Splits the key's name into its section, if any, and its name within the section.
     pub fn path(&self) -> (Option<&'static str>, &'static str) {
         match self.name.split_once('.') {
             Some((section, name)) => (Some(section), name),
@@ -186,14 +196,14 @@ impl SettingKey {
         }
     }
 
-    /// All sections, in the order of the table.
+    /// Returns all sections, in the order of the table.
     pub fn sections() -> Vec<&'static str> {
         let mut sections: Vec<&str> = KEYS.iter().filter_map(|key| key.path().0).collect();
         sections.dedup();
         sections
     }
 
-    /// The default value; null if there is none.
+    /// Returns the default value, or null if there is none.
     pub fn default_value(&self) -> Value {
         if self.default.is_empty() {
             Value::Null
@@ -228,7 +238,7 @@ impl ValueKind {
             Self::Text => Some(json!(text)),
             Self::Word(words) => {
                 let word = text.to_ascii_lowercase();
-                // Python's `logging` also calls this level `WARN`.
+                // Python's `logging` calls this level both `WARN` and `WARNING`.
                 let word = if word == "warn" {
                     "warning".to_owned()
                 } else {
@@ -286,7 +296,8 @@ impl ValueKind {
                     .map(Value::Object)
             }
             (_, Value::String(text)) => self.parse(text),
-            // YAML does not parse some values as text, for example `model: 4` and `language: no`.
+            // YAML parses some unquoted texts as other types, such as `model: 4` and `language:
+            // no`.
             (Self::Text, Value::Number(_) | Value::Bool(_)) => Some(json!(value.to_string())),
             _ => None,
         }
@@ -327,6 +338,7 @@ mod tests {
         assert_eq!(
             SettingKey::sections(),
             [
+                "cluster",
                 "prometheus",
                 "scoring",
                 "thresholds",
@@ -334,6 +346,8 @@ mod tests {
                 "ai",
                 "control",
                 "notify",
+                "report",
+                "smtp",
                 "server",
                 "safety",
                 "log"

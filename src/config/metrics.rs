@@ -1,4 +1,4 @@
-//! Resolves the address of Prometheus and its credentials: flags override the environment, which
+//! Resolves the address of Prometheus and its credentials. Flags override the environment, which
 //! overrides the file.
 
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use super::{Environment, KubeContexts};
 use gpuctl_local::files::{bytes_of, read_text};
 use gpuctl_prometheus::{AwsKeys, Credentials, Matchers};
 
-/// The section with settings about metrics.
+/// Section of the config file with settings about metrics.
 const SECTION: &str = "prometheus";
 
 /// Keys that run a program, or name a file whose content gpuctl sends or trusts.
@@ -32,14 +32,14 @@ pub(crate) struct MetricsFlags {
     pub url: Option<String>,
     pub token_file: Option<PathBuf>,
     pub authority_file: Option<PathBuf>,
-    /// Each one is `NAME: VALUE`.
+    /// Headers in the form `NAME: VALUE`.
     pub headers: Vec<String>,
-    /// Each one is `LABEL=VALUE`.
+    /// Label matchers in the form `LABEL=VALUE`.
     pub matchers: Vec<String>,
 }
 
 impl MetricsFlags {
-    /// The value that the flags set for a key. Omits the values of headers, because they may be
+    /// Returns the value that the flags set for a key. Omits the values of headers, which may be
     /// secret.
     pub(crate) fn value(&self, key: &str) -> Option<serde_json::Value> {
         let path =
@@ -69,7 +69,8 @@ impl MetricsFlags {
 /// The address of Prometheus and the credentials for it.
 #[derive(Clone, Default)]
 pub(crate) struct MetricsSource {
-    /// `None` means that gpuctl looks for it in the cluster. The word `none` disables metrics.
+    /// The address, or the word `none` to disable metrics. If `None`, gpuctl searches the cluster
+    /// for Prometheus.
     pub url: Option<(String, Origin)>,
     pub credentials: Credentials,
     /// Label matchers that restrict every query to one cluster.
@@ -79,16 +80,17 @@ pub(crate) struct MetricsSource {
 }
 
 impl MetricsSource {
-    /// Whether metrics are disabled.
+    /// Returns true if metrics are disabled.
     pub(crate) fn is_off(&self) -> bool {
         self.url.as_ref().is_some_and(|(url, _)| url == "none")
     }
 
-    /// Resolves the settings. Errors name the invalid file or value. Credentials are sent only to
-    /// the address that they belong to. Those from the file are sent to the file's address. Those
-    /// from the environment are sent to an address that the user gives. Those from flags are sent
-    /// to any address. `contexts` reads the contexts of the kubeconfig, because the file can have
-    /// settings for each context.
+    /// Resolves the settings. Errors name the invalid file or value.
+    ///
+    /// Credentials are sent only to the address that they belong to: those in the file to the
+    /// file's address, those in the environment to an address that the user sets, and those in
+    /// flags to any address. `contexts` reads the kubeconfig's contexts, because the file can have
+    /// settings for each.
     pub(crate) fn resolve(
         flags: &MetricsFlags,
         contexts: impl FnOnce() -> KubeContexts,
@@ -128,8 +130,8 @@ impl MetricsSource {
     }
 }
 
-/// Collects the credentials for an address with this origin. `None` means that the address was
-/// found in the cluster.
+/// Collects the credentials for an address with this origin. The origin is `None` if gpuctl found
+/// the address in the cluster.
 fn credentials(
     flags: &MetricsFlags,
     config: &Config,
@@ -151,7 +153,7 @@ fn credentials(
         .zip(variable("GPUCTL_PROMETHEUS_PASSWORD"))
         .filter(|_| is_configured);
     if is_of_file && (given_token.is_some() || given_user.is_some() || !flags.headers.is_empty()) {
-        // Do not send the user's credentials to an address that another user wrote.
+        // Do not send the user's credentials to an address that another user may have written.
         config.file.must_be_own("prometheus.url")?;
     }
     let flag_authority = flags
@@ -187,7 +189,7 @@ fn credentials(
     })
 }
 
-/// Reads the credentials in the file if the address comes from the file as well.
+/// Reads the credentials in the file. Returns none unless the address is also from the file.
 fn file_credentials(config: &Config, is_needed: bool) -> anyhow::Result<Credentials> {
     let file = &config.file;
     if !is_needed {

@@ -1,5 +1,5 @@
-//! Resolves the recipients of scores: an AI, a chat and a control system. No setting can make a
-//! control system act; only `--execute` can.
+//! Resolves the settings for services that receive scores: an AI, a chat and a control system. Only
+//! `--execute` can make a control system act; no setting can.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,10 +15,10 @@ pub(crate) struct AiSettings {
     pub enabled: bool,
     pub url: Option<String>,
     pub key: Option<String>,
-    /// Whether the key comes from the file, so that it is sent only to the file's address.
+    /// Whether the key comes from the file. gpuctl then sends it only to the file's address.
     pub key_from_file: bool,
     pub model: String,
-    /// The minimum confidence, from 0 to 1, for a verdict to count.
+    /// Minimum confidence, from 0 to 1. A less certain verdict is shown, but changes nothing.
     pub threshold: f64,
     pub language: String,
     /// Maximum number of devices per analysis.
@@ -34,7 +34,7 @@ pub(crate) struct ControlSettings {
     pub enabled: bool,
     pub url: Option<String>,
     pub timeout: Duration,
-    /// Whether only idle devices are posted.
+    /// Whether gpuctl posts only idle devices.
     pub idle_alone: bool,
     pub headers: Vec<(String, String)>,
 }
@@ -51,8 +51,8 @@ pub(crate) struct NotifySettings {
     pub timeout: Duration,
 }
 
-/// A half-open range `[from, to)` in minutes of the local day, during which nothing is sent. It
-/// spans midnight if `from` is later than `to`.
+/// A half-open range `[from, to)` in minutes of the local day. gpuctl sends no messages in this
+/// range, which spans midnight if `from` is later than `to`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct QuietHours {
     from: u16,
@@ -75,7 +75,7 @@ impl QuietHours {
         })
     }
 
-    /// Whether a minute of the day is in the range.
+    /// Returns true if a minute of the day is in the range.
     pub(crate) fn contains(self, minute: u16) -> bool {
         match self.from <= self.to {
             true => (self.from..self.to).contains(&minute),
@@ -90,7 +90,7 @@ impl AiSettings {
         if origin("ai.api_url")? == Origin::File
             && matches!(origin("ai.api_key")?, Origin::Environment(_))
         {
-            // Do not send the user's key to an address that another user wrote.
+            // Do not send the user's key to an address that another user may have written.
             config.file.must_be_own("ai.api_url")?;
         }
         Ok(Self {
@@ -141,7 +141,7 @@ impl NotifySettings {
     }
 }
 
-/// The folder for state that persists between runs.
+/// Returns the folder for state that persists between runs.
 pub(crate) fn state_folder() -> Option<PathBuf> {
     Some(
         dirs::state_dir()

@@ -1,5 +1,5 @@
-//! Looks up settings and their origins: the environment overrides the file, which overrides the
-//! defaults. Callers apply the flags.
+//! Looks up settings and their origins. The environment overrides the file, which overrides the
+//! defaults. Callers apply the flags, which override all three.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use super::file::{ConfigFile, KubeContexts};
 use super::keys::SettingKey;
 use gpuctl_core::model::values::quantity;
 
-/// Where a value comes from.
+/// Source of a setting's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     Flag,
-    /// Holds the name of the variable.
+    /// An environment variable, with its name.
     Environment(&'static str),
     File,
     Default,
@@ -51,8 +51,8 @@ impl Config {
         })
     }
 
-    /// Looks up a key. Returns null if it has no value. Errors name the variable or key with the
-    /// invalid value.
+    /// Looks up a key. The value is null if the key is not set. Errors name the variable or key
+    /// with the invalid value.
     pub(crate) fn find(&self, key: &SettingKey) -> anyhow::Result<(Value, Origin)> {
         // An empty variable counts as unset.
         let set = |name: &&'static str| {
@@ -80,8 +80,8 @@ impl Config {
         })
     }
 
-    /// Whether writing is forbidden, and where that setting comes from. Fails if the setting is
-    /// ambiguous.
+    /// Returns true if writing is forbidden, with the origin of that setting. Fails if the setting
+    /// is ambiguous.
     pub(crate) fn read_only(&self) -> anyhow::Result<(bool, Origin)> {
         let key = SettingKey::by_name("safety.read_only");
         if let Some(name) = Environment::misspelled_read_only() {
@@ -98,7 +98,7 @@ impl Config {
         Ok(self.find(SettingKey::by_name(name))?.0)
     }
 
-    /// Reads a text or a word. Returns `None` if it is not set.
+    /// Reads a text or a word. Returns `None` if the key is not set.
     pub(crate) fn text(&self, name: &str) -> anyhow::Result<Option<String>> {
         Ok(self.value(name)?.as_str().map(ToOwned::to_owned))
     }

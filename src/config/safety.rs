@@ -1,7 +1,7 @@
-//! Refuses to write when the config file has a key that looks like a misspelled `safety` setting.
+//! Refuses to write if the config file has a key that looks like a misspelled `safety` setting.
 //!
-//! A misspelled key in another section simply has no effect. A misspelled `safety` key would permit
-//! what it was meant to forbid, so gpuctl writes nothing until the user corrects it.
+//! A misspelled key in another section only has no effect. A misspelled `safety` key would allow
+//! the writes that the user wanted to forbid, so gpuctl writes nothing until the key is corrected.
 
 use anyhow::{anyhow, bail};
 use serde_json::{Map, Value};
@@ -32,9 +32,9 @@ pub(super) fn check(content: &Value) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether a name resembles a `safety` key in a different spelling or wording, such as `readonly`,
-/// `saftey`, `Read-Only` or `no_writes`. Names such as `write_timeout` and `overwrite` do not
-/// count.
+/// Returns true if a name resembles a `safety` key in another spelling or wording, such as
+/// `readonly`, `saftey`, `Read-Only` or `no_writes`. Names such as `write_timeout` and `overwrite`
+/// do not match.
 pub(super) fn is_like_read_only(name: &str) -> bool {
     const ALONE: [&str; 10] = [
         "immutable",
@@ -92,8 +92,9 @@ fn words_of(name: &str) -> Vec<String> {
     words
 }
 
-/// Whether a name is a misspelling of the current context, for example `prd` for `prod`. Names that
-/// differ in a number or in their last letter, such as `gpu-1` and `gpu-2`, are different clusters.
+/// Returns true if a name is a misspelling of the current context, such as `prd` for `prod`. Names
+/// that differ in a number or in their last letter, such as `gpu-1` and `gpu-2`, are different
+/// clusters.
 fn is_misspelled(name: &str, context: &str) -> bool {
     let [name, context] = [name, context].map(|text| text.trim().to_lowercase());
     let series = |text: &str| {
@@ -108,13 +109,13 @@ fn is_misspelled(name: &str, context: &str) -> bool {
         && strsim::damerau_levenshtein(&name, &context) <= (context.chars().count() / 3).min(2)
 }
 
-/// Fails if `safety` settings were probably meant for the current context, but are given for a
-/// context that is not in the kubeconfig.
+/// Fails if `safety` settings are given for a context that is not in the kubeconfig, and its name
+/// is probably a misspelling of the current context.
 pub(super) fn check_contexts(content: &Value, kubeconfig: &KubeContexts) -> anyhow::Result<()> {
     let Some(current) = &kubeconfig.current else {
         return Ok(());
     };
-    // If the file contains the exact name, then a similar name belongs to another cluster.
+    // If the file also contains the exact name, a similar name belongs to another cluster.
     if content[CONTEXTS].get(current).is_some() {
         return Ok(());
     }
@@ -197,10 +198,10 @@ fn unknown(name: &str, value: &Value) -> anyhow::Result<()> {
     refuse_misplaced(name, name, value)
 }
 
-/// Finds `safety` keys in places where they have no effect. `key` is the place without the context.
+/// Finds `safety` keys where they have no effect. `key` is the position without the context.
 fn refuse_misplaced(key: &str, path: &str, value: &Value) -> anyhow::Result<()> {
     match value {
-        // The user chooses the names here, for example the names of headers.
+        // The user chooses the names in a map, such as the names of headers.
         Value::Object(_)
             if KEYS
                 .iter()
@@ -365,7 +366,7 @@ mod tests {
             let content: Option<Value> = serde_saphyr::from_str(text).unwrap();
             check(&content.unwrap_or_default()).unwrap_or_else(|error| panic!("{text}: {error}"));
         }
-        // No real key in the table resembles a misspelled `safety` key.
+        // The pattern must not match any other key of the table.
         for key in &KEYS {
             assert!(
                 key.name == "safety.read_only" || !is_like_read_only(key.path().1),

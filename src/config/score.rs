@@ -1,4 +1,4 @@
-//! Resolves the settings for scores: the environment overrides the file, which overrides the
+//! Resolves the settings for scores. The environment overrides the file, which overrides the
 //! defaults.
 
 use std::time::Duration;
@@ -18,15 +18,17 @@ pub(crate) struct ScoreSettings {
     pub interval: Duration,
     /// Maximum number of concurrent calls to other systems.
     pub workers: usize,
-    /// The address on which to serve the scores.
+    /// Address of the server that publishes the scores.
     pub listen: Option<String>,
-    /// The host names that requests may use.
+    /// Host names that requests to the server may use.
     pub hosts: Vec<String>,
+    /// The label `cluster` of exported scores.
+    pub cluster: Option<String>,
     /// One of debug, info, warning, error and critical.
     pub level: String,
 }
 
-/// The keys of the weights, in the order of `weights`.
+/// Config keys of the weights, in the order of `weights`.
 const WEIGHTS: [&str; 4] = [
     "scoring.gpu_util_weight",
     "scoring.mem_copy_weight",
@@ -35,7 +37,7 @@ const WEIGHTS: [&str; 4] = [
 ];
 
 impl ScoreSettings {
-    /// Reads the settings. Errors name the key or variable.
+    /// Reads the settings. Errors name the invalid key or variable.
     pub(crate) fn read(config: &Config) -> anyhow::Result<Self> {
         let mut weights = [0.0; 4];
         for (weight, key) in weights.iter_mut().zip(WEIGHTS) {
@@ -52,6 +54,7 @@ impl ScoreSettings {
             workers: config.integer("scheduler.max_workers")?,
             listen: config.text("server.listen")?,
             hosts: hosts(&config.text("server.allow_hosts")?.unwrap_or_default()),
+            cluster: config.text("cluster.name")?,
             level: config.text("log.level")?.unwrap_or_default(),
         })
     }

@@ -1,6 +1,6 @@
-//! Compares the pods of a job with the nodes: determines whether an empty cluster could hold them
-//! and whether they fit now. If they do not fit now, it names the jobs that hold the devices.
-//! Cordoned nodes and nodes with a broken device plugin count as capacity. Taints are not
+//! Compares the pods of a job with the nodes: whether the nodes could hold the pods if they were
+//! empty, and whether the pods fit now. If they do not fit now, names the jobs that hold the
+//! devices. Cordoned nodes and nodes with a broken device plugin count as capacity. Taints are not
 //! considered.
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use gpuctl_core::model::values::text::count;
 use gpuctl_core::model::{Gang, Node, Nodes};
 use gpuctl_manifest::render::{Refusal, pods_in_all};
 
-/// Resources that only HAMi's own scheduler keeps track of. Nodes do not report them.
+/// Resources that only HAMi's scheduler tracks. Nodes do not report them.
 const NOT_ON_NODES: [&str; 3] = [
     "nvidia.com/gpumem",
     "nvidia.com/gpumem-percentage",
@@ -31,10 +31,10 @@ pub(super) struct Demand<'p> {
     concurrent_pods: u64,
 }
 
-/// Whether the nodes could hold the pods if nothing else ran on them.
+/// Result of comparing the pods with empty nodes.
 pub(super) enum CapacityVerdict {
     Possible,
-    /// The pods do not fit now, but may fit on nodes that an autoscaler adds.
+    /// The pods do not fit on the known nodes, but may fit on nodes that an autoscaler adds.
     Doubtful(String),
     Impossible(Box<Error>),
 }
@@ -43,7 +43,7 @@ impl<'p> Demand<'p> {
     pub(super) fn new(plan: &'p Plan) -> Self {
         let mut requests = requests(&plan.rendered.probe.body);
         requests.retain(|resource, _| !NOT_ON_NODES.contains(&resource.as_str()));
-        // A claimed device is not a resource of the node, so it gets a separate name.
+        // A claimed device is not a resource of the node, so use a name that no node resource has.
         if let Some(claim) = &plan.rendered.choice.claim {
             requests.insert(
                 claimed_resource(&claim.class),
@@ -65,7 +65,7 @@ impl<'p> Demand<'p> {
     /// Compares the pods with the total capacity of the nodes.
     pub(super) fn check_capacity(&self) -> CapacityVerdict {
         let nodes: Vec<&Node> = self.nodes(&self.plan.rendered.choice.qualified).collect();
-        // No suitable node is known, so there is nothing to compare with.
+        // Without a suitable node, there is nothing to compare the pods with.
         if nodes.is_empty() {
             return CapacityVerdict::Possible;
         }
@@ -80,7 +80,7 @@ impl<'p> Demand<'p> {
                 held if held >= self.concurrent_pods => return CapacityVerdict::Possible,
                 held => (
                     format!(
-                        "the eligible nodes can hold only {held} such pods at once, but the job needs \
+                        "the eligible nodes can hold only {held} of these pods at once, but the job needs \
                          {} at the same time",
                         self.concurrent_pods
                     ),
@@ -102,7 +102,8 @@ impl<'p> Demand<'p> {
             ));
         }
         let may_autoscale = self.may_autoscale(&nodes);
-        // Only a complete list of nodes, without an autoscaler, proves that the pods can never fit.
+        // The pods can never fit only if the list of nodes is complete and no autoscaler adds
+        // nodes.
         if may_autoscale || !matches!(self.plan.target.nodes, Nodes::Listed(_)) {
             let exception = if may_autoscale {
                 "an autoscaler adds a larger node"
@@ -150,7 +151,7 @@ impl<'p> Demand<'p> {
         amounts
     }
 
-    /// Returns true if an autoscaler may add nodes for the pods.
+    /// Returns true if an autoscaler may add nodes on which the pods fit.
     fn may_autoscale(&self, nodes: &[&Node]) -> bool {
         let all = self.plan.target.nodes.all();
         nodes.iter().any(|node| node.is_autoscaled())
@@ -164,7 +165,8 @@ impl<'p> Demand<'p> {
         self.concurrent_pods > 1
     }
 
-    /// Describes what is missing now, and which jobs hold it. Returns `None` if the pods fit.
+    /// Describes what is missing now, and names the jobs that hold it. Returns `None` if the pods
+    /// fit.
     pub(super) fn missing_now(&self, free_resources: &ClusterCapacity) -> Option<String> {
         // Cordoned nodes accept no new pods.
         let is_usable = |node: &&Node| node.schedulable;
@@ -179,8 +181,8 @@ impl<'p> Demand<'p> {
             })
             .collect();
         if self.plan.rendered.choice.claim.is_some() {
-            // ResourceClaim allocations would show which claimed devices are in use, but gpuctl
-            // does not read them here.
+            // The claimed devices that are in use follow from ResourceClaims, which are not read
+            // here.
             return None;
         }
         let (fitting, pods) = (
@@ -197,7 +199,7 @@ impl<'p> Demand<'p> {
                 let consequence = match &self.plan.target.gang {
                     Some(Gang::Native(_) | Gang::Volcano) => "none start until all fit",
                     Some(Gang::Kueue) => "the queue decides when they start",
-                    // The pods of a partly placed gang hold GPUs without doing any work.
+                    // Pods of a partly placed gang hold GPUs without doing any work.
                     None => "pods that start hold their GPUs while waiting for the rest",
                 };
                 format!("only {fitting} of {pods} pods fit now; {consequence}")
@@ -235,7 +237,8 @@ impl<'p> Demand<'p> {
 
     fn impossible_message(&self, shortage: &Shortage) -> String {
         let requested = self.amount(&shortage.resource, shortage.requested);
-        // `shortage` considers CPU and memory only on nodes with enough devices.
+        // `shortage` considers CPU and memory only on nodes with enough devices, so mention the
+        // devices.
         let device_amounts: Vec<String> = match is_device(&shortage.resource) {
             true => Vec::new(),
             false => {
@@ -280,7 +283,7 @@ impl<'p> Demand<'p> {
         format!("{alternative}submit the job anyway with `--allow-pending`")
     }
 
-    /// Formats an amount for people: `8 a100-80g`, `96 CPUs`, `1Ti of memory`.
+    /// Formats an amount for messages, such as `8 a100-80g`, `96 CPUs` or `1Ti of memory`.
     fn amount(&self, resource: &str, milli: i128) -> String {
         let kind = self
             .plan
@@ -303,7 +306,7 @@ impl<'p> Demand<'p> {
     }
 }
 
-/// Names at most three jobs, those that hold the most devices on the given nodes.
+/// Names up to three jobs that hold the most devices on these nodes.
 fn describe_holders(free: &BTreeMap<String, Amounts>, free_resources: &ClusterCapacity) -> String {
     let mut holders: BTreeMap<&str, u64> = BTreeMap::new();
     for (name, devices) in free
@@ -314,8 +317,7 @@ fn describe_holders(free: &BTreeMap<String, Amounts>, free_resources: &ClusterCa
         *holders.entry(name).or_default() += devices;
     }
     let mut holders: Vec<(&str, u64)> = holders.into_iter().collect();
-    // Jobs that hold equally many are sorted by name, so that the message stays stable between
-    // calls.
+    // Sort jobs with equally many devices by name, so that repeated calls print the same message.
     holders.sort_by_key(|(name, devices)| (std::cmp::Reverse(*devices), *name));
     if holders.is_empty() {
         return String::new();
@@ -332,7 +334,7 @@ fn describe_holders(free: &BTreeMap<String, Amounts>, free_resources: &ClusterCa
     format!("; {}{others}", shown.join(", "))
 }
 
-// A suffix that distinguishes claimed devices from resources that a device plugin reports.
+// Suffix that distinguishes claimed devices from resources that a device plugin reports.
 const CLAIMED_SUFFIX: &str = "/claimed";
 
 fn claimed_resource(class: &str) -> String {

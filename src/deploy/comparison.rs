@@ -1,5 +1,5 @@
-//! Compares a document with the existing job of the same name, and checks the new pods with the API
-//! server.
+//! Compares a document with the existing job of the same name, and lets the API server check the
+//! new pods.
 
 use std::time::Duration;
 
@@ -14,23 +14,23 @@ use gpuctl_core::model::contract::labels::{SOURCE, USER};
 use gpuctl_manifest::compare::Masks;
 use gpuctl_manifest::render::{Refusal, Rendered, render};
 
-/// How to compare a document with the existing job.
+/// Options for comparing a document with the existing job.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Comparison {
-    /// Takes over fields that other managers own.
+    /// Whether to take over fields that other managers own.
     pub force: bool,
-    /// Applies the site's defaults if they are newer than the job, even if the file has not
-    /// changed.
+    /// Whether to apply the site's defaults if they are newer than the job, even if the file has
+    /// not changed.
     pub renew: bool,
     pub dry_run: bool,
 }
 
-/// How often, and after which pause, a job without owner references is compared again.
+/// Number of comparisons, and the pause between them, while a job's objects lack owner references.
 const ADOPTION_TRIES: u32 = 8;
 const ADOPTION_STEP: Duration = Duration::from_millis(500);
 
-/// Compares like `compare`. A job whose objects only lack their owner reference is compared again
-/// after a moment, because the run that creates it may be about to set them.
+/// Like `compare`, but repeats the comparison while the job's objects only lack their owner
+/// references. Another run may still be creating the job, and sets the references last.
 pub(crate) async fn compare_adopted(
     plan: &mut Plan,
     live: &Value,
@@ -50,9 +50,9 @@ pub(crate) async fn compare_adopted(
     compare(plan, live, options, warnings, connection).await
 }
 
-/// Computes the changes that applying a document again would make to the existing job. The job
-/// keeps the user who submitted it. If the user may not create the priority class, it is omitted,
-/// as it is when a job is created.
+/// Computes the changes that applying a document makes to the existing job. The job keeps its
+/// submitting user. If the user is not allowed to create the priority class, omits it, as for a new
+/// job.
 pub(crate) async fn compare(
     plan: &mut Plan,
     live: &Value,
@@ -73,7 +73,7 @@ pub(crate) async fn compare(
         .effects(&plan.rendered, live, options.force, options.renew)
         .await?;
     warnings.extend(effects.warnings.iter().cloned());
-    // If nothing changes, there is no pod to check.
+    // Without changes, no new pods need a check.
     if effects.changes_nothing() {
         return Ok(effects);
     }
@@ -83,7 +83,7 @@ pub(crate) async fn compare(
         .await
     {
         Err(Obstacle::NoPriorityClass) if !plan.target.without_priority => {
-            // The guard on this arm ensures that the comparison is repeated only once.
+            // The guard of this arm prevents a second repetition.
             plan.target.without_priority = true;
             render_again(plan)?;
             Box::pin(compare(plan, live, options, warnings, connection)).await
@@ -92,8 +92,8 @@ pub(crate) async fn compare(
     }
 }
 
-/// Rejects a change if the API server rejects the new pods or their owner. If a quota is exceeded,
-/// this is only a warning, because the pods to be replaced still count against it.
+/// Fails if the API server rejects the new pods or their owner. An exceeded quota is only a
+/// warning, because the old pods still count against it.
 pub(crate) fn check_verdict(
     verdict: Result<Vec<String>, Obstacle>,
     plan: &Plan,
@@ -124,7 +124,7 @@ pub(crate) fn masks(rendered: &Rendered, live: &Value) -> Masks {
     Masks::for_change(&before, &after)
 }
 
-/// Returns the YAML of the existing job and of the new one. Each one is empty if no YAML is stored.
+/// Returns the stored YAML of the existing job and of the new one. A missing YAML is an empty text.
 pub(crate) fn sources(rendered: &Rendered, live: &Value) -> (String, String) {
     let source = |body: &Value| {
         let stored = body

@@ -1,5 +1,5 @@
-//! Reads the YAML and the files that the cluster stores for a job, in order to print them or to
-//! submit a copy of the job.
+//! Reads the YAML and the files that the cluster stores for a job, to print them or to submit a
+//! copy.
 
 use serde_json::Value;
 
@@ -13,14 +13,16 @@ use gpuctl_core::model::contract::submission::LocalFile;
 use gpuctl_core::model::{Job, JobKind};
 use gpuctl_manifest::spec::{Document, JobDocument, Override, Problems, parse_with};
 
-/// Objects of other tools that may have the name of a missing job, and that `convert` can read.
+/// Kinds of other tools' objects that may have the name of a missing job, and that `convert` can
+/// read.
 const CONVERTIBLE: [(&str, &str); 3] = [
     ("/apis/batch/v1", "jobs"),
     ("/apis/apps/v1", "deployments"),
     ("/apis/apps/v1", "statefulsets"),
 ];
 
-/// Reads the stored document of the job `name`, with `overrides` applied, and its stored files.
+/// Reads the stored document of the job `name` with `overrides` applied, and the job's stored
+/// files.
 pub(crate) async fn read(
     name: &str,
     overrides: &[Override],
@@ -38,7 +40,8 @@ pub(crate) async fn read(
     if original.namespace.is_some()
         && let Some(namespace) = lookup::explicit_namespace(connection)
     {
-        // `--set job.namespace=…` comes later, so that it can contradict `-n` as in a file.
+        // Insert `-n` before `--set job.namespace=…`, so that a contradiction is reported as for a
+        // file.
         overrides.insert(0, Override::text(&["job", "namespace"], namespace));
     }
     let (document, warnings) = parse(&job, text, &overrides)?;
@@ -66,7 +69,7 @@ pub(crate) async fn read(
     })
 }
 
-/// Fails if a job with the copy's name exists in the copy's namespace. `from` names the original.
+/// Fails if the copy's name is taken in the copy's namespace. `from` is the name of the original.
 pub(crate) async fn check_name(
     input: &InputDocument,
     from: &str,
@@ -82,7 +85,7 @@ pub(crate) async fn check_name(
         ..JobFilter::default()
     };
     let existing = match connection.jobs().list(&filter).await {
-        // The API server refuses an existing name as well, but with a less specific hint.
+        // The API server would refuse an existing name, too, but with a less specific hint.
         Err(failure) if failure.is_forbidden() => return Ok(()),
         selection => selection?.jobs,
     };
@@ -97,7 +100,7 @@ pub(crate) async fn check_name(
         .hint(format!("gpuctl create --from {from} --name NEW-NAME")))
 }
 
-/// The YAML that a job was submitted with.
+/// Returns the YAML that a job was submitted with.
 pub(crate) fn stored_text(job: &Job) -> Result<&str, Error> {
     job.source
         .as_deref()
@@ -123,7 +126,8 @@ pub(crate) async fn stored_files(
     mut document: JobDocument,
     connection: &Connection,
 ) -> Result<Option<Vec<Vec<u8>>>, Failure> {
-    // The objects of a job with a generated name have that name, but its YAML does not.
+    // For a job with a generated name, only its objects have that name; its YAML has the original
+    // one.
     if document.name.value != job.name {
         document.generated = Some(job.name.clone());
     }
@@ -131,7 +135,7 @@ pub(crate) async fn stored_files(
     jobs.stored_files(&job.namespace, &document).await
 }
 
-/// Parses the stored YAML, which defines exactly one job.
+/// Parses the stored YAML. It must define exactly one job.
 pub(crate) fn parse(
     job: &Job,
     text: &str,
@@ -189,8 +193,8 @@ fn source_name(job: &Job) -> String {
     format!("the stored YAML of job `{}`", job.name)
 }
 
-/// Builds the error for an object that gpuctl did not create but can convert. Returns `None` if
-/// there is no such object, or if the user may not read it.
+/// Builds the error for an object of another tool that `convert` can read. Returns `None` if there
+/// is no such object, or if the user is not allowed to read it.
 async fn foreign_object(name: &str, connection: &Connection) -> Option<Error> {
     let (namespace, name) = lookup::split(name).ok()?;
     let namespace = namespace.unwrap_or(&connection.namespace);

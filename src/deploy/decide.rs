@@ -1,5 +1,6 @@
-//! Decides for every job of a run whether to create it, change it, replace it, or leave it alone.
-//! All decisions are made before the first write, and each includes a server-side dry run.
+//! Decides for every job of a run whether to create, change or replace it, or to leave it
+//! unchanged. All decisions are made before the first write, and each includes a server-side dry
+//! run.
 
 use serde_json::Value;
 
@@ -21,17 +22,17 @@ pub(crate) struct Decision {
     pub step: Action,
     /// The owner of the existing job, as the API server returned it.
     pub live: Value,
-    /// Reported before the document is written.
+    /// Warnings that are reported before the document is written.
     pub warnings: Vec<String>,
 }
 
-/// The settings and facts on which decisions about documents depend.
+/// Settings and facts that the decisions about documents depend on.
 pub(crate) struct Decider<'r> {
     pub mode: Mode,
     pub facts: &'r PlanningFacts,
     pub connection: &'r Connection,
     pub dry_run: bool,
-    /// Whether to submit jobs that can never run here, with only a warning.
+    /// Whether jobs that can never run here cause only a warning.
     pub allow_pending: bool,
     feasibility: FeasibilityChecks<'r>,
     jobs_of_pools: JobsOfPools,
@@ -60,7 +61,8 @@ impl<'r> Decider<'r> {
         }
     }
 
-    /// Records the objects of another document in the run, so that they count as existing.
+    /// Records the objects of a document in the run, so that they count as existing for other
+    /// documents.
     pub(crate) fn add_planned(&mut self, plan: &Plan) {
         self.feasibility.add(plan);
     }
@@ -94,14 +96,14 @@ impl<'r> Decider<'r> {
         let mut warnings =
             pool_rules::check(connection, &plan, pools, other_jobs, &self.jobs_of_pools).await?;
         let space = &plan.target.namespace;
-        // The API server rejects a dry run in a namespace that does not exist yet. So the decision
-        // about this document is repeated once the namespace has been created.
+        // The API server rejects a dry run in a namespace that does not exist yet. Decide about
+        // this document again after the namespace has been created.
         if self.facts.new_namespaces.contains(space)
             && connection.writes().live(&namespace(space)).await?.is_none()
         {
             if self.dry_run {
                 warnings.push(format!(
-                    "this run would create namespace `{space}`, so the API server could not \
+                    "this command would create namespace `{space}`, so the API server could not \
                      check the objects in it"
                 ));
             }
@@ -116,7 +118,7 @@ impl<'r> Decider<'r> {
         let mut existing = self
             .reapply(&mut plan, existing_jobs, &mut warnings)
             .await?;
-        // If the job does not exist, `apply` creates it just like `create`.
+        // `apply` creates a missing job in the same way as `create`.
         if existing.is_none() {
             match preflight(&mut plan, existing_jobs, connection, self.dry_run).await {
                 Ok((preflight_warnings, over_quota)) => {
@@ -124,7 +126,7 @@ impl<'r> Decider<'r> {
                     quota = over_quota;
                     warnings.extend(class_warning(&plan, connection).await);
                 }
-                // Another run may have created the job since the existing jobs were read.
+                // Another run may have created the job in the meantime.
                 Err(error) if self.mode.changes() && is_race(&error) => {
                     let jobs = ExistingJobs::read(connection, [&plan]).await;
                     existing = self.reapply(&mut plan, &jobs, &mut warnings).await?;
@@ -138,7 +140,7 @@ impl<'r> Decider<'r> {
         let exists = existing.is_some();
         let (step, live) = existing.unwrap_or((Action::Create, Value::Null));
         if !matches!(step, Action::Nothing) {
-            // A replacement stops the running pods first, so it is checked like a new job.
+            // A replacement ends the running pods first, so check it like a new job.
             let changes_in_place = exists && !matches!(step, Action::Replace(_));
             self.check_feasibility(&mut plan, changes_in_place, quota, &mut warnings)
                 .await?;
@@ -152,8 +154,8 @@ impl<'r> Decider<'r> {
         })
     }
 
-    /// Decides what applying the document does to the existing job, and returns its live owner.
-    /// Returns `None` if there is no job, or if `create` treats an existing job as an error.
+    /// Decides what applying the document does to the existing job, and returns the job's live
+    /// owner. Returns `None` if the job does not exist, or if `create` refuses existing jobs.
     async fn reapply(
         &self,
         plan: &mut Plan,
@@ -176,10 +178,9 @@ impl<'r> Decider<'r> {
         reapply(plan, job, options, warnings, self.connection).await
     }
 
-    /// Rejects a job that can never run here. A job that is changed in place only gets a warning,
-    /// because the change may be an improvement. If the API server rejected a pod because of a
-    /// quota, reports the server's message, unless the quotas' numbers already explain the
-    /// rejection.
+    /// Fails if the job can never run here. For a change in place, this is only a warning, because
+    /// the change may be an improvement. If the API server rejected a pod because of a quota, also
+    /// reports the server's message, unless the limits of the quotas already explain the rejection.
     async fn check_feasibility(
         &self,
         plan: &mut Plan,
@@ -193,7 +194,7 @@ impl<'r> Decider<'r> {
             quota.filter(|_| findings.errors.is_empty() && findings.now.is_none())
         {
             let message = failure.to_string();
-            // Remove the start of the API server's message: `pods "x" is forbidden: exceeded
+            // Remove the beginning of the API server's message: `pods "x" is forbidden: exceeded
             // quota:`.
             let message = message
                 .split_once("exceeded quota")
@@ -211,20 +212,19 @@ impl<'r> Decider<'r> {
         if let Some(error) = merge_errors(findings.errors) {
             return Err(error);
         }
-        // It is normal to wait for resources, so this is a note and not a warning.
+        // Waiting for resources is normal, so this is a note and not a warning.
         plan.notes.extend(findings.now);
         Ok(())
     }
 }
 
-/// Whether an error shows that another run is writing the same job.
+/// Returns true if an error shows that another run is writing the same job.
 fn is_race(error: &Error) -> bool {
     error.name == ErrorName::AlreadyExists
         || error.name == ErrorName::reported(ErrorKind::Request, "Conflict")
 }
 
-/// Checks that no existing object conflicts, and that the API server accepts the objects and one
-/// pod.
+/// Checks that no existing object conflicts, and that the API server accepts the objects and a pod.
 async fn preflight(
     plan: &mut Plan,
     existing_jobs: &ExistingJobs,
@@ -232,8 +232,7 @@ async fn preflight(
     dry_run: bool,
 ) -> Result<(Vec<String>, Option<Failure>), Error> {
     let existing_job = match existing_jobs.get(plan) {
-        // Even if the user may not read jobs, the server-side dry run detects an existing job with
-        // this name.
+        // Without the right to read jobs, the server-side dry run still detects an existing job.
         Err(failure) if failure.is_forbidden() => None,
         result => result?,
     };
@@ -272,7 +271,8 @@ async fn preflight(
     }
 }
 
-/// Warns if a claim names a DeviceClass that does not exist, because the pods would never start.
+/// Warns if the job claims devices of a DeviceClass that does not exist. Its pods would never
+/// start.
 async fn class_warning(plan: &Plan, connection: &Connection) -> Option<String> {
     let claim = plan.rendered.choice.claim.as_ref()?;
     let exists = connection

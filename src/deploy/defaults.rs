@@ -1,5 +1,5 @@
-//! Handles the site's defaults: reads them for users who submit jobs, applies them to the jobs in a
-//! run, and writes them for administrators.
+//! Handles the site's defaults: reads them and applies them to the jobs of a run, and writes them
+//! for administrators.
 
 use crate::deploy::events::{DeployEvent, Reporter};
 use crate::deploy::inputs::InputDocument;
@@ -14,33 +14,33 @@ use gpuctl_manifest::spec::{
     self, Document, JobDocument, Problems, SiteDefaults, WorkdirSource, inherit, over_limits,
 };
 
-/// Why a user cannot read the defaults of a marked namespace.
+/// Message for users who cannot read the defaults of a marked namespace.
 const FORBIDDEN: &str =
     "you are not allowed to `get configmaps/gpuctl-defaults` in namespace gpuctl-system";
 
-/// Whether the site has defaults, and whether they apply.
+/// The site's defaults, or the reason why they do not apply.
 #[derive(Debug, Default)]
 pub(crate) enum Site {
     /// There are no defaults.
     #[default]
     None,
     Known(Box<SiteDefaults>),
-    /// The defaults do not apply, because no administrator has marked their namespace. Holds the
-    /// names of their fields.
+    /// No administrator has marked the namespace of the defaults, so they do not apply. Contains
+    /// the names of the fields that they set.
     Unmarked(String),
-    /// The defaults do not apply, because the user cannot see whether their namespace is marked.
-    /// Holds the names of their fields.
+    /// The user cannot see whether the namespace of the defaults is marked, so they do not apply.
+    /// Contains the names of the fields that they set.
     UnseenMark(String),
-    /// The user cannot read the defaults, so it is unknown whether there are any.
+    /// The user cannot read the defaults, which may not exist.
     Hidden,
-    /// The user cannot read the defaults of a namespace that is marked for all users.
+    /// The user cannot read the defaults, although their namespace is marked and not private.
     Forbidden,
-    /// The defaults exist but cannot be read. Holds the reason.
+    /// The defaults exist but cannot be parsed. Contains the reason.
     Unreadable(String),
 }
 
 impl Site {
-    /// Reads the defaults and checks that an administrator marked their namespace.
+    /// Reads the defaults, and checks that an administrator has marked their namespace.
     pub(crate) async fn read(connection: &Connection) -> Result<Self, Error> {
         let (stored, mark) =
             futures::future::join(connection.site().defaults(), connection.site().home_mark())
@@ -51,8 +51,8 @@ impl Site {
             Err(failure) if failure.is_forbidden() => return Self::hidden(connection, mark?).await,
             Err(failure) => return Err(failure.into()),
         };
-        // Check the mark first: if anyone could have written the object, its content must not block
-        // a submission.
+        // Check the mark before the content. Without a mark, any user may have written the object,
+        // and its content must not prevent submissions.
         let mark = mark?;
         let site = read(&stored);
         let fields = site
@@ -66,9 +66,9 @@ impl Site {
         })
     }
 
-    /// Handles the case that the user cannot read the defaults. If an administrator marked the
-    /// namespace and it is not private, it may define limits for all users, so gpuctl submits
-    /// nothing. In a namespace without a mark, there may be no defaults.
+    /// Handles defaults that the user cannot read. A marked namespace that is not private may
+    /// contain limits for all users, so gpuctl submits nothing. Without a mark, the defaults would
+    /// not apply.
     async fn hidden(connection: &Connection, mark: HomeMark) -> Result<Self, Error> {
         if mark != HomeMark::Marked {
             return Ok(Self::Hidden);
@@ -83,7 +83,7 @@ impl Site {
         })
     }
 
-    /// Refuses to write jobs if the site's limits cannot be read, unless the user overrides this.
+    /// Fails if the site's limits cannot be read, unless the user ignores them.
     pub(crate) fn require_readable(&self, ignore: bool) -> Result<(), Error> {
         let (cause, hint) = match self {
             Self::Unreadable(problem) => (
@@ -107,12 +107,12 @@ impl Site {
         );
         let error = error.cause(cause).hint(hint);
         Err(error.hint(
-            "--ignore-defaults submits without them: the site's limits and enforced values \
+            "use `--ignore-defaults` to submit without them; the site's limits and enforced values \
              then do not apply",
         ))
     }
 
-    /// If the site may have defaults that are not applied, reports why.
+    /// Reports why defaults that the site may have are not applied.
     pub(crate) fn report(&self, connection: Option<&Connection>, reporter: &dyn Reporter) {
         match self {
             Self::Unreadable(problem) => {
@@ -120,17 +120,18 @@ impl Site {
             }
             Self::Forbidden => reporter.warn(&not_applied(FORBIDDEN)),
             Self::UnseenMark(fields) => reporter.warn(&format!(
-                "the site's defaults are not applied ({fields}): you are not allowed to see whether an \
-                 administrator marked the namespace gpuctl-system; ask your administrator for \
-                 permission to `get clusterroles/gpuctl-home` and `get namespaces/gpuctl-system`",
+                "the site's defaults are not applied ({fields}): you are not allowed to see whether \
+                 namespace gpuctl-system is marked as trusted; ask your administrator for permission \
+                 to `get clusterroles/gpuctl-home` and `get namespaces/gpuctl-system`",
             )),
             Self::Unmarked(fields) => reporter.warn(&format!(
                 "the site's defaults are not applied ({fields}): no administrator has marked the \
-                 namespace gpuctl-system; an administrator can mark it: gpuctl apply -f \
-                 defaults.yaml --trust-namespace",
+                 namespace gpuctl-system as trusted; an administrator can run `gpuctl apply -f \
+                 defaults.yaml --trust-namespace`",
             )),
             Self::Hidden => {
-                // Report this once per cluster. Most of these clusters have no defaults.
+                // Report this only once per cluster and hour, because most of these clusters have
+                // no defaults.
                 let cache = Cache::hourly_rows();
                 let key = connection.map(|c| format!("hidden defaults of {}", c.server()));
                 let message = "you are not allowed to read the site's defaults in gpuctl-system, \
@@ -147,7 +148,7 @@ impl Site {
         }
     }
 
-    /// Applies the site's defaults to a job. Returns an error if the job exceeds the site's limits.
+    /// Applies the defaults to a job. Returns an error if the job exceeds the site's limits.
     pub(crate) fn fill(&self, input: &mut InputDocument) -> Option<Error> {
         let (Self::Known(site), Document::Job(job)) = (self, &mut input.document) else {
             return None;
@@ -163,7 +164,7 @@ impl Site {
     }
 }
 
-/// Lists the fields that the defaults set, for example `env, limits`.
+/// Lists the fields that the defaults set, such as `env, limits`.
 fn field_names(site: &SiteDefaults) -> String {
     let mut fields: Vec<&str> = site.rows().iter().map(|row| row.field).collect();
     fields.sort_unstable();
@@ -175,7 +176,7 @@ fn field_names(site: &SiteDefaults) -> String {
     }
 }
 
-/// Parses the stored defaults. If they cannot be read, the error is the reason.
+/// Parses the stored defaults. The error contains the reason if this version cannot read them.
 pub(crate) fn parse_stored(
     data: Option<StoredDefaults>,
 ) -> Result<Option<(SiteDefaults, StoredDefaults)>, Error> {
@@ -192,8 +193,8 @@ pub(crate) fn parse_stored(
     read(&data).map(|site| Some((site, data))).map_err(error)
 }
 
-/// Keeps the storage class of claims that already exist. The site's class is only for new claims,
-/// because Kubernetes does not allow a claim's `storageClassName` to change.
+/// Keeps the storage class of existing claims. The site's class is only for new claims, because
+/// Kubernetes does not allow changes to a claim's `storageClassName`.
 pub(crate) async fn keep_classes(
     connection: &Connection,
     namespace: &str,
@@ -205,7 +206,7 @@ pub(crate) async fn keep_classes(
             continue;
         };
         let field = format!("storage.workdirs[{}].storageClass", workdir.path);
-        // Only an inherited class is replaced. A class in the file itself must match the claim.
+        // Replace only an inherited class. A class in the file must match the claim.
         if !job.site.inherited.iter().any(|value| value.field == field) {
             continue;
         }
@@ -234,7 +235,7 @@ pub(crate) enum StoredDefaultsError {
     NoDocument,
 }
 
-/// Parses defaults in the form in which the cluster stores them.
+/// Parses defaults in their stored form.
 pub(crate) fn read(stored: &StoredDefaults) -> Result<SiteDefaults, StoredDefaultsError> {
     let parsed = spec::parse(SiteDefaults::NAME, &stored.text).map_err(|problems| {
         let first = problems.list.first();
@@ -252,8 +253,8 @@ pub(crate) fn read(stored: &StoredDefaults) -> Result<SiteDefaults, StoredDefaul
     site_defaults.ok_or(StoredDefaultsError::NoDocument)
 }
 
-/// Warns about values in the file that the site replaces, and about values from the site that the
-/// job does not get.
+/// Warns about values of the file that the site replaces, and about values of the site that the job
+/// does not get.
 pub(crate) fn replaced(input: &InputDocument) -> Vec<String> {
     let Document::Job(job) = &input.document else {
         return Vec::new();
@@ -273,7 +274,7 @@ pub(crate) fn replaced(input: &InputDocument) -> Vec<String> {
         .collect()
 }
 
-/// Lists the values that a job got from the site.
+/// Lists the values that a job inherited from the site.
 pub(crate) fn inherited_values(job: &JobDocument) -> Vec<FromSite> {
     let value = |value: &spec::Inherited| FromSite {
         field: value.field.clone(),
@@ -284,21 +285,21 @@ pub(crate) fn inherited_values(job: &JobDocument) -> Vec<FromSite> {
     job.site.inherited.iter().map(value).collect()
 }
 
-/// Adds the administrator's mark to the namespace that holds the definitions.
+/// Marks the namespace of the definitions, for administrators.
 pub(crate) async fn trust_namespace(
     connection: &Connection,
     private: bool,
     reporter: &dyn Reporter,
 ) -> Result<(), Error> {
-    // The mark contains the UID of the namespace, so the namespace must exist first.
+    // The mark contains the namespace's UID, so the namespace must exist first.
     connection.pools().ensure_home(private).await?;
     if connection.site().mark_home(private).await? {
-        reporter.note("namespace gpuctl-system is marked: its defaults apply to all jobs");
+        reporter.note("namespace gpuctl-system is now trusted: its defaults apply to all jobs");
         return Ok(());
     }
     let error = Error::new(
         ErrorName::Forbidden,
-        "you are not allowed to mark the namespace gpuctl-system",
+        "you are not allowed to mark the namespace gpuctl-system as trusted",
     );
     Err(error.hint(
         "the mark is a ClusterRole `gpuctl-home` and its binding, which a cluster \
@@ -306,14 +307,14 @@ pub(crate) async fn trust_namespace(
     ))
 }
 
-/// How to write the defaults.
+/// Options for writing the defaults.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DefaultsOptions {
-    /// Changes the object if it already exists.
+    /// Whether to change an existing object.
     pub change: bool,
-    /// Takes over fields that other managers set.
+    /// Whether to take over fields that other managers own.
     pub force: bool,
-    /// Makes the namespace readable only by administrators.
+    /// Whether only administrators can read the namespace.
     pub private: bool,
     pub dry_run: bool,
 }
@@ -344,7 +345,7 @@ pub(crate) async fn create(
     };
     let live = connection.writes().live(&object).await?;
     let status = match &live {
-        // Differences in labels and annotations, such as the author, do not count.
+        // Ignore differences in labels and annotations, such as the author.
         Some(live) if live["data"] == object.body["data"] => {
             return result("unchanged", "match the file");
         }
@@ -353,8 +354,9 @@ pub(crate) async fn create(
                 ErrorName::AlreadyExists,
                 "the site already has defaults, and they differ from the file",
             );
-            return Err(error
-                .hint("`gpuctl apply -f` updates them; `gpuctl diff -f` shows the differences"));
+            return Err(error.hint(
+                "use `gpuctl apply -f` to update them; `gpuctl diff -f` shows the differences",
+            ));
         }
         Some(_) => "updated",
         None => "created",
@@ -374,7 +376,7 @@ pub(crate) async fn create(
     result(status, "set for all jobs submitted from now on")
 }
 
-/// Deletes the defaults. Existing jobs keep the values that they got.
+/// Deletes the defaults. Existing jobs keep their inherited values.
 pub(crate) async fn delete(
     connection: &Connection,
     ignore_not_found: bool,

@@ -1,4 +1,4 @@
-//! Deletes a job by UID, and waits until its pods have ended, because they use its GPUs until then.
+//! Deletes a job by UID, and waits until its pods have ended and no longer hold GPUs.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -15,29 +15,29 @@ use gpuctl_core::model::contract::deletion::Deleted;
 use gpuctl_core::model::counting::release::Release;
 use gpuctl_core::model::values::text::count;
 
-/// How to delete a job.
+/// Options for the deletion of a job.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DeleteOptions {
-    /// Stops the containers without their grace period.
+    /// Whether to end the containers without their grace period.
     pub force: bool,
-    /// Deletes the claims that `size:` created, with their data.
+    /// Whether to delete the claims that `size:` created, with their data.
     pub purge: bool,
-    /// Asks for confirmation before deleting data.
+    /// Whether to ask for confirmation before deleting data.
     pub ask: bool,
-    /// Returns before the pods have ended.
+    /// Whether to return before the pods have ended.
     pub no_wait: bool,
-    /// Succeeds if the job does not exist.
+    /// Whether to succeed if the job does not exist.
     pub ignore_not_found: bool,
-    /// How long to wait for the pods.
+    /// Maximum time to wait for the pods.
     pub timeout: Duration,
-    /// The UID of the job that the user saw, so that a newer job with the same name is not deleted.
+    /// UID of the job that the user saw. A newer job with the same name is not deleted.
     pub only_uid: Option<String>,
-    /// Deletes nothing.
+    /// Whether to report only what would be deleted.
     pub dry_run: Option<DryRun>,
 }
 
-/// Deletes a job so that a new one can take its name. Waits until the pods have ended, and keeps
-/// the claims.
+/// Deletes a job and waits until its pods have ended, so that a new job can take its name. Keeps
+/// the job's claims.
 pub(crate) async fn delete_and_wait(
     connection: &Connection,
     job: &Job,
@@ -51,7 +51,7 @@ pub(crate) async fn delete_and_wait(
     };
     let start = Instant::now();
     let name = format!("{}/{}", job.namespace, job.name);
-    // Do not delete a newer job that has taken the name since the decision.
+    // Another user may have replaced the job since the decision. Do not delete the newer one.
     if lookup::job(connection, &name, LookupPurpose::Change)
         .await
         .is_ok_and(|current_job| current_job.uid != job.uid)
@@ -69,16 +69,16 @@ pub(crate) async fn delete_and_wait(
 pub(crate) struct StartedDeletion {
     pub name: String,
     namespace: String,
-    /// `None` if only leftovers were found.
+    /// The deleted job, or `None` if there were only leftovers.
     job: Option<Job>,
-    /// The claims that are kept, with their sizes.
+    /// Claims that still exist, with their sizes.
     kept: Vec<String>,
-    /// The claims that were deleted with their data.
+    /// Claims that were deleted with their data.
     purged: Vec<String>,
 }
 
-/// Starts the deletion. Returns `None` if there is nothing to delete and that is not an error.
-/// Deletes data only after confirmation by a user at a terminal.
+/// Starts the deletion. Returns `None` if nothing exists and `ignore_not_found` is set. Deletes
+/// data only if a user at a terminal confirms this.
 pub(crate) async fn begin(
     connection: &Connection,
     name: &str,
@@ -90,7 +90,7 @@ pub(crate) async fn begin(
             return Err(replaced_error(&job));
         }
         Ok(Some(job)) => job,
-        // The UID is that of a job that the caller saw, so leftovers of other jobs must stay.
+        // The caller means the job with this UID, so do not delete leftovers of other jobs.
         Ok(None) if options.only_uid.is_some() => {
             return Err(lookup::missing(connection, name, LookupPurpose::Change).await?);
         }
@@ -109,7 +109,7 @@ pub(crate) async fn begin(
     connection.jobs().delete_owner(&job).await?;
     let (kept, purged) = delete_owned_objects(connection, &owned_objects, options).await?;
     if options.force {
-        // A ReplicaSet would replace the pods that are deleted below.
+        // First delete ReplicaSets, which would replace the deleted pods.
         if job.kind.is_replicated() {
             connection.jobs().delete_replica_sets(&job).await?;
         }
@@ -142,8 +142,7 @@ pub(crate) async fn begin(
     }))
 }
 
-/// The error for the case that the user looked at one job, but a new job with the same name has
-/// replaced it.
+/// Builds the error for a job that was replaced by a newer one after the user saw it.
 fn replaced_error(job: &Job) -> Error {
     let message = format!(
         "job `{}` in namespace `{}` is not the job that was shown: it was created later",
@@ -152,7 +151,7 @@ fn replaced_error(job: &Job) -> Error {
     Error::new(ErrorName::NotFound, message).hint("check it again before you delete it")
 }
 
-/// If a user can answer, asks for confirmation before data is deleted.
+/// Asks for confirmation before data is deleted, if the user can answer.
 fn confirm(
     job: &str,
     owned_objects: &[OwnedObject],
@@ -178,7 +177,7 @@ fn confirm(
     }
 }
 
-/// Deletes the objects of a job. Returns the claims that were kept and those that were deleted.
+/// Deletes the objects of a job. Returns the claims that still exist and the deleted ones.
 async fn delete_owned_objects(
     connection: &Connection,
     owned_objects: &[OwnedObject],
@@ -195,7 +194,7 @@ async fn delete_owned_objects(
     Ok((kept, purged))
 }
 
-/// Reports which claims were kept and how to delete them, and which ones were deleted.
+/// Reports the deleted claims, and the remaining ones with the command that deletes them.
 pub(crate) fn report_claims(deletion: &StartedDeletion, reporter: &dyn Reporter) {
     let StartedDeletion { kept, purged, .. } = deletion;
     if !kept.is_empty() {
@@ -213,8 +212,8 @@ pub(crate) fn report_claims(deletion: &StartedDeletion, reporter: &dyn Reporter)
     }
 }
 
-/// Handles a name that no job has. Deletes what an interrupted `create` left behind, but no object
-/// that gpuctl did not create. `lookup_error` is the error from an earlier lookup.
+/// Deletes what an interrupted `create` left behind under a name that no job has. Refuses objects
+/// that gpuctl did not create. `lookup_error` is the error of the lookup for the job.
 async fn delete_leftovers(
     connection: &Connection,
     text: &str,
@@ -234,8 +233,8 @@ async fn delete_leftovers(
     confirm(name, &owned_objects, options, reporter)?;
     let (kept, purged) = delete_owned_objects(connection, &owned_objects, options).await?;
     let mut removed = owned_objects.len() > kept.len();
-    // Pods outlive their job if nobody waited for its deletion, or if the deletion orphaned its
-    // dependents.
+    // Pods can outlive their job if its deletion orphaned them, or if gpuctl did not wait for their
+    // end.
     let orphaned_job = connection
         .jobs()
         .list(&JobFilter::by_name(namespace, name))
@@ -283,7 +282,7 @@ async fn delete_leftovers(
     }
 }
 
-/// Waits until all pods of the job have ended, and shows the progress.
+/// Waits until all pods of the job have ended, and shows progress.
 pub(crate) async fn end(
     connection: &Connection,
     deletion: &StartedDeletion,
@@ -308,7 +307,7 @@ pub(crate) async fn end(
     if options.dry_run.is_some() {
         let forecast = Release::predict(&job.pods).forecast(("would be", "would be"));
         let forecast = match forecast.is_empty() {
-            true => "0 GPUs would be free".to_owned(),
+            true => "no GPUs would be freed".to_owned(),
             false => forecast,
         };
         return Ok(answer("deleted", forecast));
@@ -316,10 +315,10 @@ pub(crate) async fn end(
     if options.no_wait {
         return Ok(answer("terminating", "its pods are terminating".to_owned()));
     }
-    // Only objects from the first listing count, because a new job with the same name may create
+    // Wait only for objects of the first listing, because a new job with the same name may create
     // others.
     let mut uids: Option<BTreeSet<String>> = None;
-    // A short outage of the API server does not end the wait.
+    // Wait through short outages of the API server.
     let retry = OutageRetry::new(|failure| reporter.warn(&format!("{failure}; retrying")));
     let line = WaitingLine::begin(reporter);
     let mut notifications = connection.watch_job(&job.namespace, &job.name);
@@ -348,8 +347,8 @@ pub(crate) async fn end(
                 start.elapsed().as_secs()
             );
             let error = Error::new(ErrorName::Timeout, message).cause(labels(&remaining));
-            // If an admission webhook is unreachable, it blocks changes to the object, and with
-            // them its deletion.
+            // An unreachable admission webhook blocks all changes to an object, including its
+            // deletion.
             let blocking_webhook = connection.writes().blocked_by(&remaining[0].path).await;
             if let Some(webhook) = blocking_webhook {
                 return Err(error.cause(webhook).hint(

@@ -8,7 +8,7 @@ use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_core::model::{Job, State};
 use gpuctl_manifest::render::Object;
 
-/// The error for an object that already exists or that the API server rejected.
+/// Builds the error for an object that already exists, or that the API server rejected.
 pub(crate) fn obstacle_error(obstacle: Obstacle, plan: &Plan) -> Error {
     let namespace = &plan.target.namespace;
     match obstacle {
@@ -23,8 +23,8 @@ pub(crate) fn obstacle_error(obstacle: Obstacle, plan: &Plan) -> Error {
             );
             match own_uid {
                 Some(job) => error.hint(format!(
-                    "`gpuctl apply` updates it, `gpuctl restart {namespace}/{job}` runs it again, \
-                     and `--generate-name` creates another"
+                    "use `gpuctl apply` to update it, `gpuctl restart {namespace}/{job}` to run it \
+                     again, or `--generate-name` to create another"
                 )),
                 None => error.hint("it was not created by gpuctl; choose another `job.name`"),
             }
@@ -59,7 +59,7 @@ pub(crate) fn obstacle_error(obstacle: Obstacle, plan: &Plan) -> Error {
     }
 }
 
-/// The error for a supervisor program that differs from the one with which the job was created.
+/// Builds the error for a job that another version of gpuctl created with a different supervisor.
 pub(crate) fn supervisor_error(effects: &Effects, plan: &Plan) -> Option<Error> {
     let message = effects.lost.first()?;
     let job = format!(
@@ -75,14 +75,14 @@ pub(crate) fn supervisor_error(effects: &Effects, plan: &Plan) -> Option<Error> 
         "another version of gpuctl created the job, and only that version includes its supervisor",
     );
     Some(error.hint(format!(
-        "`gpuctl apply` from that version repairs it; `gpuctl delete job {job}` and `create` \
-         replace the job"
+        "run `gpuctl apply` of that version to repair it, or replace the job with `gpuctl delete \
+         job {job}` and `gpuctl create`"
     )))
 }
 
-/// The error for a request that the API server rejected, with hints for the usual reasons.
+/// Builds the error for a request that the API server rejected, with hints for common reasons.
 fn rejection_error(failure: Failure, namespace: &str) -> Error {
-    // The message about an exceeded quota has a different form.
+    // A missing right has this text, unlike an exceeded quota, which is also a 403.
     let message = failure.to_string();
     let no_secret =
         failure.is_forbidden() && message.starts_with("secrets ") && message.contains(" cannot ");
@@ -103,34 +103,34 @@ fn rejection_error(failure: Failure, namespace: &str) -> Error {
     error
 }
 
-/// The error for a submission that failed midway. It names the objects that still exist.
+/// Builds the error for a submission that failed midway. Names the objects that still exist.
 pub(crate) fn submit_error(failed_submission: PartialSubmission) -> Error {
     let error = Error::from(failed_submission.failure)
         .during(format!("{} could not be created", failed_submission.object));
     match failed_submission.taken {
-        true => error.note("the objects created for it belong to that job"),
+        true => error.note("the objects created so far now belong to that job"),
         false => with_leftovers(error, &failed_submission.left),
     }
 }
 
-/// Adds the objects that still exist from a partly written document.
+/// Adds notes about the objects of a partly written document that still exist.
 pub(crate) fn with_leftovers(error: Error, leftovers: &Leftovers) -> Error {
     let error = match leftovers.existing.is_empty() {
         true => error.note("everything created so far was removed"),
-        false => error.note(format!("still there: {}", leftovers.existing.join(", "))),
+        false => error.note(format!("not removed: {}", leftovers.existing.join(", "))),
     };
     match &leftovers.unconfirmed {
         Some(object) => error
             .note(format!(
                 "may exist, because the server did not confirm the write: {object}"
             ))
-            .hint("run it again"),
+            .hint("run the command again"),
         None => error,
     }
 }
 
-/// The error for an update that failed midway. Nothing is rolled back, because the previous state
-/// is no longer known.
+/// Builds the error for an update that failed midway. Updates are not rolled back, because the
+/// previous state is no longer known.
 pub(crate) fn update_error(partial_update: PartialChange) -> Error {
     let error = Error::from(partial_update.failure)
         .during(format!("{} could not be changed", partial_update.object));
@@ -145,7 +145,7 @@ pub(crate) fn update_error(partial_update: PartialChange) -> Error {
     }
 }
 
-/// The error for fields that other managers own and have set to different values.
+/// Builds the error for fields that other managers own and have set to different values.
 pub(crate) fn conflict_error(effects: &Effects) -> Option<Error> {
     let object_conflicts = |(object, effect): &(Object, Effect)| match effect {
         Effect::Conflict(fields) => conflict_lines(object, fields),
@@ -155,7 +155,7 @@ pub(crate) fn conflict_error(effects: &Effects) -> Option<Error> {
     (!conflicts.is_empty()).then(|| field_conflict_error(conflicts))
 }
 
-/// Like `conflict_error`, for one object.
+/// Like `conflict_error`, but for one object.
 pub(crate) fn conflict(object: &Object, fields: &[Blame]) -> Error {
     field_conflict_error(conflict_lines(object, fields))
 }
@@ -176,18 +176,18 @@ fn field_conflict_error(conflicts: Vec<String>) -> Error {
     error.hint("remove them from the file, or take them over with `--force-conflicts`")
 }
 
-/// The error for a job that has ended, so that nothing of it can be changed.
+/// Builds the error for a job that has ended and therefore cannot be changed.
 pub(crate) fn ended_error(job: &Job) -> Error {
     let status = State::from_job(job).status;
     let message = format!("job `{}` has already ended: {status}", job.name);
     Error::new(ErrorName::JobEnded, message).hint(format!(
-        "`gpuctl restart {}/{}` runs it again as submitted; `gpuctl apply -f FILE --replace` \
-             runs the current file",
+        "use `gpuctl restart {}/{}` to run it again as submitted, or `gpuctl apply -f FILE \
+         --replace` to run the current file",
         job.namespace, job.name
     ))
 }
 
-/// The error for a quota that is too small for the job even when nothing else uses it.
+/// Builds the error for a quota that is smaller than the job alone.
 pub(crate) fn quota_too_small(message: String) -> Error {
     Error::new(
         ErrorName::reported(ErrorKind::Request, "QuotaTooSmall"),

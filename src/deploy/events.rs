@@ -1,5 +1,4 @@
-//! Events that a workflow reports while it runs. The caller decides whether to print them as text,
-//! encode them as objects, or drop them.
+//! Events that a workflow reports while it runs. The reporter decides how to print each event.
 
 use std::time::Instant;
 
@@ -10,31 +9,32 @@ use gpuctl_manifest::spec::Problems;
 /// Something that happened during a workflow.
 #[derive(Clone, Copy)]
 pub(crate) enum DeployEvent<'e> {
-    /// A task is starting. Holds its name in `auth check`, which errors about missing permissions
-    /// use.
+    /// A task is starting. Contains its name in `auth check`, which errors about missing
+    /// permissions mention.
     Task(Option<&'static str>),
-    /// From here on, the workflow only reads. It repeats these reports when it writes.
+    /// The workflow starts a phase that only reads. Its reports are not printed, because writing
+    /// repeats them.
     ReadingBegins,
     ReadingEnds,
     /// Something may be wrong.
     Warning(&'e str),
     /// Something was omitted because a permission is missing.
     MissingRight(&'e str),
-    /// For people only.
+    /// A note that only text output contains.
     Note(&'e str),
-    /// For people and programs.
+    /// A note in text output, and a warning in JSON output.
     Report(&'e str),
-    /// For people. Programs get it only if they request details.
+    /// A note in text output. JSON output contains it only with `-v`.
     Announcement(&'e str),
-    /// Only for people and programs that request details.
+    /// A note that is printed only with `-v`.
     Detail(&'e str),
-    /// Warnings about a file.
+    /// Warnings about one file.
     Problems(&'e Problems),
-    /// One part failed. The rest continues, or fails with a different error.
+    /// A part of the workflow failed. The rest continues, or fails with another error.
     Failed(&'e Error),
-    /// The workflow starts to wait for something in the cluster.
+    /// The workflow starts to wait for the cluster.
     WaitBegins,
-    /// The current reason for waiting.
+    /// The reason for waiting, which may change.
     Waiting(&'e str),
     WaitEnds,
 }
@@ -54,14 +54,13 @@ pub(crate) enum Done<'d> {
 pub(crate) trait Reporter {
     fn report(&self, event: DeployEvent<'_>);
 
-    /// Receives each document as soon as it is done. Returns false if nobody reads the output
-    /// anymore.
+    /// Receives each document once it is done. Returns false if the reader has closed the output.
     fn done(&self, document: Done<'_>) -> Result<bool, Error>;
 
-    /// Asks the user. Any answer except a clear yes counts as false.
+    /// Asks the user a question. Returns true only for a clear yes.
     fn confirm(&self, question: &str) -> bool;
 
-    /// The time when a wait must call `show` again, so that a CI system sees that it continues.
+    /// Returns the deadline for the next call of `show`, so that CI logs show progress.
     fn next_beat(&self) -> Option<Instant> {
         None
     }
@@ -75,7 +74,7 @@ pub(crate) trait Reporter {
     }
 }
 
-/// A waiting line that is shown until this value is dropped.
+/// A line about the wait, which is visible until this value is dropped.
 pub(crate) struct WaitingLine<'r>(&'r dyn Reporter);
 
 impl<'r> WaitingLine<'r> {
@@ -88,7 +87,7 @@ impl<'r> WaitingLine<'r> {
         self.0.report(DeployEvent::Waiting(message));
     }
 
-    /// The time of the next line, if the output is not a terminal.
+    /// Returns the time of the next line, if the output is not a terminal.
     pub(crate) fn next_beat(&self) -> Option<Instant> {
         self.0.next_beat()
     }

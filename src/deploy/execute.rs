@@ -1,6 +1,6 @@
-//! Writes the documents after the decisions, concurrently. Records which ones were created, which
-//! failed and which were not tried. After an interruption, removes what the unfinished documents
-//! have created.
+//! Writes documents concurrently, after all decisions. Records which documents were created,
+//! failed, or were not tried. After an interruption, removes what the unfinished documents have
+//! created.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -29,27 +29,27 @@ use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_core::model::Job;
 use gpuctl_core::model::contract::submission::{Created, FailedDocument};
 
-/// Writes documents. Holds what all of them share.
+/// State that all documents of a run share while they are written.
 pub(crate) struct Writer<'w> {
     pub decider: &'w Decider<'w>,
     pub keep_partial: bool,
     pub connection: &'w Connection,
     pub reporter: &'w dyn Reporter,
     interruption: Interruption,
-    /// Marks the objects that this run creates.
+    /// Value of the annotation that marks the objects of this run.
     run: String,
-    /// Whether no further documents may be started.
+    /// Set when no further documents may be started.
     is_stopped: Cell<bool>,
     /// Held while a job is being replaced, so that an interrupted run loses at most one job.
     replacing: Mutex<()>,
 }
 
-/// A document that is being written.
+/// Progress of a document that is being written.
 #[derive(Default)]
 struct DocumentState {
     progress: RefCell<Progress>,
     phase: Cell<Phase>,
-    /// Warnings that are reported together with the result of the document.
+    /// Warnings that are reported with the result of the document.
     warnings: RefCell<Vec<String>>,
 }
 
@@ -58,20 +58,20 @@ struct DocumentState {
 enum Phase {
     #[default]
     Creating,
-    /// Nothing has been done yet, because another job is being replaced.
+    /// Waiting for the replacement of another job. Nothing has been written yet.
     Waiting,
     Changing,
-    /// Deleting the previous job.
+    /// The previous job is being deleted.
     Deleting,
     Deleted,
 }
 
 const DELETED_MESSAGE: &str = "the previous job was deleted";
 
-/// How long an interrupted run waits for the response to a request that was already sent.
+/// Time that an interrupted run waits for the response to a pending request.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long the pods of a replaced job may take to end, in addition to their grace period.
+/// Time that the pods of a replaced job may take to end, in addition to their grace period.
 const POD_END_TIMEOUT: Duration = Duration::from_secs(300);
 
 impl<'w> Writer<'w> {
@@ -81,7 +81,7 @@ impl<'w> Writer<'w> {
         reporter: &'w dyn Reporter,
         interruption: Interruption,
     ) -> Self {
-        // With two suffixes, concurrent runs are very unlikely to share a mark.
+        // Use two suffixes, so that concurrent runs are very unlikely to have the same mark.
         let run = format!("{}{}", suffix(), suffix());
         let (is_stopped, replacing) = (Cell::default(), Mutex::default());
         Self {
@@ -96,9 +96,9 @@ impl<'w> Writer<'w> {
         }
     }
 
-    /// Writes the documents concurrently, but starts and reports them in order. After an outage or
-    /// an interruption, starts no further documents. Returns false if nobody reads the output
-    /// anymore.
+    /// Writes the documents concurrently, but starts and reports them in order. Starts no further
+    /// document after an outage or an interruption. Returns false if the reader has closed the
+    /// output.
     pub(crate) async fn write_all(
         &self,
         decisions: Vec<Decision>,
@@ -121,7 +121,7 @@ impl<'w> Writer<'w> {
                 (document, state, outcome)
             }
         });
-        // Results arrive in the order of the documents, so a slow document delays the reports about
+        // Results arrive in the order of the documents, so a slow document delays the reports of
         // later ones.
         let mut written = OrderedConcurrent::new(written, MAX_CONCURRENT);
         let mut output_result = Ok(true);
@@ -133,7 +133,7 @@ impl<'w> Writer<'w> {
                 .for_each(|warning| self.reporter.warn(warning));
             match outcome {
                 Ok(Some(created)) => {
-                    // If the output is closed, writing continues, as it does with `-o json`.
+                    // Continue to write if the reader has closed the output, as with `-o json`.
                     if matches!(output_result, Ok(true)) {
                         output_result = self.reporter.done(Done::Written(&created));
                     }
@@ -172,7 +172,7 @@ impl<'w> Writer<'w> {
         Err(self.interruption_error(state).await)
     }
 
-    /// Writes one document. Returns `None` if the run ended before it was this document's turn.
+    /// Writes one document. Returns `None` if the run ended before the document was started.
     async fn write_document(
         &self,
         decision: Decision,
@@ -184,8 +184,7 @@ impl<'w> Writer<'w> {
         let (action, changes, live) = match step {
             Action::Later => return self.decide_again(plan, state).await,
             Action::Nothing => {
-                // A pod from an earlier version can still block a change that was written before
-                // this run.
+                // A pod of an earlier version may still block a change that a previous run wrote.
                 let replaced = self.replace_stuck_pod(&plan, state).await;
                 let action = if replaced.is_none() {
                     "unchanged"
@@ -195,7 +194,7 @@ impl<'w> Writer<'w> {
                 (action, replaced.into_iter().collect(), live)
             }
             Action::Create => match self.create(&plan, state).await {
-                // Another run has created the job since the decision.
+                // Another run has created the job in the meantime.
                 Err(error)
                     if error.name == ErrorName::AlreadyExists && self.decider.mode.changes() =>
                 {
@@ -219,7 +218,7 @@ impl<'w> Writer<'w> {
         }))
     }
 
-    /// Decides again about a document and writes it, after this run has created its namespace or
+    /// Decides again about a document and writes it, because this run has created its namespace or
     /// another run has created its job.
     async fn decide_again(
         &self,
@@ -228,14 +227,14 @@ impl<'w> Writer<'w> {
     ) -> Result<Option<Created>, Error> {
         let existing_jobs = ExistingJobs::read(self.connection, [&plan]).await;
         let decision = self.decider.decide(plan, 0, &existing_jobs).await?;
-        // A job that stays unchanged is not written, so its warnings do not apply.
+        // An unchanged job is not written, so its warnings are not reported.
         if !matches!(decision.step, Action::Nothing) {
             let warnings = decision.warnings.clone();
             state.warnings.borrow_mut().extend(warnings);
         }
         if matches!(decision.step, Action::Later) {
             let message = format!(
-                "this run could not create its namespace `{}`",
+                "its namespace `{}` could not be created",
                 decision.plan.target.namespace
             );
             return Err(Error::new(ErrorName::NamespaceNotMade, message));
@@ -245,8 +244,8 @@ impl<'w> Writer<'w> {
         Box::pin(self.write_document(decision, state)).await
     }
 
-    /// Deletes the job, then creates the new one. Returns `None` if the run ends before it is this
-    /// job's turn.
+    /// Deletes the job, then creates the new one. Returns `None` if the run ends before the
+    /// replacement starts.
     async fn replace(
         &self,
         plan: &Plan,
@@ -255,7 +254,7 @@ impl<'w> Writer<'w> {
     ) -> Result<Option<Value>, Error> {
         state.phase.set(Phase::Waiting);
         let _guard = self.replacing.lock().await;
-        // The run may have ended while this job waited for the lock.
+        // Check again, because the run may have ended while this job waited for the lock.
         if self.is_stopped.get() {
             return Ok(None);
         }
@@ -282,7 +281,7 @@ impl<'w> Writer<'w> {
             .map_err(|error| error.note(DELETED_MESSAGE))
     }
 
-    /// Changes a job in place. Returns the changed fields, and the owner object after the change.
+    /// Changes a job in place. Returns the changed fields and the new owner object.
     async fn change(
         &self,
         plan: &Plan,
@@ -303,16 +302,16 @@ impl<'w> Writer<'w> {
         Ok((changes, live))
     }
 
-    /// Replaces a notebook's pod if the controller does not update it. Returns a message if it did
-    /// so.
+    /// Replaces a notebook's pod if its controller does not update it. Returns a message about the
+    /// replacement, or `None`.
     async fn replace_stuck_pod(&self, plan: &Plan, state: &DocumentState) -> Option<String> {
         let root = plan
             .rendered
             .objects
             .last()
             .filter(|root| root.kind() == "StatefulSet")?;
-        // The controller replaces a pod of an older revision only once the pod is ready, and a
-        // broken pod never is (kubernetes#67250).
+        // A StatefulSet's controller replaces a pod of an older revision only when the pod is
+        // ready, which a broken pod never is (kubernetes#67250).
         match self.connection.jobs().replace_stuck_pod(root).await {
             Ok(pod) => pod.map(|pod| {
                 format!("pod/{pod} of the old version was never ready and is being replaced")
@@ -327,14 +326,15 @@ impl<'w> Writer<'w> {
         }
     }
 
-    /// Omits the action for `create`, because the command's name already states it.
+    /// Returns no action for `create`, whose name already states it.
     fn action(&self, word: &'static str) -> Option<&'static str> {
         self.decider.mode.changes().then_some(word)
     }
 
     async fn create(&self, plan: &Plan, state: &DocumentState) -> Result<Value, Error> {
         let connection = self.connection;
-        // The API server keeps the pod group of a replaced job until the job's last pod has ended.
+        // After a replacement, the API server keeps the pod group until the old job's last pod has
+        // ended.
         connection.queues().without_group(&plan.rendered).await?;
         let submitted = connection
             .writes()
@@ -350,8 +350,8 @@ impl<'w> Writer<'w> {
         Ok(submitted.owner)
     }
 
-    /// Describes which objects of an unfinished document still exist after an interruption. A
-    /// second interruption ends the cleanup.
+    /// Removes the objects of an unfinished document after an interruption, and describes those
+    /// that still exist. A second interruption ends the cleanup.
     async fn interruption_error(&self, state: &DocumentState) -> Error {
         let name = self.interruption.times(1).await;
         let mut error = Error::new(name, "interrupted while writing");
@@ -371,14 +371,14 @@ impl<'w> Writer<'w> {
         }
         tokio::select! {
             leftovers = self.connection.writes().roll_back(&self.run, self.keep_partial, &state.progress) => with_leftovers(error, &leftovers),
-            _ = self.interruption.times(2) => error.note("objects that were already created still exist").hint("`gpuctl delete -f` removes them"),
+            _ = self.interruption.times(2) => error.note("objects that were already created still exist").hint("remove them with `gpuctl delete -f`"),
         }
     }
 }
 
-/// Polls `writing` until the pending create request is answered. If the request were dropped, it
-/// could still reach the API server after the cleanup has looked for objects, and its object would
-/// remain. Returns the outcome if this answer completed the document.
+/// Polls `writing` until the response to a pending create request arrives. Otherwise the request
+/// could reach the API server after the cleanup, and its object would remain. Returns the outcome
+/// if the response completes the document.
 async fn answer_in_flight<O>(
     mut writing: Pin<&mut impl Future<Output = O>>,
     state: &DocumentState,

@@ -1,4 +1,4 @@
-//! Finds existing jobs of any kind that have the names of a run's documents. One selector covers
+//! Finds existing jobs of any kind with the names of a run's documents. A label selector covers
 //! many names.
 
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use crate::deploy::plan::Plan;
 use gpuctl_cluster::{Connection, Failure, JobFilter, NAMES_AT_ONCE};
 use gpuctl_core::model::Job;
 
-/// Number of concurrent selectors. Each of them lists every kind of owner.
+/// Number of concurrent selectors. Each one requires a list of every owner kind.
 const MAX_CONCURRENT: usize = 4;
 
 /// Jobs that existed before the run, by namespace and name.
@@ -48,8 +48,8 @@ impl ExistingJobs {
                 .or_insert_with(|| Ok(BTreeMap::new()));
             match (result, &mut *existing) {
                 (Ok(selection), Ok(existing)) => {
-                    // On a dead node, the pods of a deleted job can remain forever, but they do not
-                    // occupy its name.
+                    // On a dead node, the pods of a deleted job can remain forever, but its name
+                    // can be used again.
                     let jobs = selection.jobs.into_iter().filter(|job| !job.owner_is_gone);
                     existing.extend(jobs.map(|job| (job.name.clone(), job)));
                 }
@@ -61,7 +61,7 @@ impl ExistingJobs {
     }
 
     /// Returns the existing job with this document's name. Fails if the jobs could not be listed,
-    /// for example because of missing permissions.
+    /// such as for lack of permission.
     pub(crate) fn get(&self, plan: &Plan) -> Result<Option<&Job>, Failure> {
         match self.0.get(&plan.target.namespace) {
             Some(Ok(jobs)) => Ok(jobs.get(plan.job_name())),

@@ -1,7 +1,6 @@
 //! Checks whether a job can ever run, before it is written. The nodes must be able to hold its
-//! pods, and the quotas must allow them. The claims, secrets and ConfigMaps that it names must
-//! exist. The checks also find what is missing only at the moment. `decide.rs` chooses between an
-//! error and a warning.
+//! pods, the quotas must allow them, and the claims, Secrets and ConfigMaps that it names must
+//! exist. Also finds what is missing only now. `decide.rs` chooses between an error and a warning.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -22,31 +21,31 @@ use gpuctl_core::model::counting::candidates::ClusterCapacity;
 use gpuctl_core::model::values::quantity;
 use gpuctl_manifest::render::pods_in_all;
 
-/// The results of the checks that are made before a job is written.
+/// Results of the checks before a job is written.
 #[derive(Default)]
 pub(super) struct FeasibilityFindings {
     /// Reasons why the job can never run.
     pub errors: Vec<Error>,
-    /// Checks that were not possible, or that depend on nodes that an autoscaler may add.
+    /// Checks that could not be made, or whose result depends on an autoscaler.
     pub warnings: Vec<String>,
-    /// What is missing at the moment, and which jobs hold it.
+    /// Resources that are missing now, and the jobs that hold them.
     pub now: Option<String>,
 }
 
-/// How long it may take to read which jobs hold the GPUs. This is read once per run.
+/// Time limit for reading which jobs hold the GPUs. They are read once per run.
 const FREE_RESOURCES_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Checks the documents of a run. Holds what is known about the cluster and the other documents.
+/// Checks the documents of a run. Contains the facts that several documents need.
 pub(super) struct FeasibilityChecks<'r> {
     connection: &'r Connection,
     /// Whether to check claims and their storage classes.
     includes_volumes: bool,
     /// Objects that the run will create.
     planned_objects: BTreeSet<String>,
-    /// Free resources of the nodes, read when they are first needed. The inner `None` means that
-    /// the user may not list all pods.
+    /// Free resources of the nodes, which are read on first use. The inner `None` means that the
+    /// user is not allowed to list all pods.
     free_resources: OnceCell<Option<ClusterCapacity>>,
-    /// Quotas by namespace. Those of a namespace are read when its first document is checked.
+    /// Quotas by namespace, which are read for the first document of each namespace.
     quotas: OncePer<Result<Rc<[QuotaUse]>, Failure>>,
 }
 
@@ -61,7 +60,7 @@ impl<'r> FeasibilityChecks<'r> {
         }
     }
 
-    /// Leaves out claims and storage classes, which `fit` reads and judges itself.
+    /// Omits claims and storage classes, which `fit` reads and judges in more detail.
     pub(super) fn without_volumes(self) -> Self {
         Self {
             includes_volumes: false,
@@ -148,7 +147,7 @@ impl<'r> FeasibilityChecks<'r> {
                 .warnings
                 .push(format!("the namespace quotas were not checked: {failure}")),
         }
-        // It matters who holds the GPUs only if nothing else prevents the job from starting.
+        // Look for free GPUs only if nothing else prevents the job from starting.
         if findings.errors.is_empty()
             && findings.now.is_none()
             && demand.has_devices()
@@ -186,19 +185,19 @@ impl<'r> FeasibilityChecks<'r> {
     }
 }
 
-/// Compares the job with the quotas. Returns the limit that it exceeds even if nothing else runs,
-/// and the limit that it exceeds given the current usage.
+/// Compares the job with the quotas. Returns a limit that the job alone exceeds, and a limit that
+/// it exceeds together with the current usage.
 fn by_quota(plan: &Plan, quotas: &[QuotaUse]) -> (Option<String>, Option<String>) {
     let pods = job(&plan.input).map_or(1, |job| i128::from(pods_in_all(job)));
     let requests = requests(&plan.rendered.probe.body);
     let (mut never, mut now) = (None, None);
-    // Only the API server knows whether a scoped quota counts a pod.
+    // Only the API server can determine whether a scoped quota counts a pod.
     for quota in quotas.iter().filter(|quota| !quota.scoped) {
         for (key, limit) in &quota.hard {
             let requested = match key.as_str() {
-                // Pods are counted in thousandths, like the amounts of other resources.
+                // Amounts are in thousandths, so the number of pods is, too.
                 "pods" => pods * 1000,
-                // The requests of the probe pod say nothing about limits.
+                // The probe pod shows only the requests, so limits cannot be compared.
                 "limits.cpu" | "limits.memory" => continue,
                 key => requests
                     .get(key.strip_prefix("requests.").unwrap_or(key))

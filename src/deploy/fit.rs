@@ -1,9 +1,9 @@
-//! Determines whether a job fits on these nodes now, later or never, and what limits it on each.
+//! Determines whether a job fits now, later or never, and what limits it on each node.
 //!
-//! Compares a pod with each node as the scheduler does: by node selector, required affinity, taints
-//! and cordons, by the volumes that it mounts, and by its requests against the free resources.
-//! Affinity between pods is not compared. If a job has any, "fits now" becomes unknown, but "does
-//! not fit" remains correct.
+//! Compares a pod with each node as the scheduler does: node selector, required node affinity,
+//! taints, cordons, volumes, and requests against the free resources. Affinity between pods is not
+//! compared. For a job with such affinity, "fits now" becomes unknown, but "does not fit" remains
+//! correct.
 
 mod nodes;
 
@@ -26,8 +26,8 @@ use gpuctl_core::model::facts::gpu::is_device;
 use gpuctl_core::model::{Node, Nodes};
 use gpuctl_manifest::render::{PodRules, VolumeFinding, VolumeRules, judge_volumes, pods_in_all};
 
-/// Checks one job that does not exist yet. With `domain_label`, all pods must run on nodes that
-/// have the same value of this label.
+/// Checks one job that does not exist yet. With `domain_label`, all pods must run on nodes with the
+/// same value of this label.
 pub(crate) async fn fit(
     plan: &Plan,
     domain_label: Option<&str>,
@@ -45,7 +45,8 @@ pub(crate) async fn fit(
         });
     }
     if answer.verdict == FitVerdict::Never && !matches!(plan.target.nodes, Nodes::Listed(_)) {
-        // The published list of nodes may be out of date.
+        // The published list of nodes may be outdated, so it does not prove that the job never
+        // fits.
         answer.verdict = FitVerdict::Unknown;
         let text = "current nodes, which you are not allowed to list";
         answer
@@ -57,7 +58,7 @@ pub(crate) async fn fit(
         let text = format!("device class `{class}` does not exist");
         answer.reasons.push(FitReason::new("device-claim", text));
     }
-    // Both forecasts consider all nodes, not just those with one label value.
+    // The forecasts consider all nodes, not only those with one value of the label.
     if domain_label.is_none() {
         candidate.add_forecasts(&mut answer, connection).await?;
     }
@@ -74,29 +75,29 @@ pub(crate) async fn fit(
         let reason = |error: &Error| FitReason::new(error.name.to_string(), error.to_string());
         answer.reasons.extend(findings.errors.iter().map(reason));
     } else if let Some(quota) = findings.now.filter(|line| line.starts_with("quota ")) {
-        // Any other message in `now` only repeats the result of the comparison with the nodes.
+        // Other messages in `now` only repeat the result of the comparison with the nodes.
         answer.verdict = answer.verdict.max(FitVerdict::NotNow);
         answer.reasons.push(FitReason::new("quota", quota));
     }
     Ok(answer)
 }
 
-/// A job, and the nodes with which its pods are compared.
+/// A job that does not exist yet, and the nodes to compare its pods with.
 struct Candidate<'p> {
     plan: &'p Plan,
     rules: PodRules,
-    /// The requests of one pod, including the devices that it claims.
+    /// Requests of one pod, including its claimed devices.
     requests: Amounts,
     pods: u64,
     nodes: Vec<Node>,
-    /// `None` if the free resources are unknown.
+    /// Free resources of the nodes, or `None` if they are unknown.
     usage: Option<ClusterCapacity>,
     devices: DeviceClaims,
     volumes: VolumeRules,
 }
 
 impl<'p> Candidate<'p> {
-    /// Reads the free resources, the devices that the job claims, and its volumes.
+    /// Reads the free resources, the job's claimed devices, and its volumes.
     async fn read(plan: &'p Plan, connection: &Connection) -> Result<Self, Error> {
         let mut requests = requests(&plan.rendered.probe.body);
         let objects = plan.rendered.objects.iter();
@@ -155,8 +156,8 @@ impl<'p> Candidate<'p> {
         u64::try_from(gpus).unwrap_or(0)
     }
 
-    /// Adds the problems with volumes that do not depend on nodes. Those that are unknown are among
-    /// the unchecked conditions.
+    /// Adds the problems with volumes that do not depend on nodes. Unknown results are added as
+    /// conditions that were not evaluated.
     fn add_volume_findings(&self, answer: &mut Fit) {
         answer.warnings.clone_from(&self.volumes.warnings);
         for finding in &self.volumes.findings {
@@ -171,7 +172,7 @@ impl<'p> Candidate<'p> {
     }
 
     /// For a job that does not fit now, adds the pods that it would preempt and the time when it
-    /// may fit. Both are computed from the requests of pods, which do not include claimed devices.
+    /// may fit. Both follow from the requests of pods, which do not include claimed devices.
     async fn add_forecasts(&self, answer: &mut Fit, connection: &Connection) -> Result<(), Error> {
         let claims_nothing = matches!(self.devices, DeviceClaims::None);
         let Some(usage) = self
@@ -191,7 +192,7 @@ impl<'p> Candidate<'p> {
             .iter()
             .filter(|node| nodes.contains_key(&node.name))
             .collect();
-        // A forecast is unreliable for a gang, and if a condition is not compared here.
+        // A forecast is unreliable for a gang, or if a condition was not evaluated.
         let unreliable = self.plan.target.gang.is_some() || !self.unchecked_conditions().is_empty();
         answer.free_by = if unreliable || usage.has_rivals("", &eligible) {
             None
@@ -204,7 +205,8 @@ impl<'p> Candidate<'p> {
         Ok(())
     }
 
-    /// Lists the pods that the scheduler would preempt for the job; `None` if there are none.
+    /// Lists the pods that the scheduler would preempt for the job, or returns `None` if there are
+    /// none.
     async fn victims(
         &self,
         nodes: BTreeMap<String, NodeLoad>,
@@ -212,7 +214,7 @@ impl<'p> Candidate<'p> {
     ) -> Result<Option<Vec<Victim>>, Error> {
         let plan = self.plan;
         let spec = &plan.rendered.probe.body["spec"];
-        // The schedulers for gangs and queues choose their own victims.
+        // Gang schedulers and queue systems choose the pods to preempt by their own rules.
         let custom_scheduler =
             plan.target.gang.is_some() || job(&plan.input).is_some_and(|job| job.queue.is_some());
         let never = custom_scheduler
@@ -235,7 +237,7 @@ impl<'p> Candidate<'p> {
         Ok(victims(&self.requests, priority, self.pods, nodes))
     }
 
-    /// Returns the nodes on which the pods may run, and the pods already on them.
+    /// Returns the load of the nodes that the pods may run on.
     fn load(&self, usage: &ClusterCapacity) -> BTreeMap<String, NodeLoad> {
         let is_eligible = |node: &&Node| {
             accepts(&self.rules, node)
@@ -253,7 +255,7 @@ impl<'p> Candidate<'p> {
         nodes.filter(is_eligible).filter_map(load).collect()
     }
 
-    /// Lists the conditions, apart from nodes, that are not compared here.
+    /// Lists the conditions beyond nodes that are not compared.
     fn unchecked_conditions(&self) -> Vec<FitReason> {
         let queue = job(&self.plan.input).and_then(|job| job.queue.as_ref());
         let queue = queue.map(|queue| {
@@ -273,7 +275,7 @@ impl<'p> Candidate<'p> {
     }
 }
 
-/// Whether the pods may run on the node if it has capacity.
+/// Returns true if the pods may run on the node when it has capacity.
 fn accepts(rules: &PodRules, node: &Node) -> bool {
     rules.unmet_label(node).is_none() && rules.untolerated_taint(node).is_none()
 }

@@ -1,5 +1,5 @@
-//! Follows the log of a training that was just submitted until the training ends, and decides
-//! whether the end of a job is an error.
+//! Follows the log of a training after its submission until it ends, and decides whether the end is
+//! an error.
 
 use std::cell::RefCell;
 
@@ -33,8 +33,8 @@ impl SubmittedLog {
         Ok(Self { job, query })
     }
 
-    /// Forwards the logs of all pods as they are written, and waits until the job ends. Returns its
-    /// last state; `None` if it was never seen.
+    /// Forwards the logs of all pods while they are written, until the job ends. Returns the job's
+    /// last state, or `None` if it was never read.
     pub(crate) async fn follow(
         &self,
         connection: &Connection,
@@ -54,7 +54,7 @@ impl SubmittedLog {
 }
 
 /// Builds the error for a followed job that did not complete. A job without a final state was
-/// deleted, which is the only end that a service or notebook has.
+/// deleted: services and notebooks have no other end.
 pub(crate) fn unsuccessful_end(job: &Job, state: Option<&State>) -> Option<Error> {
     let name = &job.name;
     let final_state = state.filter(|state| state.status.is_final());
@@ -73,7 +73,7 @@ pub(crate) fn unsuccessful_end(job: &Job, state: Option<&State>) -> Option<Error
     }
 }
 
-/// Builds the error for a job that was deleted during a command, so that it never completed.
+/// Builds the error for a job that was deleted while a command waited for it.
 pub(crate) fn deleted(name: &str, activity: &str) -> Error {
     let message = format!("job `{name}` was deleted while gpuctl was {activity}");
     Error::new(ErrorName::JobEnded, message).hint("`gpuctl get jobs` lists all jobs")

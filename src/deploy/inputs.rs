@@ -1,4 +1,4 @@
-//! Reads the files, folders and stdin given with `-f`. Checks sizes before reading.
+//! Reads the files, folders and stdin that `-f` names. Checks sizes before reading.
 
 use std::fs;
 use std::io::Read;
@@ -11,7 +11,7 @@ use gpuctl_core::model::contract::submission::{DocumentName, FailedDocument};
 use gpuctl_manifest::spec::checks::plain_secrets;
 use gpuctl_manifest::spec::{self, Document, FILE_BYTES, Override, Problems, nearest};
 
-/// Maximum number of files in one folder.
+/// Maximum number of files per folder.
 const MAX_FILES: usize = 1000;
 
 /// A document and its source file.
@@ -20,7 +20,7 @@ pub(crate) struct InputDocument {
     pub document: Document,
     pub file: String,
     pub text: String,
-    /// The local files that the document names.
+    /// Local files that the document names in `files:`.
     pub attached: Attached,
 }
 
@@ -33,16 +33,16 @@ impl InputDocument {
     }
 }
 
-/// The errors of the files that could not be read, and the documents of the other files.
+/// Errors of the files that could not be read, with the documents of the other files.
 #[derive(Debug)]
 pub(crate) struct Unreadable {
-    /// The errors, in the order of the files. Never empty.
+    /// Errors in the order of the files. Never empty.
     pub failed: Vec<FailedDocument>,
     pub others: Vec<DocumentName>,
 }
 
 impl Unreadable {
-    /// Reports every error except the last, which is returned.
+    /// Reports all errors except the last one, and returns that one.
     pub(crate) fn report(mut self, reporter: &dyn Reporter) -> Error {
         let last = self.failed.pop().expect("an unreadable file has an error");
         self.failed
@@ -52,7 +52,7 @@ impl Unreadable {
     }
 }
 
-/// The documents of all files, with warnings about the files.
+/// Documents of all files, with warnings about the files.
 #[derive(Debug, Default)]
 pub(crate) struct Inputs {
     pub documents: Vec<InputDocument>,
@@ -60,8 +60,8 @@ pub(crate) struct Inputs {
 }
 
 impl Inputs {
-    /// Reports the warnings about the files. If a secret is in plain text, the user must be warned
-    /// before it reaches the cluster.
+    /// Reports the warnings about the files, including those about plain-text secrets, which the
+    /// user must see before the secrets reach the cluster.
     pub(crate) fn warn(&self, reporter: &dyn Reporter) {
         self.warnings
             .iter()
@@ -84,8 +84,8 @@ impl Inputs {
     }
 }
 
-/// Reads all files, and applies `overrides` to each document. Returns all problems in all files,
-/// not only the first one.
+/// Reads all files and applies `overrides` to each document. Returns all problems of all files, not
+/// only the first one.
 pub(crate) fn read(
     names: &[String],
     overrides: &[Override],
@@ -130,8 +130,8 @@ pub(crate) fn read(
     }
 }
 
-/// Reads the documents in one file, and the local files that they name. Reports the problems of
-/// both together.
+/// Reads the documents of one file and the local files that they name. Reports the problems of the
+/// file and of the local files together.
 fn documents(
     file: &str,
     text: &str,
@@ -160,7 +160,7 @@ fn documents(
     }
 }
 
-/// Expands folders into the files they contain.
+/// Replaces folders by the files in them.
 pub(crate) fn expand_all(names: &[String]) -> Result<Vec<String>, Error> {
     let paths: Result<Vec<Vec<String>>, Error> = names.iter().map(|name| expand(name)).collect();
     Ok(paths?.into_iter().flatten().collect())
@@ -174,14 +174,14 @@ fn invalid(message: String) -> Error {
     Error::new(ErrorName::InvalidSpecification, message)
 }
 
-/// Expands a folder to its YAML files, sorted by name. Skips symlinks, because they may point
+/// Returns the YAML files of a folder, sorted by name. Skips symlinks, because their targets may be
 /// outside the folder.
 #[expect(
     clippy::disallowed_methods,
     reason = "this is the edge that reads the user's files"
 )]
 fn expand(name: &str) -> Result<Vec<String>, Error> {
-    // If a file is missing, this is reported when it is read.
+    // Reading reports a missing file, so pass its name on.
     if name == "-" || !Path::new(name).is_dir() {
         return Ok(vec![name.to_owned()]);
     }
@@ -198,7 +198,7 @@ fn expand(name: &str) -> Result<Vec<String>, Error> {
         })
         .map(|path| path.display().to_string())
         .collect();
-    // Directory entries are not in a defined order.
+    // `read_dir` returns entries in no particular order.
     paths.sort();
     if paths.is_empty() {
         return Err(invalid(format!("folder `{name}` contains no *.yaml files"))
@@ -216,10 +216,12 @@ fn expand(name: &str) -> Result<Vec<String>, Error> {
 /// Reads a file of at most 1 MiB as UTF-8.
 fn read_text(file: &str) -> Result<String, Error> {
     let bytes = read_bytes(file).map_err(|error| match error.name {
-        ErrorName::FileTooLarge => error.hint("a job file usually has about thirty lines"),
+        ErrorName::FileTooLarge => {
+            error.hint("check that this is a job file, which usually has about thirty lines")
+        }
         _ => error,
     })?;
-    // A NUL byte is valid in UTF-8, but not in YAML.
+    // A NUL byte is valid UTF-8, but not valid YAML.
     let binary = bytes.contains(&0);
     match String::from_utf8(bytes) {
         Ok(text) if !binary => Ok(text),
@@ -230,7 +232,7 @@ fn read_text(file: &str) -> Result<String, Error> {
     }
 }
 
-/// Suggests the file in this folder with the most similar name, or how to create one.
+/// Suggests the most similar file of this folder, or how to create a file.
 #[expect(
     clippy::disallowed_methods,
     reason = "this is the edge that reads the user's files"
@@ -264,7 +266,7 @@ fn no_such_file(file: &str) -> Error {
     })
 }
 
-/// Reads a file, or stdin, of at most 1 MiB.
+/// Reads at most 1 MiB from a file or stdin.
 #[expect(
     clippy::disallowed_methods,
     reason = "this is the edge that reads the user's files"
@@ -274,8 +276,7 @@ pub(crate) fn read_bytes(file: &str) -> Result<Vec<u8>, Error> {
     let result = if file == "-" {
         std::io::stdin()
             .lock()
-            // One byte more than the limit distinguishes a file of exactly that size from a larger
-            // one.
+            // Read one byte more than the limit, to detect larger input.
             .take(FILE_BYTES + 1)
             .read_to_end(&mut bytes)
     } else {

@@ -1,4 +1,4 @@
-//! Waits for Ctrl-C or SIGTERM, so that a command can report what exists in the cluster before it
+//! Waits for Ctrl-C or SIGTERM, so that a command can report the state of the cluster before it
 //! exits.
 
 use tokio::sync::watch;
@@ -6,21 +6,21 @@ use tokio::sync::watch;
 use gpuctl_core::error::ErrorName;
 use gpuctl_local::platform::Endings;
 
-/// The signals that have arrived so far.
+/// Signals that have arrived so far.
 #[derive(Clone, Copy, Default)]
 struct Signals {
     count: u32,
     first: Option<u8>,
 }
 
-/// Listens from the time it is created, so that no signal is lost between two waits.
+/// Counts signals from its creation on, so that none is lost between two waits.
 #[derive(Clone)]
 pub(crate) struct Interruption(watch::Receiver<Signals>);
 
 impl Interruption {
     pub(crate) fn listen() -> Self {
         let (sender, signals) = watch::channel(Signals::default());
-        // `all` skips signals to which the program cannot listen.
+        // `all` omits signals that the program cannot handle.
         for mut endings in Endings::all() {
             let sender = sender.clone();
             tokio::spawn(async move {
@@ -32,14 +32,14 @@ impl Interruption {
                 }
             });
         }
-        // This keeps the sender alive as long as there are receivers, even if no signal can be
-        // received. Otherwise the channel would close.
+        // Keep the sender alive while there are receivers. If no signal can be handled, no other
+        // task holds the sender, and the channel would close.
         tokio::spawn(async move { sender.closed().await });
         Self(signals)
     }
 
-    /// Returns once the user has interrupted the program this many times. The name of the error
-    /// follows from the first signal.
+    /// Returns once the user has interrupted the program this many times. The first signal
+    /// determines the name of the error.
     pub(crate) async fn times(&self, times: u32) -> ErrorName {
         let mut signals = self.0.clone();
         let received = signals.wait_for(|signals| signals.count >= times).await;
@@ -51,7 +51,7 @@ impl Interruption {
         }
     }
 
-    /// Names the interruption that has already happened.
+    /// Returns the error name of an interruption that has already happened.
     pub(crate) fn received(&self) -> Option<ErrorName> {
         self.0.borrow().first.map(ErrorName::from_signal)
     }

@@ -1,8 +1,7 @@
-//! Reads the local files that `files:` names. A job file often comes from another person, and
-//! everyone who can read the namespace can read the files that it copies there. So `files:` accepts
-//! only regular files, and only in the folder of the job file or in folders that the user allows.
-//! This is checked after resolving symlinks. Errors do not reveal whether a file outside these
-//! folders exists.
+//! Reads the local files that `files:` names. A job file may come from another person, and users
+//! who can read the namespace can read the copied files. So `files:` accepts only regular files in
+//! the folder of the job file, or in folders that the user allows. The check follows symlinks.
+//! Errors do not reveal whether a file outside these folders exists.
 
 use std::ffi::OsString;
 use std::fs;
@@ -17,19 +16,31 @@ use gpuctl_manifest::spec::{Document, FilePosition, JobDocument, Problem};
 
 /// Maximum total size of a job's files in bytes.
 const MAX_BYTES: u64 = FILES_KIB as u64 * 1024;
-/// Maximum number of symlinks in one path, as in Linux.
+/// Maximum number of symlinks in one path, as on Linux.
 const MAX_LINKS: u32 = 40;
-/// Folders whose file systems do not hold the user's data.
+/// Folders of kernel file systems, which contain devices and settings instead of the user's data.
 const SPECIAL_FOLDERS: [&str; 3] = ["/proc", "/sys", "/dev"];
 
-/// Which local files `files:` may name.
+/// Sources whose `files:` are refused, each with a hint.
+const STREAM_REFUSAL: (&str, &str) = (
+    "YAML from stdin",
+    "save the YAML in the same folder as these files, and pass it with `-f`",
+);
+const AGENT_REFUSAL: (&str, &str) = (
+    "a manifest over MCP",
+    "use an image or a volume that has these files, or let a person submit the job",
+);
+
+/// Local files that `files:` may name.
 #[derive(Clone, Debug)]
 pub(crate) enum FileAccess {
-    /// Do not read any files: the command needs only the names of the documents.
+    /// Read no files, because the command needs only the names of the documents.
     Unread,
-    /// Read files in the folder of the job file and in these folders.
+    /// Refuse `files:`, because an agent supplied the YAML and must not read this machine's files.
+    Refused,
+    /// Read files in the folder of the job file, and in these folders.
     Folders(Vec<Folder>),
-    /// Read any regular file: the user gave each one on the command line.
+    /// Read any regular file, because the user named each one on the command line.
     Any,
 }
 
@@ -55,12 +66,12 @@ impl FileAccess {
     }
 }
 
-/// A folder whose files may be read.
+/// A folder that files may be read from.
 #[derive(Clone, Debug)]
 pub(crate) struct Folder {
-    /// The absolute path, as the user spelled it.
+    /// Absolute path in the user's spelling.
     given_path: PathBuf,
-    /// The absolute path, with symlinks resolved.
+    /// Absolute path without symlinks.
     real_path: PathBuf,
 }
 
@@ -82,11 +93,11 @@ impl Folder {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Attached {
     pub files: Vec<LocalFile>,
-    /// The contents of the files, in the same order.
+    /// Contents of the files, in the order of the document.
     pub contents: Vec<Vec<u8>>,
 }
 
-/// Why a file is refused.
+/// Reason why a file is refused.
 #[derive(Debug)]
 enum FileRefusal {
     Outside,
@@ -106,14 +117,14 @@ impl From<io::Error> for FileRefusal {
 }
 
 fn is_special(path: &Path) -> bool {
-    // `/dev/shm` is shared memory, in which programs keep ordinary files.
+    // `/dev/shm` is shared memory, where programs store ordinary files.
     SPECIAL_FOLDERS
         .iter()
         .any(|folder| path.starts_with(folder))
         && !path.starts_with("/dev/shm")
 }
 
-/// Reads the files of a document that came from `file`, which is `-` for stdin.
+/// Reads the local files of a document. `file` is the path of the job file, or `-` for stdin.
 pub(crate) fn attach(
     document: &Document,
     file: &str,
@@ -128,22 +139,21 @@ pub(crate) fn attach(
     }
     let folder_path = Path::new(file).parent().unwrap_or(Path::new(""));
     let folder = Folder::open(folder_path);
-    // `/dev/stdin` and `<(command)` are streams too.
+    // A path such as `/dev/stdin` or `<(command)` is a stream, too.
     let is_stream = file == "-"
         || folder
             .as_ref()
             .is_ok_and(|folder| is_special(&folder.real_path));
-    if is_stream && !matches!(access, FileAccess::Any) {
+    let refusal = match access {
+        FileAccess::Refused => Some(AGENT_REFUSAL),
+        FileAccess::Any => None,
+        _ => is_stream.then_some(STREAM_REFUSAL),
+    };
+    if let Some((source, hint)) = refusal {
         problems.extend(job.files.iter().map(|local_file| {
-            let message = format!(
-                "YAML from stdin cannot use local files, but `files` lists `{}`",
-                local_file.local.value
-            );
-            Problem::error(
-                local_file.local.at,
-                message,
-                "save the YAML in the same folder as these files, and pass it with `-f`",
-            )
+            let name = &local_file.local.value;
+            let message = format!("{source} cannot use local files, but `files` lists `{name}`");
+            Problem::error(local_file.local.at, message, hint)
         }));
         return Attached::default();
     }
@@ -218,8 +228,8 @@ fn read_all(
     attached
 }
 
-/// Returns the size of the file. Also returns its content, if that fits after the `bytes_before`
-/// bytes of other files.
+/// Returns the size of a file, and its content if it fits into the limit after `bytes_before` bytes
+/// of other files.
 fn content(file: fs::File, bytes_before: u64) -> Result<(u64, Vec<u8>), FileRefusal> {
     let size = file.metadata()?.len();
     let limit = MAX_BYTES.saturating_sub(bytes_before) + 1;
@@ -227,7 +237,7 @@ fn content(file: fs::File, bytes_before: u64) -> Result<(u64, Vec<u8>), FileRefu
         return Ok((size, Vec::new()));
     }
     let mut content = Vec::new();
-    // The file can grow after its size was checked, so limit the read as well.
+    // The file may have grown since its size was checked, so limit the read, too.
     file.take(limit).read_to_end(&mut content)?;
     Ok((content.len() as u64, content))
 }
@@ -268,11 +278,11 @@ fn problem(refusal: &FileRefusal, local: &str, position: FilePosition) -> Proble
     }
 }
 
-/// Rules for resolving the paths in one job file.
+/// Rules for the paths in one job file.
 struct PathRules {
-    /// The folder of the job file, with symlinks resolved.
+    /// Folder of the job file, without symlinks.
     folder: PathBuf,
-    /// The allowed folders, starting with the folder of the job file. `None` allows every folder.
+    /// Allowed folders, starting with the job file's folder, or `None` to allow every folder.
     allowed: Option<Vec<Folder>>,
 }
 
@@ -291,8 +301,8 @@ impl PathRules {
         }
         let file = platform::open_plain(&path)?;
         let opened = file.metadata()?;
-        // Since the check, another user may have put a different folder there, so the path must
-        // still lead to the opened file.
+        // Another user may have replaced a folder since the check, so the path must still lead to
+        // the opened file.
         let now = fs::symlink_metadata(self.resolve(local)?)?;
         match opened.is_file() && platform::is_same_file(&opened, &now) {
             true => Ok(file),
@@ -300,8 +310,8 @@ impl PathRules {
         }
     }
 
-    /// Resolves a path, one symlink at a time. Refuses a path as soon as it leaves the allowed
-    /// folders, before any lookup outside them. Even a path that leads back inside would reveal
+    /// Resolves a path, one symlink at a time. Refuses a path that leaves the allowed folders
+    /// before it looks up anything outside them. Even a path that leads back inside would reveal
     /// which folders exist.
     fn resolve(&self, local: &Path) -> Result<PathBuf, FileRefusal> {
         if self.allowed.is_none() {
@@ -339,13 +349,13 @@ impl PathRules {
         self.allowed.iter().flatten()
     }
 
-    /// Accepts a path that is in an allowed folder or above one. Rejects hidden names such as
-    /// `.ssh` in the job file's folder, which can be a home folder.
+    /// Accepts a path in or above an allowed folder. Refuses hidden names such as `.ssh` in the job
+    /// file's folder, which may be the user's home folder.
     fn check_allowed(&self, path: &Path) -> Result<(), FileRefusal> {
         let overlaps = |folder: &Folder| {
             path.starts_with(&folder.real_path) || folder.real_path.starts_with(path)
         };
-        // The kubelet links the files of a mounted ConfigMap through `..data` and `..2026_11_27_…`.
+        // The kubelet mounts a ConfigMap with symlinks through `..data` and `..2026_11_27_…`.
         let is_hidden = |part: &std::ffi::OsStr| {
             let name = part.as_encoded_bytes();
             name.starts_with(b".") && name != b"..data" && !name.starts_with(b"..20")
@@ -359,8 +369,8 @@ impl PathRules {
         }
     }
 
-    /// Prepends the steps of a path to the remaining steps. An absolute path restarts at the root.
-    /// If it begins with an allowed folder as the user spelled it, it restarts at that folder.
+    /// Prepends the steps of a path to the remaining steps. An absolute path restarts at the root,
+    /// or at an allowed folder if it starts with that folder in the user's spelling.
     fn enter(&self, path: &Path, current: &mut PathBuf, steps: &mut Vec<Step>) {
         let mut rest = path;
         if path.is_absolute() || path.has_root() {

@@ -15,7 +15,7 @@ pub(crate) fn as_warning(error: &Error) -> String {
     }
 }
 
-/// Like `as_warning`, with the positions in the file if they are known.
+/// Like `as_warning`, but with positions in the file if they are known.
 fn as_note(error: &Error) -> String {
     let Some(problems) = &error.problems else {
         return as_warning(error);
@@ -27,8 +27,8 @@ fn as_note(error: &Error) -> String {
     located.collect::<Vec<_>>().join("; ")
 }
 
-/// Merges the errors of one file that have the same name. A mistake that the file repeats becomes
-/// one problem, whose note lists the other lines.
+/// Merges errors of one file that have the same name. A repeated mistake becomes one problem, with
+/// the other lines in its note.
 pub(crate) fn merge_by_file(errors: Vec<Error>) -> Vec<Error> {
     let mut merged: Vec<Error> = Vec::new();
     for error in errors {
@@ -89,7 +89,7 @@ fn merge_repeated(problems: &mut Problems) {
         .collect();
 }
 
-/// Merges several errors into one. The first provides the message, and the others become its
+/// Merges several errors into one. The first error provides the message, and the others become
 /// notes. Returns `None` for an empty list.
 pub(crate) fn merge_errors(errors: Vec<Error>) -> Option<Error> {
     merge_by_file(errors)

@@ -1,6 +1,5 @@
-//! Implements the commands that write to the cluster: they read the files, plan each document and
-//! decide about it, write it, and wait. Also handles pools and quotas. This module does not depend
-//! on clap.
+//! Implements the commands that write to the cluster: they read files, plan and decide about each
+//! document, write, and wait. Also handles pools and quotas. Independent of clap.
 
 mod capacity;
 pub(crate) mod comparison;

@@ -1,10 +1,10 @@
-//! Checks that the names in one run are unique, and makes random suffixes for `--generate-name`.
+//! Checks that the names in a run are unique, and generates random suffixes for `--generate-name`.
 
 use crate::deploy::inputs::InputDocument;
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_manifest::spec::Document;
 
-/// Refuses two documents with the same name. With `generate`, first appends a random suffix to the
+/// Fails if two documents have the same name. With `generate`, first appends a random suffix to the
 /// names of jobs.
 pub(crate) fn with_unique_names(
     mut inputs: Vec<InputDocument>,
@@ -29,7 +29,7 @@ pub(crate) fn with_unique_names(
             ),
             earlier => (None, earlier.name()),
         };
-        // Jobs of different kinds would still share the names of Services and pods.
+        // Jobs of different kinds with the same name would share names of Services and pods.
         let kind = if matches!(input.document, Document::Job(_)) {
             "job"
         } else {
@@ -51,10 +51,10 @@ pub(crate) fn with_unique_names(
     Ok(inputs)
 }
 
-/// Makes a random suffix of five characters. It has no vowels, so it never spells a word.
+/// Generates a random suffix of five characters without vowels, so that it does not spell a word.
 pub(crate) fn suffix() -> String {
     use std::hash::{BuildHasher, Hasher, RandomState};
-    // The alphabet that Kubernetes uses for the suffixes of `generateName` (apimachinery,
+    // The alphabet of the suffixes that Kubernetes generates for `generateName` (apimachinery,
     // `util/rand`).
     const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
     // `RandomState` is seeded by the operating system, so no crate for random numbers is needed.

@@ -1,5 +1,5 @@
-//! Caches asynchronous results by a key, such as a namespace. The documents of a run are checked
-//! concurrently, and the first one that needs a result fetches it for all.
+//! Caches asynchronous results by key, such as a namespace. The documents of a run are checked
+//! concurrently, and the first document that needs a result fetches it for all of them.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -16,10 +16,10 @@ impl<V> Default for OncePer<V> {
 }
 
 impl<V: Clone> OncePer<V> {
-    /// Returns the result for `key`. Runs `compute` if this is the first request for it.
+    /// Returns the result for `key`. Runs `compute` on the first request for the key.
     pub(super) async fn get(&self, key: &str, compute: impl AsyncFnOnce() -> V) -> V {
-        // The borrow must end before the `await`, because other documents use the map in the
-        // meantime.
+        // End the borrow before the `await`, because other documents use the map while this one
+        // waits.
         let cell = Rc::clone(self.0.borrow_mut().entry(key.to_owned()).or_default());
         cell.get_or_init(|| compute()).await.clone()
     }

@@ -1,18 +1,17 @@
-//! Options for a submission. They do not depend on the command line, which `cli/args/submit.rs`
-//! parses.
+//! Options for a submission, independent of the command line. `cli/args/submit.rs` fills them.
 
 use std::time::Duration;
 
 use gpuctl_cluster::DryRun;
 use gpuctl_manifest::spec::Document;
 
-/// How to treat objects that already exist.
+/// How a submission treats existing objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// An existing object is an error.
+    /// Fails if an object exists.
     #[default]
     Create,
-    /// An existing object is changed.
+    /// Changes existing objects.
     Apply {
         force_conflicts: bool,
         replace: bool,
@@ -29,32 +28,32 @@ impl Mode {
 pub(crate) struct SubmitOptions {
     /// How to treat jobs that already exist.
     pub mode: Mode,
-    /// Shows what would be written instead of writing it.
+    /// Whether to show the objects instead of writing them.
     pub dry_run: Option<DryRun>,
-    /// Keeps the objects of a document that fails midway.
+    /// Whether to keep the objects of a document that fails midway.
     pub keep_partial: bool,
-    /// Moves nodes that are in another pool.
+    /// Whether to move nodes from other pools.
     pub force: bool,
-    /// Makes pool definitions readable only by administrators.
+    /// Whether only administrators can read pool definitions.
     pub private: bool,
-    /// Submits jobs even if the site's defaults cannot be read.
+    /// Whether to submit jobs although the site's defaults cannot be read.
     pub ignore_defaults: bool,
-    /// Adds the administrator's mark to the namespace that holds the definitions.
+    /// Whether to mark the namespace of the definitions, which requires an administrator.
     pub trust_namespace: bool,
-    /// Submits jobs that can never run here, with only a warning.
+    /// Whether jobs that can never run here cause only a warning.
     pub allow_pending: bool,
-    /// The state to wait for, if any.
+    /// Condition to wait for, if any.
     pub wait: Option<WaitGoal>,
-    /// Prints the log of the run's only job until it ends.
+    /// Whether to print the log of the run's only job until it ends.
     pub follow: bool,
-    /// How long to wait.
+    /// Maximum time to wait.
     pub timeout: Option<Duration>,
-    /// Refuses the whole run if it contains a document of another kind.
+    /// If set, a document of another kind makes the whole run fail.
     pub only_kind: Option<DocumentKind>,
 }
 
-/// Kinds of documents, by the users whom they affect: a job affects its author, and all other kinds
-/// affect everyone.
+/// Kinds of documents for `--only-kind`. All jobs count as one kind, because a job only affects its
+/// author. The other kinds affect all users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub(crate) enum DocumentKind {
@@ -77,7 +76,6 @@ impl DocumentKind {
         self.into()
     }
 
-    /// The kind of a parsed document.
     pub(crate) fn from_document(document: &Document) -> Self {
         match document {
             Document::Job(_) => Self::Job,
@@ -88,11 +86,11 @@ impl DocumentKind {
     }
 }
 
-/// The state of a job to wait for.
+/// Condition of a job to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitGoal {
     Running,
     Complete,
-    /// The containers have started, and may already have ended. The log can be read.
+    /// The containers have started, and may already have ended, so the log can be read.
     Started,
 }

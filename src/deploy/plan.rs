@@ -1,5 +1,5 @@
-//! Looks up the facts that rendering depends on (nodes, pools, queues), and renders every job of a
-//! run. Pools that the same run creates count as existing.
+//! Reads the facts that rendering depends on (nodes, pools, queues), and renders every job of a
+//! run. Pools that the run creates count as existing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,21 +19,21 @@ use gpuctl_core::model::{GpuType, JobKind, Nodes, PoolDefinition, Status, Taint}
 use gpuctl_manifest::render::{OtherPolicies, Rendered, Served, Target, policy_name, render};
 use gpuctl_manifest::spec::{Document, JobDocument};
 
-/// A document and its rendered objects.
+/// A document with its rendered objects.
 pub(crate) struct Plan {
     pub input: InputDocument,
     pub target: Target,
     pub rendered: Rendered,
     /// Notes that are reported even if the job does not change.
     pub notes: Vec<String>,
-    /// The error for a queue that does not exist.
+    /// Error for a queue that does not exist.
     pub missing_queue: Option<Error>,
-    /// The status of the existing job with this name.
+    /// Status of the existing job with this name.
     pub existing_status: Option<Status>,
 }
 
 impl Plan {
-    /// The name of the job and of its owner object.
+    /// Returns the name of the job, which its owner object also has.
     pub(crate) fn job_name(&self) -> &str {
         self.rendered
             .objects
@@ -43,12 +43,12 @@ impl Plan {
     }
 }
 
-/// Facts about the cluster that are read before rendering.
+/// Facts about the cluster that rendering needs.
 #[derive(Default)]
 pub(crate) struct PlanningFacts {
     nodes: Nodes,
     user: Option<String>,
-    /// The defined pools; `None` if the user may not read the definitions.
+    /// Defined pools, or `None` if the user is not allowed to read the definitions.
     pub pools: Option<Vec<PoolDefinition>>,
     /// Namespaces that quotas of this run create.
     pub new_namespaces: BTreeSet<String>,
@@ -90,8 +90,8 @@ impl PlanningFacts {
                         .map(|node| (node.name.value.as_str(), node.gpu_type.clone()))
                         .collect();
                     if let Nodes::Listed(nodes) | Nodes::Published(nodes) = &mut self.nodes {
-                        // Plan the jobs of this run for the nodes in the state in which the pool
-                        // will leave them.
+                        // Change the nodes as the pool will change them, because the run writes its
+                        // pools before its jobs.
                         for node in nodes {
                             let Some(gpu_type) = labels.get(node.name.as_str()) else {
                                 continue;
@@ -114,7 +114,7 @@ impl PlanningFacts {
                     }
                     let definition = crate::deploy::pool_plan::definition(pool);
                     let pools = self.pools.get_or_insert_default();
-                    // A pool in the file replaces the stored definition with the same name.
+                    // A pool of the file replaces the stored definition with the same name.
                     pools.retain(|stored| stored.name != *name);
                     pools.push(definition);
                 }
@@ -136,7 +136,7 @@ pub(crate) fn job(input: &InputDocument) -> Option<&JobDocument> {
     }
 }
 
-/// Reports every error except the last, which is returned.
+/// Reports every error except the last one, and returns that one.
 pub(crate) fn report_all_but_last(reporter: &dyn Reporter, mut errors: Vec<Error>) -> Error {
     let last = errors.pop().expect("a failed reading has an error");
     errors
@@ -166,8 +166,8 @@ pub(crate) async fn plan(
     }
 }
 
-/// Renders every document for this cluster. Each result is either the plan or the reason why there
-/// is none. If the cluster cannot be read, the function itself fails.
+/// Renders every document for this cluster. Each result is a plan or the document's error. Fails if
+/// the cluster cannot be read.
 pub(crate) async fn plan_each(
     mut inputs: Vec<InputDocument>,
     connection: Option<&Connection>,
@@ -181,7 +181,7 @@ pub(crate) async fn plan_each(
         .collect();
     let (mut queueing, mut served) = (None, None);
     if let Some(connection) = connection {
-        // Each of these reads costs requests, so make them only if a document needs them.
+        // These facts cost requests, so read them only if a document needs them.
         let any_job =
             |predicate: fn(&JobDocument) -> bool| inputs.iter().filter_map(job).any(predicate);
         if any_job(Queueing::is_needed_for) {
@@ -205,7 +205,7 @@ pub(crate) async fn plan_each(
             Err(error) => Err(error),
         };
         match planned {
-            // All other documents would fail with the same error.
+            // The same error would occur for all other documents.
             Err(error) if matches!(error.kind, ErrorKind::Unreachable | ErrorKind::Access) => {
                 return Err(error);
             }
@@ -215,15 +215,15 @@ pub(crate) async fn plan_each(
     Ok(results)
 }
 
-/// Plans documents one after another for the same cluster.
+/// Plans documents for one cluster, one after another.
 struct Planner<'c> {
     connection: Option<&'c Connection>,
     facts: &'c PlanningFacts,
-    /// `None` if no document needs it.
+    /// Queues and gang schedulers, or `None` if no document needs them.
     queueing: Option<Queueing<'c>>,
-    /// `None` if no document needs it.
+    /// Optional APIs, or `None` if no document needs them.
     served: Option<Served>,
-    /// Whether a namespace has NetworkPolicies that gpuctl did not create.
+    /// Whether a namespace has NetworkPolicies that gpuctl did not create, by namespace.
     isolated: OncePer<Result<bool, Failure>>,
 }
 
@@ -275,8 +275,8 @@ impl Planner<'_> {
         })
     }
 
-    /// Looks for NetworkPolicies that gpuctl did not create, if the job gets a policy itself.
-    /// Returns a warning if the user may not list them.
+    /// Looks for NetworkPolicies that gpuctl did not create, if the job itself gets a policy.
+    /// Returns a warning if the user is not allowed to list them.
     async fn other_policies(
         &self,
         document: &Document,
@@ -311,20 +311,20 @@ impl Planner<'_> {
     }
 }
 
-/// Renders a job without any knowledge of a cluster. Refuses only what no cluster would accept.
+/// Renders a job without a cluster. Refuses only what every cluster would refuse.
 pub(crate) fn render_without_cluster(input: &InputDocument) -> Result<(), Error> {
     let facts = PlanningFacts::default();
     let Document::Job(job) = &input.document else {
         return Ok(());
     };
-    // Only the cluster knows which queues exist, so leave out the queue.
+    // Omit the queue, because it may exist in the cluster.
     let mut job_without_queue = job.clone();
     job_without_queue.queue = None;
     let target = Target {
         namespace: "default".to_owned(),
         nodes: facts.nodes,
         user: None,
-        // The pool may exist, so it must not count as missing.
+        // Assume that the pool exists.
         pools: job_without_queue
             .resources
             .pool
@@ -345,7 +345,7 @@ pub(crate) fn render_without_cluster(input: &InputDocument) -> Result<(), Error>
         .map_err(|refusal| refusal.in_file(&input.file, &input.text))
 }
 
-// LeaderWorkerSet, autoscalers and ingress depend on the APIs that the cluster serves.
+// LeaderWorkerSets, autoscalers and Ingresses depend on the APIs that the cluster serves.
 fn needs_optional_apis(job: &JobDocument) -> bool {
     job.kind == JobKind::Inference && job.resources.node_count > 1
         || job
@@ -358,8 +358,8 @@ fn needs_optional_apis(job: &JobDocument) -> bool {
             .is_some_and(|service| service.host.is_some())
 }
 
-/// Chooses `job.namespace`, then `-n`, then the namespace of the context. It is an error if `-n`
-/// contradicts the file.
+/// Returns `job.namespace`, the value of `-n`, or the namespace of the context, in this order.
+/// Fails if `-n` contradicts the file.
 pub(crate) fn namespace_of(
     document: &Document,
     connection: Option<&Connection>,

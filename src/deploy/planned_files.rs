@@ -1,4 +1,4 @@
-//! Reads files and plans their jobs, for commands that write nothing: `fit` and `diff`.
+//! Reads files and plans their jobs for `fit` and `diff`, which write nothing.
 
 use crate::context::Context;
 use crate::deploy::events::Reporter;
@@ -10,7 +10,7 @@ use gpuctl_cluster::Connection;
 use gpuctl_core::error::Error;
 use gpuctl_manifest::spec::Override;
 
-/// The documents from some files, and the cluster for which they are planned.
+/// Documents of some files, and the cluster that they are planned for.
 pub(crate) struct PlannedFiles {
     pub connection: Connection,
     /// Documents that are not jobs.

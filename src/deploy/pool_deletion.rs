@@ -1,4 +1,4 @@
-//! Deletes pools. The labels that the definition records are deleted before the definition itself.
+//! Deletes pools: first the node labels that the definition records, then the definition.
 
 use std::collections::BTreeSet;
 
@@ -10,17 +10,17 @@ use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::State;
 use gpuctl_core::model::values::text::count;
 
-/// Options for the deletion of a pool.
+/// Options for deleting a pool.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PoolDeletion {
-    /// Deletes the pool even if it has jobs.
+    /// Whether to delete a pool that has jobs.
     pub force: bool,
     pub keep_labels: bool,
     pub ignore_not_found: bool,
 }
 
-/// Deletes the labels of a pool, then its definition. If the pool has jobs, fails unless the
-/// deletion is forced.
+/// Deletes the labels of a pool, then its definition. Fails if the pool has jobs, unless `force` is
+/// set.
 pub(crate) async fn delete(
     connection: &Connection,
     name: &str,
@@ -35,7 +35,9 @@ pub(crate) async fn delete(
         if snapshot.inventory.pools().contains(name) {
             let error = Error::new(
                 ErrorName::NoDefinition,
-                format!("pool `{name}` has no definition, only labels set by others"),
+                format!(
+                    "pool `{name}` has no definition, only node labels that gpuctl did not set"
+                ),
             );
             return Err(error.hint(format!("gpuctl remove node NODE --pool {name}")));
         }
@@ -65,7 +67,7 @@ pub(crate) async fn delete(
             .await?;
             cleared_nodes.insert(node.clone());
         }
-        // Since it was read, the definition may have changed and recorded more labels.
+        // The definition may have changed since it was read, and may record more labels.
         match connection
             .pools()
             .remove(name, Some(&stored.version))
@@ -89,7 +91,7 @@ pub(crate) async fn delete(
     }))
 }
 
-/// Refuses to delete a pool that has jobs, or whose jobs cannot be counted.
+/// Fails if the pool has jobs, or if its jobs cannot be counted.
 async fn forbid_if_used(connection: &Connection, name: &str) -> Result<(), Error> {
     let selector = JobFilter {
         pool: Some(name.to_owned()),
@@ -107,13 +109,14 @@ async fn forbid_if_used(connection: &Connection, name: &str) -> Result<(), Error
             ErrorName::PoolInUse,
             format!("pool `{name}` has jobs: {}", active_jobs.join(", ")),
         );
-        return Err(error.hint("--force deletes the pool; the jobs continue"));
+        return Err(error.hint("use `--force` to delete the pool anyway; the jobs keep running"));
     }
     match selection.unseen() {
         None => Ok(()),
         Some(unseen) => {
             let message = format!("{unseen}, so it is unknown whether pool `{name}` has jobs");
-            Err(Error::new(ErrorName::Forbidden, message).hint("--force deletes the pool anyway"))
+            Err(Error::new(ErrorName::Forbidden, message)
+                .hint("use `--force` to delete the pool anyway"))
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Sets and removes the labels that assign a node to a pool, and checks whether the node may be in
-//! it. A node is in at most one pool.
+//! Sets and removes the labels that assign a node to a pool, and checks that the node can join the
+//! pool. A node is in at most one pool.
 
 use std::collections::BTreeSet;
 
@@ -13,8 +13,8 @@ use gpuctl_core::model::{
     GpuType, Inventory, LabelNote, LabelNotes, Node, NodeUsage, PoolDefinition,
 };
 
-/// Returns the labels for a node that is added to `pool`: the pool's own label, and the labels that
-/// the node's previous pool set on it.
+/// Returns the labels of a node that joins `pool`: the pool's own label, and the labels that its
+/// previous pool has set.
 pub(crate) async fn labels_for_pool(
     connection: &Connection,
     host: &NodeUsage,
@@ -41,7 +41,7 @@ pub(crate) async fn labels_for_pool(
             .restored
         }
     };
-    // If the node no longer has a label, do not write it just because a note mentions it.
+    // Omit labels that the node no longer has, although the previous pool has recorded them.
     labels.retain(|key, note| host.details.node.labels.get(key) == Some(&note.value));
     labels.insert(
         POOL_LABEL.to_owned(),
@@ -95,14 +95,14 @@ pub(crate) async fn set_label(
                 ErrorName::LabelConflict,
                 format!("label {key} of node `{node}` is {current}"),
             );
-            Err(error.hint("it has changed since; check the node, or use --force"))
+            Err(error.hint("it changed while gpuctl was running; check the node, or use `--force`"))
         }
         _ => Ok(()),
     }
 }
 
-/// Removes a pool's labels from a node. Warns about labels that the pool's definition names but
-/// that gpuctl does not set, unless `reported_warnings` contains the same warning.
+/// Removes a pool's labels from a node. Warns about labels that the definition names but gpuctl
+/// does not set, unless `reported_warnings` already contains the warning.
 pub(crate) async fn leave(
     connection: &Connection,
     reporter: &dyn Reporter,
@@ -123,16 +123,16 @@ pub(crate) async fn leave(
             reporter.warn(&message);
         }
     }
-    // Remove the pool's own label last, so that if the command is repeated, it still finds the node
-    // in the pool.
+    // Remove the pool's own label last. If the command fails before that and is repeated, it still
+    // finds the node in the pool.
     for (key, note) in removal.restored.iter().rev() {
         restore_label(connection, &node.name, key, note).await?;
     }
     Ok(())
 }
 
-/// Restores the previous value of a label, or removes the label if it had none. Does nothing if the
-/// label has changed since gpuctl set it.
+/// Restores a label's value from before gpuctl set it, or removes the label if it had none. Keeps a
+/// label that has changed since then.
 async fn restore_label(
     connection: &Connection,
     node: &str,
@@ -155,7 +155,7 @@ pub(crate) fn find_node<'i>(inventory: &'i Inventory, node: &str) -> Option<&'i 
     inventory.hosts.iter().find(|host| host.name() == node)
 }
 
-/// Checks that a node is in no other pool and that its devices have an allowed type. `declared` is
+/// Checks that a node is not in another pool, and that the pool allows its GPU type. `declared` is
 /// the type in the file, which must not contradict the node's labels.
 pub(crate) fn check_node(
     host: &NodeUsage,
@@ -174,7 +174,7 @@ pub(crate) fn check_node(
             ErrorName::NodeInOtherPool,
             format!("node `{node}` is in pool `{other}`"),
         );
-        return Err(error.hint("--force moves it"));
+        return Err(error.hint("use `--force` to move it"));
     }
     let current_types = host.kinds();
     if let Some(declared) = declared.filter(|_| !force)
@@ -186,7 +186,7 @@ pub(crate) fn check_node(
             "node `{node}` has {other} according to its labels, but the file says {declared}"
         );
         return Err(Error::new(ErrorName::LabelConflict, message)
-            .hint("--force sets the value from the file"));
+            .hint("use `--force` to set the value from the file"));
     }
     let types = declared.map_or(current_types, |gpu_type| vec![gpu_type.clone()]);
     if let Some(gpu_type) = types.iter().find(|gpu_type| !pool.allows(gpu_type)) {

@@ -1,5 +1,5 @@
-//! Plans the changes that a pool in a file makes: to its definition, and to the labels and taints
-//! of its nodes.
+//! Plans the changes of a pool in a file: to the pool's definition, and to the labels and taints of
+//! its nodes.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use gpuctl_core::model::facts::gpu::TYPE_LABELS;
 use gpuctl_core::model::{Inventory, LabelNote, LabelNotes, NodeUsage, PoolDefinition};
 use gpuctl_manifest::spec::Pool;
 
-/// Builds the definition that a file describes, without its nodes.
+/// Builds the definition that a file describes, without nodes.
 pub(crate) fn definition(pool: &Pool) -> PoolDefinition {
     PoolDefinition {
         name: pool.name.value.clone(),
@@ -24,35 +24,35 @@ pub(crate) fn definition(pool: &Pool) -> PoolDefinition {
     }
 }
 
-/// The changes that create or update a pool.
+/// Changes that create or update a pool.
 pub(crate) struct PoolPlan {
     pub desired: PoolDefinition,
-    /// The stored definition.
+    /// The stored definition, if the pool exists.
     pub stored: Option<PoolDefinition>,
-    /// The labels that differ from the desired ones.
+    /// Labels that must change.
     pub steps: Vec<LabelChange>,
-    /// The taints that differ from the desired ones.
+    /// Taints that must change.
     pub taints: Vec<TaintChange>,
-    /// The nodes that do not exist.
+    /// Names of nodes that do not exist.
     pub missing: Vec<String>,
     pub inventory: Inventory,
 }
 
 impl PoolPlan {
-    /// The definition as it will be written.
+    /// Returns the definition to write.
     pub(crate) fn new_definition(&self) -> PoolDefinition {
         let stored = self.stored.clone().unwrap_or_default();
         stored.updated_to(&self.desired)
     }
 
-    /// Returns true if nothing has to change.
+    /// Returns true if the pool already matches the file.
     pub(crate) fn is_done(&self) -> bool {
         self.stored.as_ref() == Some(&self.new_definition())
             && self.steps.is_empty()
             && self.taints.is_empty()
     }
 
-    /// Plans from the file alone. Uses only the names of the nodes.
+    /// Plans from the file alone, with only the names of the nodes.
     pub(crate) fn without_nodes(pool: &Pool, stored: Option<PoolDefinition>) -> Self {
         let labels = pool
             .nodes
@@ -79,11 +79,11 @@ pub(crate) struct LabelChange {
     pub node: String,
     pub key: String,
     pub value: String,
-    /// The current value.
+    /// Current value, or `None` if the node does not have the label.
     pub current: Option<String>,
 }
 
-/// Reads the nodes of a pool and its definition, and compares both with the file.
+/// Compares a pool's definition and nodes with the file.
 pub(crate) async fn plan(
     connection: &Connection,
     pool: &Pool,
@@ -95,7 +95,7 @@ pub(crate) async fn plan(
         connection.pools().get(name),
     )
     .await?;
-    // If the file lists no nodes, the pool can be written without permission to list nodes.
+    // A file without nodes must also work for users who cannot list nodes.
     let snapshot = if pool.nodes.is_empty() {
         snapshot
     } else {
@@ -136,8 +136,8 @@ pub(crate) async fn plan(
     })
 }
 
-/// Adds the label for the GPU type, unless the node already has it. In that case someone else set
-/// it, and it stays when the pool is deleted.
+/// Adds the label for the GPU type, unless the node already has it. In that case gpuctl did not set
+/// the label, and must not remove it with the pool.
 fn note_type(
     gpu_type: &str,
     host: &NodeUsage,

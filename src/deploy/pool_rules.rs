@@ -1,4 +1,4 @@
-//! Checks a job against the quota and the allowed GPU types of its pool.
+//! Checks a job against the limits and the allowed GPU types of its pool.
 
 use std::rc::Rc;
 
@@ -10,12 +10,11 @@ use gpuctl_core::model::{GpuCount, Job, PoolDefinition, State};
 use gpuctl_manifest::render::pods_in_all;
 use gpuctl_manifest::spec::{Document, JobDocument};
 
-/// The jobs in each pool that limits their number.
+/// Jobs by pool, for pools that limit the number of jobs.
 pub(super) type JobsOfPools = OncePer<Result<Rc<Selection>, Failure>>;
 
-/// Refuses a job that its pool does not accept. Returns warnings about rules that could not be
-/// checked. `other_jobs` is the number of other jobs that are submitted to the pool in the same
-/// run.
+/// Fails if the pool does not accept the job. Returns warnings about rules that could not be
+/// checked. `other_jobs` is the number of the run's other jobs in the pool.
 pub(super) async fn check(
     connection: &Connection,
     plan: &Plan,
@@ -35,7 +34,7 @@ pub(super) async fn check(
             pool.value
         )]);
     };
-    // The renderer has already refused an unknown pool.
+    // An unknown pool has already been refused while rendering.
     let Some(definition) = pools.iter().find(|known| known.name == pool.value) else {
         return Ok(Vec::new());
     };
@@ -58,8 +57,8 @@ pub(super) async fn check(
     }
 }
 
-/// Counts the other jobs in a pool that have not ended. Returns `None` if the user may not list
-/// jobs.
+/// Counts the pool's other jobs that have not ended. Returns `None` if the user is not allowed to
+/// list jobs.
 async fn count_jobs(
     connection: &Connection,
     pool: &str,
@@ -86,7 +85,7 @@ async fn count_jobs(
             "{unseen}: other jobs were not counted against the quota of pool `{pool}`"
         ));
     }
-    // If a job is applied again, it must not be counted twice.
+    // Do not count the existing job if the document changes it.
     let name = job(&plan.input).map(JobDocument::id);
     let is_this_job =
         |other: &Job| name == Some(other.name.as_str()) && other.namespace == plan.target.namespace;

@@ -1,5 +1,5 @@
 //! Manages the taint of an exclusive pool, which keeps other jobs off its nodes. The taint does not
-//! evict running pods, and is removed when the pool is deleted.
+//! evict running pods, and is removed with the pool.
 
 use crate::lookup;
 use gpuctl_cluster::Connection;
@@ -11,13 +11,13 @@ use gpuctl_core::model::{Inventory, Node, NodeUsage, PoolDefinition};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TaintChange {
     pub node: String,
-    /// The pool that may use the node from now on. `None` means that every job may.
+    /// Pool whose taint the node should have, or `None` for no taint.
     pub desired: Option<String>,
-    /// The pool that may use the node at present.
+    /// Pool whose taint the node has now.
     pub current: Option<String>,
 }
 
-/// Returns the pool for which a node is reserved.
+/// Returns the pool that a node is reserved for.
 pub(crate) fn exclusive_pool(node: &Node) -> Option<&str> {
     let taint = node
         .taints
@@ -26,9 +26,9 @@ pub(crate) fn exclusive_pool(node: &Node) -> Option<&str> {
     taint.and_then(|taint| taint.value.as_deref())
 }
 
-/// Compares the taints of a pool's nodes with its definition. `file_pool` contains the nodes that
-/// the file lists. Other nodes count only if they have the pool's label. `was_exclusive` is true if
-/// the pool was already exclusive. If it was not, someone else set the taint, so the taint stays.
+/// Compares the taints of a pool's nodes with its definition. `file_pool` contains the nodes in the
+/// file; other nodes must have the pool's label. If the pool was not exclusive before
+/// (`was_exclusive`), gpuctl did not set its taint, and keeps it.
 pub(crate) fn changes(
     pool: &PoolDefinition,
     file_pool: &PoolDefinition,
@@ -85,7 +85,7 @@ pub(crate) async fn write(
     }
 }
 
-/// Removes the taint of `pool` from a node that leaves the pool.
+/// Removes the taint of `pool` from a node that leaves it.
 pub(crate) async fn leave(connection: &Connection, node: &str, pool: &str) -> Result<(), Error> {
     connection
         .nodes()

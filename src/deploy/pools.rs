@@ -1,5 +1,5 @@
-//! Creates and changes pools. Each label that is set for a pool is recorded in its definition
-//! first, so that deleting the pool can remove it.
+//! Creates and changes pools. gpuctl records each label in the pool's definition before it sets the
+//! label, so that deleting the pool can remove it.
 
 use crate::deploy::events::{DeployEvent, Reporter};
 use crate::deploy::pool_labels::{find_node, leave_previous_pool, set_label};
@@ -15,13 +15,13 @@ use gpuctl_manifest::spec::Pool;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PoolOptions {
-    /// Changes an existing pool, and moves nodes that are in another pool.
+    /// Whether to change an existing pool, and to move nodes from other pools.
     pub force: bool,
-    /// Changes an existing pool.
+    /// Whether to change an existing pool.
     pub change: bool,
-    /// Makes the definitions unreadable for ordinary users.
+    /// Whether only administrators can read the definitions.
     pub private: bool,
-    /// If some nodes do not exist, creates the pool with the others.
+    /// Whether to create the pool without the nodes that do not exist.
     pub keep_partial: bool,
     pub dry_run: bool,
 }
@@ -53,7 +53,7 @@ pub(crate) async fn create(
             format!("pool `{name}` already exists and differs from the file"),
         );
         return Err(error.hint(format!(
-            "--force changes it; `gpuctl add node NODE --pool {name}` adds nodes"
+            "use `--force` to change it, or add nodes with `gpuctl add node NODE --pool {name}`"
         )));
     }
     let (status, verb) = if plan.stored.is_some() {
@@ -66,8 +66,7 @@ pub(crate) async fn create(
         return Ok(result(status, format!("would be {verb} with {nodes}")));
     }
     write(connection, &plan, options, reporter).await?;
-    // Do this after the writes above, because rolling them back must leave the previous pool
-    // intact.
+    // Change the previous pools last, so that rolling back the writes above leaves them intact.
     for node in &pool.nodes {
         if let Some(host) = find_node(&plan.inventory, &node.name.value) {
             leave_previous_pool(connection, host, name).await?;
@@ -83,7 +82,7 @@ pub(crate) async fn create(
     Ok(result(status, format!("{verb} with {nodes}")))
 }
 
-/// Fails if nodes in the file do not exist. With `--keep-partial`, only warns about each of them.
+/// Fails if nodes in the file do not exist. With `--keep-partial`, warns about each of these nodes.
 fn refuse_partial(
     missing: &[String],
     options: PoolOptions,
@@ -99,7 +98,8 @@ fn refuse_partial(
             message,
         );
         return Err(error.hint(
-            "`gpuctl get nodes` lists all nodes; --keep-partial creates the pool with the others",
+            "`gpuctl get nodes` lists all nodes; use `--keep-partial` to create the pool \
+             without them",
         ));
     }
     for node in missing {
@@ -138,8 +138,8 @@ async fn write(
             let overwrite = if options.force {
                 LabelOverwrite::Anything
             } else {
-                // `Only` makes the write fail if the label has changed since it was read, so that a
-                // concurrent change is not overwritten.
+                // Fail if the label has changed since it was read, instead of overwriting a
+                // concurrent change.
                 LabelOverwrite::Only(step.current.as_deref())
             };
             set_label(connection, &step.node, &step.key, &step.value, overwrite).await?;
@@ -158,11 +158,11 @@ async fn write(
     let error = error.during(format!("pool `{}` could not be created", desired.name));
     Err(match leftovers.is_empty() {
         true => error.note("everything created so far was removed"),
-        false => error.note(format!("still there: {}", leftovers.join(", "))),
+        false => error.note(format!("not removed: {}", leftovers.join(", "))),
     })
 }
 
-/// Reports which users may read the definitions.
+/// Reports which users can read the definitions.
 pub(crate) fn report_namespace_access(home: PoolNamespace, private: bool, reporter: &dyn Reporter) {
     match home {
         PoolNamespace::Read => reporter.note(
@@ -219,8 +219,8 @@ async fn roll_back(
     leftovers
 }
 
-/// Publishes the facts about nodes that other users need. If this fails, it is only a warning,
-/// because the pool itself has been written.
+/// Publishes the facts about nodes for users who cannot read nodes. A failure is only a warning,
+/// because the pool has already been written.
 pub(crate) async fn publish(connection: &Connection, begin: bool, reporter: &dyn Reporter) {
     if let Err(failure) = connection.pools().publish(begin).await {
         reporter.warn(&format!(
@@ -229,7 +229,7 @@ pub(crate) async fn publish(connection: &Connection, begin: bool, reporter: &dyn
     }
 }
 
-/// The error for a pool that does not exist.
+/// Builds the error for a pool that does not exist.
 pub(crate) async fn pool_not_found(
     name: &str,
     inventory: &Inventory,

@@ -1,6 +1,6 @@
-//! Chooses a queue system (`job.queue`) to admit each job of a run, and a scheduler (`job.gang`) to
-//! place its pods together. The choice depends on what the cluster serves. Also detects queues that
-//! do not exist, and `feasibility.rs` then rejects the job.
+//! Chooses the queue system (`job.queue`) that admits each job of a run, and the scheduler
+//! (`job.gang`) that places its pods together, from those that the cluster serves. Detects missing
+//! queues, for which `feasibility.rs` then refuses the job.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,22 +11,22 @@ use gpuctl_core::model::contract::rights::{Right, RightScope};
 use gpuctl_core::model::{Gang, GangMode, JobKind, QueueSystem};
 use gpuctl_manifest::spec::JobDocument;
 
-/// The queue system and the gang scheduler for a job.
+/// Queue system and gang scheduler of a job.
 #[derive(Default)]
 pub(super) struct QueueChoice {
     pub system: Option<QueueSystem>,
     pub gang: Option<Gang>,
-    /// The node labels by which the queue places pods near each other.
+    /// Node labels that the queue uses to place pods near each other.
     pub levels: BTreeSet<String>,
-    /// The error for a queue that does not exist.
+    /// Error for a queue that does not exist.
     pub missing: Option<Error>,
     pub warnings: Vec<String>,
 }
 
-/// The names of the queues by system and namespace. `None` means that the user may not list them.
+/// Names of the queues by system and namespace, or `None` if the user is not allowed to list them.
 type QueueNames = BTreeMap<(QueueSystem, String), Option<BTreeSet<String>>>;
 
-/// The queue systems and gang schedulers that the cluster has, read once per run.
+/// Queue systems and gang schedulers of the cluster, read once per run.
 pub(super) struct Queueing<'c> {
     connection: &'c Connection,
     served: ServedQueueing,
@@ -77,7 +77,7 @@ impl<'c> Queueing<'c> {
         Ok(choice)
     }
 
-    /// Finds the queue system that has the queue.
+    /// Chooses the queue system that has the job's queue.
     async fn find(
         &self,
         queue: &str,
@@ -104,7 +104,7 @@ impl<'c> Queueing<'c> {
             .systems()
             .filter(|system| requested.is_none_or(|requested| requested == *system))
             .collect();
-        // If there is no queue system at all, the renderer rejects the field.
+        // Without any queue system, the renderer refuses the field.
         let Some(first) = systems.first().copied() else {
             return Ok(());
         };
@@ -117,7 +117,7 @@ impl<'c> Queueing<'c> {
                 Some(names) => without_queue.push((*system, names)),
             }
         }
-        // Prefer a system that has the queue over one whose queues the user may not list.
+        // Prefer a system that has the queue over one whose queues the user is not allowed to list.
         choice.system = Some(
             with_queue
                 .first()
@@ -154,7 +154,7 @@ impl<'c> Queueing<'c> {
     ) -> Result<Option<BTreeSet<String>>, Error> {
         let key = (
             system,
-            // Kueue's LocalQueues are namespaced; Volcano's queues are not.
+            // Kueue's LocalQueues are namespaced, but Volcano's queues are not.
             if system == QueueSystem::Kueue {
                 namespace.to_owned()
             } else {
@@ -173,7 +173,7 @@ impl<'c> Queueing<'c> {
         {
             Ok(names) => Some(names),
             Err(failure) if failure.is_forbidden() => None,
-            // The API group is served, but it has no queues.
+            // The API group is served, but not its queues.
             Err(failure) if failure.is_not_found() => Some(BTreeSet::new()),
             Err(failure) => return Err(failure.into()),
         };
@@ -181,7 +181,7 @@ impl<'c> Queueing<'c> {
         Ok(names)
     }
 
-    /// Chooses the scheduler that places the pods of a training on several nodes.
+    /// Chooses the scheduler that places a training's pods together.
     async fn gang(
         &self,
         job: &JobDocument,
@@ -193,7 +193,7 @@ impl<'c> Queueing<'c> {
             QueueSystem::Volcano => Gang::Volcano,
         });
         Ok(match job.training.gang {
-            // Volcano's queues admit only pod groups.
+            // A Volcano queue only admits pod groups.
             GangMode::None => queue_gang.filter(|gang| *gang == Gang::Volcano),
             GangMode::Kueue => match queue_gang {
                 Some(Gang::Kueue) => queue_gang,
@@ -216,8 +216,8 @@ impl<'c> Queueing<'c> {
             GangMode::Native => self.native_gang(),
             GangMode::Auto if queue_gang.is_some() => queue_gang,
             GangMode::Auto if self.served.pod_groups.is_none() => None,
-            // If the user may not create pod groups, the submission would fail, so `auto` does
-            // without them.
+            // Without the right to create pod groups, the submission would fail, so `auto` does not
+            // use them.
             GangMode::Auto => match self.may_create_pod_groups(namespace).await? {
                 true => self.native_gang(),
                 false => {

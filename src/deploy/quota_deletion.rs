@@ -1,12 +1,12 @@
-//! Deletes quotas. With `--purge`, also deletes the empty namespaces that gpuctl created for them.
+//! Deletes quotas and, with `--purge`, the empty namespaces that gpuctl created for them.
 
 use crate::deploy::events::{DeployEvent, Reporter};
 use gpuctl_cluster::{Connection, Failure, Namespace};
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::QuotaUse;
 
-/// Reads the quotas in the namespace given by `-n`, or in all namespaces. If the user may not list
-/// all of them, reads the quotas in the current namespace, and also returns the refusal.
+/// Reads the quotas of the namespace in `-n`, or of all namespaces. If the user is not allowed to
+/// list all of them, reads those of the current namespace, and also returns the failure.
 async fn readable_quotas(
     connection: &Connection,
 ) -> Result<(Vec<QuotaUse>, Option<Failure>), Failure> {
@@ -25,7 +25,7 @@ async fn readable_quotas(
     }
 }
 
-/// Lists all parts of a quota that `delete` would delete.
+/// Lists the parts of a quota that `delete` would delete.
 pub(crate) async fn deletable(connection: &Connection, name: &str) -> Result<Vec<QuotaUse>, Error> {
     let (mut quotas, list_failure) = readable_quotas(connection).await?;
     if quotas
@@ -38,8 +38,8 @@ pub(crate) async fn deletable(connection: &Connection, name: &str) -> Result<Vec
     Err(list_failure.map_or_else(|| missing(name, &quotas), Into::into))
 }
 
-/// Deletes a quota in the namespace given by `-n`, or in every namespace. With `purge`, also
-/// deletes the empty namespaces that gpuctl created.
+/// Deletes a quota in the namespace of `-n`, or in all namespaces. With `purge`, also deletes the
+/// empty namespaces that gpuctl created.
 pub(crate) async fn delete(
     connection: &Connection,
     name: &str,

@@ -1,4 +1,4 @@
-//! Plans the changes that a quota in a file makes in each of its namespaces.
+//! Plans the changes of a quota in a file, in each of its namespaces.
 
 use std::collections::BTreeSet;
 
@@ -12,20 +12,20 @@ use gpuctl_core::model::facts::node::Node;
 use gpuctl_manifest::render::{Object, namespace, quota};
 use gpuctl_manifest::spec::Quota;
 
-/// The namespaces that a quota creates, followed by the objects in them.
+/// The new namespaces and the objects of a quota.
 pub(crate) struct QuotaPlan {
     pub new_namespaces: Vec<String>,
     pub objects: Vec<Object>,
-    /// Whether some of its objects exist.
+    /// Whether some of the quota's objects exist.
     pub exists: bool,
     /// Whether all existing objects match the file.
     pub is_unchanged: bool,
-    /// Objects that the file no longer declares.
+    /// Existing objects that the file no longer declares.
     pub stale: Vec<QuotaPart>,
 }
 
-/// Reads every namespace before anything is written. With `change`, objects of this quota may
-/// already exist. With `force`, takes over fields that other managers set.
+/// Reads all namespaces of a quota before anything is written. With `change`, objects of the quota
+/// may exist. With `force`, takes over fields that other managers own.
 pub(crate) async fn plan(
     connection: &Connection,
     desired: &Quota,
@@ -91,12 +91,12 @@ fn already_exists(object: &Object, namespace: &str, is_managed: bool) -> Error {
     );
     let error = Error::new(ErrorName::AlreadyExists, message);
     match is_managed {
-        true => error.hint("`gpuctl apply` changes it"),
+        true => error.hint("use `gpuctl apply` to change it"),
         false => error.hint("it was not created by gpuctl; choose another `quota.name`"),
     }
 }
 
-/// Returns the names of the resources that stand for whole GPUs in the cluster.
+/// Returns the resource names of whole GPUs in the cluster.
 async fn resources(
     connection: &Connection,
     desired: &Quota,
@@ -118,7 +118,7 @@ async fn resources(
             .filter_map(Node::whole_resource)
             .map(ToOwned::to_owned),
     );
-    // The quota needs a resource name, so assume the most common one.
+    // A quota on GPUs needs a resource name, so use the most common one.
     if resources.is_empty() {
         resources.insert(WHOLE[0].to_owned());
         reporter.warn(&format!(
@@ -150,7 +150,7 @@ async fn resources(
     Ok(resources)
 }
 
-/// Renders the objects of a quota for each of its namespaces.
+/// Renders the objects of a quota for all of its namespaces.
 pub(crate) async fn objects(
     connection: &Connection,
     desired: &Quota,
@@ -173,7 +173,7 @@ pub(crate) async fn objects(
         .collect())
 }
 
-/// Lists the objects of this quota that the file no longer needs.
+/// Lists the quota's existing objects that the file no longer declares.
 pub(crate) async fn stale(
     connection: &Connection,
     desired: &Quota,

@@ -9,18 +9,18 @@ use gpuctl_core::model::contract::submission::Made;
 use gpuctl_manifest::render::{Object, namespace};
 use gpuctl_manifest::spec::Quota;
 
-/// How to write a quota.
+/// Options for writing a quota.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QuotaOptions {
-    /// Changes an object that already exists.
+    /// Whether to change existing objects.
     pub change: bool,
-    /// Takes over fields that other managers set.
+    /// Whether to take over fields that other managers own.
     pub force: bool,
     pub keep_partial: bool,
     pub dry_run: bool,
 }
 
-/// Writes a quota into each of its namespaces, and creates the namespaces that do not exist.
+/// Writes a quota into each of its namespaces, and creates missing namespaces.
 pub(crate) async fn create(
     connection: &Connection,
     desired: &Quota,
@@ -70,7 +70,7 @@ pub(crate) async fn create(
     })
 }
 
-/// Writes the namespaces and objects, then removes the objects that the file no longer declares.
+/// Writes the namespaces and objects, then deletes the objects that the file no longer declares.
 async fn write(
     connection: &Connection,
     desired: &Quota,
@@ -80,7 +80,7 @@ async fn write(
     let mut created = Vec::new();
     let spaces = plan.new_namespaces.iter().map(|space| namespace(space));
     for object in spaces.chain(plan.objects) {
-        // Another manager may own the namespace, so never take over its fields.
+        // Never take over fields of a namespace, which may have another manager.
         let force = options.force && object.kind() != "Namespace";
         match connection.writes().apply_with(&object, false, force).await {
             Ok(applied) => {
@@ -118,7 +118,7 @@ async fn write(
     Ok(())
 }
 
-/// Warns about other namespaces with a quota of this name. They may come from another file, so
+/// Warns about other namespaces with a quota of this name. Another file may declare them, so
 /// nothing is deleted there.
 pub(crate) async fn warn_of_other_namespaces(
     connection: &Connection,
@@ -147,11 +147,12 @@ pub(crate) async fn warn_of_other_namespaces(
     }
 }
 
-/// Removes the created objects, newest first, and describes those that could not be removed.
+/// Deletes the created objects, newest first, and describes those that remain.
 async fn roll_back(connection: &Connection, created: Vec<(Object, String)>) -> String {
     let mut leftovers = Vec::new();
     for (object, uid) in created.into_iter().rev() {
-        // The UID protects an object that someone else has since created under this name.
+        // With the UID, this does not delete an object that another user has created with the same
+        // name.
         let deletion = Deletion::with_uid(&uid);
         if connection.writes().delete(&object, deletion).await.is_err() {
             leftovers.push(format!(
@@ -165,6 +166,6 @@ async fn roll_back(connection: &Connection, created: Vec<(Object, String)>) -> S
     if leftovers.is_empty() {
         "everything created so far was removed".to_owned()
     } else {
-        format!("still there: {}", leftovers.join(", "))
+        format!("not removed: {}", leftovers.join(", "))
     }
 }

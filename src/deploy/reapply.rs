@@ -1,4 +1,4 @@
-//! Decides what applying a document does to the existing job of the same name.
+//! Decides how applying a document affects the existing job of the same name.
 
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ use gpuctl_core::model::{GpuCount, Job, JobKind, State};
 use gpuctl_manifest::compare::{Masks, requested_changes};
 use gpuctl_manifest::render::{Object, files_name};
 
-/// What to do with a document.
+/// How a run handles a document.
 #[derive(Debug)]
 pub(crate) enum Action {
     Create,
@@ -20,22 +20,22 @@ pub(crate) enum Action {
     Nothing,
     /// Deletes the existing job, then creates the new one.
     Replace(Box<Job>),
-    /// The run has to create the namespace first. Only then can the job be checked.
+    /// The run first creates the namespace, and then decides again.
     Later,
 }
 
-/// How `apply` treats a job that already exists.
+/// How `apply` treats an existing job.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ApplyOptions {
-    /// Takes over fields that other managers own.
+    /// Whether to take over fields that other managers own.
     pub force: bool,
-    /// Deletes and resubmits a job if its pods cannot be changed.
+    /// Whether to delete and resubmit a job if its pods cannot be changed.
     pub replace: bool,
     pub dry_run: bool,
 }
 
-/// Decides what applying a document does to the job. Also returns the job's live owner object.
-/// Returns `None` if the job does not exist.
+/// Decides what applying a document does to the job, and returns the job's live owner. Returns
+/// `None` if the job does not exist.
 pub(crate) async fn reapply(
     plan: &mut Plan,
     job: Option<Job>,
@@ -53,12 +53,12 @@ pub(crate) async fn reapply(
         )
         .hint("try again in a moment"));
     }
-    // The job exists, but the document renders a different kind of owner.
+    // The job exists, but its owner is of another kind than the document's.
     let Some(live) = connection.writes().live_owner(&plan.rendered).await? else {
         if !options.replace {
             return Err(kind_conflict(plan, &job));
         }
-        // The new owner is of another kind, so the API server checks it like that of a new job.
+        // An owner of another kind is a new object, so the API server has to check it and its pods.
         let verdict = connection
             .writes()
             .judge_pod(&plan.rendered, options.dry_run)
@@ -83,7 +83,7 @@ pub(crate) async fn reapply(
         return Err(error);
     }
     let fixed_fields: Vec<FixedFields> = effects.objects.iter().filter_map(fixed_fields).collect();
-    // A kept claim holds data, so even `--replace` does not delete it.
+    // A kept claim contains data, so not even `--replace` deletes it.
     if let Some(claim) = fixed_fields.iter().find(|field| field.object.kept) {
         return Err(claim_conflict(claim, &masks));
     }
@@ -132,8 +132,8 @@ async fn replacement(
     Ok(Action::Replace(Box::new(job)))
 }
 
-/// Whether the content of `files:` differs. Pods mount it from a ConfigMap. The supervisor's
-/// ConfigMap also belongs to a training, but gpuctl's version decides its content.
+/// Returns true if the content of `files:` differs, which pods mount from a ConfigMap. Ignores the
+/// ConfigMap of the supervisor, whose content depends on gpuctl's version.
 fn changes_files(effects: &Effects, job: &str) -> bool {
     let files = files_name(job);
     effects.objects.iter().any(|(object, effect)| {
@@ -161,7 +161,7 @@ async fn keeps_earlier_files(
     Ok(changed_at.is_some_and(|at| running.iter().any(|pod| pod.created_at <= Some(at))))
 }
 
-/// Changes to fields that the API server treats as immutable.
+/// An object with changes to immutable fields.
 struct FixedFields<'e> {
     object: &'e Object,
     live: &'e Value,
@@ -179,9 +179,8 @@ fn fixed_fields((object, effect): &(Object, Effect)) -> Option<FixedFields<'_>> 
     }
 }
 
-/// Decides whether a job that needs no replacement must be changed. Facts about the nodes may have
-/// changed since the submission, so differences that affect only immutable fields do not count as a
-/// change.
+/// Decides whether a job that is not replaced must be changed. Differences in immutable fields
+/// alone do not count, because they may only result from changes to the nodes since the submission.
 fn action_in_place(effects: Effects) -> Action {
     let is_unchanged =
         |(_, effect): &(_, Effect)| matches!(effect, Effect::Unchanged | Effect::Immutable { .. });
@@ -192,9 +191,9 @@ fn action_in_place(effects: Effects) -> Action {
     }
 }
 
-/// Reports updates that a running job will get only with its next change.
+/// Reports updates that a running job gets only with its next change.
 fn report_waiting(effects: &Effects, job: &Job, plan: &mut Plan, warnings: &mut Vec<String>) {
-    // The pods of a training are immutable, so no later change in place could bring these updates.
+    // The pods of a training are immutable, so no later change can bring these updates.
     if effects.waiting.is_empty() || job.kind == JobKind::Training {
         return;
     }
@@ -210,7 +209,7 @@ fn report_waiting(effects: &Effects, job: &Job, plan: &mut Plan, warnings: &mut 
     }
 }
 
-/// The error for a job whose owner has a different kind from the one that the document renders.
+/// Builds the error for a job whose owner is of another kind than the document's.
 fn kind_conflict(plan: &Plan, job: &Job) -> Error {
     let kind = plan.input.document.kind();
     let message = if job.kind.word() == kind {
@@ -228,12 +227,12 @@ fn kind_conflict(plan: &Plan, job: &Job) -> Error {
     };
     let error = Error::new(ErrorName::KindConflict, message);
     error.note(replacement_loss(job)).hint(format!(
-        "choose another `job.name`; `--replace` deletes {}/{} first",
+        "choose another `job.name`, or use `--replace` to delete {}/{} first",
         job.namespace, job.name
     ))
 }
 
-/// The error for a volume claim whose fields cannot change.
+/// Builds the error for a volume claim with changes to immutable fields.
 fn claim_conflict(claim: &FixedFields<'_>, masks: &Masks) -> Error {
     let message = format!(
         "claim `{}` cannot be changed: this field is immutable or cannot shrink",
@@ -244,7 +243,7 @@ fn claim_conflict(claim: &FixedFields<'_>, masks: &Masks) -> Error {
         .hint("keep its current value, or choose another `job.name` for a new claim")
 }
 
-/// The error for a job whose pods cannot be changed.
+/// Builds the error for a job whose pods cannot be changed.
 fn immutable_error(job: &Job, fixed_fields: &[FixedFields<'_>], masks: &Masks) -> Error {
     let differences = fixed_fields
         .iter()
@@ -263,26 +262,26 @@ fn immutable_error(job: &Job, fixed_fields: &[FixedFields<'_>], masks: &Masks) -
     let alternative = if job.suspended {
         ""
     } else {
-        "; a paused training job accepts new resources"
+        "; while it is paused, its resources can also be changed in place"
     };
-    error
-        .note(replacement_loss(job))
-        .hint(format!("`--replace` deletes and resubmits it{alternative}"))
+    error.note(replacement_loss(job)).hint(format!(
+        "use `--replace` to delete and resubmit it{alternative}"
+    ))
 }
 
-/// Describes what is lost if a job is replaced.
+/// Describes what a replacement of the job would lose.
 pub(crate) fn replacement_loss(job: &Job) -> String {
     let pods = job.current_pods().len() as u64;
     match (pods, job.gpus_held()) {
         (0, _) => "replacing it loses its events".to_owned(),
         (_, GpuCount::ZERO) => {
             format!(
-                "replacing it stops {}: their logs and unsaved data are lost",
+                "replacing it stops {}; logs and unsaved data are lost",
                 count(pods, "pod")
             )
         }
         (_, gpus) => format!(
-            "replacing it stops {} on {}: their logs and unsaved data are lost",
+            "replacing it stops {} on {}; logs and unsaved data are lost",
             count(pods, "pod"),
             count(gpus.0, "GPU")
         ),

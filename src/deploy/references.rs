@@ -1,6 +1,6 @@
-//! Looks up the objects that a job's pods name but the job does not create: claims, secrets,
-//! ConfigMaps and service accounts. The API server accepts a pod that names a missing object, but
-//! the pod never starts.
+//! Looks up the objects that a job's pods refer to but the job does not create: claims, Secrets,
+//! ConfigMaps and service accounts. The API server accepts a pod that refers to a missing object,
+//! but the pod never starts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use gpuctl_cluster::{Connection, Failure};
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_manifest::spec::{Document, reference_position};
 
-/// A kind of object that pods name.
+/// A kind of object that pods refer to by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum NamedKind {
     Claim,
@@ -49,7 +49,7 @@ impl NamedKind {
         }
     }
 
-    /// Fields of a job file that contain the name, in lower case and without separators.
+    /// Fields of a manifest that contain a name of this kind, in lower case and without separators.
     fn fields(self) -> &'static [&'static str] {
         match self {
             Self::Claim => &["pvc", "claim", "claimname"],
@@ -92,19 +92,18 @@ impl NamedKind {
     }
 }
 
-/// Objects that a pod needs in order to start, by kind and name. Each has the keys that the pod
-/// reads.
+/// Objects that a pod needs to start, by kind and name, with the keys that it reads from each.
 type Needs = BTreeMap<(NamedKind, String), BTreeSet<String>>;
 
-/// The objects that are missing, and the objects that could not be looked up.
+/// Missing objects, and objects that could not be looked up.
 #[derive(Default)]
 pub(super) struct ReferenceFindings {
     pub errors: Vec<Error>,
     pub warnings: Vec<String>,
 }
 
-/// Looks up every object that the pods name, except those that this run creates (`planned`).
-/// Claims can be left out, for callers that read them anyway.
+/// Looks up the objects that the pods refer to, except those that this run creates (`planned`).
+/// Claims are optional, for callers that read them themselves.
 pub(super) async fn check(
     plan: &Plan,
     planned: &BTreeSet<String>,
@@ -185,7 +184,7 @@ pub(super) async fn check(
     findings
 }
 
-/// Adds the position in the file, unless the name comes from elsewhere.
+/// Adds the position in the file, unless the name comes from another source.
 fn in_file(plan: &Plan, error: Error, kind: NamedKind, name: &str) -> Error {
     let Document::Job(job) = &plan.input.document else {
         return error;
@@ -197,7 +196,7 @@ fn in_file(plan: &Plan, error: Error, kind: NamedKind, name: &str) -> Error {
     }
 }
 
-/// Identifies an object that this run creates.
+/// Returns the key of an object that this run creates.
 pub(super) fn object_key(plural: &str, namespace: &str, name: &str) -> String {
     format!("{plural}/{namespace}/{name}")
 }
@@ -238,7 +237,7 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Adds the object that a field names, unless it is optional.
+/// Adds the object that a field refers to, unless the reference is optional.
 fn add(needs: &mut Needs, kind: NamedKind, value: &Value, field: &str, keys: &[&str]) {
     if let Some(name) = value[field]
         .as_str()

@@ -1,4 +1,5 @@
-//! Determines which GPUs a deleted job released, from the state of its nodes after the deletion.
+//! Determines which GPUs a deleted job has released, from the state of its nodes after the
+//! deletion.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,8 +9,8 @@ use gpuctl_cluster::Connection;
 use gpuctl_core::model::counting::release::{NodeContact, Release};
 use gpuctl_core::model::{Job, Pod};
 
-/// Judges the release of a job whose pods no longer exist. Without `force`, the kubelet has
-/// confirmed the end of the containers, except on nodes that did not respond.
+/// Returns the GPUs that a job without pods has released. Without `force`, the kubelet has
+/// confirmed the end of the containers, except on nodes that do not respond.
 pub(crate) async fn release(connection: &Connection, job: &Job, force: bool) -> Release {
     let nodes: BTreeSet<&str> = job
         .pods

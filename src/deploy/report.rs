@@ -1,4 +1,4 @@
-//! For the output of a command, describes what was done to a job or would be done.
+//! Describes what a command has done or would do with a job.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -44,7 +44,8 @@ pub(crate) fn changed_fields(plan: &Plan, live: &Value, effects: &Effects) -> Ve
     lines
 }
 
-/// A new job has no pods yet. An existing one keeps its status until its pods change.
+/// Returns the status after the action: an existing job keeps its status until its pods change, and
+/// a new job has no pods yet.
 fn status_after(plan: &Plan, action: &str) -> Status {
     match (action, plan.existing_status) {
         ("unchanged" | "updated", Some(status)) => status,
@@ -52,8 +53,8 @@ fn status_after(plan: &Plan, action: &str) -> Status {
     }
 }
 
-/// Describes a submitted job. `action` is what `apply` did with it, even if `create` does not
-/// report it.
+/// Describes a submitted job. `action` is the action of `apply`, although `create` does not print
+/// it.
 pub(crate) fn outcome(plan: &Plan, live: &Value, dry_run: bool, action: &str) -> Created {
     let job = job(&plan.input).expect("only jobs are rendered");
     let pool = job.resources.pool.as_ref().map(|pool| pool.value.clone());

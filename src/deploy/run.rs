@@ -1,4 +1,4 @@
-//! Decides about every job of a run, then writes them and waits.
+//! Decides about every job of a run, then writes the jobs and waits for them.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -24,7 +24,7 @@ use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_core::model::contract::rights::Task;
 use gpuctl_core::model::contract::submission::{Created, DocumentName, FailedDocument};
 
-/// One run of `create` or `apply` with jobs.
+/// A run of `create` or `apply` with jobs.
 pub(crate) struct Run<'r> {
     pub options: &'r SubmitOptions,
     /// Pools, quotas and defaults, which are written before the jobs.
@@ -35,23 +35,23 @@ pub(crate) struct Run<'r> {
     pub interruption: Interruption,
 }
 
-/// The result of a run of `create` or `apply`.
+/// Result of a run of `create` or `apply`.
 pub(crate) struct WrittenRun {
     pub connection: Connection,
     pub interruption: Interruption,
-    /// Whether the run had only one document, so that its result is the result of the command.
+    /// Whether the run had a single document, whose result is the result of the command.
     pub single: bool,
-    /// Pools, quotas and defaults.
+    /// Results of pools, quotas and defaults.
     pub shared: Vec<Created>,
     pub jobs: RunSummary,
-    /// False if nobody reads the output anymore. In this case the run did not wait.
+    /// False if the reader has closed the output. The run has not waited then.
     pub has_reader: bool,
     pub waited: Result<(), Error>,
 }
 
 impl Run<'_> {
-    /// Decides about every document, then writes them. If one of them has an error, writes nothing,
-    /// except that a job that already exists does not stop the others.
+    /// Decides about all documents, then writes them. An error in one document stops the whole run
+    /// before the first write, unless the error is only that a job already exists.
     pub(crate) async fn write(
         self,
         plans: Vec<Plan>,
@@ -60,14 +60,15 @@ impl Run<'_> {
         let (options, mode, reporter) = (self.options, self.options.mode, self.reporter);
         let single = plans.len() == 1 && self.shared.is_empty();
         let mut decider = Decider::new(options, facts, &self.connection);
-        // Documents can refer to objects of later documents in the same run.
+        // A document can refer to objects of later documents in the run, so record all objects
+        // first.
         plans.iter().for_each(|plan| decider.add_planned(plan));
         let checks = async {
             let mut failed = shared::check(self.shared, options, self.context, reporter).await?;
             let (decisions, undecided) = decide_all(plans, &decider, reporter, &mut failed).await;
             Ok::<_, Error>((decisions, undecided, failed))
         };
-        // Nothing has been written yet, so no cleanup is needed after an interruption.
+        // Without writes, an interruption needs no cleanup.
         let (decisions, undecided, failed) = tokio::select! {
             result = checks => result?,
             name = self.interruption.times(1) => {
@@ -75,8 +76,7 @@ impl Run<'_> {
                 return Err(error.note("nothing was written"));
             }
         };
-        // If a job already exists or has ended, only that job fails. Any other error stops the
-        // whole run.
+        // A job that already exists or has ended fails alone. Any other error stops the whole run.
         let fails_alone =
             |error: &Error| matches!(error.name, ErrorName::AlreadyExists | ErrorName::JobEnded);
         let is_refused = failed.iter().any(|failed| !fails_alone(&failed.error));
@@ -109,7 +109,7 @@ impl Run<'_> {
         } else {
             Ok(())
         };
-        // `decider` borrows the connection, which is moved into the result.
+        // End the borrow of the connection, which moves into the result.
         drop(decider);
         Ok(WrittenRun {
             connection: self.connection,
@@ -122,13 +122,13 @@ impl Run<'_> {
         })
     }
 
-    /// Returns the shared documents that may be written, which excludes those that already exist.
+    /// Returns the shared documents to write, without those that already exist.
     fn new_documents(&self, failed: &[FailedDocument]) -> Vec<InputDocument> {
         let is_new = |input: &&InputDocument| !is_among(failed, input);
         self.shared.iter().filter(is_new).cloned().collect()
     }
 
-    /// Names the documents in a rejected run that have no errors of their own.
+    /// Returns the documents without errors in a run that was refused.
     fn untried(
         &self,
         undecided: Vec<DocumentName>,
@@ -142,7 +142,7 @@ impl Run<'_> {
         names
     }
 
-    /// Reports what would be written. Returns the shared documents.
+    /// Reports what would be written, and returns the shared documents.
     async fn preview(
         &self,
         decisions: &[Decision],
@@ -167,8 +167,8 @@ impl Run<'_> {
         Ok(outcome.created())
     }
 
-    /// Writes the shared documents, then the jobs. Returns the shared documents, and whether
-    /// anybody still reads the output.
+    /// Writes the shared documents, then the jobs. Returns the shared documents, and whether the
+    /// output still has a reader.
     async fn write_all(
         &self,
         decider: &Decider<'_>,
@@ -183,11 +183,11 @@ impl Run<'_> {
                 let message = "interrupted while writing pools, quotas and defaults";
                 return Err(Error::new(name, message)
                     .note("one of them may be incomplete")
-                    .hint("run it again"));
+                    .hint("run the command again"));
             }
         };
         let shared_documents = shared_outcome.created();
-        // If a job's pool could not be created, its pods would wait without an explanation.
+        // Without its pool, the pods of a job would wait without an explanation.
         let failed_pools: Vec<String> = shared_outcome
             .failed
             .iter()
@@ -210,7 +210,7 @@ impl Run<'_> {
         Ok((shared_documents, output_result))
     }
 
-    /// If requested, waits for the jobs.
+    /// Waits for the jobs if requested.
     async fn wait(&self, summary: &mut RunSummary) -> Result<(), Error> {
         let task = summary
             .done
@@ -245,8 +245,8 @@ impl Run<'_> {
     }
 }
 
-/// Decides about every job concurrently. Appends those that must not be written to `failed`. Also
-/// returns the documents that got no decision.
+/// Decides about all jobs concurrently. Adds documents that must not be written to `failed`. Also
+/// returns the documents without a decision.
 async fn decide_all(
     plans: Vec<Plan>,
     decider: &Decider<'_>,
@@ -259,7 +259,8 @@ async fn decide_all(
         plans.iter().map(|plan| plan.input.name()).collect();
     let mut jobs_by_pool = BTreeMap::<String, usize>::new();
     let decisions_in_order = plans.into_iter().map(|plan| {
-        // Jobs in one run count against a pool's quota in the order of the documents.
+        // Count the earlier jobs of the run, which use a pool's quota in the order of the
+        // documents.
         let pool = job(&plan.input).and_then(|job| job.resources.pool.as_ref());
         let other_jobs = pool.map_or(0, |pool| {
             jobs_by_pool.get(&pool.value).copied().unwrap_or(0)
@@ -282,14 +283,14 @@ async fn decide_all(
                     .notes
                     .iter()
                     .for_each(|note| reporter.report(DeployEvent::Report(note)));
-                // An unchanged job is not written, so its warnings are not repeated.
+                // An unchanged job is not written, so do not repeat its warnings.
                 if !matches!(decision.step, Action::Nothing) {
                     warnings.add(decision.plan.job_name(), &decision.warnings);
                 }
                 decisions.push(decision);
             }
             Err(error) => {
-                // Without the cluster, nothing else can be checked.
+                // Without the API server, nothing else can be checked.
                 let is_unreachable = error.kind == ErrorKind::Unreachable;
                 failed.push(FailedDocument { document, error });
                 if is_unreachable {
@@ -334,8 +335,8 @@ fn preview(decision: &Decision, mode: Mode) -> Created {
     }
 }
 
-/// Returns the job's pool if it could not be created. The job's pods would wait without an
-/// explanation.
+/// Returns the job's pool if the pool could not be created. Without it, the job's pods would wait
+/// without an explanation.
 fn failed_pool<'p>(plan: &'p Plan, failed_pools: &[String]) -> Option<&'p str> {
     job(&plan.input)?
         .resources

@@ -1,4 +1,4 @@
-//! Collects the documents of a run by outcome, and determines in what way the run failed.
+//! Collects the documents of a run by outcome, and determines the run's kind of failure.
 
 use gpuctl_core::error::ErrorKind;
 use gpuctl_core::model::contract::submission::{Created, DocumentName, FailedDocument};
@@ -8,7 +8,7 @@ pub(crate) struct RunSummary {
     pub done: Vec<Created>,
     pub failed: Vec<FailedDocument>,
     pub not_tried: Vec<DocumentName>,
-    /// The signal that ended the run while it wrote.
+    /// Signal that interrupted the run while it was writing.
     pub interruption: Option<ErrorKind>,
 }
 
@@ -24,7 +24,7 @@ impl RunSummary {
             .iter()
             .map(worst)
             .max_by_key(|kind| kind.exit_code());
-        // If nothing failed but some documents were not tried, the run was interrupted.
+        // Documents that were not tried, without any failure, mean an interruption.
         worst.or_else(|| {
             let kind = self.interruption.unwrap_or(ErrorKind::Interrupted);
             (!self.not_tried.is_empty()).then_some(kind)

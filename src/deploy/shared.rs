@@ -1,5 +1,4 @@
-//! Writes the documents that are not jobs: pools, quotas and defaults. They are written first,
-//! because the jobs may need them.
+//! Writes pools, quotas and defaults. They are written before the jobs, which may need them.
 
 use crate::context::Context;
 use crate::deploy::defaults;
@@ -15,24 +14,24 @@ use gpuctl_core::model::contract::rights::Task;
 use gpuctl_core::model::contract::submission::{Created, DocumentName, FailedDocument, Made};
 use gpuctl_manifest::spec::Document;
 
-/// The result of writing the shared documents.
+/// Result of writing the shared documents.
 #[derive(Default)]
 pub(crate) struct SharedOutcome {
     pub made: Vec<Made>,
     pub failed: Vec<FailedDocument>,
     pub not_tried: Vec<DocumentName>,
-    /// Whether the run had only one document, so that its result is the result of the command.
+    /// Whether the run had a single document, whose result is the result of the command.
     pub is_single: bool,
 }
 
 impl SharedOutcome {
-    /// Converts the shared documents to entries of a batch.
+    /// Converts the results to entries of the command's JSON output.
     pub(crate) fn created(&self) -> Vec<Created> {
         self.made.iter().map(Made::created).collect()
     }
 }
 
-/// Checks which of the shared documents cannot be created, before anything is written.
+/// Returns the shared documents that cannot be created. Writes nothing.
 pub(crate) async fn check(
     inputs: &[InputDocument],
     options: &SubmitOptions,
@@ -80,8 +79,8 @@ pub(crate) async fn refusals<'i>(
     Ok(failed)
 }
 
-/// Writes the shared documents in order. If there is only one document, its error is the error of
-/// the command.
+/// Writes the shared documents in order. The error of a single document is the error of the
+/// command.
 pub(crate) async fn write(
     inputs: &[InputDocument],
     options: &SubmitOptions,

@@ -1,4 +1,4 @@
-//! Rebuilds the document of an existing job from the YAML and the files that the cluster stores.
+//! Rebuilds the document of an existing job from the stored YAML and files.
 
 use crate::deploy::inputs::InputDocument;
 use crate::deploy::local_files::Attached;
@@ -7,7 +7,7 @@ use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::Job;
 use gpuctl_manifest::spec::{Document, JobDocument, Located, Override, parse_with};
 
-/// Reads the stored document of a job, with some of its fields overridden.
+/// Reads the stored document of a job, and applies overrides.
 pub(crate) async fn document(
     connection: &Connection,
     job: &Job,
@@ -20,7 +20,7 @@ pub(crate) async fn document(
     let submitted = parse(&file, text, &[])?;
     let mut document = parse(&file, text, overrides)?;
     check_overrides(job, &submitted, &document)?;
-    // A job with a generated name, or in the namespace of `-n`, keeps both.
+    // The stored YAML does not contain a generated name or the namespace of `-n`.
     if document.name.value != job.name {
         document.generated = Some(job.name.clone());
     }
@@ -54,11 +54,11 @@ fn parse(file: &str, text: &str, overrides: &[Override]) -> Result<JobDocument, 
 
 fn missing(message: String) -> Error {
     Error::new(ErrorName::NoDefinition, message)
-        .hint("`gpuctl apply -f FILE --replace` submits it from its file")
+        .hint("use `gpuctl apply -f FILE --replace` to submit it from its file")
 }
 
-/// Rejects overrides of fields that identify the job, and of local files, which were read when the
-/// job was submitted.
+/// Refuses overrides of fields that identify the job, and of local files, which gpuctl only read
+/// when the job was submitted.
 fn check_overrides(
     job: &Job,
     submitted: &JobDocument,
@@ -82,7 +82,7 @@ fn check_overrides(
         "`--set` cannot change `{field}` of the existing job `{}`",
         job.name
     );
-    Err(Error::usage(message).hint("change its file, then `gpuctl apply -f FILE --replace`"))
+    Err(Error::usage(message).hint("change its file, then run `gpuctl apply -f FILE --replace`"))
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Submits documents. Plans all of them and decides about them, writes each completely or not at
-//! all, and then waits if requested.
+//! Submits documents: plans and decides about all of them, writes each one completely or not at
+//! all, and waits if requested.
 
 use crate::context::Context;
 use crate::deploy::defaults;
@@ -14,21 +14,21 @@ use gpuctl_cluster::Connection;
 use gpuctl_cluster::DryRun;
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 
-/// The result of a submission.
+/// Result of a submission.
 pub(crate) enum Submission {
-    /// The objects exactly as they would be sent. The API server received only read requests.
+    /// Objects as they would be sent. No write request was sent.
     Rendered {
         plans: Vec<Plan>,
         shared: SharedOutcome,
     },
-    /// Pools, quotas and defaults, without any jobs.
+    /// Pools, quotas and defaults of a run without jobs.
     Shared(SharedOutcome),
-    /// Jobs, together with the pools, quotas and defaults that they need.
+    /// Jobs, with the pools, quotas and defaults of the run.
     Written(Box<WrittenRun>),
 }
 
 /// Submits the documents, or reports what would be submitted. The caller must have checked the
-/// options.
+/// options with `submit_checks`.
 pub(crate) async fn submit(
     inputs: Vec<InputDocument>,
     options: &SubmitOptions,
@@ -45,7 +45,7 @@ pub(crate) async fn submit(
         return Ok(Submission::Shared(outcome));
     }
     let (connection, mut facts) = match read_facts(context).await {
-        // A client-side dry run also works without a cluster.
+        // A client-side dry run does not need a cluster.
         Ok((connection, facts)) => (Some(connection), facts),
         Err(error) if options.dry_run == Some(DryRun::Client) && lacks_cluster(&error) => {
             reporter.warn(&format!(
@@ -57,7 +57,7 @@ pub(crate) async fn submit(
     };
     facts.add_planned(&shared);
     facts.site.require_readable(options.ignore_defaults)?;
-    // Before anything is written, every job in the run must have been rendered for this cluster.
+    // Render all jobs of the run before writing anything.
     let plans = plan(inputs, connection.as_ref(), &facts, reporter).await?;
     match (options.dry_run, connection) {
         (Some(DryRun::Client), _) | (_, None) => {
@@ -80,7 +80,7 @@ pub(crate) async fn submit(
     }
 }
 
-/// Whether no cluster is configured, or the configured one cannot be reached.
+/// Returns true if no cluster is configured, or if the cluster cannot be reached.
 fn lacks_cluster(error: &Error) -> bool {
     error.kind == ErrorKind::Unreachable || error.name == ErrorName::InvalidKubeconfig
 }
@@ -91,7 +91,7 @@ async fn read_facts(context: &Context) -> Result<(Connection, PlanningFacts), Er
     Ok((connection, facts))
 }
 
-/// Writes pools, quotas and defaults if there are no jobs.
+/// Writes pools, quotas and defaults of a run without jobs.
 async fn submit_shared(
     shared: &[InputDocument],
     options: &SubmitOptions,
@@ -99,7 +99,7 @@ async fn submit_shared(
     reporter: &dyn Reporter,
 ) -> Result<SharedOutcome, Error> {
     let is_single = shared.len() == 1;
-    // If there is only one document, it is checked when it is written.
+    // A single document is checked when it is written.
     let mut failures = if is_single {
         Vec::new()
     } else {

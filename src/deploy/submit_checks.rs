@@ -5,7 +5,7 @@ use crate::deploy::options::{DocumentKind, SubmitOptions, WaitGoal};
 use crate::deploy::plan::job;
 use gpuctl_core::error::{Error, ErrorName};
 
-/// Rejects combinations of documents and options that contradict each other.
+/// Fails if documents and options contradict each other.
 pub(crate) fn check(inputs: &[InputDocument], options: &SubmitOptions) -> Result<(), Error> {
     refuse_other_kinds(inputs, options)?;
     if options.wait == Some(WaitGoal::Complete)
@@ -17,7 +17,7 @@ pub(crate) fn check(inputs: &[InputDocument], options: &SubmitOptions) -> Result
             "`{}` is a service or notebook: it never completes",
             input.document.name()
         );
-        return Err(Error::usage(message).hint("`--wait` waits until it is ready"));
+        return Err(Error::usage(message).hint("use `--wait` to wait until it is ready"));
     }
     if options.follow {
         check_followable(inputs)?;
@@ -31,8 +31,8 @@ pub(crate) fn check(inputs: &[InputDocument], options: &SubmitOptions) -> Result
     Ok(())
 }
 
-/// Enforces `--only-kind` before the first request. This checks the parsed documents, because no
-/// caller can determine the kind of a document as reliably as the YAML parser.
+/// Enforces `--only-kind` before the first request. gpuctl checks parsed documents, because a
+/// caller that reads the YAML in another way might get a different kind.
 fn refuse_other_kinds(inputs: &[InputDocument], options: &SubmitOptions) -> Result<(), Error> {
     let Some(only) = options.only_kind else {
         return Ok(());
@@ -57,7 +57,7 @@ fn refuse_other_kinds(inputs: &[InputDocument], options: &SubmitOptions) -> Resu
     Err(error.hint(hint))
 }
 
-/// Requires exactly one job, and that its log ends.
+/// Requires exactly one job, whose log must end.
 fn check_followable(inputs: &[InputDocument]) -> Result<(), Error> {
     let jobs: Vec<&InputDocument> = inputs.iter().filter(|input| job(input).is_some()).collect();
     let [input] = jobs.as_slice() else {
@@ -65,7 +65,7 @@ fn check_followable(inputs: &[InputDocument]) -> Result<(), Error> {
             "`--follow` works with one job, but the files define {}",
             jobs.len()
         );
-        return Err(Error::usage(message).hint("`--wait=complete` waits for several"));
+        return Err(Error::usage(message).hint("use `--wait=complete` to wait for several jobs"));
     };
     let name = input.document.name();
     if job(input).is_some_and(|job| job.kind.serves()) {

@@ -1,4 +1,4 @@
-//! Waits for submitted jobs until they run or end, and shows their progress.
+//! Waits until submitted jobs run or end, and shows their progress.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -17,8 +17,8 @@ use gpuctl_core::model::contract::submission::Created;
 use gpuctl_core::model::{Job, Pod, PodPhase, State, Status, cannot_start};
 use gpuctl_manifest::spec::{Document, parse};
 
-/// Waits for every job. It is an error if a job fails, the timeout expires or the user presses
-/// Ctrl-C. Updates the statuses in `jobs`.
+/// Waits for every job, and updates the statuses in `jobs`. Fails if a job fails, the timeout
+/// expires or the user presses Ctrl-C.
 pub(crate) async fn wait(
     connection: &Connection,
     jobs: &mut [Created],
@@ -31,7 +31,7 @@ pub(crate) async fn wait(
     let line = WaitingLine::begin(reporter);
     let start = Instant::now();
     let deadline = timeout.map(|timeout| start + timeout);
-    // Set while a gang has released its GPUs. The gang must be resumed no matter how the wait ends.
+    // The gang that has released its GPUs for now. It must be resumed, however the wait ends.
     let paused = RefCell::new(None);
     let wait = JobWait {
         connection,
@@ -74,7 +74,7 @@ pub(crate) async fn wait(
     result
 }
 
-/// How to wait for each job of a run.
+/// State that the waits for all jobs of a run share.
 struct JobWait<'w> {
     connection: &'w Connection,
     context: &'w Context,
@@ -117,7 +117,7 @@ impl JobWait<'_> {
             }
             let mount_failure = mount_failures.observe(&state);
             let overdue = mount_failure.filter(|(_, until)| Instant::now() >= *until);
-            // Pods of the version before an update say nothing about the update.
+            // Pods of the version before an update do not show whether the update starts.
             let old_pods = old_pods.get_or_insert_with(|| self.older_pods(&job, created));
             let obstacle = cannot_start(&job, |pod| !old_pods.contains(&pod.uid)).or_else(|| {
                 overdue.map(|(reason, _)| (reason.to_owned(), created.message.clone()))
@@ -147,7 +147,7 @@ impl JobWait<'_> {
         }
     }
 
-    /// Returns true if the goal is reached. It is an error if the job failed.
+    /// Returns true if the job has reached the goal. Fails if the job has failed.
     async fn is_goal_reached(
         &self,
         job: &Job,
@@ -155,7 +155,7 @@ impl JobWait<'_> {
         created: &mut Created,
     ) -> Result<bool, Error> {
         match (state.status, self.goal) {
-            // A service counts as running only if all its pods run the submitted version.
+            // A service counts as running only when all its pods run the submitted version.
             (Status::Running, _)
                 if job.kind.serves() && (job.rolling_out || state.running < state.wanted) =>
             {
@@ -167,13 +167,13 @@ impl JobWait<'_> {
                 self.reporter.report(DeployEvent::Announcement(&message));
                 Ok(true)
             }
-            // If a training failed after it started, it has a log that can be followed.
+            // A training that failed after its start has a log, which can be followed.
             (Status::Failed, WaitGoal::Started)
                 if job.pods.iter().any(|pod| pod.started_at.is_some()) =>
             {
                 Ok(true)
             }
-            // The service was created with no replicas.
+            // The file sets `replicas: 0`.
             (Status::Paused, _) if job.kind.serves() => Ok(true),
             (Status::Failed, _) => {
                 let message = format!("job `{}` failed: {}", created.job_id, created.message);
@@ -183,7 +183,7 @@ impl JobWait<'_> {
         }
     }
 
-    /// Returns the pods that existed in the version before this run.
+    /// Returns the UIDs of the pods that existed before this run.
     fn older_pods(&self, job: &Job, created: &Created) -> BTreeSet<String> {
         match created.action {
             Some("updated" | "replaced") => job
@@ -215,29 +215,29 @@ impl JobWait<'_> {
     }
 }
 
-/// Whether a pod is older than the submission.
+/// Returns true if a pod is more than 10 s old, and so older than the submission.
 fn is_older(pod: &Pod, now: Timestamp) -> bool {
     pod.created_at
         .is_none_or(|at| now.duration_since(at).as_secs() > 10)
 }
 
-/// The reasons in the kubelet's events while it cannot mount a volume, or while the volume is still
-/// attached to another node.
+/// Reasons of the kubelet's events while it cannot mount a volume, or while the volume is attached
+/// to another node.
 const MOUNT_FAILURES: [&str; 3] = ["FailedMount", "FailedAttachVolume", "FailedMapVolume"];
 
-/// How long a mount may keep failing before it counts as an error.
+/// Time that a mount may fail before the failure counts as an error.
 const MOUNT_TIMEOUT: Duration = Duration::from_secs(30);
-/// Like `MOUNT_TIMEOUT`, but for a disk that may still be attached to another node.
+/// Like `MOUNT_TIMEOUT`, for a disk that may still be attached to another node.
 const ATTACH_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// How long the mounts of a job have been failing.
+/// Time since the mounts of a job have been failing.
 #[derive(Default)]
 struct FailingMounts {
     since: Option<Instant>,
 }
 
 impl FailingMounts {
-    /// Returns the reason why a mount failed, and the time from which it counts as an error.
+    /// Returns the reason of a failing mount, and the time when the failure becomes an error.
     fn observe<'s>(&mut self, state: &'s State) -> Option<(&'s str, Instant)> {
         let reason = state
             .reason
@@ -260,7 +260,7 @@ fn mount_timeout(reason: &str) -> Duration {
     }
 }
 
-/// Describes the state after the wait, for example `running on gpu-a-02 after 4 s`.
+/// Describes the state after the wait, such as `running on gpu-a-02 after 4 s`.
 fn describe_result(job: &Job, state: &State, after: Duration) -> String {
     let nodes: BTreeSet<&str> = job
         .current_pods()
@@ -295,7 +295,7 @@ async fn failure_error(
     error.hint(format!("gpuctl {verb} {}/{}", job.namespace, job.name))
 }
 
-/// Describes the phase that most pods are in: scheduling, pulling, running 3/4.
+/// Describes the phase of most pods, such as `scheduling`, `pulling` or `running 3/4`.
 fn describe_phase(job: &Job, state: &State) -> String {
     if state.status != Status::Pending {
         return state.to_string();
@@ -315,17 +315,17 @@ fn describe_phase(job: &Job, state: &State) -> String {
     }
 }
 
-/// Implements `job.gang_timeout`. A gang that cannot be placed completely releases its GPUs for a
-/// while, so that another gang can finish.
+/// Implements `job.gang_timeout`: a gang that cannot be placed completely releases its GPUs for a
+/// while, so that another gang can be placed.
 struct GangTimeout<'a> {
     since: Option<Instant>,
-    /// The job that is currently paused.
+    /// The job that is paused now, if any.
     paused: &'a RefCell<Option<Job>>,
     deadline: Option<Instant>,
 }
 
 impl GangTimeout<'_> {
-    /// Returns the time by which the gang will have waited long enough.
+    /// Returns the time when the gang releases its GPUs.
     fn due(&self, job: &Job) -> Option<Instant> {
         self.since
             .and_then(|since| Some(since + gang_timeout(job)?))
@@ -337,7 +337,7 @@ impl GangTimeout<'_> {
         job: &Job,
         state: &State,
     ) -> Result<(), Error> {
-        // A queue system decides for itself when its jobs run.
+        // A queue system itself decides when its jobs run.
         if job.queued || state.reason.as_deref() != Some("WaitingForPeers") {
             self.since = None;
             return Ok(());
@@ -346,12 +346,13 @@ impl GangTimeout<'_> {
         let Some(limit) = gang_timeout(job).filter(|limit| since.elapsed() >= *limit) else {
             return Ok(());
         };
-        // Store the job first, so that it is resumed even if the request is interrupted.
+        // Store the job first, so that it is resumed even if the request to suspend it is
+        // interrupted.
         self.since = None;
         self.paused.replace(Some(job.clone()));
         connection.jobs().suspend(job, true).await?;
-        // If two gangs paused at the same time, they must not resume at the same time. Their names
-        // differ, so the lengths of their pauses differ.
+        // Two gangs that pause at the same time must resume at different times, so the length of
+        // the pause depends on the name.
         let offset = job
             .name
             .bytes()

@@ -1,14 +1,15 @@
-//! Collects the warnings of a run, and reports each one once, with the documents that it concerns.
+//! Collects the warnings of a run, and reports each warning once, with the documents that caused
+//! it.
 
 use crate::deploy::events::Reporter;
 
-/// The warnings, in the order in which they were found.
+/// Warnings in the order of their first occurrence.
 #[derive(Default)]
 pub(crate) struct DeduplicatedWarnings(Vec<Warning>);
 
 struct Warning {
     message: String,
-    /// Names of the documents.
+    /// Names of the documents that caused the warning.
     documents: Vec<String>,
 }
 
@@ -29,8 +30,8 @@ impl DeduplicatedWarnings {
         }
     }
 
-    /// Reports the warnings. `document_count` is the number of documents in the run. If there is
-    /// only one, it is not named.
+    /// Reports the warnings. `document_count` is the number of documents in the run; a single
+    /// document is not named.
     pub(crate) fn report(&self, document_count: usize, reporter: &dyn Reporter) {
         self.0
             .iter()
@@ -38,7 +39,7 @@ impl DeduplicatedWarnings {
     }
 }
 
-/// Maximum number of documents to name. The rest are only counted.
+/// Maximum number of documents to name. Further documents are only counted.
 const MAX_NAMES: usize = 3;
 
 impl Warning {

@@ -1,5 +1,5 @@
-//! Fuzz targets: one function for each parser of untrusted bytes. A fuzzer (`tests/fuzz`) and the
-//! tests here call them. A target returns for any input, and panics if an invariant is violated.
+//! Fuzz targets: one function for each parser of untrusted bytes, called by fuzzers (`tests/fuzz`)
+//! and by the tests here. A target returns for any input, and panics if an invariant is violated.
 
 use jiff::Timestamp;
 
@@ -19,7 +19,7 @@ use gpuctl_view::format::fuzz::shown;
 /// A function that accepts any bytes.
 pub type FuzzTarget = fn(&[u8]);
 
-/// The targets by name.
+/// Fuzz targets with their names.
 pub const TARGETS: [(&str, FuzzTarget); 14] = [
     ("manifest", manifest),
     ("foreign-manifest", foreign),
@@ -37,7 +37,7 @@ pub const TARGETS: [(&str, FuzzTarget); 14] = [
     ("shown-text", shown),
 ];
 
-/// Parses a manifest, and masks it as it would be masked for display.
+/// Parses a manifest, and masks its secrets as for display.
 fn manifest(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
@@ -54,7 +54,7 @@ fn manifest(bytes: &[u8]) {
     let _ = spec::masked(text);
 }
 
-/// Converts a manifest written for another tool.
+/// Converts a file of another tool.
 fn foreign(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
@@ -62,7 +62,7 @@ fn foreign(bytes: &[u8]) {
     let _ = convert::convert(text, Some("busybox"));
 }
 
-/// Parses the progress of a training from its log.
+/// Parses a training's progress from its log.
 fn training(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     if let Some(percent) = progress::percent(text.lines()) {
@@ -84,7 +84,7 @@ fn training(bytes: &[u8]) {
     let _ = throughput(text.lines());
 }
 
-/// Builds queries with arbitrary text as a label value. The text must stay a single string,
+/// Builds queries with arbitrary text as a label value. The text must remain a single string,
 /// followed by the added matcher.
 fn query(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
@@ -104,7 +104,7 @@ fn query(bytes: &[u8]) {
         "sum by (pod) (rate(metric{{pod={inner},cluster={outer}}}[5m])) / on (pod) other{{cluster={outer}}}"
     );
     assert_eq!(matchers.narrowed(&query), expected);
-    // If the text is not a query, the function only has to return.
+    // Text that is not a valid query must not cause a panic.
     let _ = matchers.narrowed(&text);
     prometheus::fuzz::names(&text);
 }

@@ -1,5 +1,5 @@
-//! Defines the seeds, and briefly runs every target on inputs made by cutting, changing, doubling
-//! and combining them. A coverage-guided fuzzer starts from the same seeds (`tests/fuzz`).
+//! Runs every target briefly on edited seeds: truncated, changed, repeated or combined. Fuzzers
+//! start from the same seeds (`tests/fuzz`).
 
 #![expect(clippy::disallowed_methods, reason = "tests arrange files")]
 
@@ -130,8 +130,8 @@ fn changed(seeds: Vec<Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
-/// Reads the number of edited inputs per target from `GPUCTL_FUZZ_RUNS`. The default makes for a
-/// short run.
+/// Reads the number of inputs per target from `GPUCTL_FUZZ_RUNS`. The default is small, so that the
+/// test is fast.
 fn runs() -> u32 {
     std::env::var("GPUCTL_FUZZ_RUNS").map_or(1500, |runs| {
         runs.parse().expect("GPUCTL_FUZZ_RUNS is a number")
@@ -146,7 +146,7 @@ fn no_bytes_break_the_parsers() {
         assert!(!seeds.is_empty(), "{name}");
         seeds.iter().for_each(|seed| target(seed));
         target(b"");
-        // A fixed seed makes runs reproducible. Finding new inputs is the fuzzer's job.
+        // Use a fixed seed, so that runs are reproducible. Fuzzers search for new inputs.
         let config = Config {
             cases: runs,
             failure_persistence: None,
@@ -167,7 +167,7 @@ fn no_bytes_break_the_parsers() {
     });
 }
 
-/// Writes the seeds as the initial corpus for a fuzzer: `GPUCTL_FUZZ_SEEDS=FOLDER`.
+/// Writes the seeds to the folder in `GPUCTL_FUZZ_SEEDS`, as a fuzzer's initial corpus.
 #[test]
 fn seeds_for_a_fuzzer() {
     let Some(folder) = std::env::var_os("GPUCTL_FUZZ_SEEDS") else {

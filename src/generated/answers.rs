@@ -1,4 +1,4 @@
-//! Lists the types that each verb prints with `-o json`, taken from the verb table.
+//! Lists the types that each verb prints with `-o json`, according to the verb table.
 
 use crate::verbs::ROWS;
 use gpuctl_view::program::answers::{MakeSchema, shape};
@@ -13,14 +13,14 @@ macro_rules! define_shapes {
         $(answers: [$($answer:ty),+ $(,)?],)?
         $(bundle: [$($options:literal),+],)?
     })* })*) => {
-        /// The types of every row, in the order of the table.
+        /// Schemas of each row's types, in the order of the table.
         const SHAPES: &[&[MakeSchema]] = &[$($(&[$($(shape::<$answer>),+)?],)*)*];
     };
 }
 
 verbs!(define_shapes);
 
-/// Lists the commands that have an answer, each with its types.
+/// Lists the commands with an answer, each with the schemas of its types.
 pub(super) fn of_commands() -> Vec<(String, &'static [MakeSchema])> {
     let rows = ROWS.iter().zip(SHAPES.iter().copied());
     rows.filter(|(_, shapes)| !shapes.is_empty())

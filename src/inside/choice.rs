@@ -6,8 +6,8 @@ use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::values::natural;
 use gpuctl_core::model::{Job, Pod, PodPhase, State};
 
-/// Selects a container of a job. By default, this is the job's own container in the first running
-/// pod.
+/// Options that select a container of a job. The default is the job's own container in the first
+/// running pod.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ContainerChoice<'a> {
     pub rank: Option<u32>,
@@ -15,8 +15,8 @@ pub(crate) struct ContainerChoice<'a> {
     pub container: Option<&'a str>,
 }
 
-/// Converts the failure of a request that the API server forwards to the pod's node. If the node
-/// did not respond, the error names it, because the server's message contains only an address.
+/// Converts a failure of a request that the API server forwards to a node. If the node did not
+/// respond, names it, because the server's message only contains an address.
 pub(crate) fn from_node(failure: Failure, pod: &Pod) -> Error {
     let is_silent = matches!(failure, Failure::TimedOut { .. })
         || failure.code().is_some_and(|code| code >= 500);
@@ -34,11 +34,11 @@ pub(crate) fn from_node(failure: Failure, pod: &Pod) -> Error {
     }
 }
 
-/// Finds the pod by name or rank, or else the first pod that is running.
+/// Finds a pod by name or rank, or the first running pod.
 pub(crate) fn pod<'j>(job: &'j Job, choice: ContainerChoice<'_>) -> Result<&'j Pod, Error> {
     let mut pods = job.current_pods();
     if job.kind.serves() {
-        // A service's pods have no rank, so number them in the order of their names.
+        // A service's pods have no ranks, so number them by name.
         pods.retain(|pod| !pod.ended());
         pods.sort_by(|a, b| natural::compare(&a.name, &b.name));
     }

@@ -1,4 +1,4 @@
-//! Opens sessions in the containers of a job.
+//! Opens interactive sessions in the containers of a job.
 
 pub(crate) mod choice;
 pub(crate) mod session;

@@ -16,7 +16,7 @@ use gpuctl_core::model::contract::refusal::ContainerComplaint;
 use gpuctl_core::model::{Job, Pod};
 use gpuctl_local::platform::{self, RawMode, WindowChanges};
 
-/// Runs bash if the image has it, and otherwise a shell that most images have.
+/// Starts bash if the image has it, and otherwise `sh`.
 pub(crate) const SHELL: [&str; 3] = [
     "sh",
     "-c",
@@ -61,9 +61,10 @@ pub(crate) async fn run_session(
         .start(&call)
         .await
         .map_err(|failure| refused(failure, &job, pod, &container))?;
-    // The output of a session must not be collected for the pager.
+    // Write the session's output directly, not to the pager.
     context.terminal.stream()?;
-    // Switch to raw mode only now, so that the errors above are printed on a normal terminal.
+    // Switch to raw mode after the checks above, so that their errors are printed on a normal
+    // terminal.
     let raw = if tty { RawMode::enter().ok() } else { None };
     let input = input(call.stdin, tty);
     let mut failed = None;
@@ -84,7 +85,7 @@ pub(crate) async fn run_session(
         // Restore the terminal before a signal ends the process.
         number = platform::termination_signal() => {
             drop(raw);
-            // Shells report a process ended by signal N as 128 + N.
+            // As in shells, signal N results in exit code 128 + N.
             return Ok(ExitCode::from(128 + number));
         }
     };
@@ -95,8 +96,8 @@ pub(crate) async fn run_session(
     exit_code(ending, command, &job, pod)
 }
 
-/// Converts the end of a session into the command's exit code. Returns an error if the command did
-/// not run to its end.
+/// Converts the end of a session into the command's exit code. Fails if the command did not run to
+/// its end.
 fn exit_code(
     ending: SessionEnd,
     command: Option<&[String]>,
@@ -104,7 +105,7 @@ fn exit_code(
     pod: &Pod,
 ) -> Result<ExitCode, Error> {
     match ending {
-        // The reader has closed the pipe, so end silently, as filters do.
+        // The reader has closed the pipe. End silently, as filters do.
         SessionEnd::Unread => Ok(ExitCode::SUCCESS),
         SessionEnd::Exit(code) => Ok(ExitCode::from(u8::try_from(code).unwrap_or(1))),
         SessionEnd::Refused(reason)
@@ -148,7 +149,7 @@ fn refused(failure: Failure, job: &Job, pod: &Pod, container: &str) -> Error {
     from_node(failure, pod)
 }
 
-/// Streams keys or a pipe, and the size of the window: now and after every change.
+/// Reads typed or piped input, and the size of the window at the start and after every change.
 fn input(stdin: bool, tty: bool) -> mpsc::Receiver<SessionInput> {
     let (sender, receiver) = mpsc::channel(16);
     if tty {

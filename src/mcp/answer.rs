@@ -1,5 +1,5 @@
-//! Builds the answer to a call from the output of commands. It consists of masked text in a fence,
-//! followed by the server's notes, and structured content.
+//! Builds the answer to a tool call from a command's output: masked text in a fence, notes of the
+//! server, and structured content.
 
 use rmcp::ErrorData;
 use rmcp::model::{CallToolResult, ContentBlock};
@@ -17,7 +17,7 @@ use gpuctl_core::error::ResultCode;
 /// tokens by default (`MAX_MCP_OUTPUT_TOKENS`).
 const LARGEST_STRUCTURE: usize = 64 << 10;
 
-/// Why an answer has only text and no structured content.
+/// Why an answer has no structured content.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum StructureError {
     #[error("it was not requested")]
@@ -30,20 +30,20 @@ pub(super) enum StructureError {
     NotRun(#[from] RunError),
 }
 
-/// The answer to a call.
+/// The answer to a tool call.
 pub(super) struct ToolAnswer {
-    /// May contain text from the cluster, so it is fenced.
+    /// Output that may contain text from the cluster, so it is fenced.
     pub data: String,
-    /// Lines from the server itself, which follow the fence.
+    /// The server's own lines, printed after the fence.
     pub notes: Vec<String>,
     pub structure: Option<Value>,
-    /// The number of this page and the number of pages.
+    /// Page number and number of pages.
     pub page: Option<(usize, usize)>,
     pub is_good: bool,
 }
 
 impl ToolAnswer {
-    /// Builds an answer from an error of the server itself.
+    /// Builds an answer from an error in the server.
     pub(super) fn server_error(message: String) -> Self {
         let structure = Some(json!({"message": message}));
         Self {
@@ -55,7 +55,7 @@ impl ToolAnswer {
         }
     }
 
-    /// Builds an answer from an error in the arguments of the call.
+    /// Builds an answer from invalid arguments.
     pub(super) fn refused_call(error: &ArgumentError) -> Self {
         let message = error.to_string();
         Self {
@@ -67,8 +67,8 @@ impl ToolAnswer {
         }
     }
 
-    /// Builds an answer from the output of a command. Errors and warnings can also contain text
-    /// from the cluster.
+    /// Builds an answer from a command's output. Errors and warnings may also contain text from the
+    /// cluster.
     pub(super) fn from_output(output: &Output, source: TextSource) -> Self {
         let mut notes = Vec::new();
         if output.is_cut {
@@ -80,7 +80,7 @@ impl ToolAnswer {
             None if output.is_cut => {}
             None => notes.push("(terminated by a signal)".to_owned()),
         }
-        // `fit` has exit codes for "not now" and "not known", which are answers.
+        // Exit codes such as `fit`'s "not now" and "not known" are results, not failures.
         let is_good = output
             .code
             .is_some_and(|code| code == 0 || ResultCode::is_result(code));
@@ -98,7 +98,7 @@ impl ToolAnswer {
         }
     }
 
-    /// Adds structured content, or the reason why the answer has only text.
+    /// Adds structured content, or a note with the reason for its absence.
     pub(super) fn add(&mut self, structure: Result<Value, StructureError>) {
         match structure {
             Ok(structure) => {
@@ -143,13 +143,13 @@ impl ToolAnswer {
     }
 }
 
-/// Reads the UID of the object from the JSON form of an answer.
+/// Returns the UID of the object in structured content.
 pub(super) fn uid(structure: &Result<Value, StructureError>) -> Option<&str> {
     structure.as_ref().ok()?["uid"].as_str()
 }
 
-/// Parses a command's JSON. Before version 2026-07-28, the protocol requires an object, so this
-/// wraps a list in `items`. Shortens long lists before it masks secrets, because that takes longer.
+/// Parses a command's JSON and masks secrets. Shortens long lists first, because masking takes
+/// longer. Wraps a list in `items`: protocol versions before 2026-07-28 require an object.
 pub(super) fn structured(output: Output, source: TextSource) -> Result<Value, StructureError> {
     if output.is_cut {
         return Err(StructureError::TooLarge);
@@ -173,7 +173,7 @@ pub(super) fn structured(output: Output, source: TextSource) -> Result<Value, St
     Ok(structure)
 }
 
-/// Reads the errors that a command printed as JSON, one per line. Warnings are not errors.
+/// Returns the errors in JSON lines on stderr, without the warnings.
 fn errors(stderr: &str) -> Option<Value> {
     let is_error = |object: &Value| object["error"].is_string() && object["kind"] != "warning";
     let mut errors: Vec<Value> = stderr
@@ -239,8 +239,8 @@ mod tests {
         page.notes.push("[page 2 of 5]".to_owned());
         page.page = Some((2, 5));
         let result = page.result().unwrap();
-        // Clients may read either form, so the text inside the structured content also has the
-        // fence and the notes.
+        // Clients may read only the structured content, so its text must also have the fence and
+        // the notes.
         let text = &result.content[0].as_text().unwrap().text;
         assert!(
             text.starts_with("[begin data ")
@@ -303,7 +303,7 @@ mod tests {
             answer.add(structured(output, TextSource::Cluster));
             assert_eq!(answer.structure, Some(json!({"verdict": "unknown"})));
         }
-        // The document of a command that waited in vain is still passed on.
+        // A wait that fails still returns the command's document.
         let ended = Output {
             stderr: r#"{"error": "JobEnded", "kind": "job_ended"}"#.to_owned(),
             code: Some(10),

@@ -1,9 +1,8 @@
-//! Errors in the arguments of a tool call.
+//! Errors of invalid tool call arguments.
 
 use gpuctl_local::bundle::REDACTED;
 
-/// Why the arguments of a call were refused. The texts quote the agent's own words, so an answer
-/// must fence them.
+/// Why the server refused a call's arguments. Messages quote the agent, so answers fence them.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ArgumentError {
     #[error("`{tool}` needs `{name}`: {about}\nhint: call `{tool}` again with `{name}`")]
@@ -20,7 +19,7 @@ pub(super) enum ArgumentError {
         tool: &'static str,
         name: &'static str,
         wanted: String,
-        /// The first characters of the value.
+        /// The first characters of the invalid value.
         shown: String,
     },
     #[error("`{tool}` has no argument {shown}\nhint: the arguments of `{tool}` are {known}")]

@@ -1,11 +1,13 @@
-//! Lists the tools. For each tool, it has the gpuctl command and its parameters, and states whether
-//! the tool writes.
+//! The table of tools: name, gpuctl command, parameters, and the change that a tool makes.
 
 use super::mask::TextSource;
 use super::parameters::{JOB, KIND, MANIFEST, NAMESPACE, RANK, SLOTS, START, STATUS, TAIL};
 use super::tools::{
     AgentTool, ArgumentPlace, Parameter, ToolChange, WriteArea, optional, required,
 };
+
+/// Refuses `files:` in a manifest with a hint that suits agents.
+const NO_LOCAL_FILES: &str = "--no-local-files";
 
 const fn reading_tool(
     name: &'static str,
@@ -24,7 +26,8 @@ const fn reading_tool(
     }
 }
 
-/// Declares a tool whose output also contains text other than names, states, events and logs.
+/// Declares a tool whose output contains more than names, states, events and logs. `source` selects
+/// the masking.
 const fn echoing_tool(mut tool: AgentTool, source: TextSource) -> AgentTool {
     tool.source = source;
     tool
@@ -149,7 +152,7 @@ const READING: [AgentTool; 19] = [
         reading_tool(
             "fit",
             "Whether the job in a manifest would start now, and the limiting factor if not",
-            &["fit", "-f", "-"],
+            &["fit", "-f", "-", NO_LOCAL_FILES],
             &[MANIFEST, NAMESPACE],
         ),
         TextSource::Manifest,
@@ -158,7 +161,7 @@ const READING: [AgentTool; 19] = [
         reading_tool(
             "validate",
             "All problems in a manifest, with line and column",
-            &["validate", "-f", "-"],
+            &["validate", "-f", "-", NO_LOCAL_FILES],
             &[MANIFEST],
         ),
         TextSource::Manifest,
@@ -202,14 +205,20 @@ const READING: [AgentTool; 19] = [
     ),
 ];
 
-/// Creates or changes the objects in a manifest. With `--only-kind`, gpuctl itself refuses other
-/// kinds.
+/// Declares a tool that creates or changes the objects of a manifest. `--only-kind` makes gpuctl
+/// refuse other kinds.
 macro_rules! submits {
     ($name:literal, $about:literal, $verb:literal, $kind:literal, $area:ident, $is_destructive:literal) => {
         AgentTool {
             name: $name,
             about: $about,
-            command: &[$verb, "-f", "-", concat!("--only-kind=", $kind)],
+            command: &[
+                $verb,
+                "-f",
+                "-",
+                NO_LOCAL_FILES,
+                concat!("--only-kind=", $kind),
+            ],
             parameters: &[MANIFEST, NAMESPACE],
             source: TextSource::Manifest,
             has_json: true,
@@ -218,6 +227,7 @@ macro_rules! submits {
                     $verb,
                     "-f",
                     "-",
+                    NO_LOCAL_FILES,
                     concat!("--only-kind=", $kind),
                     "--dry-run=server",
                 ],
@@ -231,9 +241,8 @@ macro_rules! submits {
     };
 }
 
-/// Deletes one object, after a preview that describes its current state. The preview must look for
-/// the object where the deletion does. Otherwise it could show a different object with the same
-/// name.
+/// Declares a tool that deletes one object after a preview. The preview must search the same
+/// namespaces as the deletion, or it could show another object of the same name.
 const fn deleting_tool(
     name: &'static str,
     about: &'static str,
@@ -352,8 +361,7 @@ const WRITING: [AgentTool; 9] = [
     ),
 ];
 
-/// Lists the tools that a server offers: all tools that read, and the tools that write in an
-/// allowed area.
+/// The tools that a server offers: all tools that read, and those that write in an allowed area.
 pub(super) fn tools(areas: &[WriteArea]) -> impl Iterator<Item = &'static AgentTool> {
     let is_allowed = |tool: &&AgentTool| {
         tool.change

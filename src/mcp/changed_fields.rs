@@ -1,6 +1,5 @@
-//! Masks the lines in a preview that show a changed field, for example `spec.replicas: 1 → 2`. A
-//! value can be a whole container as JSON, with variables that do not appear in the path. Long
-//! values are cut off.
+//! Masks lines of a preview that show a changed field, such as `spec.replicas: 1 → 2`. A value can
+//! be a whole container as JSON, whose variables are not part of the path. Long values are cut off.
 
 use std::sync::LazyLock;
 
@@ -10,11 +9,11 @@ use serde_json::{Value, json};
 use gpuctl_local::bundle::{REDACTED, redact};
 
 const ARROW: &str = " → ";
-/// Marks the end of a value that was cut off.
+/// Ellipsis at the end of a truncated value.
 const CUT: char = '…';
 
-/// Matches the path, any text before it, such as the object or `caused by:`, and both values. A
-/// path either begins with a field of an object, or has a dot and follows at most the object.
+/// Matches the text before a path (such as the object or `caused by:`), the path and both values. A
+/// path starts with a field of an object, or contains a dot and follows only the object.
 static CHANGE: LazyLock<Regex> = LazyLock::new(|| {
     let field =
         "(?:spec|data|metadata|status|rules|subjects|roleRef|type|immutable|binaryData|stringData)";
@@ -22,10 +21,10 @@ static CHANGE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&format!("(?m)^({path}: )(.* → .*)$")).expect("the pattern is valid")
 });
 
-/// Masks a text value.
+/// A function that masks a text.
 type MaskText = fn(&str) -> String;
 
-/// Masks both values of every changed field in the text. `mask` masks texts inside the values.
+/// Masks both values of every changed field. `mask` masks the texts in the values.
 pub(super) fn masked(text: &str, mask: MaskText) -> String {
     let line = |line: &Captures<'_>| {
         let sides: Vec<&str> = line[2].split(ARROW).collect();
@@ -43,14 +42,15 @@ pub(super) fn masked(text: &str, mask: MaskText) -> String {
                     side(name, after, mask)
                 )
             }
-            // One of the values contains an arrow, so it is unclear where the first value ends.
+            // One of the values contains an arrow, so the boundary between them is unknown. Mask
+            // both.
             _ => format!("{}{REDACTED}{ARROW}{REDACTED}", &line[1]),
         }
     };
     CHANGE.replace_all(text, line).into_owned()
 }
 
-/// Masks a value. `name` is the last part of its path.
+/// Masks one value. `name` is the last part of the field's path.
 fn side(name: &str, text: &str, mask: MaskText) -> String {
     if !text.starts_with(['{', '[']) {
         return mask(text);
@@ -66,7 +66,7 @@ fn side(name: &str, text: &str, mask: MaskText) -> String {
     let Some((value, end)) = complete.or_else(truncated) else {
         return REDACTED.to_owned();
     };
-    // Which rules apply to a value depends on the name of its field, for example `annotations`.
+    // The masking rules depend on the field's name, such as `annotations`.
     let mut field = json!({name: value});
     redact(&mut field);
     let mut value = field[name].take();
@@ -79,8 +79,8 @@ fn side(name: &str, text: &str, mask: MaskText) -> String {
     }
 }
 
-/// Completes a list of words that was cut off, such as a command. A truncated object cannot be
-/// completed: the missing part could show that a value belongs to a variable.
+/// Completes a list of words that was cut off, such as a command. A cut object cannot be completed,
+/// because the missing part could show that a value belongs to a variable.
 fn words(cut: &str) -> Option<Value> {
     let cut = cut.trim_end_matches([',', '\\']);
     let completed = [format!("{cut}\"]"), format!("{cut}]")];

@@ -1,4 +1,4 @@
-//! Runs gpuctl as a child process for one tool call, within limits on time and memory.
+//! Runs gpuctl as a child process for a tool call, with limits on time and output.
 
 use std::ffi::OsString;
 use std::process::{ExitStatus, Stdio};
@@ -12,38 +12,39 @@ use super::tools::Call;
 use crate::config::TOKEN;
 use gpuctl_cluster::AccessToken;
 
-/// How long a command may run.
+/// Time limit of a command.
 const WITHIN: Duration = Duration::from_secs(120);
-/// Maximum number of bytes in each output stream of a command, about two thousand pages.
+/// Maximum size of each output stream in bytes, about 2,000 pages.
 const LARGEST: usize = 4 << 20;
-/// Maximum number of concurrent commands, so that a single client cannot flood the API server.
+/// Maximum number of concurrent commands, so that one client cannot overload the API server.
 const AT_ONCE: usize = 4;
 
-/// Settings with which a server runs its commands.
+/// Runs commands with the server's global options.
 #[derive(Debug)]
 pub(super) struct Runner {
-    /// The global options that the server was started with.
+    /// Global options that the server was started with.
     global_options: Vec<OsString>,
-    /// Those of the options that select a namespace. A call can override them.
+    /// Global options that select a namespace. A call can override them.
     namespace: Vec<OsString>,
-    /// The token for the API server. It is not an argument, because others can read these.
+    /// Token for the API server. Passed through the environment, because other users can read
+    /// arguments.
     token: Option<AccessToken>,
     permits: Semaphore,
 }
 
-/// The output of a command.
+/// Output of a command.
 #[derive(Debug)]
 pub(super) struct Output {
     pub stdout: String,
     /// Warnings, hints and errors.
     pub stderr: String,
-    /// The exit code, or `None` if a signal ended the command.
+    /// Exit code, or `None` if a signal ended the command.
     pub code: Option<i32>,
-    /// Whether the output exceeded the limit.
+    /// Whether the output exceeded the size limit.
     pub is_cut: bool,
 }
 
-/// Whether the command may write to the cluster.
+/// Whether a command may write to the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CommandAccess {
     Read,
@@ -69,7 +70,7 @@ pub(super) enum RunError {
         WITHIN.as_secs()
     )]
     ChangeTimedOut,
-    /// The JSON from before the command and the JSON from after it describe different objects.
+    /// The JSON before and after the command shows different objects.
     #[error(
         "nothing was changed: the object was created, deleted or replaced during the preview\n\
          hint: call the tool again"
@@ -93,7 +94,9 @@ impl Runner {
 
     /// Runs the command until it exits.
     ///
-    /// # Errors If the command does not start, or exceeds its time limit.
+    /// # Errors
+    ///
+    /// Fails if the command does not start, or exceeds its time limit.
     pub(super) async fn run(&self, call: &Call, access: CommandAccess) -> Result<Output, RunError> {
         let permit = self.permits.acquire().await.map_err(RunError::ServerEnds)?;
         let mut child = self.start(call, access)?;
@@ -138,7 +141,7 @@ impl Runner {
     }
 }
 
-/// Sends the command its input, and reads both of its output streams.
+/// Writes the command's input and reads both output streams.
 async fn exchange(
     child: &mut Child,
     input: &str,
@@ -147,8 +150,8 @@ async fn exchange(
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let feed = async move {
         if let Some(mut stdin) = stdin {
-            // The command may exit before it reads all input. If it failed, its exit code shows
-            // that.
+            // The command may exit without reading all input. Its exit code shows whether that is
+            // an error.
             let _ = stdin.write_all(input.as_bytes()).await;
         }
     };
@@ -174,7 +177,7 @@ async fn exchange(
     })
 }
 
-/// Why reading stopped before the end of the stream.
+/// Why reading stopped before the end of a stream.
 enum Stop {
     Endless,
     Failed(std::io::Error),
@@ -186,9 +189,10 @@ impl From<std::io::Error> for Stop {
     }
 }
 
-/// Reads the output up to the limit. Returns true if a writing command exceeded the limit. The
-/// output of such a command is read to its end, because a closed pipe would interrupt a change. If
-/// a command's output is endless, this does not wait for its other stream.
+/// Reads a stream up to the size limit. The stream of a writing command is read to its end, because
+/// a closed pipe would interrupt the change, and `true` reports that it exceeded the limit. For
+/// other commands, exceeding the limit is an error, so that the caller does not wait for the other
+/// stream.
 async fn read_limited<S: AsyncRead + Unpin>(
     stream: Option<S>,
     buffer: &mut Vec<u8>,

@@ -1,6 +1,5 @@
-//! Stores the words that confirm a change. Each word is random, and is valid once, for a few
-//! minutes. It belongs to one tool, its arguments and one cluster. So an agent cannot make a change
-//! without having seen its preview.
+//! Issues words that confirm a change. A word is random, valid once for a few minutes, and bound to
+//! one tool, its arguments and one cluster, so an agent cannot make a change without its preview.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -8,16 +7,16 @@ use std::time::{Duration, Instant};
 use aws_lc_rs::rand;
 use serde_json::{Map, Value};
 
-/// How much time a person has to review the preview.
+/// Time for a person to review the preview.
 pub(super) const VALID: Duration = Duration::from_secs(5 * 60);
-/// Maximum number of unconfirmed changes. When it is reached, a new change replaces the oldest one.
+/// Maximum number of unconfirmed changes. A further change replaces the oldest.
 const MOST: usize = 64;
 
-/// The words that were issued and have not been used yet.
+/// Words that are waiting to be used.
 #[derive(Debug, Default)]
 pub(super) struct Confirmations {
-    /// The pending changes by word. The words are unguessable, so the timing of a lookup reveals
-    /// nothing useful.
+    /// Pending changes by word. Words are unguessable, so the timing of a lookup reveals nothing
+    /// useful.
     waiting: HashMap<String, PendingChange>,
     issued: u64,
 }
@@ -25,7 +24,7 @@ pub(super) struct Confirmations {
 #[derive(Debug)]
 struct PendingChange {
     change: String,
-    /// The UID of the object in the preview.
+    /// UID of the object in the preview.
     uid: Option<String>,
     until: Instant,
     order: u64,
@@ -40,7 +39,7 @@ pub(super) enum ConfirmRefusal {
 }
 
 impl Confirmations {
-    /// Issues a new word for this change. Returns `None` if the system provides no random numbers.
+    /// Issues a word for a change. Returns `None` if the system has no random numbers.
     pub(super) fn issue(
         &mut self,
         change: &str,
@@ -68,10 +67,12 @@ impl Confirmations {
         Some(word)
     }
 
-    /// Invalidates a word, even if it belongs to another change. Returns the UID of the object that
-    /// its preview showed.
+    /// Uses up a word, even if it belongs to another change. Returns the UID of the object in the
+    /// preview.
     ///
-    /// # Errors If the word does not confirm the change. The error is the reason.
+    /// # Errors
+    ///
+    /// Fails if the word does not confirm this change.
     pub(super) fn redeem(
         &mut self,
         word: &str,
@@ -90,7 +91,7 @@ impl Confirmations {
 }
 
 impl ConfirmRefusal {
-    /// Explains to an agent why the word was refused.
+    /// The message for the agent.
     pub(super) fn message(&self, tool: &str) -> String {
         let reason = match self {
             Self::Unknown => "this server did not issue that word, or it was already used",
@@ -106,8 +107,8 @@ impl ConfirmRefusal {
     }
 }
 
-/// Identifies a change by its tool and arguments, and by the server, user and namespace in the
-/// kubeconfig. The arguments are sorted, and null values are omitted.
+/// Identifies a change by tool, arguments, and the kubeconfig's server, user and namespace. Sorts
+/// the arguments and omits null values.
 pub(super) fn change(tool: &str, arguments: &Map<String, Value>, target: Option<&str>) -> String {
     let mut sorted: Vec<(&String, &Value)> = arguments
         .iter()
@@ -117,7 +118,7 @@ pub(super) fn change(tool: &str, arguments: &Map<String, Value>, target: Option<
     serde_json::json!([tool, sorted, target]).to_string()
 }
 
-/// Returns `bytes` random bytes in hexadecimal.
+/// Returns `bytes` random bytes in hexadecimal, or `None` if the system has no random numbers.
 pub(super) fn random_word(bytes: usize) -> Option<String> {
     let mut random = vec![0; bytes];
     rand::fill(&mut random).ok()?;
@@ -146,7 +147,7 @@ mod tests {
             .issue(&delete, Some("uid".to_owned()), now)
             .unwrap();
         assert_eq!(word.len(), 32);
-        // The order of the arguments makes no difference, and neither do null values.
+        // Neither the order of arguments nor null values distinguish two changes.
         let same_change = of(
             "delete_job",
             json!({"namespace": "ml", "confirm": word, "job": "a"}),

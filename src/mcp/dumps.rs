@@ -1,7 +1,6 @@
-//! Masks the values of environment variables that a program printed into its log: `env`, `set -x`,
-//! `declare -p`, and the maps that Python, JSON, Ruby and Node print. The name of a variable may
-//! not show that it holds a secret, so the form of the line decides. Numbers are not masked,
-//! because metrics have the same form.
+//! Masks values of environment variables in logs, as printed by `env`, `set -x`, `declare -p`, and
+//! by Python, JSON, Ruby and Node for maps. Names do not reveal every secret, so the form of a line
+//! decides. Numbers stay visible, because metrics have the same form.
 
 use std::sync::LazyLock;
 
@@ -9,42 +8,42 @@ use regex::{Captures, Regex};
 
 use gpuctl_local::bundle::REDACTED;
 
-/// Which names at the start of a line count as variables.
+/// Names that count as variables at the start of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum VariableNames {
-    /// Any name, for example in `http_proxy=…`, if the whole line is one assignment.
+    /// Any name, such as `http_proxy`, if the line is a single assignment.
     Any,
-    /// Only names in capitals, for text that contains lines from gpuctl such as `team=nlp`.
+    /// Only names in capitals, for text that includes lines of gpuctl such as `team=nlp`.
     Capitals,
 }
 
-/// Text that loggers and gpuctl write before a line. Examples are a pod's rank or name suffix, a
-/// time, a level, a number, the `+` of `set -x`, the `-` of a list, the `>` of an error, and a
-/// sentence before `«`.
+/// Text that loggers and gpuctl write before a line: the pod's rank or name suffix, a time, a
+/// level, a number, the `+` of `set -x`, the `-` of a list, the `>` of an error, or a sentence
+/// before `«`.
 const PREFIX: &str = concat!(
     r"(?:[^«\n]*«)?[ \t]*(?:(?:\S{1,63} │|\[[^\[\]\n]{1,63}\]:?|\d{4}-\d\d-\d\d[T ]\d\d:\d\d\S*|\d{1,6}|\++|-|>",
     r"|(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL):?)[ \t]+)*"
 );
-/// A quoted text. The closing quote may be missing, because logs truncate long lines. The last form
-/// is JSON inside JSON.
+/// A quoted text. Logs truncate long lines, so the closing quote is optional. The last alternative
+/// matches JSON inside JSON.
 const QUOTED: &str = r#"(?:"(?:\\.|[^"\\\n])*(?:"|$)|'(?:\\.|[^'\\\n])*(?:'|$)|\\"[^"\n]*(?:"|$))"#;
 
 fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("the pattern is valid")
 }
 
-/// A line that starts with an assignment: a prefix, a shell keyword, the name and the value.
+/// A line that starts with an assignment, as prefix, shell keyword, name and value.
 static ASSIGNED: LazyLock<Regex> = LazyLock::new(|| {
     let keyword = r"(?:export|readonly|declare|typeset|local|setenv|set)(?:[ \t]+-\w+)*[ \t]+";
     pattern(&format!(
         r#"(?m)^({PREFIX}[\[{{("']?)({keyword})?([A-Za-z_]\w*)=([^=\s].*)$"#
     ))
 });
-/// Separators and brackets that can follow a value.
+/// Separators and brackets after a value.
 const CLOSING: &str = r"[,;:|)\]}]*";
 
-/// Matches a value that could also come from metrics or progress: a number or a ratio of numbers, a
-/// time, a tuple, a tensor, or a word that stands for a number.
+/// Matches values of metrics or progress: a number, a ratio, a time, a tuple, a tensor, or a word
+/// such as `nan`.
 fn measured(number: &str, unit: &str) -> String {
     let quantity = format!("{number}{unit}");
     let clock = r"\d{1,6}:\d\d(?::\d\d)?(?:[.,]\d+)?";
@@ -59,7 +58,7 @@ fn measured(number: &str, unit: &str) -> String {
     )
 }
 
-/// A measured value, with any short unit, at the beginning of the value. For names in lower case.
+/// A measured value with any short unit, at the start of a value. Used for names in lower case.
 static MEASURED: LazyLock<Regex> = LazyLock::new(|| {
     let unit = "(?:[a-z%]{0,5}|samples|tokens|images)(?:/[a-z]{1,6}){0,2}";
     pattern(&format!(
@@ -67,8 +66,8 @@ static MEASURED: LazyLock<Regex> = LazyLock::new(|| {
         measured(r"\d[\d.,_]*(?:e[-+]?\d+)?", unit)
     ))
 });
-/// One or more measured values, with or without names, at the beginning of the value. For names in
-/// capitals. Only known units are allowed, because such a name probably belongs to a variable.
+/// Measured values with optional names, at the start of a value. Used for names in capitals, which
+/// are probably variables, so only known units match.
 static MEASURED_IN_CAPITALS: LazyLock<Regex> = LazyLock::new(|| {
     let number = r"(?:\d{1,12}(?:,\d{1,3})*(?:\.\d*)?|\d{1,3}(?:_\d{3})+|\.\d+)(?:e[-+]?\d+)?";
     let unit = concat!(
@@ -81,38 +80,38 @@ static MEASURED_IN_CAPITALS: LazyLock<Regex> = LazyLock::new(|| {
         r"(?i)^{value}(?:{CLOSING}\s+(?:[|│]\s+)?(?:{named}|{value}))*{CLOSING}(?:\s+|$)"
     ))
 });
-/// Values in lower case that are states, not secrets.
+/// Values in lower case that are states instead of secrets.
 const STATES: [&str; 14] = [
     "running", "pending", "done", "ok", "ready", "started", "finished", "failed", "true", "false",
     "none", "train", "eval", "test",
 ];
-/// Another assignment on the same line.
+/// A second assignment on the same line.
 static ANOTHER: LazyLock<Regex> = LazyLock::new(|| pattern(r"[\s,;][A-Za-z_][\w.]*="));
-/// A value that consists of one quoted text.
+/// A value that is a single quoted text.
 static ONE_TEXT: LazyLock<Regex> = LazyLock::new(|| pattern(r#"^(?:"(?:\\.|[^"\\])*"|'[^']*')$"#));
 
-/// An entry in a map: the quoted name, the separator and the value.
+/// An entry of a map: quoted name, separator and value.
 static ENTRY: LazyLock<Regex> = LazyLock::new(|| {
     pattern(&format!(
         r#"(?m)((?:\\?["'])([A-Za-z_]\w*)\\?["']\s*(?::|=>)\s*b?)({QUOTED})"#
     ))
 });
-/// A line that contains a whole environment. Its entries are variables, whatever their names are.
+/// A line that contains a whole environment, in which every entry is a variable.
 static ENVIRONMENT: LazyLock<Regex> = LazyLock::new(|| {
     pattern(r#"(?m)^.*(?:\benvironb?\(|\\?["'](?:PATH|HOME|PWD|HOSTNAME)\\?["']\s*(?::|=>)).*$"#)
 });
-/// A line from `console.log(process.env)`.
+/// A line of `console.log(process.env)`.
 static PROPERTY: LazyLock<Regex> = LazyLock::new(|| {
     pattern(&format!(
         r"(?m)^({PREFIX}(?:\{{[ \t]*)?([A-Za-z_]\w*):[ \t]+)({QUOTED})(,?[ \t]*\}}?)$"
     ))
 });
-/// Log levels, which can precede a colon in the same way as a name.
+/// Log levels, which can precede a colon like a name.
 const LEVELS: [&str; 9] = [
     "TRACE", "DEBUG", "INFO", "NOTICE", "WARN", "WARNING", "ERROR", "FATAL", "CRITICAL",
 ];
 
-/// Masks every value in the text that looks like a printed variable.
+/// Masks every value that looks like the value of a printed variable.
 pub(super) fn masked(text: &str, names: VariableNames) -> String {
     let text = ENVIRONMENT.replace_all(text, |line: &Captures<'_>| {
         ENTRY.replace_all(&line[0], "$1[redacted]").into_owned()
@@ -142,8 +141,7 @@ pub(super) fn masked(text: &str, names: VariableNames) -> String {
     ASSIGNED.replace_all(&text, assigned).into_owned()
 }
 
-/// Masks the entries of maps that look like variables. This includes JSON inside the value of
-/// another entry.
+/// Masks map entries that look like variables, including JSON within the value of another entry.
 fn entries(text: &str) -> String {
     let entry = |entry: &Captures<'_>| {
         let (quote, inner) = entry[3].split_at(1);
@@ -155,19 +153,19 @@ fn entries(text: &str) -> String {
     ENTRY.replace_all(text, entry).into_owned()
 }
 
-/// Whether a name looks like that of a variable: it is in capitals, or ends in `_proxy`.
+/// Returns true for conventional names of variables: capitals, or the suffix `_proxy`.
 fn is_conventional(name: &str) -> bool {
     !name.chars().any(|c| c.is_ascii_lowercase()) || name.ends_with("_proxy")
 }
 
-/// Whether a name with a quoted value looks like a variable.
+/// Returns true if a name with a quoted value looks like a variable.
 fn is_variable(name: &str, quoted: &str) -> bool {
     let value = quoted.trim_matches(['"', '\'', '\\']);
     is_conventional(name) && measured_part(name, value).len() < value.len()
 }
 
-/// Selects the measured values at the beginning of a variable's value. In `0.41 loss=2.3`, this is
-/// the whole value.
+/// Returns the measured values at the start of a variable's value. In `0.41 loss=2.3`, this is the
+/// whole value.
 fn measured_part<'v>(name: &str, value: &'v str) -> &'v str {
     match name.ends_with("_proxy") {
         true => "",
@@ -177,8 +175,8 @@ fn measured_part<'v>(name: &str, value: &'v str) -> &'v str {
     }
 }
 
-/// Whether the rest of the line is the value of a single variable in lower case. This is not the
-/// case for `loss=0.4 lr=1e-4`, `status=running` and `time=12:00 level=info`.
+/// Returns true if `value`, the rest of the line, belongs to a single variable in lower case. False
+/// for `loss=0.4 lr=1e-4`, `status=running` and `time=12:00 level=info`.
 fn is_lone_assignment(value: &str) -> bool {
     let value = value.trim_end();
     ONE_TEXT.is_match(value)

@@ -1,11 +1,11 @@
-//! Fences text that may come from the cluster, so that an agent can distinguish it from gpuctl's
-//! own text. The marker is generated after the text is complete, so that no log, event or name can
-//! contain it and end the fence early.
+//! Fences text that may come from the cluster, so that agents can distinguish it from gpuctl's
+//! text. The marker is random and newer than the text, so no log, event or name can contain it to
+//! end the fence.
 
 use super::confirm::random_word;
 
-/// Puts the text between two lines that contain a new random marker. Returns `None` if the system
-/// provides no random numbers.
+/// Encloses the text in lines with a new random marker. Returns `None` if the system has no random
+/// numbers.
 pub(super) fn fenced(text: &str) -> Option<String> {
     let marker = random_word(8)?;
     Some(format!(

@@ -1,4 +1,4 @@
-//! Runs a command in text form and in JSON form.
+//! Runs a command in text and JSON form.
 
 use serde_json::Value;
 
@@ -7,13 +7,12 @@ use super::child::{CommandAccess, Output, RunError, Runner};
 use super::mask::TextSource;
 use super::tools::{AgentTool, Call};
 
-/// The text and the JSON of an answer.
+/// Text output and structured content of a command.
 pub(super) type BothForms = (Result<Output, RunError>, Result<Value, StructureError>);
 
-/// Runs a command in text form and, with `wants_json`, again in JSON form. Two runs are
-/// necessary. Only gpuctl can write both forms, tables fit several times as many rows on a
-/// page, and `why` and `free` explain more in text. The JSON is complete, so it is not produced
-/// again for later pages.
+/// Runs a command in text form and, with `wants_json`, again in JSON form. One run is not enough: a
+/// table fits several times as many rows on a page as JSON, and `why` and `free` explain more in
+/// text. The JSON is complete, so later pages do not need it.
 pub(super) async fn both_forms(
     runner: &Runner,
     tool: &AgentTool,
@@ -30,8 +29,8 @@ pub(super) async fn both_forms(
     tokio::join!(runner.run(call, CommandAccess::Read), structure)
 }
 
-/// Runs a command in text form, between two runs in JSON form. If both have the same UID, the
-/// text must be about the object with this UID.
+/// Runs a command in text form between two runs in JSON form. If both JSON runs show the same UID,
+/// the text describes that object.
 pub(super) async fn forms_of_one_object(
     runner: &Runner,
     tool: &AgentTool,
@@ -62,9 +61,11 @@ async fn json_form(
     }
 }
 
-/// Returns the output that the command printed between two runs in JSON form.
+/// Returns the output of the command that ran between two JSON runs.
 ///
-/// # Errors If these two runs are not about the same object.
+/// # Errors
+///
+/// Fails if the JSON runs show different objects.
 fn of_one_object(
     output: Output,
     before: &Result<Value, StructureError>,

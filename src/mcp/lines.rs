@@ -1,7 +1,6 @@
-//! Transports the messages of the protocol over stdin and stdout, one JSON object per line. rmcp's
-//! own transport ignores lines that are not JSON, and drops the id of an invalid request. It also
-//! reports a wrong argument as an unknown method. This transport answers in all of these cases with
-//! the code that JSON-RPC defines.
+//! Transports protocol messages over stdin and stdout, one JSON object per line. rmcp's transport
+//! ignores lines that are not JSON, drops the ids of invalid requests, and reports invalid
+//! parameters as an unknown method. This transport answers these cases with JSON-RPC's error codes.
 
 use std::sync::Arc;
 
@@ -14,11 +13,11 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 
-/// Maximum number of bytes in a line. A manifest has at most 1 MiB.
+/// Maximum length of a line in bytes. A manifest has at most 1 MiB.
 const LONGEST: usize = 4 << 20;
 
-/// Requests for which rmcp has a type. If one of them arrives as a custom request, its parameters
-/// are wrong.
+/// Requests with a type in rmcp. If rmcp parses one of them as a custom request, its parameters are
+/// invalid.
 const TYPED: [&str; 13] = [
     "initialize",
     "ping",
@@ -37,30 +36,30 @@ const TYPED: [&str; 13] = [
 
 const UNKNOWN_METHOD: &str = "unknown method";
 
-/// How to handle a line.
+/// A parsed line.
 #[derive(Debug)]
 enum IncomingLine {
     Message(Box<ClientJsonRpcMessage>),
-    /// The transport itself answers the line.
+    /// An answer by the transport itself.
     Answer(Value),
-    /// The line is blank or an unknown notification. JSON-RPC forbids answers to these.
+    /// A blank line or an unknown notification, to which JSON-RPC forbids an answer.
     Ignored,
 }
 
-/// Reads the lines of a client, and writes the answers.
+/// Reads a client's lines and writes answers.
 pub(super) struct Lines<R, W> {
     input: BufReader<R>,
-    /// The current line. It is filled incrementally, because rmcp drops the future of `receive`
-    /// when it has an answer to send.
+    /// The current line. It persists between calls, because rmcp drops the future of `receive` to
+    /// send an answer.
     line: Vec<u8>,
-    /// Whether to skip the rest of a line that is too long.
+    /// Whether to skip the rest of a line that exceeds the limit.
     is_skipping: bool,
-    /// Whether the session has begun. Before that, rmcp ends the session at any message that is not
-    /// a request.
+    /// Whether the session has begun. Until then, rmcp ends the session at any message except a
+    /// request.
     has_begun: bool,
     output: Arc<Mutex<Option<W>>>,
-    /// The transport's last answer. It is written before the next line is read. This limits the
-    /// queue if a client does not read its answers.
+    /// Writes the transport's last answer. The next line is read only afterwards, which bounds the
+    /// queue for a client that does not read its answers.
     answering: Option<JoinHandle<()>>,
 }
 
@@ -81,7 +80,7 @@ where
     }
 
     /// Reads the next line into `self.line`. Returns `None` at the end of input, and `Some(false)`
-    /// if a line is too long. If the future is dropped, no bytes are lost, because there is no
+    /// for a line that exceeds the limit. Dropping the future loses no bytes, because there is no
     /// await between `fill_buf` and `consume`.
     async fn next_line(&mut self) -> Option<bool> {
         loop {
@@ -109,7 +108,7 @@ where
         let output = Arc::clone(&self.output);
         let line = format!("{answer}\n");
         self.answering = Some(tokio::spawn(async move {
-            // This fails if the client has disconnected. The next read reports that.
+            // This fails if the client has disconnected, which the next read reports.
             let _ = write(&output, line.as_bytes()).await;
         }));
     }
@@ -168,7 +167,7 @@ where
                     self.has_begun |= begins(&message);
                     match *message {
                         message if self.has_begun => return Some(message),
-                        // rmcp would report that the parameters are wrong.
+                        // rmcp would report invalid parameters.
                         JsonRpcMessage::Request(request)
                             if matches!(request.request, ClientRequest::CustomRequest(_)) =>
                         {
@@ -194,7 +193,8 @@ where
     }
 }
 
-/// A session begins with `initialize`, or with a request that carries the protocol version.
+/// Returns true for a message that begins a session: `initialize`, or a request with the protocol
+/// version.
 fn begins(message: &ClientJsonRpcMessage) -> bool {
     use rmcp::model::GetMeta;
 
@@ -252,7 +252,7 @@ fn parse_line(line: &[u8]) -> IncomingLine {
     }
     let Some(method) = message.get("method") else {
         return match message.contains_key("result") || message.contains_key("error") {
-            // The server sends no requests, so a malformed response cannot be the answer to one.
+            // The server sends no requests, so ignore malformed responses.
             true => serde_json::from_value(value).map_or(IncomingLine::Ignored, |message| {
                 IncomingLine::Message(Box::new(message))
             }),
@@ -274,7 +274,7 @@ fn parse_line(line: &[u8]) -> IncomingLine {
     }
 }
 
-/// Handles a request whose envelope is valid.
+/// Parses a request with a valid envelope.
 fn request(value: Value, id: &Value, method: &str) -> IncomingLine {
     let invalid =
         |message: &str| IncomingLine::Answer(refusal(id, ErrorCode::INVALID_PARAMS, message));
@@ -283,7 +283,7 @@ fn request(value: Value, id: &Value, method: &str) -> IncomingLine {
     if is_typed && !params.is_none_or(Value::is_object) {
         return invalid("`params` must be an object");
     }
-    // For the first page, clients send null or an empty cursor.
+    // Clients request the first page with null or an empty cursor.
     let is_later = |params: &Value| !params["cursor"].is_null() && params["cursor"] != "";
     if is_typed && method.ends_with("/list") && params.is_some_and(is_later) {
         return invalid("`cursor` is invalid, because every list has only one page");
@@ -295,7 +295,7 @@ fn request(value: Value, id: &Value, method: &str) -> IncomingLine {
             )),
             _ => IncomingLine::Message(Box::new(JsonRpcMessage::Request(request))),
         },
-        // Everything except the parameters was checked above. For example, `_meta` is an object.
+        // All parts except the parameters, such as `_meta`, were validated above.
         _ if is_typed => invalid(&format!(
             "the parameters of `{method}` have the wrong types"
         )),

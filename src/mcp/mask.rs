@@ -1,6 +1,5 @@
-//! Masks secrets in answers to agents, because agents may disclose them to others. Hides the values
-//! of all environment variables, whatever their names are. Keeps the names of Secrets, because a
-//! later job needs them.
+//! Masks secrets in answers, because agents may pass them on. Masks the values of all environment
+//! variables, whatever their names. Keeps the names of Secrets, which a job file needs.
 
 use std::sync::LazyLock;
 
@@ -11,35 +10,35 @@ use super::dumps::{self, VariableNames};
 use gpuctl_local::bundle::{REDACTED, scrubbed};
 use gpuctl_manifest::spec::without_variables;
 
-/// Where a text comes from.
+/// Origin of a text, which selects the masking rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TextSource {
     /// Names, states, events and logs.
     Cluster,
-    /// Like `Cluster` but without logs, and with labels, one `key=value` per line.
+    /// Like `Cluster`, without logs but with labels, one `key=value` per line.
     Labels,
-    /// A description that ends with the submitted YAML, below `SUBMITTED`.
+    /// A description that ends with the submitted YAML below `SUBMITTED`.
     Description,
-    /// A YAML document that follows comment lines.
+    /// A YAML document after comment lines.
     Yaml,
-    /// Messages about YAML from the agent itself, and the fields that it would change.
+    /// Messages about the agent's own YAML, and the fields that it changes.
     Manifest,
-    /// Text from the program that contains no data from the cluster.
+    /// Text of gpuctl without data from the cluster.
     Program,
 }
 
 impl TextSource {
-    /// Determines the source of the command's warnings and errors, which contain no YAML document.
+    /// The source for the command's warnings and errors, which contain no YAML document.
     pub(super) fn for_lines(self) -> Self {
         match self {
             Self::Description | Self::Labels | Self::Yaml => Self::Cluster,
-            // A warning or an error can contain text that is not from the program.
+            // Warnings and errors may quote other text.
             Self::Program => Self::Manifest,
             other => other,
         }
     }
 
-    /// Determines the source of a text in a JSON field.
+    /// The source for a text in a JSON field.
     pub(super) fn for_field(self) -> Self {
         match self {
             Self::Labels | Self::Manifest => self,
@@ -48,13 +47,13 @@ impl TextSource {
     }
 }
 
-/// Replaces `secret: `, the field that names a Secret, while credentials are searched for. If a
-/// text already contains this private-use character, it becomes a harmless `secret: `.
+/// Replaces `secret: `, the field with the name of a Secret, during the search for credentials. If
+/// a text already contains this private-use character, the character becomes `secret: `, which is
+/// harmless.
 const NAMED_SECRET: &str = "\u{e000}";
 
-/// Variables and credentials that `bundle` does not search for, because they would cause false
-/// positives elsewhere. These are values in the position of a variable, and the word after a login
-/// command.
+/// Variables and credentials that are masked here but not in bundles, where they would cause false
+/// positives: values in the position of a variable, and the word after a login command.
 static VALUES: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
     let word = r#"(?:\\?"[^"]*"|'[^']*'|[^\s"';&|]+)"#;
     let pairs = [
@@ -80,7 +79,7 @@ static VALUES: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         .collect()
 });
 
-/// `NAME=value` before a command or among its arguments. The closing quote may be cut off.
+/// `NAME=value` before a command or among its arguments, with an optional closing quote.
 static ASSIGNMENT: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r#"(^|[\s;&|("'])([A-Za-z_]\w*=)("[^"]*(?:"|$)|'[^']*(?:'|$)|[^\s"';&|)]+)"#)
         .expect("the pattern is valid")
@@ -137,8 +136,8 @@ fn credentials(text: &str) -> String {
     text
 }
 
-/// Parses the YAML at the end, because variables can have many forms in it. The title is
-/// unambiguous: all lines after it are indented, and line breaks in names are escaped.
+/// Masks the YAML after the title by parsing it, because variables have many forms in YAML. The
+/// title is unambiguous: all lines below it are indented, and line breaks in names are escaped.
 fn description(answer: &str) -> String {
     const TITLE: &str = "\nSUBMITTED\n";
     let Some((before, submitted)) = answer.rsplit_once(TITLE) else {
@@ -165,12 +164,12 @@ fn description(answer: &str) -> String {
     )
 }
 
-/// First line of a YAML document with masked values, which an agent must replace first.
+/// First line of a document with masked values, which an agent must replace.
 const MASKED_YAML: &str = "# Some values are masked as [redacted]. Before you submit this, \
     replace each with its value, or name a Secret.\n";
 
-/// Masks a YAML document. Drops the comments, because they can repeat a secret. The rest stays
-/// valid, so that an agent can submit a document without masked values.
+/// Masks a YAML document and drops its comments, which can repeat a secret. The result is valid
+/// YAML, so an agent can submit a document without masked values.
 pub(super) fn yaml(text: &str) -> String {
     match without_variables(text, &value) {
         Some(document) if document.contains(REDACTED) => format!("{MASKED_YAML}{document}"),
@@ -179,11 +178,11 @@ pub(super) fn yaml(text: &str) -> String {
     }
 }
 
-/// Masks a value in a document. The value can be a command that sets variables.
+/// Masks a value of a document. A value can be a command that sets variables.
 pub(super) fn value(text: &str) -> String {
     let hidden = |captures: &Captures<'_>| {
-        // `--flag=value` and `lr=0.1` are arguments of the program. Variables have names in
-        // capitals.
+        // Names in lower case, as in `--flag=value` and `lr=0.1`, are arguments of the program.
+        // Variables have names in capitals.
         match captures[2].chars().any(|c| c.is_ascii_lowercase()) {
             true => captures[0].to_owned(),
             false => format!("{}{}{REDACTED}", &captures[1], &captures[2]),

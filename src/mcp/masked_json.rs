@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::mask::{self, TextSource};
 use gpuctl_local::bundle::{REDACTED, redact};
 
-/// Fields in answers that contain a whole YAML document as text.
+/// Fields that contain a whole YAML document.
 const DOCUMENTS: [&str; 2] = ["yamlContent", "source"];
 
 /// Masks an answer in JSON form.
@@ -19,8 +19,8 @@ pub(super) fn mask_json(answer: &mut Value, source: TextSource) {
     restore(answer, &documents);
 }
 
-/// Masks the YAML documents. Replaces each one by a number, because `redact` would treat them as
-/// plain text.
+/// Masks YAML documents and replaces each by a number, because `redact` would treat it as plain
+/// text.
 fn prepare(value: &mut Value, source: TextSource, documents: &mut Vec<String>) {
     match value {
         Value::String(line) => *line = mask::text(line, source.for_field()),
@@ -61,8 +61,8 @@ fn restore(value: &mut Value, documents: &[String]) {
     }
 }
 
-/// Hides the value of a variable that one of the site's defaults sets: `{"field":
-/// "environment.env.NAME", "value": …}`.
+/// Masks the value of a variable in the site's defaults: `{"field": "environment.env.NAME",
+/// "value": …}`.
 fn hide_default(fields: &mut Map<String, Value>) {
     let is_variable =
         |field: &str| field == "env" || field.ends_with(".env") || field.contains("env.");

@@ -1,8 +1,8 @@
 //! Serves agents over the Model Context Protocol. `catalog.rs` lists the tools, `tools.rs` builds a
-//! command line from a call, `child.rs` runs it, and `answer.rs` builds the answer. `mask.rs` and
-//! `masked_json.rs` hide secrets, and `pages.rs` and `truncation.rs` limit the size. `confirm.rs`
-//! stores unconfirmed changes. `lines.rs` is the transport over stdin and stdout, and `server.rs`
-//! connects these parts. This module does not access the cluster.
+//! command line from a call, `child.rs` runs the command, and `answer.rs` builds the answer.
+//! `mask.rs` and `masked_json.rs` mask secrets. `pages.rs` and `truncation.rs` limit the size.
+//! `confirm.rs` stores unconfirmed changes, `lines.rs` is the stdio transport, and `server.rs`
+//! connects the parts. This module does not access the cluster: only child processes do.
 
 mod answer;
 mod argument_error;
@@ -26,7 +26,7 @@ mod truncation;
 pub(crate) use server::{KubeTarget, serve};
 pub(crate) use tools::WriteArea;
 
-/// Instructions for agents, in the form of a skill.
+/// Instructions for agents as a skill file.
 pub(crate) const SKILL: &str = include_str!("skill.md");
 
 #[cfg(test)]

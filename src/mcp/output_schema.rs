@@ -1,5 +1,5 @@
-//! Builds the output schemas of tools from the schemas of `gpuctl schema --output`. Clients check
-//! structured content against them, including that of errors and later pages.
+//! Builds the output schemas of tools from those of `gpuctl schema --output`. Clients validate
+//! structured content against them, including errors and later pages.
 
 use gpuctl_view::program::answers;
 use serde_json::{Map, Value, json};
@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 use super::tools::AgentTool;
 use super::truncation::TRUNCATED;
 
-/// Builds the JSON Schema of a tool's structured content. Returns `None` for a tool that answers
-/// with text only.
+/// Builds the JSON Schema of a tool's structured content, or `None` for a tool with text answers
+/// only.
 pub(super) fn output_schema(tool: &AgentTool) -> Option<Map<String, Value>> {
     if !tool.has_json {
         return None;
@@ -38,7 +38,7 @@ pub(super) fn output_schema(tool: &AgentTool) -> Option<Map<String, Value>> {
             "required": ["tool", "done", "exitCode"]
         }));
     }
-    // The protocol requires `type` here up to version 2025-11-25.
+    // Protocol versions up to 2025-11-25 require `type` here.
     let schema = json!({
         "type": "object",
         "properties": {TRUNCATED: truncated()},
@@ -48,7 +48,7 @@ pub(super) fn output_schema(tool: &AgentTool) -> Option<Map<String, Value>> {
     schema.as_object().cloned()
 }
 
-/// The answers that come from the server itself.
+/// Schemas of the server's own answers.
 fn own_shapes() -> [Value; 2] {
     let message = json!({
         "description": "An error of the server",
@@ -85,7 +85,7 @@ fn truncated() -> Value {
     })
 }
 
-/// Converts a command to the name of its answer: the words before the options.
+/// Returns a command's name in the table of answers: the words before the options.
 fn answer_name(command: &[&str]) -> String {
     let words: Vec<&str> = command
         .iter()
@@ -95,8 +95,8 @@ fn answer_name(command: &[&str]) -> String {
     answers::name(&words.join(" "))
 }
 
-/// Returns the schemas of an answer, and adds their definitions. An answer that is a list is
-/// wrapped in `items`, like the answer itself.
+/// Returns the schemas of a command's answer and adds their definitions. Wraps a list in `items`,
+/// as the answer does.
 fn answer_shapes(name: &str, definitions: &mut Map<String, Value>) -> Vec<Value> {
     let Some(Value::Object(mut schema)) = answers::schema(name) else {
         return Vec::new();
@@ -123,13 +123,13 @@ fn answer_shapes(name: &str, definitions: &mut Map<String, Value>) -> Vec<Value>
     shapes
 }
 
-/// Removes the descriptions, which are two fifths of a schema. A client may put every schema into
-/// its context, and `gpuctl schema --output` has the complete ones.
+/// Removes descriptions, which are two fifths of a schema, because clients may put all schemas into
+/// the context window. `gpuctl schema --output` prints them in full.
 fn without_descriptions(schema: &mut Value) {
     match schema {
         Value::Array(items) => items.iter_mut().for_each(without_descriptions),
         Value::Object(keywords) => {
-            // A property with the name `description` has a schema, not a text.
+            // A property named `description` has a schema instead of a text.
             keywords.retain(|keyword, value| keyword != "description" || !value.is_string());
             keywords.values_mut().for_each(without_descriptions);
         }

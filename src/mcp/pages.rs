@@ -1,26 +1,25 @@
-//! Splits an answer into pages that fit an agent's context window. Each page repeats a table's
-//! header.
+//! Splits an answer into pages for an agent's context window. Each page repeats the table header.
 
 use std::fmt;
 
-/// Maximum size of a page in bytes, without the fence and the line with the page number.
+/// Maximum size of a page in bytes, without the fence and the page number.
 const PAGE: usize = 1700;
 
 /// One page of an answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct AnswerPage {
     pub text: String,
-    /// The line with the page number. `None` if there is only one page.
+    /// Line with the page number, or `None` for a single page.
     pub trailer: Option<String>,
-    /// The number of pages.
+    /// Number of pages.
     pub count: usize,
 }
 
-/// No page has this number.
+/// The requested page does not exist.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct PageOutOfRange {
     number: usize,
-    /// The number of the last page.
+    /// Number of the last page.
     last: usize,
 }
 
@@ -44,9 +43,11 @@ impl fmt::Display for PageOutOfRange {
 
 impl std::error::Error for PageOutOfRange {}
 
-/// Returns the page with this number, counted from 1.
+/// Returns page `number`, counted from 1.
 ///
-/// # Errors If the page is out of range. The error contains the range.
+/// # Errors
+///
+/// Fails if the page is out of range.
 pub(super) fn page(text: &str, number: usize) -> Result<AnswerPage, PageOutOfRange> {
     let text = text.trim_end();
     let text = if text.is_empty() { "(nothing)" } else { text };
@@ -92,7 +93,7 @@ fn cut(text: &str) -> Vec<String> {
                 page.push_str(unplaced);
                 break;
             }
-            // A line that is longer than a page is split. Any other line starts the next page.
+            // Split a line that exceeds a page. Move any other line to the next page.
             if page.is_empty() {
                 let end = (0..=free.max(4))
                     .rev()
@@ -113,7 +114,7 @@ fn cut(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Whether a line is a table header: its words are in capitals, and it is not too long.
+/// Returns true if a line is a table header: short, and in capitals.
 fn is_header(line: &str) -> bool {
     let letters = || line.chars().filter(|c| c.is_alphabetic());
     line.len() < PAGE / 4 && letters().count() > 3 && letters().all(char::is_uppercase)

@@ -1,4 +1,4 @@
-//! Parameters that several tools share, or that allow only certain values.
+//! Parameters that several tools share, or that accept only certain values.
 
 use super::tools::{ArgumentPlace, Parameter, one_of, optional, required};
 

@@ -1,5 +1,5 @@
-//! Answers an agent's calls. Each call runs gpuctl itself, so that agents and people get the same
-//! output. Commands that read run in read-only mode. A change is made only after a preview.
+//! Answers tool calls by running gpuctl, so that agents get the same output as people. Commands
+//! that read run in read-only mode. A change requires a confirmed preview.
 
 use std::ffi::OsString;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,8 +26,8 @@ use super::pages::page;
 use super::tools::{AgentTool, Call, ToolChange, WriteArea};
 use gpuctl_cluster::AccessToken;
 
-/// Maximum size of a preview in bytes. A preview is not split into pages, because an agent could
-/// confirm it without reading all of them.
+/// Maximum size of a preview in bytes. A preview has only one page, because an agent could confirm
+/// it without reading the others.
 const LARGEST_PREVIEW: usize = 64 << 10;
 
 const INSTRUCTIONS: &str = "GPU jobs on Kubernetes: who holds which GPU, how busy it is, why a job is waiting or has failed, and what fits. \
@@ -40,11 +40,11 @@ A tool that writes changes nothing on the first call: it shows what would be don
 with a word; the same call with `confirm: \"WORD\"` does it, once and within five minutes.\n\
 Values of environment variables, tokens and passwords are masked; names of Secrets are not.";
 
-/// Returns the server, user and namespace that are currently in the kubeconfig. Returns `None`
-/// without a kubeconfig.
+/// Reads the current server, user and namespace of the kubeconfig. Returns `None` without a
+/// kubeconfig.
 pub(crate) type KubeTarget = Box<dyn Fn() -> Option<String> + Send + Sync>;
 
-/// Why the session could not start.
+/// Why a session could not start.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub(crate) struct SessionError(Box<dyn std::error::Error + Send + Sync>);
@@ -62,11 +62,13 @@ struct McpServer {
     confirmations: Mutex<Confirmations>,
 }
 
-/// Serves until the client closes stdin. `own` contains the options for every call, and `namespace`
-/// contains the options for calls that name no namespace. `areas` contains the kinds of changes
-/// that the server allows. A word confirms a change only as long as `target` stays the same.
+/// Serves until the client closes stdin. `own_options` apply to every call, and `namespace` to
+/// calls without a namespace. `areas` are the allowed kinds of changes. A change is confirmed only
+/// if `target` is the same as in its preview.
 ///
-/// # Errors If the session cannot start.
+/// # Errors
+///
+/// Fails if the session cannot start.
 pub(crate) async fn serve(
     own_options: Vec<OsString>,
     namespace: Vec<OsString>,
@@ -134,20 +136,21 @@ impl ServerHandler for McpServer {
         let arguments = request.arguments.unwrap_or_default();
         let changes = matches!(tool.confirmation(&arguments), Ok(Some(_)));
         let answer = self.answer(tool, &arguments);
-        // When a future is dropped, its child process ends. A change runs to its end, because it
-        // could be left half made.
+        // A read ends with the call: dropping the future kills the child process. A change runs to
+        // its end, so that it is not left half done.
         let answer = match changes {
             true => answer.await,
             false => tokio::select! {
                 answer = answer => answer,
                 () = context.ct.cancelled() => {
-                    // The protocol forbids an answer to a cancelled call, so rmcp drops this.
+                    // rmcp drops this answer, because the protocol forbids answers to cancelled
+                    // calls.
                     return Err(ErrorData::internal_error("the call was cancelled", None));
                 }
             },
         };
-        // Since version 2025-11-25, the protocol reports invalid arguments as errors of the tool,
-        // because clients show only those to the model.
+        // Protocol version 2025-11-25 and later report invalid arguments as tool errors, because
+        // clients show only those to the model.
         let answer = answer.unwrap_or_else(|error| ToolAnswer::refused_call(&error));
         answer.result().map(CallToolResponse::from)
     }
@@ -156,7 +159,9 @@ impl ServerHandler for McpServer {
 impl McpServer {
     /// Answers a call.
     ///
-    /// # Errors If an argument is invalid.
+    /// # Errors
+    ///
+    /// Fails if an argument is invalid.
     async fn answer(
         &self,
         tool: &AgentTool,
@@ -176,7 +181,7 @@ impl McpServer {
         })
     }
 
-    /// Runs a tool that reads, and returns one page of its answer.
+    /// Runs a tool that reads, and returns one page of the answer.
     async fn read(&self, tool: &AgentTool, call: &Call, number: usize) -> ToolAnswer {
         let (output, structure) =
             both_forms(&self.runner, tool, call, tool.source, number == 1).await;
@@ -196,7 +201,7 @@ impl McpServer {
         }
     }
 
-    /// Previews a change, and issues the word that confirms it.
+    /// Runs the preview of a change and issues the word that confirms it.
     async fn preview(
         &self,
         tool: &AgentTool,
@@ -255,7 +260,7 @@ impl McpServer {
         answer
     }
 
-    /// Makes a change that was previewed.
+    /// Makes a change after its preview.
     async fn change(
         &self,
         tool: &AgentTool,
@@ -282,7 +287,7 @@ impl McpServer {
         match self.runner.run(&call, CommandAccess::Write).await {
             Ok(output) => {
                 let mut answer = ToolAnswer::from_output(&output, tool.source);
-                // If the command ran again for the JSON form, it would repeat the change.
+                // Running the command again for its JSON would repeat the change.
                 answer.structure = Some(
                     json!({"tool": tool.name, "done": output.code == Some(0), "exitCode": output.code}),
                 );

@@ -1,5 +1,4 @@
-//! Converts the arguments of a tool call into a gpuctl command line. An agent's argument can never
-//! become an option.
+//! Converts tool arguments into a gpuctl command line. An argument can never become an option.
 
 use serde_json::{Map, Value, json};
 
@@ -12,33 +11,33 @@ use gpuctl_local::bundle::REDACTED;
 pub(super) struct AgentTool {
     pub name: &'static str,
     pub about: &'static str,
-    /// The verb, its noun, and fixed options.
+    /// Verb, noun and fixed options.
     pub command: &'static [&'static str],
     pub parameters: &'static [Parameter],
-    /// Where the answer's text comes from, which determines how secrets in it are masked.
+    /// Origin of the answer's text, which selects the masking rules.
     pub source: TextSource,
     /// Whether the command supports `-o json`.
     pub has_json: bool,
-    /// The change that the tool makes, if it writes.
+    /// The change of a tool that writes.
     pub change: Option<ToolChange>,
 }
 
-/// The change that a tool makes, and the command that previews it.
+/// A change and the command that previews it.
 #[derive(Debug)]
 pub(super) struct ToolChange {
-    /// The preview command. It accepts the same parameters and writes nothing.
+    /// The preview command, which has the same parameters and writes nothing.
     pub preview: &'static [&'static str],
     pub preview_source: TextSource,
-    /// The option that uses the UID to limit the change to the object in the preview. Set if the
-    /// preview's JSON has a `uid`.
+    /// Option that limits the change to the previewed object by its UID. Set if the preview's JSON
+    /// has a `uid`.
     pub uid_option: Option<&'static str>,
-    /// Describes the change in the first answer.
+    /// Describes the change in the preview.
     pub effect: &'static str,
     pub area: WriteArea,
     pub is_destructive: bool,
 }
 
-/// The values of `--allow-writes`.
+/// A kind of changes, as in `--allow-writes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WriteArea {
     Jobs,
@@ -53,16 +52,16 @@ pub(super) struct Parameter {
     about: &'static str,
     pub place: ArgumentPlace,
     pub is_required: bool,
-    /// The allowed values of a text. Empty if any text is allowed.
+    /// Allowed values of a text. Empty for any text.
     pub choices: &'static [&'static str],
 }
 
-/// Where a value goes on the command line.
+/// Position of a value on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ArgumentPlace {
     Word,
     Text(&'static str),
-    /// The option, the minimum and the maximum.
+    /// Option, minimum and maximum.
     Number(&'static str, u64, u64),
     Switch(&'static str),
     /// Standard input.
@@ -77,15 +76,15 @@ pub(super) struct Call {
 }
 
 impl Call {
-    /// Requests the JSON form of the same answer.
+    /// The same command with JSON output.
     pub(super) fn as_json(&self) -> Self {
         self.with_option("--output=json".to_owned())
     }
 
-    /// Adds an option of the server itself.
+    /// Adds an option that the server sets itself.
     pub(super) fn with_option(&self, option: String) -> Self {
         let mut call = self.clone();
-        // The option goes before `--`, because every word after that is a name.
+        // Insert the option before `--`: all words after `--` are names.
         let end = call
             .words
             .iter()
@@ -121,7 +120,7 @@ pub(super) const fn required(
     }
 }
 
-/// Restricts a parameter to these values.
+/// Restricts a parameter to `choices`.
 pub(super) const fn one_of(
     mut parameter: Parameter,
     choices: &'static [&'static str],
@@ -130,13 +129,13 @@ pub(super) const fn one_of(
     parameter
 }
 
-/// No answer has more pages: a command prints at most 4 MiB.
+/// Above the number of pages of any answer: a command prints at most 4 MiB.
 const LAST_PAGE: u64 = 10_000;
 const CONFIRM: &str = "Word from the answer to the same call without `confirm`. That first call changes nothing and shows \
 what would be done; the word is valid once, for these arguments, for five minutes";
 
 impl AgentTool {
-    /// Returns the JSON Schema of the arguments.
+    /// The JSON Schema of the arguments.
     pub(super) fn schema(&self) -> Map<String, Value> {
         let property = |parameter: &Parameter| {
             let kind = match parameter.place {
@@ -178,9 +177,11 @@ impl AgentTool {
         schema.as_object().cloned().unwrap_or_default()
     }
 
-    /// Returns the command line for these arguments.
+    /// Builds the command line for a call.
     ///
-    /// # Errors If an argument does not match the schema. The error is the first one.
+    /// # Errors
+    ///
+    /// Returns the first argument that does not match the schema.
     pub(super) fn call(
         &self,
         command: &[&str],
@@ -210,8 +211,7 @@ impl AgentTool {
             };
             self.add(parameter, value, &mut call, &mut positionals)?;
         }
-        // A process argument ends at a NUL byte, so a word that contains one would be truncated or
-        // make the command fail.
+        // A process argument ends at a NUL byte, so reject words that contain one.
         if call
             .words
             .iter()
@@ -221,14 +221,14 @@ impl AgentTool {
             return Err(ArgumentError::Nul { tool: self.name });
         }
         if !positionals.is_empty() {
-            // After `--`, a name that looks like an option is still a name.
+            // After `--`, a name that looks like an option remains a name.
             call.words.push("--".to_owned());
             call.words.extend(positionals);
         }
         Ok(call)
     }
 
-    /// Adds the value of a parameter at its position. Words go to `positionals`.
+    /// Adds an argument at its position. Names go to `positionals`.
     fn add(
         &self,
         parameter: &Parameter,
@@ -249,7 +249,7 @@ impl AgentTool {
         };
         match parameter.place {
             ArgumentPlace::Word => positionals.push(text()?),
-            // The value is in the same word as its option, so that it cannot become another option.
+            // Joined with `=`, the value cannot become another option.
             ArgumentPlace::Text(flag) => call.words.push(format!("{flag}={}", text()?)),
             ArgumentPlace::Number(flag, minimum, maximum) => {
                 let number = integer(value).filter(|n| (minimum..=maximum).contains(n));
@@ -289,7 +289,7 @@ impl AgentTool {
             return Ok(());
         };
         let name_start: String = unknown.chars().take(80).collect();
-        // As JSON, a name cannot begin a line that looks like gpuctl's own.
+        // Quoted as JSON, a name cannot start a line that looks like gpuctl's.
         let name_start = Value::from(name_start).to_string();
         let mut names: Vec<&str> = self
             .parameters
@@ -304,9 +304,11 @@ impl AgentTool {
         })
     }
 
-    /// Parses `page`. The default is the first page.
+    /// Parses `page`, by default 1.
     ///
-    /// # Errors If it is not a positive integer.
+    /// # Errors
+    ///
+    /// Fails if the value is not a positive integer.
     pub(super) fn page(&self, arguments: &Map<String, Value>) -> Result<usize, ArgumentError> {
         let value = match arguments.get("page") {
             None | Some(Value::Null) => return Ok(1),
@@ -319,9 +321,11 @@ impl AgentTool {
             .ok_or_else(|| self.wrong_value("page", wanted(), value))
     }
 
-    /// Parses the word that confirms a change. `None` asks for a preview.
+    /// Parses `confirm`, the word that confirms a change. Returns `None` for a preview.
     ///
-    /// # Errors If it is not a text. So `true` confirms nothing.
+    /// # Errors
+    ///
+    /// Fails if the value is not a text. In particular, `true` does not confirm a change.
     pub(super) fn confirmation<'a>(
         &self,
         arguments: &'a Map<String, Value>,
@@ -346,17 +350,17 @@ impl AgentTool {
     }
 }
 
-/// Whether a manifest contains a masked value from an answer. The command itself cannot recognize
-/// all of them, because a person may use this text.
+/// Returns true if a manifest contains a masked value. gpuctl itself cannot reject all of them,
+/// because a person may use such a text deliberately.
 fn has_mask(manifest: &str) -> bool {
     manifest
         .lines()
         .any(|line| !line.trim_start().starts_with('#') && line.contains(REDACTED))
 }
 
-/// Parses a non-negative integer. In JSON Schema, `2.0` is an integer too.
+/// Parses a non-negative integer. JSON Schema also accepts `2.0`.
 fn integer(value: &Value) -> Option<u64> {
-    // Above this, a float does not represent every integer.
+    // Larger floats cannot represent every integer.
     const LARGEST_EXACT: f64 = 9_007_199_254_740_992.0;
     let whole = |number: &f64| (0.0..=LARGEST_EXACT).contains(number) && number.fract() == 0.0;
     let from_float = || value.as_f64().filter(whole)?.to_string().parse().ok();

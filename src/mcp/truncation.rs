@@ -1,13 +1,13 @@
-//! Shortens lists in structured content, so that a large answer keeps the form of its schema.
+//! Shortens lists in structured content, so that large answers still match their schema.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-/// The field that names the shortened lists.
+/// Field with the names of the shortened lists.
 pub(super) const TRUNCATED: &str = "truncated";
 
-/// Shortens the largest lists until the object has at most `limit` bytes as JSON, and names them in
+/// Shortens the largest lists until the object's JSON has at most `limit` bytes, and names them in
 /// `truncated`. Returns false if that is not enough, for example because of one long text.
 pub(super) fn truncate(structure: &mut Value, limit: usize) -> bool {
     let mut totals = BTreeMap::new();
@@ -49,7 +49,7 @@ fn length(value: &Value) -> usize {
     value.to_string().len()
 }
 
-/// Finds the outermost lists that can be shortened, with their sizes and JSON pointers.
+/// Collects the outermost lists that can be shortened, with sizes and JSON pointers.
 fn find_lists(value: &Value, pointer: &str, lists: &mut Vec<(usize, String)>) {
     match value {
         Value::Array(items) if items.len() > 1 => lists.push((length(value), pointer.to_owned())),

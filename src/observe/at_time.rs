@@ -1,4 +1,4 @@
-//! Implements `--at TIME` and `who gpu`: shows the state at one point in time, from the data of
+//! Shows a past state for `--at TIME`, and the holder of a GPU for `who gpu`. The data comes from
 //! kube-state-metrics and GPU exporters in Prometheus.
 
 use std::process::ExitCode;
@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use super::history::{ClusterHistory, clusters};
 use super::list::{self, ListOptions, Listing, Refresh};
 use super::metrics::print_warnings;
+use super::past_namespace;
 use super::past_queries::HistoryScope;
 use super::times;
 use crate::context::Context;
@@ -15,10 +16,10 @@ use gpuctl_core::model::UnixSeconds;
 use gpuctl_view::history::at_time as view;
 use gpuctl_view::history::snapshot::PointInTime;
 
-/// How many seconds before the requested time are searched for samples.
+/// Maximum age in seconds of a sample, relative to the requested time.
 const WINDOW_SECONDS: i64 = 300;
 
-/// Reads the state at a past time, or the current state, and passes it to `read`. `read` returns
+/// Reads the state at the time `at`, or the current state, and passes it to `read`. `read` returns
 /// `None` if the requested GPU did not exist.
 pub(crate) async fn read_at<T>(
     at: Option<&str>,
@@ -46,7 +47,7 @@ pub(crate) async fn read_at<T>(
         .await?;
     print_warnings(context, &history.prometheus);
     let no_history = |message: String| Error::new(ErrorName::NoHistory, message);
-    // Without this check, missing data would look like an idle cluster.
+    // Without this error, missing data would look like an idle cluster.
     if allocations.observed_slots() == 0 {
         let error = no_history(format!(
             "Prometheus at {} has no data about pods for that time",
@@ -54,6 +55,10 @@ pub(crate) async fn read_at<T>(
         ));
         return Err(error.hint("it must have scraped kube-state-metrics at that time"));
     }
+    let namespace = context.access.namespace.as_deref();
+    let range = (time - WINDOW_SECONDS, time);
+    let unseen = namespace.filter(|namespace| !allocations.has_pods_in(namespace));
+    past_namespace::check(unseen, &history, range, context).await?;
     let time = time.timestamp();
     let state = PointInTime {
         cluster: &history.cluster,
@@ -68,7 +73,7 @@ pub(crate) async fn read_at<T>(
     })
 }
 
-/// Prints the nodes in their state at that time.
+/// Prints the nodes as they were at a time.
 pub(crate) async fn nodes(
     at: &str,
     options: &ListOptions,
@@ -90,7 +95,7 @@ pub(crate) async fn nodes(
     .await
 }
 
-/// Prints the jobs at that time. With `-n`, prints only those in its namespace.
+/// Prints the jobs as they were at a time. `-n` selects a namespace.
 pub(crate) async fn jobs(
     at: &str,
     options: &ListOptions,

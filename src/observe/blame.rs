@@ -1,5 +1,5 @@
-//! Implements `get nodes --blame`: reads the history of pods hour by hour, and reports the nodes on
-//! which jobs failed first.
+//! Implements `get nodes --blame`, which counts the jobs that failed first on each node. Reads the
+//! history of pods hour by hour.
 
 use std::process::ExitCode;
 
@@ -17,7 +17,7 @@ use gpuctl_view::history::blame as view;
 /// Number of hours to read concurrently.
 const MAX_CONCURRENT: usize = 4;
 
-/// Prints the nodes with the failures that occurred between `since` and now.
+/// Prints the nodes with the failures between `since` and now.
 pub(crate) async fn nodes(
     since: &str,
     options: &ListOptions,
@@ -43,7 +43,7 @@ pub(crate) async fn nodes(
     }
     bar.finish_and_clear();
     print_warnings(context, &history.prometheus);
-    // Hours without data must not count as hours without failures.
+    // Hours without data do not prove that no job failed.
     if hours_without_data == hours {
         let error = Error::new(
             ErrorName::NoHistory,

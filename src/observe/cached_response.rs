@@ -5,16 +5,16 @@ use std::cell::RefCell;
 
 use gpuctl_cluster::Failure;
 
-/// A response that is reused for later refreshes.
+/// An optional response of the API server, kept for later refreshes.
 pub(crate) struct CachedResponse<T> {
     response: RefCell<Option<T>>,
-    /// Whether there will be more refreshes. If not, nothing is copied, because a copy of a large
-    /// cluster uses memory.
+    /// Whether a later refresh will use the cache. If false, the response is not copied, because
+    /// the data of a large cluster uses much memory.
     is_reused: bool,
 }
 
 impl<T: Clone> CachedResponse<T> {
-    /// Starts without a cached response. Responses are cached only if there will be more refreshes.
+    /// Creates an empty cache. A command that reads once passes `false`, so nothing is cached.
     pub(crate) fn new(is_reused: bool) -> Self {
         Self {
             response: RefCell::new(None),
@@ -22,7 +22,7 @@ impl<T: Clone> CachedResponse<T> {
         }
     }
 
-    /// Returns the cached response. If there is none, or if `fresh` is set, reads a new one.
+    /// Returns the cached response. Reads a new one if the cache is empty or `fresh` is set.
     pub(crate) async fn get_or_read(
         &self,
         fresh: bool,
@@ -31,7 +31,8 @@ impl<T: Clone> CachedResponse<T> {
         if !fresh && let Some(cached) = self.response.borrow().clone() {
             return Ok(cached);
         }
-        // Drop the old response first, so that stale data does not reappear if the read fails.
+        // Drop the old response first, so that a failed read does not leave stale data in the
+        // cache.
         self.response.replace(None);
         let response = read.await?;
         if self.is_reused {

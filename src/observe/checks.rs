@@ -1,5 +1,4 @@
-//! Checks for `doctor` that go beyond whether the cluster responds: nodes, Prometheus, queues and
-//! autoscaling.
+//! `doctor` checks of nodes, Prometheus, queues and autoscaling.
 
 use futures::future::{join, join3};
 
@@ -13,7 +12,7 @@ use gpuctl_core::model::QueueSystem;
 use gpuctl_core::model::contract::check::{CheckStatus, DoctorCheck};
 use gpuctl_core::model::values::text::count;
 
-/// Runs all checks in this module concurrently.
+/// Runs all checks of this module concurrently.
 pub(crate) async fn checks(context: &Context, connection: &Connection) -> Vec<DoctorCheck> {
     let metrics = OptionalMetrics::new(context, connection);
     let snapshot = metrics.snapshot(&DEVICE_QUANTITIES);
@@ -54,7 +53,7 @@ pub(crate) async fn checks(context: &Context, connection: &Connection) -> Vec<Do
     checks
 }
 
-/// Lists the queueing systems that the cluster serves.
+/// Reports the queueing systems that the cluster serves.
 fn check_queues(served: &ServedQueueing) -> DoctorCheck {
     let names: Vec<&str> = served.systems().map(QueueSystem::name).collect();
     let message = if names.is_empty() {
@@ -65,8 +64,8 @@ fn check_queues(served: &ServedQueueing) -> DoctorCheck {
     DoctorCheck::new(CheckStatus::Ok, "queues", message)
 }
 
-/// Checks whether services can be scaled by GPU use. `metrics` is the number of pod metrics that
-/// the cluster serves.
+/// Reports whether services can scale on GPU use. `metrics` is the number of pod metrics in the
+/// custom metrics API, or `None` if the cluster does not serve this API.
 fn check_autoscaling(metrics: Option<usize>) -> DoctorCheck {
     match metrics {
         Some(metrics) => DoctorCheck::new(
@@ -74,7 +73,7 @@ fn check_autoscaling(metrics: Option<usize>) -> DoctorCheck {
             "autoscaling",
             format!("the cluster serves {}", count(metrics as u64, "pod metric")),
         ),
-        // Scaling by GPU use is optional, so if it is unavailable, that is not a warning.
+        // Autoscaling on GPU use is optional, so its absence is not a warning.
         None => DoctorCheck::new(
             CheckStatus::Ok,
             "autoscaling",

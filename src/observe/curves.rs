@@ -1,4 +1,4 @@
-//! Reads the time series of devices that certain pods held, within a window.
+//! Reads the time series of the devices that a set of pods held within a window.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use gpuctl_core::stats::history::curves as history;
 use gpuctl_core::stats::history::curves::{History, Lifetimes};
 use gpuctl_prometheus::{Prometheus, Window};
 
-/// Finds the Prometheus that has the series from `since` on.
+/// Finds the Prometheus to query for series from `since` on.
 pub(crate) async fn find_store<'c>(
     context: &Context,
     connection: &'c Connection,
@@ -34,15 +34,15 @@ pub(crate) async fn find_store<'c>(
     .await
 }
 
-/// Queries when the first of these pods started, at or after `since`. Returns `None` if that is
-/// unknown.
+/// Returns when the first of the pods started, at or after `since`. Returns `None` if no series
+/// shows the start.
 pub(crate) async fn first_start(
     prometheus: &Prometheus<'_>,
     pods: &Pods,
     since: UnixSeconds,
     end: UnixSeconds,
 ) -> Option<UnixSeconds> {
-    // PromQL does not allow a range of zero seconds.
+    // PromQL rejects a range of zero seconds.
     let query = kube_state::first_start(pods, (end - since).max(1));
     let series = prometheus.query_at(&query, end).await.ok()?;
     let start = series.first()?.last()?.value;
@@ -52,8 +52,8 @@ pub(crate) async fn first_start(
         .then(|| UnixSeconds(start as i64).max(since))
 }
 
-/// Adds the pods, including deleted ones, that objects with these kinds and names owned within the
-/// window.
+/// Adds pods that the objects of these kinds and names owned within the window, including deleted
+/// pods.
 pub(crate) async fn add_deleted_pods(
     prometheus: &Prometheus<'_>,
     pods: Pods,
@@ -77,7 +77,7 @@ pub(crate) async fn add_deleted_pods(
             series
                 .iter()
                 .filter_map(|series| kube_state::label(series, "pod"))
-                // The names become a regex, and names of pods can contain dots.
+                // The names become part of a regex, and pod names can contain dots.
                 .map(regex::escape),
         );
     }
@@ -89,7 +89,7 @@ pub(crate) async fn add_deleted_pods(
     })
 }
 
-/// Reads the time series of the pods' devices, and the metrics that the pods themselves expose.
+/// Reads the series of the pods' devices, and the training metrics that the pods expose.
 pub(crate) async fn curves(
     context: &Context,
     prometheus: &Prometheus<'_>,
@@ -98,7 +98,7 @@ pub(crate) async fn curves(
     window: Window,
     lifetimes: &Lifetimes,
 ) -> Result<(History, Vec<Series>), Error> {
-    // An empty regex also matches series without a pod label, so it would select unrelated series.
+    // An empty regex also matches series without a pod label, which are unrelated.
     if pods.names.is_empty() {
         return Ok((History::default(), Vec::new()));
     }
@@ -119,9 +119,8 @@ pub(crate) fn milliseconds(at: Option<Timestamp>) -> Option<i64> {
     at.map(Timestamp::as_millisecond)
 }
 
-/// Determines for each existing pod from when on the series with its name belong to the job. Series
-/// that are older than the pod belong to the pod that it replaced, so this is the time when the job
-/// was created.
+/// Returns for each pod the time from which series with its name belong to the job: the creation of
+/// the job. Series from before the pod's own creation come from the pod that it replaced.
 pub(crate) fn lifetimes(job: &Job) -> Lifetimes {
     let since = |current_pod: &Pod| milliseconds(job.created_at.or(current_pod.created_at));
     job.pods

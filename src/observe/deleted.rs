@@ -1,5 +1,5 @@
-//! Reads what kube-state-metrics recorded about a deleted job or pod, for `why`. If there is no
-//! record, or it cannot be read, the name is reported as nonexistent.
+//! Reads the series of kube-state-metrics about a deleted job or pod, for `why`. Without such
+//! series, or if they are unreadable, `why` reports that the name does not exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,12 +19,12 @@ use gpuctl_core::stats::exporters::kube_state;
 use gpuctl_diagnosis::{Memory, Subject, remembered};
 use gpuctl_prometheus::Prometheus;
 
-/// How many seconds of history to search.
+/// Range of history to search, in seconds.
 const HISTORY_SECONDS: i64 = 7 * 86_400;
-/// The search is short, so that a mistyped name does not cause a long wait.
+/// Short, because most names without an object are typing errors.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Explains why a deleted job or pod ended.
+/// Explains why a deleted job or pod ended. Returns `None` if Prometheus has no series about it.
 pub(crate) async fn diagnose_deleted(
     context: &Context,
     connection: &Connection,
@@ -62,7 +62,7 @@ pub(crate) async fn diagnose_deleted(
     })
 }
 
-/// Reads the pods of a Job, or a single pod. Also returns whether the name is that of a Job.
+/// Reads the pods of a Job, or a single pod. The flag is true if `name` is the name of a Job.
 async fn read(prometheus: &Prometheus<'_>, namespace: &str, name: &str) -> Option<(Memory, bool)> {
     let owners = prometheus
         .now(&kube_state::owned(name, HISTORY_SECONDS))
@@ -99,7 +99,7 @@ async fn read(prometheus: &Prometheus<'_>, namespace: &str, name: &str) -> Optio
         },
         ..Memory::default()
     };
-    // If the name is that of a pod, then a Job with the same name is unrelated.
+    // If `name` is a pod, a Job of the same name is unrelated.
     for series in job_ends.iter().filter(is_in_namespace).filter(|_| is_job) {
         add_to_job(&mut memory, series);
     }
@@ -115,7 +115,7 @@ async fn read(prometheus: &Prometheus<'_>, namespace: &str, name: &str) -> Optio
         });
         add_to_pod(entry, &mut memory.ends, series);
     }
-    // An earlier job with the same name, since deleted, also had pods.
+    // Drop pods of an earlier, deleted Job with the same name.
     let start = memory.job.created_at;
     memory.job.pods = pods
         .into_values()
@@ -124,7 +124,7 @@ async fn read(prometheus: &Prometheus<'_>, namespace: &str, name: &str) -> Optio
     (!memory.job.pods.is_empty()).then_some((memory, is_job))
 }
 
-/// Reads a label. An empty value counts as missing.
+/// Returns the value of a label. An empty value counts as missing.
 fn label(series: &Series, name: &str) -> Option<String> {
     series
         .label(name)
@@ -132,7 +132,7 @@ fn label(series: &Series, name: &str) -> Option<String> {
         .map(ToOwned::to_owned)
 }
 
-/// Adds the facts from one series to the Job.
+/// Adds the condition, start or end from one series to the Job.
 fn add_to_job(memory: &mut Memory, series: &Series) {
     let is_true = series.label("condition") == Some("true");
     match series.name() {
@@ -144,8 +144,8 @@ fn add_to_job(memory: &mut Memory, series: &Series) {
     }
 }
 
-/// Adds the facts from one series to a pod. The reasons why containers terminated go to `ends`,
-/// where the reason for the job's own container takes precedence.
+/// Adds the facts from one series to a pod. `ends` receives the reason why the pod terminated,
+/// preferably the reason of the job's own container.
 fn add_to_pod(pod: &mut Pod, ends: &mut BTreeMap<String, String>, series: &Series) {
     pod.uid = label(series, "uid").unwrap_or_else(|| pod.uid.clone());
     match series.name() {
@@ -188,7 +188,7 @@ fn phase(phase_name: &str) -> PodPhase {
     }
 }
 
-/// Parses the rank from the name of a pod in an Indexed Job: `JOB-RANK-abcde`.
+/// Parses the rank from a pod name of an Indexed Job, `JOB-RANK-abcde`.
 fn rank(job: &str, pod: &str) -> Option<u32> {
     let (rank, _) = pod.strip_prefix(job)?.strip_prefix('-')?.split_once('-')?;
     rank.parse().ok()

@@ -1,5 +1,5 @@
-//! Plans a drain. Lists the pods on a node, the largest first, with what each would lose and which
-//! node could take it. Changes nothing.
+//! Plans a drain without changing anything. For each pod on a node, estimates what the drain would
+//! cost and finds a node with capacity for the pod.
 
 use crate::concurrent::OrderedConcurrent;
 use crate::lookup::missing_node;
@@ -12,19 +12,19 @@ use gpuctl_core::stats::logs::first_error::LogScan;
 use gpuctl_diagnosis::node_obstacles;
 use gpuctl_manifest::render::PodRules;
 
-/// Maximum number of logs to read concurrently, and of lines to read from each log.
+/// Number of logs to read concurrently, and the maximum number of lines per log.
 const MAX_CONCURRENT: usize = 16;
 const MAX_LINES: u32 = 5000;
 
-/// Lists the pods that draining the node would terminate, largest first.
+/// Lists the pods that a drain would terminate, largest first.
 pub(crate) async fn plan(connection: &Connection, name: &str) -> Result<Vec<DrainedPod>, Error> {
     let nodes = match connection.nodes().list().await? {
-        // If the user may not list nodes, listing the node's pods also fails, and that error states
-        // the reason.
+        // Continue: listing the node's pods will fail too, with an error that states the missing
+        // permission.
         Nodes::Listed(nodes) | Nodes::Published(nodes) => nodes,
         Nodes::Hidden => Vec::new(),
     };
-    // If the user may not list nodes, it is unknown whether the node exists.
+    // Without permission to list nodes, it is unknown whether the node exists.
     if !nodes.iter().any(|node| node.name == name) && !nodes.is_empty() {
         let names: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
         return Err(missing_node(name, &names));
@@ -37,7 +37,7 @@ pub(crate) async fn plan(connection: &Connection, name: &str) -> Result<Vec<Drai
         .map(|selection| selection.jobs)
         .unwrap_or_default();
     let capacity = connection.inventory().capacity(&nodes).await?;
-    // The largest pods are the hardest to place, so they are the first to choose a node.
+    // Place the largest pods first, because they fit on the fewest nodes.
     pods.sort_by(|a, b| {
         b.gpus
             .cmp(&a.gpus)
@@ -55,7 +55,7 @@ pub(crate) async fn plan(connection: &Connection, name: &str) -> Result<Vec<Drai
         };
         let target = nodes.iter().find(accepts).map(|node| node.name.clone());
         if let Some(remaining) = target.as_ref().and_then(|target| free.get_mut(target)) {
-            // Reserve the capacity, so that the next pod is not placed on the same free GPUs.
+            // Reserve the capacity, so that the next pod is not placed on the same GPUs.
             for (resource, amount) in &pod.requests {
                 *remaining.entry(resource.clone()).or_default() -= amount;
             }
@@ -84,7 +84,7 @@ fn find_pod<'j>(jobs: &'j [Job], namespace: &str, pod: &str) -> Option<(&'j Job,
 
 fn drained_pod(pod: &PodOnNode, target: Option<String>, jobs: &[Job]) -> DrainedPod {
     let owner = find_pod(jobs, &pod.namespace, &pod.name);
-    // The ranks of a training depend on each other, so the job's other pods end as well.
+    // Ranks of a training depend on each other, so draining one pod ends the whole job.
     let gang = owner.filter(|(job, _)| job.kind == JobKind::Training);
     DrainedPod {
         namespace: pod.namespace.clone(),
@@ -99,7 +99,7 @@ fn drained_pod(pod: &PodOnNode, target: Option<String>, jobs: &[Job]) -> Drained
     }
 }
 
-/// Reads the time at which a training last logged that it had saved a checkpoint.
+/// Returns when a training last logged a saved checkpoint.
 async fn checkpoint(
     connection: &Connection,
     drained_pod: &DrainedPod,

@@ -1,5 +1,5 @@
-//! Reads GPU metrics directly from exporter pods if no Prometheus is available. This is done only
-//! once, and only for the nodes that are displayed.
+//! Reads GPU metrics directly from exporter pods, once and only for the displayed nodes. This is
+//! the fallback for clusters without Prometheus.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,7 +17,7 @@ const MAX_CONCURRENT: usize = 25;
 /// Timeout for a single exporter.
 const EXPORTER_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// Metrics read from exporters.
+/// Metrics from exporter pods, and the nodes that they cover.
 pub(crate) struct DirectReading {
     pub reading: ExporterReading,
     pub nodes: usize,
@@ -34,7 +34,7 @@ pub(crate) enum ExporterError {
     Failed(#[from] Failure),
 }
 
-/// Queries the exporters on these nodes, at most [`MAX_NODES`]. Fails only if no exporter responds.
+/// Queries the exporters on these nodes, up to [`MAX_NODES`]. Fails only if no exporter responds.
 pub(crate) async fn read(
     context: &Context,
     connection: &Connection,
@@ -58,7 +58,7 @@ pub(crate) async fn read(
     let results = OrderedConcurrent::new(pods.iter().map(read_pod), MAX_CONCURRENT)
         .all()
         .await;
-    // If some exporters fail, the nodes of the other exporters are still shown.
+    // Show the nodes whose exporters respond, even if other exporters fail.
     let (mut values, mut count, mut last_error) = (Vec::new(), 0, None);
     for result in results {
         match result {

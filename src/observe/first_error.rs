@@ -1,5 +1,5 @@
-//! Scans the logs of all ranks concurrently, and finds the earliest error. Keeps only the line with
-//! the error and the lines before it.
+//! Scans the logs of all ranks concurrently for the earliest error. Keeps only the error's line and
+//! the lines before it.
 
 use jiff::Timestamp;
 
@@ -10,7 +10,7 @@ use gpuctl_core::stats::logs::first_error::{LogError, LogScan, earliest};
 
 /// Number of logs to read concurrently.
 const MAX_CONCURRENT: usize = 16;
-/// Number of lines to read from the end of each rank's log if the query has no start time.
+/// Number of lines to read from the end of each log if the query has no start time.
 const TAIL_LINES: u32 = 20_000;
 
 /// The earliest error of a job.
@@ -18,20 +18,20 @@ const TAIL_LINES: u32 = 20_000;
 pub(crate) struct FirstError {
     pub pod: Pod,
     pub error: LogError,
-    /// Number of other pods with the same first error.
+    /// Number of other pods whose first error is the same.
     pub same: usize,
-    /// Number of other pods with a different first error.
+    /// Number of other pods whose first error is different.
     pub others: usize,
 }
 
-/// What was found in the logs of some pods.
+/// Findings from the logs of several pods.
 #[derive(Debug, Default)]
 pub(crate) struct PodLogFindings {
     pub first: Option<FirstError>,
     pub read: usize,
-    /// The time of the last line that reports a saved checkpoint.
+    /// Time of the last line that reports a saved checkpoint.
     pub checkpoint: Option<Timestamp>,
-    /// The pods whose logs could not be read, with the reasons.
+    /// Pods whose logs could not be read, with the reasons.
     pub unread: Vec<(String, Failure)>,
 }
 
@@ -41,7 +41,7 @@ pub(crate) async fn first_error(
     pods: &[Pod],
     query: &LogQuery,
 ) -> PodLogFindings {
-    // If there is a start time, it already limits how much is read.
+    // A start time already limits the amount of data.
     let tail = if query.since.is_some() {
         None
     } else {

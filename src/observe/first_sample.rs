@@ -1,8 +1,9 @@
-//! Finds the time before which a store has no samples, so that a long range over a young store does
-//! not cost a set of queries for each of its empty hours.
+//! Finds the first sample of a store, so that a long range over a young store does not query each
+//! of its empty hours.
 //!
 //! Uses the label API, which reads only the index. Stores answer it for whole blocks or days, so
-//! the result can be too early but not too late. If a store does not answer, the result is unknown.
+//! the result can be too early but never too late. If the store does not answer, the first sample
+//! is unknown.
 
 use futures::future::{join, join_all};
 use serde_json::Value;
@@ -13,16 +14,16 @@ use gpuctl_prometheus::Prometheus;
 
 const HOUR: i64 = 3600;
 
-/// The number of hours up to which reading all of them is cheaper than looking for the first one.
+/// Ranges of up to this many hours are cheaper to read completely than to search.
 const FEW_HOURS: i64 = 6;
 
-/// Number of requests to send at once.
+/// Number of concurrent requests.
 const AT_ONCE: i64 = 8;
 
-/// How far back, in seconds, a query at a point in time finds a sample: Prometheus' default.
+/// Prometheus' default lookback in seconds: an instant query returns samples up to this age.
 const LOOK_BACK: i64 = 300;
 
-/// Finds the time in the range before which the store has no samples. Returns `None` if the range
+/// Returns a time in the range before which the store has no samples. Returns `None` if the range
 /// starts with samples, or if the store does not answer.
 pub(super) async fn first_sample(
     prometheus: &Prometheus<'_>,
@@ -34,8 +35,8 @@ pub(super) async fn first_sample(
         return None;
     }
     let has_samples = async |hour: i64| has_samples(prometheus, since, since + hour * HOUR).await;
-    // An established store has samples from the first hour on. A store without any sample up to now
-    // does not list its metrics.
+    // Most stores have samples in the first hour, and need no search. A store without any sample in
+    // the range cannot be searched either.
     let (in_first, in_all) = join(has_samples(1), has_samples(hours)).await;
     if in_first? || !in_all? {
         return None;
@@ -50,8 +51,8 @@ pub(super) async fn first_sample(
     Some(since + empty * HOUR)
 }
 
-/// Whether the store has a sample between two points in time. `None` if it does not answer, or if
-/// its answer may be incomplete.
+/// Returns true if the store has a sample in the range. Returns `None` if it does not answer or its
+/// answer may be incomplete.
 async fn has_samples(
     prometheus: &Prometheus<'_>,
     since: UnixSeconds,
@@ -64,8 +65,7 @@ async fn has_samples(
     );
     let reply = prometheus.relay(&path).await.ok()?;
     let document: Value = serde_json::from_slice(&reply.body).ok()?;
-    // Prometheus warns if it cannot ask a store that it reads remotely. Thanos warns if a store is
-    // down.
+    // Prometheus warns if a remote-read store fails, and Thanos warns if one of its stores is down.
     let warned = document["warnings"]
         .as_array()
         .is_some_and(|warnings| !warnings.is_empty());
@@ -76,7 +76,7 @@ async fn has_samples(
     Some(!names.is_empty())
 }
 
-/// Chooses hours that divide the hours between two others evenly.
+/// Picks up to [`AT_ONCE`] hours that evenly divide the hours between `empty` and `full`.
 fn between(empty: i64, full: i64) -> Vec<i64> {
     let mut hours: Vec<i64> = (1..=AT_ONCE)
         .map(|part| empty + (full - empty) * part / (AT_ONCE + 1))
@@ -89,8 +89,8 @@ fn between(empty: i64, full: i64) -> Vec<i64> {
     hours
 }
 
-/// Narrows the last hour without samples and the first hour with samples by answers in order of
-/// time.
+/// Narrows the range between the last empty hour and the first full hour. The answers are in order
+/// of time.
 fn narrowed(
     (mut empty, mut full): (i64, i64),
     answers: impl Iterator<Item = (i64, bool)>,
@@ -122,17 +122,17 @@ mod tests {
                 rounds += 1;
             }
             assert_eq!((empty, full), (first - 1, first));
-            // 9⁵ is more than the number of hours.
+            // Nine ranges per round: 9⁵ is more than the number of hours.
             assert!(rounds <= 6, "{rounds} rounds for {first}");
         }
     }
 
     #[test]
     fn a_gap_after_the_first_sample_does_not_move_it() {
-        // Every request covers the time from the start, so later gaps do not matter.
+        // Every request starts at the beginning of the range, so a later gap has no effect.
         let answers = [(2, false), (4, true), (6, true)];
         assert_eq!(narrowed((1, 9), answers.into_iter()), (2, 4));
-        // An answer that contradicts a later one makes the result earlier.
+        // A contradiction between answers makes the result earlier, never later.
         let answers = [(2, true), (4, false), (6, true)];
         assert_eq!(narrowed((1, 9), answers.into_iter()), (1, 2));
     }

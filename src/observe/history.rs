@@ -1,5 +1,5 @@
-//! Reads a past time range from Prometheus: which pods held which devices, and what was measured on
-//! the devices. Each query covers at most one hour, so memory use does not grow with the range.
+//! Reads a past time range from Prometheus: which pods held which devices, and the devices'
+//! metrics. A query covers at most one hour, so memory use does not grow with the range.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,25 +25,25 @@ use gpuctl_core::stats::history::top_owner::LiveOwners;
 use gpuctl_core::stats::history::usage::{NodeNames, Usage};
 use gpuctl_prometheus::{Prometheus, SampleRange};
 
-/// A cluster whose history is read.
+/// Access to the history of one cluster.
 pub(crate) struct ClusterHistory<'c> {
     /// The cluster's context in the kubeconfig.
     pub cluster: String,
     pub prometheus: Prometheus<'c>,
-    /// The store has no samples before this time. `None` if that is unknown.
+    /// A time before which the store has no samples, or `None` if unknown.
     first_sample: Option<UnixSeconds>,
-    /// The nodes that the API server reports now.
+    /// Names and addresses of the nodes that exist now.
     nodes: NodeNames,
-    /// Everything apart from the query itself that affects the results. It is part of the cache
-    /// key. `None` disables caching.
+    /// Everything that affects results except the query, as part of the cache key. `None` disables
+    /// caching.
     cache_scope: Option<String>,
     connection: &'c Connection,
-    /// The owners of existing objects. Read only if kube-state-metrics does not export all of them.
+    /// Owners of existing objects. Read only if kube-state-metrics lacks some of the owners.
     live: OnceCell<LiveOwners>,
 }
 
-/// Selects the clusters to read: the current context's cluster, the one of `--cluster`, or all of
-/// them. `--cluster` names a context, or else a cluster of the kubeconfig.
+/// Selects the current context's cluster, the one given by `--cluster`, or all clusters.
+/// `--cluster` names a context, or else a cluster in the kubeconfig.
 pub(crate) fn clusters(all: bool, context: &Context) -> Result<Vec<(String, Access)>, Error> {
     let name = context.access.overrides.cluster.clone();
     if all && name.is_some() {
@@ -86,7 +86,7 @@ pub(crate) fn clusters(all: bool, context: &Context) -> Result<Vec<(String, Acce
     }
     match &context.access.context {
         Some(name) => Ok(vec![access_to(name)]),
-        // Inside a pod, the in-cluster configuration replaces the kubeconfig. It has no contexts.
+        // In a pod, the in-cluster configuration replaces the kubeconfig and has no contexts.
         None => Ok(vec![(
             current.unwrap_or_else(|| "in-cluster".to_owned()),
             access.clone(),
@@ -95,8 +95,8 @@ pub(crate) fn clusters(all: bool, context: &Context) -> Result<Vec<(String, Acce
 }
 
 impl<'c> ClusterHistory<'c> {
-    /// Finds the Prometheus. Its series since `since` must all belong to this cluster, or it must
-    /// be clear which cluster each belongs to.
+    /// Finds the cluster's Prometheus. Fails if its series since `since` may include devices of
+    /// other clusters.
     pub(crate) async fn open(
         cluster: String,
         context: &Context,
@@ -119,8 +119,8 @@ impl<'c> ClusterHistory<'c> {
             Ok::<_, Error>((prometheus, reported.unwrap_or_default(), first_sample))
         };
         let (store, snapshot) = join(store, connection.inventory().snapshot()).await;
-        // Prometheus does not record whether a node shares its devices. Only the API server knows,
-        // and only for the present. It also requires permission to list nodes.
+        // Prometheus has no series about sharing of devices. Only the API server knows it, for the
+        // present and only if the user may list nodes.
         let has_inventory = snapshot.is_ok();
         if let Err(failure) = &snapshot {
             context.terminal.warn(&format!(
@@ -151,7 +151,7 @@ impl<'c> ClusterHistory<'c> {
             context.terminal.warn(&warning);
         }
         let aliases: Vec<(&String, &String)> = nodes.aliases.iter().collect();
-        // Different credentials may get different series, so they are part of the cache key.
+        // Results can depend on the credentials, so the cache key includes their fingerprint.
         let credentials = context.metrics_of(connection)?.credentials.fingerprint();
         let cache_scope = serde_json::json!([
             connection.server(),
@@ -162,7 +162,7 @@ impl<'c> ClusterHistory<'c> {
             prometheus.matchers().to_string()
         ])
         .to_string();
-        // Without the nodes, shares count as whole GPUs, so do not cache such results.
+        // Without the nodes, shares of devices count as whole GPUs. Do not cache such results.
         let cache_scope = (has_inventory && context.access.bundle.is_none()).then_some(cache_scope);
         Ok(Self {
             cluster,
@@ -175,6 +175,10 @@ impl<'c> ClusterHistory<'c> {
         })
     }
 
+    pub(crate) fn connection(&self) -> &Connection {
+        self.connection
+    }
+
     /// Builds the cache key for a result. Returns `None` if caching is disabled.
     pub(crate) fn cache_key(&self, query: &str, start: UnixSeconds) -> Option<String> {
         Some(
@@ -183,8 +187,8 @@ impl<'c> ClusterHistory<'c> {
         )
     }
 
-    /// Reads which pods held which devices in the half-open range `[start, end)`, and what was
-    /// measured on the devices.
+    /// Reads which pods held which devices in the half-open range `[start, end)`, and the devices'
+    /// metrics.
     pub(crate) async fn read(
         &self,
         start: UnixSeconds,
@@ -216,7 +220,7 @@ impl<'c> ClusterHistory<'c> {
             end,
         };
         let samples = async { Ok::<_, Error>(self.prometheus.samples(&range).await?) };
-        // The samples take longest to read, so run the small queries at the same time.
+        // Samples take the longest to read, so run the small queries in parallel.
         let fact_queries = try_join(queries.pods(scope), queries.nodes());
         let ((pod_series, nodes), devices) = try_join(fact_queries, samples).await?;
         let allocations = self.allocations(
@@ -232,7 +236,7 @@ impl<'c> ClusterHistory<'c> {
         Ok((allocations, usage))
     }
 
-    /// Reads what inference servers exported about their requests between two points in time.
+    /// Reads the request metrics of inference servers between two times.
     pub(crate) async fn servers(
         &self,
         start: UnixSeconds,
@@ -248,7 +252,7 @@ impl<'c> ClusterHistory<'c> {
         Ok(Servers::new(&series, start.millis()))
     }
 
-    /// Reads which pods held which devices, without the measurements.
+    /// Reads which pods held which devices, without the devices' metrics.
     pub(crate) async fn pods(
         &self,
         start: UnixSeconds,
@@ -270,7 +274,7 @@ impl<'c> ClusterHistory<'c> {
         ))
     }
 
-    /// Whether the store is known to have no samples before this time.
+    /// Returns true if the store certainly has no samples before `end`.
     pub(crate) fn is_before_first_sample(&self, end: UnixSeconds) -> bool {
         self.first_sample.is_some_and(|first| end <= first)
     }
@@ -302,7 +306,7 @@ impl<'c> ClusterHistory<'c> {
         )
     }
 
-    /// Builds the queries for the `seconds` before `end`.
+    /// Creates the queries for the range of `seconds` before `end`.
     pub(crate) fn queries(&self, seconds: i64, end: UnixSeconds) -> PastQueries<'_, 'c> {
         PastQueries {
             prometheus: &self.prometheus,
@@ -314,8 +318,8 @@ impl<'c> ClusterHistory<'c> {
     }
 }
 
-/// Maps top-level owners (namespace, kind, name) that still exist to their UIDs. Omits owners
-/// created after `end`: they are different objects with the same name.
+/// Maps existing top-level owners (namespace, kind, name) to their UIDs. Omits owners created after
+/// `end`, because they are different objects with the same names.
 pub(crate) async fn uids(
     connection: &Connection,
     end: UnixSeconds,
@@ -345,7 +349,7 @@ pub(crate) async fn uids(
 
 const HOUR: i64 = 3600;
 
-/// Splits a time range at full clock hours. The first and last pieces may be shorter than an hour.
+/// Splits a time range at full hours. The first and last pieces may be shorter than an hour.
 pub(crate) fn pieces(start: UnixSeconds, end: UnixSeconds) -> Vec<(UnixSeconds, UnixSeconds)> {
     let hour = |number: i64| UnixSeconds(number * HOUR);
     let hours = start.spans_of(HOUR)..=(end - 1).spans_of(HOUR);

@@ -1,7 +1,6 @@
-//! Builds the hourly rows for one cluster. Closed hours come from the cache, and the other hours
-//! come from Prometheus.
+//! Builds the hourly rows of one cluster, from the cache for closed hours and from Prometheus for
+//! all others.
 
-use gpuctl_core::model::values::natural;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,10 +8,12 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 
 use crate::context::Context;
 use crate::observe::history::{ClusterHistory, uids};
+use crate::observe::past_namespace;
 use crate::observe::past_queries::HistoryScope;
 use gpuctl_cluster::{Access, Connection};
 use gpuctl_core::error::Error;
 use gpuctl_core::model::UnixSeconds;
+use gpuctl_core::model::values::natural;
 use gpuctl_core::stats::exporters::kube_state;
 use gpuctl_core::stats::exporters::query;
 use gpuctl_core::stats::history::allocations::{Allocation, AllocationHistory};
@@ -22,7 +23,7 @@ use gpuctl_local::cache::Cache;
 use gpuctl_view::history::hourly as view;
 use gpuctl_view::history::hourly::{Hour, HourlyRow, RowKind};
 
-/// Printed if no series has the label.
+/// Error if no series has the requested label or annotation.
 pub(crate) const LABEL_NOT_EXPORTED: &str = "no pod with GPUs has this label or annotation; \
     kube-state-metrics must export them: --metric-labels-allowlist=pods=[*], \
     --metric-annotations-allowlist=pods=[*]";
@@ -32,17 +33,17 @@ const HOUR: i64 = 3600;
 /// Number of hours to query concurrently.
 const MAX_CONCURRENT: usize = 4;
 
-/// Number of hours to query concurrently if the queries include memory, because then they return
-/// far more data.
+/// Number of hours to query concurrently if the queries include memory, which returns far more
+/// data.
 const MAX_CONCURRENT_WITH_MEMORY: usize = 2;
 
-/// How many seconds after the end of an hour all of its samples have arrived.
+/// Number of seconds after the end of an hour until all of its samples have arrived.
 const SETTLE_SECONDS: i64 = 900;
 
-/// Number of samples above which a note warns that the read will take long.
+/// Number of samples above which a note announces a long read.
 const MANY_SAMPLES: f64 = 1e7;
 
-/// Whether pods are grouped by a label or an annotation.
+/// Groups pods by a label or by an annotation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub(crate) enum Dimension {
@@ -57,16 +58,18 @@ impl Dimension {
     }
 }
 
-/// The kind of rows to build, and the pods that they cover.
+/// Which rows to build, and for which pods.
 pub(crate) struct RowQuery<'a> {
     pub kind: RowKind,
     /// Limits the rows to this namespace, unless they have a namespace column.
     pub namespace: Option<&'a str>,
     pub dimension: Option<(Dimension, &'a str)>,
+    /// The namespace of `-n`, which must exist or have existed.
+    pub expected_namespace: Option<&'a str>,
 }
 
 impl RowQuery<'_> {
-    /// Describes the query as part of the cache key.
+    /// The query as text, for the cache key.
     fn text(&self) -> String {
         let dimension = self.dimension.map_or(String::new(), |(dimension, key)| {
             format!(" {} {key}", dimension.word())
@@ -79,6 +82,14 @@ impl RowQuery<'_> {
             memory: self.kind == RowKind::Workloads,
             names: matches!(self.kind, RowKind::Workloads | RowKind::Labels),
             ..HistoryScope::default()
+        }
+    }
+
+    /// Whether the rows show that a namespace existed.
+    fn covers(&self, rows: &[HourlyRow], namespace: &str) -> bool {
+        match self.kind {
+            RowKind::Labels => !rows.is_empty(),
+            _ => rows.iter().any(|row| row.namespace() == Some(namespace)),
         }
     }
 
@@ -170,7 +181,7 @@ fn metadata(tenure: &Allocation, dimension: Dimension) -> Option<&BTreeMap<Strin
     }
 }
 
-/// Builds the rows for one cluster in order of time.
+/// Builds the rows of one cluster in order of time.
 pub(crate) async fn read_cluster(
     query: &RowQuery<'_>,
     cluster: String,
@@ -191,7 +202,7 @@ pub(crate) async fn read_cluster(
         .map(UnixSeconds);
     let starts: Vec<UnixSeconds> = starts.collect();
     let hour_count = starts.len();
-    // Hours before the first sample are not read.
+    // Skip hours before the store's first sample.
     let with_samples = starts
         .iter()
         .filter(|start| !history.is_before_first_sample((**start + HOUR).min(now)));
@@ -200,13 +211,13 @@ pub(crate) async fn read_cluster(
     let (hours_read, empty_hours) = (Cell::new(0_usize), Cell::new(0_usize));
     let read_hour = async |start: UnixSeconds| {
         let end = (start + HOUR).min(now);
-        // An open hour may still get more samples, so it is not cached.
+        // An open hour may still receive samples, so it is not cached.
         let closed = start + HOUR + SETTLE_SECONDS < now;
         let key = history.cache_key(&query.text(), start).filter(|_| closed);
         if let Some(cached) = key
             .as_ref()
             .and_then(|key| cache.get(key))
-            // If a cached value can no longer be parsed, it is read again.
+            // Read the hour again if the cached value has an outdated format.
             .and_then(|cached| HourlyRow::read(query.kind, cached))
         {
             bar.inc(1);
@@ -222,8 +233,8 @@ pub(crate) async fn read_cluster(
             partial: start + HOUR > now,
         };
         let rows = query.rows(&hour, &allocations, &usage);
-        // Do not cache an hour without samples: the store may have been down, and may still
-        // backfill them. A response with warnings may be incomplete.
+        // Do not cache an hour without samples, because a store that was down may backfill them
+        // later. Do not cache a response with warnings, because it may be incomplete.
         if let Some(key) =
             key.filter(|_| allocations.observed_slots() > 0 && !history.prometheus.has_warned())
         {
@@ -232,8 +243,8 @@ pub(crate) async fn read_cluster(
         bar.inc(1);
         Ok::<_, Error>(rows)
     };
-    // With unordered buffering, the next hour starts as soon as any hour is ready. The rows are
-    // sorted by number afterwards.
+    // With unordered buffering, the next hour starts as soon as any hour completes. The rows are
+    // sorted by index afterwards.
     let numbered = async |(number, start)| Ok::<_, Error>((number, read_hour(start).await?));
     let hours = stream::iter(starts.into_iter().enumerate())
         .map(numbered)
@@ -245,6 +256,10 @@ pub(crate) async fn read_cluster(
         warn_of_no_data(&history, context);
     }
     let mut rows: Vec<HourlyRow> = rows_by_hour?.into_values().flatten().collect();
+    let unseen = query
+        .expected_namespace
+        .filter(|name| !query.covers(&rows, name));
+    past_namespace::check(unseen, &history, (first, last.min(now)), context).await?;
     if query.kind == RowKind::Workloads {
         add_uids(&connection, first + HOUR, &mut rows).await;
     }
@@ -260,7 +275,7 @@ fn warn_of_no_data(history: &ClusterHistory<'_>, context: &Context) {
     ));
 }
 
-/// Adds the UIDs of workloads that still exist, if they were created before `end`.
+/// Adds the UIDs of workloads that still exist and were created before `end`.
 async fn add_uids(connection: &Connection, end: UnixSeconds, rows: &mut [HourlyRow]) {
     let uids = uids(connection, end).await;
     for row in rows {
@@ -276,7 +291,7 @@ async fn add_uids(connection: &Connection, end: UnixSeconds, rows: &mut [HourlyR
     }
 }
 
-/// Prints a note if there are many samples to read.
+/// Prints a note if the number of samples means a long read.
 async fn warn_of_many_samples(
     history: &ClusterHistory<'_>,
     hours: usize,

@@ -1,6 +1,5 @@
-//! Prints lists in every format of `-o`, either once or repeatedly. Each verb defines how its rows
-//! are read and how its table looks. Paging, watching and empty lists work the same way for all
-//! verbs.
+//! Prints lists in every format of `-o`, once or as a watch. A verb defines how to read its rows
+//! and render its table. Paging, watching and empty lists are the same for all verbs.
 
 use std::future::Future;
 use std::process::ExitCode;
@@ -26,17 +25,17 @@ pub(crate) struct ListOptions {
     pub format: Format,
 }
 
-/// Which page of a list to print. If neither number nor size is given, the whole list is printed.
+/// A page of a list. Without number and size, the page is the whole list.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PageOptions {
     pub number: Option<u32>,
     pub size: Option<u32>,
-    /// Default number of rows per page.
+    /// Number of rows per page if `size` is `None`.
     pub default_size: u32,
 }
 
 impl PageOptions {
-    /// Selects the rows of the page.
+    /// Returns the rows of the page.
     pub(crate) fn select<T>(self, rows: Vec<T>) -> Vec<T> {
         if self.number.is_none() && self.size.is_none() {
             return rows;
@@ -48,22 +47,22 @@ impl PageOptions {
 }
 
 pub(crate) struct Listing {
-    /// The document for `-o json`. It is null if only the table is needed, because the document for
-    /// a large cluster is larger than all the data that was read.
+    /// The document for `-o json`. Null if only the table is needed, because the document of a
+    /// large cluster is larger than the data it was built from.
     document: Value,
-    /// The key of the rows in the document. Empty if the document itself is the list.
+    /// Key of the rows in the document. Empty if the document itself is the list.
     rows: &'static str,
-    /// The lines for `-o name`, one per row. A watch uses them to identify rows.
+    /// Lines of `-o name`, one per row. A watch identifies rows by these lines.
     names: Vec<String>,
     /// The rendered table. Empty for other formats.
     table: String,
-    /// The note to print on stderr if the list has no rows.
+    /// Note on stderr if the list is empty.
     none: &'static str,
     /// A note for people that is printed after the list.
     note: Option<String>,
-    /// Hints that are printed after the list.
+    /// Hints to print after the list.
     hints: Vec<String>,
-    /// The error for requested rows that do not exist. It is returned after the others are printed.
+    /// Error for requested rows that do not exist. Returned after the existing rows were printed.
     missing: Option<Error>,
 }
 
@@ -71,7 +70,9 @@ impl Listing {
     /// Builds a listing. `table` renders the rows for people or as CSV, and is called only for
     /// these formats.
     ///
-    /// # Panics Never, because gpuctl's documents can always be serialized to JSON.
+    /// # Panics
+    ///
+    /// Never, because gpuctl's documents can always be serialized to JSON.
     pub(crate) fn new(
         options: &ListOptions,
         document: &impl Serialize,
@@ -85,8 +86,8 @@ impl Listing {
             false => Value::Null,
         };
         let needs_table = !options.format.is_document() && options.format != Format::Name;
-        // People would mistake a header without rows for a result, but programs that read CSV need
-        // the header.
+        // A header without rows looks like a result to people, but programs that read CSV need the
+        // header.
         let table = if needs_table && (!names.is_empty() || options.format == Format::Csv) {
             table(options.format, options.headers)
         } else {
@@ -104,7 +105,6 @@ impl Listing {
         }
     }
 
-    /// Sets the note to print on stderr if the list has no rows.
     pub(crate) fn none(self, note: &'static str) -> Self {
         Self { none: note, ..self }
     }
@@ -114,12 +114,11 @@ impl Listing {
         Self { note, ..self }
     }
 
-    /// Sets the hints that are printed to stderr after the list.
     pub(crate) fn hints(self, hints: Vec<String>) -> Self {
         Self { hints, ..self }
     }
 
-    /// Sets the errors for requested rows that do not exist.
+    /// Sets the error for requested rows that do not exist. `errors` has one entry per row.
     pub(crate) fn missing(self, errors: Vec<Error>) -> Self {
         let missing = errors
             .into_iter()
@@ -136,7 +135,6 @@ impl Listing {
         rows.as_array().map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Renders the listing for stdout.
     fn text(&self, options: &ListOptions) -> String {
         if options.format == Format::Name {
             return name_lines(&self.names);
@@ -145,20 +143,20 @@ impl Listing {
     }
 }
 
-/// One read of the cluster. A watch waits while the API server restarts, but a single read fails at
-/// once.
+/// One read of the cluster. In a watch, a request waits until an API server outage is over. A
+/// command that reads once fails immediately.
 pub(crate) struct Refresh<'a> {
     /// Whether cached data must be read again.
     pub fresh: bool,
-    /// Whether this is the first read. Warnings about missing permissions are printed only then.
+    /// Whether this is the first read. Warnings about missing permissions are printed only once.
     pub first: bool,
-    /// The context in which a watch prints warnings, once it has shown something. Before that, an
-    /// unreachable server is reported at once.
+    /// The context for a watch's warnings. `None` before the first frame, so that an unreachable
+    /// server at startup is an error.
     watching: Option<&'a Context>,
 }
 
 impl Refresh<'_> {
-    /// Used by commands that are not lists, which read only once.
+    /// Creates the single read of a command that does not repeat.
     pub(crate) fn once() -> Self {
         Self {
             fresh: true,
@@ -167,7 +165,7 @@ impl Refresh<'_> {
         }
     }
 
-    /// Sends a request. In a watch, waits until an outage is over.
+    /// Sends a request. In a watch, waits out an API server outage.
     pub(crate) async fn ask<T, F: Future<Output = Result<T, Failure>>>(
         &self,
         request: impl Fn() -> F,
@@ -195,8 +193,8 @@ pub(crate) async fn run(
     run_after(options, context, pause, read).await
 }
 
-/// Like [`run`], but `pause` decides when to refresh. It resolves when something may have changed,
-/// and returns whether cached data must be read again.
+/// Like [`run`], but `pause` decides when to refresh. `pause` resolves after a possible change and
+/// returns true if cached data must be read again.
 pub(crate) async fn run_after(
     options: &ListOptions,
     context: &Context,

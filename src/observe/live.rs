@@ -1,5 +1,5 @@
-//! Reads live metrics: the gauges and faults of each device, and which samples are stale.
-//! `metrics.rs` decides which Prometheus to query.
+//! Reads live metrics: gauges and faults of each device, and the ages of stale samples.
+//! `metrics.rs` finds the Prometheus to query.
 
 use futures::future::{join, try_join, try_join3};
 
@@ -16,7 +16,7 @@ use gpuctl_core::stats::exporters::query;
 use gpuctl_core::stats::exporters::query::Pods;
 use gpuctl_prometheus::Prometheus;
 
-/// Metrics shown for nodes and pools.
+/// Live metrics of nodes and pools.
 pub(crate) const NODE_QUANTITIES: [Quantity; 8] = [
     Quantity::Utilization,
     Quantity::MemoryUsed,
@@ -28,7 +28,7 @@ pub(crate) const NODE_QUANTITIES: [Quantity; 8] = [
     Quantity::Share,
 ];
 
-/// Metrics shown for individual devices.
+/// Live metrics of individual devices.
 pub(crate) const DEVICE_QUANTITIES: [Quantity; 11] = [
     Quantity::Utilization,
     Quantity::MemoryUsed,
@@ -43,7 +43,7 @@ pub(crate) const DEVICE_QUANTITIES: [Quantity; 11] = [
     Quantity::Share,
 ];
 
-/// Metrics shown for jobs.
+/// Live metrics of jobs.
 pub(crate) const JOB_QUANTITIES: [Quantity; 6] = [
     Quantity::Utilization,
     Quantity::MemoryUsed,
@@ -53,10 +53,10 @@ pub(crate) const JOB_QUANTITIES: [Quantity; 6] = [
     Quantity::Share,
 ];
 
-/// Metrics that an overview queries for every device.
+/// Live metrics that an overview queries for every device.
 const OVERVIEW_QUANTITIES: [Quantity; 2] = [Quantity::Utilization, Quantity::Share];
 
-/// Reads the current values of `quantities`, either for these pods or for all devices.
+/// Reads the current values of `quantities`, for the given pods or for all devices.
 pub(crate) async fn read(
     prometheus: &Prometheus<'_>,
     quantities: &[Quantity],
@@ -66,7 +66,7 @@ pub(crate) async fn read(
     let extra = async {
         let exported = read_exported_metrics(prometheus).await?;
         let faults = async {
-            // Query faults only for lists that show them.
+            // Faults cost extra queries, so read them only for lists that include XID errors.
             match quantities.contains(&Quantity::Xid) {
                 true => device_faults(prometheus, &exported).await,
                 false => Ok(Vec::new()),
@@ -80,8 +80,8 @@ pub(crate) async fn read(
     Ok(ExporterReading { values, stale_ages })
 }
 
-/// Reads only what is needed for sums over nodes. Other gauges are queried only for devices without
-/// utilization.
+/// Reads only the metrics that sums over nodes need. Queries further gauges only for devices
+/// without utilization.
 pub(crate) async fn read_overview(prometheus: &Prometheus<'_>) -> Result<ExporterReading, Error> {
     let gauges = query::gauges(&OVERVIEW_QUANTITIES, None);
     let extra = async {
@@ -107,8 +107,8 @@ async fn read_exported_metrics(prometheus: &Prometheus<'_>) -> Result<ExportedMe
     ))
 }
 
-/// Queries device faults. The first query returns only each device's highest error number, so a
-/// second one looks for fatal errors with lower numbers.
+/// Queries device faults. The first query returns only the highest error number per device, so a
+/// second query looks for fatal errors with lower numbers.
 async fn device_faults(
     prometheus: &Prometheus<'_>,
     exported: &ExportedMetrics,
@@ -128,7 +128,7 @@ async fn stale_ages(
     exported: &ExportedMetrics,
 ) -> Result<Vec<Series>, Error> {
     match exported.utilization.is_empty() {
-        // Without utilization metrics, the ages of samples cannot be queried.
+        // The age of a sample is queried through the utilization metrics.
         true => Ok(Vec::new()),
         false => Ok(prometheus
             .now(&query::stale_ages(&exported.utilization))
@@ -136,7 +136,8 @@ async fn stale_ages(
     }
 }
 
-/// Builds the devices of the jobs' own pods from metrics, without reading the rest of the cluster.
+/// Builds readings for the devices of the jobs' pods from metrics alone, without reading the
+/// cluster's inventory.
 pub(crate) fn job_readings<'j>(
     reading: &ExporterReading,
     jobs: impl Iterator<Item = &'j Job>,
@@ -160,7 +161,7 @@ pub(crate) fn job_readings<'j>(
     )
 }
 
-/// Averages the metrics of the devices that a job currently holds.
+/// Averages the metrics of the devices that a job holds.
 pub(crate) fn figures_of(readings: &Readings, job: &Job) -> Figures {
     let pods: Vec<&str> = job
         .pods
@@ -171,7 +172,7 @@ pub(crate) fn figures_of(readings: &Readings, job: &Job) -> Figures {
     readings.figures_of(&job.namespace, &pods)
 }
 
-/// Averages the metrics of the devices that several jobs currently hold. Each device counts once.
+/// Averages the metrics of the devices that several jobs hold, counting each device once.
 pub(crate) fn figures_of_all<'j>(
     readings: &Readings,
     jobs: impl Iterator<Item = &'j Job>,

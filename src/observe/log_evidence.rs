@@ -1,4 +1,4 @@
-//! Reads the logs of a dead job to find out how it ended.
+//! Reads the logs of a dead job for the error that ended it.
 
 use std::time::Duration;
 
@@ -10,11 +10,10 @@ use gpuctl_diagnosis::LastMessage;
 
 /// Maximum number of pods whose logs are read.
 const MAX_LOGS: usize = 64;
-/// Timeout for reading all logs together.
+/// Timeout for all logs together.
 const LOGS_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Reads the logs of the terminated pods to find the first error, and how much work was lost since
-/// the last checkpoint.
+/// Searches the logs of terminated pods for the first error and the last checkpoint before it.
 pub(crate) async fn log_evidence(connection: &Connection, job: &Job) -> Option<Vec<LastMessage>> {
     // A pod that never started has no log.
     let pods = job

@@ -1,6 +1,6 @@
-//! Finds Prometheus. The address comes from the flags or the config file. Without an address,
-//! gpuctl probes Services in the cluster through the API server's proxy. If the user may not use
-//! the proxy, it uses a port-forward.
+//! Finds Prometheus at the address from the flags or the config file. Without an address, probes
+//! Services in the cluster, through the API server's proxy or through a port-forward if the proxy
+//! is forbidden.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,20 +21,20 @@ use gpuctl_prometheus::{
     Credentials, HttpReply, Matchers, Prometheus, PrometheusAddress, QueryError, QueryRequest,
 };
 
-/// How the results are used. This matters if one store has the series of several clusters.
+/// Whether a command sums devices or lists them. A sum must not include other clusters' devices.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum StoreUse {
-    /// The devices are summed from `since` on, or are identified by the names of pods. Either way,
-    /// devices of other clusters would also be counted.
+    /// Sums devices from `since` on, or identifies them by pod names, which several clusters can
+    /// use.
     Sums { since: UnixSeconds },
-    /// The devices are listed individually, and are identified by the names of their nodes.
+    /// Lists devices individually and identifies them by node names.
     Devices,
 }
 
-/// How many seconds to search for series of other clusters if devices are listed individually.
+/// Window in seconds that is searched for other clusters if devices are listed individually.
 const RECENT_SECONDS: i64 = 3600;
 
-/// Finds the Prometheus to query, restricted to the series of this cluster.
+/// Finds the Prometheus to query, and restricts it to the series of this cluster.
 pub(crate) async fn find<'c>(
     context: &Context,
     connection: &'c Connection,
@@ -55,7 +55,7 @@ pub(crate) async fn find<'c>(
         Some(_) => connect_to_address(context, &source, timeout).await?,
         None => find_in_cluster(context, connection, timeout).await?.0,
     };
-    // Matchers from the user take precedence over the detection of clusters.
+    // Matchers set by the user replace the detection of clusters.
     if !source.matchers.is_empty() {
         context
             .terminal
@@ -131,7 +131,7 @@ async fn connect_to_address<'c>(
         origin_name
     ));
     let prometheus = Prometheus::direct(&address, timeout)?;
-    // Some managed stores do not support regexes on `__name__`.
+    // Some managed stores reject regexes on `__name__`.
     let needs_exact_names = source.exact_names || address.requires_exact_names();
     Ok(if needs_exact_names {
         prometheus.with_exact_names()
@@ -140,7 +140,7 @@ async fn connect_to_address<'c>(
     })
 }
 
-/// Serves queries from the Prometheus responses in a bundle.
+/// Answers queries from the recorded responses of a bundle.
 fn from_bundle<'c>(bundle: &Arc<Bundle>, timeout: Duration) -> Result<Prometheus<'c>, Error> {
     let Some(server) = bundle.prometheus.clone() else {
         return Err(QueryError::NotFound.into());
@@ -148,7 +148,7 @@ fn from_bundle<'c>(bundle: &Arc<Bundle>, timeout: Duration) -> Result<Prometheus
     let matchers = Matchers::new(bundle.matchers.clone());
     let bundle = Arc::clone(bundle);
     let query = move |request: QueryRequest| -> LocalBoxFuture<'c, Result<HttpReply, QueryError>> {
-        // A bundle stores queries by URL, so convert the POST form to a query string.
+        // A bundle identifies queries by URL, so convert the POST form to a query string.
         let path = request.form.map_or_else(
             || request.path.clone(),
             |form| format!("{}?{form}", request.path),
@@ -167,18 +167,19 @@ fn from_bundle<'c>(bundle: &Arc<Bundle>, timeout: Duration) -> Result<Prometheus
 }
 
 pub(crate) enum PrometheusPath {
-    /// At an address from the flags or the config file, or from a bundle.
+    /// An address from the flags or the config file, or a bundle.
     Url,
-    /// Through the API server. The path is not exact if the scheme of the Service is unknown.
+    /// A Service behind the API server's proxy. The path is a guess if the Service's scheme is
+    /// unknown.
     Service {
         service: PrometheusService,
         is_exact: bool,
     },
-    /// No Service responds. Holds the reason.
+    /// No Service responds, with the reason.
     Unknown(String),
 }
 
-/// Determines how commands reach Prometheus.
+/// Returns how commands reach Prometheus.
 pub(crate) async fn find_path(
     context: &Context,
     connection: &Connection,
@@ -198,13 +199,13 @@ pub(crate) async fn find_path(
         .unwrap_or_else(|error| PrometheusPath::Unknown(error.to_string()))
 }
 
-/// Finds a Service in the cluster that responds like Prometheus.
+/// Probes the Services of the cluster and returns the Prometheus with the most useful metrics.
 async fn find_in_cluster<'c>(
     context: &Context,
     connection: &'c Connection,
     timeout: Duration,
 ) -> Result<(Prometheus<'c>, PrometheusService), Error> {
-    // Anyone may have created a Service in the cluster, so send it no credentials.
+    // Send no credentials: any user may have created the Service.
     if context.metrics()?.credentials.are_given() {
         context.terminal.warn(
             "credentials are sent only to an address given by `--prometheus URL`, not to a \
@@ -231,12 +232,11 @@ async fn find_in_cluster<'c>(
     let probes = services
         .iter()
         .map(|service| probe(connection, service.clone(), timeout));
-    // Probe all Services at once. Several may be Prometheus servers, but possibly only one of them
-    // has GPU metrics.
+    // Probe all Services concurrently, because only one of several Prometheus servers may have GPU
+    // metrics.
     let probes = join_all(probes).await;
     let content_of = |probe: &Probe<'_>| probe.answer.as_ref().ok().copied();
-    // The Services are in order of preference, so if several are equally good, the first one is
-    // used.
+    // The Services are in order of preference, so the first of equally useful ones wins.
     let best_content = probes.iter().filter_map(content_of).max();
     let mut first_error = None;
     for (probe, service) in probes.into_iter().zip(&services) {
@@ -274,8 +274,8 @@ async fn find_in_cluster<'c>(
     Err(first_error.unwrap_or_else(not_found).into())
 }
 
-/// Builds the error for a source that did not answer in time. Names the configured address, but no
-/// Prometheus in the cluster, because the search may not have found one.
+/// Builds the error for a timeout. Names the configured address but no Service in the cluster,
+/// because the search may not have found a Prometheus.
 pub(crate) fn timed_out(
     context: &Context,
     connection: &Connection,
@@ -297,8 +297,8 @@ pub(crate) fn timed_out(
     }
 }
 
-/// For how many seconds a Service that was found earlier is probed first. Its response shows
-/// whether it is still a Prometheus.
+/// Number of seconds for which a cached Service is probed first. The probe detects a Service that
+/// is no longer a Prometheus.
 const CACHE_SECONDS: i64 = 600;
 
 fn cached_service(entry: &Value, now: i64) -> Option<PrometheusService> {
@@ -306,7 +306,7 @@ fn cached_service(entry: &Value, now: i64) -> Option<PrometheusService> {
     PrometheusService::remembered(&entry["service"]).filter(|_| (0..CACHE_SECONDS).contains(&age))
 }
 
-/// Prints the warnings of Prometheus itself, which are mostly about incomplete responses.
+/// Prints Prometheus' own warnings, which usually mean that a response is incomplete.
 pub(crate) fn print_warnings(context: &Context, prometheus: &Prometheus<'_>) {
     for warning in prometheus.take_warnings() {
         context

@@ -1,5 +1,5 @@
-//! Reads the state of the cluster. Finds Prometheus, reads live and past device metrics, and joins
-//! them with objects from the API server. Renders nothing.
+//! Reads the state of the cluster: finds Prometheus, reads live and past metrics, and joins them
+//! with objects from the API server. Does not render output.
 
 pub(crate) mod at_time;
 pub(crate) mod blame;
@@ -23,6 +23,7 @@ mod node_checks;
 pub(crate) mod nodes;
 pub(crate) mod optional_metrics;
 pub(crate) mod past_jobs;
+pub(crate) mod past_namespace;
 pub(crate) mod past_queries;
 pub(crate) mod peers;
 pub(crate) mod pools;

@@ -1,4 +1,4 @@
-//! Prints a list of plain names, one per line, as CSV or as JSON.
+//! Prints a list of names as lines, CSV or JSON.
 
 use std::process::ExitCode;
 

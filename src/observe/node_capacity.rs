@@ -7,7 +7,7 @@ use gpuctl_core::model::counting::candidates::ClusterCapacity;
 use gpuctl_core::model::counting::capacity::Amounts;
 use gpuctl_core::model::counting::device_demand::DeviceClaims;
 
-/// Nodes and their free capacity, read once per run.
+/// Nodes with their free capacity, read once per command.
 pub(crate) struct NodeCapacity {
     pub nodes: Nodes,
     /// `None` if the user may not list all pods.
@@ -27,9 +27,8 @@ impl NodeCapacity {
         })
     }
 
-    /// Copies the nodes together with their capacity of the devices that a pod claims, and adds
-    /// these devices to the pod's requests. Returns `None` if the pod claims no devices that can be
-    /// compared.
+    /// Adds the devices that a pod claims to the pod's requests, and their capacity to a copy of
+    /// the nodes. Returns `None` if no claimed devices can be compared with the nodes.
     pub(crate) fn with_devices(
         &self,
         devices: &DeviceClaims,
@@ -49,7 +48,7 @@ impl NodeCapacity {
         })
     }
 
-    /// Reads the nodes but not their free capacity. This is enough if every pod has been scheduled.
+    /// Reads the nodes without their free capacity, which only unscheduled pods need.
     pub(crate) async fn read_nodes(connection: &Connection) -> Result<Self, Error> {
         Ok(Self {
             nodes: connection.nodes().list().await?,
@@ -57,7 +56,7 @@ impl NodeCapacity {
         })
     }
 
-    /// Returns no nodes, for a job that does not need them.
+    /// Creates an empty value for jobs whose diagnosis does not need the nodes.
     pub(crate) fn hidden() -> Self {
         Self {
             nodes: Nodes::Hidden,

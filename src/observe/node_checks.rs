@@ -1,5 +1,5 @@
-//! Checks for `doctor` about nodes: permissions, the GPU software stack on each node, and nodes
-//! that differ from similar ones.
+//! `doctor` checks of nodes: permissions, the GPU software stack, and nodes that differ from
+//! similar nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,19 +10,19 @@ use gpuctl_core::model::facts::gpu_stack::{NodeMetrics, StackPod, broken, has_gp
 use gpuctl_core::model::values::text::count;
 use gpuctl_core::model::{Inventory, NodeDetails, Reading, Readings};
 
-/// The newest sample of a device is stale if it is older than this, in seconds.
+/// Age in seconds above which a device's newest sample is stale.
 const STALE_SECONDS: f64 = 300.0;
 /// Maximum number of node names in a message.
 const MAX_NAMES: usize = 4;
-/// The node labels with the driver version. They are set by NVIDIA's GPU feature discovery and
-/// AMD's node labeller.
+/// Node labels with the driver version, set by NVIDIA's GPU feature discovery and AMD's node
+/// labeller.
 const DRIVER_LABELS: [&str; 2] = [
     "nvidia.com/cuda.driver-version.full",
     "amd.com/gpu.driver-version",
 ];
 
-/// Checks all nodes. `stack` contains the pods of the GPU software. It is `None` if the user may
-/// not list pods.
+/// Checks all nodes. `stack` holds the pods of the GPU software, or `None` if the user may not list
+/// pods.
 pub(super) fn check_nodes(
     snapshot: &InventorySnapshot,
     readings: Option<&Readings>,
@@ -36,7 +36,7 @@ pub(super) fn check_nodes(
     checks
 }
 
-/// Checks the GPU software stack on each node with GPUs.
+/// Checks the GPU software stack of each GPU node.
 fn check_stacks(
     inventory: &Inventory,
     readings: Option<&Readings>,
@@ -50,7 +50,7 @@ fn check_stacks(
         .collect();
     let mut checks = Vec::new();
     for host in &hosts {
-        // If the user may not list pods, it is unknown whether an exporter runs.
+        // Without permission to list pods, it is unknown whether an exporter runs on the node.
         let metrics = match stack {
             Some(_) => node_metrics(&host.node.name, readings),
             None => NodeMetrics::Unknown,
@@ -121,7 +121,7 @@ fn node_metrics(node: &str, readings: Option<&Readings>) -> NodeMetrics {
     for device in devices {
         match device.sample_age_seconds {
             Some(age) => newest = Some(newest.map_or(age, |newest| newest.min(age))),
-            // If a sample is fresh, its age is not reported.
+            // Only stale samples have an age.
             None if device.utilization.is_some() => return NodeMetrics::Fresh,
             None => {}
         }
@@ -132,7 +132,7 @@ fn node_metrics(node: &str, readings: Option<&Readings>) -> NodeMetrics {
     }
 }
 
-/// Lists metrics that the exporters on some nodes lack although others export them.
+/// Reports metrics that are missing on some nodes although exporters on other nodes export them.
 fn check_quantities(readings: &Readings) -> Vec<DoctorCheck> {
     type Family = (&'static str, fn(&Reading) -> bool);
     const FAMILIES: [Family; 4] = [
@@ -178,7 +178,7 @@ fn check_quantities(readings: &Readings) -> Vec<DoctorCheck> {
     FAMILIES.into_iter().filter_map(check_quantity).collect()
 }
 
-/// Lists nodes whose driver or kernel differs from that of most nodes with the same GPUs.
+/// Reports nodes whose driver or kernel differs from the majority of nodes with the same GPUs.
 fn check_siblings(inventory: &Inventory) -> Vec<DoctorCheck> {
     let mut by_product: BTreeMap<String, Vec<&NodeDetails>> = BTreeMap::new();
     for host in inventory.hosts.iter().filter(|host| host.has_gpus()) {
@@ -214,7 +214,7 @@ fn find_outliers(
     let Some((common, common_count)) = counts.iter().max_by_key(|(_, count)| **count) else {
         return Vec::new();
     };
-    // Without a majority, no node is an outlier.
+    // Without a majority, no node is an exception.
     if common_count * 2 <= hosts.len() || counts.len() < 2 {
         return Vec::new();
     }

@@ -1,9 +1,9 @@
-//! Warns about parts of a node list that the user may not read.
+//! Warns about data of a node list that the user may not read.
 
 use crate::context::Context;
 use gpuctl_cluster::InventorySnapshot;
 
-/// Warns about each resource that could not be listed.
+/// Warns about each resource that the user may not list.
 pub(crate) fn warn_of_missing_rights(snapshot: &InventorySnapshot, context: &Context) {
     if snapshot.unreadable.contains(&"pods") {
         context.terminal.warn_missing_permission(

@@ -1,5 +1,5 @@
-//! Reads metrics for cells that may stay empty. If metrics are missing, this is reported once, or
-//! they are read directly from the exporters.
+//! Reads metrics for table cells that may stay empty. If Prometheus is unavailable, warns once or
+//! reads the exporters directly.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -21,19 +21,19 @@ use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_core::stats::exporters::identity::ApiFacts;
 use gpuctl_prometheus::Prometheus;
 
-/// Timeout for metrics in optional cells. The rest of the answer must not wait for them any longer.
+/// Timeout for optional metrics, which must not delay the rest of the answer.
 const CELLS_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Metrics for the cells of an inventory, which is also useful without them. If metrics are
-/// missing, this is reported once.
+/// Metrics for the cells of an inventory. Without metrics, the cells stay empty and one warning is
+/// printed.
 pub(crate) struct OptionalMetrics<'c> {
     context: &'c Context,
     connection: &'c Connection,
     prometheus: OnceCell<Prometheus<'c>>,
     has_warned: Cell<bool>,
     store_use: StoreUse,
-    /// Whether to query the exporters directly if Prometheus does not respond. The next field holds
-    /// the reason why it did not.
+    /// Whether to query the exporters if Prometheus does not respond. `failure` holds the reason
+    /// why Prometheus did not respond.
     uses_exporters: Cell<bool>,
     failure: RefCell<Option<String>>,
 }
@@ -51,21 +51,21 @@ impl<'c> OptionalMetrics<'c> {
         }
     }
 
-    /// Allows [`Self::or_read_exporters`] to query the exporters directly. In a watch, this is not
-    /// allowed, because it would happen at every refresh.
+    /// Allows [`Self::or_read_exporters`] to query the exporters, except in a watch, where every
+    /// refresh would query them again.
     pub(crate) fn with_exporters(self, watch: bool) -> Self {
         self.uses_exporters.set(!watch);
         self
     }
 
-    /// Returns the data from Prometheus. If there is none, reads the exporters on these nodes, and
-    /// warns about it.
+    /// Returns `reading`, or reads the exporters on these nodes and prints a warning if it is
+    /// `None`.
     pub(crate) async fn or_read_exporters(
         &self,
         reading: Option<ExporterReading>,
         nodes: BTreeSet<String>,
     ) -> Option<ExporterReading> {
-        // Query the exporters at most once.
+        // Query the exporters at most once per command.
         if !self.uses_exporters.replace(false) {
             return reading;
         }
@@ -99,8 +99,8 @@ impl<'c> OptionalMetrics<'c> {
         }
     }
 
-    /// Creates metrics that are identified by the names of pods or jobs. Other clusters may use the
-    /// same names, so if the cluster labels in a store are unclear, no metrics are used.
+    /// Creates metrics for pods or jobs, which are identified by name. Other clusters can use the
+    /// same names, so a store with ambiguous cluster labels yields no metrics.
     pub(crate) fn for_names(
         context: &'c Context,
         connection: &'c Connection,
@@ -113,8 +113,8 @@ impl<'c> OptionalMetrics<'c> {
         }
     }
 
-    /// Reads live metrics of devices. Returns `None` if they are unavailable. With
-    /// `--require-metrics`, that is an error.
+    /// Reads live metrics of devices. Returns `None` if they are unavailable, or an error with
+    /// `--require-metrics`.
     pub(crate) async fn now(
         &self,
         quantities: &[Quantity],
@@ -126,7 +126,7 @@ impl<'c> OptionalMetrics<'c> {
             .await
     }
 
-    /// Runs a query with its own timeout. If it fails, the cells stay empty.
+    /// Runs a query with its own timeout. Returns `None` if it fails, so that the cells stay empty.
     pub(crate) async fn optional<T>(
         &self,
         query: impl AsyncFnOnce(&Prometheus<'c>) -> Result<T, Error>,
@@ -136,12 +136,12 @@ impl<'c> OptionalMetrics<'c> {
             connection,
             ..
         } = self;
-        // With `--prometheus none`, the user asks for empty cells, so no warning is needed.
+        // With `--prometheus none`, empty cells are intended, so print no warning.
         if context.metrics()?.is_off() && !context.require_metrics {
             return Ok(None);
         }
         let timeout = CELLS_TIMEOUT.min(context.access.request_timeout);
-        // Finding Prometheus may require probes, so the result is reused. Failures are not stored.
+        // Finding Prometheus may require probes, so reuse the result. Failures are not cached.
         let request = async {
             query(
                 self.prometheus
@@ -180,7 +180,7 @@ impl<'c> OptionalMetrics<'c> {
         }
     }
 
-    /// Adds the measured values to an inventory. Returns the readings from which they come.
+    /// Adds the metrics to the devices of an inventory and returns the readings.
     pub(crate) fn measure(
         &self,
         snapshot: &mut InventorySnapshot,
@@ -199,7 +199,7 @@ impl<'c> OptionalMetrics<'c> {
         Some(readings)
     }
 
-    /// Reads the inventory together with the metrics of its devices.
+    /// Reads the inventory and adds the live metrics to its devices.
     pub(crate) async fn snapshot(
         &self,
         quantities: &[Quantity],

@@ -42,7 +42,7 @@ pub(crate) async fn with_history(
         return error;
     }
     let timeout = TIMEOUT.min(context.access.request_timeout);
-    let search = past_namespace(context, connection, text, timeout);
+    let search = past_job(context, connection, text, timeout);
     match tokio::time::timeout(timeout, search).await {
         Ok(Some(full_name)) => error
             .hint(format!(
@@ -54,7 +54,7 @@ pub(crate) async fn with_history(
 }
 
 /// Searches the recent past for a job with GPUs. Returns its NAMESPACE/NAME.
-async fn past_namespace(
+async fn past_job(
     context: &Context,
     connection: &Connection,
     text: &str,

@@ -1,5 +1,4 @@
-//! Queries Prometheus for the pods that held devices in a time range, and for their owners and
-//! nodes.
+//! Queries Prometheus for the pods that held devices in a past range, with their owners and nodes.
 
 use std::collections::BTreeSet;
 
@@ -20,14 +19,14 @@ use gpuctl_core::stats::history::requested;
 use gpuctl_core::stats::history::top_owner::{LiveOwners, OwnerSeries};
 use gpuctl_prometheus::Prometheus;
 
-/// Series about nodes from kube-state-metrics.
+/// Node series of kube-state-metrics.
 #[derive(Default)]
 pub(crate) struct NodeSeries {
     pub capacity: Vec<Series>,
     pub labels: Vec<Series>,
 }
 
-/// What to read in addition to the pods that held devices.
+/// Data to read in addition to the pods that held devices.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct HistoryScope {
     pub memory: bool,
@@ -35,19 +34,19 @@ pub(crate) struct HistoryScope {
     pub names: bool,
 }
 
-/// Maximum number of pods in one query.
+/// Maximum number of pods per query, which limits the length of its regex.
 const MAX_PODS_PER_QUERY: usize = 150;
 
-/// Number of queries about pods to run concurrently.
+/// Number of concurrent queries about pods.
 const MAX_CONCURRENT: usize = 4;
 
-/// Queries about one past time range.
+/// Queries of one past range.
 pub(crate) struct PastQueries<'h, 'c> {
     pub prometheus: &'h Prometheus<'c>,
     pub connection: &'h Connection,
-    /// The owners of existing objects. Read only if kube-state-metrics does not export all of them.
+    /// Owners of existing objects. Read only if kube-state-metrics lacks some of the owners.
     pub live: &'h OnceCell<LiveOwners>,
-    /// The length of the range.
+    /// Length of the range.
     pub seconds: i64,
     pub end: UnixSeconds,
 }
@@ -57,7 +56,6 @@ impl PastQueries<'_, '_> {
         Ok(self.prometheus.query_at(query, self.end).await?)
     }
 
-    /// Queries the capacities and labels of nodes.
     pub(crate) async fn nodes(&self) -> Result<NodeSeries, Error> {
         let (capacity, labels) = (
             kube_state::capacity(self.seconds),
@@ -67,7 +65,7 @@ impl PastQueries<'_, '_> {
         Ok(NodeSeries { capacity, labels })
     }
 
-    /// Maps exporter pods to their nodes, because an exporter may report the name of its pod as the
+    /// Maps exporter pods to their nodes: some exporters report the name of their pod as the
     /// hostname.
     pub(crate) async fn exporters(
         &self,
@@ -89,7 +87,7 @@ impl PastQueries<'_, '_> {
         Ok(series.iter().filter_map(pod_node).collect())
     }
 
-    /// Queries the pods that held devices, together with their owners, phases and names.
+    /// Queries the pods that held devices, with their owners, phases and names.
     pub(crate) async fn pods(&self, scope: HistoryScope) -> Result<AllocationSeries, Error> {
         let (requests, claimed) = (
             kube_state::requests(self.seconds),
@@ -109,9 +107,8 @@ impl PastQueries<'_, '_> {
                 .filter_map(requested::claimant)
                 .map(|(_, pod)| pod),
         );
-        // If all pods have only resource claims, there is no request series that shows which label
-        // holds the pod name. Exporter series do not show how kube-state-metrics is scraped, so
-        // look up the label.
+        // If every pod uses resource claims, no request series shows which label holds the pod
+        // name. Exporter series use other labels than kube-state-metrics, so query the label.
         let label = match pod_series.requests.is_empty() && !pod_series.claimed.is_empty() {
             false => kube_state::label_name(&pod_series.requests, "pod"),
             true => self.pod_name_label().await?,
@@ -136,7 +133,7 @@ impl PastQueries<'_, '_> {
             names(PodQuery::Annotations),
         )
         .await?;
-        // Phases over time are needed only for pods whose phase changed within the range.
+        // Only pods whose phase changed within the range need the phases over time.
         let changed = kube_state::changed(&pod_series.phases_ever);
         let phases = self.about(PodQuery::Phases, &changed, &label);
         let owners = self.owners(std::mem::take(&mut pod_series.owners.pods), &label);
@@ -144,14 +141,14 @@ impl PastQueries<'_, '_> {
         Ok(pod_series)
     }
 
-    /// Finds the label that holds the pod name in series from kube-state-metrics, for the case that
-    /// there is no request series to read it from.
+    /// Finds the label that holds pod names in series of kube-state-metrics if there is no request
+    /// series.
     async fn pod_name_label(&self) -> Result<String, Error> {
         let pods = self.ask(&kube_state::any_pod(self.seconds)).await?;
         Ok(kube_state::label_name(&pods, "pod"))
     }
 
-    /// Queries the owners of the pods' owners.
+    /// Queries the owners of the pods' owners, up to the top-level objects.
     async fn owners(&self, pods: Vec<Series>, label: &str) -> Result<OwnerSeries, Error> {
         let (replica_set_names, jobs) = (
             OwnerSeries::names(&pods, "ReplicaSet"),
@@ -184,8 +181,8 @@ impl PastQueries<'_, '_> {
             custom: Vec::new(),
             groups,
         };
-        // Some objects are owned by custom resources. These owners are known only from
-        // custom-resource metrics and the API server.
+        // Owners that are custom resources appear only in custom-resource metrics and in the API
+        // server.
         if owners.has_open_ends() {
             let query = kube_state::custom_owners(self.seconds);
             let (custom, _) = join(
@@ -198,8 +195,7 @@ impl PastQueries<'_, '_> {
         Ok(owners)
     }
 
-    /// Queries series about these pods, ReplicaSets or Jobs. `label` is the label that holds the
-    /// names.
+    /// Queries series about the given pods, ReplicaSets or Jobs, whose names are in `label`.
     pub(crate) async fn about(
         &self,
         about: PodQuery,
@@ -221,7 +217,7 @@ impl PastQueries<'_, '_> {
     }
 }
 
-/// Collects the values of a label.
+/// Distinct values of a label.
 fn names(series: &[Series], label: &str) -> BTreeSet<String> {
     series
         .iter()
@@ -230,7 +226,7 @@ fn names(series: &[Series], label: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// Reads the owners of existing objects. If the user may not list them, the result is empty.
+/// Reads the owners of existing objects, or returns none if the user may not list them.
 async fn live_owners(connection: &Connection) -> LiveOwners {
     let Ok(listing) = connection.workloads().owners(None, OtherPods::Summed).await else {
         return LiveOwners::new();

@@ -1,5 +1,4 @@
-//! Reads recent metrics of one job's devices, and the time of the last step that it logged. `why`
-//! uses them for a running job.
+//! Reads a running job's recent device metrics and the time of its last logged step, for `why`.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +21,7 @@ use gpuctl_core::stats::score::{bottlenecks, peers};
 use gpuctl_diagnosis::RunningFacts;
 use gpuctl_prometheus::Window;
 
-/// How many seconds of metrics to read, and below it the usual resolution in seconds.
+/// Length of the metrics window, default step and minimum step, in seconds.
 const WINDOW: i64 = 600;
 const STEP_SECONDS: i64 = 15;
 const MIN_STEP_SECONDS: i64 = 5;
@@ -30,7 +29,7 @@ const MAX_POINTS: i64 = 40;
 /// Number of log lines to search for steps.
 const LOG_LINES: u32 = 200;
 
-/// Reads the facts about a running job. Returns `None` if none of its pods holds devices.
+/// Reads the facts about a running job, or returns `None` if no pod of the job holds devices.
 pub(crate) async fn running(
     context: &Context,
     connection: &Connection,
@@ -50,8 +49,8 @@ pub(crate) async fn running(
     let start = job
         .started_at()
         .map_or(end - WINDOW, |at| UnixSeconds::from(at).max(end - WINDOW));
-    // If the job has just started, use a shorter step, so that there are enough samples. The window
-    // must end at `end`, so its start is aligned to the step.
+    // For a job that has just started, use a shorter step to get enough samples. Move the start, so
+    // that a whole number of steps ends at `end`.
     let step = ((end - start) / MAX_POINTS).clamp(MIN_STEP_SECONDS, STEP_SECONDS);
     let window = Window {
         start: end - (end - start) / step * step,
@@ -102,7 +101,7 @@ pub(crate) async fn running(
     Ok(Some(facts))
 }
 
-/// Maps the names and addresses of the job's nodes to the names of the nodes.
+/// Maps names and addresses of the job's nodes to node names.
 fn node_names(job: &Job) -> BTreeMap<String, String> {
     let addresses = job
         .pods
@@ -119,11 +118,11 @@ fn node_names(job: &Job) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// A device error may have caused a failure if the two are at most this many seconds apart.
+/// A device error can explain a failure if they are at most this many seconds apart.
 const FAULT_SECONDS: i64 = 300;
 
-/// Queries the device errors around the time when the first failed pod ended, by device. Without
-/// metrics, the result is empty.
+/// Queries the device errors around the end of the first failed pod, by device. Returns none
+/// without metrics.
 pub(crate) async fn faults(
     context: &Context,
     connection: &Connection,
@@ -137,7 +136,7 @@ pub(crate) async fn faults(
     let Some((ended, pod)) = failed.min_by_key(|(ended, _)| *ended) else {
         return Ok(Vec::new());
     };
-    // The range vector ends here, and covers the time before and after the failure.
+    // The range ends after the failure and covers the time before and after it.
     let end = (UnixSeconds::from(ended) + FAULT_SECONDS).min(UnixSeconds::from(context.now()));
     let metrics = OptionalMetrics::for_names(context, connection, WINDOW);
     let query = query::xids(2 * FAULT_SECONDS);
@@ -156,7 +155,7 @@ pub(crate) async fn faults(
     };
     let fault = |series: &gpuctl_core::model::Series| {
         let (device, value) = (reader.device(series)?, series.points.last()?.value);
-        // 0 means that the device has not reported an XID error.
+        // Exporters report XID 0 for a device without errors.
         let code = (value.is_finite() && (1.0..100_000.0).contains(&value))
             .then(|| whole::to_u32(value))?;
         Some((

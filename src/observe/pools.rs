@@ -1,6 +1,5 @@
-//! Reads pools: their nodes from labels, their definitions from ConfigMaps, and their jobs.
+//! Reads pools: nodes by label, definitions from ConfigMaps, and jobs.
 
-use gpuctl_core::model::values::natural;
 use std::collections::BTreeSet;
 
 use futures::future::join3;
@@ -9,23 +8,24 @@ use crate::context::Context;
 use crate::observe::nodes;
 use crate::observe::optional_metrics::OptionalMetrics;
 use gpuctl_cluster::{Connection, Failure, InventorySnapshot, JobFilter, unless_forbidden};
+use gpuctl_core::model::values::natural;
 use gpuctl_core::model::{GpuCount, Inventory, Job, NodeUsage, Pod, PoolDefinition, State};
 use gpuctl_core::stats::exporters::devices::ExporterReading;
 use gpuctl_view::format::coverage::Coverage;
 use gpuctl_view::nodes::pool_use::PoolUse;
 
-/// Pools, with a record of which data about them could not be read.
+/// Pools and the names of data that the user may not read.
 #[derive(Clone)]
 pub(crate) struct PoolSnapshot {
     pub pools: Vec<PoolUse>,
     pub snapshot: InventorySnapshot,
     pub definitions: bool,
-    /// Describes which jobs the user may not list.
+    /// Message about jobs that the user may not list.
     pub unseen_jobs: Option<String>,
 }
 
 impl PoolSnapshot {
-    /// Adds the live metrics of devices to the nodes.
+    /// Adds live metrics to the nodes' devices.
     pub(crate) fn measure(
         &mut self,
         metrics: &OptionalMetrics<'_>,
@@ -39,7 +39,7 @@ impl PoolSnapshot {
     }
 }
 
-/// Warns once about each missing permission.
+/// Warns about each missing permission.
 pub(crate) fn warn_of_missing_rights(pools: &PoolSnapshot, context: &Context) {
     nodes::warn_of_missing_rights(&pools.snapshot, context);
     if !pools.definitions {
@@ -54,12 +54,12 @@ pub(crate) fn warn_of_missing_rights(pools: &PoolSnapshot, context: &Context) {
     }
 }
 
-/// Reads all pools, or only the one with the name `only_name`.
+/// Reads all pools, or only the pool `only_name`.
 pub(crate) async fn read_pools(
     connection: &Connection,
     only_name: Option<&str>,
 ) -> Result<PoolSnapshot, Failure> {
-    // List all jobs, because a job that names no pool may still have pods on the pool's nodes.
+    // List all jobs: a job without a pool may still have pods on the pool's nodes.
     let selector = JobFilter::default();
     let (snapshot, definitions, jobs) = join3(
         connection.inventory().snapshot(),
@@ -77,7 +77,7 @@ pub(crate) async fn read_pools(
     let defined: Vec<&PoolDefinition> = definitions.iter().flatten().collect();
     let mut names: BTreeSet<&str> = snapshot.inventory.pools();
     names.extend(defined.iter().map(|pool| pool.name.as_str()));
-    // Finished jobs do not use anything in a pool.
+    // Finished jobs hold no resources of a pool.
     let active_jobs: Vec<&Job> = jobs
         .iter()
         .flat_map(|selection| &selection.jobs)
@@ -108,7 +108,7 @@ pub(crate) async fn read_pools(
     })
 }
 
-/// Selects the jobs that name the pool, or that have pods with GPUs on its nodes.
+/// Selects jobs that name the pool or have pods with GPUs on its nodes.
 fn jobs_in(pool: &str, inventory: &Inventory, active_jobs: &[&Job]) -> Vec<Job> {
     let hosts: BTreeSet<&str> = inventory.pool(pool).map(NodeUsage::name).collect();
     let is_on_pool =

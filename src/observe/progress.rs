@@ -1,5 +1,5 @@
-//! Reads the progress of running trainings, and their remaining time, from the last lines of logs. Many jobs are read
-//! concurrently, within one second.
+//! Reads the progress and remaining time of running trainings from the ends of their logs. All jobs
+//! of a page are read concurrently within one second.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,20 +13,20 @@ use gpuctl_core::model::{Job, JobKind, Percent, State, Status};
 use gpuctl_core::stats::logs::progress;
 use gpuctl_core::stats::logs::remaining::{CurrentRun, Remaining, remaining};
 
-/// Timeout for reading the ends of all logs on a page.
+/// Timeout for the logs of all jobs on a page.
 const PROGRESS_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Number of logs to read concurrently.
 const MAX_CONCURRENT: usize = 16;
 
-/// The progress of a training, and what remains of it if its rate is known.
+/// Progress of a training, with the remaining time if its rate is known.
 pub(crate) struct JobProgress {
     pub percent: Percent,
     pub remaining: Option<Remaining>,
 }
 
-/// Reads the progress, by the index of the job, from the end of one log (rank 0) per running
-/// training. All reads together take at most one second.
+/// Reads the progress of running trainings from the log of rank 0, keyed by the job's index in
+/// `jobs`. Omits jobs whose logs are not read within one second.
 pub(crate) async fn read_progress(
     connection: &Connection,
     jobs: &[(Job, State)],
@@ -49,7 +49,7 @@ pub(crate) async fn read_progress(
         .await
 }
 
-/// Computes the progress of a training from the last lines of its first rank's log.
+/// Computes the progress from the last log lines of rank 0.
 pub(crate) fn job_progress(job: &Job, lines: &[LogLine], now: Timestamp) -> Option<JobProgress> {
     let percent = progress::percent(lines.iter().map(|line| line.text.as_str()))?;
     let timed = lines
@@ -66,16 +66,16 @@ pub(crate) fn job_progress(job: &Job, lines: &[LogLine], now: Timestamp) -> Opti
     })
 }
 
-/// Number of lines at the end of a log to search for a progress bar or a throughput.
+/// Number of log lines to search for a progress bar or a throughput.
 const TAIL_LINES: u32 = 40;
 
-/// Reads the last lines of the first rank's log. If the log cannot be read, the result is empty.
+/// Reads the last log lines of rank 0. Returns none if the log is unreadable.
 pub(crate) async fn tail(connection: &Connection, job: &Job) -> Vec<LogLine> {
     tail_pod(connection, job, None, TAIL_LINES).await
 }
 
-/// Reads the last `lines` lines of a pod's log, by default that of the first rank. If the log
-/// cannot be read, the result is empty.
+/// Reads the last `lines` log lines of a pod, by default of rank 0. Returns none if the log is
+/// unreadable.
 pub(crate) async fn tail_pod(
     connection: &Connection,
     job: &Job,

@@ -1,5 +1,5 @@
-//! Adds GPU metrics to queues. Only gpuctl's jobs are read, so GPUs of other workloads count as
-//! used but not as sampled.
+//! Adds live metrics to queues. Only gpuctl's jobs have metrics, so GPUs of other workloads count
+//! as used but not as measured.
 
 use super::live;
 use gpuctl_cluster::{Connection, Failure, JobFilter};
@@ -7,8 +7,8 @@ use gpuctl_core::model::Queue;
 use gpuctl_core::stats::exporters::devices::ExporterReading;
 use gpuctl_view::queues::list::QueueRow;
 
-/// Adds to each queue the mean metrics of the devices that its jobs hold. If there are no metrics,
-/// or the user may not list jobs, the means are unknown.
+/// Adds to each queue the mean metrics of the devices that its jobs hold. The means are unknown
+/// without metrics, or if the user may not list jobs.
 pub(crate) async fn rows(
     connection: &Connection,
     namespace: Option<&str>,
@@ -40,7 +40,7 @@ pub(crate) async fn rows(
     let readings = live::job_readings(reading, jobs.iter());
     let listed_namespace = namespace.or(selection.narrowed_to.as_deref());
     let row = |queue: Queue| {
-        // A mean over only some of a queue's jobs would be misleading.
+        // A mean over only some of the queue's jobs would be misleading.
         let is_complete = selection.unreadable.is_empty()
             && listed_namespace.is_none_or(|listed_namespace| {
                 queue.namespace.as_deref() == Some(listed_namespace)

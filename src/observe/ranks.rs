@@ -1,7 +1,6 @@
-//! Queries the ranks of a job directly if the user requests it. NCCL's RAS subsystem is queried
-//! over a port-forward, and stacks are read with `py-spy` or `gdb` in the containers. Each rank is
-//! queried once. If a rank does not respond, this is reported, but no conclusions are drawn from
-//! it.
+//! Queries the ranks of a job if the user requests it: NCCL's RAS subsystem over a port-forward,
+//! and stacks with `py-spy` or `gdb` in the containers. Each rank is queried once. A rank without a
+//! response is reported, but is not treated as evidence.
 
 use std::time::Duration;
 
@@ -16,34 +15,34 @@ use gpuctl_core::model::{Job, Pod, PodPhase};
 use gpuctl_core::stats::logs::{ras, stacks};
 use gpuctl_diagnosis::RankAnswers;
 
-/// Which data to read from the ranks.
+/// Data to read from the ranks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RankQueries {
     pub ras: bool,
     pub stacks: bool,
 }
 
-/// The port of RAS, unless `NCCL_RAS_ADDR` sets a different one.
+/// RAS's default port, see `NCCL_RAS_ADDR`.
 const RAS_PORT: u16 = 28028;
-/// RAS itself waits a few seconds for processes that do not respond.
+/// Longer than RAS itself waits for processes that do not respond.
 const RAS_TIMEOUT: Duration = Duration::from_secs(20);
-/// Number of pods on which to try RAS: the first one may hang or may not run NCCL.
+/// Number of pods to try, because the first one may hang or not use NCCL.
 const RAS_PODS: usize = 3;
-/// Number of pods whose stacks are read, and below it how many of them are read concurrently.
+/// Number of pods whose stacks are read in total and concurrently.
 const MAX_STACK_PODS: usize = 64;
 const MAX_CONCURRENT: usize = 16;
 const STACKS_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum size of one response in bytes.
 const MAX_RESPONSE_BYTES: usize = 4 << 20;
 
-/// Number of reasons to report for missing responses, and below it the maximum length of each in
+/// Number of reported reasons for missing responses, and the maximum length of a reason in
 /// characters.
 const MAX_REASONS: usize = 3;
 const MAX_REASON_CHARS: usize = 160;
 
-/// Prints the stacks of those Python processes in a container that are ranks: they hold a GPU, or a
-/// launcher has set their rank. Unsets the debuginfod variable, because otherwise `gdb` would
-/// download symbols.
+/// Prints the stacks of the container's Python processes that are ranks: processes that hold a GPU
+/// or whose launcher has set a rank. Unsets the debuginfod variable, which makes `gdb` download
+/// symbols.
 const STACK_SCRIPT: &str = r#"unset DEBUGINFOD_URLS
 tool=
 command -v py-spy >/dev/null 2>&1 && tool=py-spy || { command -v gdb >/dev/null 2>&1 && tool=gdb; }
@@ -67,7 +66,7 @@ for folder in /proc/[0-9]*; do
 done
 exit $code"#;
 
-/// Queries the running ranks of a job.
+/// Queries the running ranks of a job for RAS reports and stacks.
 pub(crate) async fn query_ranks(
     connection: &Connection,
     job: &Job,
@@ -99,7 +98,7 @@ pub(crate) async fn query_ranks(
     answers
 }
 
-/// Reads the stacks of pods, and groups equal stacks.
+/// Reads the stacks of the pods and groups equal ones.
 async fn read_stacks(connection: &Connection, job: &Job, pods: &[&Pod], answers: &mut RankAnswers) {
     let dumps = pods
         .iter()
@@ -112,7 +111,7 @@ async fn read_stacks(connection: &Connection, job: &Job, pods: &[&Pod], answers:
         let rank_name = pod
             .rank
             .map_or_else(|| pod.name.clone(), |rank| format!("rank {rank}"));
-        // An incomplete dump may still contain stacks, so use both the text and the failure.
+        // An incomplete dump can still contain stacks, so report them together with the failure.
         let parsed = stacks::read(&text);
         let (is_empty, has_several) = (parsed.is_empty(), parsed.len() > 1);
         let name = |stack: &stacks::Stack| {
@@ -138,7 +137,7 @@ async fn read_stacks(connection: &Connection, job: &Job, pods: &[&Pod], answers:
     answers.silent.extend(reasons(failures));
 }
 
-/// Describes why pods did not respond: lists the first reasons, then counts the others.
+/// Lists the first reasons for missing responses, and the number of further ones.
 fn reasons(failures: Vec<(String, Vec<String>)>) -> Vec<String> {
     let hidden_count = failures.len().saturating_sub(MAX_REASONS);
     let first = failures
@@ -172,8 +171,8 @@ enum RasError {
     Unread(String, std::io::Error),
 }
 
-/// Queries the first pods one after another. Returns the first report that reaches most processes,
-/// or else the report with the fewest unreachable processes.
+/// Queries the first pods in turn. Returns the first report that reaches most processes, or else
+/// the one with the fewest unreachable processes.
 async fn ras(
     connection: &Connection,
     job: &Job,
@@ -214,9 +213,9 @@ async fn ras_of(connection: &Connection, job: &Job, pod: &Pod) -> Result<ras::Ra
     ras::read(&answer).ok_or_else(|| RasError::NotRas(name()))
 }
 
-/// Sends the RAS command, and reads the complete response.
+/// Sends RAS's status command and reads the response to its end.
 async fn send_ras_command(address: String) -> std::io::Result<String> {
-    // The forwarded address is a URL, but RAS speaks a text protocol over plain TCP. NCCL's
+    // The port-forward returns a URL, but RAS uses a text protocol over plain TCP. NCCL's
     // documentation sends the same command with `nc`.
     let mut stream = TcpStream::connect(address.trim_start_matches("http://")).await?;
     stream.write_all(b"verbose status\n").await?;
@@ -228,8 +227,8 @@ async fn send_ras_command(address: String) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&response).into_owned())
 }
 
-/// Runs the stack script in a container. Returns its output and, if the output is incomplete, the
-/// reason.
+/// Runs the stack script in a container. Returns the output, with a reason if the output is
+/// incomplete.
 async fn dump(connection: &Connection, job: &Job, pod: &Pod) -> (String, Option<String>) {
     let command = ["sh", "-c", STACK_SCRIPT].map(ToOwned::to_owned);
     let request = ExecRequest {
@@ -251,7 +250,7 @@ async fn dump(connection: &Connection, job: &Job, pod: &Pod) -> (String, Option<
                 &mut output
             };
             buffer.extend_from_slice(bytes);
-            // `false` ends the session, because a container could print endlessly.
+            // Returning `false` ends the session, because a container could print endlessly.
             output.len() + stderr.len() < MAX_RESPONSE_BYTES
         });
         Ok::<SessionEnd, Failure>(end.await)
@@ -279,8 +278,8 @@ fn shortened(text: &str) -> String {
     text.chars().take(MAX_REASON_CHARS).collect()
 }
 
-/// Explains a tool's stderr output from inside a container: the missing capability, or else the
-/// last line.
+/// Returns the reason for a tool's failure in a container: a missing capability, or else the last
+/// line of stderr.
 fn reason(errors: &str) -> Option<String> {
     const DENIED: [&str; 3] = ["permission denied", "operation not permitted", "ptrace"];
     let mut lines = errors

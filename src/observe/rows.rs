@@ -1,5 +1,5 @@
-//! Prints lists whose rows are all read at once. The verb reads the rows, and [`ListRow`] defines
-//! how rows of one type are sorted, named and rendered.
+//! Prints lists whose rows are all read at once. A verb reads the rows. [`ListRow`] defines how to
+//! sort, name and render them.
 
 use serde::Serialize;
 
@@ -8,32 +8,31 @@ use crate::context::Context;
 use gpuctl_cluster::{Connection, Failure};
 use gpuctl_view::Format;
 
-/// A row of a list, with the behavior that differs between lists.
+/// A row of a list, with everything that differs between lists.
 pub(crate) trait ListRow: Sized {
-    /// The key of the rows in the JSON document.
+    /// Key of the rows in the JSON document.
     const ROWS: &'static str = "items";
-    /// The note to print on stderr if the list has no rows, for example `no quotas found`.
+    /// Note on stderr for an empty list, such as `no quotas found`.
     const NONE: &'static str;
-    /// The sort keys that `--sort-by` accepts.
+    /// Sort keys of `--sort-by`.
     type Key;
-    /// Data that the document contains in addition to its rows, for example the number of measured
+    /// Data that the document contains in addition to the rows, such as the number of measured
     /// devices.
     type Facts;
 
-    /// Sorts the rows. Without a key, the rows stay in the order in which they were read, unless
-    /// the list defines its own order.
+    /// Sorts the rows. Without a key, uses the default order of the list.
     fn sort(rows: &mut [Self], key: Option<Self::Key>);
 
-    /// The lines for `-o name`, one per row. A watch uses them to identify rows.
+    /// Lines of `-o name`, one per row. A watch identifies rows by these lines.
     fn names(page: &[Self]) -> Vec<String>;
 
-    /// The document for `-o json`: one page of `total` rows.
+    /// Builds the document for `-o json` from one page of `total` rows.
     fn document(page: &[Self], total: usize, facts: Self::Facts) -> impl Serialize;
 
-    /// The table, for people or as CSV.
+    /// Renders the table for people or as CSV.
     fn table(page: &[Self], format: Format, headers: bool, context: &Context) -> String;
 
-    /// The next step that is suggested for these rows.
+    /// Suggests a next command for these rows.
     fn hint(_page: &[Self], _total: usize) -> Option<String> {
         None
     }
@@ -57,8 +56,8 @@ pub(crate) fn listing<R: ListRow>(
         .hints(R::hint(&page, total).into_iter().collect())
 }
 
-/// Reads `resource` in all namespaces, or only in the one given by `-n`. If the user may not list
-/// all namespaces, reads the kubeconfig's namespace and warns.
+/// Reads `resource` in all namespaces, or in the one given by `-n`. If the user may not list all
+/// namespaces, warns and reads the kubeconfig's namespace.
 pub(crate) async fn read_namespaces<T>(
     resource: &str,
     connection: &Connection,

@@ -1,5 +1,4 @@
-//! Probes a Service in the cluster to find out whether it is a Prometheus, and which exporters it
-//! scrapes.
+//! Probes whether a Service is a Prometheus, and which exporters it scrapes.
 
 use std::time::Duration;
 
@@ -12,22 +11,23 @@ use gpuctl_prometheus::{
     QueryRequest,
 };
 
-/// How long to wait for a Service to respond.
+/// Timeout for the response of a Service.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// A Service that may be a Prometheus, and the result of probing it.
+/// Result of probing a Service that may be a Prometheus.
 pub(super) struct Probe<'c> {
     pub prometheus: Prometheus<'c>,
-    /// How the Service is reached, for messages.
+    /// How gpuctl reaches the Service, for messages.
     pub route: &'static str,
-    /// Whether the user may see that the Service exists: it answered, or its pods can be listed.
+    /// Whether the user may know that the Service exists, because it answered or its pods are
+    /// listable.
     pub is_seen: bool,
-    /// The most useful exporters that the Service scrapes, or the reason why it is not a
-    /// Prometheus.
+    /// The metrics that the Service has, or the reason why it is not a Prometheus.
     pub answer: Result<StoreContent, QueryError>,
 }
 
-/// How useful a server is. It may only respond, have kube-state-metrics, or have GPU metrics.
+/// Metrics of a Prometheus, in increasing order of usefulness: none, kube-state-metrics, or GPU
+/// metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum StoreContent {
     NoMetrics,
@@ -35,8 +35,8 @@ pub(super) enum StoreContent {
     Gpus,
 }
 
-/// Probes a Service through the API server's proxy. If the user may not use the proxy, uses a
-/// port-forward.
+/// Probes a Service through the API server's proxy, or through a port-forward if the proxy is
+/// forbidden.
 pub(super) async fn probe(
     connection: &Connection,
     service: PrometheusService,
@@ -44,8 +44,7 @@ pub(super) async fn probe(
 ) -> Probe<'_> {
     let by_proxy = by_proxy(connection, &service, timeout);
     let answer = store_content(&by_proxy).await;
-    // A port-forward requires different permissions from the proxy. It does not help against other
-    // failures.
+    // A port-forward needs different permissions, but does not help against any other failure.
     if !matches!(answer, Err(QueryError::Forbidden { .. })) {
         return Probe {
             prometheus: by_proxy,
@@ -79,7 +78,7 @@ pub(super) async fn probe(
     }
 }
 
-/// Determines which exporters a server scrapes.
+/// Queries which metrics a Prometheus has.
 async fn store_content(prometheus: &Prometheus<'_>) -> Result<StoreContent, QueryError> {
     let result = tokio::time::timeout(PROBE_TIMEOUT, prometheus.now(&query::inventory())).await;
     let timed_out = || QueryError::TimedOut {
@@ -137,8 +136,7 @@ fn by_port_forward<'c>(
                 &pod,
                 port,
                 async |url| {
-                    // A matching label does not make a Service trustworthy, so send it no
-                    // credentials.
+                    // Send no credentials: any user can create a Service with matching labels.
                     let address = PrometheusAddress::parse(
                         &format!("{url}{}", service.base),
                         Credentials::default(),

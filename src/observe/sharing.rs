@@ -1,5 +1,5 @@
-//! Checks for `doctor` about divided GPUs: MIG slices, shares, HAMi, and devices from dynamic
-//! resource allocation.
+//! `doctor` checks of divided GPUs: MIG slices, shares, HAMi, and devices from dynamic resource
+//! allocation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,15 +8,15 @@ use gpuctl_core::model::contract::check::{CheckStatus, DoctorCheck};
 use gpuctl_core::model::values::text::count;
 use gpuctl_core::model::{Inventory, NodeUsage};
 
-/// The node label that holds the state of the GPU operator's MIG manager: `success`, `failed`,
-/// `pending`, `rebooting`.
+/// Node label with the state of the GPU operator's MIG manager: `success`, `failed`, `pending` or
+/// `rebooting`.
 const MIG_STATE: &str = "nvidia.com/mig.config.state";
 const MIG_CONFIG: &str = "nvidia.com/mig.config";
-/// The node annotation for heartbeats between HAMi's scheduler and its device plugin: `Reported …`,
-/// `Requesting_…`, `Deleted_…`.
+/// Node annotation for heartbeats between HAMi's scheduler and device plugin: `Reported …`,
+/// `Requesting_…` or `Deleted_…`.
 const HANDSHAKE: &str = "hami.io/node-handshake";
 
-/// Checks the divided GPUs. If there are none, the result is empty.
+/// Checks divided GPUs. Returns no checks if the cluster has none.
 pub(super) fn check_sharing(inventory: &Inventory, devices: &[Device]) -> Vec<DoctorCheck> {
     let mut checks: Vec<DoctorCheck> = inventory
         .hosts

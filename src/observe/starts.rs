@@ -1,4 +1,5 @@
-//! Reads how long similar jobs waited, for `why` and `fit` of a job that is waiting.
+//! Forecasts the start of a waiting job from the waiting times of similar jobs, for `why` and
+//! `fit`.
 
 use std::collections::BTreeSet;
 
@@ -14,11 +15,11 @@ use gpuctl_core::stats::exporters::kube_state::StartQuery;
 use gpuctl_core::stats::history::starts;
 use gpuctl_core::stats::history::starts::StartSeries;
 
-/// How many days of history to read.
+/// Number of days of history to read.
 const DAYS: i64 = 7;
 
-/// Forecasts when a job will start. The job has `gpus` devices, may run on `nodes`, and has waited
-/// for `waited` seconds. Returns `None` if there are no starts in the history.
+/// Forecasts when a job with `gpus` devices will start that may run on `nodes` and has waited for
+/// `waited` seconds. Returns `None` if no similar job started within the history.
 pub(crate) async fn forecast(
     context: &Context,
     connection: &Connection,

@@ -1,5 +1,5 @@
-//! Checks for `doctor` about Prometheus: how often it scrapes, how long it retains samples, and how
-//! many clusters' GPUs it has.
+//! `doctor` checks of Prometheus: scrape interval, retention, clock, kube-state-metrics, and the
+//! clusters whose GPUs it has.
 
 use futures::future::{join, join3};
 use jiff::Timestamp;
@@ -13,17 +13,17 @@ use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_core::stats::exporters::{query, recorded};
 use gpuctl_prometheus::Prometheus;
 
-/// Number of samples per five minutes below which short jobs are hardly visible.
+/// Samples per five minutes below which short jobs are barely visible.
 const MIN_SAMPLES: f64 = 5.0;
-/// Tolerated difference between clocks, in seconds. The other clock has a resolution of one second,
-/// and requests take time.
+/// Tolerated difference between clocks in seconds, for one second of resolution and the duration of
+/// the request.
 const CLOCK_TOLERANCE: i64 = 5;
-/// How many days of history commands read by default.
+/// Default range of commands that read history, in days.
 const MIN_RETENTION_DAYS: f64 = 7.0;
-/// How many seconds to search for GPUs of other clusters.
+/// Window in seconds that is searched for GPUs of other clusters.
 const CLUSTERS_SECONDS: i64 = 86_400;
 
-/// Compares this machine's clock with another clock that has a resolution of one second.
+/// Compares the local clock with a clock that has a resolution of one second.
 pub(crate) fn check_clock(
     clock_name: &str,
     other: Option<Timestamp>,
@@ -44,14 +44,14 @@ pub(crate) fn check_clock(
     )
 }
 
-/// Checks the scrape interval, the retention, kube-state-metrics, and the number of clusters.
+/// Checks the scrape interval, retention, kube-state-metrics and the number of clusters.
 pub(super) async fn check_store(
     prometheus: &Prometheus<'_>,
     connection: &Connection,
     now: Timestamp,
 ) -> Vec<DoctorCheck> {
     let server = join(
-        // Without a `time` parameter, queries are evaluated at the server's current time.
+        // Without `time`, Prometheus evaluates the query at its own current time.
         prometheus.now("vector(time())"),
         prometheus.relay("api/v1/status/runtimeinfo"),
     );
@@ -64,7 +64,7 @@ pub(super) async fn check_store(
             prometheus.now(&sample_query),
             prometheus.now(&recorded_query),
         ),
-        // Without any series, `count` returns an empty vector instead of 0.
+        // `count` of no series is an empty vector instead of 0.
         prometheus.now("count(kube_pod_info) or vector(0)"),
         join(check_clusters(prometheus, connection, now), server),
     )
@@ -96,7 +96,7 @@ fn newest(series: &Series) -> Option<f64> {
     series.points.last().map(|point| point.value)
 }
 
-/// Checks how often GPUs were sampled.
+/// Checks the number of samples per GPU.
 fn check_scrapes(sample_counts: &[Series]) -> Option<DoctorCheck> {
     let count = sample_counts
         .iter()
@@ -128,7 +128,7 @@ fn check_pods(count: Option<f64>) -> DoctorCheck {
     }
 }
 
-/// Checks for which clusters the store has GPUs.
+/// Reports the clusters whose GPUs the store has.
 async fn check_clusters(
     prometheus: &Prometheus<'_>,
     connection: &Connection,
@@ -168,7 +168,7 @@ async fn check_clusters(
     }
 }
 
-/// Checks how long Prometheus retains samples. Other stores do not report this.
+/// Checks the retention. Only Prometheus itself reports it.
 fn check_retention(body: &[u8]) -> Option<DoctorCheck> {
     let response: serde_json::Value = serde_json::from_slice(body).ok()?;
     let retention = response
@@ -176,7 +176,7 @@ fn check_retention(body: &[u8]) -> Option<DoctorCheck> {
         .as_str()
         .filter(|text| !text.is_empty())?;
     let message = format!("samples are retained for {retention}");
-    // With a size limit, the text looks like `15d or 10GiB`.
+    // With a size limit, the value looks like `15d or 10GiB`.
     let days = retention.split(' ').next().and_then(days);
     Some(match days {
         Some(days) if days < MIN_RETENTION_DAYS => {
@@ -190,7 +190,7 @@ fn check_retention(body: &[u8]) -> Option<DoctorCheck> {
     })
 }
 
-/// Parses a Prometheus duration, such as `15d` or `1w2d`, and converts it to days.
+/// Converts a Prometheus duration, such as `15d` or `1w2d`, to days.
 fn days(text: &str) -> Option<f64> {
     let (mut days, mut rest) = (0.0, text);
     while !rest.is_empty() {

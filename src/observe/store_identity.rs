@@ -1,6 +1,6 @@
-//! Finds the series of this cluster in a store that has several clusters (Thanos, Mimir,
-//! VictoriaMetrics, managed services). A label value is trusted only if this cluster's own pods or
-//! nodes have that value and no other.
+//! Finds this cluster's series in a store with several clusters (Thanos, Mimir, VictoriaMetrics,
+//! managed services). Trusts a label value only if this cluster's own pods or nodes have it, and no
+//! other value.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use gpuctl_core::model::UnixSeconds;
 use gpuctl_core::stats::exporters::query;
 use gpuctl_prometheus::{Matchers, Prometheus, QueryError};
 
-/// Labels that identify clusters: external labels of Prometheus, or labels of managed services.
+/// Labels that identify clusters, from Prometheus' external labels or from managed services.
 const LABELS: [&str; 6] = [
     "cluster",
     "cluster_name",
@@ -23,18 +23,18 @@ const LABELS: [&str; 6] = [
     "prometheus_cluster",
 ];
 
-/// Maximum number of label values in a message, and below it of nodes.
+/// Maximum number of label values and of nodes in a message.
 const LIMIT: usize = 8;
 const MAX_NODES: usize = 3;
 
-/// The clusters whose series a store has.
+/// Clusters whose GPU series are in a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum StoreClusters {
-    /// As far as the labels show, all GPUs belong to one cluster.
+    /// The labels distinguish no clusters.
     One,
-    /// The GPUs belong to several clusters. These matchers select this cluster.
+    /// Several clusters. The matchers select this cluster.
     Proven(Matchers),
-    /// The GPUs belong to several clusters, and it is unknown which one is this cluster.
+    /// Several clusters, and it is unknown which one is this cluster.
     Unclear {
         label: &'static str,
         values: Vec<String>,
@@ -42,7 +42,7 @@ pub(crate) enum StoreClusters {
 }
 
 impl StoreClusters {
-    /// Builds the error for a sum that would include devices of several clusters.
+    /// Builds the error for a sum that would include other clusters' devices.
     pub(crate) fn refusal(label: &str, values: &[String], server: &str) -> Error {
         let message = format!(
             "Prometheus at {server} has GPUs from {} clusters, and it is unknown which one is \
@@ -60,7 +60,7 @@ impl StoreClusters {
         ))
     }
 
-    /// Builds the warning for lists of devices, which identify devices by the names of their nodes.
+    /// Builds the warning for a list of devices, which are identified by their nodes' names.
     pub(crate) fn warning(label: &str, values: &[String], server: &str) -> String {
         format!(
             "Prometheus at {server} has GPUs from {} clusters ({}), and it is unknown which one is \
@@ -72,7 +72,7 @@ impl StoreClusters {
     }
 }
 
-/// Warns if a store has series about nodes, but about none of this cluster's nodes.
+/// Warns if a store has node series, but none about this cluster's nodes.
 pub(crate) fn foreign_nodes(
     reported: &BTreeSet<&str>,
     nodes: &BTreeSet<&str>,
@@ -111,17 +111,16 @@ fn list_values(label: &str, values: &[String]) -> String {
     format!("{}{more}", parts.collect::<Vec<_>>().join(", "))
 }
 
-/// Reads the cluster labels of GPU series since a given time, and determines which series belong to
-/// this cluster.
+/// Reads the cluster labels of GPU series since a given time, and finds the value of this cluster.
 pub(crate) async fn identify(
     prometheus: &Prometheus<'_>,
     connection: &Connection,
     (since, until): (UnixSeconds, UnixSeconds),
 ) -> Result<StoreClusters, QueryError> {
     let range = format!("start={since}&end={until}&{}", query::gpu_series());
-    // If the label API is unavailable, use the current values of all candidate labels instead.
+    // If the label API is unavailable, use the current values of all candidate labels.
     let names = match fetch(prometheus, &format!("api/v1/labels?{range}")).await {
-        // Cached hours can be read without a server. Any other query will report the outage itself.
+        // Cached hours need no server, and any query will report the outage.
         Err(QueryError::Unreachable { .. }) => return Ok(StoreClusters::One),
         other => other?,
     };
@@ -140,7 +139,7 @@ pub(crate) async fn identify(
             Err(QueryError::Unreachable { .. }) if values.is_empty() => Vec::new(),
             other => other?,
         };
-        // Series without the label belong to a cluster without a name.
+        // A series without the label belongs to an unnamed cluster.
         values.extend(
             now.iter()
                 .map(|series| series.label(label).unwrap_or_default().to_owned()),
@@ -151,7 +150,7 @@ pub(crate) async fn identify(
         .await
         .into_iter()
         .collect::<Result<_, QueryError>>()?;
-    // A label with only one value does not distinguish clusters.
+    // A label with a single value does not distinguish clusters.
     let Some((label, values)) = values.into_iter().find(|(_, values)| values.len() > 1) else {
         return Ok(StoreClusters::One);
     };
@@ -171,8 +170,8 @@ pub(crate) async fn identify(
     })
 }
 
-/// Finds the value that pods or nodes prove, without a contradiction between them. Only the values
-/// of GPU series count.
+/// Returns the value of GPU series that pods or nodes prove, or `None` if they contradict each
+/// other.
 fn proven_value<'v>(
     values: &'v BTreeSet<String>,
     pods: &BTreeSet<String>,
@@ -186,7 +185,7 @@ fn proven_value<'v>(
             .collect()
     };
     let (by_pods, by_nodes) = (among(pods), among(nodes));
-    // If pods have none of these values, they were scraped in a different way and prove nothing.
+    // Pods with other values come from a different scrape configuration and prove nothing.
     let candidates = if by_pods.is_empty() {
         &by_nodes
     } else {
@@ -201,8 +200,8 @@ fn proven_value<'v>(
     proven.next().filter(|_| proven.next().is_none())
 }
 
-/// Finds the label values of this cluster's pods in kube-state-metrics. UIDs are unique, so no pod
-/// in another cluster has the same one.
+/// Finds the label values of this cluster's pods in kube-state-metrics, by UID: no pod of another
+/// cluster has the same UID.
 async fn pod_values(
     prometheus: &Prometheus<'_>,
     connection: &Connection,
@@ -221,8 +220,7 @@ async fn pod_values(
         .collect())
 }
 
-/// Finds the label values whose GPU series belong only to this cluster's nodes. Nodes are compared
-/// by name.
+/// Finds the label values whose GPU series belong only to this cluster's nodes, by node name.
 async fn node_values(
     prometheus: &Prometheus<'_>,
     connection: &Connection,
@@ -238,7 +236,7 @@ async fn node_values(
             continue;
         }
         let is_own = nodes.any(|node| own_nodes.contains(node));
-        // A single node from another cluster rules the value out.
+        // One node of another cluster disqualifies the value.
         *values
             .entry(series.label(label).unwrap_or_default().to_owned())
             .or_insert(true) &= is_own;
@@ -250,7 +248,7 @@ async fn node_values(
         .collect())
 }
 
-/// Reads a list of strings from the API. Returns `None` if the response is not a list.
+/// Reads a list of strings from the API, or returns `None` if the response is not a list.
 async fn fetch(prometheus: &Prometheus<'_>, path: &str) -> Result<Option<Vec<String>>, QueryError> {
     let reply = prometheus.relay(path).await?;
     let document: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
@@ -351,7 +349,7 @@ mod tests {
             (&["a", "b"], &[], None),
             (&["a"], &["b"], None),
             (&[], &["a", "b"], None),
-            // The series of the pods lack the label.
+            // The pods' series lack the label.
             (&[""], &[], None),
             (&[""], &["a"], Some("a")),
         ] {

@@ -1,5 +1,5 @@
-//! Parses times on the command line. A time can be RFC 3339, Unix seconds or milliseconds, a
-//! duration before now such as `2h`, or a word such as `yesterday`.
+//! Parses times on the command line: RFC 3339, Unix seconds or milliseconds, a duration before now
+//! such as `2h`, or a word such as `yesterday`.
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, ToSpan};
@@ -9,16 +9,16 @@ use gpuctl_core::model::UnixSeconds;
 use gpuctl_core::model::values::quantity;
 use gpuctl_prometheus::Window;
 
-/// Number of points in a curve without an explicit step.
+/// Number of points in a curve if the user sets no step.
 const DEFAULT_POINTS: i64 = 1000;
 
 /// Maximum number of points in a curve.
 const MAX_POINTS: i64 = 200_000;
 
-/// Minimum default step in seconds, because no exporter measures more often.
+/// Minimum default step in seconds: no exporter measures more often.
 const MIN_STEP: i64 = 15;
 
-/// A time range as the user wrote it, and the time between two points of a curve.
+/// Time range and step of a curve, as given by the user.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TimeRange {
     pub start: Option<String>,
@@ -27,7 +27,7 @@ pub(crate) struct TimeRange {
 }
 
 impl TimeRange {
-    /// Reports invalid times before any request is sent.
+    /// Reports invalid times before gpuctl sends any request.
     pub(crate) fn check(&self, now: Timestamp) -> Result<(), Error> {
         for text in [&self.start, &self.end].into_iter().flatten() {
             instant(text, now)?;
@@ -39,7 +39,7 @@ impl TimeRange {
         }
     }
 
-    /// Resolves the requested range. By default, it is the hour before the end.
+    /// Resolves the range, by default the hour before the end.
     pub(crate) fn window_of_an_hour(
         &self,
         now: Timestamp,
@@ -55,8 +55,7 @@ impl TimeRange {
         self.window(now, (start, end), step)
     }
 
-    /// Resolves the requested range and step. The defaults are `default_range` and `step`, in
-    /// seconds.
+    /// Resolves the range and the step. The defaults are `default_range` and `step`, in seconds.
     pub(crate) fn window(
         &self,
         now: Timestamp,
@@ -91,8 +90,7 @@ impl TimeRange {
                 })?
             }
         };
-        // A step longer than the range yields only one point in any case, so use the longest step
-        // that fits.
+        // A step longer than the range yields one point in any case, so shorten it to the range.
         let step = step.min((end - start).max(1));
         if (end - start) / step > MAX_POINTS {
             return Err(
@@ -104,14 +102,13 @@ impl TimeRange {
     }
 }
 
-/// Maximum length of a range in the past, in seconds: two years.
+/// Maximum length of a past range in seconds (two years).
 const MAX_RANGE_SECONDS: i64 = 2 * 366 * 86_400;
 
-/// How much history to read by default, in seconds.
+/// Default length of a past range in seconds.
 const DAY_SECONDS: i64 = 86_400;
 
-/// Resolves a range in the past, by default the last day. A range that extends into the future ends
-/// now.
+/// Resolves a past range, by default the last day. Cuts off the part in the future.
 pub(crate) fn past(
     start: Option<&str>,
     end: Option<&str>,
@@ -128,13 +125,13 @@ pub(crate) fn past(
         return Err(Error::usage("the start is after the end"));
     }
     if end - start > MAX_RANGE_SECONDS {
-        // Reading more would take longer than anyone would be willing to wait.
+        // A longer range would take too long to read.
         return Err(Error::usage("the range is longer than two years").hint("use a later start"));
     }
     Ok((start, end.min(now.into())))
 }
 
-/// Parses a point in time.
+/// Parses a time as described in the module header.
 pub(crate) fn instant(text: &str, now: Timestamp) -> Result<Timestamp, Error> {
     let number = text.parse::<i64>().ok();
     let time = match number {
@@ -166,12 +163,12 @@ fn parse_keyword(text: &str, now: Timestamp) -> Option<Timestamp> {
 }
 
 fn parse_relative(text: &str, now: Timestamp) -> Option<Timestamp> {
-    // `-2h` and `2h ago` are other spellings of `2h`.
+    // `-2h` and `2h ago` mean the same as `2h`.
     let span = quantity::duration(text.trim_start_matches('-').trim_end_matches(" ago"))?;
     now.checked_sub(SignedDuration::try_from(span).ok()?).ok()
 }
 
-/// Parses a month, a date, or a date with a time, in the local time zone.
+/// Parses a month, a date, or a date and time, in the local time zone.
 fn parse_local(text: &str) -> Option<Timestamp> {
     let time: jiff::civil::DateTime = text.parse().ok().or_else(|| {
         text.parse::<jiff::civil::Date>()

@@ -1,4 +1,4 @@
-//! Reads what a training reports about itself: its log lines, and the metrics that its pods expose.
+//! Reads the metrics that a training logs or that its pods expose.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -21,8 +21,8 @@ pub(crate) fn log_sources(job: &Job) -> Vec<LogSource> {
     job.current_pods().iter().map(source).collect()
 }
 
-/// Selects the workload's pods that have devices. If none has devices, as for a launcher, selects
-/// all scheduled pods.
+/// Selects the workload's pods with devices, or all scheduled pods if none has devices, as for a
+/// launcher.
 pub(crate) fn workload_log_sources(workload: &Workload) -> Vec<LogSource> {
     let mut pods: Vec<_> = workload
         .pods
@@ -46,12 +46,12 @@ pub(crate) struct LogSource {
     pub container: String,
 }
 
-/// Maximum number of lines to read from one log.
+/// Maximum number of lines to read per log.
 const MAX_LINES: u32 = 20_000;
 
-/// Reads training metrics from logs within a window. Trainers usually log on only one rank, either
-/// the first or the last. So these two are tried in this order, and the first that has any metrics
-/// is used. An unreadable log counts as empty.
+/// Reads training metrics from logs within a window. Trainers usually log on the first or the last
+/// rank, so reads these two in order and uses the first with metrics. An unreadable log counts as
+/// empty.
 pub(crate) async fn read_logs(
     connection: &Connection,
     sources: &[LogSource],
@@ -86,7 +86,7 @@ pub(crate) async fn read_logs(
             let Some(time) = line.at.map(jiff::Timestamp::as_millisecond) else {
                 continue;
             };
-            // The window is in whole seconds, but log timestamps are more precise.
+            // The window has whole seconds, but log timestamps are more precise.
             if time < window.start.millis() || time > window.end.millis() + 999 {
                 continue;
             }
@@ -104,7 +104,7 @@ pub(crate) async fn read_logs(
     TrainingCurves::new()
 }
 
-/// Adds the metrics that a workload's pods expose, averaged over the pods. They replace the same
+/// Adds the metrics that the workload's pods expose, averaged over the pods. They replace the same
 /// metrics from logs.
 pub(crate) fn add_exposed(
     mut training_curves: TrainingCurves,

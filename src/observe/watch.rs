@@ -1,5 +1,5 @@
-//! Repeats a list for `-w`. On a terminal, it redraws the list. In a pipe, it prints one JSON
-//! object per change.
+//! Repeats a list for `-w`. Redraws the list on a terminal, and prints one JSON object per change
+//! in a pipe.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -11,16 +11,16 @@ use crate::context::Context;
 use gpuctl_core::error::Error;
 use gpuctl_view::{Format, json_line};
 
-/// How often a watch without change notifications polls.
+/// Polling interval of a watch without change notifications.
 pub(crate) const WATCH_INTERVAL: Duration = Duration::from_secs(5);
-/// How often a watch with change notifications queries metrics.
+/// Metrics interval of a watch with change notifications.
 pub(crate) const METRICS_INTERVAL: Duration = Duration::from_secs(15);
 
-/// The content of a list at one point in time.
+/// Content of a list at one time.
 pub(crate) struct WatchFrame {
-    /// The list in the format for people.
+    /// The list as text for people.
     pub text: String,
-    /// One line of JSON for each item, by the name of the item.
+    /// One line of JSON per item, by name.
     pub lines: BTreeMap<String, String>,
 }
 
@@ -36,8 +36,8 @@ impl WatchFrame {
     }
 }
 
-/// Shows frames until the user interrupts it. The arguments of `read_frame` state whether this is
-/// the first frame, and whether everything must be read again.
+/// Shows frames until the user interrupts the command. `read_frame` receives whether this is the
+/// first frame, and whether cached data must be read again.
 pub(crate) async fn watch(
     format: Format,
     mut pause: impl AsyncFnMut() -> bool,
@@ -73,7 +73,7 @@ pub(crate) async fn watch(
     }
 }
 
-/// Marks the last line of an item to show that the item was deleted.
+/// Marks an item as deleted in its last JSON line.
 fn mark_deleted(line: &str) -> String {
     let mut item: serde_json::Value = serde_json::from_str(line).expect("our own line");
     item["deleted"] = true.into();

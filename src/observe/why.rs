@@ -1,5 +1,5 @@
-//! Gathers the facts about one job for `why`, concurrently, and passes them to the diagnosis. Omits
-//! facts that the user may not read.
+//! Reads the facts about a job for `why` concurrently and diagnoses them. Omits facts that the user
+//! may not read.
 
 use std::collections::BTreeSet;
 
@@ -47,7 +47,7 @@ impl DiagnosedJob {
 /// Number of jobs to diagnose concurrently.
 const MAX_CONCURRENT: usize = 8;
 
-/// Gathers the facts about a job and diagnoses why it waits, failed or is slow.
+/// Diagnoses why a job waits, failed or is slow.
 pub(crate) async fn diagnose_job(
     connection: &Connection,
     subject: Subject,
@@ -64,7 +64,7 @@ pub(crate) async fn diagnose_job(
     let devices = device_claims(connection, &job, reads.unplaced.as_ref(), &capacity.nodes).await;
     let has_spec = reads.unplaced.as_ref().is_none_or(|pod| pod.spec.is_some());
     let mut pending = reads.unplaced.map(|pod| pending_pod(pod, &job));
-    // Devices from dynamic resource allocation are compared like any other resource.
+    // Devices from dynamic resource allocation count as another resource of the nodes.
     let with_devices = pending
         .as_mut()
         .and_then(|pending| capacity.with_devices(&devices, &mut pending.requests));
@@ -83,7 +83,7 @@ pub(crate) async fn diagnose_job(
         events: reads.events.as_deref(),
         pending,
         nodes: &capacity.nodes,
-        // Without the pod's spec, the pod's requests cannot be compared with the free capacity.
+        // Without its spec, the pod's requests cannot be compared with the free capacity.
         capacity: capacity.free_resources.as_ref().filter(|_| has_spec),
         claims,
         devices,
@@ -96,11 +96,10 @@ pub(crate) async fn diagnose_job(
         rank_answers,
     };
     let mut answer = diagnose_in_steps(&mut facts, capacity, context, connection).await?;
-    // Make a forecast only for a single job. With many jobs, the same history would be read again
-    // for each of them.
+    // Forecast only a single job: each job of a list would read the same history again.
     if let (true, true, Some(pod)) = (is_single, waits_for_capacity(&answer), &facts.pending) {
-        // Free capacity alone determines when a job starts only if there is no queue, no gang, and
-        // no requirement that was not evaluated.
+        // Free capacity alone determines the start only without a queue, a gang or requirements
+        // that were not evaluated.
         let is_unconstrained =
             answer.not_evaluated.is_empty() && pod.group.is_none() && job.queue.is_none();
         answer.start =
@@ -114,7 +113,7 @@ pub(crate) async fn diagnose_job(
     })
 }
 
-/// Reads the metrics of a running job, and queries its ranks if requested.
+/// Reads the metrics of a running job and, if requested, queries its ranks.
 async fn running(
     context: &Context,
     connection: &Connection,
@@ -138,7 +137,7 @@ async fn running(
     Ok((None, answers))
 }
 
-/// Makes a diagnosis, reads the additional facts that it needs, and repeats the diagnosis.
+/// Diagnoses the job, reads the further facts that the answer needs, and diagnoses it again.
 async fn diagnose_in_steps(
     facts: &mut Facts<'_>,
     capacity: &NodeCapacity,
@@ -158,7 +157,7 @@ async fn diagnose_in_steps(
             join_all(holders.map(|holder| add_times(connection, capacity, holder))).await;
         answer = diagnose(facts);
     }
-    // Logs and device errors take long to read, so read them only if the job has failed.
+    // Logs and device errors take long to read, so read them only for failed jobs.
     if answer.situation == Situation::Dead {
         let (log_evidence, faults) = join(
             log_evidence(connection, facts.job),
@@ -171,7 +170,7 @@ async fn diagnose_in_steps(
     Ok(answer)
 }
 
-/// Forecasts when the job will start, from past starts and from the deadlines of running jobs.
+/// Forecasts the start of a job from past starts and from the deadlines of running jobs.
 async fn forecast_start(
     context: &Context,
     connection: &Connection,
@@ -190,7 +189,7 @@ async fn forecast_start(
         .map_or(0.0, |at| facts.now.duration_since(at).as_secs_f64());
     let forecast =
         starts::forecast(context, connection, facts.job.gpus().0, &names, waited).await?;
-    // It is unknown how much of the capacity other waiting pods will use.
+    // Do not estimate from free capacity that other waiting pods may take first.
     let Some(capacity) = capacity
         .free_resources
         .as_ref()
@@ -223,9 +222,9 @@ async fn forecast_start(
     Ok(StartForecast::bounded(forecast, room_by, facts.now))
 }
 
-/// Reads the Volcano queue of a job. Also returns `None` if the user may not read it.
+/// Reads the job's Volcano queue, or returns `None` if the user may not read it.
 async fn queue_of_volcano(connection: &Connection, job: &Job) -> Option<Queue> {
-    // `queued` means that Kueue decides when the job runs.
+    // `queued` jobs are admitted by Kueue.
     let name = job.queue.as_deref().filter(|_| !job.queued)?;
     let served = connection.queues().served().await.ok()?;
     let (queues, _) = connection
@@ -238,7 +237,7 @@ async fn queue_of_volcano(connection: &Connection, job: &Job) -> Option<Queue> {
         .find(|queue| queue.system == QueueSystem::Volcano && queue.name == name)
 }
 
-/// Adds the start time and the deadline of a job that holds capacity.
+/// Adds the start time and deadline of a job that holds capacity.
 async fn add_times(
     connection: &Connection,
     free_resources: Option<&ClusterCapacity>,
@@ -266,7 +265,7 @@ async fn add_times(
     }
 }
 
-/// Reads the states of the volume claims that the pending pod uses.
+/// Reads the state of the pending pod's volume claims.
 async fn claims(
     connection: &Connection,
     job: &Job,
@@ -283,8 +282,8 @@ async fn claims(
     join_all(names.into_iter().map(read_claim)).await
 }
 
-/// Diagnoses every gpuctl job in `jobs`, and queries the ranks of those that run if requested. The
-/// nodes are read only once for all of them.
+/// Diagnoses several jobs, reading the nodes only once. Queries the ranks of running jobs if
+/// requested.
 pub(crate) async fn diagnose_all(
     connection: &Connection,
     jobs: Vec<Job>,
@@ -303,7 +302,7 @@ pub(crate) async fn diagnose_all(
         .all()
         .await;
     let mut diagnosed_jobs = Vec::new();
-    // If one job cannot be read, the others must still be shown.
+    // Show the other jobs even if one job cannot be read.
     let mut last_error = None;
     for answer in answers {
         match answer {

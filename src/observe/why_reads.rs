@@ -1,4 +1,4 @@
-//! Reads from the API server the data about the job that `why` explains.
+//! Reads a job's data from the API server for `why`.
 
 use futures::future::join4;
 
@@ -10,17 +10,17 @@ use gpuctl_core::model::{Event, Job, JobKind, Nodes, Pod, PodPhase, QuotaUse};
 use gpuctl_diagnosis::PendingPod;
 use gpuctl_manifest::render::PodRules;
 
-/// The exit code of a container that was killed by SIGKILL (128 + 9).
+/// Exit code of a container that SIGKILL ended (128 + 9).
 const SIGKILL_EXIT_CODE: i32 = 137;
 
-/// Whether one of the job's pods has not been scheduled yet.
+/// Returns true if a pod of the job is not scheduled yet.
 pub(crate) fn has_unscheduled_pod(job: &Job) -> bool {
     job.pods
         .iter()
         .any(|pod| pod.node.is_none() && !pod.ended())
 }
 
-/// The API server's data about a job.
+/// A job's data from the API server.
 pub(crate) struct ApiReads {
     /// `None` if the user may not list events.
     pub events: Option<Vec<Event>>,
@@ -31,7 +31,7 @@ pub(crate) struct ApiReads {
 }
 
 impl ApiReads {
-    /// Reads all data concurrently. Reads the nodes only if `with_nodes` is set.
+    /// Reads all data concurrently, but the nodes only if `with_nodes` is true.
     pub(crate) async fn read(
         connection: &Connection,
         job: &Job,
@@ -42,12 +42,12 @@ impl ApiReads {
             Ok::<_, Error>(match (with_nodes, has_unscheduled_pod(job)) {
                 (false, _) => None,
                 (true, true) => Some(NodeCapacity::read(connection).await?),
-                // Scheduled pods that are still pending may be waiting for their node.
+                // A scheduled pod that is still pending may be waiting for its node.
                 (true, false) if is_starting => Some(NodeCapacity::read_nodes(connection).await?),
                 (true, false) => Some(NodeCapacity::hidden()),
             })
         };
-        // If no pod exists, a quota may have prevented the pods from being created.
+        // If every pod has ended, a quota may prevent the creation of new ones.
         let needs_quotas =
             job.pods.iter().all(Pod::ended) && job.create_failure.is_none() && !job.suspended;
         let quotas = async {
@@ -78,7 +78,7 @@ impl ApiReads {
     }
 }
 
-/// Reads the devices that the unplaced pod claims.
+/// Reads the devices that the unscheduled pod claims.
 pub(crate) async fn device_claims(
     connection: &Connection,
     job: &Job,
@@ -99,7 +99,7 @@ pub(crate) async fn device_claims(
         .device_claims(&job.namespace, spec, &[])
         .await
     {
-        // If the claim exists, its template is no longer needed.
+        // Once the claim exists, its template is no longer needed.
         Ok(DeviceClaims::TemplateMissing(_)) if pod.is_some_and(|pod| pod.claims_made) => {
             DeviceClaims::NotEvaluated("device claims whose template was deleted".to_owned())
         }
@@ -108,14 +108,14 @@ pub(crate) async fn device_claims(
     }
 }
 
-/// Builds the facts about the unplaced pod from its spec.
+/// Builds the facts about the unscheduled pod from its spec.
 pub(crate) fn pending_pod(pod: UnplacedPod, job: &Job) -> PendingPod {
     let model_pod = job.pods.iter().find(|model_pod| model_pod.name == pod.name);
     let spec = pod.spec.unwrap_or_default();
     let pod_manifest = serde_json::json!({"spec": spec});
     // The Kubernetes scheduler places the pods of a scheduling group as a gang.
     let is_gang = spec["schedulingGroup"].is_object() && job.kind == JobKind::Training;
-    // Volcano creates a PodGroup for the pods of any Job and places `members` of them together.
+    // Volcano creates a PodGroup for every Job, and places `members` of its pods together.
     let members = pod.group.as_ref().and_then(|group| group.members);
     PendingPod {
         created_at: pod.created_at,
@@ -133,8 +133,8 @@ pub(crate) fn pending_pod(pod: UnplacedPod, job: &Job) -> PendingPod {
     }
 }
 
-/// Finds the node of a container that was killed although it had not reached its own memory limit.
-/// The node itself may have run out of memory.
+/// Returns the node of a container that was killed without exceeding its own memory limit: the node
+/// may have run out of memory.
 fn node_of_killed_container(job: &Job) -> Option<&str> {
     let killed = |pod: &&Pod| {
         pod.containers

@@ -1,5 +1,4 @@
-//! Finds the object that the argument of `why` names. It looks first for a gpuctl job, then for a
-//! pod, then for any other workload.
+//! Resolves the argument of `why`: a gpuctl job, or else a pod, or else another workload.
 
 use std::collections::BTreeSet;
 
@@ -12,10 +11,10 @@ use gpuctl_core::model::values::text::is_namespace;
 use gpuctl_core::model::{Inventory, Job};
 use gpuctl_diagnosis::Subject;
 
-/// Finds the named object and its kind.
+/// Finds the object that `text` names, and its kind.
 pub(crate) async fn subject(connection: &Connection, text: &str) -> Result<(Subject, Job), Error> {
     let parts: Vec<&str> = text.split('/').collect();
-    // If a kind is given, it is a Kubernetes object and not a gpuctl job.
+    // With a kind, the name refers to a Kubernetes object instead of a gpuctl job.
     let has_kind = parts.len() == 3 || matches!(parts[..], [first, _] if is_kind(first));
     let explicit_namespace = lookup::explicit_namespace(connection);
     if let [namespace, _, name] = parts[..] {
@@ -27,7 +26,7 @@ pub(crate) async fn subject(connection: &Connection, text: &str) -> Result<(Subj
     } else {
         match lookup::job(connection, text, LookupPurpose::Read).await {
             Ok(job) => return Ok((subject_of_kind(job.kind.word(), true), job)),
-            // A pod may be visible even if the user may not list every kind of job.
+            // A pod may be visible even if the user may not list all kinds of jobs.
             Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::Access) => error,
             // The first part may be a custom kind instead of a namespace.
             Err(error) if error.name == ErrorName::NamespaceConflict => {
@@ -64,7 +63,7 @@ fn subject_of_kind(kind: &str, is_managed: bool) -> Subject {
     }
 }
 
-/// Reads the pod with this name, or the workload with this name if it is of a known kind.
+/// Reads the pod or the workload of a known kind with this name.
 async fn find_by_name(
     connection: &Connection,
     kind: Option<&str>,
@@ -91,7 +90,7 @@ async fn find_by_name(
     }))
 }
 
-/// Searches the owners of all pods. These are the workloads that `gpuctl get workloads` lists.
+/// Searches the owners of all pods, as listed by `gpuctl get workloads`.
 async fn find_workload(
     connection: &Connection,
     namespace: Option<&str>,

@@ -1,5 +1,4 @@
-//! Reads all workloads once, with the metrics of their devices, and finds the one that a user
-//! names.
+//! Reads workloads with the live metrics of their devices, and finds a workload by name.
 
 use futures::future::join;
 
@@ -16,7 +15,7 @@ use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_core::stats::exporters::query::Pods;
 use gpuctl_manifest::spec::nearest;
 
-/// Selects the pods with devices, or all pods if none of them has devices anymore.
+/// Selects the pods with devices, or all pods if none has devices anymore.
 pub(crate) fn gpu_pods(workload: &Workload) -> Pods {
     let has_devices = workload.pods.iter().any(|pod| pod.gpus > GpuCount::ZERO);
     let selected = workload
@@ -26,7 +25,7 @@ pub(crate) fn gpu_pods(workload: &Workload) -> Pods {
     Pods::by_name(&workload.top.namespace, selected.map(|pod| &*pod.name))
 }
 
-/// All workloads that request GPUs and that the user may list.
+/// Workloads with GPUs that the user may list.
 pub(crate) struct WorkloadSnapshot {
     pub workloads: Vec<Workload>,
     pub forest: Forest,
@@ -49,10 +48,10 @@ impl WorkloadSnapshot {
     }
 }
 
-/// Objects that are reread only after a change.
+/// Objects that are reread only after a change notification.
 pub(crate) type CachedObjects = CachedResponse<OwnersAndInventory>;
 
-/// Reads the workloads of a namespace, or all, for a command that prints them once.
+/// Reads the workloads of a namespace, or of all namespaces, for a command that prints them once.
 pub(crate) async fn read_once(
     context: &Context,
     connection: &Connection,
@@ -77,7 +76,7 @@ pub(crate) async fn read_once(
     .await
 }
 
-/// Reads the workloads among which [`find_workload`] finds the one that `text` names.
+/// Reads the workloads in which [`find_workload`] looks for `text`.
 pub(crate) async fn read_named(
     context: &Context,
     connection: &Connection,
@@ -104,7 +103,8 @@ pub(crate) async fn read_named(
         return Ok(snapshot);
     }
     match read_in(namespace).await {
-        // The first part may be a custom kind in lower case, in any namespace.
+        // The first part may be a custom kind in lower case instead of a namespace, so search all
+        // namespaces.
         first if !is_certain && !first.as_ref().is_ok_and(is_found) => {
             read_in(None).await.or(first)
         }
@@ -112,23 +112,23 @@ pub(crate) async fn read_named(
     }
 }
 
-/// Whether a text is a built-in kind of workload, in singular or plural.
+/// Returns true for a built-in kind of workload, in singular or plural.
 pub(crate) fn is_kind(text: &str) -> bool {
     const KINDS: [&str; 5] = ["pod", "job", "deployment", "statefulset", "leaderworkerset"];
     KINDS.contains(&text.trim_end_matches('s').to_ascii_lowercase().as_str())
 }
 
-/// Which workloads to read, and with what.
+/// Selects workloads and the data to read with them.
 #[derive(Clone, Copy)]
 pub(crate) struct WorkloadQuery<'q> {
-    /// If `None`, workloads in all namespaces are read.
+    /// The namespace to read, or `None` for all.
     pub namespace: Option<&'q str>,
-    /// Empty if no metrics are shown.
+    /// The live metrics to read. Empty for none.
     pub quantities: &'q [Quantity],
     pub others: OtherPods,
 }
 
-/// Reads workloads, with the metrics of their devices.
+/// Reads workloads with the live metrics of their devices.
 pub(crate) async fn read(
     context: &Context,
     connection: &Connection,
@@ -213,8 +213,8 @@ fn warn_of_missing_rights(owners: &Owners, has_nodes: bool, context: &Context) {
     }
 }
 
-/// Finds a workload by UID, or by NAME or KIND/NAME, each with or without its namespace before it.
-/// The name must be unique.
+/// Finds a workload by UID, NAME or KIND/NAME. Names can be prefixed with a namespace, and must be
+/// unique.
 pub(crate) fn find_workload<'f>(all: &'f [Workload], text: &str) -> Result<&'f Workload, Error> {
     if let Some(workload) = all.iter().find(|workload| workload.top.uid == text) {
         return Ok(workload);
@@ -236,8 +236,8 @@ pub(crate) fn find_workload<'f>(all: &'f [Workload], text: &str) -> Result<&'f W
             _ => false,
         }
     };
-    // Use the spelling from lists, which is safe to paste into a shell: a hint must not run
-    // anything except gpuctl.
+    // Format names like the lists do. Such names are safe to paste into a shell, so a hint can run
+    // only gpuctl.
     let full_name = |workload: &&Workload| {
         let top = &workload.top;
         format!(

@@ -1,24 +1,24 @@
-//! Calls AI services, either over OpenAI's chat completions API, which most other services support,
-//! or over Anthropic's messages API.
+//! Calls AI services through OpenAI's chat completions API, which most services support, or through
+//! Anthropic's messages API.
 
 use anyhow::anyhow;
 use serde_json::{Value, json};
 
 use super::{OutboundCall, OutboundResponse, OutboundUrl};
 
-/// The service, the model and the key.
+/// An AI service with its model and key.
 #[derive(Clone, Debug)]
 pub(crate) struct Ai {
     pub address: OutboundUrl,
     pub model: String,
-    /// Secret, so it is never shown.
+    /// Secret, never printed.
     pub key: Option<String>,
 }
 
-/// Anthropic's API requires a limit on the length of the answer. gpuctl needs only a few lines.
+/// Maximum length of an answer, which Anthropic's API requires. gpuctl needs only a few lines.
 const MOST_TOKENS: u32 = 1024;
 
-/// The service rejects the key, so requests about further devices would fail too.
+/// The service rejected the key, so calls about further devices would fail too.
 #[derive(Debug, thiserror::Error)]
 #[error("{shown} returned {code}: the key is missing or was rejected")]
 pub(crate) struct KeyRefused {
@@ -27,10 +27,10 @@ pub(crate) struct KeyRefused {
 }
 
 impl Ai {
-    /// Whether to use Anthropic's API. This depends on the host or the path.
+    /// Returns true if the URL's host or path selects Anthropic's API.
     fn is_anthropic(&self) -> bool {
         let (host, path) = (self.address.host(), self.address.path());
-        // Anthropic also offers OpenAI's API, under the same path as OpenAI.
+        // Anthropic also serves OpenAI's API, under OpenAI's path.
         let is_own_host = host == "anthropic.com" || host.ends_with(".anthropic.com");
         path.ends_with("/v1/messages") || (is_own_host && !path.ends_with("/chat/completions"))
     }
@@ -48,7 +48,7 @@ impl Ai {
         .any(|end| host.ends_with(end))
     }
 
-    /// Builds the call that asks a question.
+    /// Builds the call for a question. `instruction` is the system prompt.
     pub(crate) fn call(&self, instruction: &str, question: &str) -> OutboundCall {
         let user = json!({"role": "user", "content": question});
         let body = if self.is_anthropic() {
@@ -76,7 +76,7 @@ impl Ai {
         }
     }
 
-    /// Extracts the text of the answer. Errors describe the response without quoting the request.
+    /// Extracts the text of the answer. Errors quote the response but never the request.
     pub(crate) fn message(&self, answer: &OutboundResponse) -> anyhow::Result<String> {
         let shown_url = self.address.origin();
         if answer.code != 200 {
@@ -152,7 +152,7 @@ mod tests {
             header("https://api.anthropic.com/v1/chat/completions").0,
             "authorization"
         );
-        // A host with a similar name must not receive the key in the header of the other service.
+        // A look-alike host must not receive the key in Anthropic's header.
         assert_eq!(
             header("https://notanthropic.com/v1/chat/completions").0,
             "authorization"

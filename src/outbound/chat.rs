@@ -1,6 +1,6 @@
 //! Sends chat messages in the format and with the signature of each service.
 //!
-//! Note: most services use HTTP status 200 even when they refuse a message.
+//! Most services respond with status 200 even if they refuse a message, so the body decides.
 //!
 //! Sources: Feishu/Lark «custom bot usage guide», DingTalk «custom robot security settings», WeCom
 //! «group robot», Slack «incoming webhooks».
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{OutboundCall, OutboundResponse, OutboundUrl, signature};
 
-/// The chat service that receives the message.
+/// Chat services with different formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Robot {
     /// Also Lark, which is the same service outside China.
@@ -18,12 +18,12 @@ pub(crate) enum Robot {
     Slack,
     DingTalk,
     Wecom,
-    /// Any service that accepts JSON.
+    /// Any other service that accepts JSON.
     Generic,
 }
 
 impl Robot {
-    /// Selects the service by its name in the configuration. `auto` selects it by the host.
+    /// Selects a service by its name in the config file. `auto` selects by the URL's host.
     pub(crate) fn from_setting(name: &str, address: &OutboundUrl) -> Self {
         let host = address.host();
         let is_at = |domain: &str| host == domain || host.ends_with(&format!(".{domain}"));
@@ -43,7 +43,7 @@ impl Robot {
         }
     }
 
-    /// Maximum length of the text in bytes.
+    /// Maximum length of a message in bytes.
     pub(crate) fn max_length(self) -> usize {
         match self {
             Self::Wecom => 2048,
@@ -53,8 +53,8 @@ impl Robot {
         }
     }
 
-    /// Builds the call that sends a message at a given time, in Unix milliseconds. `payload` is for
-    /// generic services, which receive it with the text added.
+    /// Builds the call that sends a message. `now` is in Unix milliseconds, because some signatures
+    /// include the time. A generic service receives `payload` with the text added.
     pub(crate) fn call(
         self,
         address: &OutboundUrl,
@@ -69,7 +69,7 @@ impl Robot {
                 let mut body = serde_json::Map::new();
                 if let Some(secret) = secret {
                     let seconds = (now / 1000).to_string();
-                    // Feishu's signature uses the text as the key, and signs an empty message.
+                    // Feishu uses the text as the HMAC key and signs an empty message.
                     let sign = signature(&format!("{seconds}\n{secret}"), "");
                     body.insert("timestamp".to_owned(), json!(seconds));
                     body.insert("sign".to_owned(), json!(sign));
@@ -79,7 +79,7 @@ impl Robot {
                 Value::Object(body)
             }
             Self::Slack => {
-                // Slack requires HTML entities for exactly these three characters.
+                // Slack requires entities for exactly these three characters.
                 json!({ "text": text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;") })
             }
             Self::DingTalk => {
@@ -103,7 +103,7 @@ impl Robot {
         }
     }
 
-    /// Checks that the service accepted the message. If not, the error contains the response.
+    /// Checks that the service accepted the message. The error quotes the response.
     pub(crate) fn check_accepted(
         self,
         address: &OutboundUrl,

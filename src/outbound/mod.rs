@@ -1,9 +1,11 @@
-//! Sends text and JSON to AI services, chats and control systems.
+//! Sends text and JSON to AI services, chats, control systems and mail servers.
 //!
-//! Note: the path of such a URL is secret, so only the origin is shown.
+//! The path of a webhook URL is a secret, so messages show only its origin.
 
 pub(crate) mod ai;
 pub(crate) mod chat;
+pub(crate) mod destination;
+pub(crate) mod mail;
 pub(crate) mod sent_messages;
 
 use std::time::Duration;
@@ -13,7 +15,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Response, Url};
 
-/// A configured URL to which calls are sent.
+/// URL of a service that receives calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OutboundUrl(Url);
 
@@ -29,8 +31,7 @@ impl OutboundUrl {
         }
     }
 
-    /// Formats the origin without the parts that may be secret, for example
-    /// `https://hooks.example.com`.
+    /// Formats the origin, for example `https://hooks.example.com`. All other parts may be secret.
     pub(crate) fn origin(&self) -> String {
         self.0.origin().ascii_serialization()
     }
@@ -43,12 +44,17 @@ impl OutboundUrl {
         self.0.path()
     }
 
+    /// Whether the URL contains a user name or a password.
+    fn has_user(&self) -> bool {
+        !self.0.username().is_empty() || self.0.password().is_some()
+    }
+
     /// Returns the whole URL, to identify it. It may contain secrets, so never show it.
     pub(crate) fn as_str(&self) -> &str {
         self.0.as_str()
     }
 
-    /// Adds query parameters.
+    /// Appends query parameters.
     fn with_query(&self, parameters: &[(&str, &str)]) -> Self {
         let mut url = self.0.clone();
         url.query_pairs_mut().extend_pairs(parameters);
@@ -56,45 +62,43 @@ impl OutboundUrl {
     }
 }
 
-/// A request.
 #[derive(Clone, Debug)]
 pub(crate) struct OutboundCall {
     pub address: OutboundUrl,
     pub headers: Vec<(String, String)>,
-    /// A JSON document.
+    /// JSON.
     pub body: String,
 }
 
-/// The response to a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OutboundResponse {
     pub code: u16,
     pub body: String,
 }
 
-/// Timeout and retries for a call.
+/// Timeout and retries of a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RetryPolicy {
     /// Timeout for a single attempt.
     pub timeout: Duration,
-    /// How many more attempts to make after a temporary failure.
+    /// Number of retries after a temporary failure.
     pub retries: usize,
-    /// Whether the service may receive the same call twice. If not, a call is repeated only if it
-    /// is certain that the service did not act on it.
+    /// Whether the service may receive the same call twice. If false, a call is retried only if the
+    /// service certainly did not process it.
     pub repeatable: bool,
 }
 
-/// How long to wait before the first retry. The wait doubles with each further retry.
+/// Wait before the first retry. Doubles with each further retry.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
-/// The longest wait, no matter what `Retry-After` says.
+/// Longest wait. A larger `Retry-After` is cut to this value.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// Maximum size of a response in bytes, far above that of any real response.
 const LONGEST_ANSWER: usize = 1 << 20;
 
-/// Why an attempt failed.
+/// A failed attempt, with the conditions of a retry.
 struct AttemptFailure {
     message: String,
-    /// In which cases a retry is safe.
+    /// When a retry is safe.
     retry: RetryRule,
     wait: Option<Duration>,
 }
@@ -111,7 +115,7 @@ pub(crate) struct Caller(Client);
 
 impl Caller {
     pub(crate) fn new() -> anyhow::Result<Self> {
-        // Do not follow redirects: a key or a body must only go to the configured server.
+        // Do not follow redirects: keys and bodies may only reach the configured server.
         let builder = Client::builder()
             .redirect(Policy::none())
             .user_agent(concat!("gpuctl/", env!("CARGO_PKG_VERSION")));
@@ -120,8 +124,8 @@ impl Caller {
         })?))
     }
 
-    /// Posts JSON. Returns the response, whatever its status, unless the status asks for a retry.
-    /// In that case, the call fails after the last attempt.
+    /// Posts JSON and returns the response. A status that asks for a retry becomes an error after
+    /// the last attempt. Any other status is returned to the caller.
     pub(crate) async fn post(
         &self,
         call: &OutboundCall,
@@ -212,14 +216,15 @@ fn headers(call: &OutboundCall) -> Result<HeaderMap, AttemptFailure> {
                 "cannot be called: the value of header `{name}` has invalid characters"
             ))
         })?;
-        // This keeps the value out of debug output and of HTTP/2 header tables.
+        // Hides the value in debug output and keeps it out of HTTP/2 header tables.
         value.set_sensitive(true);
         headers.insert(name, value);
     }
     Ok(headers)
 }
 
-/// Explains why a response with this status is a failure. Returns `None` if it is not a failure.
+/// Returns the failure for a redirect or for a status that may be retried, and `None` for any other
+/// status.
 fn refusal(response: &Response, address: &OutboundUrl) -> Option<AttemptFailure> {
     let code = response.status().as_u16();
     let (message, retry) = match code {
@@ -234,7 +239,7 @@ fn refusal(response: &Response, address: &OutboundUrl) -> Option<AttemptFailure>
             let message = format!("redirects to {to}, but redirects are not followed");
             (message, RetryRule::Never)
         }
-        // These statuses mean that the server did not handle the call (RFC 6585, RFC 9110).
+        // With these statuses, the server did not process the call (RFC 6585, RFC 9110).
         429 | 503 => (format!("returned {code}"), RetryRule::Always),
         500..600 => (format!("returned {code}"), RetryRule::IfRepeatable),
         _ => return None,
@@ -246,7 +251,7 @@ fn refusal(response: &Response, address: &OutboundUrl) -> Option<AttemptFailure>
     })
 }
 
-/// Reads the whole body of a response, up to the limit.
+/// Reads the body of a response, up to the size limit.
 async fn read(mut response: Response) -> Result<OutboundResponse, AttemptFailure> {
     let code = response.status().as_u16();
     let mut body = Vec::new();
@@ -271,7 +276,7 @@ async fn read(mut response: Response) -> Result<OutboundResponse, AttemptFailure
 }
 
 fn retry_after(response: &Response) -> Option<Duration> {
-    // Only a number of seconds is supported. A date is ignored.
+    // Supports only a number of seconds. A date is ignored.
     let seconds = response
         .headers()
         .get(RETRY_AFTER)?
@@ -283,7 +288,7 @@ fn retry_after(response: &Response) -> Option<Duration> {
     Some(Duration::from_secs(seconds))
 }
 
-/// Finds the innermost cause of an error, because the outer errors quote the URL.
+/// Returns the innermost cause of an error, because the outer errors contain the URL.
 fn innermost(error: &dyn std::error::Error) -> String {
     let mut source = error;
     while let Some(inner) = source.source() {
@@ -292,7 +297,7 @@ fn innermost(error: &dyn std::error::Error) -> String {
     source.to_string()
 }
 
-/// Computes HMAC-SHA256 in Base64.
+/// Computes the HMAC-SHA256 of `message`, encoded as Base64.
 fn signature(key: &str, message: &str) -> String {
     use aws_lc_rs::hmac;
     use base64::prelude::{BASE64_STANDARD, Engine};

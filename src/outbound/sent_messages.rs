@@ -1,5 +1,5 @@
-//! Records the messages that were sent to each webhook in a small file, so that a message is not
-//! repeated every five minutes. An unreadable file counts as empty.
+//! Records which messages were sent to each webhook, so that a message is not repeated every five
+//! minutes. Treats an unreadable record as empty.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,22 +11,21 @@ use gpuctl_local::files::trust;
 
 use super::OutboundUrl;
 
-/// The messages that were sent, by topic, with their times in Unix seconds.
+/// Time of each sent message in Unix seconds, by message. One record per webhook.
 #[derive(Debug)]
 pub(crate) struct SentMessages {
     path: Option<PathBuf>,
     sent: BTreeMap<String, i64>,
 }
 
-/// How many seconds a message is remembered at least, because the next run may use a longer repeat
+/// Minimum number of seconds to remember a message, in case the next run uses a longer repeat
 /// interval.
 const KEPT: i64 = 7 * 86_400;
-/// The version of the file's format. Files with another version are ignored.
+/// Version of the file format. Files of other versions are ignored.
 const VERSION: u64 = 1;
 
 impl SentMessages {
-    /// Opens the record for a URL in a folder. Without a folder, the record is lost when the
-    /// program ends.
+    /// Opens the record of a URL in a folder. Without a folder, the record is kept in memory only.
     pub(crate) fn open(address: &OutboundUrl, folder: Option<&Path>) -> Self {
         let hash = digest(&SHA256, address.as_str().as_bytes());
         let name: String = hash
@@ -40,18 +39,18 @@ impl SentMessages {
         Self { path, sent }
     }
 
-    /// Whether a message was sent less than `seconds` ago. A time in the future comes from a wrong
-    /// clock and is ignored.
+    /// Returns true if the message was sent less than `seconds` ago. Ignores times in the future,
+    /// which a wrong clock caused.
     pub(crate) fn was_sent(&self, message: &str, now: i64, seconds: i64) -> bool {
         self.sent
             .get(message)
             .is_some_and(|sent_at| *sent_at <= now && now - sent_at < seconds)
     }
 
-    /// Records the messages that were just sent, and keeps recent ones, including those from other
-    /// runs. After an error, the record is lost when the program ends.
+    /// Adds the messages that were just sent and writes the record. Keeps recent messages of other
+    /// runs. If writing fails, the record remains in memory.
     pub(crate) fn record(&mut self, sent: &[String], now: i64, seconds: i64) -> anyhow::Result<()> {
-        // Another run may have sent messages since this one read the record.
+        // Reread the file: another run may have sent messages in the meantime.
         self.sent
             .extend(self.path.as_deref().and_then(read).unwrap_or_default());
         self.sent

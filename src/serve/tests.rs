@@ -1,4 +1,4 @@
-//! Tests the server and its limits.
+//! Tests the server for score pages, and its limits.
 
 use super::*;
 
@@ -127,7 +127,8 @@ fn health_answers_while_one_peer_holds_all_connections() {
             for _ in 0..100 {
                 idle.push(TcpStream::connect(address).await.unwrap());
             }
-            // The server closes idle connections only later, so check its limit first.
+            // The server has not closed the idle connections yet, so the peer has reached its
+            // limit.
             assert!(
                 get(address, "/results", "127.0.0.1")
                     .await

@@ -1,4 +1,4 @@
-//! Ends a submission if its files cannot be read.
+//! Reports files that cannot be read, and ends the submission.
 
 use std::process::ExitCode;
 
@@ -9,8 +9,8 @@ use gpuctl_core::error::Error;
 use gpuctl_view::jobs::created::batch;
 use gpuctl_view::{Format, document};
 
-/// Reports the errors. Nothing is submitted. If there are several files, stdout gets the batch that
-/// programs expect in JSON and YAML.
+/// Prints the errors and submits nothing. With several files, also prints the JSON or YAML batch to
+/// stdout, because programs parse it.
 pub(crate) fn refuse(
     unreadable: Unreadable,
     format: Format,

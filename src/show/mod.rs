@@ -1,4 +1,4 @@
-//! Shows on the terminal what workflows report and return. Several commands share this code.
+//! Prints the events and results of workflows, for several commands.
 
 pub(crate) mod inputs;
 pub(crate) mod reporter;

@@ -1,4 +1,4 @@
-//! Prints the events of a workflow on the terminal as they occur.
+//! Prints events of a workflow to the terminal as they occur.
 
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
@@ -11,20 +11,20 @@ use gpuctl_core::error::Error;
 use gpuctl_view::Format;
 use gpuctl_view::jobs::created::{made_text, text};
 
-/// Interval of the lines of a wait without a terminal. CI systems kill a step that prints nothing
-/// for some minutes.
+/// Interval between progress lines if there is no terminal. CI systems stop a step that prints
+/// nothing for several minutes.
 const BEAT: Duration = Duration::from_secs(60);
 
-/// The terminal of a command that runs a workflow.
+/// Reporter of a workflow that prints to the command's terminal.
 pub(crate) struct TerminalReporter<'t> {
     terminal: &'t Terminal,
     format: Format,
-    /// False if another line already shows the progress.
+    /// False if the caller already shows its own progress line.
     shows_waiting: bool,
     line: RefCell<Option<ProgressBar>>,
-    /// When the current wait last printed a line, or began.
+    /// When the current wait began or last printed a line.
     beat: Cell<Instant>,
-    /// The verbosity that was set before the workflow's silent check began.
+    /// The verbosity before the workflow's silent check, to be restored afterwards.
     verbosity: Cell<Verbosity>,
 }
 
@@ -40,7 +40,6 @@ impl<'t> TerminalReporter<'t> {
         }
     }
 
-    /// Disables the line that shows the progress.
     pub(crate) fn without_waiting(self) -> Self {
         Self {
             shows_waiting: false,
@@ -95,7 +94,7 @@ impl Reporter for TerminalReporter<'_> {
         match document {
             Done::Shared(objects) => self.terminal.print(&made_text(objects)).map(|()| true),
             Done::DryRun(created) => self.terminal.print(&text(created)).map(|()| true),
-            // The remaining documents are written even if the reader has closed the pipe.
+            // Write the remaining documents even if the reader has closed the pipe.
             Done::Written(created) => self.terminal.try_print(&text(created)),
         }
     }

@@ -63,7 +63,7 @@ pub(crate) async fn submit(
     }
 }
 
-/// Builds the error for `--follow` when stdout is a document.
+/// Builds the error for `--follow` with `-o`: stdout cannot contain both a document and the log.
 fn no_log_beside_a_document(inputs: &[InputDocument]) -> Error {
     let name = inputs
         .iter()
@@ -121,7 +121,7 @@ async fn finish(
     }
 }
 
-/// Suggests the command that users usually type next.
+/// The command that users usually run next.
 fn next_command(created: &Created, goal: Option<WaitGoal>) -> String {
     let full_name = format!("{}/{}", created.namespace, created.job_id);
     match created.kind {
@@ -131,7 +131,7 @@ fn next_command(created: &Created, goal: Option<WaitGoal>) -> String {
     }
 }
 
-/// Streams the logs of all pods until the job ends.
+/// Follows the logs of all pods until the job ends.
 async fn follow(run: &WrittenRun, created: &Created, context: &Context) -> Result<ExitCode, Error> {
     let terminal = &context.terminal;
     terminal.stream()?;
@@ -177,7 +177,7 @@ async fn follow(run: &WrittenRun, created: &Created, context: &Context) -> Resul
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints the objects exactly as they would be sent.
+/// Prints the objects exactly as gpuctl would send them.
 fn show_rendered(
     plans: &[Plan],
     format: Format,
@@ -195,7 +195,7 @@ fn show_rendered(
         .map(|object| &object.body)
         .collect();
     if format.is_document() {
-        // The document contains only the objects, so these lines are reported separately.
+        // Print notices to stderr: the document on stdout contains only objects.
         let lines = plans
             .iter()
             .filter_map(|plan| job(&plan.input))

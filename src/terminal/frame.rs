@@ -1,7 +1,7 @@
-//! Builds the text that redraws a watched table once, for a given number of rows.
+//! Builds the text that redraws a watched table within a number of rows.
 
-/// Builds a frame that overwrites the previous one, so that nothing scrolls and no line flickers.
-/// If some lines do not fit, the frame states how many.
+/// Builds a frame that overwrites the previous one, so that the table neither scrolls nor flickers.
+/// If some lines do not fit, states their number.
 pub(super) fn frame(text: &str, rows: usize, first: bool) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let is_complete = lines.len() < rows;
@@ -10,8 +10,8 @@ pub(super) fn frame(text: &str, rows: usize, first: bool) -> String {
     } else {
         rows.saturating_sub(2)
     };
-    // `[2J` clears the screen, `[H` moves the cursor home, `[K` clears the rest of a line and `[J`
-    // the rest of the screen.
+    // `[2J` clears the screen, `[H` moves the cursor to its top left, `[K` clears the rest of a
+    // line, and `[J` clears the rest of the screen.
     let mut result = String::from(if first {
         "\u{1b}[2J\u{1b}[H"
     } else {

@@ -1,5 +1,5 @@
-//! The line at the bottom of the terminal that changes while the program waits. Other output
-//! appears above it. The caller decides what the line shows, and whether it is drawn.
+//! The line at the bottom of the terminal that changes during a wait. Other output appears above
+//! it. Callers decide what the line shows and whether it is drawn.
 
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
@@ -20,15 +20,15 @@ pub(super) struct ChangingLine {
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum WaitingState {
-    /// A login program may still prompt the user.
+    /// Not yet, because a login program may prompt the user.
     #[default]
     NotYet,
     Allowed,
-    /// The terminal is used for something else.
+    /// Never again, because the terminal is used for something else.
     Disabled,
 }
 
-/// How long to wait before the spinner appears. Shorter waits need no feedback.
+/// Delay of the spinner. Shorter waits need no feedback.
 const SOON: Duration = Duration::from_secs(1);
 const STEP: Duration = Duration::from_millis(200);
 
@@ -61,7 +61,7 @@ impl ChangingLine {
         bar
     }
 
-    /// Draws a spinner after a second, unless another line is shown. The future never resolves.
+    /// Draws a spinner after a second, when no other line is visible. The future never resolves.
     pub(super) async fn show_waiting(&self, is_wanted: impl Fn() -> bool) -> Infallible {
         sleep(SOON).await;
         while self.waiting_state.get() == WaitingState::NotYet
@@ -72,7 +72,7 @@ impl ChangingLine {
         let line = (self.waiting_state.get() == WaitingState::Allowed && is_wanted())
             .then(|| self.spinner());
         line.iter()
-            .for_each(|line| line.set_message("waiting for answers"));
+            .for_each(|line| line.set_message("waiting for responses"));
         pending().await
     }
 
@@ -90,8 +90,7 @@ impl ChangingLine {
         }
     }
 
-    /// Hides the line while something is printed. If it cannot be redrawn, the error is ignored,
-    /// because the terminal may be gone.
+    /// Hides the line while `print` runs, so that its output appears above the line.
     pub(super) fn with_line_hidden<T>(&self, print: impl FnOnce() -> T) -> T {
         let bar = self.bar.borrow().upgrade();
         match bar {
@@ -100,7 +99,6 @@ impl ChangingLine {
         }
     }
 
-    /// Removes the line permanently.
     pub(super) fn clear(&self) {
         if let Some(bar) = self.bar.borrow().upgrade() {
             bar.finish_and_clear();

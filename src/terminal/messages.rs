@@ -1,4 +1,4 @@
-//! Prints messages on stderr: errors, warnings, notes and hints, for people or for programs.
+//! Prints messages on stderr: errors, warnings, notes and hints, as text or as JSON objects.
 
 use std::io::{self, BufRead};
 
@@ -11,8 +11,12 @@ use gpuctl_view::format::errors::{
 };
 use gpuctl_view::format::text::{clean, paint};
 
+/// Maximum number of warnings that are kept for a report. A watch could warn forever.
+const MOST_WARNINGS: usize = 50;
+
 impl Terminal {
-    /// Whether messages are JSON objects. With a selection, stdout is text.
+    /// Returns true if messages are JSON objects. With a selection, both stdout and stderr are
+    /// text.
     pub(super) fn is_document(&self) -> bool {
         self.format.borrow().is_document() && self.selected.borrow().is_none()
     }
@@ -38,8 +42,8 @@ impl Terminal {
         self.warn_with(message, None);
     }
 
-    /// Warns that data was omitted because a permission is missing. The first time, also explains
-    /// how to get the permission.
+    /// Warns that data is missing for lack of a permission. The first warning also explains how to
+    /// get the permission.
     pub(crate) fn warn_missing_permission(&self, message: &str) {
         let hint = (!self.shows_permission_hint.replace(true))
             .then(|| self.permission_hint("--emit-role=full"));
@@ -54,8 +58,22 @@ impl Terminal {
         }
     }
 
+    /// The distinct warnings so far.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        self.warnings.borrow().clone()
+    }
+
     pub(super) fn warn_with(&self, message: &str, hint: Option<String>) {
         let message = &excerpt(message, LINE);
+        let mut warnings = self.warnings.borrow_mut();
+        if warnings.len() < MOST_WARNINGS
+            && !warnings
+                .iter()
+                .any(|known| known.as_str() == message.as_ref())
+        {
+            warnings.push(message.to_string());
+        }
+        drop(warnings);
         if self.is_document() {
             self.write_stderr(&warning_json(message, hint.as_slice()));
         } else if self.shows(Verbosity::Warnings) {
@@ -77,7 +95,7 @@ impl Terminal {
         }
     }
 
-    /// Prints the next command to type, for people only.
+    /// Prints a command to run next. JSON output does not contain it.
     pub(crate) fn hint(&self, text: &str) {
         self.has_next_hint.set(true);
         if self.stderr_is_terminal() && self.shows(Verbosity::Notes) && !self.is_document() {
@@ -86,8 +104,8 @@ impl Terminal {
         }
     }
 
-    /// Prints the command that users usually type next. Prints nothing if the command has already
-    /// printed a hint, or if there is nothing to do next.
+    /// Prints the command that users usually run next. Prints nothing without such a command, or
+    /// after another hint.
     pub(crate) fn suggest(&self, command: Option<&str>) {
         if let Some(command) =
             command.filter(|_| !self.has_next_hint.get() && self.stdout_is_terminal())
@@ -101,10 +119,10 @@ impl Terminal {
         self.has_next_hint.set(true);
     }
 
-    /// Asks a yes-or-no question. Any answer except a clear yes counts as no.
+    /// Asks a yes-or-no question. Returns true only for a clear yes.
     pub(crate) fn confirm(&self, question: &str) -> bool {
         self.line.disable_waiting();
-        // There is no line feed, so that the answer is typed on the same line.
+        // Omit the line feed, so that the answer is on the line of the question.
         self.write_stderr(&format!("{} [y/N] ", clean(question)));
         let mut answer = String::new();
         let read = io::stdin().lock().read_line(&mut answer);
@@ -116,15 +134,14 @@ impl Terminal {
         self.write_stderr_line(text);
     }
 
-    /// Prints a note for people, for example "no jobs" if the data is empty.
+    /// Prints a note, such as "no jobs" for an empty list. JSON output does not contain it.
     pub(crate) fn note(&self, text: &str) {
         if self.shows(Verbosity::Notes) && !self.is_document() {
             self.write_stderr_line(text);
         }
     }
 
-    /// Prints something that both people and programs must see. People get a note, and programs get
-    /// a warning object.
+    /// Prints a note, which becomes a warning in JSON output.
     pub(crate) fn report(&self, text: &str) {
         if self.is_document() {
             self.warn(text);
@@ -133,7 +150,7 @@ impl Terminal {
         }
     }
 
-    /// Prints a note for people. Programs get it only with `-v`.
+    /// Prints a note. JSON output contains it only with `-v`.
     pub(crate) fn announce(&self, text: &str) {
         if self.is_document() {
             self.detail(text);
@@ -149,7 +166,7 @@ impl Terminal {
         }
     }
 
-    /// Prints one line. Truncates it, because a message from a server can have any length.
+    /// Prints one line. Truncates it, because a server's message can have any length.
     fn write_stderr_line(&self, text: &str) {
         self.write_stderr(&format!("{}\n", clean(&excerpt(text, LINE))));
     }

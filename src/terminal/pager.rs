@@ -6,13 +6,12 @@ use std::process::{Command, Stdio};
 
 use gpuctl_local::platform::Endings;
 
-/// The default pager.
 const DEFAULT_PAGER: &str = "less";
 
-/// Output that is collected until the command ends.
+/// Output that is collected until the command has ended.
 #[derive(Debug)]
 pub(super) struct PagerOutput {
-    /// A command line for the user's shell. `None` means the default pager.
+    /// Command line for the user's shell, or `None` for the default pager.
     command: Option<String>,
     pub(super) text: String,
 }
@@ -26,14 +25,14 @@ impl PagerOutput {
     }
 
     /// Shows the output, and waits until the user leaves the pager. Returns false if the pager
-    /// cannot run, so that nothing was shown. `LESS` has the same default as in git: `less` keeps
-    /// colors, leaves the text on the screen, and exits if the text fits on the screen.
+    /// cannot run. `LESS` has the same default as in git: `less` keeps colors, leaves the text on
+    /// the screen, and exits if the text fits on one screen.
     pub(super) fn show(&self) -> bool {
         let line = format!(
             "export LESS=\"${{LESS-FRX}}\"; {}",
             self.command.as_deref().unwrap_or(DEFAULT_PAGER)
         );
-        // Ctrl-C is meant for the pager and must not end this program.
+        // Ctrl-C is for the pager, and must not end this program.
         let _held = Endings::interrupt();
         let Ok(mut child) = Command::new("sh")
             .args(["-c", &line])
@@ -43,11 +42,11 @@ impl PagerOutput {
             return false;
         };
         if let Some(mut input) = child.stdin.take() {
-            // If the user quits early, the write fails, which is fine.
+            // The write fails if the user leaves the pager early, which is not an error.
             let _ = input.write_all(self.text.as_bytes());
         }
         let code = child.wait().ok().and_then(|status| status.code());
-        // A shell exits with these codes if it cannot execute or find the program (POSIX).
+        // Exit codes of a POSIX shell that cannot execute (126) or find (127) the program.
         !matches!(code, Some(126 | 127))
     }
 }

@@ -1,4 +1,4 @@
-//! Prints a log of requests on stderr, for `-vv` and `GPUCTL_LOG`.
+//! Logs requests on stderr, for `-vv` and `GPUCTL_LOG`.
 
 use std::io;
 
@@ -9,11 +9,11 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use gpuctl_core::error::Error;
 
-/// The prefix of targets that may be printed. Libraries log headers and bodies, which contain
+/// Prefix of the targets that may be logged. Libraries also log headers and bodies, which contain
 /// credentials.
 const OWN: &str = "gpuctl";
 
-/// Starts the log. A second call has no effect.
+/// Starts logging. A second call has no effect.
 pub(crate) fn start(filter: Targets) {
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(io::stderr)
@@ -24,7 +24,7 @@ pub(crate) fn start(filter: Targets) {
         .try_init();
 }
 
-/// The filter that `-vv` uses.
+/// Returns the filter of `-vv`.
 pub(crate) fn all() -> Targets {
     Targets::new().with_target(OWN, LevelFilter::DEBUG)
 }
@@ -50,7 +50,8 @@ pub(crate) fn filter(text: &str) -> Result<Targets, Error> {
         (Some(target), _) => Err(refused(format!(
             "`GPUCTL_LOG` names `{target}`, but gpuctl logs only its own targets"
         ))),
-        // A level among the targets would also apply to libraries.
+        // A level without a target would also apply to libraries, so restrict it to gpuctl's
+        // targets.
         (None, Some(level)) if level != LevelFilter::OFF => {
             Ok(own_targets(&parsed).with_target(OWN, level))
         }

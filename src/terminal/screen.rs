@@ -1,5 +1,5 @@
-//! The full screen for the live view: entered, drawn without flicker, lent to another program, and
-//! restored at the end, even after a panic.
+//! The full screen of `gpuctl top`. It is drawn without flicker, can be left for another program,
+//! and is restored at the end, even after a panic.
 #![expect(
     clippy::disallowed_methods,
     reason = "this is the edge that writes to the terminal"
@@ -20,27 +20,27 @@ use ratatui::{Frame, Terminal};
 
 use gpuctl_core::error::{Error, ErrorName};
 
-/// Enables reports about clicks and the mouse wheel, in SGR encoding. crossterm's own mouse capture
-/// also reports every movement as an event.
+/// Enables reports about clicks and the mouse wheel, in SGR encoding. crossterm's mouse capture
+/// would also report every movement.
 const CLICKS: &str = "\u{1b}[?1000h\u{1b}[?1006h";
 const NO_CLICKS: &str = "\u{1b}[?1006l\u{1b}[?1000l";
 
-/// The full screen, which is restored when this value is dropped.
+/// The full screen. Dropping it restores the terminal.
 pub(crate) struct Screen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
 }
 
-/// Keys, clicks and changes of the window size. As long as this exists, nothing else may read the
+/// Keys, clicks and changes of the window size. While it exists, no other code may read the
 /// keyboard.
 pub(crate) struct InputEvents(EventStream);
 
 impl InputEvents {
-    /// Waits for the next event. Returns `None` if there are no more.
+    /// Waits for the next event. Returns `None` at the end of the input.
     pub(crate) async fn next(&mut self) -> Option<Event> {
         self.0.next().await?.ok()
     }
 
-    /// Waits for a key press or for the end of input.
+    /// Waits for a key press, or for the end of the input.
     pub(crate) async fn key(&mut self) {
         while !matches!(self.next().await, Some(Event::Key(_)) | None) {}
     }
@@ -49,8 +49,8 @@ impl InputEvents {
 impl Screen {
     /// Enters the full screen.
     pub(crate) fn enter() -> Result<Self, Error> {
-        // Restore the screen before the panic message is printed. Otherwise the message would
-        // vanish with the screen.
+        // Restore the terminal before the panic message is printed. Otherwise the message would
+        // disappear with the full screen.
         let default_hook = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             restore_terminal();
@@ -73,12 +73,12 @@ impl Screen {
             .map_err(|error| failed(&error))
     }
 
-    /// Restores the normal screen for another program.
+    /// Leaves the full screen for another program.
     pub(crate) fn leave(&self) {
         restore_terminal();
     }
 
-    /// Reads keys while the output of another program is still shown.
+    /// Reads keys while the output of another program is visible.
     pub(crate) fn events_without_screen(&self) -> Result<InputEvents, Error> {
         enable_raw_mode().map_err(|error| failed(&error))?;
         Ok(self.events())
@@ -97,8 +97,8 @@ impl Drop for Screen {
     }
 }
 
-/// Creates a new terminal value, which redraws everything on an empty screen. ratatui's own `clear`
-/// queries the cursor position, which some terminals do not report.
+/// Creates a terminal whose first frame redraws everything. ratatui's `clear` would query the
+/// cursor position, which some terminals do not report.
 fn set_up() -> io::Result<Terminal<CrosstermBackend<Stdout>>> {
     let result = enable_raw_mode()
         .and_then(|()| {
@@ -117,7 +117,7 @@ fn set_up() -> io::Result<Terminal<CrosstermBackend<Stdout>>> {
     result
 }
 
-/// Errors are ignored, because the terminal may be gone.
+/// Ignores errors, because the terminal may have been closed.
 fn restore_terminal() {
     let _ = execute!(io::stdout(), Print(NO_CLICKS), LeaveAlternateScreen, Show);
     let _ = disable_raw_mode();
@@ -128,5 +128,5 @@ fn failed(error: &io::Error) -> Error {
         ErrorName::OutputFailed,
         format!("cannot set up the terminal: {error}"),
     )
-    .hint("`gpuctl top --once` prints a table")
+    .hint("use `gpuctl top --once` to print a table")
 }

@@ -1,5 +1,5 @@
-//! The parts of the JSON output that `-o jsonpath` or `-o custom-columns` selects. Commands print
-//! whole documents and do not know about the selection.
+//! Prints the parts of JSON output that `-o jsonpath` or `-o custom-columns` selects. Commands
+//! print whole documents, independent of the selection.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -11,13 +11,13 @@ use gpuctl_manifest::spec::nearest;
 use gpuctl_view::TextStyle;
 use gpuctl_view::format::selection::OutputSelection;
 
-/// The selection of this run.
+/// Selection for all output of this run.
 #[derive(Debug)]
 pub(super) struct SelectedOutput {
     selection: OutputSelection,
-    /// Whether the titles of columns are still to be printed. A stream prints them once.
+    /// Whether the next output begins with column titles. A stream prints them once.
     headers: Cell<bool>,
-    /// Whether the fields of columns have been checked.
+    /// Whether the fields of the columns have been checked.
     is_checked: Cell<bool>,
 }
 
@@ -30,7 +30,7 @@ impl SelectedOutput {
         }
     }
 
-    /// Applies the selection to the output of a command. `warn` gets a message and a hint.
+    /// Applies the selection to the output of a command. Calls `warn` with a message and a hint.
     pub(super) fn apply<'t>(
         &self,
         text: &'t str,
@@ -38,12 +38,12 @@ impl SelectedOutput {
         warn: impl Fn(&str, String),
     ) -> Result<Cow<'t, str>, Error> {
         let documents: Result<Vec<Value>, _> = Deserializer::from_str(text).into_iter().collect();
-        // With some options, commands print text instead, such as the queries of `report`.
+        // Some options print text instead of JSON, such as the queries of `report`.
         let Ok(documents) = documents else {
             return Ok(Cow::Borrowed(text));
         };
-        // A stream has an object per line, and documents have several lines. The part of each
-        // object is a line again, although kubectl ends no line by itself.
+        // A stream contains one object per line. Print each selected part as a line, too, although
+        // kubectl does not add line feeds.
         let is_stream =
             documents.iter().all(Value::is_object) && text.lines().count() == documents.len();
         let mut result = String::new();
@@ -65,8 +65,8 @@ impl SelectedOutput {
         Ok(Cow::Owned(result))
     }
 
-    /// The warning and hint about a column that is `<none>` in every row, because its name may be
-    /// misspelled.
+    /// Returns a warning and a hint about a column that is `<none>` in every row, whose field may
+    /// be misspelled.
     fn unknown_column(&self, document: &Value) -> Option<(String, String)> {
         let (key, fields) = self.selection.unknown_column(document)?;
         let hint = match nearest(key, &fields) {

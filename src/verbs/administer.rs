@@ -62,7 +62,7 @@ macro_rules! administer_verbs {
                 Add {
                     /// Add nodes to a pool
                     ///
-                    /// A node of another pool is moved only with --force.
+                    /// Moves a node from another pool only with --force.
                     #[command(
                         visible_alias = "nodes",
                         after_help = "Examples:

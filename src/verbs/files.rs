@@ -53,14 +53,14 @@ macro_rules! files_verbs {
                     help: Submit 3,
                     rights: ("diff" [MAKE_JOB, COMPARE, FIND, PLACE, REFERENCES, SERVE]),
                     next: "gpuctl apply -f FILE",
-                    answers: [Vec<files::changes::DifferenceItem<'_>>],
+                    answers: [files::changes::DifferenceList<'_>],
                 }
                 Fit(files::fit::FitArgs) {
                     run: files::fit::run,
                     help: WriteFiles 3,
                     rights: ("fit" [FIT]),
                     next: "gpuctl create -f FILE",
-                    answers: [Vec<jobs::fit::FitItem<'_>>],
+                    answers: [jobs::fit::FitList<'_>],
                 }
                 Validate(files::validate::Validate) {
                     run: files::validate::run,
@@ -74,7 +74,7 @@ macro_rules! files_verbs {
                     help: WriteFiles 6,
                     rights: (),
                     next: "gpuctl validate -f FILE",
-                    answers: [Vec<files::converted::ConvertedItem<'_>>],
+                    answers: [files::converted::ConvertedList<'_>],
                 }
                 Init(files::init::Init) {
                     run: files::init::run,

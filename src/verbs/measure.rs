@@ -32,7 +32,7 @@ macro_rules! measure_verbs {
                     answers: [history::efficiency::EfficiencyDocument<'_>],
                     bundle: ["JOB"],
                 }
-                /// Show which pod has or had a GPU
+                /// Show which pod holds or held a GPU
                 #[command(subcommand)]
                 Who(command::Who) {
                     run: command::Who::run,

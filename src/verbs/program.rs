@@ -1,4 +1,4 @@
-//! Rows for the commands about this program.
+//! Rows for commands about gpuctl itself, such as `version`.
 
 macro_rules! program_verbs {
     ($make:ident { $($commands:tt)* } { $($groups:tt)* }) => {

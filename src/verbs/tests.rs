@@ -1,4 +1,4 @@
-//! Tests that the table of verbs and the command line agree.
+//! Tests that the table of verbs agrees with the command line.
 
 use clap::{CommandFactory, Parser};
 

@@ -118,7 +118,11 @@ fn the_page_of_a_report_shows_plots_and_runs_no_script() {
     let (content, requests) = browser
         .open(&page, script)
         .unwrap_or_else(|error| panic!("{error:#}"));
-    assert_eq!(content["title"], "GPU-hours by team");
+    let title = content["title"].as_str().unwrap();
+    assert!(
+        title.starts_with("GPU-hours by team in ") && title.contains(" to "),
+        "{title}"
+    );
     assert_eq!(
         (&content["scripts"], &content["images"]),
         (&json!(0), &json!(0)),
@@ -167,4 +171,44 @@ fn the_page_of_a_report_shows_plots_and_runs_no_script() {
         .collect();
     assert!(outside.is_empty(), "the page sends requests: {outside:#?}");
     assert!(requests.len() <= 1, "{requests:#?}");
+
+    // Nothing is cut off on a phone, on a laptop, on a wide screen, or on A4 in print. 1031 and 703
+    // pixels are 297 and 210 mm without margins of 12 mm, at 96 pixels per inch.
+    let mut tab = browser
+        .tab(&page)
+        .unwrap_or_else(|error| panic!("{error:#}"));
+    for (width, is_print) in [
+        (600, false),
+        (1000, false),
+        (1400, false),
+        (1031, true),
+        (703, true),
+    ] {
+        tab.resize(width, is_print).unwrap();
+        let cut = tab
+            .evaluate(CUT_OFF)
+            .unwrap_or_else(|error| panic!("{error:#}"));
+        assert_eq!(cut, json!([]), "{width} pixels, print: {is_print}");
+    }
 }
+
+/// Lists what extends beyond the page, and text that extends beyond its plot.
+const CUT_OFF: &str = "(() => {
+    const width = document.documentElement.clientWidth;
+    const beyond = element => {
+        const box = element.getBoundingClientRect();
+        return box.width > 0 && (box.right > width + 0.5 || box.left < -0.5);
+    };
+    const clipped = element => element.scrollWidth > element.clientWidth + 1;
+    const outside = text => {
+        const [box, plot] = [text, text.closest('svg')].map(part => part.getBoundingClientRect());
+        return box.right > plot.right + 0.5 || box.left < plot.left - 0.5
+            || box.bottom > plot.bottom + 0.5 || box.top < plot.top - 0.5;
+    };
+    const all = selector => [...document.querySelectorAll(selector)];
+    return [
+        ...all('h1, h2, p, li, table, th, td, svg').filter(beyond),
+        ...all('h1, h2, p, li, th, td').filter(clipped),
+        ...all('svg text').filter(outside),
+    ].map(element => element.tagName + ': ' + element.textContent);
+})()";

@@ -91,9 +91,7 @@ fn apply_and_diff_report_each_changed_field_of_a_service() {
         .gpuctl_with(&["diff", "-f", "-", "-o", "json"], &second)
         .exits(11)
         .json();
-    let fields = value
-        .as_array()
-        .unwrap()
+    let fields = items(&value)
         .iter()
         .find(|one| one["object"] == "deployment/web")
         .unwrap()["fields"]
@@ -164,7 +162,7 @@ fn an_autoscaler_keeps_its_replicas_until_its_block_is_removed() {
     scene
         .gpuctl_with(&["diff", "-f", "-"], &scaled)
         .exits(11)
-        .says("`apply --force-conflicts` takes over the field");
+        .says("use `apply --force-conflicts` to take over the field");
     let forced = scene.gpuctl_with(
         &["apply", "-f", "-", "--force-conflicts", "-o", "json"],
         &scaled.replace("nginx:1", "nginx:2"),
@@ -188,9 +186,7 @@ fn an_autoscaler_keeps_its_replicas_until_its_block_is_removed() {
         .exits(11)
         .json();
     assert!(
-        difference
-            .as_array()
-            .unwrap()
+        items(&difference)
             .iter()
             .any(|one| one["change"] == "removed"),
         "{difference:#}"
@@ -716,7 +712,7 @@ fn pools_and_quotas_can_be_applied() {
     scene
         .gpuctl_with(&["diff", "-f", "-"], &fewer)
         .exits(11)
-        .says("`apply --force-conflicts` takes over the field");
+        .says("use `apply --force-conflicts` to take over the field");
     scene
         .gpuctl_with(&["apply", "-f", "-"], &fewer)
         .exits(1)

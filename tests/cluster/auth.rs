@@ -161,7 +161,7 @@ fn auth_check_of_one_command_considers_its_pool() {
     scene
         .gpuctl(&["auth", "check", "create", "nodes"])
         .exits(2)
-        .says("there is: create jobs, create services");
+        .says("similar commands: create jobs, create services");
     let several = scene
         .gpuctl(&["auth", "check", "create", "-o", "name"])
         .ok()

@@ -81,7 +81,11 @@ fn the_namespace_option_selects_the_namespace_of_the_copy() {
     }
     // The stored YAML of the copy names its own namespace.
     let spec = other.gpuctl(&["get", "job", "placed", "-o", "spec"]).ok();
-    assert!(spec.out.contains("namespace: copies-to"), "{}", spec.out);
+    assert!(
+        spec.out.contains("namespace: \"copies-to\""),
+        "{}",
+        spec.out
+    );
     // A name without a namespace is searched for in the namespace of `-n`.
     other
         .gpuctl(&["create", "--from", "lain", "--allow-pending"])

@@ -322,7 +322,7 @@ fn the_pod_of_a_copy_only_reads_and_ends_with_the_command() {
     let uid = scene.get(&["job", "a"])["metadata"]["uid"].clone();
     // The pod stays pending, because the only node of the pool accepts no pods.
     scene.admin.run(&["cordon", "copy-pod-0"]);
-    for signal in ["-INT", "-TERM"] {
+    for (signal, code) in [("-INT", 130), ("-TERM", 143)] {
         let child = scene.start(&["cp", "a:/out/x", &local]);
         let limit = Duration::from_secs(60);
         let pod = eventually("the pod exists", limit, || {
@@ -359,7 +359,7 @@ fn the_pod_of_a_copy_only_reads_and_ends_with_the_command() {
             .status()
             .unwrap();
         finish(child, Duration::from_secs(20))
-            .exits(130)
+            .exits(code)
             .says("interrupted while copying");
         scene.get_until(&["pods", "-l", "gpuctl/copy-of"], |pods| {
             items(pods).is_empty()

@@ -29,7 +29,7 @@ fn an_existing_name_is_refused_unless_a_name_is_generated() {
     assert!(again.out.is_empty());
     assert_eq!(
         again.err,
-        "error: job `a` already exists in namespace `exists`\n\nhint: `gpuctl apply` updates it, `gpuctl restart exists/a` runs it again, and `--generate-name` creates another\n"
+        "error: job `a` already exists in namespace `exists`\n\nhint: use `gpuctl apply` to update it, `gpuctl restart exists/a` to run it again, or `--generate-name` to create another\n"
     );
     let other = scene
         .gpuctl_with(

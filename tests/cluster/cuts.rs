@@ -124,7 +124,7 @@ pub fn claimed(run: &Run, prefix: &str) -> (BTreeSet<String>, BTreeSet<String>) 
     for failed in report["failed"].as_array().into_iter().flatten() {
         let message = failed["message"].as_str().unwrap_or_default();
         for (words, into) in [
-            ("still there: ", &mut reported),
+            ("not removed: ", &mut reported),
             (
                 "may exist, because the server did not confirm the write: ",
                 &mut possible,

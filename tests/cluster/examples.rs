@@ -167,7 +167,7 @@ fn check_that_fit_decides(gpuctl: &dyn Fn(&[&str]) -> Output, files: &[PathBuf],
         let output = gpuctl(&["fit", "-f", file.to_str().unwrap(), "-o", "json"]);
         // A file that does not suit this cluster is refused without a verdict.
         let answers: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-        for answer in answers.as_array().into_iter().flatten() {
+        for answer in answers["items"].as_array().into_iter().flatten() {
             verdicts.push((name.to_owned(), answer.clone()));
         }
     };

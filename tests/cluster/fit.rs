@@ -115,7 +115,7 @@ fn the_scheduler_places_exactly_the_predicted_pods() {
         .iter()
         .map(|job| {
             let run = scene.gpuctl_with(&["fit", "-f", "-", "-o", "json"], job);
-            (run.json()[0].clone(), run.code)
+            (run.json()["items"][0].clone(), run.code)
         })
         .collect();
     let unknown = answers
@@ -302,7 +302,7 @@ fn fit_predicts_the_preempted_pods() {
         scene
             .gpuctl_with(&["fit", "-f", "-", "-o", "json"], &job(class, gpus))
             .exits(8)
-            .json()[0]["victims"]
+            .json()["items"][0]["victims"]
             .clone()
     };
     let low = json!({"namespace": "giving-way", "name": "low", "priority": 0, "gpus": 4, "node": "giving-way-a"});

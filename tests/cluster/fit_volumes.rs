@@ -63,7 +63,7 @@ fn with_class(scene: &Scene, name: &str, class: &str) -> String {
 fn fit(scene: &Scene, job: &str) -> Value {
     scene
         .gpuctl_with(&["fit", "-f", "-", "-o", "json"], job)
-        .json()[0]
+        .json()["items"][0]
         .clone()
 }
 
@@ -181,7 +181,7 @@ fn a_claim_without_its_class_never_fits() {
     let scene = with_racks("fit-no-class");
     let job = with_class(&scene, "classless", "fit-no-such-class");
     let run = scene.gpuctl_with(&["fit", "-f", "-", "-o", "json"], &job);
-    let answer = run.exits(9).json()[0].clone();
+    let answer = run.exits(9).json()["items"][0].clone();
     assert_eq!(answer["verdict"], "never", "{answer:#}");
     assert_eq!(answer["causes"][0]["cause"], "storage-class-missing");
     assert_eq!(
@@ -209,7 +209,7 @@ fn a_claim_for_one_pod_does_not_fit_while_it_is_in_use() {
     scene.until("first", "running", None);
     let second = with_claim(&scene, "second");
     let run = scene.gpuctl_with(&["fit", "-f", "-", "-o", "json"], &second);
-    let answer = run.exits(8).json()[0].clone();
+    let answer = run.exits(8).json()["items"][0].clone();
     assert_eq!(answer["causes"][0]["cause"], "claim-in-use", "{answer:#}");
     create(&scene, &second);
     let message = scheduler_message(&scene, "second");

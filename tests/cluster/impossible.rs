@@ -38,7 +38,7 @@ fn every_submitting_command_refuses_jobs_larger_than_any_node() {
         ),
         (
             "gpu: 8, node_count: 3",
-            "the eligible nodes can hold only 2 such pods at once, but the job needs 3 at the same \
+            "the eligible nodes can hold only 2 of these pods at once, but the job needs 3 at the same \
              time",
         ),
     ] {
@@ -307,7 +307,8 @@ fn a_wrong_pool_in_twenty_documents_is_one_error() {
         .gpuctl_with(&CREATE, &documents.join("---\n"))
         .exits(3)
         .says("stdin has 1 problem")
-        .says("did you mean `twenty`?; also in lines 11, 17, ");
+        .says("did you mean `twenty`?")
+        .says("; also in lines 11, 17, ");
     assert_eq!(run.err.matches("there is no pool `twnety`").count(), 1);
 }
 

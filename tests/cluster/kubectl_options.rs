@@ -172,6 +172,38 @@ fn jobs_are_selected_by_fields_and_show_their_labels() {
 }
 
 #[test]
+fn lists_show_the_labels_of_objects() {
+    let scene = Scene::with_nodes("labelled", 1);
+    scene.admin.apply(&json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "data", "namespace": "labelled", "labels": {"team": "nlp"}},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}));
+    let labels = |arguments: &[&str], label: &str| {
+        let shown = [arguments, &["--show-labels"]].concat();
+        let table = scene.gpuctl(&shown).ok().out;
+        let mut lines = table.lines();
+        let header = lines.next().unwrap();
+        assert!(header.ends_with("LABELS"), "{table}");
+        assert!(lines.any(|line| line.contains(label)), "{table}");
+        let plain = scene.gpuctl(arguments).ok().out;
+        assert!(!plain.contains("LABELS"), "{plain}");
+        let csv = scene.gpuctl(&[&shown[..], &["-o", "csv"]].concat()).ok();
+        let header = csv.out.lines().next().unwrap().to_owned();
+        assert!(header.ends_with(",labels"), "{header}");
+    };
+    labels(
+        &["get", "nodes", "--pool", "labelled"],
+        "gpuctl/pool=labelled",
+    );
+    labels(&["get", "claims", "--all"], "team=nlp");
+    for list in ["pools", "workloads", "quotas"] {
+        scene
+            .gpuctl(&["get", list, "--show-labels"])
+            .exits(2)
+            .says("jobs, nodes, queues and claims have it");
+    }
+}
+
+#[test]
 fn the_policy_of_kuberc_decides_whether_a_credential_plugin_runs() {
     let scene = Scene::new("kuberc");
     let token = cluster().token(Persona::Admin);

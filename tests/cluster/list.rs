@@ -199,7 +199,9 @@ fn the_remaining_time_follows_from_the_rate_of_the_progress() {
     let described = scene.gpuctl(&["describe", "job", "a", "-o", "json"]).ok();
     assert!(described.json()["remaining"]["seconds"].is_u64());
     let text = scene.gpuctl(&["describe", "job", "a"]).ok().out;
-    let line = text.lines().find(|line| line.contains("remaining"));
+    let line = text
+        .lines()
+        .find(|line| line.trim_start().starts_with("remaining "));
     assert!(line.is_some_and(|line| line.contains('–')), "{text}");
     let table = scene.gpuctl(&["get", "jobs"]).ok().out;
     assert!(

@@ -423,7 +423,7 @@ fn first_error_finds_the_rank_that_failed_first() {
     let head = output.lines().next().unwrap();
     assert!(
         head.starts_with("rank 1 on first-error-0 at ")
-            && head.ends_with("; later something else on 2 other pods"),
+            && head.ends_with("; a different error later on 2 other pods"),
         "{output}"
     );
     assert_eq!(output.lines().count(), 32, "{output}");

@@ -49,7 +49,7 @@ fn a_namespace_that_contradicts_the_option_is_refused() {
         scene
             .gpuctl(arguments)
             .exits(2)
-            .says("but `-n contradiction` names another");
+            .says("but `-n contradiction` was given");
     }
 }
 

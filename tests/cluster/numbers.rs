@@ -46,7 +46,7 @@ fn fit_shows_no_zero_pods_to_a_user_who_may_not_list_nodes() {
     let document = alice
         .gpuctl_with(&["fit", "-f", "-", "-o", "json"], &file)
         .json();
-    let fit = &document[0];
+    let fit = &document["items"][0];
     assert!(fit["podsNow"].is_null(), "{fit:#}");
     let has_capacity = |group: &&Value| group["cause"].is_null();
     for group in fit["nodes"].as_array().unwrap().iter().filter(has_capacity) {

@@ -189,7 +189,7 @@ fn a_missing_node_or_a_node_of_another_pool_prevents_all_writes() {
     let refused = make(&scene, &yaml("whole-b", "pool-whole-1, pool-whole-0"), &[]).exits(1);
     refused
         .says("node `pool-whole-0` is in pool `whole-a`")
-        .says("--force moves it");
+        .says("use `--force` to move it");
     assert_eq!(labels(&scene, "pool-whole-1")["gpuctl/pool"], Value::Null);
     // Labels that the first pool has set move to the second pool. Labels that others have set stay.
     make(
@@ -569,7 +569,7 @@ fn an_invalid_job_prevents_all_writes_of_the_run() {
         .ok();
     assert!(
         dry.err
-            .contains("this run would create namespace `pool-order-new`"),
+            .contains("this command would create namespace `pool-order-new`"),
         "{}",
         dry.err
     );

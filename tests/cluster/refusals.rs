@@ -101,7 +101,7 @@ fn a_refusal_during_writes_affects_only_its_own_document() {
             );
             let message = run["failed"][0]["message"].as_str().unwrap();
             assert!(
-                message.contains("not today") && message.contains("still there: service/e"),
+                message.contains("not today") && message.contains("not removed: service/e"),
                 "{message}"
             );
             return true;

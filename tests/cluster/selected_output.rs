@@ -8,9 +8,9 @@ use crate::support::{Scene, items};
 
 #[test]
 fn jsonpath_selects_from_the_document_that_json_prints() {
-    let scene = Scene::with_nodes("selected", 1);
+    let scene = Scene::with_nodes("selected-output", 1);
     scene.create("a", "");
-    scene.create("b", "resources: {pool: selected, gpu: 2}");
+    scene.create("b", "resources: {pool: selected-output, gpu: 2}");
     for name in ["a", "b"] {
         scene.until(name, "running", None);
     }
@@ -28,7 +28,10 @@ fn jsonpath_selects_from_the_document_that_json_prints() {
         run.ok().out
     };
     assert_eq!(jobs("{.items[*].jobId}"), "a b");
-    assert_eq!(jobs("{.total} in {.items[0].namespace}"), "2 in selected");
+    assert_eq!(
+        jobs("{.total} in {.items[0].namespace}"),
+        "2 in selected-output"
+    );
     assert_eq!(
         jobs(r#"{range .items[*]}{.jobId}{"\t"}{.gpuHeld}{"\n"}{end}"#),
         "a\t1\nb\t2\n"

@@ -121,7 +121,7 @@ fn commands_of_other_tools_get_hints() {
         (&["squeue"], "use `gpuctl get jobs`"),
         (&["salloc"], "then `gpuctl exec NAME`"),
         (&["whoami"], "use `gpuctl auth check`"),
-        (&["login"], "there is none: gpuctl uses your kubeconfig"),
+        (&["login"], "gpuctl uses the credentials of your kubeconfig"),
         (&["gpus"], "use `gpuctl free`"),
         (&["nightly"], "`gpuctl help nightly` shows what to do"),
         (&["get", "pods"], "(`po` means pools here)"),
@@ -142,7 +142,7 @@ fn commands_of_other_tools_get_hints() {
         (&["job", "list"], "verbs come first: `gpuctl get jobs`"),
         (
             &["get", "bert"],
-            "for a job with that name: `gpuctl get job bert`",
+            "for a job with that name, use `gpuctl get job bert`",
         ),
         (&["get", "jbs"], "did you mean `gpuctl get job"),
         (&["pause"], "`gpuctl pause NAME` for a job"),

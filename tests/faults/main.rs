@@ -118,7 +118,7 @@ fn slow_answers_show_a_progress_message() {
         env!("CARGO_BIN_EXE_gpuctl")
     );
     let tty = Tty::start(&line, (80, 24), &environment);
-    let progress = tty.sees("waiting for answers");
+    let progress = tty.sees("waiting for responses");
     assert!(!progress.contains("exit code"), "{progress}");
     let text = tty.sees("exit code 0");
     assert!(
@@ -225,10 +225,17 @@ fn completion_caches_names_and_survives_an_outage() {
     is_away.store(true, Ordering::Relaxed);
     // Cached names are used for 10 s without a request.
     std::thread::sleep(Duration::from_secs(11));
-    assert!(completes(&server, "gpuctl describe node gpu-k", "gpu-kept"));
-    assert!(
-        server.seen().len() > requests,
-        "the completion did not try to reach the cluster"
+    // On a busy machine, the time for one completion can end before its request is sent.
+    eventually(
+        "the completion tries to reach the cluster",
+        Duration::from_secs(20),
+        || {
+            let kept = completes(&server, "gpuctl describe node gpu-k", "gpu-kept");
+            assert!(kept, "the old names are used while the cluster is away");
+            (server.seen().len() > requests)
+                .then_some(())
+                .ok_or("no request")
+        },
     );
 }
 
@@ -505,7 +512,7 @@ fn a_partly_failed_create_removes_its_objects() {
 
     let keeping = Server::start("partway-kept", failing);
     let run = keeping.gpuctl(&["create", "-f", &yaml, "--keep-partial"]);
-    fails(&run, 1, "note: still there: service/a");
+    fails(&run, 1, "note: not removed: service/a");
     assert!(
         keeping
             .seen()
@@ -968,7 +975,7 @@ fn a_job_created_concurrently_by_another_run_is_not_adopted() {
             *is_written.lock().unwrap() && request.starts_with("GET") && request.contains("/jobs/");
         is_read.then(|| Answer::Json(200, json!({"metadata": {"name": "a", "uid": "theirs"}})))
     });
-    fails(&run, 1, "another run created job/a first");
+    fails(&run, 1, "another gpuctl command created job/a first");
     assert_eq!(
         deleted(&server),
         ["DELETE /api/v1/namespaces/team-a/services/a"]

@@ -693,7 +693,9 @@ fn a_manifest_cannot_read_files_of_the_server() {
         for tool in ["validate", "fit", "create_job", "apply_manifest"] {
             let refused = agent.text(tool, json!({"manifest": manifest(path)}));
             assert!(
-                refused.contains("cannot use local files") && word(&refused).is_none(),
+                refused.contains("a manifest over MCP cannot use local files")
+                    && !refused.contains("`-f`")
+                    && word(&refused).is_none(),
                 "{tool} {path}: {refused}"
             );
         }

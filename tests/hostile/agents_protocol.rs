@@ -130,7 +130,7 @@ fn structured_content_matches_the_declared_schema() {
         ("list_pools", json!({}), "items"),
         ("list_queues", json!({}), "items"),
         ("list_consumers", json!({}), "data"),
-        ("free", json!({}), "groups"),
+        ("free", json!({}), "items"),
         ("fit", json!({"manifest": manifest}), "items"),
         ("validate", json!({"manifest": manifest}), "files"),
         (

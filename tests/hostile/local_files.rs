@@ -308,7 +308,9 @@ fn an_agent_uploads_no_local_files() {
         &format!("{begin}\n{ready}\n{}\n", call("validate")),
     );
     assert!(
-        run.out.contains("cannot use local files"),
+        run.out
+            .contains("a manifest over MCP cannot use local files")
+            && run.out.contains("let a person submit the job"),
         "{}{}",
         run.out,
         run.err

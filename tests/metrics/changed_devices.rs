@@ -163,7 +163,7 @@ fn replaced_devices_and_renamed_nodes_count_once() {
 
     let report = query(&["report"]);
     let unknown = (BROKEN.end - BROKEN.start) as f64 / 3600.0;
-    let total = &report["total"];
+    let total = &report["sum"];
     near(&total["held_gpu_hours"], 3.0);
     near(&total["unknown_gpu_hours"], unknown);
     near(&total["utilization"], mean(0..3));
@@ -240,7 +240,7 @@ fn days_of_23_and_25_hours_have_one_row_per_hour() {
             .iter()
             .for_each(|row| near(&row["allocated_gpu_count"], 1.0));
         let report = query(&["report", "--by", "namespace"]);
-        near(&report["total"]["held_gpu_hours"], hours as f64);
-        near(&report["total"]["used_gpu_hours"], hours as f64 / 2.0);
+        near(&report["sum"]["held_gpu_hours"], hours as f64);
+        near(&report["sum"]["used_gpu_hours"], hours as f64 / 2.0);
     }
 }

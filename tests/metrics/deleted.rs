@@ -176,6 +176,7 @@ fn why_explains_deleted_jobs_from_metrics() {
         (&pod["kind"], &pod["causes"][0]["cause"]),
         (&"pod".into(), &"exit-code".into())
     );
+    check_namespaces(&prometheus);
     for (source, name) in [("none", "oom"), (prometheus.as_str(), "never-was")] {
         let missing = why_at(source, name);
         let output = format!("{}{}", missing.out, missing.err);
@@ -184,4 +185,36 @@ fn why_explains_deleted_jobs_from_metrics() {
             "{output}"
         );
     }
+}
+
+/// A namespace that had pods is not a mistake, although it no longer exists. A mistyped one is.
+fn check_namespaces(prometheus: &str) {
+    let in_namespace = |namespace: &str, arguments: &[&str]| {
+        let options = ["-n", namespace];
+        let range = ["--start", "3h"];
+        ask(
+            prometheus,
+            &PathBuf::from("/nonexistent"),
+            &[&options, arguments, &range].concat(),
+        )
+    };
+    for arguments in [
+        &["report"][..],
+        &["stats", "namespaces"],
+        &["stats", "workloads"],
+        &["get", "namespaces"],
+    ] {
+        in_namespace(SPACE, arguments)
+            .ok()
+            .says(&format!("warning: namespace `{SPACE}` no longer exists"));
+        in_namespace("deleted-wyh", arguments)
+            .exits(4)
+            .says("namespace `deleted-wyh` does not exist");
+    }
+    in_namespace("deleted-wyh", &["eff", "oom"])
+        .exits(4)
+        .says("namespace `deleted-wyh` does not exist");
+    in_namespace(SPACE, &["eff", "oom"])
+        .exits(4)
+        .says("has held no GPUs since 3h");
 }

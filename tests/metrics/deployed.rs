@@ -2,12 +2,16 @@
 //! of their service account.
 
 use std::io::{BufRead, BufReader};
-use std::process::Stdio;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use gpuctl_sandbox::{Persona, eventually};
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use crate::delivery::history;
+use crate::mock_server::MockServer;
+use crate::past::{hours_ago, store};
 use crate::support::{Scene, cluster, file, gpuctl, run};
 
 /// The arguments of a container, with local files and addresses instead of those of the pod.
@@ -134,7 +138,7 @@ fn deployed_manifests_run_with_their_own_rights() {
     watch
         .args(["--prometheus", &scene.prometheus, "-v"])
         .stdin(Stdio::null())
-        .stdout(Stdio::null())
+        .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let mut watch = watch.spawn().unwrap();
     let mut stderr_lines = BufReader::new(watch.stderr.take().unwrap())
@@ -161,7 +165,12 @@ fn deployed_manifests_run_with_their_own_rights() {
         .unwrap();
     assert_eq!(ask(&address, probe).0, 200);
     watch.kill().unwrap();
-    watch.wait().unwrap();
+    // The log has a line per analysis, not a row per GPU.
+    let log = String::from_utf8(watch.wait_with_output().unwrap().stdout).unwrap();
+    assert!(
+        !log.is_empty() && log.lines().all(|line| line.contains("mean score")),
+        "{log}"
+    );
 
     let cron = admin.json(&["get", "cronjob", "gpuctl-report", "-n", "gpuctl"]);
     let container = &cron["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0];
@@ -184,6 +193,122 @@ fn deployed_manifests_run_with_their_own_rights() {
         printed.err
     );
 }
+
+/// Builds `deploy/` with all of its optional components in a copy of the folder.
+fn with_components(folder: &Path) -> Vec<Value> {
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy");
+    let copied = Command::new("cp")
+        .args(["-r", source])
+        .arg(folder)
+        .status()
+        .unwrap();
+    assert!(copied.success());
+    let file = folder.join("kustomization.yaml");
+    let components = "components: [state, report-files, report-send, report-costs, prometheus]\n";
+    let text = std::fs::read_to_string(&file).unwrap() + components;
+    std::fs::write(&file, text).unwrap();
+    let admin = cluster().kubectl(Persona::Admin);
+    let objects = admin.run(&["kustomize", folder.to_str().unwrap()]);
+    serde_saphyr::from_multiple(&objects).unwrap()
+}
+
+#[test]
+fn components_deliver_reports_and_alert() {
+    let folder = cluster().folder().join("components");
+    let objects = with_components(&folder);
+    let by_kind = |kind: &str| {
+        objects
+            .iter()
+            .find(|object| object["kind"] == kind)
+            .unwrap()
+    };
+    let volumes = &by_kind("Deployment")["spec"]["template"]["spec"]["volumes"];
+    assert_eq!(
+        volumes[1],
+        json!({"name": "state", "persistentVolumeClaim": {"claimName": "gpuctl-state"}})
+    );
+
+    // The CronJob's arguments, with local folders instead of those of the pod.
+    let pod = &by_kind("CronJob")["spec"]["jobTemplate"]["spec"]["template"]["spec"];
+    let reports = format!("{}/", folder.join("delivered").display());
+    let costs = folder.join("report-costs").display().to_string();
+    let settings = folder.join("config.yaml").display().to_string();
+    let arguments: Vec<String> = arguments(&pod["containers"][0], &settings)
+        .iter()
+        .map(|word| word.replace("/etc/gpuctl-report", &costs))
+        .map(|word| word.replace("/reports/", &reports))
+        .collect();
+    let webhook = MockServer::always(200, "");
+    let store = store("components", history(), hours_ago(4));
+    let mut command = gpuctl(cluster(), Persona::Admin);
+    command
+        .env("GPUCTL_REPORT_SEND", webhook.url("/canary"))
+        .env("GPUCTL_CLUSTER_NAME", "prod")
+        .args(&arguments)
+        .args(["--prometheus", &store]);
+    let sent = run(command, "").ok();
+    assert!(
+        sent.out.is_empty() && !sent.err.contains("canary"),
+        "{}",
+        sent.err
+    );
+    let body = webhook.take().remove(0).json();
+    let page = body["report"].as_str().unwrap();
+    assert!(
+        page.contains("Cost, EUR") && page.contains("cost budget, EUR"),
+        "{page}"
+    );
+    let name = body["file_name"].as_str().unwrap();
+    let written = std::fs::read_to_string(format!("{reports}{name}")).unwrap();
+    assert_eq!(written, page);
+
+    // Prometheus accepts the alerts, which do not reset when the score changes.
+    let rules = folder.join("rules.yaml");
+    std::fs::write(&rules, by_kind("PrometheusRule")["spec"].to_string()).unwrap();
+    let tests = folder.join("tests.yaml");
+    std::fs::write(&tests, ALERT_TESTS).unwrap();
+    for arguments in [
+        ["check", "rules", "rules.yaml"],
+        ["test", "rules", "tests.yaml"],
+    ] {
+        let checked = Command::new(cluster().binary("promtool"))
+            .args(arguments)
+            .current_dir(&folder)
+            .output()
+            .unwrap();
+        let text = [checked.stdout, checked.stderr].concat();
+        assert!(
+            checked.status.success(),
+            "{}",
+            String::from_utf8_lossy(&text)
+        );
+    }
+}
+
+/// A GPU that is idle for three hours fires an alert after two. One that stops being idle does not.
+const ALERT_TESTS: &str = r#"
+rule_files: [rules.yaml]
+evaluation_interval: 1m
+tests:
+  - interval: 1m
+    input_series:
+      - series: 'gpu_utilization_status{gpu_id="a",pod="p",namespace="n",node="x",status="idle"}'
+        values: '1x180'
+      - series: 'gpu_utilization_status{gpu_id="b",pod="q",namespace="n",node="x",status="idle"}'
+        values: '1x60 0x120'
+      - series: 'gpu_analysis_total'
+        values: '1+1x180'
+    alert_rule_test:
+      - eval_time: 150m
+        alertname: GpuHeldIdle
+        exp_alerts:
+          - exp_labels: {severity: warning, gpu_id: a, pod: p, namespace: n, node: x, status: idle}
+            exp_annotations:
+              summary: Pod n/p holds an idle GPU
+              description: GPU a on x has been idle for 2 hours.
+      - eval_time: 150m
+        alertname: GpuctlScoresMissing
+"#;
 
 fn ask(address: &str, path: &str) -> (u16, String) {
     use std::io::{Read, Write};

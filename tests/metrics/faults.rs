@@ -301,13 +301,14 @@ fn the_token_command_authenticates_requests() {
         .says("`prometheus.token_command` did not provide a token")
         .says("exit status: 7");
     assert!(!failed.err.contains("canary"), "{}", failed.err);
-    assert_eq!(failed.code, 6);
+    assert_eq!(failed.code, 5);
 }
 
 /// The socket accepts connections, because the kernel completes them, but nothing ever answers.
 #[test]
 fn the_warning_about_a_silent_prometheus_names_its_url() {
     let scene = Scene::new("silenced", 1);
+    scene.train("a", 1, 8);
     let socket = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = socket.local_addr().unwrap().port();
     let url = format!("http://alice:canary-password@127.0.0.1:{port}");

@@ -16,6 +16,7 @@ mod clusters;
 mod cockpit;
 mod custom_owners;
 mod deleted;
+mod delivery;
 mod deployed;
 mod devices;
 mod dialects;

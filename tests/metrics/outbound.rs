@@ -543,7 +543,7 @@ fn ai_opinions_do_not_change_scores() {
             body["messages"][0]["content"]
                 .as_str()
                 .unwrap()
-                .contains("`zh`")
+                .contains("`en`")
         );
     }
     let question: Value = requests
@@ -614,7 +614,7 @@ fn ai_opinions_do_not_change_scores() {
             "1",
             "--ai-redact",
             "--ai-language",
-            "en",
+            "zh",
             "--ai-model",
             "m-1",
         ],
@@ -628,7 +628,7 @@ fn ai_opinions_do_not_change_scores() {
         body["messages"][0]["content"]
             .as_str()
             .unwrap()
-            .contains("`en`")
+            .contains("`zh`")
             && requests[0].body.contains("\\\"idle\\\"")
     );
     for name in [pod.as_str(), "opinions-0", "\"opinions"] {
@@ -652,13 +652,13 @@ fn ai_opinions_do_not_change_scores() {
     .out;
     assert!(
         text.contains(
-            "gpu_ai_analysis_confidence{gpu_id=\"GPU-opinions-0-0\",ai_status=\"active\"} 0.92\n"
+            "gpu_ai_analysis_confidence{gpu_id=\"GPU-opinions-0-0\",ai_status=\"active\",node=\"opinions-0\"} 0.92\n"
         ),
         "{text}"
     );
     assert!(
         text.contains(&format!(
-            "gpu_ai_adjusted_score{{gpu_id=\"GPU-opinions-0-0\",pod=\"{pod}\",namespace=\"opinions\"}} 55.5\n"
+            "gpu_ai_adjusted_score{{gpu_id=\"GPU-opinions-0-0\",pod=\"{pod}\",namespace=\"opinions\",node=\"opinions-0\"}} 55.5\n"
         ))
     );
 

@@ -435,7 +435,7 @@ fn check_hours_of_parts(address: &str, cache: &std::path::PathBuf, begin: i64, s
     let report = ask(address, cache, &[&["report"], &span[..]].concat())
         .ok()
         .json();
-    let total = &report["total"];
+    let total = &report["sum"];
     near(&total["held_gpu_hours"], 6.0 * hours);
     // One of the four devices of `steps` is not measured.
     near(&total["unknown_gpu_hours"], hours);

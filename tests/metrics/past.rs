@@ -436,7 +436,7 @@ pub fn ask(prometheus: &str, cache: &PathBuf, arguments: &[&str]) -> Run {
 
 /// Checks the times that jobs waited, started and ran, which are sums over scrapes and devices.
 fn check_job_times(report: &Value, pods: &[Pod]) {
-    let group = report["groups"]
+    let group = report["items"]
         .as_array()
         .unwrap()
         .iter()
@@ -478,7 +478,7 @@ fn check_job_times(report: &Value, pods: &[Pod]) {
     );
     // All jobs existed before the range began, so their waiting times are unknown.
     assert_eq!(jobs["queue_wait_p50_seconds"], Value::Null);
-    let services = report["groups"]
+    let services = report["items"]
         .as_array()
         .unwrap()
         .iter()
@@ -974,8 +974,8 @@ fn closed_hours_are_exact_and_equal_in_every_variant() {
         .json();
     let step = SCRAPE as f64 / 3600.0;
     let has_state = |at: i64| !is_state_missing(at / SCRAPE * SCRAPE);
-    assert_eq!(rows(&report["groups"]).len(), 2);
-    for (group, namespace) in rows(&report["groups"]).iter().zip(["inf", "ml"]) {
+    assert_eq!(rows(&report["items"]).len(), 2);
+    for (group, namespace) in rows(&report["items"]).iter().zip(["inf", "ml"]) {
         assert_eq!(group["group"], namespace);
         let selects = |pod_index: usize| pods[pod_index].namespace == namespace;
         let gpu_hours = |counts: fn(&Pod, i64) -> bool| -> f64 {
@@ -1021,8 +1021,8 @@ fn closed_hours_are_exact_and_equal_in_every_variant() {
         near(&group["energy_kwh"], joules / 3_600_000.0);
     }
     near(
-        &report["total"]["held_gpu_hours"],
-        report["groups"]
+        &report["sum"]["held_gpu_hours"],
+        report["items"]
             .as_array()
             .unwrap()
             .iter()
@@ -1031,15 +1031,15 @@ fn closed_hours_are_exact_and_equal_in_every_variant() {
     );
     let teams = account("team").json();
     assert_eq!(
-        rows(&teams["groups"])
+        rows(&teams["items"])
             .iter()
             .map(|group| group["group"].clone())
             .collect::<Vec<_>>(),
         [Value::Null, json!("research"), json!("web")]
     );
     near(
-        &teams["total"]["held_gpu_hours"],
-        report["total"]["held_gpu_hours"].as_f64().unwrap(),
+        &teams["sum"]["held_gpu_hours"],
+        report["sum"]["held_gpu_hours"].as_f64().unwrap(),
     );
     let prices = crate::support::file("prices.yaml", "currency: EUR\ngpu_hour: 2\nkwh: 0.5\n");
     let priced_report = ask(
@@ -1061,7 +1061,7 @@ fn closed_hours_are_exact_and_equal_in_every_variant() {
     )
     .ok()
     .json();
-    let web = &priced_report["groups"][2];
+    let web = &priced_report["items"][2];
     near(
         &web["cost"],
         web["held_gpu_hours"].as_f64().unwrap() * 2.0 + web["energy_kwh"].as_f64().unwrap() * 0.5,
@@ -1110,7 +1110,7 @@ fn closed_hours_are_exact_and_equal_in_every_variant() {
     .ok()
     .json();
     let group = |name: &str| {
-        budget_report["groups"]
+        budget_report["items"]
             .as_array()
             .unwrap()
             .iter()
@@ -1132,8 +1132,8 @@ fn closed_hours_are_exact_and_equal_in_every_variant() {
         json!({"gpu_hours": 5.0, "gpu_hours_left": 5.0, "cost": 3.0, "cost_left": 3.0})
     );
     near(
-        &budget_report["total"]["budget"]["gpu_hours_left"],
-        9.0 - budget_report["total"]["held_gpu_hours"].as_f64().unwrap(),
+        &budget_report["sum"]["budget"]["gpu_hours_left"],
+        9.0 - budget_report["sum"]["held_gpu_hours"].as_f64().unwrap(),
     );
     let both = ask(
         &plain,
@@ -1152,7 +1152,7 @@ fn closed_hours_are_exact_and_equal_in_every_variant() {
     )
     .ok()
     .json();
-    let names: Vec<&str> = both["groups"]
+    let names: Vec<&str> = both["items"]
         .as_array()
         .unwrap()
         .iter()
@@ -1160,7 +1160,7 @@ fn closed_hours_are_exact_and_equal_in_every_variant() {
         .collect();
     assert_eq!(names, ["inf, web", "ml, (none)", "ml, research"]);
     assert_eq!(
-        both["groups"][2]["keys"],
+        both["items"][2]["keys"],
         json!({"namespace": "ml", "team": "research"})
     );
     let markdown = ask(
@@ -1190,13 +1190,13 @@ fn closed_hours_are_exact_and_equal_in_every_variant() {
     );
     near(
         &web["held_gpu_hours"],
-        rows(&report["groups"])[0]["held_gpu_hours"]
+        rows(&report["items"])[0]["held_gpu_hours"]
             .as_f64()
             .unwrap(),
     );
     near(
         &web["used_gpu_hours"],
-        rows(&report["groups"])[0]["used_gpu_hours"]
+        rows(&report["items"])[0]["used_gpu_hours"]
             .as_f64()
             .unwrap(),
     );
@@ -1243,6 +1243,10 @@ fn closed_hours_are_exact_and_equal_in_every_variant() {
     eff(&["web", "-n", "ml"])
         .exits(4)
         .says("`web` in ml has held no GPUs");
+    near(
+        &eff(&["inf/Deployment/web"]).ok().json()["held_gpu_hours"],
+        web["held_gpu_hours"].as_f64().unwrap(),
+    );
     let text = ask(&plain, &cache, &["eff", "web", "--start", "12h"])
         .ok()
         .out;
@@ -1319,6 +1323,22 @@ fn closed_hours_are_exact_and_equal_in_every_variant() {
         ask_at(&["get", "jobs", "-n", "inf"], 600).ok().json()["total"],
         1
     );
+    let nowhere = ["-n", "inff"];
+    for run in [
+        ask_at(&[&["get", "jobs"], &nowhere[..]].concat(), 600),
+        ask(
+            &plain,
+            &cache,
+            &[&["snapshot", "list"], &nowhere[..], &span].concat(),
+        ),
+        ask(
+            &plain,
+            &cache,
+            &[&["stats", "cluster"], &nowhere[..], &span].concat(),
+        ),
+    ] {
+        run.exits(4).says("namespace `inff` does not exist");
+    }
     assert_eq!(
         rows(&ask_at(&["get", "jobs"], 3000).ok().json()["items"]).len(),
         3,

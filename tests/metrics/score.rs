@@ -201,9 +201,25 @@ fn scores_match_the_formula_and_unknown_gpus_are_not_idle() {
     );
     let pod = &pods[0];
     let line = format!(
-        "gpu_core_utilization{{gpu_id=\"GPU-scored-0-0\",pod=\"{pod}\",namespace=\"scored\"}} 90\n"
+        "gpu_core_utilization{{gpu_id=\"GPU-scored-0-0\",pod=\"{pod}\",namespace=\"scored\",node=\"scored-0\"}} 90\n"
     );
     assert!(text.contains(&line), "{text}");
+    // The status is a separate family, so that a change does not end the series of the score.
+    let lines_of = |name: &str| {
+        let begin = format!("{name}{{gpu_id=\"GPU-scored-0-0\"");
+        let lines = text.lines().filter(|line| line.starts_with(&begin));
+        lines.map(ToOwned::to_owned).collect::<Vec<String>>()
+    };
+    let scores = lines_of("gpu_utilization_score");
+    assert!(
+        scores.len() == 1 && !scores[0].contains("status="),
+        "{scores:?}"
+    );
+    // One series for each of idle, low, normal, high and unknown.
+    let statuses = lines_of("gpu_utilization_status");
+    let current = statuses.iter().filter(|line| line.ends_with(" 1")).count();
+    assert_eq!((statuses.len(), current), (5, 1), "{statuses:?}");
+    assert!(!text.contains("cluster="), "no name is configured: {text}");
     assert!(
         text.contains("gpu_status_count{status=\"idle\"} 1\n")
             && text.contains("gpu_low_utilization_count 2\n"),

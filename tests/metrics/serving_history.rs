@@ -104,7 +104,7 @@ fn report_counts_tokens_across_restarts_and_hours_without_requests() {
         let (a, b) = (generated(pair[0]), generated(pair[1]));
         tokens += if b < a { b } else { b - a };
     }
-    let total = &report["total"];
+    let total = &report["sum"];
     assert_eq!(
         total["serving"]["generated_tokens"],
         json!(tokens as f64),

@@ -93,10 +93,8 @@ fn estimates_come_from_the_waiting_times_of_similar_jobs() {
     let fit = gpuctl_in_namespace(&["fit", "-f", "-", "-o", "json"], &train("next", 8))
         .exits(8)
         .json();
-    let item = fit.get("items").map_or(&fit, |items| &items[0]);
-    let item = if item.is_array() { &item[0] } else { item };
     assert_eq!(
-        item["start"],
+        fit["items"][0]["start"],
         json!({"p10Seconds": 2000.0, "p50Seconds": 10_000.0, "p90Seconds": 18_000.0, "similarStarts": 19, "days": 7, "latestSeconds": null}),
         "{fit:#}"
     );
@@ -192,8 +190,7 @@ fn deadlines_of_running_jobs_bound_the_wait() {
         let fit = gpuctl_in_namespace(&["fit", "-f", "-", "-o", "json"], &train("next", gpus, ""))
             .exits(8)
             .json();
-        let item = if fit.is_array() { fit[0].clone() } else { fit };
-        item["start"]["latestSeconds"].as_f64()
+        fit["items"][0]["start"]["latestSeconds"].as_f64()
     };
     let within = |seconds: Option<f64>, limit: f64| {
         seconds.is_some_and(|seconds| (limit - 120.0..=limit).contains(&seconds))

@@ -20,8 +20,8 @@ fn hours_before_the_first_sample_are_not_queried() {
     let long = run(&["report"], begin - MONTH, &["-vv"]);
     let report = long.json();
     assert_eq!(
-        (&report["groups"], &report["total"]),
-        (&exact["groups"], &exact["total"])
+        (&report["items"], &report["sum"]),
+        (&exact["items"], &exact["sum"])
     );
     // Reading all 723 hours would take thousands of requests.
     let requests = long

@@ -220,7 +220,7 @@ fn all_stores_give_the_same_answers_for_one_cluster() {
         .gpuctl(&both, &[&["report", "-o", "json"], &span[..]].concat(), "")
         .ok()
         .json();
-    let group = &report["groups"][0];
+    let group = &report["items"][0];
     let (held, busy) = (
         group["held_gpu_hours"].as_f64().unwrap(),
         group["utilization"].as_f64().unwrap(),

@@ -1,6 +1,6 @@
-//! Provides entry points for fuzzers and tests. They feed arbitrary bytes to the code that reads
-//! API server responses: pages in both encodings, watches and logs. They check properties that hold
-//! for any bytes, not expected values.
+//! Entry points for fuzzers and tests, which feed arbitrary bytes to the code that reads API server
+//! responses: pages in both encodings, watches and logs. They assert properties that hold for all
+//! inputs, not expected values.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -20,7 +20,7 @@ fn message(path: &str) -> &'static Message {
     list_of(path).expect("pods and nodes are read in protobuf")
 }
 
-/// Decodes a protobuf list into every struct that reads such lists.
+/// Decodes a protobuf list as each of the structs that lists are decoded to.
 pub fn protobuf_page(bytes: &[u8]) {
     let pods = message(PODS);
     let decoded = protobuf::decode::<ListPage<WirePod<'_>>>(bytes, pods);
@@ -52,7 +52,7 @@ pub fn protobuf_page(bytes: &[u8]) {
     }
 }
 
-/// Decodes a JSON list into every struct that reads such lists.
+/// Decodes a JSON list as each of the structs that lists are decoded to.
 pub fn json_page(bytes: &[u8]) {
     let decoded = serde_json::from_slice::<ListPage<WirePod<'_>>>(bytes);
     let parsed: Vec<Pod> = decoded
@@ -74,8 +74,7 @@ pub fn json_page(bytes: &[u8]) {
     }
 }
 
-/// Reads a watch that arrives in pieces. An event that is sent twice must be reported as only one
-/// change.
+/// Reads a watch that arrives in pieces. An event that is sent twice must count as one change.
 pub fn watch(bytes: &[u8]) {
     let mut changes = WatchedCollection::default();
     for line in in_pieces(bytes) {
@@ -101,8 +100,8 @@ pub fn kubeconfig(bytes: &[u8]) {
     let _ = kube::config::Kubeconfig::from_yaml(text);
 }
 
-/// Splits the bytes into lines after cutting them into pieces. The first bytes set the lengths of
-/// the pieces.
+/// Cuts the bytes into pieces, passes them to a `LineSplitter` and returns its lines. The first
+/// bytes set the lengths of the pieces.
 fn in_pieces(bytes: &[u8]) -> Vec<Vec<u8>> {
     let (distances, text) = bytes.split_at(bytes.len().min(4));
     let mut splitter = LineSplitter::default();
@@ -173,7 +172,7 @@ pub fn protobuf_seed(list: &str) -> Vec<u8> {
     protobuf::encode::encoded_list(PODS, &list).1
 }
 
-/// Counts the pods of a page after decoding it in the way that inventories do.
+/// Decodes a page of pods as inventories do, and counts its consumers.
 pub fn consumers_in(page: &[u8], is_protobuf: bool) -> usize {
     let page = match is_protobuf {
         true => protobuf::decode::<ListPage<HeldPod<'_>>>(page, message(PODS)),

@@ -1,4 +1,5 @@
-//! The Kubernetes API client: connects, lists in small pages, applies, deletes and follows logs.
+//! The Kubernetes API client: connects to a cluster, lists objects in small pages, applies and
+//! deletes objects, and follows logs.
 #![warn(unreachable_pub)]
 
 mod discovery;

@@ -8,11 +8,11 @@ use serde_json::{Error, Result};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scalar<'de> {
     Number(u64),
-    /// A string, a message, or the packed values of a repeated field.
+    /// A string, a message, the packed values of a repeated field, or a fixed-width value.
     Bytes(&'de [u8]),
 }
 
-/// The unread part of a message.
+/// Reads a message. Copies are independent positions in the same bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct MessageReader<'de>(&'de [u8]);
 
@@ -25,15 +25,15 @@ impl<'de> MessageReader<'de> {
         self.0.is_empty()
     }
 
-    /// Reads the next field and its number; `None` at the end of the message.
+    /// Reads the number and value of the next field, or returns `None` at the end of the message.
     pub fn field(&mut self) -> Result<Option<(u64, Scalar<'de>)>> {
         if self.0.is_empty() {
             return Ok(None);
         }
         let key = self.varint()?;
         let scalar = match key & 7 {
-            // Wire types 1 and 5 are fixed 64-bit and 32-bit values. Types 3 and 4 are deprecated
-            // groups.
+            // Wire types 1 and 5 are fixed 64-bit and 32-bit values. Types 3 and 4, groups, are
+            // deprecated.
             0 => Scalar::Number(self.varint()?),
             1 => Scalar::Bytes(self.take(8)?),
             2 => {
@@ -50,9 +50,9 @@ impl<'de> MessageReader<'de> {
         Ok(Some((key >> 3, scalar)))
     }
 
-    /// Skips the following fields with this number, and returns the bytes since `start`.
+    /// Skips all directly following fields with this number, and returns the bytes since `start`.
     pub fn run_since(&mut self, start: Self, number: u64) -> Result<&'de [u8]> {
-        // The reader is `Copy`, so a field is only consumed after its number has matched.
+        // Look ahead on a copy, so that a field with another number is not consumed.
         let mut ahead = *self;
         while let Some((next, _)) = ahead.field()?
             && next == number
@@ -88,7 +88,7 @@ impl<'de> MessageReader<'de> {
     }
 }
 
-/// Appends the number in groups of seven bits, the lowest first.
+/// Appends a varint: seven bits per byte, least significant first.
 pub fn put_varint(into: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         into.push(low_byte(number) | 0x80);
@@ -107,7 +107,7 @@ pub fn put_number(into: &mut Vec<u8>, field: u64, number: u64) {
     put_varint(into, number);
 }
 
-/// Writes a length-delimited field: a string or a message.
+/// Writes a length-delimited field, which holds a string or a message.
 pub fn put_bytes(into: &mut Vec<u8>, field: u64, bytes: &[u8]) {
     put_varint(into, field << 3 | 2);
     put_varint(into, bytes.len() as u64);

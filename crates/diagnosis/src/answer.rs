@@ -1,5 +1,5 @@
-//! The answer of a diagnosis: the situation, its causes with their weights and evidence, and
-//! possible remedies.
+//! A diagnosis: the situation of a job, the causes with their weights and evidence, and possible
+//! remedies.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use gpuctl_core::model::counting::start::StartForecast;
 use gpuctl_core::model::{State, Status};
 use gpuctl_core::stats::logs::stacks::StackGroup;
 
-/// The situation of a job.
+/// The class of a `why` answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub enum Situation {
@@ -35,45 +35,45 @@ pub struct Answer {
     pub situation: Situation,
     pub since: Option<Timestamp>,
     pub sentence: String,
-    /// In descending order of weight.
+    /// The causes, with the largest weight first.
     pub causes: Vec<Cause>,
-    /// When a job that waits for capacity is expected to start.
+    /// The expected start of a job that waits for capacity.
     pub start: Option<StartForecast>,
-    /// The ranks' stack traces; `None` when they were not collected.
+    /// The ranks' stack traces, or `None` if they were not collected.
     pub stacks: Option<Vec<StackGroup>>,
     pub not_evaluated: Vec<String>,
     pub coverage: Basis,
 }
 
-/// The data that the answer is based on.
+/// The data that an answer is based on.
 #[derive(Clone, Debug, Default)]
 pub struct Basis {
-    /// Number of nodes that were compared; `None` if the user cannot list nodes.
+    /// Number of nodes compared with the pod, or `None` if the user cannot list nodes.
     pub nodes: Option<usize>,
-    /// `seen`, `none`, `expired`, `forbidden`.
+    /// State of the events: `seen`, `none`, `expired` or `forbidden`.
     pub events: &'static str,
 }
 
 /// A cause with its evidence.
 #[derive(Clone, Debug, Default)]
 pub struct Cause {
-    /// A name in [`CAUSES`].
+    /// A name from [`CAUSES`].
     pub word: &'static str,
-    /// From 0 to 1. The weights in one answer sum to 1.
+    /// A number from 0 to 1. The weights of an answer sum to 1.
     pub weight: f64,
-    /// Number of nodes that it applies to.
+    /// Number of affected nodes.
     pub nodes: Option<u64>,
     pub evidence: Vec<Evidence>,
     pub holders: Vec<HolderTime>,
     pub helps: Vec<Help>,
 }
 
-/// An observation.
+/// An observation that supports a cause.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Evidence {
     pub text: String,
     /// The source: `inventory`, `pod`, `job`, `events`, `scheduler`, `queue`, `prometheus`, `logs`,
-    /// `ras`, `stacks`.
+    /// `ras` or `stacks`.
     pub seen_in: &'static str,
     pub at: Option<Timestamp>,
 }
@@ -85,7 +85,7 @@ pub struct HolderTime {
     pub name: String,
     pub gpus: u64,
     pub since: Option<Timestamp>,
-    /// The latest end according to its deadline.
+    /// The deadline of the holder.
     pub ends_by: Option<Timestamp>,
 }
 
@@ -94,14 +94,16 @@ pub struct HolderTime {
 pub struct Help {
     pub text: String,
     pub command: Option<String>,
-    /// True if a computation shows that the job would then start.
+    /// Whether a computation shows that the job starts with this remedy.
     pub proven: bool,
 }
 
 impl Cause {
-    /// Makes a cause with its first piece of evidence.
+    /// Creates a cause with its first piece of evidence.
     ///
-    /// # Panics In debug builds, for a name that [`CAUSES`] does not contain.
+    /// # Panics
+    ///
+    /// In debug builds, if [`CAUSES`] does not contain `word`.
     pub fn new(word: &'static str, text: impl Into<String>, seen_in: &'static str) -> Self {
         debug_assert!(
             CAUSES.iter().any(|(listed, _)| *listed == word),
@@ -158,14 +160,14 @@ impl Cause {
     }
 }
 
-/// Limit on the causes in one answer.
+/// Maximum number of causes in an answer.
 const MOST: usize = 5;
 
-/// Gives each cause half the weight of the previous one, unless it already has a weight. Then
-/// normalizes the weights to a sum of 1.
+/// Removes duplicate causes and sets the weights: each cause gets half the weight of the previous
+/// one unless it already has a weight, and then all are normalized to a sum of 1.
 pub(super) fn weighed(mut causes: Vec<Cause>) -> Vec<Cause> {
     let mut seen = BTreeSet::new();
-    // Ranks often share a cause; so keep only the evidence of the first one.
+    // Ranks often have the same cause, so keep only the first occurrence.
     causes.retain(|cause| seen.insert(cause.word));
     causes.truncate(MOST);
     let mut next = 1.0;

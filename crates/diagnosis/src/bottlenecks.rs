@@ -1,5 +1,5 @@
-//! Finds jobs that are slowed down by something other than their GPUs: a link with errors, a
-//! network port that is down, or CPU throttling while GPUs wait.
+//! Finds bottlenecks other than the GPUs: a link with errors, a network port that is down, or CPU
+//! throttling while GPUs wait.
 
 use super::answer::Cause;
 use super::facts::{Facts, RunningFacts};
@@ -10,12 +10,12 @@ use gpuctl_core::model::facts::state::pod_name;
 use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_core::stats::score::bottlenecks::{LinkErrors, PortFault};
 
-/// Utilization in percent above which a GPU does not wait for the CPU.
+/// Utilization in percent above which a GPU counts as busy, so that it is not waiting for the CPU.
 const BUSY: f64 = 90.0;
-/// Maximum number of additional items in the evidence.
+/// Maximum number of further links or pods listed in the evidence.
 const NAMED: usize = 3;
 
-/// Lists the bottlenecks of the job, the worst of each kind first.
+/// Returns the causes for the job's bottlenecks, the worst of each kind first.
 pub(super) fn causes(facts: &Facts<'_>, running: &RunningFacts) -> Vec<Cause> {
     let Some(bottlenecks) = &running.bottlenecks else {
         return Vec::new();
@@ -102,7 +102,7 @@ fn link(facts: &Facts<'_>, running: &RunningFacts, errors: &LinkErrors) -> Strin
     )
 }
 
-/// The mean utilization of a pod's devices in percent; `None` without samples.
+/// Returns the mean utilization of a pod's devices in percent, or `None` without samples.
 fn utilization(running: &RunningFacts, pod: &str) -> Option<f64> {
     let traces = running
         .traces

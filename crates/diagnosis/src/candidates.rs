@@ -1,4 +1,5 @@
-//! Compares a pod with every node and counts the obstacles. Other modules describe them.
+//! Compares a pod with every node and counts the obstacles. `placement.rs` and `shortage.rs`
+//! describe them.
 
 use std::collections::BTreeMap;
 
@@ -8,19 +9,19 @@ use gpuctl_core::model::Node;
 use gpuctl_core::model::counting::candidates::ClusterCapacity;
 use gpuctl_core::model::counting::capacity::{Amounts, pods_held};
 
-/// True for causes that disappear when the load on a node decreases.
+/// Returns true if the cause disappears when a node has more free resources.
 pub(super) fn is_shortage(word: &str) -> bool {
     word.starts_with("insufficient") || word == "device-claim"
 }
 
-/// A node with the requested labels, and the other obstacles for the pod.
+/// A node with the requested labels, and the obstacles that keep the pod off it.
 pub(super) struct CandidateNode<'n> {
     pub node: &'n Node,
     pub free: &'n Amounts,
     pub obstacles: Vec<NodeObstacle>,
-    /// Number of such pods that fit now.
+    /// Number of pods with these requests that fit now.
     pub takes: u64,
-    /// False if the pod would not even fit on the empty node.
+    /// Whether one pod would fit if the node were empty.
     pub large_enough: bool,
 }
 
@@ -29,18 +30,18 @@ impl CandidateNode<'_> {
         &self.node.name
     }
 
-    /// Whether an obstacle with this word keeps the pod off the node.
+    /// Returns true if an obstacle with this name keeps the pod off the node.
     pub(super) fn has_obstacle(&self, word: &str) -> bool {
         self.obstacles.iter().any(|(obstacle, _)| *obstacle == word)
     }
 
-    /// Whether the node lacks nothing but free resources.
+    /// Returns true if the node only lacks free resources.
     pub(super) fn lacks_only_resources(&self) -> bool {
         self.obstacles.iter().all(|(word, _)| is_shortage(word))
     }
 }
 
-/// Compares the pod with one node; `None` if the node's free resources are unknown.
+/// Compares the pod with one node. Returns `None` if the node's free resources are unknown.
 pub(super) fn candidate<'n>(
     pending: &PendingPod,
     node: &'n Node,
@@ -59,13 +60,12 @@ pub(super) fn candidate<'n>(
         .map(|(resource, amount)| (resource.clone(), amount - taken(pending, resource, takes)))
         .collect();
     let mut obstacles = node_obstacles(&pending.rules, &pending.requests, node, &left);
-    // `left` is what remains after the pods that fit, so something is always short. For a single
-    // pod that is not an obstacle.
+    // `left` is what remains after all pods that fit, so some resource is always short. This is not
+    // an obstacle for a single pod.
     if takes > 0 && pending.together <= 1 {
         obstacles.retain(|(word, _)| !is_shortage(word));
     }
-    // When several pods must fit together, a node that takes only some of them lacks capacity for
-    // the remaining ones.
+    // If several pods must be placed together, a node that fits only some of them lacks capacity.
     let only_full = obstacles.iter().all(|(word, _)| is_shortage(word));
     if takes > 0 && only_full && takes >= pending.together {
         obstacles.clear();
@@ -88,13 +88,13 @@ fn taken(pending: &PendingPod, resource: &str, pods: u64) -> i128 {
 pub(super) struct CountedObstacle {
     pub word: &'static str,
     pub detail: Option<String>,
-    /// Number of nodes on which it is the only obstacle.
+    /// Number of nodes without any other obstacle.
     pub alone: usize,
     pub nodes: usize,
 }
 
 impl CountedObstacle {
-    /// The sort key: obstacles whose removal alone frees the most nodes come first.
+    /// Returns the sort key. Obstacles whose removal alone frees the most nodes come first.
     pub(super) fn order(
         &self,
     ) -> (
@@ -103,7 +103,7 @@ impl CountedObstacle {
         bool,
         &'static str,
     ) {
-        // Among equal obstacles, GPUs come first, because they matter most to the job.
+        // Break ties in favor of GPUs, because they matter most to the job.
         (
             std::cmp::Reverse(self.alone),
             std::cmp::Reverse(self.nodes),

@@ -1,6 +1,6 @@
-//! The names of causes with their meanings. A test compares docs/why.md with this list.
+//! Names and meanings of causes. A test compares docs/why.md with this list.
 
-/// All causes that an answer may contain, with their meanings.
+/// All causes that an answer can contain, with their meanings.
 pub(crate) const CAUSES: &[(&str, &str)] = &[
     ("insufficient-gpu", "no eligible node has enough free GPUs"),
     ("insufficient-cpu", "no eligible node has enough free CPU"),

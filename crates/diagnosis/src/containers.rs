@@ -1,5 +1,5 @@
-//! Explains why a pod with a node does not start or does not make progress: images, volumes,
-//! Secrets, the runtime, probes. Messages are those of kubelet 1.36 and containerd 2.2.
+//! Explains why the containers of a scheduled pod do not start or are not ready: images, volumes,
+//! Secrets, the runtime, probes. The messages are those of kubelet 1.36 and containerd 2.2.
 
 use super::answer::Cause;
 use super::ends;
@@ -8,16 +8,16 @@ use super::nodes::taint_word;
 use gpuctl_core::model::facts::state::{lost, pod_name};
 use gpuctl_core::model::{Container, Event, Pod, PodPhase, is_starting};
 
-/// Reasons of events that report that the kubelet cannot prepare a pod.
+/// Event reasons for a kubelet that cannot prepare a pod.
 const CANNOT_PREPARE: [&str; 4] = [
     "FailedMount",
     "FailedAttachVolume",
     "FailedMapVolume",
     "FailedCreatePodSandBox",
 ];
-/// Seconds within which a container is usually created.
+/// Seconds that the creation of a container usually takes at most.
 const CREATION: i64 = 30;
-/// Reasons of events that show that preparation succeeded after all.
+/// Event reasons that show that the preparation succeeded.
 const PROGRESS: [&str; 5] = [
     "SuccessfulAttachVolume",
     "Pulling",
@@ -26,7 +26,7 @@ const PROGRESS: [&str; 5] = [
     "Started",
 ];
 
-/// Explains why a pod with a node does not work; empty if the pod works.
+/// Explains why a scheduled pod does not work. Returns no causes for a working pod.
 pub(super) fn causes(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
     if let Some((_, lost_text)) = lost(pod) {
         return vec![Cause::new("node-lost", lost_text, "pod")];
@@ -47,7 +47,7 @@ pub(super) fn causes(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
     {
         return waiting_causes(facts, pod, container, reason, message);
     }
-    // A restarting container is shown as terminated until the kubelet reports a waiting reason.
+    // A restarting container is reported as terminated until the kubelet sets a waiting reason.
     let is_restarting = |container: &&Container| {
         container.restarts > 0
             && container
@@ -63,7 +63,7 @@ pub(super) fn causes(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
     if let Some(node_cause) = on_faulty_node(facts, pod).or_else(|| prepared(facts, pod)) {
         return vec![node_cause];
     }
-    // A later event shows that the pull is over; `None` compares as earlier than any time.
+    // Ignore a pull with a later event. `None` sorts before every time.
     let done = newest(facts, pod, &["Pulled", "Started"]).and_then(|event| event.at);
     let pulling = newest(facts, pod, &["Pulling"])
         .filter(|event| pod.phase == PodPhase::Pending && event.at > done);
@@ -86,7 +86,7 @@ pub(super) fn causes(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
     unready_causes(facts, pod)
 }
 
-/// The cause of a pod whose main program has ended while a sidecar still holds the GPUs.
+/// Builds the cause for a pod whose main program has ended while a sidecar holds its GPUs.
 fn sidecar_cause(pod: &Pod, sidecar: &str) -> Cause {
     let text = format!(
         "{} has exited, but its container {sidecar} is still running and holds the GPUs",
@@ -98,19 +98,19 @@ fn sidecar_cause(pod: &Pod, sidecar: &str) -> Cause {
     )
 }
 
-/// The cause of a pod that was created moments ago. A longer wait must have another reason, which
-/// is not known here.
+/// Returns a cause for a pod that was created less than `CREATION` seconds ago. A longer wait has
+/// another, unknown reason.
 fn creating(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
     let age = facts.now.as_second() - pod.created_at?.as_second();
     let text = format!("the container of {} is being created", pod_name(pod));
     (age < CREATION).then(|| Cause::new("container-creating", text, "pod").when(pod.created_at))
 }
 
-/// Detects an eviction by the event of the kubelet. A kubelet with a full disk cannot update the
-/// status of the pod, which keeps its GPUs and appears to run.
+/// Detects an eviction from the kubelet's event. A kubelet with a full disk cannot update the pod's
+/// status, so the pod keeps its GPUs and seems to run.
 pub(super) fn evicted(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
     let evicts = |event: &Event| event.warning && event.reason == "Evicted";
-    // Ignore an eviction that happened before the last start of a container.
+    // Ignore an eviction before the last start of a container.
     let event = newest_where(facts, pod, |event| {
         evicts(event) || event.reason == "Started"
     })
@@ -162,14 +162,14 @@ fn crashing(facts: &Facts<'_>, pod: &Pod, container: &Container) -> Vec<Cause> {
         ),
         None => format!("{pod_label} keeps exiting"),
     };
-    // Until the container starts again, `--previous` would show an older run than its last one.
+    // Omit `--previous` until the container has restarted, because it would show an older run.
     let logs = facts.logs(pod, container.terminated.is_none());
     let crash = Cause::new("crash-loop", text, "pod").helps("read its log", Some(logs));
     let why = end.map(|end| ends::end_cause(facts, pod, end));
     std::iter::once(crash).chain(why).collect()
 }
 
-/// Substrings of registry errors and the names of their causes; the first match wins.
+/// Substrings of registry errors by the name of their cause. The first match wins.
 const PULL_ERRORS: [(&str, &[&str]); 3] = [
     (
         "registry-unreachable",
@@ -215,7 +215,7 @@ const PULL_ERRORS: [(&str, &[&str]); 3] = [
     ),
 ];
 
-/// Classifies an error of a registry.
+/// Returns the name of the cause for a registry's error.
 fn pull_error_word(message: &str) -> Option<&'static str> {
     let lower = message.to_ascii_lowercase();
     PULL_ERRORS
@@ -224,8 +224,8 @@ fn pull_error_word(message: &str) -> Option<&'static str> {
         .map(|(word, _)| *word)
 }
 
-/// Explains why an image cannot be pulled. The message «Back-off» contains no details, so the event
-/// for the last attempt is used.
+/// Explains why an image cannot be pulled. The message of a back-off contains no details, so this
+/// uses the event of the last attempt.
 fn image(facts: &Facts<'_>, pod: &Pod, reason: &str, message: &str) -> Option<Cause> {
     let tried = newest_where(facts, pod, |event| {
         matches!(event.reason.as_str(), "Failed" | "InspectFailed")
@@ -258,13 +258,13 @@ fn image(facts: &Facts<'_>, pod: &Pod, reason: &str, message: &str) -> Option<Ca
     })
 }
 
-/// Identifies the object that a container or a volume mount is missing.
+/// Builds the cause for an object that a container or volume mount needs.
 fn config(facts: &Facts<'_>, text: &str, message: &str, seen_in: &'static str) -> Cause {
     let lower = message.to_ascii_lowercase();
     let missing = lower.contains("not found") || lower.contains("couldn't find key");
     let word = match () {
         () if missing && lower.contains("configmap") => "configmap-missing",
-        // A missing secret of a CSI driver is not a Secret that a user can create.
+        // A user cannot create the missing secret of a CSI driver, which is not a Secret.
         () if missing && lower.contains("secret") && !lower.contains("csi") => "secret-missing",
         () if seen_in == "events" => "mount-failed",
         () => "start-error",
@@ -288,7 +288,7 @@ fn config(facts: &Facts<'_>, text: &str, message: &str, seen_in: &'static str) -
     }
 }
 
-/// Detects a fault of the pod's node: a kubelet that does not respond starts no containers.
+/// Detects a faulty node, whose kubelet starts no containers because it does not respond.
 fn on_faulty_node(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
     let node = facts
         .listed()?
@@ -309,7 +309,7 @@ fn on_faulty_node(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
     Some(Cause::new("node-faulty", text, "inventory").helps("see the node", Some(describe)))
 }
 
-/// The preparation step that failed, unless a later event shows progress.
+/// Returns the cause for the preparation step that failed, unless a later event shows progress.
 fn prepared(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
     if pod.phase != PodPhase::Pending {
         return None;
@@ -393,7 +393,7 @@ fn newest_where<'f>(
         .find(|event| event.object == object && matches(event))
 }
 
-/// Extracts the image from the kubelet's message, as in `Pulling image "x"`.
+/// Extracts the image from the kubelet's message, such as `Pulling image "x"`.
 fn pulled(message: &str) -> String {
     let image = message.split('"').nth(1).unwrap_or(message);
     format!("its image is being pulled: {image}")

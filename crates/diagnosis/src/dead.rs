@@ -1,5 +1,5 @@
 //! Explains what ended a job: the rank that failed first, with its exit code or signal, or an
-//! external actor. If its pods are deleted, the status of the Job remains.
+//! external cause. Falls back to the Job's status if the pods are deleted.
 
 use jiff::Timestamp;
 
@@ -10,13 +10,13 @@ use gpuctl_core::model::facts::state::{lost, pod_name};
 use gpuctl_core::model::{Pod, PodPhase};
 use gpuctl_core::stats::exporters::dialect::is_fatal_xid;
 
-/// Exit codes of ranks that end because another rank failed: interrupted (SIGINT), aborted by
-/// NCCL's watchdog (SIGABRT), terminated (SIGTERM).
+/// Exit codes of ranks that end after a peer has failed: interrupted (SIGINT), aborted by NCCL's
+/// watchdog (SIGABRT), terminated (SIGTERM).
 const PEER_CODES: [i32; 3] = [130, 134, 143];
-/// The rank supervisor's exit code, which is not the command's own.
+/// Exit code of the rank supervisor, which the command does not use.
 const SUPERVISOR: i32 = 113;
 
-/// Reasons of a Job that has used up its retries.
+/// Condition reasons of a Job that has used up its retries.
 const EXHAUSTED: [&str; 4] = [
     "BackoffLimitExceeded",
     "MaxFailedIndexesExceeded",
@@ -24,13 +24,13 @@ const EXHAUSTED: [&str; 4] = [
     "ReachedMaxRestarts",
 ];
 
-/// Lists what ended the job, starting with the cause of the earliest failure.
+/// Returns what ended the job, with the cause of the earliest failure first.
 pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
     let job = facts.job;
     let condition = ["Failed", "FailureTarget"]
         .iter()
         .find_map(|kind| job.conditions.get(*kind));
-    // The loss of a node no longer matters once the Job itself has failed.
+    // Once the Job has failed, a lost node no longer matters.
     if condition.is_none()
         && let Some(cause) = node_lost(facts)
     {
@@ -44,8 +44,8 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
             "job",
         )];
     }
-    // Pods of the current attempt come first, in the order in which they ended. After the first
-    // failure, the peers fail because they lost that rank.
+    // Sort the pods of the current attempt first, by the time at which they ended. After the first
+    // failure, its peers fail because they lost that rank.
     let present: Vec<&str> = job
         .current_pods()
         .iter()
@@ -65,7 +65,7 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
             pod.rank,
         )
     });
-    // Earlier attempts were retried, so their failures did not end the job.
+    // Skip earlier attempts: they were retried, so their failures did not end the job.
     let now: Vec<&Pod> = ended
         .iter()
         .copied()
@@ -88,7 +88,7 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
     causes
 }
 
-/// The cause of a job with a pod on a node that does not respond.
+/// Returns the cause for a pod on a node that does not respond.
 fn node_lost(facts: &Facts<'_>) -> Option<Cause> {
     let (pod, (_, message)) = facts
         .job
@@ -104,13 +104,13 @@ fn node_lost(facts: &Facts<'_>) -> Option<Cause> {
     ))
 }
 
-/// Adds the owner's message, the last log lines and non-fatal device errors.
+/// Adds the owner's message, the last log lines and non-fatal device errors as evidence.
 fn with_evidence(
     facts: &Facts<'_>,
     condition: Option<&(String, String)>,
     mut cause: Cause,
 ) -> Cause {
-    // The pods of another workload belong to intermediate objects, whose failures the owner
+    // Pods of foreign workloads belong to intermediate objects, whose failures the owner
     // summarizes.
     if let Some((_, message)) =
         condition.filter(|(_, message)| !facts.subject.is_managed && !message.is_empty())
@@ -129,7 +129,7 @@ fn with_evidence(
     cause
 }
 
-/// The cause of a fatal error of a device that the pod used.
+/// Returns the cause for a fatal error of one of the pod's devices.
 fn gpu_fault(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
     let (device, code) = facts.faults.iter().find(|(_, code)| is_fatal_xid(*code))?;
     let text = format!(
@@ -147,10 +147,11 @@ fn gpu_fault(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
     )
 }
 
-/// Finds the pod that failed first. Among pods that failed within the same second, prefers one with
-/// a specific reason.
+/// Returns the pod that failed first. Among pods that failed in the same second, prefers one with a
+/// specific reason.
 fn culprit<'p>(ended: &[&'p Pod]) -> Option<&'p Pod> {
-    // A pod that was evicted before it ran has no end time, and its peers fail because of it.
+    // A pod that was evicted before it ran has no end time. It comes first, because its peers fail
+    // without it.
     let timeless = ended
         .iter()
         .find(|pod| pod.ended_at.is_none() && (pod.disrupted.is_some() || pod.reason.is_some()));
@@ -177,7 +178,7 @@ fn has_reason(pod: &Pod) -> bool {
         })
 }
 
-/// Describes how the other ranks ended.
+/// Describes how the ranks other than the first one ended.
 fn peers(ended: &[&Pod], present: &[&str], first: &Pod) -> Option<String> {
     let others: Vec<&&Pod> = ended
         .iter()
@@ -218,13 +219,13 @@ fn exhausted(facts: &Facts<'_>, ended: &[&Pod], first: &Pod) -> Cause {
     Cause::new("retries-exhausted", text, "job").when(facts.job.finished_at)
 }
 
-/// Reads the conditions of a Job whose pods are deleted.
+/// Derives the cause from the conditions of a Job whose pods are deleted.
 fn owner_gone(facts: &Facts<'_>, condition: Option<&(String, String)>) -> Vec<Cause> {
     let Some((reason, message)) = condition else {
         return Vec::new();
     };
     let time = facts.job.finished_at;
-    // The message of a matched pod failure policy contains the exit code.
+    // The message of a pod failure policy contains the exit code.
     let code = message.split_once("exit code ").map(|(_, rest)| {
         rest.split(|c: char| !c.is_ascii_digit())
             .next()
@@ -261,7 +262,7 @@ fn owner_gone(facts: &Facts<'_>, condition: Option<&(String, String)>) -> Vec<Ca
     }]
 }
 
-/// The cause of a job that is being deleted.
+/// Builds the cause for a job that is being deleted.
 pub(super) fn deleted(facts: &Facts<'_>) -> Cause {
     let left = facts.job.pods.len();
     let text = if left == 0 {

@@ -1,6 +1,6 @@
-//! Explains why a deleted job ended, using data that kube-state-metrics and events still hold. They
-//! contain reasons, but no exit codes or logs. This module sends no requests. If the reasons are
-//! ambiguous, it lists all possible causes with the same weight.
+//! Explains why a deleted job ended, from what kube-state-metrics and events still contain:
+//! reasons, but no exit codes or logs. Lists all possible causes with the same weight if the
+//! reasons are ambiguous. Sends no requests.
 
 use std::collections::BTreeMap;
 
@@ -12,18 +12,18 @@ use super::facts::EVENT_SECONDS;
 use gpuctl_core::model::facts::state::pod_name;
 use gpuctl_core::model::{Event, Job, Pod, PodPhase};
 
-/// What is still recorded about a deleted job.
+/// The remaining records of a deleted job.
 #[derive(Debug, Default)]
 pub struct Memory {
-    /// Its pods in their last known phase.
+    /// The job, with its pods in their last known phase.
     pub job: Job,
-    /// True if the Job had completed.
+    /// Whether the Job had completed.
     pub succeeded: bool,
-    /// True if the Job had failed.
+    /// Whether the Job had failed.
     pub failed: bool,
     /// The reason of the Job's failure, such as `DeadlineExceeded`.
     pub reason: Option<String>,
-    /// The reasons why containers terminated, by pod: `OOMKilled`, `Error`.
+    /// The reason for which each pod's container terminated, such as `OOMKilled` or `Error`.
     pub ends: BTreeMap<String, String>,
     /// `None` if the user cannot list events.
     pub events: Option<Vec<Event>>,
@@ -41,7 +41,7 @@ pub fn remembered(memory: &Memory, now: Timestamp) -> Answer {
         _ if memory.reason.as_deref() == Some("DeadlineExceeded") => {
             (Situation::Dead, vec![deadline("the job")])
         }
-        // The failed pods are retried as long as the Job itself has not failed.
+        // Ignore failed pods unless the Job itself has failed, because they are retried.
         Some(pod) if memory.failed || !runs => (Situation::Dead, pod_causes(memory, pod)),
         None if !runs && !in_phase(PodPhase::Pending) && in_phase(PodPhase::Succeeded) => {
             (Situation::Fine, Vec::new())
@@ -120,7 +120,7 @@ fn deadline(name: &str) -> Cause {
     )
 }
 
-/// Lists what ended a pod: all possible causes if the reasons are ambiguous, none if there is no
+/// Returns what ended a pod: all possible causes if the reasons are ambiguous, or none without a
 /// reason.
 fn pod_causes(memory: &Memory, pod: &Pod) -> Vec<Cause> {
     let pod_label = pod_name(pod);

@@ -1,6 +1,6 @@
 //! Explains why a pod cannot get the devices that it claims (dynamic resource allocation): the
-//! class is missing, no driver offers such devices, other pods hold them, or they are tainted.
-//! `model/counting/device_demand.rs` evaluates the selectors.
+//! class does not exist, no driver offers matching devices, other pods hold them, or they are
+//! tainted. `model/counting/device_demand.rs` evaluates the selectors.
 
 use super::answer::Cause;
 use super::candidates::CandidateNode;
@@ -8,7 +8,7 @@ use super::facts::{Facts, PendingPod};
 use super::refused::set;
 use gpuctl_core::model::counting::device_demand::{ClassCapacity, DeviceClaims, device_class};
 
-/// The cause of a claim that refers to an object that does not exist.
+/// Returns the cause for a claim that refers to a missing object.
 pub(super) fn missing(facts: &Facts<'_>) -> Option<Cause> {
     match &facts.devices {
         DeviceClaims::ClassMissing(class) => {
@@ -32,7 +32,7 @@ pub(super) fn missing(facts: &Facts<'_>) -> Option<Cause> {
     }
 }
 
-/// The cause of a claim for devices that no driver offers.
+/// Builds the cause for a claim for devices that no driver offers.
 fn none_offered(request: &str, capacity: &ClassCapacity) -> Option<Cause> {
     let text = format!("{request}; no eligible node offers one");
     (capacity.all == 0).then(|| {
@@ -43,7 +43,7 @@ fn none_offered(request: &str, capacity: &ClassCapacity) -> Option<Cause> {
     })
 }
 
-/// The cause of a claim for which a node has enough devices, but too many of them are tainted.
+/// Builds the cause for a claim that a node could satisfy if fewer of its devices were tainted.
 fn tainted(request: &str, node: &str, capacity: &ClassCapacity, count: u64) -> Option<Cause> {
     let taint = capacity
         .taint
@@ -61,7 +61,7 @@ fn tainted(request: &str, node: &str, capacity: &ClassCapacity, count: u64) -> O
     ))
 }
 
-/// The cause of a claim for more devices of a class than any of these nodes has free.
+/// Builds the cause for a claim for more devices of a class than any node has free.
 pub(super) fn shortage(
     facts: &Facts<'_>,
     pending: &PendingPod,

@@ -1,5 +1,5 @@
-//! Explains the end of a single pod or container: a signal, an exit code, insufficient memory, or
-//! its node.
+//! Explains the end of one pod or container: a signal, an exit code, insufficient memory, or its
+//! node.
 
 use super::answer::Cause;
 use super::facts::Facts;
@@ -7,13 +7,13 @@ use gpuctl_core::model::contract::labels::TERMINATION_PREFIX;
 use gpuctl_core::model::facts::state::{not_started, pod_name};
 use gpuctl_core::model::{ContainerEnd, Event, Pod};
 
-/// Exit codes above this value are signals: 128 + the signal number.
+/// Offset of exit codes that report a signal: 128 + the signal number.
 pub(super) const SIGNALS: i32 = 128;
 
-/// Seconds within which an event of a node counts as the cause of a pod's end.
+/// Maximum difference in seconds between a node's event and the end of a pod that it caused.
 const SAME_TIME: i64 = 60;
 
-/// Names of signals. Source: signal(7).
+/// Names of signals by number. Source: signal(7).
 const NAMES: [(i32, &str); 11] = [
     (1, "SIGHUP"),
     (2, "SIGINT"),
@@ -42,8 +42,8 @@ pub(super) fn pod_cause(facts: &Facts<'_>, pod: &Pod) -> Cause {
     let pod_label = pod_name(pod);
     let message = pod.message.as_deref().unwrap_or("");
     let cause = |word, text: String| Cause::new(word, text, "pod").when(pod.ended_at);
-    // Check the reason first: a graceful node shutdown also sets the condition
-    // `TerminationByKubelet`, which usually means an eviction.
+    // Check the reason first: a graceful node shutdown sets the condition `TerminationByKubelet`,
+    // like an eviction.
     if let Some("NodeShutdown" | "Terminated" | "NodeLost") = pod.reason.as_deref() {
         return cause(
             "node-lost",
@@ -153,7 +153,7 @@ fn out_of_memory(facts: &Facts<'_>, pod_label: &str, code: i32) -> Cause {
     )
 }
 
-/// Detects that the kubelet or the node killed a container, which only events show.
+/// Detects that the kubelet or the node killed a container, which is visible only in events.
 fn killed_by_node(facts: &Facts<'_>, pod: &Pod, code: i32) -> Option<Cause> {
     let pod_label = pod_name(pod);
     let events = || facts.events.into_iter().flatten();
@@ -162,7 +162,7 @@ fn killed_by_node(facts: &Facts<'_>, pod: &Pod, code: i32) -> Option<Cause> {
             && event.message.contains("probe")
             && event.object == format!("Pod/{}", pod.name)
     });
-    // Kubelets send SIGTERM first, and SIGKILL after the grace period.
+    // The kubelet sends SIGTERM, and SIGKILL after the grace period.
     if let Some(event) = by_probe.filter(|_| matches!(code, 137 | 143)) {
         let text = format!(
             "{pod_label} was killed because its probe failed: {}",
@@ -190,13 +190,14 @@ fn killed_by_node(facts: &Facts<'_>, pod: &Pod, code: i32) -> Option<Cause> {
     Some(Cause::new("oom-node", text, "events").when(event.at))
 }
 
-/// True for the exit code of a program that was ended by a signal.
+/// Returns true if the exit code reports a signal.
 pub(super) fn is_signal(code: i32) -> bool {
     // Linux has 64 signals.
     code > SIGNALS && code <= SIGNALS + 64
 }
 
-/// Formats an end: `exit code 1`, `SIGKILL (exit code 137)`, `OOMKilled (exit code 137)`.
+/// Formats the end of a container, such as `exit code 1`, `SIGKILL (exit code 137)` or `OOMKilled
+/// (exit code 137)`.
 pub(super) fn describe(end: &ContainerEnd) -> String {
     match (end.reason.as_str(), end.command_code()) {
         ("OOMKilled", code) => format!("OOMKilled (exit code {code})"),
@@ -215,11 +216,11 @@ pub(super) fn signal(number: i32) -> String {
     )
 }
 
-/// Classifies an eviction by the kubelet's message.
+/// Builds the cause for an eviction, classified by the kubelet's message.
 pub(super) fn evicted(pod: &Pod, message: &str, source: &'static str) -> Cause {
     let pod_label = pod_name(pod);
     let lower = message.to_ascii_lowercase();
-    // The rest of the message contains names of containers, which could match any keyword.
+    // Drop the rest of the message, because names of containers in it could match a keyword.
     let lower = lower
         .split_once("low on resource: ")
         .map_or(lower.as_str(), |(_, rest)| {
@@ -264,7 +265,7 @@ pub(super) fn evicted(pod: &Pod, message: &str, source: &'static str) -> Cause {
     }
 }
 
-/// Describes a preemption, with the preempting pod if an event names it.
+/// Describes a preemption, and names the preempting pod if an event does.
 fn preempted(facts: &Facts<'_>, pod: &Pod, pod_label: &str) -> String {
     let object = format!("Pod/{}", pod.name);
     let event = facts

@@ -1,5 +1,5 @@
-//! The facts that a diagnosis is based on. If some data could not be read, its field is `None`, and
-//! no cause relies on it.
+//! Inputs of a diagnosis. A field is `None` if the data could not be read, and no cause relies on
+//! it.
 
 use jiff::Timestamp;
 
@@ -16,125 +16,125 @@ use gpuctl_core::stats::score::bottlenecks::Bottlenecks;
 use gpuctl_core::stats::score::peers::PeerReport;
 use gpuctl_manifest::render::PodRules;
 
-/// The object of the diagnosis.
+/// The object that is diagnosed.
 #[derive(Clone, Debug)]
 pub struct Subject {
-    /// `training`, `inference`, …, or the kind of another object: `deployment`, `pod`.
+    /// The kind of a job, such as `training`, or of another object, such as `deployment` or `pod`.
     pub kind: String,
-    /// True for objects that gpuctl created.
+    /// Whether gpuctl created the object.
     pub is_managed: bool,
 }
 
-/// All facts about a job.
+/// All inputs of the diagnosis of a job.
 pub struct Facts<'f> {
     pub now: Timestamp,
     pub subject: &'f Subject,
     pub job: &'f Job,
-    /// Events of the job and its pods, oldest first; `None` if the user cannot list events.
+    /// Events of the job and its pods, oldest first, or `None` if the user cannot list events.
     pub events: Option<&'f [Event]>,
     /// The first pod without a node.
     pub pending: Option<PendingPod>,
     pub nodes: &'f Nodes,
-    /// Free resources; `None` if the user cannot list all pods.
+    /// Free resources, or `None` if the user cannot list all pods.
     pub capacity: Option<&'f ClusterCapacity>,
-    /// PersistentVolumeClaims of the pending pod, or else of the job.
+    /// PersistentVolumeClaims of the pending pod, or of the job if no pod is pending.
     pub claims: Vec<ClaimFact>,
-    /// The device claims of the pending pod.
+    /// Device claims of the pending pod.
     pub devices: DeviceClaims,
-    /// ResourceQuotas of the namespace; empty if the user cannot list them.
+    /// ResourceQuotas of the namespace. Empty if the user cannot list them.
     pub quotas: Vec<QuotaUse>,
-    /// The job's Volcano queue. It is read because Volcano's scheduler reports only that the pods
-    /// are not scheduled, and not why.
+    /// The job's Volcano queue. Volcano's scheduler reports only that pods are not scheduled, so
+    /// the cause is derived from the queue.
     pub queue: Option<Queue>,
-    /// When the pods that hold the needed resources started, and when they must end.
+    /// Start and deadline of the pods that hold the needed resources.
     pub holders: Vec<HolderTime>,
-    /// Device errors that occurred near the end of the pod that ended first, as (device, XID).
+    /// Errors of devices around the end of the pod that ended first, as (device, XID).
     pub faults: Vec<(String, u32)>,
-    /// Only for a running job.
+    /// `None` unless the job is running.
     pub running: Option<RunningFacts>,
-    /// Log messages of ended pods that explain why they ended.
+    /// Log lines of ended pods that explain their end.
     pub last_messages: Vec<LastMessage>,
-    /// Information collected from the job's ranks.
+    /// Responses of the job's ranks.
     pub rank_answers: RankAnswers,
 }
 
-/// Information that ranks provide about themselves.
+/// Responses of ranks about their own state.
 #[derive(Clone, Debug, Default)]
 pub struct RankAnswers {
     pub ras: Option<RasReport>,
-    /// Their stacks; `None` if they were not collected, or if the job is not running.
+    /// Stack traces of the ranks, or `None` if they were not collected or the job is not running.
     pub stacks: Option<Vec<StackGroup>>,
-    /// Number of pods with missing or incomplete stacks.
+    /// Number of pods whose stack traces are missing or incomplete.
     pub unread: usize,
-    /// Requests for information that were not answered, with the reason.
+    /// Unanswered requests to ranks, each with the reason.
     pub silent: Vec<String>,
 }
 
-/// Facts about a running job.
+/// Facts that exist only for a running job.
 #[derive(Clone, Debug, Default)]
 pub struct RunningFacts {
-    /// Measurements of its devices; empty without metrics.
+    /// Measurements of the job's devices. Empty without metrics.
     pub traces: Vec<Trace>,
     pub report: PeerReport,
-    /// `None` if no metrics source answered.
+    /// `None` if no metrics source responded.
     pub bottlenecks: Option<Bottlenecks>,
-    /// When the job logged its last step, and how long a step takes.
+    /// Time of the job's last logged step, and the duration of a step.
     pub cadence: Option<Cadence>,
-    /// The last log line of the rank that differs from the others, as (time, text).
+    /// The last log line of the rank that differs from its peers, as (time, text).
     pub last_line: Option<(Option<Timestamp>, String)>,
 }
 
-/// A job has stalled after this many step durations without a step.
+/// Number of step durations without a step after which a job has stalled.
 const STEPS: f64 = 10.0;
-/// Minimum silence in seconds before a job counts as stalled.
+/// Minimum time in seconds without a step before a job counts as stalled.
 const LEAST: f64 = 120.0;
 
 impl RunningFacts {
-    /// Returns the seconds since the last step if they far exceed the duration of a step.
+    /// Returns the seconds since the last step if the job has stalled.
     pub(super) fn stalled(&self, now: Timestamp) -> Option<f64> {
         let cadence = self.cadence.as_ref()?;
         let since = now.duration_since(cadence.last).as_secs_f64();
         (since > (cadence.seconds * STEPS).max(LEAST)).then_some(since)
     }
 
-    /// The device whose rank the other ranks wait for. Unlike the others, it is not spinning, and
-    /// it was not idle before.
+    /// Returns the device whose rank its peers wait for: the only one that is not spinning, and
+    /// that was not idle before.
     pub fn blocking_device(&self) -> Option<usize> {
         let report = &self.report;
-        // A device without samples may be spinning too.
+        // A device without samples may be spinning too, so the result would be uncertain.
         if report.sampled != self.traces.len() {
             return None;
         }
         let is_majority = report.spinning.len() * 2 > report.sampled;
         let mut others = (0..self.traces.len()).filter(|device| !report.spinning.contains(device));
         let first = others.next().filter(|_| is_majority)?;
-        // Several devices of the same pod count as one rank.
+        // Several devices of one pod belong to the same rank.
         let same = others.all(|device| self.traces[device].pods == self.traces[first].pods);
         same.then_some(first)
     }
 }
 
-/// A log message about the end of a pod.
+/// A log line that explains the end of a pod.
 #[derive(Clone, Debug)]
 pub struct LastMessage {
     pub text: String,
     pub at: Option<Timestamp>,
 }
 
-/// A pod that is not scheduled.
+/// A pod without a node.
 #[derive(Clone, Debug)]
 pub struct PendingPod {
     pub name: String,
     pub created_at: Option<Timestamp>,
     pub rules: PodRules,
     pub requests: Amounts,
-    /// The node on which the scheduler preempts pods for it.
+    /// Node on which the scheduler preempts pods for this pod.
     pub nominated: Option<String>,
-    /// The scheduler's last reason and message.
+    /// Reason and message of the scheduler's last attempt.
     pub unscheduled: Option<(String, String)>,
-    /// The number of pods that must be scheduled together.
+    /// Number of pods that must be scheduled together.
     pub together: u64,
-    /// The status of its pod group, from the gang scheduler.
+    /// Verdict of the gang scheduler on the pod's group.
     pub group: Option<GroupVerdict>,
 }
 
@@ -145,23 +145,23 @@ pub struct ClaimFact {
     pub state: ClaimState,
 }
 
-/// Default time in seconds for which the API server keeps events (kube-apiserver, `--event-ttl`).
+/// Seconds for which the API server keeps events by default (kube-apiserver, `--event-ttl`).
 pub(super) const EVENT_SECONDS: i64 = 3600;
 
 impl RankAnswers {
-    /// The stacks of the ranks; empty if they are unknown.
+    /// Returns the ranks' stack traces, or an empty slice if they are unknown.
     pub(super) fn places(&self) -> &[StackGroup] {
         self.stacks.as_deref().unwrap_or_default()
     }
 }
 
 impl Facts<'_> {
-    /// The name of the job as commands accept it.
+    /// Returns the job's name in the form that commands accept.
     pub fn full_name(&self) -> String {
         format!("{}/{}", self.job.namespace, self.job.name)
     }
 
-    /// The command that prints the log of a pod.
+    /// Returns the command that prints a pod's log.
     pub(super) fn logs(&self, pod: &Pod, previous: bool) -> String {
         let previous = if previous { " --previous" } else { "" };
         if !self.subject.is_managed {
@@ -187,7 +187,7 @@ impl Facts<'_> {
         self.listed().map(<[Node]>::len)
     }
 
-    /// Classifies the availability of events.
+    /// Returns the state of the events for `Basis::events`.
     pub(super) fn events_word(&self) -> &'static str {
         let age = self
             .job
@@ -201,7 +201,7 @@ impl Facts<'_> {
         }
     }
 
-    /// The newest event with one of these reasons.
+    /// Returns the newest event with one of these reasons.
     pub(super) fn event(&self, reasons: &[&str]) -> Option<&Event> {
         self.events?
             .iter()

@@ -1,11 +1,11 @@
-//! Counts the GPUs that a pod requests, and the free ones on eligible nodes.
+//! Counts the GPUs that a pod requests, and the free GPUs on eligible nodes.
 
 use super::candidates::CandidateNode;
 use super::facts::{Facts, PendingPod};
 use gpuctl_core::model::counting::capacity::Amounts;
 use gpuctl_core::model::facts::gpu::is_device;
 
-/// The number of devices in `amounts` of the kind that the pod requests.
+/// Sums the amounts of the device kinds that the pod requests.
 pub(super) fn devices(amounts: &Amounts, pending: &PendingPod) -> i128 {
     let resource = pending.requests.keys().find(|resource| is_device(resource));
     resource
@@ -16,11 +16,11 @@ pub(super) fn devices(amounts: &Amounts, pending: &PendingPod) -> i128 {
         / 1000
 }
 
-/// The GPUs that a pod requests, and the free ones on eligible nodes.
+/// Numbers of requested GPUs and of free GPUs on eligible nodes.
 pub(super) struct FreeDevices {
     pub wanted: i128,
     in_all: i128,
-    /// The maximum on one node.
+    /// The largest number of free GPUs on one node.
     pub most: i128,
 }
 
@@ -38,14 +38,14 @@ impl FreeDevices {
         }
     }
 
-    /// True if enough GPUs are free in total, but not on one node.
+    /// Returns true if enough GPUs are free in total but not on any node.
     pub(super) fn are_fragmented(&self, pending: &PendingPod) -> bool {
         self.most < self.wanted
             && self.in_all >= self.wanted * i128::from(pending.together)
             && self.wanted > 1
     }
 
-    /// Describes the requested and the free GPUs.
+    /// Describes the requested and free GPUs.
     pub(super) fn describe(
         &self,
         facts: &Facts<'_>,

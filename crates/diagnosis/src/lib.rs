@@ -1,6 +1,6 @@
-//! Explains why a job waits, died, hangs or is slow. The diagnosis is a pure function of facts that
-//! `observe/why.rs` reads, and sends no requests. If the facts are inconclusive, it reports no
-//! cause, or all possible causes with the same weight. docs/why.md explains the names of causes.
+//! Explains why a job waits, failed, hangs or is slow. The diagnosis is a pure function of facts
+//! that `observe/why.rs` reads. If the facts are inconclusive, it returns no cause, or all possible
+//! causes with the same weight. docs/why.md explains the names of causes.
 #![warn(unreachable_pub)]
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
 
@@ -36,7 +36,7 @@ pub use nodes::{insufficient, node_obstacles};
 
 use gpuctl_core::model::{Job, State, Status};
 
-/// True for a job that waits until other jobs end or move.
+/// Returns true if the job waits until other jobs end or move.
 pub fn waits_for_capacity(answer: &Answer) -> bool {
     const OTHERS: [&str; 4] = [
         "fragmented",
@@ -59,15 +59,15 @@ pub fn diagnose(facts: &Facts<'_>) -> Answer {
         causes: answer::weighed(causes),
         ..Answer::default()
     };
-    // Without a cause, the situation alone would only repeat the status of the job.
+    // A situation without a cause would only repeat the status of the job.
     if answer.causes.is_empty() && matches!(situation, Situation::Waiting | Situation::Dead) {
         answer.situation = Situation::Unknown;
     }
     if let Some(pending) = &facts.pending {
         answer.not_evaluated = pending.rules.unevaluated_rules(&facts.devices);
     }
-    // Capacity for one pod is not enough to start the whole job. Constraints that were not
-    // evaluated may also exclude the pod.
+    // Capacity for one pod does not start the whole job, and constraints that were not evaluated
+    // may exclude the pod.
     let unsure = !answer.not_evaluated.is_empty()
         || !facts.subject.is_managed
         || facts
@@ -113,7 +113,7 @@ fn situation(facts: &Facts<'_>, state: &State) -> (Situation, Vec<Cause>) {
         Status::Terminating => (Situation::Dead, vec![dead::deleted(facts)]),
         Status::Paused => (Situation::Waiting, vec![waiting::paused(facts)]),
         Status::Pending => (Situation::Waiting, waiting::causes(facts)),
-        // Some pods of a running service may still have a problem: not ready, or not ended yet.
+        // A running service can have pods that are not ready, or old pods that have not ended.
         Status::Running => {
             let evicted = evicted(facts);
             let causes = if evicted.is_empty() {
@@ -129,7 +129,7 @@ fn situation(facts: &Facts<'_>, state: &State) -> (Situation, Vec<Cause>) {
     }
 }
 
-/// The gap in the answer when the devices of a running job have no metrics.
+/// Returns the note for a running job whose devices have no metrics.
 fn gap_of_devices(facts: &Facts<'_>, state: &State) -> Option<&'static str> {
     let is_measured = facts
         .running
@@ -138,14 +138,14 @@ fn gap_of_devices(facts: &Facts<'_>, state: &State) -> Option<&'static str> {
     (state.status == Status::Running && !is_measured).then_some("activity of its GPUs: no metrics")
 }
 
-/// The gap in the answer when only links, ports and CPU limits have no metrics.
+/// Returns the note for missing metrics of links, ports and CPU limits.
 fn gap_of_bottlenecks(facts: &Facts<'_>) -> Option<&'static str> {
     let running = facts.running.as_ref()?;
     (running.bottlenecks.is_none() && !running.traces.is_empty())
         .then_some("links, network ports and CPU limits: Prometheus did not answer")
 }
 
-/// Finds evictions of pods that still appear to run.
+/// Returns the causes for evicted pods that still seem to run.
 fn evicted(facts: &Facts<'_>) -> Vec<Cause> {
     let living = facts
         .job
@@ -157,7 +157,7 @@ fn evicted(facts: &Facts<'_>) -> Vec<Cause> {
         .collect()
 }
 
-/// The start of the situation, as far as the pods show it.
+/// Returns when the situation began, as far as the pods show it.
 fn since(job: &Job, situation: Situation) -> Option<jiff::Timestamp> {
     match situation {
         Situation::Waiting => {

@@ -1,5 +1,5 @@
-//! Derives causes from the scheduler's message alone, for users who cannot list nodes and for
-//! constraints that gpuctl does not evaluate.
+//! Derives causes from the scheduler's message, for users who cannot list nodes and for constraints
+//! that gpuctl does not evaluate.
 
 use super::answer::Cause;
 use super::facts::{Facts, PendingPod};
@@ -7,7 +7,7 @@ use super::scheduler::SchedulerReason;
 use gpuctl_core::model::facts::gpu::is_type_label;
 use gpuctl_manifest::render::PodRules;
 
-/// True for a cause that only the scheduler can evaluate.
+/// Returns true if only the scheduler can evaluate the cause.
 pub(super) fn needs_scheduler(word: &str) -> bool {
     matches!(
         word,
@@ -22,14 +22,14 @@ pub(super) fn needs_scheduler(word: &str) -> bool {
     )
 }
 
-/// Derives causes from the parts of the scheduler's message.
+/// Returns a cause for each part of the scheduler's message.
 pub(super) fn causes_from_message(
     facts: &Facts<'_>,
     pending: &PendingPod,
     reasons: &[SchedulerReason],
 ) -> Vec<Cause> {
-    // Nodes without the requested labels are excluded on purpose, so missing labels are a cause
-    // only if no node remains.
+    // A job's labels exclude other nodes on purpose, so missing labels are a cause only if no node
+    // remains.
     let mut parts: Vec<&SchedulerReason> = reasons.iter().collect();
     parts.sort_by_key(|reason| (rank(reason.word), std::cmp::Reverse(reason.nodes)));
     let only_labels = parts.iter().all(|reason| {
@@ -51,8 +51,8 @@ pub(super) fn causes_from_message(
             } else {
                 reason.word
             };
-            // The message does not show whether the nodes with the labels are the ones with the
-            // taint, so all parts get the same weight.
+            // Give all parts the same weight: the message does not show whether the nodes with the
+            // labels are those with the taint.
             let weight = if only_labels { 1.0 } else { 0.0 };
             Cause {
                 nodes: reason.nodes,
@@ -82,7 +82,7 @@ fn rank(word: &str) -> u8 {
     }
 }
 
-/// Makes a cause that quotes the scheduler.
+/// Builds a cause that quotes the scheduler.
 pub(super) fn reason_cause(pending: &PendingPod, word: &'static str, text: &str) -> Cause {
     let evidence = match word {
         "gpu-type-absent" => "no node has GPUs of the requested type".to_owned(),

@@ -1,5 +1,5 @@
-//! Compares one pod with one node as the scheduler does, but lists all obstacles instead of only
-//! the first.
+//! Compares a pod with a node as the scheduler does, but returns all obstacles instead of the
+//! first.
 
 use gpuctl_core::model::Node;
 use gpuctl_core::model::counting::capacity::{Amounts, lacking};
@@ -7,10 +7,10 @@ use gpuctl_core::model::counting::device_demand::device_class;
 use gpuctl_core::model::facts::gpu::is_device;
 use gpuctl_manifest::render::PodRules;
 
-/// The name of a cause, with the label, the taint or the resource.
+/// The name of a cause, and the label, taint or resource that it is about.
 pub(crate) type NodeObstacle = (&'static str, Option<String>);
 
-/// Taints that Kubernetes adds to unhealthy nodes.
+/// Taints that Kubernetes sets on unhealthy nodes.
 const FAULTS: [&str; 6] = [
     "node.kubernetes.io/not-ready",
     "node.kubernetes.io/unreachable",
@@ -49,7 +49,7 @@ pub fn node_obstacles(
     obstacles
 }
 
-/// The name of the cause for a taint with this key.
+/// Returns the name of the cause for a taint with this key.
 pub(crate) fn taint_word(key: &str) -> &'static str {
     if FAULTS.contains(&key) {
         "node-faulty"
@@ -58,7 +58,7 @@ pub(crate) fn taint_word(key: &str) -> &'static str {
     }
 }
 
-/// The name of the cause for a shortage of this resource.
+/// Returns the name of the cause for a shortage of this resource.
 pub fn insufficient(resource: &str) -> &'static str {
     match resource {
         "cpu" => "insufficient-cpu",

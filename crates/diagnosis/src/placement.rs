@@ -1,6 +1,6 @@
-//! Explains why no node accepts a pod. If the user can list nodes and all pods, the pod is compared
-//! with every node and every obstacle is counted. The obstacle whose removal alone frees the most
-//! nodes comes first. Otherwise the scheduler's message is the only source.
+//! Explains why no node accepts a pod. If the user can list nodes and all pods, compares the pod
+//! with every node and counts the obstacles. The obstacle whose removal alone frees the most nodes
+//! comes first. Otherwise, uses the scheduler's message.
 
 use std::collections::BTreeMap;
 
@@ -62,19 +62,19 @@ fn causes_from_nodes(
     if candidates.is_empty() {
         return vec![too_large(facts, pending, &labelled)];
     }
-    // A node that takes some pods of a gang still lacks capacity for the remaining ones.
+    // A node that fits some pods of a gang lacks capacity for the rest.
     let takes: u64 = candidates
         .iter()
         .filter(|candidate| candidate.lacks_only_resources())
         .map(|candidate| candidate.takes)
         .fold(0, u64::saturating_add);
-    // Enough pods fit, so the scheduler must have a reason that this comparison does not cover.
+    // Enough pods fit, so the scheduler has a reason that gpuctl does not evaluate.
     if takes >= pending.together {
         return beyond(pending, reasons);
     }
     let mut obstacles = counted(&candidates);
     obstacles.extend(unlisted(&obstacles, reasons));
-    // Removing this obstacle must let all pods of the gang fit, and not just more of them.
+    // Accept an obstacle only if all pods of the gang fit without it, and not just more of them.
     let makes_gang_fit = |word: &str| {
         let left = candidates.iter().filter(|node| {
             node.obstacles
@@ -149,8 +149,8 @@ fn obstacle_cause(
     Cause { nodes, ..cause }
 }
 
-/// An obstacle that the scheduler reports but this comparison cannot evaluate. These filters run
-/// last, so the nodes that they exclude have passed all other filters.
+/// Returns an obstacle that the scheduler reports but gpuctl cannot evaluate. The scheduler applies
+/// these filters last, so the nodes that they exclude have passed all other filters.
 fn unlisted(obstacles: &[CountedObstacle], reasons: &[SchedulerReason]) -> Option<CountedObstacle> {
     let is_known = |word: &str| obstacles.iter().any(|obstacle| obstacle.word == word);
     let reason = reasons
@@ -165,7 +165,7 @@ fn unlisted(obstacles: &[CountedObstacle], reasons: &[SchedulerReason]) -> Optio
     })
 }
 
-/// The cause of cordoned nodes; `alone` of them have no other obstacle.
+/// Builds the cause for cordoned nodes. `alone` is the number of nodes without other obstacles.
 fn cordoned(names: &[&str], on: &[&CandidateNode<'_>], alone: usize) -> Cause {
     let cause = Cause::new("cordoned", format!("{} cordoned", are(names)), "inventory");
     let best = on
@@ -208,7 +208,7 @@ fn faulty(names: &[&str], taint: Option<&str>) -> Cause {
     )
 }
 
-/// Formats `gpu-a-01 and gpu-a-02 are` or `5 nodes are`.
+/// Formats the subject of a sentence, such as `gpu-a-01 and gpu-a-02 are` or `5 nodes are`.
 fn are(names: &[&str]) -> String {
     match names {
         [one] => format!("{one} is"),
@@ -218,7 +218,7 @@ fn are(names: &[&str]) -> String {
     }
 }
 
-/// The cause of a pod whose labels no node has: the GPU type, or other labels.
+/// Builds the cause for labels that no node has, such as the GPU type.
 fn no_label(
     facts: &Facts<'_>,
     pending: &PendingPod,
@@ -262,8 +262,8 @@ fn no_label(
     )
 }
 
-/// Whether a node of the job's pool has GPUs of a type. If such a node lacks another label, the GPU
-/// type is not the problem.
+/// Returns true if a node of the job's pool has GPUs of this type. If the node is excluded by
+/// another label, the GPU type is not the problem.
 fn has_type(facts: &Facts<'_>, candidates: &[CandidateNode<'_>], kind: &str) -> bool {
     let pool = facts.job.pool.as_deref();
     let kind = GpuType::parse(kind).map_or_else(|| kind.to_owned(), |kind| kind.to_string());
@@ -274,7 +274,7 @@ fn has_type(facts: &Facts<'_>, candidates: &[CandidateNode<'_>], kind: &str) -> 
         .any(|gpu_type| gpu_type.to_string() == kind)
 }
 
-/// The cause of a job with a GPU type that none of `nodes` nodes has.
+/// Builds the cause for a GPU type that none of `nodes` nodes has.
 fn type_absent(
     facts: &Facts<'_>,
     pending: &PendingPod,
@@ -302,7 +302,7 @@ fn type_absent(
     }
 }
 
-/// Another GPU type with enough free capacity now.
+/// Suggests another GPU type with enough free capacity.
 fn other_type(
     facts: &Facts<'_>,
     pending: &PendingPod,
@@ -323,7 +323,7 @@ fn other_type(
             );
         }
     }
-    // Only a type that takes all pods together is worth suggesting.
+    // Suggest only a type with capacity for all pods together.
     let fitting = types
         .into_iter()
         .filter(|(_, (_, takes))| *takes >= pending.together);
@@ -339,8 +339,8 @@ fn other_type(
     ))
 }
 
-/// The causes when the pod fits according to this comparison. Then the scheduler evaluates more
-/// constraints, or has not retried yet.
+/// Returns the causes if the pod fits by gpuctl's comparison: a constraint that only the scheduler
+/// evaluates, or a scheduler that has not retried yet.
 fn beyond(pending: &PendingPod, reasons: &[SchedulerReason]) -> Vec<Cause> {
     let causes: Vec<Cause> = reasons
         .iter()
@@ -369,7 +369,7 @@ fn beyond(pending: &PendingPod, reasons: &[SchedulerReason]) -> Vec<Cause> {
         .collect()
 }
 
-/// Pods of higher priority that also wait for devices, or for which a node is being freed.
+/// Returns the cause for higher-priority pods that wait for devices or for a preemption.
 fn ahead(facts: &Facts<'_>, pending: &PendingPod, capacity: &ClusterCapacity) -> Option<Cause> {
     let job = facts.full_name();
     let before = capacity.waiting.iter().filter(|pod| {

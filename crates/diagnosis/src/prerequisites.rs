@@ -1,4 +1,4 @@
-//! PersistentVolumeClaims and ResourceQuotas that block a pod.
+//! Explains which PersistentVolumeClaims and ResourceQuotas block a pod.
 
 use super::answer::Cause;
 use super::facts::{ClaimFact, Facts};
@@ -7,7 +7,7 @@ use gpuctl_core::model::counting::capacity::Amounts;
 use gpuctl_core::model::facts::gpu::is_device;
 use gpuctl_core::model::values::quantity;
 
-/// Explains why its PersistentVolumeClaims cannot be mounted.
+/// Explains why the pod's PersistentVolumeClaims cannot be mounted.
 pub(super) fn claims(facts: &Facts<'_>) -> Vec<Cause> {
     let namespace = &facts.job.namespace;
     let cause = |claim: &ClaimFact| {
@@ -58,7 +58,8 @@ pub(super) fn claims(facts: &Facts<'_>) -> Vec<Cause> {
     facts.claims.iter().filter_map(cause).collect()
 }
 
-/// Finds a quota that has no capacity for another pod, in case no event reports a rejection.
+/// Returns the cause for a quota without capacity for another pod. Used if no event reports a
+/// rejection.
 pub(super) fn by_quota(facts: &Facts<'_>) -> Option<Cause> {
     let job = facts.job;
     let requests: Amounts = [("cpu", &job.cpu), ("memory", &job.memory)]
@@ -74,12 +75,12 @@ pub(super) fn by_quota(facts: &Facts<'_>) -> Option<Cause> {
             .filter(|key| is_device(key.trim_start_matches("requests.")))
             .count();
         for (key, hard) in &quota.hard {
-            // `cpu` and `requests.cpu` mean the same in a ResourceQuota.
+            // A ResourceQuota treats `cpu` as `requests.cpu`.
             let resource = key.strip_prefix("requests.").unwrap_or(key);
             let requested = match resource {
                 "pods" => 1000,
-                // With several kinds of devices in a quota, it is unknown which of them the job
-                // requests.
+                // Skip devices if the quota has several kinds, because it is unknown which kind the
+                // job requests.
                 resource if is_device(resource) && devices > 1 => {
                     continue;
                 }

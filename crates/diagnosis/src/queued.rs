@@ -1,11 +1,11 @@
-//! Explains why a queue does not admit a job. Messages are those of Kueue 0.18 (pkg/scheduler,
+//! Explains why a queue does not admit a job. The messages are those of Kueue 0.18 (pkg/scheduler,
 //! pkg/controller/core).
 
 use super::answer::Cause;
 use super::facts::Facts;
 use gpuctl_core::model::QueueVerdict;
 
-/// Explains why its queue holds back the job.
+/// Explains why the job's queue has not admitted it.
 pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
     let job = facts.job;
     let queue = job.queue.as_deref().unwrap_or("its queue");
@@ -17,8 +17,7 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
         (position.in_cluster_queue, place)
     });
     let Some(verdict) = &job.queue_verdict else {
-        // If the queue reports no reason, a full queue, a stopped queue and a missing queue look
-        // the same.
+        // A full, a stopped and a missing queue look the same if the queue reports no reason.
         let behind = position.filter(|(place, _)| *place > 1);
         return behind
             .map(|(_, message)| Cause::new("queue-position", message, "queue"))
@@ -37,11 +36,11 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
     }
 }
 
-/// The reason why a queue does not admit a job.
+/// Why a queue does not admit a job.
 enum AdmissionRefusal {
-    /// A reason that applies regardless of jobs ahead in the queue.
+    /// Applies even to the first job in the queue.
     Final(Cause),
-    /// The quota is exhausted; other jobs may be ahead.
+    /// The quota is exhausted, and other jobs may be ahead in the queue.
     Quota(Cause),
 }
 

@@ -1,6 +1,5 @@
-//! Evaluates what the ranks of a job report about themselves: NCCL's RAS subsystem, and the stacks
-//! of their processes. It identifies the rank that the others wait for when metrics do not, and
-//! adds evidence when they do.
+//! Evaluates NCCL's RAS reports and the stack traces of a job's ranks. Finds the rank that its
+//! peers wait for if metrics do not show it, and adds evidence if they do.
 
 use super::answer::Cause;
 use super::facts::Facts;
@@ -8,14 +7,14 @@ use gpuctl_core::model::Job;
 use gpuctl_core::stats::history::curves::Trace;
 use gpuctl_core::stats::logs::stacks::StackGroup;
 
-/// Limit on the ranks in one line.
+/// Maximum number of ranks in one line.
 const NAMED: usize = 4;
-/// At most one in this many ranks can be the one that the others wait for.
+/// At most one in this many ranks can be the rank that its peers wait for.
 const FEW: usize = 4;
-/// Limit on the stack locations in the evidence of a cause.
+/// Maximum number of stack locations in the evidence of a cause.
 const PLACES: usize = 4;
 
-/// The cause of processes that RAS cannot reach.
+/// Returns the cause for processes that RAS cannot reach.
 pub(super) fn missing(facts: &Facts<'_>) -> Option<Cause> {
     let report = facts.rank_answers.ras.as_ref()?;
     let (processes, state, states) = if report.dead.is_empty() {
@@ -69,13 +68,13 @@ pub(super) fn missing(facts: &Facts<'_>) -> Option<Cause> {
     ))
 }
 
-/// Explains why a job makes no progress, based on its ranks.
+/// Explains from the ranks' responses why a job makes no progress.
 pub(super) fn standstill(facts: &Facts<'_>) -> Option<Cause> {
     let cause = by_stacks(facts).or_else(|| by_operations(facts))?;
     Some(with_ranks(facts, cause))
 }
 
-/// Compares the stacks of the processes. If only a few do not wait, the others wait for them.
+/// Compares the stack traces. If only a few ranks are not waiting, their peers wait for them.
 fn by_stacks(facts: &Facts<'_>) -> Option<Cause> {
     let stacks = facts.rank_answers.places();
     let ranks =
@@ -87,9 +86,9 @@ fn by_stacks(facts: &Facts<'_>) -> Option<Cause> {
         .iter()
         .find(|group| group.waits_for_data())
         .or(active.first())?;
-    // Native frames of the Python interpreter do not show what the program is doing.
+    // Native frames of the Python interpreter do not show the program's location.
     let are_few = ranks(&active) <= (rank_count / FEW).max(1) && ranks(&waiting) > ranks(&active);
-    // A rank without a stack could be the one that the others wait for.
+    // A rank without a stack trace could be the one that its peers wait for.
     if facts.rank_answers.unread == 0 && are_few && stacks.iter().all(StackGroup::is_python) {
         let (word, doing) = if blocking.waits_for_data() {
             ("data-stall", "waits for data")
@@ -120,7 +119,7 @@ fn by_stacks(facts: &Facts<'_>) -> Option<Cause> {
     })
 }
 
-/// Finds a rank that has launched fewer operations than the others.
+/// Returns the cause for a rank that has launched fewer operations than its peers.
 fn by_operations(facts: &Facts<'_>) -> Option<Cause> {
     let behind = facts.rank_answers.ras.as_ref()?.behind.first()?;
     let process = behind
@@ -137,9 +136,9 @@ fn by_operations(facts: &Facts<'_>) -> Option<Cause> {
     Some(Cause::new("collective-hang", text, "ras"))
 }
 
-/// Adds evidence from the ranks to a cause that was found in another way.
+/// Adds evidence from the ranks to a cause found by metrics.
 pub(super) fn with_ranks(facts: &Facts<'_>, mut cause: Cause) -> Cause {
-    // The smallest groups come last in the list, and matter most because they differ.
+    // Start with the smallest groups, at the end of the list, because they differ from their peers.
     let places = facts.rank_answers.places();
     for group in places.iter().rev().take(PLACES) {
         cause = cause.and(format!("{}: {}", rank_names(group), group.line()), "stacks");
@@ -186,7 +185,7 @@ fn rank_names(group: &StackGroup) -> String {
     }
 }
 
-/// Formats the rank and the device of a trace: `rank 12` and `gpu-b-07/gpu-3`.
+/// Formats the rank and device of a trace, such as `rank 12` and `gpu-b-07/gpu-3`.
 pub(super) fn rank_of(job: &Job, trace: &Trace) -> (String, String) {
     let pod = trace
         .pods

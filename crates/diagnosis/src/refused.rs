@@ -1,4 +1,4 @@
-//! Explains why pods were never created: the API server rejected them, and the controller records
+//! Explains why pods were not created: the API server rejected them, and their controller recorded
 //! its message.
 
 use super::answer::Cause;
@@ -77,7 +77,7 @@ fn no_service_account(namespace: &str, message: &str) -> Cause {
 
 fn exceeded_quota(namespace: &str, message: &str) -> String {
     let quota = after(message, "exceeded quota: ").unwrap_or("of the namespace");
-    // The format is `exceeded quota: NAME, requested: …, used: …, limited: …`.
+    // The message has the form `exceeded quota: NAME, requested: …, used: …, limited: …`.
     let numbers =
         ["requested", "used", "limited"].map(|word| after_words(message, &format!("{word}: ")));
     match numbers {
@@ -106,7 +106,7 @@ fn jobs_of(namespace: &str) -> String {
     format!("gpuctl get jobs -n {namespace}")
 }
 
-/// The command that submits a job with one field changed.
+/// Returns the command that submits the job with one field changed.
 pub(super) fn set(facts: &Facts<'_>, field: &str) -> String {
     if !facts.subject.is_managed {
         return format!(
@@ -114,7 +114,7 @@ pub(super) fn set(facts: &Facts<'_>, field: &str) -> String {
             facts.subject.kind, facts.job.name, facts.job.namespace
         );
     }
-    // The pod template of a Job is immutable, so a training has to be replaced.
+    // Replace a training, because the pod template of a Job is immutable.
     let replace = if facts.job.kind.serves() {
         ""
     } else {
@@ -123,7 +123,7 @@ pub(super) fn set(facts: &Facts<'_>, field: &str) -> String {
     format!("gpuctl apply -f FILE --set {field}{replace}")
 }
 
-/// The word that follows a phrase.
+/// Returns the word after a phrase.
 fn after<'m>(message: &'m str, words: &str) -> Option<&'m str> {
     let rest = &message[message.find(words)? + words.len()..];
     Some(
@@ -134,7 +134,7 @@ fn after<'m>(message: &'m str, words: &str) -> Option<&'m str> {
     )
 }
 
-/// The text that follows a phrase, up to the next comma and space.
+/// Returns the text after a phrase, up to the next comma and space.
 fn after_words<'m>(message: &'m str, words: &str) -> Option<&'m str> {
     let rest = &message[message.find(words)? + words.len()..];
     Some(rest.split(", ").next().unwrap_or(rest))
@@ -145,7 +145,7 @@ fn between<'m>(message: &'m str, start: &str, end: &str) -> Option<&'m str> {
     Some(&rest[..rest.find(end)?])
 }
 
-/// The message without the leading name of the pod.
+/// Returns the message without the name of the pod at its beginning.
 fn tail(message: &str) -> &str {
     message
         .split_once("is forbidden: ")

@@ -1,5 +1,5 @@
-//! Diagnoses a running job: whether it hangs and which rank the others wait for, or whether a
-//! device is slower than its peers and why.
+//! Diagnoses a running job: whether it hangs and which rank its peers wait for, or whether a device
+//! is slower than its peers and why.
 
 use super::answer::{Cause, Situation};
 use super::facts::{Facts, RunningFacts};
@@ -8,11 +8,11 @@ use gpuctl_core::model::{Job, JobKind};
 use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_core::stats::score::peers::{Deviation, ThrottleReason, throttled_by};
 
-/// Finds the problem of a running job; `None` if there is none.
+/// Returns the problem of a running job, or `None` if it has none.
 pub(super) fn causes(facts: &Facts<'_>) -> Option<(Situation, Vec<Cause>)> {
     let running = facts.running.as_ref()?;
-    // The GPUs of a service also spin while it waits for requests, and its steps are not expected
-    // to continue.
+    // Check only trainings: GPUs of a service spin while it waits for requests, and its steps may
+    // stop.
     if facts.job.kind == JobKind::Training
         && let Some(cause) = stuck(facts, running)
     {
@@ -24,7 +24,7 @@ pub(super) fn causes(facts: &Facts<'_>) -> Option<(Situation, Vec<Cause>)> {
         .iter()
         .filter_map(|deviation| slower(facts.job, running, deviation))
         .collect();
-    // Bottlenecks explain why a rank is slower, so they come before stragglers.
+    // List bottlenecks before stragglers, because they explain why a rank is slower.
     let before = slow
         .iter()
         .position(|cause| cause.word == "straggler")
@@ -33,13 +33,13 @@ pub(super) fn causes(facts: &Facts<'_>) -> Option<(Situation, Vec<Cause>)> {
     (!slow.is_empty()).then_some((Situation::Slow, slow))
 }
 
-/// Explains why a training makes no progress; `None` if it does.
+/// Explains why a training makes no progress, or returns `None` if it does.
 fn stuck(facts: &Facts<'_>, running: &RunningFacts) -> Option<Cause> {
     let is_stalled = running.stalled(facts.now).is_some();
     let moves = running.cadence.is_some() && !is_stalled;
     let report = &running.report;
-    // A missing response may just be late. A process that RAS gave up may no longer have had a
-    // rank.
+    // A response may be missing because it is late, and a process that RAS gave up may no longer
+    // belong to a rank. Require both before trusting RAS.
     let given_up = || {
         let report = facts.rank_answers.ras.as_ref();
         report.is_some_and(|report| !report.dead.is_empty() && !report.missing_ranks.is_empty())
@@ -81,8 +81,8 @@ fn stuck(facts: &Facts<'_>, running: &RunningFacts) -> Option<Cause> {
     ranks::standstill(facts)
 }
 
-/// The situation of a job without a known problem. If it has logged no step for a long time, it may
-/// not be fine.
+/// Returns the situation of a job without a known problem. A job that has logged no step for a long
+/// time may have stalled.
 pub(super) fn quiet(facts: &Facts<'_>) -> Situation {
     if silence(facts).is_some() {
         Situation::Unknown
@@ -91,8 +91,8 @@ pub(super) fn quiet(facts: &Facts<'_>) -> Situation {
     }
 }
 
-/// Describes how long ago a training logged its last step; `None` if it makes progress, or logs no
-/// steps.
+/// Describes how long ago a training logged its last step. Returns `None` if it makes progress or
+/// logs no steps.
 pub(super) fn silence(facts: &Facts<'_>) -> Option<String> {
     let running = facts
         .running
@@ -105,7 +105,7 @@ pub(super) fn silence(facts: &Facts<'_>) -> Option<String> {
     ))
 }
 
-/// Describes the data that was not collected, with the command that collects it.
+/// Describes data that was not collected, with the command to collect it.
 pub(super) fn missing_stacks_note(facts: &Facts<'_>) -> String {
     format!("rank stack traces (`{}` collects them)", stacks(facts))
 }
@@ -167,7 +167,7 @@ fn hang(facts: &Facts<'_>, running: &RunningFacts) -> Cause {
     }
 }
 
-/// The command that collects the ranks' stack traces.
+/// Returns the command that collects the ranks' stack traces.
 fn stacks(facts: &Facts<'_>) -> String {
     let (job, subject) = (facts.job, facts.subject);
     let name = if subject.is_managed {
@@ -198,7 +198,7 @@ fn slower(job: &Job, running: &RunningFacts, deviation: &Deviation) -> Option<Ca
         let text = format!("{rank} on {place} differs from its peers: {numbers}");
         return Some(Cause::new("straggler", text, "prometheus").helps("see its node", describe));
     }
-    // A device that runs faster than its peers delays no other rank.
+    // A device that is faster than its peers delays no rank.
     if percent > 0.0 {
         return None;
     }

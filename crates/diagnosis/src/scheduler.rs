@@ -1,23 +1,24 @@
-//! Parses the message in which kube-scheduler explains why a pod has no node: `0/5 nodes are
-//! available: 2 Insufficient nvidia.com/gpu, …`. Each part gives the number of nodes that one
-//! filter excluded. The texts come from Kubernetes 1.28 to 1.36, pkg/scheduler/framework/plugins.
-//! Parts with an unknown text are ignored.
+//! Parses kube-scheduler's message about a pod without a node, such as `0/5 nodes are available: 2
+//! Insufficient nvidia.com/gpu, …`. Each part has the number of nodes that one filter excluded. The
+//! texts are those of Kubernetes 1.28 to 1.36, pkg/scheduler/framework/plugins. Unknown parts are
+//! skipped.
 
 use super::nodes::{insufficient, taint_word};
 use gpuctl_core::model::facts::state::scheduler_words;
 
-/// A reason that rules out some of the nodes, or that blocks the pod on every node.
+/// A part of the scheduler's message: a reason that excludes some nodes, or blocks the pod on all
+/// nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SchedulerReason {
     pub word: &'static str,
-    /// Number of nodes; `None` for a reason that concerns the pod itself.
+    /// Number of excluded nodes, or `None` if the reason concerns the pod itself.
     pub nodes: Option<u64>,
-    /// The taint or the resource.
+    /// The taint or resource that the reason is about.
     pub detail: Option<String>,
     pub text: String,
 }
 
-/// Texts of the filters, and the names of causes.
+/// Texts of scheduler filters, and the names of their causes.
 const PARTS: [(&str, &str); 21] = [
     ("were unschedulable", "cordoned"),
     ("had untolerated taint", "taint"),
@@ -43,13 +44,13 @@ const PARTS: [(&str, &str); 21] = [
     ("didn't have free ports", "host-port"),
     ("cannot allocate all claims", "device-claim"),
     ("unbound immediate PersistentVolumeClaims", "claim-pending"),
-    // Matches `persistentvolumeclaim "x" not found`.
+    // Part of `persistentvolumeclaim "x" not found`.
     ("persistentvolumeclaim", "claim-missing"),
     ("resourceclaim", "device-claim"),
     ("Too many pods", "insufficient-pods"),
 ];
 
-/// Parses the parts of the message.
+/// Parses the parts of a message.
 pub(super) fn reasons(message: &str) -> Vec<SchedulerReason> {
     let message = scheduler_words(message);
     let parts = message
@@ -61,7 +62,7 @@ pub(super) fn reasons(message: &str) -> Vec<SchedulerReason> {
     }
 }
 
-/// Splits at commas before a number, because taints and claims contain commas too.
+/// Splits at commas before a number, because texts about taints and claims contain commas too.
 fn split(parts: &str) -> Vec<&str> {
     let mut texts = Vec::new();
     let mut start = 0;

@@ -1,5 +1,5 @@
-//! Explains which resource is short, who holds it, and with which smaller request the pod would fit
-//! now.
+//! Explains which resource is short, which pods hold it, and with which smaller request the pod
+//! would fit.
 
 use std::collections::BTreeMap;
 
@@ -17,10 +17,11 @@ use gpuctl_core::model::counting::victims::victims;
 use gpuctl_core::model::facts::gpu::is_device;
 use gpuctl_core::model::values::quantity;
 
-/// Limit on the holders and nodes in one cause.
+/// Maximum number of holders and nodes in one cause.
 const NAMED: usize = 3;
 
-/// The cause of a shortage of GPUs: full nodes, or enough free GPUs that are not on one node.
+/// Builds the cause for a shortage of GPUs: all nodes are full, or the free GPUs are on different
+/// nodes.
 pub(super) fn gpus(
     facts: &Facts<'_>,
     pending: &PendingPod,
@@ -56,7 +57,7 @@ pub(super) fn gpus(
     }
 }
 
-/// Adds the first nodes as evidence, and the holders of their GPUs.
+/// Adds the first nodes and the holders of their GPUs as evidence.
 fn with_holders(
     facts: &Facts<'_>,
     pending: &PendingPod,
@@ -99,7 +100,7 @@ fn with_holders(
     }
 }
 
-/// The number of GPUs with which the pod would fit now, and the command for it.
+/// Suggests the largest number of GPUs with which the pod would fit now, with the command.
 fn with_fewer(
     facts: &Facts<'_>,
     pending: &PendingPod,
@@ -139,8 +140,8 @@ fn with_fewer(
     ))
 }
 
-/// Names pods of lower priority that hold enough, if the pod's PriorityClass does not preempt.
-/// Otherwise the scheduler preempts them without help.
+/// Suggests pods of lower priority that hold enough, if the pod's PriorityClass does not preempt.
+/// Otherwise the scheduler preempts them.
 fn lower(
     pending: &PendingPod,
     on: &[&CandidateNode<'_>],
@@ -205,7 +206,7 @@ fn holder(facts: &Facts<'_>, name: String, gpus: u64) -> HolderTime {
     }
 }
 
-/// Another pool with enough free capacity for all pods.
+/// Suggests another pool with enough free capacity for all pods.
 fn elsewhere(
     facts: &Facts<'_>,
     pending: &PendingPod,
@@ -239,7 +240,7 @@ fn elsewhere(
     ))
 }
 
-/// The cause of a shortage of CPU, memory, disk, pod slots or other devices.
+/// Builds the cause for a shortage of CPU, memory, disk, pod slots or devices other than GPUs.
 pub(super) fn machine(
     facts: &Facts<'_>,
     pending: &PendingPod,
@@ -286,7 +287,7 @@ pub(super) fn machine(
         let value = amount(
             resource,
             if resource == "cpu" {
-                // Round down to whole CPUs, so that the request still fits.
+                // Round down to whole CPUs, so that the suggested request fits.
                 largest / 1000 * 1000
             } else {
                 largest
@@ -302,7 +303,7 @@ pub(super) fn machine(
     cause
 }
 
-/// Formats an amount as in manifests: `16`, `500m`, `64Gi`.
+/// Formats an amount as in manifests, such as `16`, `500m` or `64Gi`.
 fn amount(resource: &str, milli: i128) -> String {
     let units = u64::try_from(milli / 1000).unwrap_or(0);
     match resource {
@@ -312,7 +313,7 @@ fn amount(resource: &str, milli: i128) -> String {
     }
 }
 
-/// The cause when all nodes with the labels are too small.
+/// Builds the cause for a pod that is too large for every node with its labels.
 pub(super) fn too_large(
     facts: &Facts<'_>,
     pending: &PendingPod,

@@ -1,4 +1,4 @@
-//! Tests of causes that no simulated cluster can produce: the original messages of queues, rejected
+//! Tests of causes that the test cluster cannot produce, with real messages of queues, rejected
 //! pods and ended pods.
 
 use super::*;
@@ -62,7 +62,7 @@ fn job(pods: Vec<Pod>) -> Job {
     }
 }
 
-/// Uses messages of Kueue 0.18.3.
+/// The messages are those of Kueue 0.18.3.
 #[test]
 fn queue_verdicts_become_causes() {
     let queued = |message: &str, reason: &str, position: Option<u64>| {
@@ -169,14 +169,14 @@ fn first_rank_to_end_determines_the_cause() {
             ..job(pods)
         }
     };
-    // Rank 1 ran out of memory, and its peers lost the connection half a minute later.
+    // Rank 1 ran out of memory, and its peers lost the connection 34 seconds later.
     let pods = vec![
         ended(0, 134, 1, "Error"),
         ended(1, 100, 137, "OOMKilled"),
         ended(2, 135, 1, "Error"),
     ];
     assert_eq!(cause_words(&failed(pods)), ["oom-container"]);
-    // If several ranks ended within one second, the rank with a specific reason is the cause.
+    // If several ranks ended in the same second, the rank with a specific reason failed first.
     let pods = vec![ended(0, 100, 1, "Error"), ended(1, 100, 139, "Error")];
     assert_eq!(cause_words(&failed(pods)), ["signal"]);
     let mut evicted = ended(0, 100, 137, "Error");
@@ -224,7 +224,7 @@ fn eviction_event_counts_until_the_pod_restarts() {
         words(&[begun.clone(), evicted.clone()], vec![pod.clone()]),
         ["evicted-disk"]
     );
-    // Even the status of the container may not be updated.
+    // The kubelet may not even update the container's status.
     let unaware = Pod {
         ready: true,
         containers: vec![Container {
@@ -247,7 +247,7 @@ fn eviction_event_counts_until_the_pod_restarts() {
         words(&[begun.clone(), by_karpenter], vec![pod.clone()]),
         Vec::<&str>::new()
     );
-    // The other rank is not affected by the disk.
+    // The disk does not affect the other rank.
     let waiting = Some(("ContainerCreating".to_owned(), String::new()));
     let restarted = Pod {
         name: "t-1".into(),
@@ -301,8 +301,8 @@ fn running_and_finished_jobs_have_no_cause() {
     );
 }
 
-/// A training without new log lines. The information from the ranks determines which rank the
-/// others wait for.
+/// Diagnoses a training without new log lines. The ranks' responses determine the rank that its
+/// peers wait for.
 #[test]
 fn rank_answers_explain_a_hang() {
     use gpuctl_core::stats::logs::progress::Cadence;
@@ -353,7 +353,7 @@ fn rank_answers_explain_a_hang() {
         words(1080, stacks("save (checkpoint.py:3)")).1,
         Some("collective-hang")
     );
-    // Waiting ranks may have several locations, and the rank that differs may be the first.
+    // Waiting ranks may have several locations, and the one that differs may be the first.
     let spread = RankAnswers {
         stacks: Some(vec![
             group(&["rank 0"], "save (checkpoint.py:3)"),
@@ -398,7 +398,7 @@ fn rank_answers_explain_a_hang() {
         device,
         "t hangs: 2 of 3 processes wait in a collective or for their GPU, and rank 1 waits for data"
     );
-    // If most ranks are elsewhere, it is unknown which rank the waiting one waits for.
+    // If most ranks are elsewhere, the rank that the waiting one waits for is unknown.
     let few = RankAnswers {
         stacks: Some(vec![
             group(&["rank 0", "rank 1"], "save (checkpoint.py:3)"),
@@ -413,8 +413,8 @@ fn rank_answers_explain_a_hang() {
         "t logged no step for 1080 s; a step takes 9 s; the cause is unknown"
     );
     assert_eq!(words(1080, RankAnswers::default()).0, Situation::Unknown);
-    // A rank without a stack may be the one that the others wait for. A missing response of NCCL
-    // changes nothing.
+    // A rank without a stack trace may be the one that its peers wait for. A missing response of
+    // NCCL does not change the result.
     let unread = RankAnswers {
         unread: 1,
         ..stacks("save (checkpoint.py:3)")
@@ -432,7 +432,7 @@ fn rank_answers_explain_a_hang() {
         .1,
         Some("collective-hang")
     );
-    // A training that makes progress also spends time in collectives.
+    // A training that makes progress spends time in collectives too.
     assert_eq!(
         words(5, stacks("save (checkpoint.py:3)")).0,
         Situation::Fine

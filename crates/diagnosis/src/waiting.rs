@@ -1,5 +1,5 @@
 //! Explains why a job waits: a queue, a rejection, missing capacity, or containers that do not
-//! start, in the order of a pod's life.
+//! start. The checks follow the life of a pod.
 
 use super::answer::{Cause, Evidence};
 use super::facts::{Facts, PendingPod};
@@ -7,15 +7,15 @@ use super::prerequisites::{by_quota, claims};
 use super::{containers, ends, placement, queued, refused};
 use gpuctl_core::model::{Event, GroupVerdict, Pod, PodPhase, State};
 
-/// Maximum time in seconds until a scheduler processes a new pod.
+/// Seconds within which a scheduler processes a new pod.
 const SCHEDULER_SECONDS: i64 = 20;
-/// The message of Volcano's scheduler about the pods of a gang (pkg/scheduler/plugins/gang).
+/// Message of Volcano's scheduler for the pods of a gang (pkg/scheduler/plugins/gang).
 const GROUP_NOT_READY: &str = "pod group is not ready";
-/// Reasons of KAI Scheduler for a group whose queue is at its limit (pkg/apis/scheduling/v2alpha2).
+/// Reasons of KAI Scheduler for a group in a queue at its limit (pkg/apis/scheduling/v2alpha2).
 const OVER_QUOTA: [&str; 2] = ["OverLimit", "NonPreemptibleOverQuota"];
-/// Seconds within which a node that an autoscaler announced usually joins the cluster.
+/// Seconds within which a node announced by an autoscaler usually joins the cluster.
 const SCALE_UP_SECONDS: i64 = 900;
-/// Event reasons of autoscalers about a pod: cluster-autoscaler and Karpenter.
+/// Event reasons of cluster-autoscaler and Karpenter for a new node or a nomination.
 const SCALING: [&str; 4] = [
     "TriggeredScaleUp",
     "Nominated",
@@ -23,7 +23,7 @@ const SCALING: [&str; 4] = [
     "FailedScaleUp",
 ];
 
-/// The cause of a job that was paused and that a user can resume.
+/// Builds the cause for a paused job, with the command that resumes it.
 pub(super) fn paused(facts: &Facts<'_>) -> Cause {
     let job = facts.job;
     if facts.subject.is_managed {
@@ -47,7 +47,7 @@ pub(super) fn paused(facts: &Facts<'_>) -> Cause {
             "kubectl patch {kind} {} -n {} {patch}",
             job.name, job.namespace
         );
-        // Other kinds are suspended through other fields.
+        // Suggest no command for other kinds, which are suspended through other fields.
         (
             "it is suspended".to_owned(),
             Some(command).filter(|_| matches!(kind.as_str(), "job" | "jobset")),
@@ -72,7 +72,7 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
     let lacks = alive.len() + (job.pods_done as usize) < job.pods_wanted as usize;
     if let Some(message) = job.create_failure.as_deref().filter(|_| lacks) {
         causes.push(refused::cause(facts, message));
-    // Events expire after an hour, so a quota can be the cause even if no event reports it.
+    // A quota can be the cause without an event, because events expire after an hour.
     } else if lacks && alive.is_empty() {
         causes.extend(by_quota(facts));
     }
@@ -82,7 +82,8 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
         .copied()
         .filter(|pod| pod.node.is_some())
         .collect();
-    // Peers wait for a rank that cannot start; duplicate causes are removed later.
+    // Include all pods, because peers wait for a rank that cannot start. Duplicate causes are
+    // removed later.
     causes.extend(placed.iter().flat_map(|pod| containers::causes(facts, pod)));
     if !placed.is_empty()
         && placed.len() < job.pods_wanted as usize
@@ -149,7 +150,8 @@ fn unplaced(facts: &Facts<'_>) -> Vec<Cause> {
         return vec![Cause::new("preemption-pending", text, "pod")];
     }
     let mut causes = claims(facts);
-    // An unbound claim with `WaitForFirstConsumer` does not block the pod.
+    // An unbound claim with `WaitForFirstConsumer` does not block the pod, so it is only a
+    // fallback.
     if causes.is_empty() {
         causes = queue
             .into_iter()
@@ -170,7 +172,7 @@ fn unplaced(facts: &Facts<'_>) -> Vec<Cause> {
         }
         None => {}
     }
-    // The node that is being added will end the wait, whatever else is missing now.
+    // The new node will end the wait, whatever else is missing now.
     if let Some(event) = scaling_up(facts, &pending.name) {
         let text = format!("an autoscaler is adding a node: {}", event.message);
         let starting = Cause::new("node-starting", text, "events").when(event.at);
@@ -179,8 +181,8 @@ fn unplaced(facts: &Facts<'_>) -> Vec<Cause> {
     causes
 }
 
-/// Explains why a pod that no scheduler has processed is waiting. Gang and queue schedulers set no
-/// condition while the pod's group waits.
+/// Explains why no scheduler has processed a pod. Gang and queue schedulers set no condition while
+/// the pod's group waits.
 fn unseen(facts: &Facts<'_>, pending: &PendingPod, queue: Option<Cause>) -> Vec<Cause> {
     let age = pending
         .created_at
@@ -204,7 +206,7 @@ fn unseen(facts: &Facts<'_>, pending: &PendingPod, queue: Option<Cause>) -> Vec<
     )]
 }
 
-/// Adds the status from the gang scheduler: as a separate cause, or as evidence for the first one.
+/// Adds the gang scheduler's verdict, as a separate cause or as evidence for the first one.
 fn grouped(group: &GroupVerdict, causes: &mut Vec<Cause>) {
     if group.message.is_empty() {
         return;
@@ -216,7 +218,7 @@ fn grouped(group: &GroupVerdict, causes: &mut Vec<Cause>) {
     if OVER_QUOTA.contains(&group.reason.as_str()) {
         causes.insert(0, Cause::new("queue-quota", text, "queue"));
     } else if let Some(first) = causes.first_mut() {
-        // Insert it early, because short output omits the last lines.
+        // Insert the evidence second, because short output omits the last lines.
         first.evidence.insert(
             1.min(first.evidence.len()),
             Evidence {
@@ -230,7 +232,7 @@ fn grouped(group: &GroupVerdict, causes: &mut Vec<Cause>) {
     }
 }
 
-/// The cause of a Volcano queue with too little quota left; `None` for other queues.
+/// Returns the cause for a Volcano queue without enough quota, or `None` for other queues.
 fn volcano(facts: &Facts<'_>) -> Option<Cause> {
     let (queue, job) = (facts.queue.as_ref()?, facts.job);
     let name = &queue.name;
@@ -242,7 +244,7 @@ fn volcano(facts: &Facts<'_>) -> Option<Cause> {
                 .helps("a queue administrator must open it", describe()),
         );
     }
-    // `used` already includes the GPUs that the job holds.
+    // Subtract the GPUs that the job holds, because `used` includes them.
     let missing = job.gpus().0.saturating_sub(job.gpus_held().0);
     let (quota, used) = (queue.quota?.0, queue.used?.0);
     if missing > quota {
@@ -262,8 +264,8 @@ fn volcano(facts: &Facts<'_>) -> Option<Cause> {
     (used + missing > quota).then_some(cause)
 }
 
-/// The event in which an autoscaler announced a node for the pod, unless the event is old or the
-/// autoscaler has given up.
+/// Returns the event with which an autoscaler announced a node for the pod. Ignores old events, and
+/// those after which the autoscaler gave up.
 fn scaling_up<'f>(facts: &Facts<'f>, pod: &str) -> Option<&'f Event> {
     let object = format!("Pod/{pod}");
     let events = facts
@@ -282,7 +284,7 @@ fn scaling_up<'f>(facts: &Facts<'f>, pod: &str) -> Option<&'f Event> {
         .then_some(newest)
 }
 
-/// The cause of the last failed attempt of a job that retries.
+/// Returns the cause of the last failed attempt of a job that is retried.
 fn retrying(facts: &Facts<'_>, pods: &[&Pod]) -> Vec<Cause> {
     let failed = pods
         .iter()

@@ -1,8 +1,8 @@
 //! Caches answers on disk. Rows for past hours never change. Facts about a cluster, such as its
-//! kinds and the address of its Prometheus, are valid for some minutes.
+//! kinds and the address of its Prometheus, expire after a few minutes.
 //!
-//! A damaged file counts as missing, and so does a file for another version or query. Several
-//! processes may read and write at the same time.
+//! A damaged file, or one for another version or query, counts as missing. Several processes may
+//! read and write at the same time.
 
 use std::path::PathBuf;
 
@@ -12,26 +12,26 @@ use serde_json::{Value, json};
 
 use crate::files::trust;
 
-/// The version of the calculations whose results are cached. A new version invalidates all cached
+/// Version of the calculations whose results are cached. Changing it invalidates all cached
 /// answers.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/3");
 
-/// A directory with answers; `None` disables the cache.
+/// A directory with cached answers; `None` disables the cache.
 #[derive(Clone, Debug, Default)]
 pub struct Cache(Option<PathBuf>);
 
 impl Cache {
-    /// Opens the hourly rows, in the user's cache directory.
+    /// Opens the cache of hourly rows in the user's cache directory.
     pub fn hourly_rows() -> Self {
         Self(dirs::cache_dir().map(|folder| folder.join("gpuctl/history")))
     }
 
-    /// Opens the facts about clusters, in the user's cache directory.
+    /// Opens the cache of facts about clusters in the user's cache directory.
     pub fn cluster_facts() -> Self {
         Self(dirs::cache_dir().map(|folder| folder.join("gpuctl/found")))
     }
 
-    /// Builds a disabled cache.
+    /// Creates a cache that stores nothing.
     pub fn disabled() -> Self {
         Self(None)
     }
@@ -47,7 +47,7 @@ impl Cache {
         Some(self.0.as_deref()?.join(format!("{name}.json")))
     }
 
-    /// Looks up the answer to a question.
+    /// Looks up the cached answer to a question.
     pub fn get(&self, question: &str) -> Option<Value> {
         let path = self.path(question)?;
         let mut entry: Value = serde_json::from_str(&trust::read_trusted(&path).ok()?).ok()?;
@@ -57,7 +57,7 @@ impl Cache {
             .filter(|answer| !answer.is_null())
     }
 
-    /// Stores an answer. A failure is ignored, because the caller can ask again.
+    /// Stores an answer. Failures are ignored, because the caller can ask again.
     pub fn put(&self, question: &str, answer: &impl Serialize) {
         let Some(path) = self.path(question) else {
             return;

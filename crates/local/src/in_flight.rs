@@ -1,27 +1,27 @@
-//! Limits the total bytes of all responses in flight. Each response has its own limit, but a
-//! command can wait for several responses at once, and a server can exhaust the limit of each.
+//! Limits the total bytes of all responses in flight. Each response also has its own limit, but a
+//! command can read several responses at once, and a server can exhaust the limit of each.
 //!
 //! All responses share one limit. Once it is reached, only one response at a time may continue, up
-//! to its own limit, and the others wait for it to finish. The one that continues needs nothing
-//! from the others, so they cannot block each other.
+//! to its own limit, and the others wait for it to finish. The continuing response does not depend
+//! on the others, so they cannot deadlock.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// Limit on the total bytes of all responses except the one whose turn it is.
+/// Maximum total bytes of all responses, except the one that holds `TURN`.
 const MOST: usize = 64 << 20;
-/// The maximum time to wait for the turn. The response that has it may never finish, because the
+/// Maximum time to wait for `TURN`. The response that holds it may never finish, because the
 /// program may stop reading it.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Describes a response that could not get the turn.
+/// Error message for a response that waited too long for `TURN`.
 pub const NO_TURN: &str = "its response did not fit into memory along with other large responses; request a shorter period or a single namespace";
 
 static SHARED: AtomicUsize = AtomicUsize::new(0);
 static TURN: Semaphore = Semaphore::const_new(1);
 
-/// Bytes of one response, counted until this is dropped.
+/// Counts the bytes of one response against the shared limit until it is dropped.
 #[derive(Default)]
 pub struct InFlight {
     shared: usize,
@@ -29,7 +29,8 @@ pub struct InFlight {
 }
 
 impl InFlight {
-    /// Counts further bytes, and waits while they do not fit. Returns false after `PATIENCE`.
+    /// Adds `bytes` to the response. At the limit, waits until this response may continue, and
+    /// returns false after `PATIENCE`.
     #[must_use]
     pub async fn add(&mut self, bytes: usize) -> bool {
         if self.turn.is_some() {

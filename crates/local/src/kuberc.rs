@@ -1,9 +1,9 @@
-//! kubectl's policy for credential plugins, from its file of preferences, kuberc. A kubeconfig can
-//! name any program as a plugin, so the policy limits which ones run.
+//! kubectl's policy for credential plugins, from its preferences file, kuberc. A kubeconfig can
+//! name any program as a plugin, and the policy limits which ones run.
 //!
 //! The rules are those of `k8s.io/client-go/plugin/pkg/client/auth/exec` and of the documentation
-//! of `kubectl.config.k8s.io/v1beta1`. A file that gpuctl cannot understand permits no plugin,
-//! because it may contain a policy. kubectl only warns if such a file is not named by `KUBERC`.
+//! of `kubectl.config.k8s.io/v1beta1`. A file that gpuctl cannot parse permits no plugin, because
+//! it may contain a policy. kubectl is less strict: unless `KUBERC` names the file, it only warns.
 
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -13,18 +13,18 @@ use serde::Deserialize;
 use crate::files::{FileError, read_text};
 use crate::platform;
 
-/// Where to find the policy, and the programs that it names.
+/// Location of the kuberc file, and the folders to search for plugins.
 #[derive(Clone, Debug, Default)]
 pub struct Kuberc {
-    /// The file; `None` if the user has turned it off.
+    /// Path of the kuberc file; `None` if the user has turned kuberc off.
     pub file: Option<PathBuf>,
-    /// Whether `KUBERC` names the file, so that it must exist.
+    /// True if `KUBERC` names the file. It must then exist.
     pub is_explicit: bool,
     /// The folders of `PATH`.
     pub search_path: Vec<PathBuf>,
 }
 
-/// Why a plugin must not run.
+/// Reason why a credential plugin must not run.
 #[derive(Debug, thiserror::Error)]
 pub enum PluginRefusal {
     #[error("is not checked against its policy: {0}")]
@@ -39,7 +39,7 @@ pub enum PluginRefusal {
     NotFound { file: PathBuf },
 }
 
-/// The policy for credential plugins.
+/// The set of credential plugins that may run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum PluginPolicy {
     AllowAll,
@@ -60,7 +60,7 @@ struct PreferenceDocument {
     credential_plugin_allowlist: Option<Vec<AllowlistEntry>>,
 }
 
-/// A program that may run. `name` is the deprecated name of `command`.
+/// An entry of the allowlist. `name` is the deprecated name of `command`.
 #[derive(Debug, Deserialize)]
 struct AllowlistEntry {
     command: Option<String>,
@@ -68,8 +68,8 @@ struct AllowlistEntry {
 }
 
 impl Kuberc {
-    /// Checks whether a kubeconfig's plugin may run. Returns the program to run: with an allowlist,
-    /// this is the path that was checked.
+    /// Checks whether a kubeconfig's plugin may run, and returns the program to run. With an
+    /// allowlist, this is the path that was checked, so that `PATH` is not searched again.
     pub fn permit(&self, command: &str) -> Result<PathBuf, PluginRefusal> {
         let Some(file) = &self.file else {
             return Ok(command.into());
@@ -122,8 +122,8 @@ impl Kuberc {
         }
     }
 
-    /// Finds a program as Go's `exec.LookPath` does: a name in the folders of `PATH`, and a path as
-    /// it is.
+    /// Finds a program as Go's `exec.LookPath` does: searches the folders of `PATH` for a name, and
+    /// uses a path directly.
     fn look_up(&self, command: &str) -> Option<PathBuf> {
         const WINDOWS_ENDINGS: [&str; 4] = ["", ".exe", ".cmd", ".bat"];
         let endings = if cfg!(windows) {
@@ -145,7 +145,7 @@ impl Kuberc {
         if path.components().count() != 1 || path.is_absolute() {
             return program(&path);
         }
-        // As in Go, a relative entry of `PATH` finds nothing: it depends on the current folder.
+        // Like Go, ignore relative entries of `PATH`, which depend on the current folder.
         let folders = self
             .search_path
             .iter()
@@ -156,7 +156,8 @@ impl Kuberc {
     }
 }
 
-/// Removes `.` and redundant separators, and resolves `..` by text, as Go's `filepath.Clean` does.
+/// Normalizes a path like Go's `filepath.Clean`: removes `.` and redundant separators, and resolves
+/// `..` without reading symlinks.
 fn cleaned(path: &str) -> PathBuf {
     let mut result = PathBuf::new();
     for component in Path::new(path).components() {
@@ -173,11 +174,11 @@ fn cleaned(path: &str) -> PathBuf {
     result
 }
 
-/// Why a policy cannot be used.
+/// Reason why the policy in kuberc is invalid.
 #[derive(Debug, PartialEq, Eq)]
 struct PolicyProblem(String);
 
-/// Reads the policy from the first document with preferences.
+/// Reads the policy from the first Preference document of a kuberc file.
 fn policy(text: &str) -> Result<PluginPolicy, PolicyProblem> {
     let documents: Vec<Option<PreferenceDocument>> = serde_saphyr::from_multiple(text)
         .map_err(|_| PolicyProblem("it is not valid YAML for kuberc".to_owned()))?;
@@ -196,7 +197,7 @@ fn policy(text: &str) -> Result<PluginPolicy, PolicyProblem> {
 }
 
 impl PreferenceDocument {
-    /// Validates the policy as client-go does: a contradiction is an error.
+    /// Validates the policy as client-go does, which rejects an allowlist under any other policy.
     fn policy(self) -> Result<PluginPolicy, PolicyProblem> {
         let policy = self.credential_plugin_policy.unwrap_or_default();
         match (policy.as_str(), self.credential_plugin_allowlist) {
@@ -226,7 +227,7 @@ impl PreferenceDocument {
 }
 
 impl AllowlistEntry {
-    /// The program of the entry with this number.
+    /// Returns the command of the allowlist entry with this number, which error messages show.
     fn command(self, number: usize) -> Result<String, PolicyProblem> {
         let problem = |text: &str| {
             PolicyProblem(format!(
@@ -244,7 +245,7 @@ impl AllowlistEntry {
             (Some(command), _) | (None, Some(command)) => command,
             (None, None) => return Err(problem("is empty")),
         };
-        // Compared as text: paths with redundant parts are equal to their cleaned form.
+        // Compare text, because `Path` treats paths with redundant separators as equal.
         if cleaned(&command).as_os_str() != command.as_str() {
             return Err(problem("is not a normalized path"));
         }

@@ -1,5 +1,5 @@
-//! Everything gpuctl reads, writes and runs on the user's machine, and the differences between
-//! operating systems.
+//! Reads, writes and runs everything that gpuctl needs on the user's machine, and hides the
+//! differences between operating systems.
 #![warn(unreachable_pub)]
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
 

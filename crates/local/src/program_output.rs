@@ -1,5 +1,5 @@
-//! Reads the output of a program up to a limit, for programs that print credentials. A faulty
-//! program may never stop printing.
+//! Runs programs that print credentials and limits their output, because a faulty program may never
+//! stop printing.
 
 use std::io;
 use std::process::{Output, Stdio};
@@ -7,12 +7,14 @@ use std::process::{Output, Stdio};
 use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 
-/// Runs a program until it exits. Kills it and returns `None` if it prints more than `limit` bytes.
+/// Runs a program until it exits and returns its output. Kills the program and returns `None` if it
+/// prints more than `limit` bytes.
 pub async fn output_within(command: &mut Command, limit: usize) -> io::Result<Option<Output>> {
     let mut child = command.stdout(Stdio::piped()).kill_on_drop(true).spawn()?;
     let mut stdout = Vec::new();
     if let Some(pipe) = child.stdout.take() {
-        // Closing the pipe ends the program's own children, which `kill` does not reach.
+        // `kill` does not reach the program's children. They end when they write to the closed
+        // pipe.
         pipe.take(limit as u64 + 1).read_to_end(&mut stdout).await?;
     }
     if stdout.len() > limit {

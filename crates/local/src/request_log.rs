@@ -1,20 +1,20 @@
-//! Logs each request for `-vv` and `GPUCTL_LOG`: method, path, status, time and bytes. It never
-//! gets headers, bodies or query strings, because these can hold credentials.
+//! Logs each request for `-vv` and `GPUCTL_LOG`: method, path, status, time and bytes. Callers
+//! never pass headers, bodies or query strings, because these can contain credentials.
 
 use std::time::Instant;
 
 use tracing::debug;
 
-/// The API that a request goes to. It chooses the target of the log line.
+/// The API that receives a request, which determines the target of the log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Api {
-    /// `gpuctl::kubernetes`.
+    /// Logged under `gpuctl::kubernetes`.
     Kubernetes,
-    /// `gpuctl::prometheus`.
+    /// Logged under `gpuctl::prometheus`.
     Prometheus,
 }
 
-/// A request whose outcome is not logged yet.
+/// A sent request whose outcome has not been logged yet.
 #[derive(Debug)]
 pub struct SentRequest<'r> {
     api: Api,
@@ -24,7 +24,8 @@ pub struct SentRequest<'r> {
 }
 
 impl<'r> SentRequest<'r> {
-    /// Starts the clock. `path` may be a complete URL: its host and query string are left out.
+    /// Starts measuring the request's time. `path` may be a complete URL; its host and query string
+    /// are not logged.
     #[must_use]
     pub fn start(api: Api, method: &'r str, path: &'r str) -> Self {
         Self {
@@ -35,7 +36,7 @@ impl<'r> SentRequest<'r> {
         }
     }
 
-    /// Logs a response, with the bytes of its body.
+    /// Logs the response and the bytes of its body.
     pub fn answered(self, status: u16, bytes: usize) {
         let Self { method, path, .. } = self;
         let ms = self.milliseconds();
@@ -49,14 +50,14 @@ impl<'r> SentRequest<'r> {
         }
     }
 
-    /// Logs a response whose body follows as a stream.
+    /// Logs a response whose body is streamed.
     pub fn opened(self, status: u16) {
         let Self { method, path, .. } = self;
         let ms = self.milliseconds();
         debug!(target: "gpuctl::kubernetes", method, path, status, ms, stream = true);
     }
 
-    /// Logs that no response came. `cause` is printed, so it must not quote a URL.
+    /// Logs a request without a response. `cause` is logged, so it must not contain a URL.
     pub fn failed(self, cause: &str) {
         let Self { method, path, .. } = self;
         let ms = self.milliseconds();

@@ -12,25 +12,25 @@ use super::QueryError;
 use super::aws::{AwsKeys, Signing};
 use gpuctl_core::model::secrets::{shown_error, shown_url};
 
-/// Credentials for Prometheus. They are never displayed.
+/// Credentials for Prometheus. Messages and logs never contain them.
 #[derive(Clone, Default)]
 pub struct Credentials {
     pub user: Option<(String, String)>,
     pub token: Option<String>,
-    /// A command that prints a token.
+    /// A shell command that prints a token.
     pub token_command: Option<String>,
-    /// The client certificate and its key, in PEM format.
+    /// A client certificate and its key, in PEM format.
     pub identity: Option<Vec<u8>>,
-    /// CA certificates in PEM format that verify the server.
+    /// CA certificates that verify the server, in PEM format.
     pub authority: Option<Vec<u8>>,
     pub headers: Vec<(String, String)>,
     /// AWS keys from the environment, for servers that require signed requests.
     pub aws_keys: Option<AwsKeys>,
-    /// The AWS region for signing, if the address does not contain it.
+    /// AWS region for signing, if the address does not contain it.
     pub aws_region: Option<String>,
 }
 
-/// A header that cannot be sent.
+/// Error for a header that HTTP cannot represent.
 #[derive(Debug, thiserror::Error)]
 enum HeaderError {
     #[error("`{0}` is not a valid header name")]
@@ -40,7 +40,7 @@ enum HeaderError {
 }
 
 impl Credentials {
-    /// Whether any credentials were given.
+    /// Returns true if any credentials were configured.
     pub fn are_given(&self) -> bool {
         self.user.is_some()
             || self.token.is_some()
@@ -50,8 +50,8 @@ impl Credentials {
             || !self.headers.is_empty()
     }
 
-    /// A hash that identifies the credentials without revealing them. Different credentials may see
-    /// different data.
+    /// Returns a hash that identifies the credentials without revealing them. Caches use it,
+    /// because different credentials may see different data.
     pub fn fingerprint(&self) -> String {
         use aws_lc_rs::digest::{SHA256, digest};
         let account = self
@@ -87,7 +87,7 @@ impl Credentials {
                 .map_err(|_| HeaderError::Name(name.to_string()))?;
             let mut value = HeaderValue::from_str(value.trim())
                 .map_err(|_| HeaderError::Value(name.to_string()))?;
-            // Excludes the value from debug output.
+            // `Debug` output then hides the value.
             value.set_sensitive(true);
             map.insert(name, value);
             Ok::<_, HeaderError>(())
@@ -111,7 +111,7 @@ impl Credentials {
     }
 }
 
-/// An address with its credentials.
+/// The URL of a Prometheus server with its credentials.
 #[derive(Clone)]
 pub struct PrometheusAddress {
     url: Url,
@@ -119,15 +119,15 @@ pub struct PrometheusAddress {
     signing: Option<Signing>,
 }
 
-/// Limit on establishing a connection. A reachable server responds much faster.
+/// Time limit for establishing a connection. Reachable servers connect much faster.
 const CONNECT: Duration = Duration::from_secs(5);
-/// Limit on redirects within the same host.
+/// Maximum number of redirects, all to the original host.
 const MOST_REDIRECTS: usize = 5;
 
 impl PrometheusAddress {
-    /// Parses an address. Moves user and password from the URL into the credentials.
+    /// Parses an address. Moves a user and password in the URL into the credentials.
     pub fn parse(text: &str, mut credentials: Credentials) -> Result<Self, QueryError> {
-        // An address can lack the scheme: `prometheus:9090`.
+        // Users may omit the scheme: `prometheus:9090`.
         let address = if text.contains("://") {
             text.to_owned()
         } else {
@@ -171,7 +171,7 @@ impl PrometheusAddress {
         })
     }
 
-    /// Runs the commands that print credentials, and adds their output: a token, or AWS keys.
+    /// Runs the commands that print credentials, and adds the printed token or AWS keys.
     pub async fn authenticate(mut self) -> Result<Self, QueryError> {
         if let (None, Some(command)) = (&self.credentials.token, &self.credentials.token_command) {
             self.credentials.token = Some(super::token::from_command(command).await?);
@@ -186,13 +186,12 @@ impl PrometheusAddress {
         self.signing.clone()
     }
 
-    /// True when the store accepts no regex matchers on metric names, which is the case for Google
-    /// Cloud.
+    /// Returns true if the store rejects regex matchers on metric names, as Google Cloud does.
     pub fn requires_exact_names(&self) -> bool {
         self.url.host_str() == Some("monitoring.googleapis.com")
     }
 
-    /// Formats the URL without credentials.
+    /// Formats the URL without credentials, for messages.
     pub fn shown(&self) -> String {
         shown_url(self.url.as_str())
     }
@@ -210,12 +209,12 @@ impl PrometheusAddress {
                     .map_err(|error| bad(error.to_string()))?,
             )
             .redirect(Policy::custom(|attempt| {
-                // Compare with the first URL and not the previous one, so that several hops cannot
-                // leave the host.
+                // Compare with the first URL instead of the previous one, so that several hops
+                // cannot leave the host.
                 let first = attempt.previous().first();
                 let same = first.is_some_and(|first| {
                     let next = attempt.url();
-                    // An upgrade from http to https also changes the default port.
+                    // A redirect from http to https on the default port also changes the port.
                     let upgraded = first.scheme() == "http"
                         && next.scheme() == "https"
                         && first.port().is_none();
@@ -231,7 +230,8 @@ impl PrometheusAddress {
                     attempt.stop()
                 }
             }));
-        // A proxy cannot reach the loopback interface of this machine.
+        // Never use a proxy for loopback addresses: the proxy cannot reach this machine's loopback
+        // interface.
         let is_loopback = self
             .url
             .host_str()
@@ -260,10 +260,10 @@ impl PrometheusAddress {
     }
 }
 
-/// Decodes percent-encoded characters: `p%40ss`.
+/// Decodes percent-encoded characters such as `p%40ss`.
 fn decoded(text: &str) -> String {
-    // In a form, a plus is a space and `&` separates pairs. In the user part of a URL they are
-    // literal.
+    // Escape `+` and `&`, which are literal in the user part of a URL. The form parser would read
+    // them as a space and a separator.
     let pair = format!("x={}", text.replace('+', "%2B").replace('&', "%26"));
     form_urlencoded::parse(pair.as_bytes())
         .next()

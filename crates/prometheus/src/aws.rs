@@ -1,6 +1,6 @@
-//! Signs requests for Amazon Managed Service for Prometheus (SigV4). AWS' own library computes the
-//! signature. Keys come from the environment or from the AWS CLI, which supports profiles, single
-//! sign-on and roles. Keys are never displayed.
+//! Signs requests for Amazon Managed Service for Prometheus (SigV4), using AWS's own library. Keys
+//! come from the environment or from the AWS CLI, which supports profiles, single sign-on and
+//! roles. Keys are never displayed.
 
 use std::time::SystemTime;
 
@@ -13,12 +13,12 @@ use serde::Deserialize;
 use super::request::{FORM, HttpReply, QueryRequest, SendRequest, exchange};
 use super::{QueryError, token};
 
-/// The service name in signatures.
+/// Service name of Amazon Managed Service for Prometheus in signatures.
 const SERVICE: &str = "aps";
-/// The command that prints keys, whichever way the user logged in.
+/// AWS CLI command that prints keys for every login method.
 const COMMAND: &str = "aws configure export-credentials --format process";
 
-/// Keys of an AWS account, as printed by the AWS CLI.
+/// Keys of an AWS account. The AWS CLI prints them as JSON with these fields.
 #[derive(Clone, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct AwsKeys {
@@ -27,16 +27,16 @@ pub struct AwsKeys {
     pub session_token: Option<String>,
 }
 
-/// The region and the keys that requests are signed with.
+/// The region and keys for signing requests.
 #[derive(Clone)]
 pub(crate) struct Signing {
     pub region: String,
-    /// Keys from the environment. Without them, the AWS CLI provides keys.
+    /// Keys from the environment. If `None`, the AWS CLI provides keys.
     pub keys: Option<AwsKeys>,
 }
 
 impl Signing {
-    /// Extracts the region from a host name of Amazon's service.
+    /// Extracts the AWS region from the host name of an Amazon-managed Prometheus.
     pub(super) fn region_of(host: &str) -> Option<&str> {
         // Regions in China use the domain `amazonaws.com.cn`.
         let host = host.strip_suffix(".cn").unwrap_or(host);
@@ -46,7 +46,7 @@ impl Signing {
         (!region.is_empty() && !region.contains('.')).then_some(region)
     }
 
-    /// Gets the keys from the AWS CLI if they are missing.
+    /// Gets keys from the AWS CLI unless the environment contained them.
     pub(super) async fn with_keys(mut self) -> Result<Self, QueryError> {
         if self.keys.is_none() {
             let failed = |cause: String| QueryError::AwsKeys { cause };
@@ -84,8 +84,8 @@ impl Signing {
             .build()
             .map_err(signing_error)?
             .into();
-        // SigV4 signs the path as sent. A plus means a space only in forms, so the path must
-        // contain `%20`.
+        // SigV4 signs the path as sent. In a path, a space must be `%20`, because a plus means a
+        // space only in forms.
         let url = format!("{server}/{}", question.path.replace('+', "%20"));
         let body = question.form.clone().unwrap_or_default();
         let method = if question.form.is_some() {
@@ -120,7 +120,7 @@ fn signing_error(cause: impl std::fmt::Display) -> QueryError {
     }
 }
 
-/// Makes a transport that signs each request to the server.
+/// Returns a transport that signs every request to the server.
 pub(super) fn signing_transport<'a>(
     client: Client,
     server: String,

@@ -2,15 +2,16 @@
 //! and values as the XOR with the previous value. Source: Prometheus, `tsdb/docs/format/chunks.md`
 //! ("XOR chunk data").
 //!
-//! This is implemented here because no crate reads these chunks. With chunks, samples take a fifth
-//! of the bytes and a quarter of the time (`cargo bench --bench history`).
+//! No crate reads these chunks. They reduce the bytes of a history to a fifth and its time to a
+//! quarter (`cargo bench --bench history`).
 
 use gpuctl_core::model::values::series::Point;
 
-/// The bits of the staleness marker, which ends a series (`model/value`, `StaleNaN`).
+/// Bit pattern of Prometheus' staleness marker, which marks the end of a series (`model/value`,
+/// `StaleNaN`).
 const END_OF_SERIES: u64 = 0x7ff0_0000_0000_0002;
 
-/// The last value, and the position of the bits in which it differed from the previous one.
+/// The previous value, and the position of the bits that differed when a position was last written.
 #[derive(Default)]
 struct Value {
     bits: u64,
@@ -18,7 +19,7 @@ struct Value {
     length: u32,
 }
 
-/// A bit reader that starts at the highest bit of each byte.
+/// Reads bits, the most significant bit of each byte first.
 struct Bits<'b> {
     bytes: &'b [u8],
     /// Position in bits.
@@ -26,7 +27,7 @@ struct Bits<'b> {
 }
 
 impl Bits<'_> {
-    /// Reads `count` bits, at most 64; `None` if fewer are left.
+    /// Reads `count` bits (at most 64), or returns `None` if fewer are left.
     fn take(&mut self, count: u32) -> Option<u64> {
         let end = self.at + count as usize;
         if end > self.bytes.len() * 8 {
@@ -45,7 +46,7 @@ impl Bits<'_> {
         Some(value)
     }
 
-    /// Reads a varint: seven bits per byte, the lowest first.
+    /// Reads a varint: seven bits per byte, least significant first.
     fn varint(&mut self) -> Option<u64> {
         let mut value = 0;
         for place in 0..10 {
@@ -58,9 +59,9 @@ impl Bits<'_> {
         None
     }
 
-    /// Reads by how much this time delta differs from the previous one.
+    /// Reads the difference between this time delta and the previous one.
     fn change_of_distance(&mut self) -> Option<i64> {
-        // Length in bits after the prefixes 10, 110 and 1110.
+        // Bits of the difference after the prefixes 10, 110 and 1110.
         const LENGTHS: [u32; 3] = [14, 17, 20];
         let mut prefix = 0;
         while prefix < 4 && self.take(1)? == 1 {
@@ -72,8 +73,8 @@ impl Bits<'_> {
             some => {
                 let length = LENGTHS[some - 1];
                 let bits = self.take(length)?.cast_signed();
-                // Unlike in two's complement, the pattern with only the highest bit set is
-                // positive.
+                // Unlike in two's complement, the pattern with only the highest bit set is a
+                // positive number.
                 Some(if bits > 1 << (length - 1) {
                     bits - (1 << length)
                 } else {
@@ -90,20 +91,20 @@ impl Bits<'_> {
         if self.take(1)? == 1 {
             value.leading = u32::try_from(self.take(5)?).ok()?;
             value.length = match u32::try_from(self.take(6)?).ok()? {
-                // The length is stored in six bits, so that 64 is written as 0.
+                // 64 does not fit into six bits and is written as 0.
                 0 => 64,
                 some => some,
             };
         }
-        // A malformed chunk can claim more than 64 bits.
+        // A malformed chunk can claim more than 64 bits in total.
         let below = 64_u32.checked_sub(value.leading + value.length)?;
         value.bits ^= self.take(value.length)?.checked_shl(below).unwrap_or(0);
         Some(())
     }
 }
 
-/// Appends the samples of a chunk from `from` to `to`, both inclusive, in Unix milliseconds. `None`
-/// if the chunk is malformed.
+/// Appends the samples of a chunk between `from` and `to` (Unix milliseconds, both inclusive), or
+/// returns `None` if the chunk is malformed.
 pub(super) fn read(chunk: &[u8], from: i64, to: i64, into: &mut Vec<Point>) -> Option<()> {
     let (count, bytes) = chunk.split_first_chunk::<2>()?;
     let count = u16::from_be_bytes(*count);
@@ -113,7 +114,7 @@ pub(super) fn read(chunk: &[u8], from: i64, to: i64, into: &mut Vec<Point>) -> O
         match number {
             0 => {
                 let zigzag = bits.varint()?;
-                // The first timestamp is a signed varint (zigzag). The first delta is unsigned.
+                // The first timestamp is a zigzag varint. The first delta is an unsigned one.
                 time = (zigzag >> 1).cast_signed() ^ -(zigzag & 1).cast_signed();
                 value.bits = bits.take(64)?;
             }

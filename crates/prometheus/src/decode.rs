@@ -1,4 +1,4 @@
-//! Decodes Prometheus responses: the status, the warnings and the series.
+//! Decodes Prometheus responses: status, warnings and series.
 
 use std::fmt;
 
@@ -12,13 +12,12 @@ use gpuctl_core::model::values::series::{Labels, Point, Series};
 
 use super::samples::CutResponse;
 
-/// Responses up to this size (without their samples) need no estimate, because they cannot use much
-/// memory.
+/// Responses up to this size (without their samples) are parsed without estimating their memory.
 const UNWEIGHED: usize = 4 << 20;
-/// Limit on the estimated memory of a response without its samples, in bytes.
+/// Maximum estimated memory of a response without its samples, in bytes.
 const MEMORY: usize = 192 << 20;
 
-/// Limit on the displayed warnings of one response.
+/// Maximum number of warnings that are shown for one response.
 const MOST_WARNINGS: usize = 20;
 
 #[derive(Deserialize)]
@@ -31,13 +30,13 @@ pub(super) struct Envelope {
     pub error_type: String,
     #[serde(default)]
     pub error: String,
-    /// Go writes `null` for an empty list.
+    /// Go encodes an empty list as `null`.
     #[serde(default)]
     warnings: Option<Vec<String>>,
-    /// Set by VictoriaMetrics when some of its storage nodes did not respond.
+    /// VictoriaMetrics sets this if some of its storage nodes did not respond.
     #[serde(default)]
     is_partial: bool,
-    /// Lists of samples that were cut out of the JSON.
+    /// Lists of samples that were cut out of the JSON before parsing.
     #[serde(skip)]
     lists: Vec<Option<Vec<Point>>>,
 }
@@ -50,7 +49,7 @@ struct Data {
     result: Option<QueryResult>,
 }
 
-/// `[1609459200.123, "97"]`.
+/// One sample of an instant vector, such as `[1609459200.123, "97"]`.
 struct OnePoint(Point);
 
 fn point(seconds: f64, text: &str) -> Point {
@@ -59,7 +58,7 @@ fn point(seconds: f64, text: &str) -> Point {
         reason = "a time in milliseconds fits"
     )]
     let time = (seconds * 1000.0).round() as i64;
-    // Text that is not a number counts as NaN. Both are rejected later and counted.
+    // Text that is not a number becomes NaN, which callers reject and count.
     Point {
         at: time,
         value: text.parse().unwrap_or(f64::NAN),
@@ -84,7 +83,7 @@ impl<'de> Visitor<'de> for PairOfNumbers {
     fn visit_seq<A: SeqAccess<'de>>(self, mut pair: A) -> Result<OnePoint, A::Error> {
         let short = || de::Error::invalid_length(0, &self);
         let seconds: f64 = pair.next_element()?.ok_or_else(short)?;
-        // Prometheus writes numbers without escapes, so the text can be borrowed.
+        // Prometheus writes numbers without escapes, so the text can be borrowed from the response.
         let text: &str = pair.next_element()?.ok_or_else(short)?;
         Ok(OnePoint(point(seconds, text)))
     }
@@ -98,7 +97,7 @@ struct WireSeries {
     values: Option<Points>,
 }
 
-/// Samples, or the index of the list that contains them.
+/// Parsed samples, or the index of the list that was cut out.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Points {
@@ -106,7 +105,7 @@ enum Points {
     Inline(Vec<OnePoint>),
 }
 
-/// The value of `result`: series, or the time and the text of a scalar.
+/// The `result` field: a list of series, or the time and text of a scalar.
 #[derive(Default)]
 struct QueryResult {
     series: Vec<WireSeries>,
@@ -177,8 +176,8 @@ impl<'de> Visitor<'de> for AnyItem {
 }
 
 impl WireSeries {
-    /// Converts to the domain type; `None` if it refers to a list that does not exist or belongs to
-    /// another series.
+    /// Converts to the domain type. Returns `None` if the index refers to a missing list or to one
+    /// of another series.
     fn series(self, lists: &mut [Option<Vec<Point>>]) -> Option<Series> {
         let mut points = match self.values {
             None => Vec::new(),
@@ -195,7 +194,7 @@ impl WireSeries {
     }
 }
 
-/// A response that is not valid for the query.
+/// Error in a response that was parsed successfully.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DecodeError {
     #[error("the response has no data")]
@@ -209,7 +208,7 @@ pub(super) enum DecodeError {
 }
 
 impl Envelope {
-    /// Parses a response; `None` if it does not come from Prometheus.
+    /// Parses a response, or returns `None` if it is not a Prometheus response.
     pub(super) fn read(answer: &str) -> Option<Self> {
         let CutResponse { rest, lists } = CutResponse::new(answer);
         if rest.len() > UNWEIGHED {
@@ -223,7 +222,7 @@ impl Envelope {
         })
     }
 
-    /// Warnings of the server about its response.
+    /// Returns the server's warnings about its response.
     pub(super) fn warnings(&self) -> impl Iterator<Item = String> + '_ {
         let partial = self
             .is_partial
@@ -234,7 +233,7 @@ impl Envelope {
             .chain(partial)
     }
 
-    /// Takes the series out of a successful response.
+    /// Extracts the series of a successful response.
     pub(super) fn series(mut self) -> Result<Vec<Series>, DecodeError> {
         let data = self.data.ok_or(DecodeError::NoData)?;
         let answer = data.result.ok_or(DecodeError::NoResult)?;
@@ -262,7 +261,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Lists that are cut out contain the same samples as lists that serde_json parses.
+        /// Compares cut-out lists of samples with lists that serde_json parses.
         #[test]
         fn both_decoders_return_the_same_samples(
             lists in prop::collection::vec(prop::collection::vec((0_u32..2_000_000_000, 0_u32..1000, any::<f64>(), 0_u8..4), 0..6), 0..4),

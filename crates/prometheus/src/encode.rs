@@ -1,8 +1,8 @@
-//! Encodes chunks and remote-read frames for tests and fuzzers.
+//! Encodes sample chunks and remote-read frames for tests and fuzzers.
 
 use gpuctl_core::protobuf::{put_bytes, put_number, put_varint};
 
-/// Encodes a chunk. First builds a string of zeros and ones, so that the code follows the
+/// Encodes a chunk. Builds a string of zeros and ones first, so that the code follows the
 /// specification literally.
 pub(crate) fn encode_chunk(points: &[(i64, f64)]) -> Vec<u8> {
     let mut text = String::new();
@@ -41,7 +41,7 @@ fn varint_bits(number: u64) -> String {
     varint.iter().map(|byte| format!("{byte:08b}")).collect()
 }
 
-/// Encodes the difference between two time deltas.
+/// Encodes the difference between two successive time deltas.
 fn change_bits(change: i64) -> String {
     match change {
         0 => "0".to_owned(),
@@ -52,8 +52,8 @@ fn change_bits(change: i64) -> String {
     }
 }
 
-/// Encodes the XOR of a value with the previous one. `window` holds the leading and trailing zeros
-/// of the block that was written last.
+/// Encodes the XOR of a value with the previous one. `window` holds the numbers of leading and
+/// trailing zeros of the last block that stated them.
 fn value_bits(differs: u64, window: &mut Option<(u32, u32)>) -> String {
     if differs == 0 {
         return "0".to_owned();
@@ -74,7 +74,7 @@ fn value_bits(differs: u64, window: &mut Option<(u32, u32)>) -> String {
     )
 }
 
-/// Encodes a frame with one series of these chunks.
+/// Encodes a frame that contains one series with the given chunks.
 pub(crate) fn frame(labels: &[(&str, &str)], chunks: &[(u64, Vec<u8>)]) -> Vec<u8> {
     let (mut series, mut response, mut output) = (Vec::new(), Vec::new(), Vec::new());
     for (name, value) in labels {

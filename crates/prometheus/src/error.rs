@@ -1,6 +1,6 @@
-//! Errors in the communication with Prometheus.
+//! Errors from requests to Prometheus.
 //!
-//! URLs in messages contain no user and no password.
+//! URLs in messages never contain a user or password.
 
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_local::bundle::NotInBundle;
@@ -9,8 +9,8 @@ use gpuctl_local::bundle::NotInBundle;
 pub enum QueryError {
     #[error("no Prometheus was found in the cluster")]
     NotFound,
-    /// The user may not list Services, and none of the Services with a usual name was reachable. It
-    /// is unknown whether any of them exists.
+    /// The user may not list Services, and no Service with a usual name responded. None of them may
+    /// exist.
     #[error("you are not allowed to look for Prometheus; tried {tried} usual places")]
     NotSeen { tried: usize },
     #[error("the search for Prometheus in the cluster took longer than {seconds} s")]
@@ -35,15 +35,15 @@ pub enum QueryError {
     Forbidden {
         server: String,
         message: String,
-        /// Whether the API server denied the request, so that it did not reach Prometheus.
+        /// True if the API server denied the request, so that Prometheus did not receive it.
         by_api_server: bool,
     },
     #[error("Prometheus at {server} rejected the query: {message}")]
     Refused {
         server: String,
-        /// HTTP status.
+        /// HTTP status code.
         code: u16,
-        /// Prometheus' error type: `execution`, `bad_data`, `timeout`.
+        /// Prometheus' error type, such as `execution`, `bad_data` or `timeout`.
         kind: String,
         message: String,
     },

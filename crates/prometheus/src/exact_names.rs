@@ -1,6 +1,6 @@
-//! Rewrites queries for stores without regex matchers on metric names, such as Google Cloud's: a
-//! query with a pattern becomes one query per matching name. This only works for the queries that
-//! gpuctl writes. Each has at most one pattern and aggregates nothing across names.
+//! Rewrites queries for stores that reject regex matchers on metric names, such as Google Cloud's.
+//! A query with a name pattern becomes one query per matching name. This relies on properties of
+//! gpuctl's own queries: each has at most one pattern and aggregates nothing across names.
 
 use std::collections::BTreeMap;
 
@@ -10,16 +10,16 @@ use serde_json::Value;
 use super::HttpReply;
 use gpuctl_core::model::values::series::Series;
 
-/// The text that precedes a name pattern in a query.
+/// Text before a name pattern in a query. `IN_FORM` is the same text, percent-encoded.
 const PATTERN: &str = "__name__=~\"";
 const IN_FORM: &str = "__name__%3D%7E%22";
 
-/// Whether a query or a path contains a name pattern.
+/// Returns true if a query or path contains a name pattern.
 pub(super) fn are_required(text: &str) -> bool {
     text.contains(PATTERN) || text.contains(IN_FORM)
 }
 
-/// Parses a response that lists names.
+/// Parses the response of the endpoint that lists metric names.
 pub(super) fn listed(reply: &HttpReply) -> Option<Vec<String>> {
     let document: Value = serde_json::from_slice(&reply.body).ok()?;
     let list = document["data"].as_array().filter(|_| reply.code == 200)?;
@@ -31,7 +31,8 @@ pub(super) fn listed(reply: &HttpReply) -> Option<Vec<String>> {
     )
 }
 
-/// Makes one query per name that matches the pattern; none if the store has no such metric.
+/// Returns one query per name that matches the pattern, or no query if the store has no such
+/// metric.
 pub(super) fn queries(query: &str, names: &[String]) -> Vec<String> {
     let Some(pattern) = patterns(query).next() else {
         return vec![query.to_owned()];
@@ -54,7 +55,7 @@ pub(super) fn queries(query: &str, names: &[String]) -> Vec<String> {
         .collect()
 }
 
-/// Expands each `match[]` parameter with a pattern into one parameter per name.
+/// Replaces each `match[]` parameter that has a pattern with one parameter per matching name.
 pub(super) fn path(path: &str, names: &[String]) -> String {
     let Some((place, form)) = path.split_once('?') else {
         return path.to_owned();
@@ -71,7 +72,8 @@ pub(super) fn path(path: &str, names: &[String]) -> String {
     format!("{place}?{}", exact.finish())
 }
 
-/// Merges responses; a series that occurs in several is kept once.
+/// Merges the responses of several queries. A series that several responses contain occurs once in
+/// the result.
 pub(super) fn merged(answers: Vec<Vec<Series>>) -> Vec<Series> {
     let mut by_labels = BTreeMap::new();
     for series in answers.into_iter().flatten() {
@@ -83,7 +85,7 @@ pub(super) fn merged(answers: Vec<Vec<Series>>) -> Vec<Series> {
         .collect()
 }
 
-/// The name patterns in a query, as written between their quotes.
+/// Returns the name patterns of a query, with the escapes of their string literals.
 pub(super) fn patterns(query: &str) -> impl Iterator<Item = &str> {
     query
         .split(PATTERN)

@@ -1,5 +1,5 @@
-//! Entry points for fuzzers, which pass Prometheus responses to them. They check invariants that
-//! hold for all bytes. Compiled only for fuzzers and tests.
+//! Entry points for fuzzers that pass Prometheus responses and queries. Each checks invariants that
+//! hold for any input.
 
 use super::decode::Envelope;
 use super::remote_read::{self, SampleRange};
@@ -7,7 +7,7 @@ use super::{chunk, encode, exact_names};
 use gpuctl_core::model::UnixSeconds;
 use gpuctl_core::model::values::series::{Labels, Series};
 
-/// Parses a JSON response.
+/// Parses any bytes as a JSON response.
 pub fn answer(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
@@ -22,7 +22,7 @@ pub fn answer(bytes: &[u8]) {
     }
 }
 
-/// Decodes a chunk of samples, and a response that consists of chunks.
+/// Decodes any bytes as a chunk and as a remote-read response.
 pub fn chunks(bytes: &[u8]) {
     let (start, end) = (UnixSeconds(-1_000), UnixSeconds(4_000_000_000));
     let (from, to) = (start.millis(), end.millis() - 1);
@@ -48,12 +48,12 @@ pub fn chunks(bytes: &[u8]) {
     }
 }
 
-/// Searches for metric names in text that may not be a query.
+/// Searches any text for metric names.
 pub fn names(text: &str) {
     let _ = exact_names::patterns(text).count();
 }
 
-/// A chunk, and a response with two frames.
+/// Seeds for `chunks`: a chunk, and a response with two frames.
 pub fn chunk_seeds() -> Vec<Vec<u8>> {
     let chunk = encode::encode_chunk(&[
         (1_000, 1.0),

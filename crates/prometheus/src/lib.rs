@@ -1,4 +1,4 @@
-//! A client for the Prometheus API: sends queries directly or through a transport that the caller
+//! A client for the Prometheus API. Sends queries directly or through a transport that the caller
 //! supplies, and decodes the responses.
 #![warn(unreachable_pub)]
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
@@ -45,44 +45,44 @@ use decode::Envelope;
 use remote_read::{ChunkTrust, ReadMethod};
 use transport::{QueryTime, Transport};
 
-/// A client of a Prometheus server or a compatible one.
+/// A client of one Prometheus-compatible server.
 pub struct Prometheus<'a> {
     transport: Transport<'a>,
-    /// The name in messages, without credentials.
+    /// Name of the server in messages, without credentials.
     pub server: String,
     timeout: Duration,
     warnings: RefCell<BTreeSet<String>>,
     /// Label matchers that restrict every query to one cluster.
     matchers: Matchers,
-    /// Whether it returns staleness markers as samples; `None` until it is known.
+    /// True if the store returns staleness markers as samples; `None` until tested.
     keeps_marks: Cell<Option<bool>>,
-    /// Whether the store accepts no regex matchers on metric names.
+    /// True if the store rejects regex matchers on metric names.
     requires_exact_names: bool,
-    /// The metric names of the store, after the first query that needs them.
+    /// Metric names of the store, read for the first query that needs them.
     names: OnceCell<Vec<String>>,
     /// Whether remote read may replace queries.
     chunks: ChunkTrust,
 }
 
-/// A time window; both ends are included.
+/// A time window with inclusive ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     pub start: UnixSeconds,
     pub end: UnixSeconds,
-    /// The number of seconds between two points.
+    /// Seconds between two points.
     pub step: i64,
 }
 
-/// Limit on the displayed characters of a web page's title.
+/// Maximum displayed characters of a web page's title.
 const TITLE: usize = 200;
-/// Prometheus' limit on the points per series in one query.
+/// Prometheus' limit on points per series in one range query.
 const MOST_POINTS: i64 = 11_000;
-/// Number of concurrent queries for one long window.
+/// Number of concurrent queries for one window or pattern.
 const AT_ONCE: usize = 4;
 
 impl Window {
-    /// Splits the window so that each piece stays below Prometheus' limit. Each piece starts one
-    /// step after the last point of the previous one.
+    /// Splits the window so that each piece has at most `MOST_POINTS` points. A piece starts one
+    /// step after the last point of the previous piece.
     fn pieces(self) -> Vec<Self> {
         let step = self.step.max(1);
         let mut pieces = Vec::new();
@@ -91,7 +91,7 @@ impl Window {
             let end = (start + (MOST_POINTS - 1).saturating_mul(step)).min(self.end);
             pieces.push(Self { start, end, step });
             start = start + MOST_POINTS.saturating_mul(step);
-            // Additions saturate, so the loop would not end at the latest possible time.
+            // Additions saturate, so `start` cannot pass the latest possible time.
             if start == UnixSeconds::NEVER {
                 break;
             }
@@ -101,13 +101,13 @@ impl Window {
 }
 
 impl<'a> Prometheus<'a> {
-    /// Queries an address directly.
+    /// Creates a client that sends requests to an address.
     pub fn direct(address: &PrometheusAddress, timeout: Duration) -> Result<Self, QueryError> {
         let transport = Transport::new(address)?;
         Ok(Self::new(transport, address.shown(), timeout))
     }
 
-    /// Queries through a function that the caller supplies.
+    /// Creates a client that sends requests through a function of the caller.
     pub fn with_sender(server: String, timeout: Duration, send: SendRequest<'a>) -> Self {
         Self::new(Transport::Custom(send), server, timeout)
     }
@@ -126,7 +126,7 @@ impl<'a> Prometheus<'a> {
         }
     }
 
-    /// Requests a path below the API and returns the response whatever its status.
+    /// Requests a path below the API and returns the response, whatever its status.
     pub async fn relay(&self, path: &str) -> Result<HttpReply, QueryError> {
         if self.requires_exact_names && exact_names::are_required(path) {
             let names = self.names.get_or_try_init(|| self.listed_names()).await?;
@@ -137,8 +137,8 @@ impl<'a> Prometheus<'a> {
         self.with_timeout(self.transport.relay(path)).await
     }
 
-    /// Queries every metric by its exact name from now on, for stores without regex matchers on
-    /// metric names.
+    /// Queries every metric by its exact name, for stores that reject regex matchers on metric
+    /// names.
     #[must_use]
     pub fn with_exact_names(self) -> Self {
         Self {
@@ -147,7 +147,7 @@ impl<'a> Prometheus<'a> {
         }
     }
 
-    /// Restricts all further queries to series with these labels.
+    /// Restricts all queries to series with these labels.
     #[must_use]
     pub fn with_matchers(self, matchers: Matchers) -> Self {
         Self { matchers, ..self }
@@ -157,12 +157,12 @@ impl<'a> Prometheus<'a> {
         &self.matchers
     }
 
-    /// True if there were warnings, so that responses may be partial.
+    /// Returns true if the server sent warnings, so that responses may be partial.
     pub fn has_warned(&self) -> bool {
         !self.warnings.borrow().is_empty()
     }
 
-    /// Removes and returns the deduplicated warnings of the server.
+    /// Removes and returns the server's warnings, without duplicates.
     pub fn take_warnings(&self) -> Vec<String> {
         std::mem::take(&mut *self.warnings.borrow_mut())
             .into_iter()
@@ -174,14 +174,14 @@ impl<'a> Prometheus<'a> {
         self.query_all(query, QueryTime::Now).await
     }
 
-    /// Evaluates a query at a given time. A range selector returns samples as they were scraped.
+    /// Evaluates a query at a given time. Range selectors return samples as they were scraped.
     pub async fn query_at(&self, query: &str, at: UnixSeconds) -> Result<Vec<Series>, QueryError> {
         self.without_marks(self.query_all(query, QueryTime::At(at)).await?)
             .await
     }
 
-    /// Fetches samples as they were scraped, for callers that read many ranges. Uses remote read if
-    /// the store supports it and has been shown to return the same samples. Otherwise uses a query.
+    /// Fetches samples as they were scraped, for callers that read many ranges. Uses remote read
+    /// once it has returned the same samples as a query, and queries otherwise.
     pub async fn samples(&self, range: &SampleRange) -> Result<Vec<Series>, QueryError> {
         let by_query = || self.query_at(&range.query, range.end);
         if self.requires_exact_names {
@@ -189,7 +189,7 @@ impl<'a> Prometheus<'a> {
         }
         match self.chunks.next() {
             ReadMethod::Query => by_query().await,
-            // Use the result of the query, so that an incorrect remote read does no harm.
+            // Return the result of the query, because remote read may be incorrect.
             ReadMethod::Both => {
                 let (queried, chunks) =
                     join(by_query(), self.chunks_of(range, &Labels::default())).await;
@@ -207,7 +207,7 @@ impl<'a> Prometheus<'a> {
         }
     }
 
-    /// Fetches samples by remote read; `None` where it is not supported.
+    /// Fetches samples by remote read, or returns `None` if the server does not support it.
     async fn chunks_of(&self, range: &SampleRange, added: &Labels) -> Option<Vec<Series>> {
         let request = self
             .transport
@@ -227,7 +227,7 @@ impl<'a> Prometheus<'a> {
         Ok(joined(pieces))
     }
 
-    /// Runs a query, or one query per metric name if the store needs that.
+    /// Runs a query, or one query per metric name if the store requires exact names.
     async fn query_all(&self, query: &str, time: QueryTime) -> Result<Vec<Series>, QueryError> {
         let query = self.matchers.narrowed(query);
         if !self.requires_exact_names || !exact_names::are_required(&query) {
@@ -260,10 +260,10 @@ impl<'a> Prometheus<'a> {
         })
     }
 
-    /// Removes staleness markers. Prometheus omits them from range selectors, but VictoriaMetrics
+    /// Removes staleness markers. Prometheus omits them from range selectors, while VictoriaMetrics
     /// returns them as NaN.
     async fn without_marks(&self, mut answer: Vec<Series>) -> Result<Vec<Series>, QueryError> {
-        // Markers are NaN, so most responses need no further request.
+        // Staleness markers are NaN, so most responses need no further request.
         if !answer
             .iter()
             .flat_map(|series| &series.points)
@@ -272,7 +272,7 @@ impl<'a> Prometheus<'a> {
             return Ok(answer);
         }
         if self.keeps_marks.get().is_none() {
-            // MetricsQL has the function `now()`, PromQL does not.
+            // Only VictoriaMetrics evaluates `now()`, a function of MetricsQL.
             let is_victoria = match self.now("now()").await {
                 Ok(_) => true,
                 Err(QueryError::Refused { .. }) => false,
@@ -301,8 +301,8 @@ impl<'a> Prometheus<'a> {
             .unwrap_or_else(|_| Err(late()))
     }
 
-    /// Decodes a response. A body that is not from Prometheus is classified by its HTTP status,
-    /// because proxies in front of Prometheus respond in their own ways.
+    /// Decodes a response. If the body is not from Prometheus, the HTTP status determines the
+    /// error, because proxies in front of Prometheus send their own bodies.
     fn read(&self, reply: &HttpReply) -> Result<Vec<Series>, QueryError> {
         let server = || self.server.clone();
         let forbidden = |message| QueryError::Forbidden {
@@ -334,7 +334,7 @@ impl<'a> Prometheus<'a> {
             };
             return Err(match reply.code {
                 401 | 403 => forbidden(problem),
-                // A gateway in front of Prometheus responds in its place.
+                // These statuses come from a gateway that cannot reach Prometheus.
                 502..=504 => QueryError::Unreachable {
                     server: server(),
                     cause: problem,
@@ -375,14 +375,14 @@ pub async fn fetch(
         || question.path.clone(),
         |form| format!("{}?{form}", question.path),
     );
-    // The caller sets its own time limit.
+    // The caller applies its own timeout.
     Prometheus::direct(address, LONG)?.relay(&path).await
 }
 
-/// Long enough to act as no limit.
+/// A timeout that never expires in practice.
 const LONG: Duration = Duration::from_secs(24 * 3600);
 
-/// Joins the pieces of a window, merging series with equal labels.
+/// Joins the pieces of a window by merging series with equal labels.
 fn joined(pieces: Vec<Vec<Series>>) -> Vec<Series> {
     let mut map = std::collections::BTreeMap::new();
     for series in pieces.into_iter().flatten() {

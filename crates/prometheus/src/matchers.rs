@@ -1,14 +1,14 @@
 //! Restricts queries to the series of one cluster by adding label matchers to every selector. It
-//! only needs to handle queries that gpuctl writes; tests check the result with a PromQL parser.
+//! supports only the queries that gpuctl writes; tests check the result with a PromQL parser.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Label matchers: each label must have this value.
+/// Label matchers as pairs of a label and its required value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Matchers(Vec<(String, String)>);
 
-/// A matcher that is not `LABEL=VALUE`.
+/// Error for a matcher that is not of the form `LABEL=VALUE`.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidMatcher {
     #[error("`{0}` is not a matcher of the form LABEL=VALUE, such as cluster=prod")]
@@ -19,7 +19,7 @@ pub enum InvalidMatcher {
     MetricName(String),
 }
 
-/// PromQL keywords that occur where a metric name could be.
+/// PromQL keywords that can occur where a metric name could be.
 const KEYWORDS: [&str; 15] = [
     "by",
     "without",
@@ -37,7 +37,7 @@ const KEYWORDS: [&str; 15] = [
     "end",
     "inf",
 ];
-/// Keywords that are followed by a list of labels.
+/// Keywords before a parenthesized list of labels.
 const BEFORE_LABELS: [&str; 6] = [
     "by",
     "without",
@@ -52,7 +52,7 @@ impl Matchers {
         Self(pairs)
     }
 
-    /// The suffix for messages about missing data: ` with cluster=prod`.
+    /// Formats a suffix for messages about missing data, such as ` with cluster=prod`.
     pub fn suffix(&self) -> String {
         if self.is_empty() {
             String::new()
@@ -61,7 +61,7 @@ impl Matchers {
         }
     }
 
-    /// The labels with their values.
+    /// Returns the labels with their values.
     pub fn pairs(&self) -> &[(String, String)] {
         &self.0
     }
@@ -88,7 +88,7 @@ impl Matchers {
             let length = match bytes[at] {
                 quote @ (b'"' | b'\'' | b'`') => string_length(rest, quote),
                 b'{' => {
-                    // Up to the closing brace, ignoring braces in strings.
+                    // Find the closing brace, ignoring braces in strings.
                     let selector = braces_length(rest);
                     let inner = &rest[1..selector];
                     let inner = inner
@@ -103,7 +103,7 @@ impl Matchers {
                 }
                 // Durations and steps in brackets contain no selectors.
                 b'[' => rest.find(']').map_or(rest.len(), |end| end + 1),
-                // Numbers and durations can contain letters: 1e3, 5m.
+                // Numbers and durations contain letters, as in `1e3` and `5m`.
                 byte if byte.is_ascii_digit() => rest
                     .find(|c: char| !c.is_ascii_alphanumeric() && c != '.')
                     .unwrap_or(rest.len()),
@@ -139,7 +139,7 @@ impl Matchers {
     }
 }
 
-/// Whether the labels of an aggregation precede its argument, as in `sum by (node) (…)`.
+/// Returns true if an aggregation's labels precede its argument, as in `sum by (node) (…)`.
 fn is_before_group(name: &str, next: &str) -> bool {
     const AGGREGATIONS: [&str; 12] = [
         "sum",
@@ -164,12 +164,12 @@ fn is_keyword(name: &str) -> bool {
     KEYWORDS.contains(&name.as_str()) || name == "nan"
 }
 
-/// The length of a string literal with its quotes.
+/// Returns the length of a string literal, including its quotes.
 fn string_length(rest: &str, quote: u8) -> usize {
     let bytes = rest.as_bytes();
     let mut position = 1;
     while position < bytes.len() && bytes[position] != quote {
-        // Strings in backticks have no escapes.
+        // Strings in backticks have no escape sequences.
         position += if bytes[position] == b'\\' && quote != b'`' {
             2
         } else {
@@ -179,7 +179,7 @@ fn string_length(rest: &str, quote: u8) -> usize {
     (position + 1).min(bytes.len())
 }
 
-/// The length of a selector with its braces.
+/// Returns the length of a selector, including its braces.
 fn braces_length(rest: &str) -> usize {
     let bytes = rest.as_bytes();
     let mut position = 1;
@@ -221,7 +221,7 @@ impl FromStr for Matchers {
                 && !label.starts_with(|c: char| c.is_ascii_digit())
                 && label.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
         };
-        // `==` and `=~` are other operators, not part of the value.
+        // `==` and `=~` are other operators, whose second character is not part of the value.
         if !is_label(label) || value.is_empty() || value.starts_with(['=', '~']) {
             return Err(wrong());
         }
@@ -246,14 +246,14 @@ impl fmt::Display for Matchers {
     }
 }
 
-/// Assertions for tests of queries.
+/// Checks queries in tests of other crates.
 #[cfg(any(test, feature = "testing"))]
 pub mod judge {
     use promql_parser::parser::{Expr, parse};
 
     use super::Matchers;
 
-    /// Counts the selectors of a query, and the selectors that contain the matcher.
+    /// Counts the selectors of a query, and how many of them have the matcher.
     fn selectors(expression: &Expr, label: &str, value: &str) -> (usize, usize) {
         let both = |parts: &[&Expr]| {
             parts
@@ -287,8 +287,8 @@ pub mod judge {
         }
     }
 
-    /// Asserts that a PromQL parser finds the matcher in every selector of a narrowed query, and
-    /// that the query has at most one name pattern.
+    /// Panics unless every selector of a narrowed query has the matcher, according to a PromQL
+    /// parser, and the query has at most one name pattern.
     #[track_caller]
     pub fn holds(query: &str) {
         let before = selectors(

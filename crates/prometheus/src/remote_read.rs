@@ -1,9 +1,9 @@
-//! Remote read: encodes requests for samples in Prometheus' chunk format, and decodes the
-//! responses. Sending them is the job of the transport. Source: Prometheus, "Remote Read API" and
-//! `prompb/remote.proto`, `prompb/types.proto`.
+//! Encodes remote-read requests for samples in Prometheus' chunk format, and decodes the responses.
+//! The transport sends them. Source: Prometheus, "Remote Read API" and `prompb/remote.proto`,
+//! `prompb/types.proto`.
 //!
-//! A store is trusted only after a query and a remote read returned the same samples. Otherwise
-//! added labels (external labels) or missing samples could change results.
+//! Remote read is used only after it returned the same samples as a query. Otherwise missing
+//! samples or the store's external labels could change results.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -15,35 +15,36 @@ use gpuctl_core::protobuf::{MessageReader, Scalar, put_bytes, put_number, put_va
 use super::Matchers;
 use super::chunk;
 
-/// Samples in the half-open range `[start, end)`.
+/// The samples of some metrics in the half-open range `[start, end)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SampleRange {
-    /// A PromQL query that returns the same samples.
+    /// PromQL query that returns these samples.
     pub query: String,
-    /// A regex that matches all metric names of the query.
+    /// Regex that matches the names of all metrics in `query`.
     pub names: String,
     pub start: UnixSeconds,
     pub end: UnixSeconds,
 }
 
-/// The media type of requests.
+/// Media type of requests.
 pub(super) const MEDIA_TYPE: &str = "application/x-protobuf";
 /// Prefix of the media type of streamed chunks.
 const CHUNKS: &str = "application/x-streamed-protobuf";
-/// Number of queries before remote read is tried, because it only pays off for long ranges.
+/// Number of ranges that are queried before remote read is tried. Remote read pays off only for
+/// long histories.
 const BEFORE_TRIAL: usize = 4;
 
-/// Whether remote read may replace queries to a store.
+/// Records whether remote read may replace queries to a store.
 #[derive(Debug, Default)]
 pub(super) struct ChunkTrust(RefCell<TrustState>);
 
 #[derive(Debug)]
 enum TrustState {
-    /// The number of ranges that were queried so far.
+    /// Only queries were sent so far; holds their number.
     Untried(usize),
-    /// One range is being fetched by query and by remote read.
+    /// One range is being fetched both ways.
     OnTrial,
-    /// Remote read is used. It adds these labels to every series.
+    /// Remote read is used. Holds the labels that the store adds to every series.
     Trusted(Labels),
     Refused,
 }
@@ -54,17 +55,17 @@ impl Default for TrustState {
     }
 }
 
-/// How to fetch a range of samples.
+/// How to fetch one range of samples.
 pub(super) enum ReadMethod {
     Query,
-    /// By query and by remote read, to compare the results.
+    /// Fetch by query and by remote read, to compare the results.
     Both,
-    /// By remote read. The store adds these labels to every series.
+    /// Fetch by remote read and remove these labels, which the store adds to every series.
     Chunks(Labels),
 }
 
 impl ChunkTrust {
-    /// Decides how to fetch the next range.
+    /// Returns how to fetch the next range.
     pub(super) fn next(&self) -> ReadMethod {
         let mut state = self.0.borrow_mut();
         match &mut *state {
@@ -79,7 +80,8 @@ impl ChunkTrust {
         ReadMethod::Query
     }
 
-    /// Compares both results. If both are empty, the trial is repeated.
+    /// Ends the trial by comparing the results of both methods. If both are empty, the next range
+    /// is another trial.
     pub(super) fn judge(&self, queried: &[Series], chunks: Option<&[Series]>) {
         *self.0.borrow_mut() = match chunks {
             None => TrustState::Refused,
@@ -88,14 +90,14 @@ impl ChunkTrust {
         };
     }
 
-    /// Uses only queries from now on.
+    /// Disables remote read.
     pub(super) fn refuse(&self) {
         *self.0.borrow_mut() = TrustState::Refused;
     }
 }
 
-/// The labels that every remotely read series has in addition to the queried series; `None` if the
-/// results differ in anything else.
+/// Returns the labels that all series of remote read have in addition to the queried ones, or
+/// `None` if the results differ in any other way.
 fn added(queried: &[Series], chunks: &[Series]) -> Option<Labels> {
     let (first, read_series) = (queried.first()?, chunks.iter());
     let extra_labels = |queried_series: &Series, read_series: &Series| -> Labels {
@@ -112,8 +114,8 @@ fn added(queried: &[Series], chunks: &[Series]) -> Option<Labels> {
             .iter()
             .all(|(name, value)| read_series.label(name) == Some(value))
     };
-    // Several series can contain all labels of `first`. The one with the fewest labels is its
-    // counterpart.
+    // Several series can contain all labels of `first`. Its counterpart is the one with the fewest
+    // labels.
     let added = read_series
         .filter(same)
         .min_by_key(|series| sizes(series))
@@ -122,7 +124,7 @@ fn added(queried: &[Series], chunks: &[Series]) -> Option<Labels> {
         .iter()
         .map(|series| (without(&series.labels, &added), series.points.as_slice()))
         .collect();
-    // Compares bits, because NaN is not equal to itself.
+    // Compare the bits, because NaN is not equal to itself.
     let bits = |points: &[Point]| -> Vec<(i64, u64)> {
         points
             .iter()
@@ -145,12 +147,12 @@ fn without(labels: &Labels, added: &Labels) -> Labels {
         .collect()
 }
 
-/// Encodes a request. The protocol requires Snappy, which permits uncompressed literals, so no
-/// compressor is needed.
+/// Encodes a request. The protocol requires Snappy, whose format allows uncompressed literals, so
+/// this needs no compressor.
 pub(super) fn question(range: &SampleRange, matchers: &Matchers) -> Vec<u8> {
     const PATTERN: u64 = 2;
     const STREAMED_CHUNKS: u64 = 1;
-    // The two length bytes of a literal store its length minus 1.
+    // Maximum bytes of a literal: its length minus 1 is stored in two bytes.
     const PIECE: usize = 1 << 16;
     let mut query = Vec::new();
     put_number(&mut query, 1, range.start.millis().cast_unsigned());
@@ -184,8 +186,8 @@ pub(super) fn question(range: &SampleRange, matchers: &Matchers) -> Vec<u8> {
     body
 }
 
-/// Decodes the series of a response and removes the labels that the store adds; `None` if the
-/// response does not consist of XOR chunks.
+/// Decodes the series of a response without the labels that the store adds. Returns `None` unless
+/// the response consists of XOR chunks.
 pub(super) fn series(
     media: &str,
     body: &[u8],
@@ -202,8 +204,7 @@ pub(super) fn series(
         // A frame consists of its length, a 4-byte checksum and the message. Source: Prometheus,
         // `storage/remote/chunked.go`.
         let length = frames.varint().ok()?;
-        // The checksum of a frame is not verified, because truncated and malformed chunks fail to
-        // decode anyway.
+        // Skip the checksum: truncated and malformed chunks fail to decode anyway.
         frames.take(4).ok()?;
         let mut response = MessageReader::new(frames.take(length).ok()?);
         while let Some(field) = response.field().ok()? {
@@ -212,7 +213,7 @@ pub(super) fn series(
             };
             let decoded = one_series(decoded, from, to)?;
             match decoded_series.last_mut() {
-                // A long series is split across several frames.
+                // Prometheus splits a long series across several frames.
                 Some(last) if last.labels == decoded.labels => last.points.extend(decoded.points),
                 _ => decoded_series.push(decoded),
             }
@@ -222,7 +223,7 @@ pub(super) fn series(
     if !decoded_series.iter().all(is_in_order) {
         return None;
     }
-    // Chunks can overlap the range without having a sample in it.
+    // A chunk can overlap the range without having a sample in it.
     decoded_series.retain(|series| !series.points.is_empty());
     if added.iter().next().is_some() {
         decoded_series

@@ -10,17 +10,17 @@ use gpuctl_core::model::secrets::shown_error;
 use gpuctl_local::in_flight::{InFlight, NO_TURN};
 use gpuctl_local::request_log::{Api, SentRequest};
 
-/// A response with any status.
+/// A response, successful or not.
 #[derive(Clone, Debug)]
 pub struct HttpReply {
     pub code: u16,
-    /// The content type.
+    /// Media type from the `Content-Type` header.
     pub media: String,
     pub body: Bytes,
 }
 
-/// A request for the caller's transport: a path below the API, and its parameters as a form or as
-/// part of the path.
+/// A request for the caller's transport: a path below the API, with parameters in a form or in the
+/// path.
 #[derive(Clone, Debug)]
 pub struct QueryRequest {
     pub path: String,
@@ -31,15 +31,16 @@ pub struct QueryRequest {
 pub type SendRequest<'a> =
     Box<dyn Fn(QueryRequest) -> LocalBoxFuture<'a, Result<HttpReply, QueryError>> + 'a>;
 
-/// Limit on a response in bytes, because it is held in memory before it is parsed.
+/// Maximum size of a response in bytes. It is held in memory before it is parsed.
 const LARGEST: usize = 96 << 20;
-/// Limit on the number of bytes read from an error response.
+/// Maximum bytes that are read from an error response.
 const LARGEST_REFUSAL: usize = 8 << 20;
 
-/// The content type of a form in the request body.
+/// Content type of form parameters in a request body.
 pub const FORM: &str = "application/x-www-form-urlencoded";
 
-/// Sends a request, reads its response and logs both. `url` may be a path.
+/// Sends a request, reads its response and logs both. `url` is used only for the log and may be a
+/// path.
 pub(super) async fn exchange<E: std::error::Error>(
     server: &str,
     method: &str,
@@ -58,7 +59,7 @@ pub(super) async fn exchange<E: std::error::Error>(
     reply
 }
 
-/// Reads a response. A redirect to another host is an error.
+/// Reads a response. A redirect that the client did not follow is an error.
 async fn received(server: &str, mut response: Response) -> Result<HttpReply, QueryError> {
     let code = response.status().as_u16();
     let header = |name: &str| {
@@ -69,7 +70,8 @@ async fn received(server: &str, mut response: Response) -> Result<HttpReply, Que
             .unwrap_or_default()
             .to_owned()
     };
-    // The client follows redirects within the host, so this one leads elsewhere or is one too many.
+    // The client follows redirects within the host, so this redirect leads elsewhere or exceeds the
+    // limit.
     if (300..400).contains(&code) {
         let to = host_of(&header("location"));
         return Err(QueryError::Redirected {
@@ -84,7 +86,7 @@ async fn received(server: &str, mut response: Response) -> Result<HttpReply, Que
         .await
         .map_err(|error| unreachable(server, &error))?
     {
-        // Only the beginning of an error is quoted, so the rest need not be read.
+        // Messages quote only the beginning of an error, so stop reading.
         if code >= 300 && body.len() + piece.len() > LARGEST_REFUSAL {
             break;
         }
@@ -112,8 +114,8 @@ async fn received(server: &str, mut response: Response) -> Result<HttpReply, Que
     })
 }
 
-/// Keeps only the innermost cause, which states what happened. The outer ones quote the URL, which
-/// may contain a password.
+/// Converts a connection error. Keeps only the innermost cause, because outer causes quote the URL,
+/// which may contain a password.
 fn unreachable(server: &str, error: &dyn std::error::Error) -> QueryError {
     let mut source = error;
     while let Some(inner) = source.source() {
@@ -125,7 +127,7 @@ fn unreachable(server: &str, error: &dyn std::error::Error) -> QueryError {
     }
 }
 
-/// The host of an address, without parts that could be secret.
+/// Returns the host of an address, without parts that could be secret.
 fn host_of(location: &str) -> String {
     let url = Url::parse(location).ok();
     url.and_then(|url| url.host_str().map(ToOwned::to_owned))

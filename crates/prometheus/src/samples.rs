@@ -1,29 +1,30 @@
-//! Cuts the samples out of a response before serde_json parses the rest. One hour of data from a
+//! Extracts the samples of a response before serde_json parses the rest. One hour of data from a
 //! large cluster has hundreds of thousands of samples, all in the form `[1700000000.5,"97"]`. A
 //! list that contains anything else stays in the JSON.
 //!
-//! A custom parser is worthwhile. `stats cluster` over a week of 1,000 GPUs used to take 3.5 to 5
-//! times as long as Prometheus needs to respond. With this parser and related changes, it takes 1.4
-//! times as long (`cargo bench --bench history`).
+//! With serde_json alone, `stats cluster` over a week of 1,000 GPUs took 3.5 to 5 times as long as
+//! Prometheus needs to respond. This parser and related changes reduce that to 1.4 times (`cargo
+//! bench --bench history`).
 
 use gpuctl_core::model::values::series::Point;
 
-/// A response with each list of samples replaced by its index, and the lists.
+/// A response whose lists of samples have been replaced by their indexes in `lists`.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct CutResponse {
     pub rest: String,
     pub lists: Vec<Vec<Point>>,
 }
 
-/// The text before a list. It cannot occur in a JSON string, where its quotes would be escaped.
+/// Text before a list of samples. It cannot occur inside a JSON string, where its quotes would be
+/// escaped.
 const BEFORE: &str = "\"values\":";
-/// Powers of ten that a float represents exactly, up to the number of decimals of a short number.
+/// Powers of ten that an `f64` represents exactly, up to the number of decimals of a short number.
 const TENS: [f64; 16] = [
     1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
 ];
 
 impl CutResponse {
-    /// Cuts the samples out of a JSON response.
+    /// Extracts the lists of samples from a JSON response.
     pub(super) fn new(answer: &str) -> Self {
         let mut cut = Self::default();
         // Everything before this offset is already in `rest` or in a list.
@@ -31,7 +32,8 @@ impl CutResponse {
         let mut from = 0;
         while let Some(offset) = answer[from..].find('[') {
             let begin = from + offset;
-            // The series of a response have similar lengths.
+            // Series of one response usually have similar lengths, so the last length predicts the
+            // next.
             let length = cut.lists.last().map_or(0, Vec::len);
             let is_list = answer[..begin].ends_with(BEFORE);
             let Some((list, rest)) = is_list
@@ -52,8 +54,8 @@ impl CutResponse {
     }
 }
 
-/// Parses `[[…],[…]]` of about `length` points, and returns the text after it; `None` for any other
-/// form.
+/// Parses `[[…],[…]]` and returns the text after it, or `None` for any other form. `length` is the
+/// expected number of points.
 fn list(text: &[u8], length: usize) -> Option<(Vec<Point>, &[u8])> {
     let mut list = Vec::with_capacity(length);
     let mut rest = after(text, b'[')?;
@@ -78,7 +80,7 @@ fn pair(text: &[u8]) -> Option<(Point, &[u8])> {
     let mut time = i64::try_from(seconds).ok().filter(|_| is_number)? * 1000;
     if let [b'.', fraction @ ..] = rest {
         let (part, behind) = digits(fraction);
-        // Times have at most three decimals. A longer fraction stays in the JSON.
+        // Times have at most three decimals. Leave a list with longer fractions to serde_json.
         time += [100, 10, 1].get((fraction.len() - behind.len()).checked_sub(1)?)?
             * i64::try_from(part).ok()?;
         rest = behind;
@@ -87,19 +89,19 @@ fn pair(text: &[u8]) -> Option<(Point, &[u8])> {
     Some((Point { at: time, value }, after(after(rest, b'"')?, b']')?))
 }
 
-/// Strips this byte, and returns the text after it.
+/// Strips one byte and returns the text after it.
 fn after(text: &[u8], byte: u8) -> Option<&[u8]> {
     text.split_first()
         .filter(|(first, _)| **first == byte)
         .map(|(_, rest)| rest)
 }
 
-/// Parses digits, and returns the text after them. Reads at most sixteen digits.
+/// Parses at most sixteen digits and returns the text after them.
 fn digits(text: &[u8]) -> (u64, &[u8]) {
     more_digits(0, text, text)
 }
 
-/// Continues parsing digits that follow `number`.
+/// Continues a number with further digits and returns the text after them.
 fn more_digits<'t>(mut number: u64, text: &[u8], mut rest: &'t [u8]) -> (u64, &'t [u8]) {
     while let [digit @ b'0'..=b'9', behind @ ..] = rest
         && text.len() - rest.len() < 16
@@ -110,8 +112,8 @@ fn more_digits<'t>(mut number: u64, text: &[u8], mut rest: &'t [u8]) -> (u64, &'
     (number, rest)
 }
 
-/// Parses eight digits at once (Daniel Lemire, «Quickly parsing eight digits»): neighboring digits
-/// are combined into pairs, then into groups of four, and then into all eight.
+/// Parses eight digits at once by combining neighboring digits into pairs, groups of four, and then
+/// all eight (Daniel Lemire, «Quickly parsing eight digits»).
 fn eight_digits(text: &[u8]) -> Option<(u64, &[u8])> {
     let (eight, rest) = text.split_first_chunk::<8>()?;
     let digits = u64::from_le_bytes(*eight);
@@ -128,9 +130,9 @@ fn eight_digits(text: &[u8]) -> Option<(u64, &[u8])> {
     ))
 }
 
-/// Parses a number. A short number is its digits divided by a power of ten. A float represents both
-/// exactly, so the quotient is the nearest float. The standard library parses all other numbers.
-/// Text that is not a number becomes NaN, which is rejected later and counted.
+/// Parses a number. The value of a short number is its digits divided by a power of ten. An `f64`
+/// represents both exactly, so the quotient is correctly rounded. The standard library parses all
+/// other numbers. Other text becomes NaN, which callers reject and count.
 fn number(text: &[u8]) -> Option<(f64, &[u8])> {
     let (minus, unsigned) = after(text, b'-').map_or((false, text), |rest| (true, rest));
     let (integer, mut rest) = digits(unsigned);
@@ -146,7 +148,7 @@ fn number(text: &[u8]) -> Option<(f64, &[u8])> {
         }
         return Some((if minus { -value } else { value }, rest));
     }
-    // serde_json handles backslashes, and bytes that JSON strings cannot contain.
+    // Leave lists with backslashes, or with bytes that JSON strings cannot contain, to serde_json.
     let end = text
         .iter()
         .position(|byte| matches!(byte, b'"' | b'\\' | ..b' '))?;
@@ -221,7 +223,7 @@ mod tests {
                 "12345678901234567000"
             ]
         );
-        // Labels can have any name and any value.
+        // Label names and values can contain the text that precedes a list.
         let label = r#"{"metric":{"x\"values":"\"values\":[[1,\"2\"]]"},"values":[[1,"2"]]}"#;
         assert_eq!(
             CutResponse::new(label).rest,

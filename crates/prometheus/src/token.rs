@@ -1,5 +1,5 @@
-//! Gets a short-lived token from a command that the user configured, as managed cloud services
-//! require. Its output is never displayed, because it may contain the token.
+//! Gets a short-lived token from a command that the user configured. Managed cloud services require
+//! such tokens. The command's output may contain the token, so it is never displayed.
 
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -9,12 +9,12 @@ use tokio::process::Command;
 use super::QueryError;
 use gpuctl_local::program_output::output_within;
 
-/// Time limit for the command.
+/// Time limit of the command.
 const LONGEST: Duration = Duration::from_secs(30);
-/// Limit on its output in bytes.
+/// Maximum size of the command's output in bytes.
 const LARGEST: usize = 64 * 1024;
 
-/// Why a command did not provide a token. Messages never quote its output.
+/// Reason why a credential command failed. Messages never quote its output.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CommandFailure {
     #[error("it did not finish within {} s", LONGEST.as_secs())]
@@ -27,7 +27,7 @@ pub(super) enum CommandFailure {
     Failed(ExitStatus),
 }
 
-/// Runs a command that prints a token: a single word.
+/// Runs a command that prints a token, which must be a single word.
 pub(crate) async fn from_command(command: &str) -> Result<String, QueryError> {
     let failed = |cause: CommandFailure| QueryError::TokenCommand {
         cause: cause.to_string(),
@@ -40,7 +40,7 @@ pub(crate) async fn from_command(command: &str) -> Result<String, QueryError> {
     Ok(token)
 }
 
-/// Runs a command, and returns its output without surrounding white space.
+/// Runs a command and returns its output without surrounding white space.
 pub(super) async fn output_of(command: &str) -> Result<String, CommandFailure> {
     let (shell, option) = if cfg!(windows) {
         ("cmd", "/C")
@@ -50,7 +50,8 @@ pub(super) async fn output_of(command: &str) -> Result<String, CommandFailure> {
     let mut program = Command::new(shell);
     program
         .args([option, command])
-        // A command that asks for input fails instead of waiting. Its errors may contain the token.
+        // A command that prompts for input then fails instead of waiting. Its errors may contain
+        // the token, so discard them.
         .stdin(Stdio::null())
         .stderr(Stdio::null());
     let output = tokio::time::timeout(LONGEST, output_within(&mut program, LARGEST))

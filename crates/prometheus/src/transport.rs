@@ -1,4 +1,4 @@
-//! Sends requests to Prometheus, directly or through a caller-supplied transport, and returns the
+//! Sends requests to Prometheus, directly or through a transport of the caller, and returns the
 //! responses unchanged.
 
 use prometheus_http_query::Client;
@@ -12,22 +12,22 @@ pub(super) enum Transport<'a> {
     Custom(SendRequest<'a>),
 }
 
-/// When to evaluate a query.
+/// Evaluation time of a query.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum QueryTime {
-    /// The current time of the server's clock.
+    /// The server's current time.
     Now,
     At(UnixSeconds),
     Within(Window),
 }
 
-/// Longer parameters are sent in the body, because servers limit the length of URLs. Through the
-/// API server, a POST needs a different permission than a GET. Without that permission, the long
-/// URL is tried.
+/// Maximum length of parameters in a URL, which servers limit. Longer parameters are sent in the
+/// body of a POST. Through the API server, a POST needs a different permission than a GET, so
+/// without that permission the long URL is tried.
 const LONGEST_PATH: usize = 12_000;
 
 impl Transport<'_> {
-    /// Makes a transport that sends requests to an address.
+    /// Creates a transport that sends requests to an address.
     pub(super) fn new(address: &PrometheusAddress) -> Result<Self, QueryError> {
         let (client, server) = (address.client()?, address.shown());
         Ok(match address.signing() {
@@ -78,8 +78,8 @@ impl Transport<'_> {
         }
     }
 
-    /// Sends a remote read request; `None` if the caller supplied the transport, because such a
-    /// transport cannot send binary bodies.
+    /// Sends a remote-read request, or returns `None` if the caller supplied the transport, because
+    /// that kind cannot send binary bodies.
     pub(super) async fn remote_read(
         &self,
         question: Vec<u8>,
@@ -100,7 +100,7 @@ impl Transport<'_> {
             .map(Some)
     }
 
-    /// Requests a path below the API, whose parameters may be long.
+    /// Requests a path below the API. Its parameters may be long.
     pub(super) async fn relay(&self, path: &str) -> Result<HttpReply, QueryError> {
         let question = match path.split_once('?') {
             Some((place, form)) if !fits(path) => QueryRequest {
@@ -128,7 +128,7 @@ impl Transport<'_> {
     }
 }
 
-/// Whether a query fits into a URL. Servers and proxies accept at least this length.
+/// Returns true if a query fits into a URL. Servers and proxies accept at least this length.
 fn fits(query: &str) -> bool {
     query.len() < 4000
 }

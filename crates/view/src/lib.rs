@@ -1,7 +1,7 @@
-//! Renders the output of commands: tables, text, JSON, YAML, CSV.
+//! Renders the output of commands: tables, text, JSON, YAML and CSV.
 //!
-//! The structs of JSON output are separate from the model, so that internal changes do not break
-//! scripts.
+//! The structs of JSON output are separate from the model, so that changes of the model do not
+//! break scripts.
 #![warn(unreachable_pub)]
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
 
@@ -39,21 +39,22 @@ pub enum Format {
 }
 
 impl Format {
-    /// Whether stdout is one document. If so, messages on stderr are JSON objects.
+    /// Returns true if stdout is one document. Messages on stderr are then JSON objects.
     pub fn is_document(self) -> bool {
         matches!(self, Self::Json | Self::Yaml)
     }
 }
 
-/// How text for people is formatted. Determined once from flags, environment variables and the
-/// output stream.
+/// Formatting options for text, determined once from flags, environment variables and the output
+/// stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TextStyle {
-    /// Width of the terminal in columns; `None` in a pipe, where nothing is cut or wrapped.
+    /// Width of the terminal in columns, or `None` in a pipe, where text is not truncated or
+    /// wrapped.
     pub width: Option<usize>,
     /// Whether colors are enabled.
     pub color: bool,
-    /// Whether to draw with ASCII, such as `#` and `.`, instead of block characters.
+    /// Whether to draw with ASCII characters, such as `#` and `.`, instead of block characters.
     pub plain: bool,
 }
 
@@ -82,8 +83,8 @@ pub fn json_line(value: &impl Serialize) -> String {
 /// Never: our structs have only string keys.
 pub fn yaml(value: &impl Serialize) -> String {
     let text = serde_saphyr::to_string(value).expect("our structs are YAML");
-    // The YAML serializer does not escape unsafe characters, even outside quotes. JSON is valid
-    // YAML, and its strings are always quoted, so unsafe characters can be escaped there.
+    // Escape via JSON, because the YAML serializer leaves unsafe characters unescaped and unquoted.
+    // JSON is valid YAML, and its strings are always quoted.
     match format::text::is_escaped_in(&text) {
         true => format::text::escaped_in_yaml(format!(
             "{}\n",
@@ -93,7 +94,7 @@ pub fn yaml(value: &impl Serialize) -> String {
     }
 }
 
-/// Serializes a document as JSON or YAML. Returns `None` if the format is for people.
+/// Serializes a document as JSON or YAML, or returns `None` for other formats.
 pub fn document(format: Format, value: &impl Serialize) -> Option<String> {
     match format {
         Format::Json => Some(json(value)),

@@ -12,14 +12,14 @@ use crate::verbs::tasks;
 
 /// Check which commands you are allowed to use, in this namespace and in all namespaces
 ///
-/// Without arguments it checks all commands. With commands, it exits with 0 if all are allowed, and
-/// with 5 if one is not. A verb on its own covers every resource it accepts: for `create`, `apply`
-/// and `delete`, these are jobs, services and notebooks.
+/// Without arguments, checks every command. With commands, exits with 0 if all of them are allowed,
+/// and with 5 otherwise. A verb without a noun includes all its nouns. The exceptions are `create`,
+/// `apply` and `delete`, which include only jobs, services and notebooks.
 ///
-/// `--emit-role` prints roles and bindings for kubectl, and writes nothing. The bindings grant the
-/// roles to the given user, group or service account, or to you by default, so that you can send
-/// the output to an administrator. The role for Prometheus names its Service; set
-/// `--prometheus-service` if gpuctl does not find it.
+/// `--emit-role` prints RBAC roles and bindings for kubectl without applying them, so that you can
+/// send them to an administrator. The bindings grant the roles to the users, groups and service
+/// accounts in the options, or to you. If a role includes Prometheus and gpuctl does not find its
+/// Service, set `--prometheus-service`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl auth check
@@ -70,7 +70,7 @@ pub(crate) enum RoleExtent {
     Operator,
 }
 
-/// A Service on the command line.
+/// Value of `--prometheus-service`: a Service with an optional port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NamedService {
     pub namespace: String,
@@ -78,8 +78,8 @@ pub(crate) struct NamedService {
     pub port: Option<u16>,
 }
 
-/// Accepts any name that identity providers use. The API server has no rule for them, but a control
-/// character could hide a part of the role from its reader.
+/// Accepts the names of all identity providers. The API server has no rule for names, but a control
+/// character could hide a part of the printed role from its reader.
 fn subject_name(text: &str) -> Result<String, Expected> {
     let is_valid = !text.trim().is_empty() && !text.chars().any(char::is_control);
     if is_valid {
@@ -117,7 +117,7 @@ fn named_service(text: &str) -> Result<NamedService, Expected> {
     })
 }
 
-/// Completes the words of all commands.
+/// Completes the words of all commands in `auth check`.
 fn words() -> Vec<CompletionCandidate> {
     let words: BTreeSet<&str> = tasks().flat_map(|task| task.words.split(' ')).collect();
     words.into_iter().map(CompletionCandidate::new).collect()

@@ -1,3 +1,3 @@
-//! Arguments for commands about permissions.
+//! Arguments of commands for permissions.
 
 pub(crate) mod auth_check;

@@ -1,4 +1,4 @@
-//! Options for every command that works inside a container of a job.
+//! Options of commands that run in a job's container.
 
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;

@@ -1,4 +1,4 @@
-//! Output formats for `-o`.
+//! Output formats of `-o`.
 
 use clap::ValueEnum;
 

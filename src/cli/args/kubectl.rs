@@ -1,4 +1,4 @@
-//! Global options of kubectl that replace parts of the kubeconfig.
+//! Global options of kubectl that override parts of the kubeconfig.
 
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ pub(crate) struct KubectlOptions {
     /// accept a context
     #[arg(long, global = true, value_name = "NAME", help_heading = "Global options", add = ArgValueCandidates::new(candidates::context_names))]
     pub cluster: Option<String>,
-    /// Kubeconfig user to use; `--user`, as in kubectl, except with `auth check`
+    /// Kubeconfig user to use; also `--user`, as in kubectl, except with `auth check`
     #[arg(
         long,
         global = true,
@@ -25,17 +25,18 @@ pub(crate) struct KubectlOptions {
         help_heading = "Global options"
     )]
     pub kube_user: Option<String>,
-    /// URL of the API server; `--server`, as in kubectl, except with `validate` and `explain`
+    /// URL of the API server; also `--server`, as in kubectl, except with `validate` and
+    /// `explain`
     #[arg(short = 's', long, global = true, value_name = "URL", value_parser = url, help_heading = "Global options")]
     pub api_server: Option<String>,
-    /// Bearer token for the API server, instead of the user's credentials; GPUCTL_TOKEN does the
-    /// same, and other users of this machine cannot see it
+    /// Bearer token for the API server, instead of the user's credentials; prefer GPUCTL_TOKEN,
+    /// because other users of this machine can see the options of a process
     #[arg(long, global = true, value_name = "TOKEN", value_parser = token, help_heading = "Global options")]
     pub token: Option<AccessToken>,
-    /// Accept any certificate of the API server, which lets others intercept the connection
+    /// Do not verify the API server's certificate, which lets others intercept the connection
     #[arg(long, global = true, help_heading = "Global options")]
     pub insecure_skip_tls_verify: bool,
-    /// File with the certificates that sign the API server's certificate
+    /// PEM file of CA certificates that verify the API server
     #[arg(
         long,
         global = true,
@@ -47,7 +48,7 @@ pub(crate) struct KubectlOptions {
 }
 
 impl KubectlOptions {
-    /// Converts to the settings of a connection. `token` is used if the option is not given.
+    /// Converts the options to connection settings. `token` is the default of `--token`.
     pub(crate) fn overrides(&self, token: Option<AccessToken>) -> Overrides {
         Overrides {
             cluster: self.cluster.clone(),
@@ -70,7 +71,7 @@ pub(crate) fn url(text: &str) -> Result<String, Expected> {
     }
 }
 
-/// Accepts any text, because an error of clap would quote the token. The connection checks it.
+/// Accepts any text and leaves the check to the connection: an error of clap would quote the token.
 fn token(text: &str) -> Result<AccessToken, Infallible> {
     Ok(AccessToken::new(text))
 }

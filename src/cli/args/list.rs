@@ -1,5 +1,5 @@
-//! Options for every list: sort order, page, watch, header and format. A list either offers all of
-//! them or states why not.
+//! Options of lists: sort order, page, watch, header and format. A list without some of these
+//! options states the reason.
 
 use clap::{Args, ValueEnum};
 
@@ -45,13 +45,13 @@ pub(crate) struct PrintArgs {
     pub output: ListFormat,
 }
 
-/// Default rows per page if only `--page` is given; the API contract defines this number.
+/// Default rows per page if the user sets only `--page`, as defined by the API contract.
 pub(crate) const PAGE_SIZE: u32 = 20;
-/// The same for workloads, as defined in the document about workloads.
+/// Default rows per page of workloads if the user sets only `--page`.
 pub(crate) const WORKLOADS_PAGE_SIZE: u32 = 10;
 
 impl PageArgs {
-    /// The requested page. `default` is its size if only its number is set.
+    /// The requested page. `default` is the number of rows per page if only `--page` is given.
     pub(crate) fn page(&self, default: u32) -> PageOptions {
         PageOptions {
             number: self.page,
@@ -62,8 +62,8 @@ impl PageArgs {
 }
 
 impl<K: ValueEnum + Clone + Send + Sync + 'static> ListArgs<K> {
-    /// Converts to the options of the list workflow. `page_size` applies if only the number of the
-    /// page is set.
+    /// Converts the arguments for the list workflow. `page_size` is the number of rows per page if
+    /// only `--page` is given.
     pub(crate) fn options(&self, page_size: u32) -> ListOptions {
         ListOptions {
             page: self.page.page(page_size),
@@ -74,7 +74,7 @@ impl<K: ValueEnum + Clone + Send + Sync + 'static> ListArgs<K> {
 }
 
 impl PrintArgs {
-    /// Options of a list that is printed once and without pages.
+    /// Converts the arguments of a list that is printed once, without pages.
     pub(crate) fn options(&self) -> ListOptions {
         ListOptions {
             page: PageOptions::default(),

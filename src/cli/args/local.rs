@@ -1,4 +1,4 @@
-//! Options for commands that read job files with `files:`.
+//! Options of commands that read job files with `files:`.
 
 use std::path::PathBuf;
 
@@ -14,6 +14,9 @@ pub(crate) struct LocalFileArgs {
     /// file's own folder; may be repeated
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub allow_files_from: Vec<PathBuf>,
+    /// Refuse `files:`; the tools of `gpuctl mcp` use it
+    #[arg(long, hide = true)]
+    pub no_local_files: bool,
 }
 
 impl LocalFileArgs {
@@ -21,8 +24,11 @@ impl LocalFileArgs {
         !self.allow_files_from.is_empty()
     }
 
-    /// Opens the allowed folders.
+    /// Opens the folders of `--allow-files-from`.
     pub(crate) fn access(&self) -> Result<FileAccess, Error> {
-        FileAccess::from(&self.allow_files_from)
+        match self.no_local_files {
+            true => Ok(FileAccess::Refused),
+            false => FileAccess::from(&self.allow_files_from),
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Options that choose the source of metrics, shared by every command that can show metrics.
+//! Options that select the metrics source, for every command with metrics.
 
 use clap::Args;
 
@@ -39,7 +39,7 @@ pub(crate) struct MetricsArgs {
         help = SettingKey::help("prometheus.ca_file")
     )]
     pub prometheus_ca_file: Option<std::path::PathBuf>,
-    /// Use only series with this label, for example cluster=prod, when one store holds several
+    /// Use only series with this label, for example cluster=prod, if Prometheus holds several
     /// clusters; may be repeated
     #[arg(
         long = "match",
@@ -62,7 +62,7 @@ pub(crate) struct MetricsArgs {
 }
 
 impl MetricsArgs {
-    /// The options as the user typed them; the config resolves them.
+    /// The options as typed. The config module resolves them.
     pub(crate) fn flags(&self) -> MetricsFlags {
         MetricsFlags {
             config: self.config.clone(),

@@ -1,32 +1,28 @@
-//! Parses `-o`: the formats of a command, and `jsonpath=` and `custom-columns=`, which select parts
-//! of the JSON output. A command prints its whole JSON document, and the terminal applies the
-//! selection, so every command with `-o json` supports both.
+//! Parses `-o`: the formats, and the selections `jsonpath=` and `custom-columns=`. A command prints
+//! its whole JSON document and the terminal applies the selection, so every command with `-o json`
+//! supports selections.
 
 use std::ffi::OsStr;
-use std::fmt;
 use std::marker::PhantomData;
 
 use clap::builder::{PossibleValue, TypedValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Arg, ArgMatches, Command, ValueEnum};
+use clap::{Arg, Command, ValueEnum};
 
-use crate::cli::args::format::{ListFormat, OneFormat};
-use crate::cli::history::report::ReportFormat;
-use crate::cli::jobs::run::RunFormat;
-use crate::cli::score::ScoreFormat;
+use crate::cli::args::format::ListFormat;
 use gpuctl_view::format::selection::{OutputSelection, SelectionMistake};
 
-/// Parses the value of `-o` for a command with the formats `F`.
+/// Parser of `-o` for a command with the formats `F`.
 #[derive(Clone)]
 pub(crate) struct FormatParser<F>(PhantomData<F>);
 
-/// The parser of `-o`. Each argument names it, because clap prefers the parser of [`ValueEnum`] to
-/// a `ValueParserFactory`.
+/// Creates the parser of `-o`. Arguments must name it explicitly, because clap prefers the parser
+/// of [`ValueEnum`] to a `ValueParserFactory`.
 pub(crate) fn output_format<F: ValueEnum>() -> FormatParser<F> {
     FormatParser(PhantomData)
 }
 
-/// Values of `-o` that are only the beginning of a value, with what follows.
+/// Prefixes of `-o` values, with a description of the rest.
 const OPEN_VALUES: [(&str, &str); 2] = [
     (
         "jsonpath=",
@@ -39,7 +35,7 @@ const OPEN_VALUES: [(&str, &str); 2] = [
 ];
 
 impl<F: ValueEnum + Send + Sync + 'static> FormatParser<F> {
-    /// Parses a format. A selection needs the JSON document.
+    /// Parses a format. A selection implies the JSON format.
     fn format(text: &str) -> Option<F> {
         let name = match OutputSelection::parse(text) {
             Some(_) => "json",
@@ -58,7 +54,8 @@ impl<F: ValueEnum + Send + Sync + 'static> TypedValueParser for FormatParser<F> 
         arg: Option<&Arg>,
         value: &OsStr,
     ) -> Result<F, clap::Error> {
-        // Only clap can add the cause to its error, and it does so for functions.
+        // Validate in a function: only clap can attach a cause to its error, and it does so only
+        // for functions.
         let check = |text: &str| -> Result<(), SelectionMistake> {
             OutputSelection::parse(text).transpose().map(drop)
         };
@@ -100,7 +97,7 @@ impl<F: ValueEnum + Send + Sync + 'static> TypedValueParser for FormatParser<F> 
     }
 }
 
-/// Parses the value of `-o` for a list of jobs, which also accepts `spec`.
+/// Parser of `-o` for `get jobs`, which also accepts `spec`.
 #[derive(Clone)]
 pub(crate) struct JobListParser;
 
@@ -133,92 +130,5 @@ impl TypedValueParser for JobListParser {
         let formats: Vec<PossibleValue> =
             output_format::<ListFormat>().possible_values()?.collect();
         Some(Box::new(formats.into_iter().chain([specification])))
-    }
-}
-
-macro_rules! formats {
-    ($($format:ty),*) => {
-        $(/// Writes the word of the command line, which is the default value in the help.
-        impl fmt::Display for $format {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                let value = self.to_possible_value();
-                f.write_str(value.as_ref().map_or("", PossibleValue::get_name))
-            }
-        }
-        )*
-
-        /// Whether `-o` of this command is a format. For a few commands, it is a file.
-        fn has_format(matches: &ArgMatches) -> bool {
-            $(matches.try_get_one::<$format>("output").is_ok_and(|format| format.is_some()))||*
-        }
-    };
-}
-
-formats!(ListFormat, OneFormat, ReportFormat, RunFormat, ScoreFormat);
-
-/// The parts of the JSON output that the command line selects, and whether to print titles.
-pub(crate) fn selection(matches: &ArgMatches) -> Option<(OutputSelection, bool)> {
-    let mut innermost = matches;
-    while let Some((_, subcommand)) = innermost.subcommand() {
-        innermost = subcommand;
-    }
-    if !has_format(innermost) {
-        return None;
-    }
-    let value = innermost.get_raw("output")?.next_back()?.to_str()?;
-    let selection = OutputSelection::parse(value)?.ok()?;
-    let no_headers = innermost.try_get_one::<bool>("no_headers").ok().flatten();
-    Some((selection, no_headers != Some(&true)))
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::CommandFactory;
-
-    use super::*;
-    use crate::cli::Cli;
-
-    fn parsed(line: &str) -> Option<(OutputSelection, bool)> {
-        let matches = Cli::command().try_get_matches_from(line.split(' '));
-        selection(&matches.unwrap_or_else(|error| panic!("{line}: {error}")))
-    }
-
-    #[test]
-    fn every_kind_of_command_accepts_a_selection() {
-        for command in [
-            "get jobs",
-            "get clusters",
-            "describe job x",
-            "score",
-            "report",
-            "free",
-            "stats cluster",
-            "create -f x",
-            "version",
-        ] {
-            let line = format!("gpuctl {command} -o jsonpath={{.a}}");
-            let expected = OutputSelection::parse("jsonpath={.a}").unwrap().unwrap();
-            assert_eq!(parsed(&line), Some((expected, true)), "{line}");
-            assert_eq!(parsed(&format!("gpuctl {command} -o json")), None);
-        }
-        let columns = parsed("gpuctl get jobs --no-headers -o custom-columns=A:.a");
-        assert!(matches!(
-            columns,
-            Some((OutputSelection::Columns(_), false))
-        ));
-        assert_eq!(parsed("gpuctl init training --output jsonpath={.a}"), None);
-    }
-
-    #[test]
-    fn mistakes_in_a_selection_are_explained() {
-        let error = Cli::command()
-            .try_get_matches_from(["gpuctl", "get", "jobs", "-o", "jsonpath={.items[x]}"])
-            .unwrap_err();
-        let words = ["gpuctl", "get", "jobs"].map(str::to_owned);
-        let error = crate::cli::misuse::explain(&error, &words);
-        assert!(
-            error.message.contains("`x` is not an index at character 9"),
-            "{error:?}"
-        );
     }
 }

@@ -1,4 +1,4 @@
-//! Arguments that select jobs, for every command that works with several jobs.
+//! Arguments that select jobs, for commands that accept several jobs.
 
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;
@@ -41,7 +41,7 @@ impl JobSelection {
         }
     }
 
-    /// Whether the jobs are named one by one, so that a missing one is an error.
+    /// Returns true if every job is named, so that a missing job is an error.
     pub(crate) fn is_by_name(&self) -> bool {
         self.selector.is_none()
             && !self.mine
@@ -66,7 +66,7 @@ pub(crate) struct ChangeArgs {
     pub output: OneFormat,
 }
 
-/// Whether a name contains wildcards of the shell.
+/// Returns true if a name contains shell wildcards.
 pub(crate) fn is_pattern(name: &str) -> bool {
     name.contains(['*', '?'])
 }

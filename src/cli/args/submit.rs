@@ -1,4 +1,4 @@
-//! Options for every command that submits documents.
+//! Options of commands that submit documents.
 
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ pub(crate) struct SubmitArgs {
 }
 
 impl SubmitArgs {
-    /// Returns true if any of the options was typed.
+    /// Returns true if the user typed any of these options.
     pub(crate) fn is_given(&self) -> bool {
         let flags =
             self.keep_partial || self.force || self.private || self.allow_pending || self.follow;
@@ -64,7 +64,7 @@ impl SubmitArgs {
         flags || self.dry_run.is_some() || self.wait.is_some() || self.timeout.is_some()
     }
 
-    /// Converts to the options of the workflow. `mode` determines how the command treats existing
+    /// Converts the arguments for the submit workflow. `mode` determines what happens to existing
     /// jobs.
     pub(crate) fn options(&self, mode: Mode) -> SubmitOptions {
         let Self {

@@ -1,4 +1,4 @@
-//! Options for every command that shows a time range.
+//! Options of commands with a time range.
 
 use clap::Args;
 
@@ -19,7 +19,7 @@ pub(crate) struct TimeRangeArgs {
 }
 
 impl TimeRangeArgs {
-    /// The range as the user typed it; the workflow resolves it against the clock.
+    /// The range as typed. The workflow resolves it against the clock.
     pub(crate) fn range(&self) -> TimeRange {
         TimeRange {
             start: self.start.clone(),

@@ -8,13 +8,13 @@ use crate::observe::hourly::Dimension;
 use gpuctl_core::model::values::selector::Selector;
 use gpuctl_core::model::values::text::is_namespace;
 
-/// The expected form of a value, for clap's error message.
+/// Expected form of a value, as shown in clap's error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected {0}")]
 pub(crate) struct Expected(pub &'static str);
 
-/// Accepts the characters of Kubernetes names. Any other text could not name an object, and could
-/// change the meaning of a URL or a selector.
+/// Accepts the characters of Kubernetes names. Other characters could change the meaning of a URL
+/// or a selector.
 pub(crate) fn object_name(text: &str) -> Result<String, Expected> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
     let edge = |c: char| c.is_ascii_alphanumeric();
@@ -31,7 +31,7 @@ pub(crate) fn object_name(text: &str) -> Result<String, Expected> {
     }
 }
 
-/// Accepts the name of a namespace.
+/// Accepts a valid namespace name.
 pub(crate) fn namespace(text: &str) -> Result<String, Expected> {
     if is_namespace(text) {
         Ok(text.to_owned())
@@ -42,13 +42,13 @@ pub(crate) fn namespace(text: &str) -> Result<String, Expected> {
     }
 }
 
-/// Parses durations such as `30s`, `5m` and `2d`.
+/// Parses a duration such as `30s`, `5m` or `2d`.
 pub(crate) fn duration(text: &str) -> Result<Duration, Expected> {
     gpuctl_core::model::values::quantity::duration(text)
         .ok_or(Expected("a duration such as 30s, 5m or 2h"))
 }
 
-/// Parses a Kubernetes quantity, in thousandths of its unit.
+/// Parses a Kubernetes quantity. Returns thousandths of its unit.
 pub(crate) fn thousandths(text: &str) -> Result<u64, Expected> {
     let amount = gpuctl_core::model::values::quantity::milli(text)
         .and_then(|milli| u64::try_from(milli).ok());

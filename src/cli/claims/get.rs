@@ -6,10 +6,10 @@ use crate::cli::args::list::ListArgs;
 
 /// List volume claims, with their size, job and the pods that use them
 ///
-/// Claims created by `size:` outlive their job, and so does their data. Lists all namespaces, or
-/// only the namespace of -n. Claims that gpuctl did not create are only counted, unless --all lists
-/// them. Kubernetes does not record when a claim was used, so LAST USE comes from pods that still
-/// exist.
+/// Claims created by `size:` and their data remain when the job is deleted. Lists all namespaces,
+/// or only the namespace of -n. Claims that gpuctl did not create are only counted, unless --all
+/// lists them. Kubernetes does not record when a claim was used, so LAST USE comes from pods that
+/// still exist.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl get claims
@@ -23,6 +23,9 @@ pub(crate) struct GetClaims {
     /// List only claims that no pod currently mounts
     #[arg(long)]
     pub unused: bool,
+    /// Show the labels of each claim in the last column
+    #[arg(long)]
+    pub show_labels: bool,
     #[command(flatten)]
     pub list: ListArgs<ClaimSortKey>,
 }

@@ -1,3 +1,3 @@
-//! Arguments for commands about volume claims.
+//! Arguments of commands for volume claims.
 
 pub(crate) mod get;

@@ -5,7 +5,7 @@ use clap::Args;
 use crate::cli::args::format::OneFormat;
 use crate::cli::args::output::output_format;
 
-/// Show the site's defaults, unmodified, and their author
+/// Show the site's defaults as they were submitted, and their author
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl describe defaults

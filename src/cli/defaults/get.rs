@@ -6,8 +6,8 @@ use crate::cli::args::list::ListArgs;
 
 /// List the defaults and limits that this site sets for all jobs
 ///
-/// The most specific scope wins, in the order of the job's pool, its kind, and all jobs. A file can
-/// override a default, unless the field is enforced.
+/// If several scopes set a field, the job's pool wins over its kind, and its kind over all jobs. A
+/// file can override a default, unless the field is enforced.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl get defaults

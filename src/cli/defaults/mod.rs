@@ -1,4 +1,4 @@
-//! Arguments for commands about the site's defaults.
+//! Arguments of commands for the site's defaults.
 
 pub(crate) mod describe;
 pub(crate) mod get;

@@ -16,9 +16,9 @@ use gpuctl_manifest::spec::Override;
 /// reported at once, then the objects and one pod, in a server-side dry run. If creating a document
 /// fails partway, its objects are removed again.
 ///
-/// --from submits a copy of an existing job, from the YAML and the local files that the cluster
-/// stores. The copy goes to the namespace of -n. Without -n, the namespace is that of the YAML, or
-/// your own.
+/// --from submits a copy of an existing job, from the YAML and the local files stored in the
+/// cluster. The copy is created in the namespace of -n, or else in the one that the YAML names, or
+/// else in your own.
 #[derive(Args, Debug)]
 #[command(
     subcommand_negates_reqs = true,
@@ -59,7 +59,7 @@ pub(crate) struct Create {
 }
 
 impl Create {
-    /// Name in `auth check`; `None` if files decide.
+    /// The task in `auth check`, or `None` if the files determine the task.
     pub(crate) fn task(&self) -> Option<&'static str> {
         self.what.as_ref()?.task()
     }

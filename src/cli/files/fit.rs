@@ -9,13 +9,18 @@ use gpuctl_manifest::spec::Override;
 
 /// Check whether a job fits now, could fit later, or never will, and what limits it
 ///
-/// Compares the job's pods with every node the way the scheduler does: selectors, taints, cordons,
-/// GPUs, CPU, memory and volumes. Also checks the namespace's quotas. Nothing is written. A volume
-/// restricts the job to the nodes that can use it. Claims that do not exist yet are judged by their
-/// storage class. The answer is "not known" if you cannot read the volumes, if only the provisioner
-/// decides on their zone, or if the job has rules about other pods. Volume limits of nodes and free
-/// space on storage systems are not checked. Each document is checked on its own, as if it were
-/// new, so the resources of an existing job with the same name do not count as free.
+/// Compares the job's pods with every node as the scheduler does (selectors, taints, cordons, GPUs,
+/// CPU, memory and volumes), and checks the namespace's quotas. Nothing is created.
+///
+/// A volume limits the job to the nodes that can mount it. For a claim that does not exist yet, the
+/// storage class decides. Not checked are the number of volumes that a node can attach, and the
+/// free space on storage systems.
+///
+/// The answer is "not known" if you cannot read the volumes, if only the provisioner knows the zone
+/// of a new volume, or if the job has affinity rules for other pods.
+///
+/// Each document is checked separately, as a new job. If a job with this name already exists, its
+/// resources do not count as free.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Exit codes: 0 if the job fits now, 8 if it does not fit now, 9 if it never fits on these nodes, 12 if not known. With several documents, the exit code is the worst result, in the order 9, 12, 8, 0. Other codes are errors.

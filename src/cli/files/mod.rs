@@ -1,4 +1,4 @@
-//! Arguments for commands about specification files.
+//! Arguments of commands for job files and other documents.
 
 pub(crate) mod apply;
 pub(crate) mod convert;
@@ -13,7 +13,7 @@ pub(crate) mod validate;
 
 use gpuctl_manifest::spec::reference::KINDS;
 
-/// Kinds as values of an argument.
+/// Parser that accepts the kinds of documents.
 pub(crate) fn kinds() -> clap::builder::PossibleValuesParser {
     clap::builder::PossibleValuesParser::new(
         KINDS

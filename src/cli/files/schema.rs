@@ -34,12 +34,12 @@ pub(crate) struct Schema {
         conflicts_with = "kind"
     )]
     pub output: Option<String>,
-    /// Print the schema of one line of the command's --watch, which is a current or a removed row
+    /// Print the schema of one line of the command's --watch: a current or a removed row
     #[arg(long, requires = "output")]
     pub lines: bool,
 }
 
-/// Names of all outputs that have a schema.
+/// Names of all outputs with a schema.
 pub(crate) fn names() -> Vec<String> {
     let verb_words = verbs::commands_with_answer();
     let mut names: Vec<String> = verb_words

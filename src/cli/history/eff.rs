@@ -17,7 +17,8 @@ use crate::cli::candidates;
   gpuctl eff team-a/llama3-70b --start 30d -o json
   gpuctl eff 7b0e8c5a-3f1d-4d7e-9a55-0c7de1fa0001")]
 pub(crate) struct Eff {
-    /// Job or workload, as NAME, NAMESPACE/NAME, or the UID of one that still exists
+    /// Job or workload, as NAME, NAMESPACE/NAME, NAMESPACE/KIND/NAME, or the UID of one that still
+    /// exists
     #[arg(value_name = "NAME", add = ArgValueCandidates::new(candidates::job_names))]
     pub name: String,
     /// How far back to search, as a time in RFC 3339 or Unix seconds, or a span before now such as

@@ -1,4 +1,4 @@
-//! Arguments for commands about the past.
+//! Arguments of commands that report past usage.
 
 pub(crate) mod clusters;
 pub(crate) mod dimensions;

@@ -7,24 +7,27 @@ use clap::{Args, ValueEnum};
 
 use crate::cli::args::output::output_format;
 use crate::cli::args::value::{Expected, duration};
+use crate::config::SettingKey;
 
 /// Report GPU-hours held, used and wasted, by team, namespace, user, pool, label or annotation
 ///
-/// HELD is the time that pods were bound to GPUs, image pulls included. USED is HELD multiplied by
-/// utilization, so an hour at 40 % counts as 0.4. WASTED was measured but not used. UNKNOWN was not
-/// measured and counts as neither. PARTS are MIG slices and shares, in GPU-hours by their fraction
-/// of a GPU. COVERED is the measured fraction of all held GPU-hours. H in a column title means
-/// GPU-hours, and QUOTA is in GPUs.
+/// HELD is the number of GPU-hours that pods held GPUs, image pulls included. USED is HELD
+/// multiplied by the utilization: an hour at 40 % counts as 0.4. WASTED is the rest of the measured
+/// hours. UNKNOWN is the part of HELD without measurements, and is in neither USED nor WASTED.
+/// COVERED is the measured percentage of HELD. PARTS is the GPU-hours of MIG slices and shares,
+/// each counted as its fraction of a GPU. In column titles, H means GPU-hours. QUOTA is a number of
+/// GPUs.
 ///
-/// With --ettr it reports how jobs spent their time instead. The effective training time ratio is
-/// the share of that time, waiting included, in which jobs made progress that they did not later
-/// lose.
+/// With --ettr, reports the effective training time ratio (ETTR) instead: the share of the jobs'
+/// time, including waiting, during which they made progress that was not lost later.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl report
   gpuctl report --mine --start month
   gpuctl report --by team --start 30d -o markdown
   gpuctl report --by team --start 30d -o html > report.html
+  gpuctl report -o html --send 'smtp://mail.example.com?from=gpu@example.com&to=head@example.com'
+  gpuctl report -o html --send /reports/ --send https://hooks.example.com/… --execute
   gpuctl report --by label=project --start 2026-01-01 --end 2026-02-01 --prices prices.yaml -o csv
   gpuctl report --by team,pool --budget budget.yaml --prices prices.yaml
   gpuctl report --by user --ettr --checkpoint 30m
@@ -76,6 +79,19 @@ pub(crate) struct Report {
     /// Omit the header row
     #[arg(long)]
     pub no_headers: bool,
+    #[arg(
+        long,
+        num_args = 0..=1,
+        default_missing_value = "",
+        value_name = "WHERE",
+        help_heading = "Delivery options",
+        help = SettingKey::help_with("report.send", "; may be repeated")
+    )]
+    pub send: Vec<String>,
+    /// Actually send the report. Without this, --send prints the report and its receivers, and only
+    /// writes files
+    #[arg(long, requires = "send", help_heading = "Delivery options")]
+    pub execute: bool,
     /// Output format
     #[arg(short, long, value_parser = output_format::<ReportFormat>(), default_value_t, value_name = "FORMAT")]
     pub output: ReportFormat,
@@ -103,11 +119,11 @@ pub(crate) enum ReportSortKey {
     Wasted,
 }
 
-/// The key of a grouping.
+/// A dimension of `--by`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum GroupBy {
     Namespace,
-    /// The text of the argument, and the key in it.
+    /// The argument as typed, and the label key in it.
     Label(String, String),
     Annotation(String, String),
 }

@@ -55,7 +55,7 @@ pub(crate) enum SnapshotSortKey {
     Held,
 }
 
-/// Seconds between two snapshots, as the API contract defines.
+/// Seconds between two snapshots, as defined by the API contract.
 pub(crate) const STEP: i64 = 300;
 
 pub(crate) fn step(text: &str) -> Result<i64, Expected> {

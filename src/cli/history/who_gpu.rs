@@ -9,7 +9,7 @@ use crate::cli::args::value::Expected;
 use crate::cli::candidates;
 use gpuctl_core::model::DeviceId;
 
-/// Show which pod has or had a GPU
+/// Show which pod holds or held a GPU
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl who gpu gpu-a-01/3

@@ -16,9 +16,9 @@ use gpuctl_cluster::DryRun;
 
 /// Delete jobs, pools, quotas or the site's defaults
 ///
-/// Waits until the pods have ended, because their GPUs are in use until then. Volume claims created
-/// by `size:` keep their data, and are listed. With --purge they are deleted too; on a terminal,
-/// gpuctl asks first. `gpuctl delete NAME` means `gpuctl delete job NAME`.
+/// Waits until the pods have ended, because they hold their GPUs until then. Keeps and lists the
+/// volume claims created by `size:`, with their data. --purge deletes them too, and asks first on a
+/// terminal. `gpuctl delete NAME` is short for `gpuctl delete job NAME`.
 #[derive(Args, Debug)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -40,8 +40,8 @@ pub(crate) struct Delete {
     pub options: DeleteArgs,
 }
 
-/// Fits the help of the shared options to one kind. Options of other kinds are hidden, but scripts
-/// may still pass them.
+/// Adapts the help of shared options to jobs. Options for other kinds are hidden, but scripts may
+/// still pass them.
 fn for_jobs(arg: Arg) -> Arg {
     match arg.get_id().as_str() {
         "keep_labels" => arg.hide(true),
@@ -98,7 +98,7 @@ pub(crate) struct QuotaNames {
 }
 
 impl Delete {
-    /// Name in `auth check`; `None` if files decide.
+    /// The task in `auth check`, or `None` if the files determine the task.
     pub(crate) fn task(&self) -> Option<&'static str> {
         self.what.as_ref()?.task()
     }
@@ -156,7 +156,7 @@ pub(crate) struct DeleteArgs {
 }
 
 impl DeleteArgs {
-    /// Converts to the options for deleting a job.
+    /// Converts the arguments to the options for deleting jobs.
     pub(crate) fn of_job(&self) -> DeleteOptions {
         let Self {
             force,

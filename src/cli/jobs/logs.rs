@@ -13,8 +13,8 @@ use crate::cli::candidates;
 ///
 /// With -f, it follows the logs until the job ends, across restarts and broken connections, without
 /// losing or repeating a line. It also prints the logs of pods that start later. It exits with 0 if
-/// the job completed, and with 10 if it failed or was deleted. A service or notebook only ends when
-/// it is deleted, which is 0.
+/// the job completed, and with 10 if it failed or was deleted. Services and notebooks end only when
+/// they are deleted, and the exit code is then 0.
 ///
 /// With several jobs, each line begins with the name of its job. `-l`, `--mine` and `--status`
 /// select the jobs once, at the start. -f follows all of them, and exits with 10 if any failed.

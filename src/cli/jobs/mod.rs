@@ -1,4 +1,4 @@
-//! Arguments for commands about jobs.
+//! Arguments of commands for jobs.
 
 pub(crate) mod attach;
 pub(crate) mod copy;

@@ -5,16 +5,16 @@ use clap::Args;
 use crate::cli::args::selection::ChangeArgs;
 use gpuctl_manifest::spec::Override;
 
-/// Restart a job's pods, or run a job again that has ended
+/// Restart a job's pods, or rerun a job that has ended
 ///
-/// A training job that has ended is deleted and submitted again, from the YAML and the files that
-/// the cluster stores. With --set, the job is submitted with the changed fields; a service is
-/// updated in place.
+/// A training job that has ended is deleted and submitted again, from the YAML and the files stored
+/// in the cluster. With --set, the job is submitted with the changed fields; a service is updated
+/// in place.
 ///
 /// Training and notebook pods are evicted, which does not count as a retry. With `job.restart:
-/// rank`, a rank that fails because its peer is missing does use up one of its own retries. A
-/// service's pods are replaced one after another. A pod on a node that does not respond is
-/// force-deleted, so its containers may still run there.
+/// rank`, however, a rank that fails because its peer is missing uses up a retry. A service's pods
+/// are replaced one after another. A pod on a node that does not respond is force-deleted, so its
+/// containers may still run there.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl restart llama3-8b

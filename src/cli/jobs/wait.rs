@@ -13,9 +13,9 @@ use gpuctl_core::model::WaitCondition;
 /// Wait until jobs run, end or are deleted
 ///
 /// Exits with 0 when the condition is met, with 7 after the timeout, and with 10 if a job can no
-/// longer meet the condition, for example because it failed. Survives API server outages. Prints a
-/// line per minute if there is no terminal. `-l`, `--mine` and `--status` select the jobs once, at
-/// the start.
+/// longer meet the condition, for example because it failed. Keeps waiting while the API server is
+/// down. Without a terminal, prints a line every minute. `-l`, `--mine` and `--status` select the
+/// jobs once, at the start.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl wait qwen2-7b-sft

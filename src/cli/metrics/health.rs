@@ -4,11 +4,12 @@ use clap::Args;
 
 use crate::cli::args::list::PrintArgs;
 
-/// List GPUs that show signs of trouble, worst first
+/// List GPUs and GPU nodes that show signs of trouble, worst first
 ///
-/// Signs are faults (XID, row remapping), uncorrected and corrected memory errors and repeated PCIe
-/// transfers within a day, overheating, use without a pod, and devices without recent samples. A
-/// GPU that is not listed shows none of these, as far as its exporter reports them.
+/// Signs of a GPU are faults (XID, row remapping), uncorrected and corrected memory errors and
+/// repeated PCIe transfers within a day, overheating, use without a pod, and missing samples. Signs
+/// of a node are a condition that reports a fault, lost GPUs, and an exporter that is silent. A GPU
+/// that is not listed shows none of these, as far as its exporter reports them.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl get health

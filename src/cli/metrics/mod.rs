@@ -1,4 +1,4 @@
-//! Arguments for commands about GPU metrics.
+//! Arguments of commands for GPU metrics.
 
 pub(crate) mod health;
 pub(crate) mod heatmap;

@@ -12,8 +12,10 @@ use gpuctl_view::workloads::top::{TopOrder, TopRows};
 ///
 /// On a terminal, opens an interactive dashboard with live lists, a heat map and filters. `why`,
 /// logs and a shell are available for the selected item. `?` shows the keys. Jobs are all workloads
-/// that hold or wait for GPUs. When piped, or with --once, --plain or -o, it prints one table
-/// instead: nodes, workloads that hold GPUs, or GPUs. Without metrics, their cells are empty.
+/// that hold or wait for GPUs.
+///
+/// When piped, or with --once, --plain or -o, prints one table instead, of nodes, GPUs or the
+/// workloads that hold GPUs. Without metrics, the columns for them are empty.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl top

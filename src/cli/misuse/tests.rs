@@ -70,11 +70,11 @@ fn values_and_commands_in_the_wrong_place_are_repaired() {
         ("run --name a --image i --wait complete", "--wait=complete"),
         (
             "run --name python --image i python x.py",
-            "the command comes after `--`: gpuctl run --name python --image i -- python x.py",
+            "put the command after `--`: gpuctl run --name python --image i -- python x.py",
         ),
         (
             "-n python run --name a --image i python x$y.py",
-            "the command comes after `--`: \
+            "put the command after `--`: \
              gpuctl -n python run --name a --image i -- python 'x$y.py'",
         ),
         ("run a --name b --image i", "gpuctl run --help"),

@@ -8,9 +8,9 @@ use crate::cli::candidates;
 
 /// Show which pods a drain would stop, their last checkpoints, and where they could run
 ///
-/// Changes nothing: to drain the node, use `kubectl drain`. The plan places the pods on the other
-/// nodes as the scheduler would at present, largest pods first. It ignores disruption budgets,
-/// volumes and pod (anti-)affinity. Pods of DaemonSets stay.
+/// Changes nothing; use `kubectl drain` to drain the node. The plan assigns the pods to the other
+/// nodes as the scheduler would now, the largest pods first. It ignores disruption budgets, volumes
+/// and pod (anti-)affinity. Pods of DaemonSets stay on the node.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl drain gpu-a-07 --plan
@@ -19,7 +19,7 @@ pub(crate) struct Drain {
     /// Name of the node
     #[arg(add = ArgValueCandidates::new(candidates::node_names))]
     pub node: String,
-    /// Only show the plan; required, because this command does nothing else
+    /// Show the plan; required, because gpuctl does not drain nodes
     #[arg(long, required = true)]
     pub plan: bool,
     #[command(flatten)]

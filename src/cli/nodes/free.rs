@@ -11,9 +11,9 @@ use crate::cli::candidates;
 ///
 /// Counts whole GPUs, by type. A free GPU is stranded if its node is cordoned or tainted (as faulty
 /// nodes are), or has too little free CPU or memory. BLOCKS shows how many nodes have how many free
-/// GPUs; the largest gang is the most GPUs in equal blocks. A job that needs more GPUs than a node
-/// has takes whole nodes. Unlike the scheduler, `free` ignores quotas, selectors, volumes and other
-/// job limits.
+/// GPUs. The largest gang is the largest job that fits now with the same number of GPUs in each
+/// pod. A job that needs more GPUs than a node has takes whole nodes. Unlike the scheduler, `free`
+/// ignores quotas, selectors, volumes and other job limits.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl free

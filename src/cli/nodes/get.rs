@@ -42,13 +42,16 @@ pub(crate) struct GetNodes {
     /// List the values of this label
     #[arg(long, value_name = "KEY")]
     pub label: Option<String>,
+    /// Show the labels of each node in the last column
+    #[arg(long, conflicts_with_all = ["gpu_detail", "label"])]
+    pub show_labels: bool,
     /// Show the nodes at a time in the past, from Prometheus: RFC 3339, Unix seconds, or a span
     /// before now such as 2h
-    #[arg(long, value_name = "TIME", conflicts_with_all = ["names", "selector", "pool", "gpu_type", "status", "gpu_detail", "label", "sort_by", "page", "page_size", "watch"])]
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["names", "selector", "pool", "gpu_type", "status", "gpu_detail", "label", "show_labels", "sort_by", "page", "page_size", "watch"])]
     pub at: Option<String>,
     /// Rank nodes by how often they were the first to fail a job, per GPU-hour, since this time:
     /// RFC 3339, Unix seconds, or a span before now such as 30d
-    #[arg(long, value_name = "TIME", conflicts_with_all = ["names", "selector", "pool", "gpu_type", "status", "gpu_detail", "label", "at", "sort_by", "watch"])]
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["names", "selector", "pool", "gpu_type", "status", "gpu_detail", "label", "show_labels", "at", "sort_by", "watch"])]
     pub blame: Option<String>,
     #[command(flatten)]
     pub list: ListArgs<NodeSortKey>,

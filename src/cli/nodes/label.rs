@@ -9,8 +9,8 @@ use crate::cli::candidates;
 
 /// Set or remove a node label
 ///
-/// An existing label with another value changes only with --overwrite. Kubernetes labels and pool
-/// labels need --force.
+/// Changing the value of an existing label requires --overwrite. Changing a label that belongs to
+/// Kubernetes or to pools requires --force.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl label node gpu-a-01 nvidia.com/gpu-type=a100-80g

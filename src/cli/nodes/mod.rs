@@ -1,4 +1,4 @@
-//! Arguments for commands about nodes.
+//! Arguments of commands for nodes.
 
 pub(crate) mod describe;
 pub(crate) mod drain;

@@ -1,4 +1,4 @@
-//! Arguments for commands about pools.
+//! Arguments of commands for pools.
 
 pub(crate) mod describe;
 pub(crate) mod get;

@@ -6,9 +6,11 @@ use clap::{Args, ValueEnum};
 ///
 /// The tools answer common questions, such as why a job is waiting, what is free, and which pods
 /// hold which GPUs. Text from the cluster is fenced by a random marker and split into pages of at
-/// most 2 KB. Values of environment variables and credentials are masked. Manifests of an agent
-/// cannot use local files. Nothing changes without --allow-writes. Even then, the same call first
-/// shows the change, and the agent must confirm it with a word from that output.
+/// most 2 KB. Values of environment variables and credentials are masked. Manifests from an agent
+/// cannot use local files.
+///
+/// Agents cannot change anything without --allow-writes. Even then, a tool first shows the change,
+/// and the agent must confirm it in a second call with a word from that output.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   claude mcp add gpuctl -- gpuctl mcp

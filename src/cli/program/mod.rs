@@ -1,4 +1,4 @@
-//! Arguments for commands about the program itself.
+//! Arguments of commands for gpuctl itself.
 
 pub(crate) mod completion;
 pub(crate) mod config;

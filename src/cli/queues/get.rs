@@ -22,8 +22,11 @@ pub(crate) struct GetQueues {
     pub list: ListArgs<QueueSortKey>,
     /// List preempted workloads and the workloads that preempted them instead, if Kueue's
     /// conditions and the scheduler's events still show them
-    #[arg(long, conflicts_with = "sort_by")]
+    #[arg(long, conflicts_with_all = ["sort_by", "show_labels"])]
     pub preemptions: bool,
+    /// Show the labels of each queue in the last column
+    #[arg(long)]
+    pub show_labels: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

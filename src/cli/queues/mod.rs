@@ -1,4 +1,4 @@
-//! Arguments for commands about queues.
+//! Arguments of commands for queues.
 
 pub(crate) mod describe;
 pub(crate) mod get;

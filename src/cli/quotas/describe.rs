@@ -14,7 +14,7 @@ use crate::cli::candidates;
   gpuctl describe quota team-a -o json")]
 pub(crate) struct DescribeQuota {
     /// Name of the namespace
-    // If it were called `namespace`, it would also set the global option of that name.
+    // With the name `namespace`, clap would also set the global option of this name.
     #[arg(value_name = "NAMESPACE", value_parser = crate::cli::args::value::object_name, add = ArgValueCandidates::new(candidates::quota_namespaces))]
     pub name: String,
     /// Treat the argument as the name of a quota, and show what `delete quota` would delete; for

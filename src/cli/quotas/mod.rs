@@ -1,4 +1,4 @@
-//! Arguments for commands about quotas.
+//! Arguments of commands for quotas.
 
 pub(crate) mod describe;
 pub(crate) mod get;

@@ -19,8 +19,8 @@ use gpuctl_view::Format;
 /// score = 0.5·utilization + 0.2·memory copy + 0.2·memory used + 0.1·power, each as the mean over
 /// the window in percent of the GPU's capacity. Below 10 is idle, below 20 low, above 70 high. A
 /// GPU with less than half of the expected samples is unknown, never idle. If a term has no data,
-/// its weight is spread over the remaining terms. `terms` in JSON (TERMS with -o wide) then omits
-/// it, and tables on a terminal mark the score with `*`.
+/// the remaining terms share its weight. JSON (`terms`) and -o wide (TERMS) then omit it, and
+/// tables on a terminal mark the score with `*`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl score
@@ -117,7 +117,7 @@ pub(crate) enum ScoreSortKey {
     Node,
 }
 
-/// Parses `5m`, or seconds as in the variable INTERVAL.
+/// Parses a duration such as `5m`, or a number of seconds as in the variable INTERVAL.
 pub(crate) fn seconds(text: &str) -> Result<Duration, Expected> {
     let span = text
         .parse()

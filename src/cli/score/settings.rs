@@ -1,4 +1,4 @@
-//! Options for `gpuctl score`: how to compute scores, and where to send them.
+//! Options of `gpuctl score` for computing scores and sending them.
 
 use std::time::Duration;
 

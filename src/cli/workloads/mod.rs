@@ -1,4 +1,4 @@
-//! Arguments for commands about all workloads, including those that gpuctl did not create.
+//! Arguments of commands for workloads, including those of other tools.
 
 pub(crate) mod consumers;
 pub(crate) mod describe;

@@ -1,3 +1,3 @@
-//! Commands about permissions and secrets.
+//! Commands for permissions and secrets.
 
 pub(crate) mod auth_check;

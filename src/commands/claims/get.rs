@@ -1,6 +1,5 @@
-//! `gpuctl get claims`: lists the volume claims that jobs use or have left behind.
+//! `gpuctl get claims`: lists the volume claims of existing and deleted jobs.
 
-use gpuctl_core::model::values::natural::{self, Natural};
 use std::cmp::Reverse;
 use std::process::ExitCode;
 
@@ -14,6 +13,7 @@ use crate::observe::list;
 use crate::observe::rows::{ListRow, listing, read_namespaces};
 use gpuctl_core::error::Error;
 use gpuctl_core::model::Claim;
+use gpuctl_core::model::values::natural::{self, Natural};
 use gpuctl_core::model::values::quantity;
 use gpuctl_core::model::values::text::count;
 use gpuctl_view::Format;
@@ -28,6 +28,9 @@ pub(crate) async fn run(args: &GetClaims, context: &Context) -> Result<ExitCode,
         let mut claims = read_namespaces("claims", &connection, &refresh, context, read).await?;
         let namespace = lookup::explicit_namespace(&connection);
         lookup::check_empty(&connection, namespace, refresh.first && claims.is_empty()).await?;
+        if !args.show_labels {
+            claims.iter_mut().for_each(|claim| claim.labels = None);
+        }
         claims.retain(|claim| !args.unused || claim.pods.as_ref().is_some_and(Vec::is_empty));
         let found = claims.len();
         claims.retain(|claim| args.all || claim.is_managed);

@@ -1,3 +1,3 @@
-//! Commands about volume claims.
+//! Commands for volume claims.
 
 pub(crate) mod get;

@@ -1,4 +1,5 @@
-//! `gpuctl describe defaults`: prints the site's defaults as they were written, with their author.
+//! `gpuctl describe defaults`: prints the site's defaults in their original YAML, with their
+//! author.
 
 use std::process::ExitCode;
 

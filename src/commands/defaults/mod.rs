@@ -1,4 +1,4 @@
-//! Commands about the site's defaults.
+//! Commands for the site's defaults.
 
 pub(crate) mod describe;
 pub(crate) mod get;

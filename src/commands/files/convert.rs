@@ -1,4 +1,5 @@
-//! `gpuctl convert`: translates job files of other tools, and reports what the translation omits.
+//! `gpuctl convert`: translates job files of other tools, and lists the parts that have no
+//! translation.
 
 use std::process::ExitCode;
 
@@ -8,7 +9,7 @@ use crate::deploy::inputs;
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_manifest::convert::{Converted, convert};
 use gpuctl_manifest::spec;
-use gpuctl_view::files::converted::ConvertedItem;
+use gpuctl_view::files::converted::{ConvertedItem, ConvertedList};
 use gpuctl_view::{Format, document, yaml};
 
 pub(crate) async fn run(args: &Convert, context: &Context) -> Result<ExitCode, Error> {
@@ -35,8 +36,7 @@ pub(crate) async fn run(args: &Convert, context: &Context) -> Result<ExitCode, E
                 .terminal
                 .warn(&format!("{}: not converted: {lost}", item.from));
         });
-        // Report problems now that `create` would otherwise report when it reads the converted
-        // file.
+        // Report problems of the converted file here, before `create` reads it.
         match spec::parse(&item.from, &yaml(&item.document)) {
             Ok(_) => {}
             Err(problems) => problems.list.iter().for_each(|problem| {
@@ -61,9 +61,9 @@ pub(crate) async fn run(args: &Convert, context: &Context) -> Result<ExitCode, E
             },
         )
         .collect();
-    context
-        .terminal
-        .print(&document(format, &items).unwrap_or_else(|| as_yaml(&converted)))?;
+    context.terminal.print(
+        &document(format, &ConvertedList::from(items)).unwrap_or_else(|| as_yaml(&converted)),
+    )?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,5 +1,4 @@
-//! `gpuctl diff`: prints what `apply` would change, according to the API server's dry run. It
-//! writes nothing.
+//! `gpuctl diff`: prints what `apply` would change, using server-side dry runs.
 
 mod pools;
 
@@ -24,7 +23,7 @@ use gpuctl_core::error::{Error, ResultCode};
 use gpuctl_manifest::compare::Masks;
 use gpuctl_manifest::render::{DEFAULTS_FILE, Object, namespace};
 use gpuctl_manifest::spec::{Document, masked};
-use gpuctl_view::files::changes::{Difference, text};
+use gpuctl_view::files::changes::{Difference, list, text};
 use gpuctl_view::jobs::local_files;
 use gpuctl_view::{Format, document};
 
@@ -71,26 +70,19 @@ pub(crate) async fn run(args: &Diff, context: &Context) -> Result<ExitCode, Erro
     }
     drop(jobs);
     all_warnings.report(names.len(), &reporter);
-    let answer = document(
-        format,
-        &differences
-            .iter()
-            .filter(|difference| !difference.is_of_file())
-            .map(Difference::document)
-            .collect::<Vec<_>>(),
-    );
+    let answer = document(format, &list(&differences));
     context
         .terminal
         .print(&answer.unwrap_or_else(|| text(&differences, context.terminal.style())))?;
     Ok(if differences.is_empty() {
         ExitCode::SUCCESS
     } else {
-        // `kubectl diff` exits with 1, which here is the code of a failed request.
+        // `kubectl diff` exits with 1 here, but gpuctl uses 1 for failed requests.
         ExitCode::from(ResultCode::Different.exit_code())
     })
 }
 
-/// Compares one job with its live objects. Returns the differences and warnings.
+/// Compares a job with its live objects. Returns differences and warnings.
 async fn diff_job(
     connection: &Connection,
     mut plan: Plan,
@@ -157,7 +149,7 @@ async fn diff_job(
     Ok((differences, warnings))
 }
 
-/// Builds the differences and warnings for a job that does not exist yet.
+/// Returns the differences and warnings of a job that does not exist.
 async fn diff_new_job(
     connection: &Connection,
     plan: &Plan,
@@ -167,7 +159,7 @@ async fn diff_new_job(
     let (mut differences, mut warnings) = (Vec::new(), Vec::new());
     for object in plan.rendered.objects.iter().filter(|object| !object.shared) {
         match connection.writes().live(object).await? {
-            // Some objects, such as volume claims, outlive their job, and the next job reuses them.
+            // Objects such as volume claims outlive their job, and the next job reuses them.
             Some(live) if object.kept => drop(live),
             Some(_) => {
                 warnings.push(format!(
@@ -181,8 +173,8 @@ async fn diff_new_job(
     Ok((differences, warnings))
 }
 
-/// Builds the difference that one effect makes. If there is a conflict, shows the result of taking
-/// over the fields.
+/// Returns the difference of one write. After a conflict, shows the result of taking over the
+/// fields.
 async fn diff_effect(
     connection: &Connection,
     object: &Object,
@@ -196,7 +188,7 @@ async fn diff_effect(
     for blame in fields {
         let message = format!("{} {}: {}", label(object), blame.field, blame.message);
         warnings.push(format!(
-            "{message}; `apply --force-conflicts` takes over the field"
+            "{message}; use `apply --force-conflicts` to take over the field"
         ));
     }
     Ok(effect_difference(
@@ -240,7 +232,7 @@ fn effect_difference(object: &Object, effect: &Effect, masks: &Masks) -> Option<
     }
 }
 
-/// Compares pools by their definitions and labels, and quotas by their objects.
+/// Compares a document that is not a job: pools by definition and labels, quotas by their objects.
 async fn diff_shared(
     connection: &Connection,
     document: &Document,
@@ -305,8 +297,8 @@ async fn diff_shared(
     }
 }
 
-/// Compares a site's live defaults with those in the file. Secrets are masked, so if only a secret
-/// changes, a placeholder shows the change.
+/// Compares the site's live defaults with the file. Secrets are masked, so a placeholder marks a
+/// change that affects only a secret.
 fn diff_defaults(label: &str, live: &Value, desired: &Value) -> Difference {
     let text = |body: &Value| {
         body["data"][DEFAULTS_FILE]

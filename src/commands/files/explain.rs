@@ -1,4 +1,4 @@
-//! `gpuctl explain`: describes one field of the specification file.
+//! `gpuctl explain`: describes a field of the job file.
 
 use std::process::ExitCode;
 
@@ -21,7 +21,7 @@ pub(crate) async fn run(args: &Explain, context: &Context) -> Result<ExitCode, E
         );
         match (nearest(&part, &known_values), known_values.is_empty()) {
             (Some(suggestion), _) => error.hint(format!("did you mean `{suggestion}`?")),
-            // Users often know only the last part of a field's path.
+            // Users often know only the last part of a path.
             _ if let Some(path) = reference::paths()
                 .iter()
                 .find(|path| path.rsplit('.').next() == Some(args.field.as_str())) =>
@@ -51,8 +51,7 @@ pub(crate) async fn run(args: &Explain, context: &Context) -> Result<ExitCode, E
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads the site's defaults for a field. A default matches if the last part of its path is the
-/// same.
+/// Reads the site's defaults of a field. Compares only the last part of the path.
 async fn read_site_defaults(field: &str, context: &Context) -> Result<Vec<DefaultRow>, Error> {
     let connection = context.connect().await?;
     let stored = parse_stored(connection.site().defaults().await?)?;

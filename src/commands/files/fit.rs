@@ -1,4 +1,4 @@
-//! `gpuctl fit`: reports whether jobs fit on the cluster. It writes nothing.
+//! `gpuctl fit`: reports whether jobs fit on the cluster, without writing.
 
 use std::process::ExitCode;
 
@@ -11,7 +11,7 @@ use crate::show::reporter::TerminalReporter;
 use gpuctl_core::error::{Error, ResultCode};
 use gpuctl_core::model::counting::fit::FitVerdict;
 use gpuctl_core::model::counting::start::StartForecast;
-use gpuctl_view::jobs::fit::{FitRow, items, text};
+use gpuctl_view::jobs::fit::{FitRow, list, text};
 use gpuctl_view::{Format, document};
 
 pub(crate) async fn run(args: &FitArgs, context: &Context) -> Result<ExitCode, Error> {
@@ -34,8 +34,8 @@ pub(crate) async fn run(args: &FitArgs, context: &Context) -> Result<ExitCode, E
     for plan in plans {
         let fit = fit(&plan, args.by.as_deref(), &connection).await?;
         let start = match fit.verdict {
-            // The past starts used for the forecast were not restricted to nodes with one label
-            // value, so there is no forecast with `--by`.
+            // A forecast counts past starts on all nodes, so it would be wrong for the nodes of one
+            // `--by` value.
             FitVerdict::NotNow if args.by.is_none() && !fit.waits_for_claim() => {
                 let forecast =
                     starts::forecast(context, &connection, fit.gpus(), &fit.possible(), 0.0)
@@ -53,7 +53,7 @@ pub(crate) async fn run(args: &FitArgs, context: &Context) -> Result<ExitCode, E
         });
     }
     context.terminal.print(
-        &document(format, &items(&rows))
+        &document(format, &list(&rows))
             .unwrap_or_else(|| text(&rows, args.by.as_deref().unwrap_or_default())),
     )?;
     let worst = rows

@@ -1,4 +1,4 @@
-//! `gpuctl init`: prints or writes a starter file for a kind of object.
+//! `gpuctl init`: prints or writes an example file.
 
 use std::process::ExitCode;
 
@@ -23,7 +23,7 @@ pub(crate) async fn run(args: &Init, context: &Context) -> Result<ExitCode, Erro
     let displayed_path = path.display();
     let written = match args.force {
         true => files::replace(path, text.as_bytes(), files::Purpose::Document).map(|()| true),
-        // `create` never overwrites a file: `false` means that the path already exists.
+        // `false` means that the file exists. `init` never overwrites a file.
         false => files::create(path, text.as_bytes()),
     };
     if !written.map_err(|error| Error::new(ErrorName::FileNotWritten, error))? {
@@ -31,7 +31,7 @@ pub(crate) async fn run(args: &Init, context: &Context) -> Result<ExitCode, Erro
             ErrorName::AlreadyExists,
             format!("file `{displayed_path}` already exists"),
         );
-        return Err(error.hint("choose another file; --force overwrites this one"));
+        return Err(error.hint("choose another file, or use `--force` to overwrite this one"));
     }
     context.terminal.note(&format!(
         "wrote {displayed_path}; gpuctl validate -f {displayed_path}"

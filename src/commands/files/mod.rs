@@ -1,4 +1,4 @@
-//! Commands about specification files.
+//! Commands for job files and other documents.
 
 pub(crate) mod apply;
 pub(crate) mod convert;

@@ -1,4 +1,4 @@
-//! `gpuctl schema`: prints the JSON Schema of the specification file or of a command's output.
+//! `gpuctl schema`: prints the JSON Schema of job files or of a command's output.
 
 use std::process::ExitCode;
 
@@ -36,7 +36,7 @@ pub(crate) async fn run(args: &Schema, context: &Context) -> Result<ExitCode, Er
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether a command has `--watch`.
+/// Returns true if a command has `--watch`.
 fn is_watched(command: &str) -> bool {
     let cli = Cli::command();
     let subcommand = command
@@ -60,7 +60,7 @@ mod tests {
     use crate::verbs::commands_with_answer;
     use gpuctl_view::program::answers;
 
-    /// Collects the names of all commands that have `-o json`, with their words joined by `-`.
+    /// Collects the names of commands with `-o json`. Words are joined by `-`.
     fn with_json(command: &Command, words: &[&str], names: &mut BTreeSet<String>) {
         let formats = command
             .get_arguments()

@@ -1,5 +1,5 @@
-//! `gpuctl validate`: reports errors in files. With `--server`, it also reports the errors that the
-//! cluster would find. It writes nothing.
+//! `gpuctl validate`: checks files, and with `--server` also checks them against the cluster,
+//! without writing.
 
 use std::process::ExitCode;
 
@@ -60,7 +60,7 @@ pub(crate) async fn run(args: &Validate, context: &Context) -> Result<ExitCode, 
     })
 }
 
-/// Checks a file without contacting a cluster.
+/// Checks a file without a cluster.
 fn validate_file(
     name: &str,
     access: &FileAccess,
@@ -104,7 +104,7 @@ fn validate_file(
     list.retain(|problem| !silenced_ids.iter().any(|id| id == problem.id));
     list.extend(checks::run(&text, &documents));
     for input in inputs.documents.iter().filter(|input| job(input).is_some()) {
-        // Without a cluster, report only what every cluster would reject.
+        // Without a cluster, report only what every cluster rejects.
         if let Err(error) = crate::deploy::plan::render_without_cluster(input) {
             list.push(problem_of_error(&error, "unfit", Severity::Error));
         }
@@ -129,7 +129,7 @@ fn validate_file(
     ))
 }
 
-/// Converts an error to a problem in its file, at the error's position if it has one.
+/// Converts an error to a problem of its file, with the position if the error has one.
 fn problem_of_error(error: &Error, id: &'static str, severity: Severity) -> Problem {
     let position = error
         .problems
@@ -163,13 +163,13 @@ fn problem_of_error(error: &Error, id: &'static str, severity: Severity) -> Prob
     }
 }
 
-/// With `--server`, documents are checked as `apply` would check them.
+/// `--server` checks documents like `apply` does.
 const MODE: Mode = Mode::Apply {
     force_conflicts: true,
     replace: true,
 };
 
-/// Adds the errors and warnings from the cluster to the results for the files.
+/// Adds the cluster's errors and warnings to the results of the files.
 struct ClusterFindings<'f> {
     files: &'f mut [Validated],
 }
@@ -211,7 +211,7 @@ impl ClusterFindings<'_> {
     }
 }
 
-/// Checks documents against the cluster. They are already known to be valid on their own.
+/// Checks documents against the cluster. They have passed all checks that need no cluster.
 async fn check_server(
     inputs: Vec<InputDocument>,
     files: &mut [Validated],
@@ -241,7 +241,7 @@ async fn check_server(
     check_jobs(jobs, &connection, &facts, &mut findings, reporter).await
 }
 
-/// Checks jobs as `apply --dry-run=server` would.
+/// Checks jobs like `apply --dry-run=server` does.
 async fn check_jobs(
     jobs: Vec<InputDocument>,
     connection: &Connection,
@@ -261,9 +261,9 @@ async fn check_jobs(
         .collect();
     let planned = match plan_each(jobs, Some(connection), facts, reporter).await {
         Ok(planned) => planned,
-        // If the cluster is unreachable, that says nothing about the files.
+        // An unreachable cluster says nothing about the files.
         Err(error) if error.kind == ErrorKind::Unreachable => return Err(error),
-        // Still print the results that need no cluster.
+        // Print the results of the other checks.
         Err(error) => {
             names
                 .iter()

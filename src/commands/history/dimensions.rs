@@ -1,5 +1,5 @@
-//! `gpuctl get namespaces`, `get dimension-keys` and `get dimension-values`: list the groups by
-//! which statistics can be broken down.
+//! `gpuctl get namespaces`, `get dimension-keys` and `get dimension-values`: list the values by
+//! which statistics can be grouped.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -11,6 +11,7 @@ use crate::context::Context;
 use crate::observe::history::{ClusterHistory, clusters};
 use crate::observe::hourly::{Dimension, LABEL_NOT_EXPORTED};
 use crate::observe::names::print;
+use crate::observe::past_namespace;
 use crate::observe::times;
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::Error;
@@ -62,10 +63,10 @@ pub(crate) async fn values(
     )
 }
 
-/// Ten years in seconds.
+/// Longest lookback (ten years) in seconds.
 const MAX_SECONDS: i64 = 315_360_000;
 
-/// Reads the label or annotation keys and values of pods that requested GPUs.
+/// Reads the labels or annotations of pods that requested GPUs, as pairs of key and value.
 pub(crate) async fn names(
     lookback: &LookbackArgs,
     kind: Dimension,
@@ -92,8 +93,8 @@ pub(crate) async fn names(
     .await
 }
 
-/// Finds pods that requested GPUs recently. Calls `query` with their namespaces, their names, and
-/// the label and time range for further queries.
+/// Finds pods that recently requested GPUs. Calls `query` with their namespaces and names, the
+/// label that holds the names, and the range in seconds.
 async fn pods<T>(
     lookback: &LookbackArgs,
     context: &Context,
@@ -122,10 +123,14 @@ async fn pods<T>(
             .map(ToOwned::to_owned)
             .collect()
     };
+    let namespaces: BTreeSet<String> = label_values("namespace");
+    let expected_namespace = context.access.namespace.as_deref();
+    let unseen = expected_namespace.filter(|name| !namespaces.contains(*name));
+    past_namespace::check(unseen, &history, (end - seconds, end), context).await?;
     let label = kube_state::label_name(&series, "pod");
     query(
         &history,
-        label_values("namespace"),
+        namespaces,
         label_values("pod"),
         (label, seconds, end),
     )

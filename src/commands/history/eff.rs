@@ -1,4 +1,7 @@
-//! `gpuctl eff`: reports how well a job or workload used its GPUs, even after its pods are deleted.
+//! `gpuctl eff`: reports how well a job or workload used its GPUs, even after its pods were
+//! deleted.
+
+mod target;
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -9,12 +12,12 @@ use jiff::Timestamp;
 use crate::cli::history::eff::Eff;
 use crate::concurrent::OrderedConcurrent;
 use crate::context::Context;
-use crate::lookup;
-use crate::observe::history::{ClusterHistory, clusters, pieces, uids};
+use crate::observe::history::{ClusterHistory, clusters, pieces};
+use crate::observe::past_namespace;
 use crate::observe::past_queries::HistoryScope;
 use crate::observe::times;
 use gpuctl_cluster::Connection;
-use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_core::error::Error;
 use gpuctl_core::model::facts::reading::PodKey;
 use gpuctl_core::model::{Series, UnixSeconds, Watts};
 use gpuctl_core::stats::exporters::kube_state;
@@ -27,6 +30,8 @@ use gpuctl_prometheus::Window;
 use gpuctl_view::history::efficiency as view;
 use gpuctl_view::history::efficiency::Efficiency;
 use gpuctl_view::{Format, document};
+
+use target::{EffTarget, ambiguous, read_target};
 
 /// Seconds between two samples in the search for the workload's lifetime.
 const STEP: i64 = 300;
@@ -44,34 +49,37 @@ pub(crate) async fn run(args: &Eff, context: &Context) -> Result<ExitCode, Error
     let history = ClusterHistory::open(cluster, context, &connection, range.0).await?;
     let target = read_target(args, &connection).await?;
     let Some((first, last)) = lifetime(&target, &history, range).await? else {
-        return Err(target.not_found(&args.start));
+        return Err(missing(&target, args, &history, range, context).await);
     };
     let sums = sum(&target, &history, pieces(first, last), context).await?;
     crate::observe::metrics::print_warnings(context, &history.prometheus);
-    let mut tops = sums.tops.iter();
-    let (Some(top), other_top) = (tops.next(), tops.next()) else {
-        return Err(target.not_found(&args.start));
+    let Some(top) = sums.tops.first().cloned() else {
+        return Err(missing(&target, args, &history, range, context).await);
     };
-    if let Some(other_top) = other_top {
-        let error = Error::usage(format!(
-            "`{}` is ambiguous: {} {}/{}, {} {}/{}",
-            args.name,
-            top.kind,
-            top.namespace,
-            top.name,
-            other_top.kind,
-            other_top.namespace,
-            other_top.name
-        ));
-        return Err(error.hint("NAMESPACE/NAME, or -n NAMESPACE"));
+    if sums.tops.len() > 1 {
+        return Err(ambiguous(&target.name, &sums.tops));
     }
-    let top = top.clone();
     let answer = sums.efficiency(top);
     context.terminal.print(
         &document(format, &view::document(&answer))
             .unwrap_or_else(|| view::text(&answer, context.terminal.style())),
     )?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Builds the error for a workload that held no GPUs in the range.
+async fn missing(
+    target: &EffTarget,
+    args: &Eff,
+    history: &ClusterHistory<'_>,
+    range: (UnixSeconds, UnixSeconds),
+    context: &Context,
+) -> Error {
+    let namespace = target.namespace.as_deref();
+    match past_namespace::check(namespace, history, range, context).await {
+        Ok(()) => target.not_found(&args.start),
+        Err(error) => error,
+    }
 }
 
 /// Finds when the workload existed within a range. It may have started or ended between two
@@ -81,7 +89,7 @@ async fn lifetime(
     history: &ClusterHistory<'_>,
     (start, end): (UnixSeconds, UnixSeconds),
 ) -> Result<Option<(UnixSeconds, UnixSeconds)>, Error> {
-    // Each sample covers the step before it, so the last one is at the end of the range.
+    // A sample covers the step before it, so the last sample is at the end of the range.
     let sample_count = (end - start + STEP - 1) / STEP;
     let window = Window {
         start: end - sample_count * STEP,
@@ -111,7 +119,7 @@ async fn lifetime(
         .map(|(first, last)| ((first - STEP).max(start), (last + STEP).min(end))))
 }
 
-/// Reads the hours concurrently and sums them.
+/// Reads the hours concurrently and adds them up.
 async fn sum(
     target: &EffTarget,
     history: &ClusterHistory<'_>,
@@ -144,18 +152,18 @@ async fn sum(
     Ok(sums)
 }
 
-/// Sums over all hours.
+/// Totals of all hours.
 #[derive(Default)]
 struct Sums {
     gpu_hours: GpuHours,
     works: Works,
     tops: BTreeSet<TopOwner>,
-    /// Maximum number of devices held at the same time.
+    /// Maximum number of devices that were held at the same time.
     max_held: u64,
     pods: BTreeSet<PodKey>,
     serving: Option<ServingHours>,
     wait: Wait,
-    /// Start of the first and end of the last slot with a GPU, in Unix milliseconds.
+    /// Start of the first and end of the last slot with a held device, in Unix milliseconds.
     lifetime: Option<(i64, i64)>,
     dropped: u64,
 }
@@ -215,72 +223,6 @@ impl Sums {
     }
 }
 
-/// The job or workload that the user names.
-struct EffTarget {
-    namespace: Option<String>,
-    kind: Option<String>,
-    name: String,
-}
-
-impl EffTarget {
-    fn matches(&self, top: &TopOwner) -> bool {
-        top.name == self.name
-            && self
-                .namespace
-                .as_ref()
-                .is_none_or(|namespace| *namespace == top.namespace)
-            && self.kind.as_ref().is_none_or(|kind| *kind == top.kind)
-    }
-
-    fn not_found(&self, start: &str) -> Error {
-        let place = self
-            .namespace
-            .as_ref()
-            .map_or(String::new(), |namespace| format!(" in {namespace}"));
-        let error = Error::new(
-            ErrorName::NotFound,
-            format!(
-                "according to Prometheus, `{}`{place} has held no GPUs since {start}",
-                self.name
-            ),
-        );
-        error.hint("--start 30d looks further back; `gpuctl stats workloads` lists past workloads")
-    }
-}
-
-async fn read_target(args: &Eff, connection: &Connection) -> Result<EffTarget, Error> {
-    let explicit_namespace = lookup::explicit_namespace(connection);
-    if let Some((namespace, name)) = args.name.split_once('/') {
-        lookup::check_namespace(explicit_namespace, Some(namespace), name)?;
-        return Ok(EffTarget {
-            namespace: Some(namespace.to_owned()),
-            kind: None,
-            name: name.to_owned(),
-        });
-    }
-    // A UUID in text form has 36 characters with 4 hyphens.
-    let is_uid =
-        args.name.len() == 36 && args.name.bytes().filter(|byte| *byte == b'-').count() == 4;
-    if is_uid {
-        let owner = uids(connection, UnixSeconds::NEVER)
-            .await
-            .into_iter()
-            .find(|(_, uid)| *uid == args.name);
-        if let Some(((namespace, kind, name), _)) = owner {
-            return Ok(EffTarget {
-                namespace: Some(namespace),
-                kind: Some(kind),
-                name,
-            });
-        }
-    }
-    Ok(EffTarget {
-        namespace: explicit_namespace.map(ToOwned::to_owned),
-        kind: None,
-        name: args.name.clone(),
-    })
-}
-
 /// How long the workload waited from its first GPU request until it held its first GPU.
 #[derive(Default)]
 struct Wait {
@@ -306,7 +248,7 @@ impl Wait {
     }
 }
 
-/// Extends the lifetime, in Unix milliseconds, by the slots of one hour in which a GPU was held.
+/// Extends the lifetime (Unix milliseconds) by the slots of an hour in which a device was held.
 fn extend_lifetime(
     lifetime: Option<(i64, i64)>,
     history: &AllocationHistory,
@@ -328,7 +270,7 @@ fn extend_lifetime(
     Some(lifetime.map_or((from, to), |(first_start, _)| (first_start, to)))
 }
 
-/// The power limit of the devices, if all of them have the same known limit.
+/// The power limit of the devices, if it is known and the same for all.
 fn usage_limit(works: &Works) -> Option<Watts> {
     let mut limits = works.values().map(|work| {
         work.model

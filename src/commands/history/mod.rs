@@ -1,4 +1,4 @@
-//! Commands about past usage.
+//! Commands that report past usage.
 
 pub(crate) mod clusters;
 pub(crate) mod dimensions;

@@ -1,12 +1,12 @@
-//! `gpuctl report`: sums the GPU-hours held, used and wasted, by namespace, team, user, pool or
-//! label.
+//! `gpuctl report`: sums held, used and wasted GPU-hours by namespace, team, user, pool or label.
 
 mod costs;
+mod delivery;
 mod gather;
+mod page;
 #[cfg(test)]
 mod tests;
 
-use gpuctl_core::model::values::natural::Natural;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
@@ -20,12 +20,14 @@ use crate::observe::history::clusters;
 use crate::observe::history::pieces;
 use crate::observe::hourly::LABEL_NOT_EXPORTED;
 use crate::observe::metrics;
+use crate::observe::past_namespace;
 use crate::observe::times;
 use crate::selection::own_name;
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::Series;
 use gpuctl_core::model::UnixSeconds;
+use gpuctl_core::model::values::natural::Natural;
 use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_core::stats::exporters::kube_state;
 use gpuctl_core::stats::exporters::query;
@@ -38,12 +40,15 @@ use gpuctl_view::history::report::GpuHourReport;
 use gpuctl_view::history::report::Group;
 use gpuctl_view::history::report_document::ReportDocument;
 use gpuctl_view::history::report_html;
+use gpuctl_view::history::report_page::ReportPage;
 
 use costs::Costs;
+use delivery::Delivery;
 use gather::GroupTotals;
 use gather::ReportTotals;
 use gather::gather;
 use gpuctl_core::stats::history::job_time::GroupValues;
+use page::ReportWindow;
 
 impl GroupBy {
     fn name(&self) -> &str {
@@ -54,7 +59,7 @@ impl GroupBy {
     }
 }
 
-/// Seconds of history per query.
+/// Length of the range of one query, in seconds.
 pub(crate) const HOUR: i64 = 3600;
 
 pub(crate) async fn run(args: &Report, context: &Context) -> Result<ExitCode, Error> {
@@ -71,6 +76,7 @@ pub(crate) async fn run(args: &Report, context: &Context) -> Result<ExitCode, Er
         return Ok(ExitCode::SUCCESS);
     }
     let costs = Costs::read(args)?;
+    let delivery = Delivery::plan(args, context)?;
     let now = context.now();
     let (start, end) = times::past(Some(&args.start), args.end.as_deref(), now)?;
     let (cluster, access) = clusters(false, context)?.swap_remove(0);
@@ -80,9 +86,9 @@ pub(crate) async fn run(args: &Report, context: &Context) -> Result<ExitCode, Er
         true => Some(own_name(&connection).await?),
         false => None,
     };
-    let totals = gather(args, &history, pieces(start, end), user.as_deref(), context).await?;
+    let mut totals = gather(args, &history, pieces(start, end), user.as_deref(), context).await?;
     let by_namespace = args.by == [GroupBy::Namespace];
-    // Quotas exist only for namespaces.
+    // Quotas limit namespaces, so they do not apply to other groups.
     let quotas = if by_namespace {
         quotas(&history, end).await?
     } else {
@@ -90,6 +96,21 @@ pub(crate) async fn run(args: &Report, context: &Context) -> Result<ExitCode, Er
     };
     metrics::print_warnings(context, &history.prometheus);
     warn_of_gaps(args, &totals, context);
+    let window = ReportWindow {
+        start,
+        end,
+        user: user.as_deref(),
+        hours: totals.hours,
+        without_data: totals.without_data,
+    };
+    let needs_facts = args.has_page() || delivery.is_some();
+    let facts = match needs_facts {
+        true => {
+            let workloads = std::mem::take(&mut totals.workloads);
+            Some(page::facts(args, window, workloads, &costs, &history.cluster, context).await?)
+        }
+        false => None,
+    };
     let groups = rows(args, totals.groups, &costs, &quotas);
     let mut total = Group::default();
     groups.iter().for_each(|group| total.add(group));
@@ -108,10 +129,16 @@ pub(crate) async fn run(args: &Report, context: &Context) -> Result<ExitCode, Er
         of_jobs: args.ettr,
         over_time: totals.over_time,
     };
-    print(args, &report, format, context)
+    let text = text(args, &report, facts.as_ref(), format, context);
+    match delivery.zip(facts) {
+        Some((delivery, facts)) => delivery.deliver(&report, &facts, text, context).await?,
+        None => context.terminal.print(&text)?,
+    }
+    print_notes(args, &report, context);
+    Ok(ExitCode::SUCCESS)
 }
 
-/// Warns if the cluster exports no labels, and if some hours have no data.
+/// Warns if the cluster exports no labels, or if hours have no data.
 fn warn_of_gaps(args: &Report, totals: &ReportTotals, context: &Context) {
     let groups = &totals.groups;
     if !args.by.contains(&GroupBy::Namespace)
@@ -133,8 +160,7 @@ fn warn_of_gaps(args: &Report, totals: &ReportTotals, context: &Context) {
     }
 }
 
-/// Builds the rows of the report in order. Groups with a budget get a row even if they used
-/// nothing.
+/// Builds the report's rows in order. A group with a budget has a row even without usage.
 fn rows(
     args: &Report,
     mut groups: BTreeMap<GroupValues, GroupTotals>,
@@ -193,20 +219,26 @@ fn rows(
     rows
 }
 
-fn print(
+/// Renders the report in the requested format.
+fn text(
     args: &Report,
     report: &GpuHourReport,
+    facts: Option<&ReportPage>,
     format: Format,
     context: &Context,
-) -> Result<ExitCode, Error> {
-    let text =
-        document(format, &ReportDocument::from(report)).unwrap_or_else(|| match args.output {
-            ReportFormat::Markdown => view::markdown(report),
-            ReportFormat::Html => report_html::page(report),
-            ReportFormat::Name => name_lines(&view::names(report)),
-            _ => view::table(report, format, !args.no_headers, context.terminal.style()),
-        });
-    context.terminal.print(&text)?;
+) -> String {
+    if let Some(text) = document(format, &ReportDocument::from(report)) {
+        return text;
+    }
+    match (args.output, facts) {
+        (ReportFormat::Markdown, _) => view::markdown(report),
+        (ReportFormat::Html, Some(facts)) => report_html::page(report, facts),
+        (ReportFormat::Name, _) => name_lines(&view::names(report)),
+        _ => view::table(report, format, !args.no_headers, context.terminal.style()),
+    }
+}
+
+fn print_notes(args: &Report, report: &GpuHourReport, context: &Context) {
     if matches!(args.output, ReportFormat::Table) && !report.groups.is_empty() {
         context.terminal.note(view::units(report));
     }
@@ -226,10 +258,9 @@ fn print(
              two checkpoints",
         );
     }
-    Ok(ExitCode::SUCCESS)
 }
 
-/// Reads how many devices each namespace was allowed to request at the end of the range.
+/// Reads each namespace's GPU quota at the end of the range.
 async fn quotas(
     history: &ClusterHistory<'_>,
     end: UnixSeconds,
@@ -247,7 +278,7 @@ async fn quotas(
     Ok(series.iter().filter_map(namespace_quota).collect())
 }
 
-/// Lists the query behind each column, for one hour.
+/// Lists the queries behind the columns, for one hour.
 fn explained() -> String {
     let hour = HOUR;
     let columns = [

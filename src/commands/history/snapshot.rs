@@ -1,4 +1,4 @@
-//! `gpuctl snapshot`: prints who held which GPUs at one or more points in time. It needs only
+//! `gpuctl snapshot`: prints who held which GPUs at one or more times. Needs only
 //! kube-state-metrics.
 
 use std::process::ExitCode;
@@ -9,6 +9,7 @@ use crate::concurrent::OrderedConcurrent;
 use crate::context::Context;
 use crate::observe::history::{ClusterHistory, clusters, uids};
 use crate::observe::list::{self, Listing, Refresh};
+use crate::observe::past_namespace;
 use crate::observe::past_queries::HistoryScope;
 use crate::observe::times;
 use gpuctl_cluster::Connection;
@@ -19,12 +20,12 @@ use gpuctl_view::history::snapshot as view;
 use gpuctl_view::history::snapshot::{Details, PointInTime, Uids};
 use gpuctl_view::{Format, document};
 
-/// Seconds of history per query.
+/// Length of the range of one query, in seconds.
 const HOUR: i64 = 3600;
 
 /// Number of hours to read concurrently.
 const MAX_CONCURRENT: usize = 3;
-/// How far to search back for the latest snapshot, in seconds.
+/// Age in seconds up to which the latest snapshot is searched.
 const LATEST_SECONDS: i64 = 3600;
 
 pub(crate) async fn latest(args: &Latest, context: &Context) -> Result<ExitCode, Error> {
@@ -45,11 +46,13 @@ pub(crate) async fn latest(args: &Latest, context: &Context) -> Result<ExitCode,
         annotation: annotation.as_deref(),
     };
     let mut snapshot = None;
-    // A cluster that was created after the last full step has no data at that step, so try the
-    // current time as well.
+    // A new cluster has no data at the last full step, so also try the current time.
     for time in [UnixSeconds(now.spans_of(STEP) * STEP), now] {
         let (allocations, usage) = history.read(time - STEP, time, scope).await?;
         if allocations.observed_slots() > 0 {
+            let namespace = context.access.namespace.as_deref();
+            let unseen = namespace.filter(|name| !allocations.has_pods_in(name));
+            past_namespace::check(unseen, &history, (time - STEP, time), context).await?;
             let state = PointInTime {
                 cluster: &history.cluster,
                 time: time.timestamp(),
@@ -71,8 +74,7 @@ pub(crate) async fn latest(args: &Latest, context: &Context) -> Result<ExitCode,
     Ok(ExitCode::SUCCESS)
 }
 
-/// Builds the error for a time without kube-state-metrics data, at which the holders of GPUs are
-/// unknown.
+/// Builds the error for a time without data of kube-state-metrics.
 fn no_history(history: &ClusterHistory<'_>) -> Error {
     let error = Error::new(
         ErrorName::NoHistory,
@@ -105,7 +107,7 @@ pub(crate) async fn list(args: &SnapshotList, context: &Context) -> Result<ExitC
     .await
 }
 
-/// Reads the snapshots in the range, in order of time.
+/// Reads the snapshots of the range in order of time.
 async fn read(args: &SnapshotList, context: &Context) -> Result<Vec<view::Snapshot>, Error> {
     let now = context.now();
     let (start, last) = times::past(args.start.as_deref(), args.end.as_deref(), now)?;
@@ -126,8 +128,8 @@ async fn read(args: &SnapshotList, context: &Context) -> Result<Vec<view::Snapsh
         .map(|number| UnixSeconds(number * args.step))
         .filter(|time| (start..=last).contains(time))
         .collect();
-    // Group the times whose snapshots are read together. A snapshot looks back, so one on the full
-    // hour belongs to the previous hour.
+    // Read the snapshots of an hour together. A snapshot covers the time before it, so the snapshot
+    // at the full hour belongs to the previous hour.
     let hour = |time: &UnixSeconds| (*time - 1).spans_of(HOUR);
     let groups: Vec<Vec<UnixSeconds>> = times
         .chunk_by(|a, b| hour(a) == hour(b))
@@ -158,5 +160,7 @@ async fn read(args: &SnapshotList, context: &Context) -> Result<Vec<view::Snapsh
         .await;
     bar.finish_and_clear();
     crate::observe::metrics::print_warnings(context, &history.prometheus);
+    let namespace = context.access.namespace.as_deref();
+    past_namespace::check(namespace, &history, (start, last), context).await?;
     Ok(snapshots?.into_iter().flatten().collect())
 }

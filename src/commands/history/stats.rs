@@ -1,7 +1,5 @@
-//! `gpuctl stats`: prints hourly rows for the cluster, its namespaces, the values of a label, or
-//! its workloads.
+//! `gpuctl stats`: prints hourly rows for the cluster, namespaces, values of a label, or workloads.
 
-use gpuctl_core::model::values::natural;
 use std::process::ExitCode;
 
 use jiff::Timestamp;
@@ -17,13 +15,14 @@ use crate::observe::list::{self, ListOptions, Listing, PageOptions, Refresh};
 use crate::observe::times;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::UnixSeconds;
+use gpuctl_core::model::values::natural;
 use gpuctl_view::Format;
 use gpuctl_view::history::hourly::{HourlyRow, RowKind};
 use gpuctl_view::history::hourly_table as view;
 
 const HOUR: i64 = 3600;
 
-/// The requested hours, and the current time.
+/// The first and last hour, and the current time.
 #[derive(Clone, Copy)]
 struct Bounds {
     first: UnixSeconds,
@@ -31,7 +30,7 @@ struct Bounds {
     now: UnixSeconds,
 }
 
-/// Which rows to show, with the arguments that select them.
+/// The kind of rows, with its arguments.
 #[derive(Clone, Copy)]
 enum StatsSubject<'a> {
     Cluster(&'a HourStatsArgs),
@@ -93,30 +92,41 @@ async fn show(subject: StatsSubject<'_>, context: &Context) -> Result<ExitCode, 
     .await
 }
 
-/// Derives the hours and the kind of rows from the arguments.
+/// Derives the hours and the row query from the arguments.
 fn row_query<'a>(subject: StatsSubject<'a>, context: &'a Context) -> (&'a HourArgs, RowQuery<'a>) {
-    let query_of_kind = |kind| RowQuery {
+    // Only one of several clusters needs to have the namespace.
+    let expected_namespace = |hours: &HourArgs| match hours.all_contexts {
+        true => None,
+        false => context.access.namespace.as_deref(),
+    };
+    let query_of_kind = |kind, hours: &HourArgs| RowQuery {
         kind,
         namespace: None,
         dimension: None,
+        expected_namespace: expected_namespace(hours),
     };
     match subject {
-        StatsSubject::Cluster(args) => (&args.hours, query_of_kind(RowKind::Cluster)),
-        StatsSubject::Namespaces(args) => (&args.hours, query_of_kind(RowKind::Namespaces)),
-        StatsSubject::Workloads(args) => (&args.hours, query_of_kind(RowKind::Workloads)),
+        StatsSubject::Cluster(args) => (&args.hours, query_of_kind(RowKind::Cluster, &args.hours)),
+        StatsSubject::Namespaces(args) => {
+            (&args.hours, query_of_kind(RowKind::Namespaces, &args.hours))
+        }
+        StatsSubject::Workloads(args) => {
+            (&args.hours, query_of_kind(RowKind::Workloads, &args.hours))
+        }
         StatsSubject::Labels(args) => (
             &args.hours,
             RowQuery {
                 kind: RowKind::Labels,
                 namespace: context.access.namespace.as_deref(),
                 dimension: Some((args.dimension_type, args.dimension_key.as_str())),
+                expected_namespace: expected_namespace(&args.hours),
             },
         ),
     }
 }
 
-/// Reads the rows of all selected clusters. If a cluster fails, it is skipped, unless it is the
-/// only one.
+/// Reads the rows of all selected clusters. A cluster that fails is skipped, unless it is the only
+/// one.
 async fn read(
     query: &RowQuery<'_>,
     hours: &HourArgs,
@@ -140,7 +150,7 @@ async fn read(
             Err(error) if has_several => {
                 context
                     .terminal
-                    .warn(&format!("{cluster} is skipped: {error}"));
+                    .warn(&format!("skipping cluster {cluster}: {error}"));
                 last_error = Some(error);
             }
             Err(error) => return Err(error),
@@ -170,7 +180,7 @@ fn retain(rows: &mut Vec<HourlyRow>, subject: StatsSubject<'_>, context: &Contex
     }
 }
 
-/// Lists rows of every kind except workloads. The cluster's rows are printed below a curve.
+/// Builds the list for all kinds of rows except workloads. A curve precedes the cluster's rows.
 fn listing(
     rows: Vec<HourlyRow>,
     kind: RowKind,
@@ -190,17 +200,17 @@ fn listing(
     })
 }
 
-/// Builds the name `HOUR NAME` of each row, which is unique within a cluster.
+/// The name of each row, `HOUR NAME`, which is unique within a cluster.
 fn names(rows: &[HourlyRow]) -> Vec<String> {
     rows.iter()
         .map(|row| format!("{} {}", row.hour(), row.name()))
         .collect()
 }
 
-/// Builds the selected page of workloads. By default, this is the first 20 rows.
+/// Builds the requested page of workloads, by default the first 20 rows.
 fn page(rows: Vec<HourlyRow>, options: &ListOptions, context: &Context) -> Listing {
     let total = rows.len();
-    // Output to a pipe or file is complete unless the user selects a page.
+    // A pipe or file gets all rows unless the user selects a page.
     let is_complete = options.page.number.is_none()
         && options.page.size.is_none()
         && !context.terminal.stdout_is_terminal();
@@ -252,7 +262,7 @@ fn page(rows: Vec<HourlyRow>, options: &ListOptions, context: &Context) -> Listi
 
 fn sort(rows: &mut [HourlyRow], key: StatsSortKey, descending: bool) {
     match key {
-        // The sort is stable, so rows of the same hour keep their order.
+        // Sorting is stable, so rows of the same hour keep their order.
         StatsSortKey::Time if descending => rows.sort_by_key(|row| std::cmp::Reverse(row.hour())),
         StatsSortKey::Time => {}
         StatsSortKey::Name => rows.sort_by(|a, b| natural::compare(a.name(), b.name())),
@@ -265,7 +275,7 @@ fn sort(rows: &mut [HourlyRow], key: StatsSortKey, descending: bool) {
             rows.sort_by(|a, b| match (a.avg_utilization(), b.avg_utilization()) {
                 (Some(a), Some(b)) if descending => b.0.total_cmp(&a.0),
                 (Some(a), Some(b)) => a.0.total_cmp(&b.0),
-                // Unknown values sort last in both directions.
+                // Unknown values are last in both directions.
                 (a, b) => a.is_none().cmp(&b.is_none()),
             });
         }
@@ -280,7 +290,7 @@ impl HourArgs {
         }
     }
 
-    /// Computes the start of the first full hour, and the end of the range.
+    /// The start of the first full hour, and the end of the range.
     fn bounds(&self, now: Timestamp) -> Result<(UnixSeconds, UnixSeconds), Error> {
         let (start, end) = times::past(self.start.as_deref(), self.end.as_deref(), now)?;
         let first = UnixSeconds(start.spans_of(HOUR) * HOUR);
@@ -302,7 +312,7 @@ impl WorkloadStatsArgs {
                 .is_none_or(|kind| row.workload_type.eq_ignore_ascii_case(kind))
     }
 
-    /// Whether the order descends. By default, the newest hour or the lowest utilization comes
+    /// Returns true for descending order. By default, the newest hour or the lowest utilization is
     /// first.
     fn is_descending(&self) -> bool {
         let by_utilization = self.hours.sort_by == Some(StatsSortKey::Utilization);

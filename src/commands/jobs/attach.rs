@@ -1,4 +1,4 @@
-//! `gpuctl attach`: streams the output of a container, starting now.
+//! `gpuctl attach`: streams the output of a container from now on.
 
 use std::process::ExitCode;
 

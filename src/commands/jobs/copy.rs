@@ -1,5 +1,5 @@
-//! `gpuctl cp`: copies files into and out of a running container, with the `tar` of its image. Also
-//! copies from the claims of a job that has ended.
+//! `gpuctl cp`: copies files into and out of a running container with the image's `tar`, and out of
+//! the claims of an ended job.
 
 mod container;
 mod download;
@@ -25,7 +25,8 @@ use gpuctl_view::document;
 use gpuctl_view::jobs::copied;
 use gpuctl_view::jobs::copied::CopyResult;
 
-/// Parses `JOB:PATH`. Text that starts like a path, or has no colon, is a local file.
+/// Parses `JOB:PATH`. Returns `None` for a local file: text without a colon, or text that starts
+/// like a path.
 fn remote(text: &str) -> Option<(&str, &str)> {
     let (job, path) = text.split_once(':')?;
     // `NAMESPACE/JOB` contains at most one slash.
@@ -42,7 +43,7 @@ struct RemoteSide<'a> {
 }
 
 impl<'a> RemoteSide<'a> {
-    /// Determines whether the source or the destination is in a job.
+    /// Parses the arguments. Exactly one side must be in a job.
     fn parse(args: &'a Copy) -> Result<Self, Error> {
         let (job, path, is_source) = match (remote(&args.from), remote(&args.to)) {
             (Some((job, path)), None) => (job, path, true),
@@ -112,7 +113,7 @@ pub(crate) async fn run(args: &Copy, context: &Context) -> Result<ExitCode, Erro
     report(args, copied, context)
 }
 
-/// Prints what was copied, and warns about skipped files.
+/// Prints the number of copied files and warns about skipped ones.
 fn report(args: &Copy, copied: Copied, context: &Context) -> Result<ExitCode, Error> {
     let skipped = &copied.skipped;
     skipped

@@ -1,5 +1,4 @@
-//! `gpuctl delete`: deletes jobs, pools and quotas by name or by file. It deletes only objects that
-//! gpuctl created.
+//! `gpuctl delete`: deletes jobs, pools and quotas by name or file, if gpuctl created them.
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -31,7 +30,8 @@ use gpuctl_view::{Format, document};
 enum DeleteItem {
     Job {
         name: String,
-        /// The UID of a job that was selected by a filter; a later job of this name stays.
+        /// UID of a job that was selected by a filter, so that a newer job of this name is not
+        /// deleted.
         uid: Option<String>,
     },
     Pool(String),
@@ -68,26 +68,24 @@ pub(crate) async fn jobs(args: &JobNames, context: &Context) -> Result<ExitCode,
         yes: args.options.yes,
         dry_run: args.options.dry_run,
     };
-    let uid = args.only_uid.as_ref();
-    let items = match args.jobs.is_by_name() {
-        true => named_items(&args.jobs.names, |name| DeleteItem::Job {
+    if args.jobs.is_by_name() {
+        let uid = args.only_uid.as_ref();
+        let items = named_items(&args.jobs.names, |name| DeleteItem::Job {
             name,
             uid: uid.cloned(),
-        }),
-        false => {
-            context.terminal.set_format(args.options.output.into());
-            let connection = context.connect().await?;
-            let jobs =
-                selection::jobs(context, &connection, &args.jobs, LookupPurpose::Change).await?;
-            selection::confirm(context, &args.jobs, change, &jobs, "delete")?;
-            let item = |job: &Job| DeleteItem::Job {
-                name: selection::full_name(job),
-                uid: Some(job.uid.clone()),
-            };
-            jobs.iter().map(item).collect()
-        }
+        });
+        return delete(&items, &args.options, context).await;
+    }
+    context.terminal.set_format(args.options.output.into());
+    let connection = context.connect_with(args.options.dry_run).await?;
+    let jobs = selection::jobs(context, &connection, &args.jobs, LookupPurpose::Change).await?;
+    selection::confirm(context, &args.jobs, change, &jobs, "delete")?;
+    let item = |job: &Job| DeleteItem::Job {
+        name: selection::full_name(job),
+        uid: Some(job.uid.clone()),
     };
-    delete(&items, &args.options, context).await
+    let items: Vec<DeleteItem> = jobs.iter().map(item).collect();
+    delete_from(&items, &args.options, &connection, context).await
 }
 
 pub(crate) async fn pools(args: &PoolNames, context: &Context) -> Result<ExitCode, Error> {
@@ -113,10 +111,19 @@ async fn delete(
     args: &DeleteArgs,
     context: &Context,
 ) -> Result<ExitCode, Error> {
-    let format: Format = args.output.into();
-    context.terminal.set_format(format);
+    context.terminal.set_format(args.output.into());
     check_namespaces(items, context)?;
     let connection = context.connect_with(args.dry_run).await?;
+    delete_from(items, args, &connection, context).await
+}
+
+async fn delete_from(
+    items: &[DeleteItem],
+    args: &DeleteArgs,
+    connection: &Connection,
+    context: &Context,
+) -> Result<ExitCode, Error> {
+    let format: Format = args.output.into();
     let reporter = TerminalReporter::new(&context.terminal, format);
     let configured = args.of_job();
     let job_options = DeleteOptions {
@@ -127,7 +134,7 @@ async fn delete(
         items,
         args,
         job_options: &job_options,
-        connection: &connection,
+        connection,
         context,
         reporter: &reporter,
         answers: Vec::new(),
@@ -151,7 +158,7 @@ async fn delete(
     })
 }
 
-/// Rejects jobs whose namespace differs from the one given with `-n`.
+/// Fails if a job's namespace differs from `-n`.
 fn check_namespaces(items: &[DeleteItem], context: &Context) -> Result<(), Error> {
     let explicit_namespace = context.access.namespace.as_deref();
     for item in items {
@@ -164,7 +171,7 @@ fn check_namespaces(items: &[DeleteItem], context: &Context) -> Result<(), Error
     Ok(())
 }
 
-/// One run of `delete`, with the results so far.
+/// A run of `delete` with its results so far.
 struct DeletionRun<'a> {
     items: &'a [DeleteItem],
     args: &'a DeleteArgs,
@@ -177,8 +184,8 @@ struct DeletionRun<'a> {
 }
 
 impl DeletionRun<'_> {
-    /// Starts to delete the jobs. Returns those that are still terminating, with the time at which
-    /// their deletion started.
+    /// Starts deleting the jobs. Returns the jobs that are still terminating, with their start
+    /// times.
     async fn start_jobs(&mut self) -> Result<Vec<(StartedDeletion, Instant)>, Error> {
         let Self {
             items,
@@ -187,7 +194,7 @@ impl DeletionRun<'_> {
             reporter,
             ..
         } = *self;
-        // If the user confirms each deletion, delete one job at a time.
+        // Delete one job at a time if the user confirms each deletion.
         let limit = if job_options.ask { 1 } else { MAX_CONCURRENT };
         let jobs = items.iter().filter_map(|item| match item {
             DeleteItem::Job { name, uid } => Some((name, uid)),
@@ -235,7 +242,7 @@ impl DeletionRun<'_> {
         Ok(())
     }
 
-    /// Waits until the deleted jobs have disappeared.
+    /// Waits until the deleted jobs are gone.
     async fn wait_for_jobs(
         &mut self,
         started: Vec<(StartedDeletion, Instant)>,
@@ -245,7 +252,7 @@ impl DeletionRun<'_> {
         let progress = context.terminal.progress(started.len() as u64, "jobs");
         progress.tick();
         let reporter = TerminalReporter::new(&context.terminal, self.args.output.into());
-        // With several jobs, the progress bar replaces the messages about waiting.
+        // For several jobs, the progress bar replaces the waiting messages.
         let quiet =
             TerminalReporter::new(&context.terminal, self.args.output.into()).without_waiting();
         let reporter = if has_several { &quiet } else { &reporter };
@@ -277,8 +284,8 @@ impl DeletionRun<'_> {
         !Format::from(self.args.output).is_document()
     }
 
-    /// Records an error, so that the other items are still deleted. If there is only one item,
-    /// returns the error instead.
+    /// Records an error and continues with the other items. Returns the error if there is only one
+    /// item.
     fn fail(&mut self, name: &str, error: Error) -> Result<(), Error> {
         if self.items.len() == 1 {
             return Err(error);
@@ -289,7 +296,7 @@ impl DeletionRun<'_> {
     }
 }
 
-/// Lists the objects in the files, in reverse order.
+/// Lists the objects of the files in the order of deletion.
 fn items_in(files: &[String], reporter: &dyn Reporter) -> Result<Vec<DeleteItem>, Error> {
     let inputs = inputs::read(files, &[], &FileAccess::Unread)
         .map_err(|unreadable| unreadable.report(reporter))?;
@@ -305,7 +312,7 @@ fn items_in(files: &[String], reporter: &dyn Reporter) -> Result<Vec<DeleteItem>
         Document::Quota(quota) => DeleteItem::Quota(quota.name.clone()),
         Document::Defaults(_) => DeleteItem::Defaults,
     };
-    // Delete jobs before the pools and quotas that contain them.
+    // Delete jobs before their pools and quotas.
     let (jobs, shared): (Vec<DeleteItem>, Vec<DeleteItem>) = inputs
         .documents
         .iter()

@@ -1,4 +1,4 @@
-//! `gpuctl describe job`: reads the details of one job concurrently and prints them.
+//! `gpuctl describe job`: reads a job's details concurrently and prints them.
 
 use std::process::ExitCode;
 
@@ -39,7 +39,7 @@ pub(crate) async fn run(args: &DescribeJob, context: &Context) -> Result<ExitCod
         LookupPurpose::Read
     };
     let mut job = past_jobs::job(context, &connection, &args.name, purpose).await?;
-    // Mask secrets in every format, because scripts print and store the output.
+    // Mask secrets in every format, because scripts store and print the output.
     job.source = job.source.map(|source| masked(&source));
     let state = State::from_job(&job);
     let metrics = OptionalMetrics::new(context, &connection);
@@ -96,7 +96,7 @@ pub(crate) async fn run(args: &DescribeJob, context: &Context) -> Result<ExitCod
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads the progress and throughput from the log of a running job.
+/// Reads a running job's progress and throughput from its log.
 async fn log_figures(
     connection: &Connection,
     job: &Job,
@@ -115,7 +115,7 @@ async fn log_figures(
     )
 }
 
-/// Reads the addresses and the autoscaler of a job that serves requests.
+/// Reads the addresses and the autoscaler of a serving job.
 async fn endpoints(
     connection: &Connection,
     job: &Job,
@@ -144,17 +144,17 @@ fn suggest_next(job: &Job, state: &State, context: &Context) {
     }
 }
 
-/// Length of the curve, and below it the distance between two of its points, both in seconds.
+/// Length of the curve, in seconds.
 const CURVE_SECONDS: i64 = 3600;
 
 const STEP_SECONDS: i64 = 60;
 
-/// Minimum length of the time axis, in seconds.
+/// Minimum length of the curve's time axis, in seconds.
 const MIN_AXIS_SECONDS: i64 = 300;
 
-/// Computes the time window of the curve, and how many seconds of it the job has been running.
+/// Returns the window of the curve, and the number of seconds in it during which the job ran.
 fn curve_window(job: &Job, now: jiff::Timestamp) -> (Window, i64) {
-    // The curve of a job that started seconds ago spans less than an hour.
+    // The curve of a new job covers only the job's runtime.
     let run_seconds = job
         .started_at()
         .map_or(0, |at| now.as_second() - at.as_second())
@@ -173,7 +173,7 @@ fn curve_window(job: &Job, now: jiff::Timestamp) -> (Window, i64) {
     (window, run_seconds)
 }
 
-/// Reads the metrics of the job's devices, both current and for the last hour.
+/// Reads the live metrics and the last hour's curves of the job's devices.
 async fn work(
     metrics: &OptionalMetrics<'_>,
     job: &Job,

@@ -1,4 +1,4 @@
-//! `gpuctl events`: prints the events of a job and its objects in order of time.
+//! `gpuctl events`: prints the events of a job and its objects by time.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -51,7 +51,7 @@ pub(crate) async fn run(args: &EventsArgs, context: &Context) -> Result<ExitCode
         }
         context.terminal.stream()?;
         events.retain(|event| {
-            // Kubernetes updates a repeated event in place, so the key includes the count.
+            // Kubernetes counts a repeated event in place, so the key includes the count.
             printed.insert((
                 event.at,
                 event.object.clone(),
@@ -69,7 +69,7 @@ pub(crate) async fn run(args: &EventsArgs, context: &Context) -> Result<ExitCode
             .pop()
         {
             Some(updated) => job = updated,
-            // The job was deleted, so there will be no further events.
+            // The job was deleted.
             None => return Ok(ExitCode::SUCCESS),
         }
     }

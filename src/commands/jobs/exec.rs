@@ -1,4 +1,4 @@
-//! `gpuctl exec`: runs a command, or a shell, in a container of a job.
+//! `gpuctl exec`: runs a command or a shell in a container of a job.
 
 use std::process::ExitCode;
 

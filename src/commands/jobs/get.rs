@@ -1,4 +1,4 @@
-//! `gpuctl get jobs`: filters, sorts and pages the jobs.
+//! `gpuctl get jobs`: lists jobs, with filters, sorting and paging.
 
 mod choice;
 mod spec;
@@ -61,7 +61,7 @@ pub(crate) async fn run(args: &GetJobs, context: &Context) -> Result<ExitCode, E
     .await
 }
 
-/// Reads the jobs, either once or at every refresh of a watch.
+/// Reads jobs once, or at every refresh of a watch.
 struct JobListing<'a> {
     args: &'a GetJobs,
     options: &'a ListOptions,
@@ -106,7 +106,7 @@ impl JobListing<'_> {
         Ok(self.listing(&rows, total, coverage).missing(missing))
     }
 
-    /// Reads jobs and the live metrics of their devices concurrently.
+    /// Reads jobs and their live metrics concurrently.
     async fn selection(
         &self,
         refresh: &Refresh<'_>,

@@ -1,4 +1,4 @@
-//! `gpuctl logs`: selects pods and lines, and prints them once or follows them.
+//! `gpuctl logs`: prints or follows the selected lines of a job's pods.
 
 mod choice;
 mod follow;
@@ -33,7 +33,7 @@ const MAX_CONCURRENT_JOBS: usize = 4;
 pub(crate) async fn run(args: &Logs, context: &Context) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();
     context.terminal.set_format(format);
-    // Report an invalid time before sending requests.
+    // Report invalid times before sending requests.
     let since = since(args, context)?;
     let connection = context.connect().await?;
     let jobs = match args.jobs.one_name() {
@@ -152,7 +152,7 @@ fn limited(query: LogQuery, pods: usize) -> LogQuery {
     }
 }
 
-/// The lines of all pods, and the API server's response for a container without a log.
+/// Lines of all pods, and the API server's response for a container without a log.
 #[derive(Default)]
 struct PodLines {
     lines: Vec<PodLogLine>,
@@ -209,11 +209,11 @@ async fn read(
             Err(failure) if names_no_container(&failure) => {
                 return Err(no_container(&query.container, job));
             }
-            // A container that has not started has no log.
+            // A container has no log before it starts.
             Err(failure) if matches!(failure.code(), Some(400 | 404)) => {
                 pod_lines.failure = Some(failure);
             }
-            // A node that does not respond must not hide the logs of the other ranks.
+            // A node that does not respond must not hide the other ranks' logs.
             Err(failure) if failure.is_transient() => failures.push((pod, failure)),
             Err(failure) => return Err(from_node(failure, pod)),
         }
@@ -288,7 +288,7 @@ fn no_container(name: &str, job: &Job) -> Error {
     error.hint(format!("available: {}", names.join(", ")))
 }
 
-/// Resolves `--since` to the span before now that the API server accepts.
+/// Converts `--since` to the duration before now that the API server accepts.
 fn since(args: &Logs, context: &Context) -> Result<Option<Duration>, Error> {
     let Some(text) = &args.since else {
         return Ok(None);
@@ -311,11 +311,11 @@ fn log_query(args: &Logs, job: &Job, since: Option<Duration>) -> LogQuery {
             .container
             .clone()
             .unwrap_or_else(|| container.to_owned()),
-        // With `--grep`, the last lines of the log need not contain the last matches.
+        // With `--grep`, the last matches may be before the last lines.
         tail: args.grep.is_none().then_some(args.tail),
         since,
-        // A service's pod is restarted in place, but a failed attempt of a training has a pod of
-        // its own.
+        // A service restarts its container in the same pod, but each attempt of a training has its
+        // own pods.
         previous: args.previous && job.kind.serves(),
         most_bytes: None,
     }
@@ -343,7 +343,7 @@ fn print(
     print_lines(args, &text, context)
 }
 
-/// Prints lines. They can send control sequences to the terminal only with `--raw`.
+/// Prints lines. Removes control sequences unless `--raw` is set.
 fn print_lines(args: &Logs, text: &str, context: &Context) -> Result<(), Error> {
     if args.raw {
         context.terminal.print_raw(text)
@@ -364,7 +364,7 @@ fn never_started(job: &Job) -> bool {
 fn explain_silence(job: &Job, failure: Option<&Failure>, context: &Context) {
     let state = State::from_job(job);
     match failure {
-        // A container that never started has an empty log, and the API returns no error.
+        // The API returns an empty log for a container that never started, not an error.
         _ if state.status == Status::Failed && never_started(job) => {
             context
                 .terminal

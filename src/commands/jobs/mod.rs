@@ -1,4 +1,4 @@
-//! Commands about jobs.
+//! Commands for jobs.
 
 pub(crate) mod attach;
 pub(crate) mod copy;

@@ -1,4 +1,4 @@
-//! `gpuctl open`: forwards a local port to a notebook or service until the user interrupts it.
+//! `gpuctl open`: forwards a local port to a notebook or service until interrupted.
 
 use std::cell::RefCell;
 use std::process::ExitCode;
@@ -25,7 +25,7 @@ pub(crate) async fn run(args: &Open, context: &Context) -> Result<ExitCode, Erro
     let job = lookup::job(&connection, &args.name, LookupPurpose::Change).await?;
     let port = target_port(args, &job)?;
     let route = route(args, &job, port)?;
-    // Report missing permissions before printing an address.
+    // Report missing permissions before printing the address.
     connection
         .sessions()
         .try_route(&route, &job)
@@ -42,7 +42,7 @@ pub(crate) async fn run(args: &Open, context: &Context) -> Result<ExitCode, Erro
         .local_addr()
         .map_err(|error| port_taken(port, &error))?
         .port();
-    // The token is valid only for the job's own port.
+    // The notebook's token is valid only on the job's own port.
     let token = token(&job).filter(|_| args.target_port.is_none_or(|port| Some(port) == job.port));
     let opened = Opened::new(
         &job,
@@ -50,8 +50,8 @@ pub(crate) async fn run(args: &Open, context: &Context) -> Result<ExitCode, Erro
         port,
         token.as_deref().filter(|_| args.show_token),
     );
-    // Start listening for signals first: a script may interrupt the command as soon as it has read
-    // the address.
+    // Listen for signals before printing the address: a script may interrupt the command
+    // immediately afterwards.
     let ended_from_outside = platform::termination_signal();
     announce(args, &job, &opened, token.is_some(), context)?;
     let sink = RefCell::new(|event: RouteEvent| match event {
@@ -67,7 +67,7 @@ pub(crate) async fn run(args: &Open, context: &Context) -> Result<ExitCode, Erro
     });
     let end_state = tokio::select! {
         state = connection.sessions().serve(&route, &listener, &sink) => state?,
-        // An interrupt is the normal end of this command.
+        // An interrupt ends this command normally.
         number = ended_from_outside => {
             return Ok(if number == platform::INTERRUPT { ExitCode::SUCCESS } else { ExitCode::from(128 + number) });
         }
@@ -86,7 +86,7 @@ pub(crate) async fn run(args: &Open, context: &Context) -> Result<ExitCode, Erro
     }
 }
 
-/// Determines the port in the pod. Returns an error if the job is finished or paused.
+/// Returns the port in the pod. Fails if the job is finished or paused.
 fn target_port(args: &Open, job: &Job) -> Result<u16, Error> {
     let state = State::from_job(job);
     let full_name = format!("{}/{}", job.namespace, job.name);
@@ -107,7 +107,7 @@ fn target_port(args: &Open, job: &Job) -> Result<u16, Error> {
     })
 }
 
-/// Prints the address, explains the token and starts the browser.
+/// Prints the address and the hint about the token, and starts the browser.
 fn announce(
     args: &Open,
     job: &Job,
@@ -143,7 +143,7 @@ fn announce(
     Ok(())
 }
 
-/// Determines the route to the selected pod. A service's pods can also be selected by number.
+/// Builds the route to the selected pod. `--rank` also selects a service's pod by its number.
 fn route(args: &Open, job: &Job, port: u16) -> Result<Route, Error> {
     let choice = ContainerChoice {
         rank: args.rank,
@@ -160,8 +160,8 @@ fn route(args: &Open, job: &Job, port: u16) -> Result<Route, Error> {
     };
     if args.pod.is_some() || args.rank.is_some() {
         let pod = pod(job, choice)?;
-        // If a rank's pod is replaced, forwarding continues with the new pod. A pod selected by
-        // name is not replaced.
+        // A rank survives the replacement of its pod, so forwarding continues with the new pod. A
+        // pod name does not.
         (route.pod, route.rank) = if pod.rank.is_some() && args.pod.is_none() {
             (None, pod.rank)
         } else {
@@ -171,9 +171,9 @@ fn route(args: &Open, job: &Job, port: u16) -> Result<Route, Error> {
     Ok(route)
 }
 
-/// Listens on the requested port. Without one, tries the job's own port, and then any free port.
+/// Listens on the requested port, or else on the job's port or any free port.
 async fn listen(requested: Option<u16>, job_port: u16) -> Result<TcpListener, Error> {
-    // Listen on the loopback interface only: the forwarded service may not require a password.
+    // Bind only to loopback: the forwarded service may not require a password.
     let bind = |port| TcpListener::bind(("127.0.0.1", port));
     match requested {
         Some(port) => bind(port).await.map_err(|error| port_taken(port, &error)),

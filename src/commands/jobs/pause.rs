@@ -1,4 +1,4 @@
-//! `gpuctl pause`: frees the GPUs of jobs and keeps everything else.
+//! `gpuctl pause`: frees a job's GPUs but keeps the job and its other objects.
 
 use std::process::ExitCode;
 
@@ -37,10 +37,10 @@ async fn pause(connection: &Connection, job: &Job) -> Result<SizeChange, Error> 
     if job.kind.serves() {
         connection.jobs().scale(job, 0).await?;
     } else if job.queued {
-        // Kueue manages `suspend` on a queued job, so deactivate the job's Workload instead.
+        // Kueue owns `suspend` on queued jobs, so deactivate the Workload.
         connection.queues().hold(job).await?;
     } else {
-        // Suspending a Job deletes its active pods, which frees their GPUs.
+        // Kubernetes deletes the active pods of a suspended Job.
         connection.jobs().suspend(job, true).await?;
     }
     let forecast = Release::predict(&job.pods).forecast(("becomes", "become"));

@@ -1,5 +1,5 @@
-//! `gpuctl restart`: replaces the pods of a job. Pods that belong to trainings and notebooks are
-//! evicted, because evictions do not count as failures. A job that has ended is submitted again.
+//! `gpuctl restart`: replaces a job's pods. Evicts the pods of trainings and notebooks, because
+//! evictions do not count as failures. Resubmits a job that has ended.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -53,13 +53,13 @@ async fn restart(
     let pods = select_pods(job, rank)?;
     let lost_pods: Vec<&Pod> = pods.iter().copied().filter(|pod| pod.is_lost()).collect();
     if job.kind.is_replicated() {
-        // Changes an annotation in the pod template, as `kubectl rollout restart` does.
+        // Change an annotation of the pod template, as `kubectl rollout restart` does.
         connection.jobs().roll(job, context.now()).await?;
     } else {
         evict(connection, job, &pods).await?;
     }
     for pod in &lost_pods {
-        // The kubelet on a lost node cannot confirm a deletion, so delete the pod by force.
+        // The kubelet of a lost node cannot confirm a deletion, so force it.
         connection.jobs().force_delete(&job.namespace, pod).await?;
     }
     let nodes: BTreeSet<&str> = lost_pods
@@ -80,7 +80,7 @@ async fn restart(
     })
 }
 
-/// Submits the job's stored document again, with the overrides of the command line.
+/// Resubmits the job's stored document with the overrides from the command line.
 async fn resubmit(
     connection: &Connection,
     job: &Job,
@@ -97,14 +97,14 @@ async fn resubmit(
         ..SubmitOptions::default()
     };
     check(&inputs, &options)?;
-    // The caller prints the result, so the reporter prints only warnings and notes.
+    // The caller prints the result. The reporter prints only warnings and notes.
     let reporter = TerminalReporter::new(&context.terminal, Format::Json);
     let action = match submit(inputs, &options, context, &reporter).await? {
         Submission::Written(run) => {
             run.waited.clone()?;
             run.jobs.done.first().and_then(|created| created.action)
         }
-        // A client dry run does not ask the API server what would change.
+        // A client-side dry run does not compute changes.
         Submission::Rendered { .. } | Submission::Shared(_) => None,
     };
     let (status, message) = match action {
@@ -120,7 +120,7 @@ async fn resubmit(
     })
 }
 
-/// Evicts pods one by one. If an eviction fails, the error lists the pods already evicted.
+/// Evicts pods one after another. If an eviction fails, the error lists the pods that were evicted.
 async fn evict(connection: &Connection, job: &Job, pods: &[&Pod]) -> Result<(), Error> {
     for (index, pod) in pods.iter().enumerate() {
         let result = connection.jobs().evict(&job.namespace, pod).await;

@@ -1,4 +1,4 @@
-//! `gpuctl resume`: continues paused jobs.
+//! `gpuctl resume`: resumes paused jobs.
 
 use std::process::ExitCode;
 

@@ -21,12 +21,13 @@ pub(crate) async fn run(args: &Scale, context: &Context) -> Result<ExitCode, Err
             let error = Error::new(
                 ErrorName::NotScalable,
                 format!(
-                    "`{}` is a training job: its number of ranks is fixed when it starts",
+                    "`{}` is a training job, whose number of ranks cannot change",
                     job.name
                 ),
             );
             return Err(error.hint(format!(
-                "`gpuctl pause job {full_name}`, or submit it again with a different `resources.node_count`"
+                "pause it with `gpuctl pause job {full_name}`, or submit it again with a different \
+                 `resources.node_count`"
             )));
         }
         JobKind::Notebook if replicas > 1 => {
@@ -39,14 +40,12 @@ pub(crate) async fn run(args: &Scale, context: &Context) -> Result<ExitCode, Err
         _ => {}
     }
     let replicas_before = if job.suspended { 0 } else { job.replicas() };
-    // Read the autoscaler first: if this read failed after scaling, the command would fail although
-    // the job was scaled.
+    // Read the autoscaler first: a failure after scaling would hide that the job was scaled.
     let autoscaler = connection.services().autoscaler(&job).await?;
     if replicas != replicas_before {
         connection.jobs().scale(&job, replicas).await?;
     }
-    // At 0 replicas, the HorizontalPodAutoscaler is inactive until the number of replicas is set
-    // again.
+    // At 0 replicas, the HorizontalPodAutoscaler is inactive until a user scales up.
     if let Some(autoscaler) = autoscaler.filter(|_| replicas > 0) {
         let (minimum, maximum) = (autoscaler.min_replicas, autoscaler.max_replicas);
         context

@@ -1,5 +1,4 @@
-//! Changes the number of a job's pods, and prints the result, for `scale`, `pause`, `resume` and
-//! `restart`.
+//! Changes the size of jobs and prints the results, for `scale`, `pause`, `resume` and `restart`.
 
 use std::process::ExitCode;
 
@@ -38,7 +37,7 @@ impl SizeChange {
     }
 }
 
-/// Changes each selected job, even if an earlier one fails. `verb` names the change in a question.
+/// Changes each selected job, even after an error. `verb` is the action in the confirmation.
 pub(super) async fn change_each(
     args: &ChangeArgs,
     verb: &str,

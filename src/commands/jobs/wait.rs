@@ -18,7 +18,7 @@ use gpuctl_core::model::{Job, State, WaitCondition, WaitVerdict};
 use gpuctl_view::jobs::waited::{WaitResult, WaitedJob, text};
 use gpuctl_view::{Format, document};
 
-/// Poll interval for several jobs. One job is watched instead.
+/// Polling interval for several jobs. A single job is watched.
 const STEP: Duration = Duration::from_secs(5);
 
 pub(crate) async fn run(args: &WaitArgs, context: &Context) -> Result<ExitCode, Error> {
@@ -44,11 +44,11 @@ pub(crate) async fn run(args: &WaitArgs, context: &Context) -> Result<ExitCode, 
     }
 }
 
-/// A job to wait for. A later job of the same name is another job.
+/// A job to wait for, distinguished by its UID from a later job of the same name.
 struct WaitTarget {
     namespace: String,
     name: String,
-    /// `None` if the job did not exist at the start.
+    /// `None` if the job did not exist initially.
     uid: Option<String>,
 }
 
@@ -67,7 +67,7 @@ impl WaitTarget {
     }
 }
 
-/// Resolves the jobs. A job without an end cannot complete, which is an error at once.
+/// Finds the jobs. Fails for jobs without an end if the condition is completion.
 async fn targets(
     args: &WaitArgs,
     context: &Context,
@@ -86,13 +86,13 @@ async fn targets(
             job.kind.word()
         );
         return Err(
-            Error::usage(message).hint("`--for running`, `--for ready=N` or `--for deleted`")
+            Error::usage(message).hint("use `--for running`, `--for ready=N` or `--for deleted`")
         );
     }
     Ok(jobs.iter().map(WaitTarget::from_job).collect())
 }
 
-/// Names of jobs that may be gone already, which meets `--for deleted`.
+/// Finds the jobs of `--for deleted`, which may not exist anymore.
 async fn named_targets(
     names: &[String],
     context: &Context,
@@ -106,7 +106,7 @@ async fn named_targets(
             None => {
                 let (namespace, name) = lookup::split(text)?;
                 let namespace = namespace.unwrap_or(&connection.namespace);
-                // The jobs of a deleted namespace are gone, but the name may also be mistyped.
+                // A missing namespace has no jobs, but its name may also be mistyped.
                 if let Err(error) = lookup::check_empty(connection, Some(namespace), true).await {
                     context.terminal.warn(&error.to_string());
                 }
@@ -121,7 +121,6 @@ async fn named_targets(
     Ok(targets)
 }
 
-/// A run of `wait`.
 struct WaitRun<'w> {
     args: &'w WaitArgs,
     connection: &'w Connection,
@@ -131,7 +130,7 @@ struct WaitRun<'w> {
 }
 
 impl WaitRun<'_> {
-    /// Waits until the outcome is certain. The error says why the condition was not met.
+    /// Waits until the result is final. The error explains why the condition was not met.
     async fn wait(&self) -> Result<(WaitResult, Option<Error>), Error> {
         let line = WaitingLine::begin(self.reporter);
         let retry = OutageRetry::new(|failure| self.reporter.warn(&format!("{failure}; retrying")));
@@ -173,8 +172,8 @@ impl WaitRun<'_> {
         }
     }
 
-    /// Lists the jobs with one request per kind and namespace. A job that is missing only because
-    /// its kind cannot be listed is an error, not a deleted job.
+    /// Lists the jobs with one request per kind and namespace. Fails if a job is missing and its
+    /// kind cannot be listed, because the job may still exist.
     async fn list(&self) -> Result<(Vec<Job>, Option<String>), Failure> {
         let namespaces: BTreeSet<&str> = self
             .targets
@@ -199,7 +198,7 @@ impl WaitRun<'_> {
         Ok((jobs, unseen))
     }
 
-    /// The first job that is not in the list.
+    /// Returns the first job that is missing in the list.
     fn missing(&self, jobs: &[Job]) -> Option<&WaitTarget> {
         let is_missing = |target: &&WaitTarget| !jobs.iter().any(|job| target.is(job));
         self.targets.iter().find(is_missing)
@@ -238,7 +237,7 @@ impl WaitRun<'_> {
         }
     }
 
-    /// The error for a condition that cannot be met any longer.
+    /// Builds the error for a condition that can no longer be met.
     fn ended(&self, result: &WaitResult) -> Error {
         let ended: Vec<&WaitedJob> = result
             .items
@@ -256,7 +255,10 @@ impl WaitRun<'_> {
         let error = first.message.iter().fold(error, Error::cause);
         let error = match ended.len() {
             1 => error,
-            many => error.note(format!("{} more ended too", count(many as u64 - 1, "job"))),
+            many => error.note(format!(
+                "{} more cannot meet it either",
+                count(many as u64 - 1, "job")
+            )),
         };
         match first.status {
             Some(_) => error.hint(format!("gpuctl why {}/{}", first.namespace, first.job_id)),
@@ -294,7 +296,8 @@ fn waited(target: &WaitTarget, verdict: WaitVerdict, state: Option<State>) -> Wa
     }
 }
 
-/// `job `a` is pending Unschedulable`, or `2 of 3 jobs are complete; b: pending`.
+/// Formats the state, such as `job `a` is pending Unschedulable` or `2 of 3 jobs are complete; b:
+/// pending`.
 fn summary(result: &WaitResult) -> String {
     let open: Vec<&WaitedJob> = result
         .items

@@ -1,4 +1,4 @@
-//! `gpuctl why`: explains why jobs wait, do not start or have failed.
+//! `gpuctl why`: explains why jobs wait, do not start, are slow or have failed.
 
 use std::process::ExitCode;
 
@@ -31,7 +31,7 @@ pub(crate) async fn run(args: &WhyArgs, context: &Context) -> Result<ExitCode, E
         stacks: args.stacks,
     };
     if queries.ras || queries.stacks {
-        // Both options read from running containers, which a bundle does not have.
+        // Both options query running containers, which a bundle does not contain.
         context.must_change("remove `--ras` and `--stacks`")?;
     }
     let connection = context.connect().await?;
@@ -161,7 +161,7 @@ async fn diagnose_all_jobs(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether a job may have a problem. This excludes jobs that simply run, have finished or were
+/// Returns true if a job may have a problem. False for jobs that run normally, have finished or are
 /// paused.
 fn may_have_problem(job: &Job) -> bool {
     let state = State::from_job(job);

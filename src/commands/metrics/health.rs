@@ -1,5 +1,4 @@
-//! `gpuctl get health`: lists devices whose counters show that they are not healthy. It requires
-//! Prometheus.
+//! `gpuctl get health`: lists devices whose counters report problems. Requires Prometheus.
 
 use std::process::ExitCode;
 
@@ -42,7 +41,12 @@ pub(crate) async fn run(args: &GetHealth, context: &Context) -> Result<ExitCode,
     let (snapshot, (reading, growth_series)) = (snapshot?, query?);
     let facts = ApiFacts::from_inventory(&snapshot.inventory, snapshot.consumers.as_ref());
     let readings = devices::read(&reading, &snapshot.inventory, &facts);
-    let findings = findings(&readings.devices, &growth_series, &facts);
+    let findings = findings(
+        &readings.devices,
+        &growth_series,
+        &snapshot.inventory,
+        &facts,
+    );
     if readings.devices.is_empty() {
         context
             .terminal

@@ -1,4 +1,4 @@
-//! `gpuctl get heatmap`: prints the metrics of every device. It requires Prometheus.
+//! `gpuctl get heatmap`: prints the metrics of every device. Requires Prometheus.
 
 use std::process::ExitCode;
 
@@ -46,7 +46,7 @@ pub(crate) async fn run(args: &GetHeatmap, context: &Context) -> Result<ExitCode
         return Ok(ExitCode::SUCCESS);
     }
     let pause = async || {
-        // Metrics cannot be watched for changes, so poll them.
+        // Prometheus has no change notifications, so poll.
         tokio::time::sleep(METRICS_INTERVAL).await;
         true
     };
@@ -60,7 +60,7 @@ pub(crate) async fn run(args: &GetHeatmap, context: &Context) -> Result<ExitCode
     .await
 }
 
-/// The metrics of every device, and the nodes with these devices.
+/// Metrics of all devices, and their nodes.
 struct HeatmapData {
     readings: Readings,
     inventory: Inventory,
@@ -87,7 +87,7 @@ async fn read_data(
     };
     let (reading, snapshot) = join(reading, connection.inventory().snapshot()).await;
     let (reading, snapshot) = (reading?, snapshot);
-    // Without access to the inventory, devices can be identified only by the exporters' labels.
+    // Without the inventory, only the exporters' labels identify a device.
     let (inventory, consumers) = match snapshot {
         Ok(snapshot) => (snapshot.inventory, snapshot.consumers),
         Err(failure) if failure.is_forbidden() => Default::default(),

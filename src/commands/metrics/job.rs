@@ -1,4 +1,4 @@
-//! `gpuctl get metrics job`: prints a job's GPU metrics over time. It requires Prometheus.
+//! `gpuctl get metrics job`: prints a job's GPU metrics over time. Requires Prometheus.
 
 use std::process::ExitCode;
 
@@ -19,7 +19,7 @@ use gpuctl_view::document;
 use gpuctl_view::history::metrics as view;
 use gpuctl_view::history::metrics::{JobCurves, JobMetric};
 
-/// Throughput metrics with their units. The first one that a job reports is shown.
+/// Throughput metrics with their units, in order of preference.
 const THROUGHPUTS: [(Measure, &str); 2] = [
     (Measure::TokensPerSecond, "tokens/sec"),
     (Measure::SamplesPerSecond, "samples/sec"),
@@ -46,7 +46,7 @@ pub(crate) async fn run(args: &JobMetricsArgs, context: &Context) -> Result<Exit
         job.kind,
         job.pods.iter().map(|pod| pod.name.as_str()),
     );
-    // Pods that were replaced started before the existing ones.
+    // Replaced pods started before the current ones.
     let first = match args.range.start {
         Some(_) => started,
         None => curves::first_start(&prometheus, &pods, created, now.into())

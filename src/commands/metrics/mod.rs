@@ -1,4 +1,4 @@
-//! Commands about GPU metrics.
+//! Commands for GPU metrics.
 
 pub(crate) mod health;
 pub(crate) mod heatmap;

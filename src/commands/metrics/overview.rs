@@ -1,4 +1,4 @@
-//! `gpuctl get overview`: prints the inventory, live metrics, storage and network together.
+//! `gpuctl get overview`: prints inventory, live metrics, storage and network.
 
 use std::process::ExitCode;
 
@@ -43,7 +43,7 @@ pub(crate) async fn run(args: &GetOverview, context: &Context) -> Result<ExitCod
     .await
 }
 
-/// Reads all data once. Warns about missing permissions if `warns` is set.
+/// Reads all data once. Warns about missing permissions if `warns` is true.
 async fn read_overview(
     connection: &Connection,
     metrics: &OptionalMetrics<'_>,

@@ -1,5 +1,4 @@
-//! `gpuctl get metrics workload`: prints a workload's GPU metrics over time. It requires
-//! Prometheus.
+//! `gpuctl get metrics workload`: prints a workload's GPU metrics over time. Requires Prometheus.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -18,7 +17,7 @@ use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_view::document;
 use gpuctl_view::history::workload_graphs as view;
 
-/// Default distance between two points of a workload's curves, in seconds.
+/// Default step of the curves in seconds.
 const WORKLOAD_STEP: i64 = 60;
 
 pub(crate) async fn run(args: &WorkloadMetrics, context: &Context) -> Result<ExitCode, Error> {
@@ -46,8 +45,8 @@ pub(crate) async fn run(args: &WorkloadMetrics, context: &Context) -> Result<Exi
         window,
     )
     .await?;
-    // Series with the pod's name that are older than the pod belong to the pod that it replaced. So
-    // the series count from the creation of the workload.
+    // Series that are older than the pod belong to the pod that it replaced, so accept series since
+    // the workload's creation.
     let since = |pod: &WorkPod| milliseconds(workload.top.created_at.or(pod.created_at));
     let lifetimes = workload
         .pods
@@ -79,7 +78,7 @@ pub(crate) async fn run(args: &WorkloadMetrics, context: &Context) -> Result<Exi
     Ok(ExitCode::SUCCESS)
 }
 
-/// Collects, by kind, the names of a workload's objects that may own pods.
+/// Collects the names of a workload's objects that may own pods, by kind.
 fn owners_below(branch: &Branch) -> BTreeMap<String, Vec<String>> {
     let mut owners: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut pending = vec![branch];

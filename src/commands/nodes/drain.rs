@@ -1,4 +1,4 @@
-//! `gpuctl drain NODE --plan`: shows what draining a node would do. It changes nothing.
+//! `gpuctl drain NODE --plan`: shows the effects of a drain without draining.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `gpuctl free`: reports the free GPUs that a job could use.
+//! `gpuctl free`: reports the free GPUs that jobs can use.
 
 use std::process::ExitCode;
 

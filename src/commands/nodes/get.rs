@@ -1,4 +1,4 @@
-//! `gpuctl get nodes`: filters, sorts and pages the GPU inventory.
+//! `gpuctl get nodes`: lists nodes with GPUs, with filters, sorting and paging.
 
 use std::process::ExitCode;
 
@@ -75,7 +75,7 @@ pub(crate) async fn run(args: &GetNodes, context: &Context) -> Result<ExitCode, 
             .measure(&mut snapshot, reading.as_ref())
             .as_ref()
             .map(Coverage::from);
-        // The health of published nodes is unknown, so they cannot be filtered by health.
+        // The health of published nodes is unknown, so `--status` needs listed nodes.
         let snapshot = if args.status.is_some() {
             snapshot.listed()?
         } else {
@@ -99,7 +99,7 @@ pub(crate) async fn run(args: &GetNodes, context: &Context) -> Result<ExitCode, 
     .await
 }
 
-/// Selects the metrics that the table needs.
+/// Live metrics that the table shows.
 fn quantities(args: &GetNodes, format: Format) -> &'static [Quantity] {
     match format {
         // `-o name` shows no metrics.
@@ -109,7 +109,7 @@ fn quantities(args: &GetNodes, format: Format) -> &'static [Quantity] {
     }
 }
 
-/// Lists the nodes with the value of one label.
+/// Lists the nodes with the value of a label.
 fn labels_listing(
     selected: &[&NodeUsage],
     key: &str,
@@ -129,7 +129,7 @@ fn labels_listing(
     )
 }
 
-/// Lists the nodes with their GPUs. The total counts the nodes on all pages.
+/// Lists the nodes with their GPUs. The total includes the nodes of all pages.
 fn nodes_listing(
     args: &GetNodes,
     selected: &[&NodeUsage],
@@ -149,14 +149,15 @@ fn nodes_listing(
         } else {
             String::new()
         };
-        node_table::table(selected, format, headers, look, context.now()) + &footer
+        let (labels, now) = (args.show_labels, context.now());
+        node_table::table(selected, format, headers, labels, look, now) + &footer
     };
     let document = nodes::list(selected, total, coverage);
     Listing::new(options, &document, "items", names, table)
 }
 
-/// Distinguishes a label key from a GPU type: `nvidia.com/gpu-type` is a key, but
-/// `nvidia.com/a100-80g` is a type.
+/// Returns true for a label key such as `nvidia.com/gpu-type`, and false for a GPU type such as
+/// `nvidia.com/a100-80g`.
 fn is_key(text: &str) -> bool {
     is_type_label(text)
 }
@@ -168,7 +169,8 @@ fn select_nodes<'h>(args: &GetNodes, hosts: &'h [NodeUsage]) -> Result<Vec<&'h N
         Some(text) => {
             let gpu_type = GpuType::parse(text);
             Some(gpu_type.ok_or_else(|| {
-                Error::usage(format!("`{text}` is not a known GPU type")).hint("such as a100-80g")
+                Error::usage(format!("`{text}` is not a known GPU type"))
+                    .hint("use a type such as a100-80g")
             })?)
         }
     };

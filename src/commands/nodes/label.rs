@@ -1,5 +1,5 @@
-//! `gpuctl label node`: sets or removes a label on several nodes. Each node is handled
-//! independently, and failures are reported.
+//! `gpuctl label node`: sets or removes a label on nodes. A failure on one node does not affect the
+//! others.
 
 use std::process::ExitCode;
 
@@ -61,7 +61,7 @@ pub(crate) async fn run(args: &LabelNode, context: &Context) -> Result<ExitCode,
             }
         }
     }
-    // Users who may not list nodes read published copies of some labels.
+    // Users without permission to list nodes read published copies of some labels.
     if is_published(key) && !done.is_empty() {
         let reporter = TerminalReporter::new(&context.terminal, format);
         pools::publish(&connection, false, &reporter).await;
@@ -79,7 +79,7 @@ pub(crate) async fn run(args: &LabelNode, context: &Context) -> Result<ExitCode,
     })
 }
 
-/// Parses the key and the value to set. Rejects invalid labels before anything is written.
+/// Parses the label. Rejects an invalid key or value before anything is written.
 fn parse_label<'a>(word: &'a str, args: &LabelNode) -> Result<(&'a str, Option<&'a str>), Error> {
     let (key, value) = word
         .split_once('=')
@@ -115,7 +115,7 @@ fn parse_label<'a>(word: &'a str, args: &LabelNode) -> Result<(&'a str, Option<&
     if key == POOL_LABEL && !args.force {
         let error = Error::new(
             ErrorName::ProtectedLabel,
-            format!("`{key}` sets a node's pool"),
+            format!("`{key}` is reserved for pools"),
         );
         return Err(error.hint(
             "use `gpuctl add node NODE --pool POOL`, `gpuctl remove node NODE --pool POOL` or \
@@ -127,7 +127,7 @@ fn parse_label<'a>(word: &'a str, args: &LabelNode) -> Result<(&'a str, Option<&
             ErrorName::ProtectedLabel,
             format!("`{key}` is reserved for Kubernetes"),
         );
-        return Err(error.hint("--force sets it anyway"));
+        return Err(error.hint("use `--force` to set it anyway"));
     }
     Ok((key, value))
 }
@@ -166,7 +166,7 @@ async fn set_node_label(
                 ErrorName::LabelConflict,
                 format!("node `{node}` already has {key}={current}"),
             );
-            Err(error.hint("--overwrite replaces it"))
+            Err(error.hint("use `--overwrite` to replace it"))
         }
     }
 }

@@ -1,5 +1,4 @@
-//! `gpuctl get label`, `get node-labels` and `get gpu-type`: print the labels of one node or of all
-//! nodes.
+//! `gpuctl get label`, `get node-labels` and `get gpu-type`: print labels of one or all nodes.
 
 use std::process::ExitCode;
 
@@ -47,7 +46,6 @@ pub(crate) async fn run(args: &NodeLabels, context: &Context) -> Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-/// Lists the labels of all nodes.
 async fn list_all_nodes(
     args: &NodeLabels,
     options: &ListOptions,
@@ -76,7 +74,7 @@ async fn list_all_nodes(
     .await
 }
 
-/// Lists the values of `resources.gpu-type` that this cluster supports.
+/// Lists the cluster's values of `resources.gpu-type`.
 async fn list_types(
     options: &ListOptions,
     connection: &Connection,

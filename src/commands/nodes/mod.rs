@@ -1,4 +1,4 @@
-//! Commands about nodes.
+//! Commands for nodes.
 
 pub(crate) mod describe;
 pub(crate) mod drain;

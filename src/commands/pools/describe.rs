@@ -1,4 +1,4 @@
-//! `gpuctl describe pool`: prints the nodes, GPUs, quota and jobs of one pool.
+//! `gpuctl describe pool`: prints a pool's nodes, GPUs, quota and jobs.
 
 use std::process::ExitCode;
 

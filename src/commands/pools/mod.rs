@@ -1,4 +1,4 @@
-//! Commands about pools.
+//! Commands for pools.
 
 pub(crate) mod describe;
 pub(crate) mod get;

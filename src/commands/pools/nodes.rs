@@ -1,4 +1,4 @@
-//! `gpuctl add node` and `gpuctl remove node`: add nodes to a pool and remove them from it.
+//! `gpuctl add node` and `gpuctl remove node`: change the nodes of a pool.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -86,8 +86,7 @@ async fn change(args: &PoolNodes, adding: bool, context: &Context) -> Result<Exi
     })
 }
 
-/// Reads the definition of the pool. If the pool exists only as labels, creates a definition for
-/// it.
+/// Reads the pool's definition. Creates one if the pool exists only as labels.
 async fn definition(
     args: &PoolNodes,
     adding: bool,
@@ -127,7 +126,7 @@ async fn add_node(
         host.name().to_owned(),
         labels_for_pool(connection, host, &pool.name).await?,
     );
-    // Record the labels first: a label without a record would remain after the pool is deleted.
+    // Record the label first: deleting the pool removes only recorded labels.
     connection
         .pools()
         .change(&pool.name, |pool| {
@@ -143,7 +142,7 @@ async fn add_node(
         LabelOverwrite::Only(host.details.node.pool())
     };
     if let Err(error) = set_label(connection, &node, POOL_LABEL, &pool.name, overwrite).await {
-        // The label was not set, so remove its record again.
+        // Setting the label failed, so remove its record.
         let with_labels = PoolDefinition {
             labels: [(node, labels)].into(),
             ..PoolDefinition::default()
@@ -161,7 +160,7 @@ async fn add_node(
             },
         );
     }
-    // Replace the previous pool's taint with that of the new pool.
+    // Replace the taint of the previous pool.
     let current = exclusive_pool(&host.details.node).map(ToOwned::to_owned);
     let taint = TaintChange {
         node: host.name().to_owned(),
@@ -189,8 +188,8 @@ async fn remove_node(
         .await?
         .and_then(|mut stored| stored.pool.labels.remove(node))
         .unwrap_or_default();
-    // If a node is recorded in the pool but does not have its label, an earlier removal was
-    // interrupted. Complete it here.
+    // A recorded node without the pool's label is left over from an interrupted removal, which is
+    // completed here.
     if host.details.node.pool() != Some(pool) && labels.is_empty() {
         let location = host
             .details

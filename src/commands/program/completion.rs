@@ -1,4 +1,4 @@
-//! `gpuctl completion`: prints the script that registers completion with a shell.
+//! `gpuctl completion`: prints a shell's completion script.
 
 use std::process::ExitCode;
 
@@ -11,7 +11,7 @@ use gpuctl_core::error::{Error, ErrorName};
 impl Shell {
     pub(crate) const ALL: [Self; 5] = [Self::Bash, Self::Elvish, Self::Fish, Self::Pwsh, Self::Zsh];
 
-    /// The name under which the shell looks for the completion file.
+    /// File name under which the shell finds the script.
     pub(crate) fn file_name(self) -> &'static str {
         match self {
             Self::Bash => "gpuctl.bash",
@@ -23,8 +23,7 @@ impl Shell {
     }
 }
 
-/// Generates the script that registers gpuctl with `shell`. The candidates come from the program
-/// itself.
+/// Generates the completion script of `shell`. The script calls gpuctl for the candidates.
 pub(crate) fn script(shell: Shell) -> std::io::Result<String> {
     let completer: &dyn EnvCompleter = match shell {
         Shell::Bash => &Bash,

@@ -1,5 +1,4 @@
-//! `gpuctl config`: prints each setting with its value and origin, and changes settings in the
-//! config file.
+//! `gpuctl config`: prints settings with their values and origins, and changes the config file.
 
 use std::cell::Cell;
 use std::process::ExitCode;
@@ -27,7 +26,7 @@ pub(crate) async fn view(args: &View, context: &Context) -> Result<ExitCode, Err
         .iter()
         .for_each(|unknown| context.terminal.warn(unknown));
     let file = config.file.path().map(|path| path.display().to_string());
-    // Warn about invalid settings, but still print the others.
+    // Warn about an invalid setting and print the others.
     let has_error = Cell::new(false);
     let to_setting = |key: &'static SettingKey| {
         let (value, origin) = match context.flag(key.name) {
@@ -44,7 +43,7 @@ pub(crate) async fn view(args: &View, context: &Context) -> Result<ExitCode, Err
             Origin::File => format!("file {}", file.as_deref().unwrap_or_default()),
             Origin::Default => "default".to_owned(),
         };
-        // For a `*_file` key, the environment variable holds the secret itself, not a path.
+        // The environment variable of a `*_file` key holds the secret itself instead of a path.
         let secret =
             key.secret || (key.name.ends_with("_file") && origin.starts_with("environment"));
         Setting {
@@ -125,14 +124,14 @@ pub(crate) async fn write(args: &Set, context: &Context) -> Result<ExitCode, Err
     Ok(ExitCode::SUCCESS)
 }
 
-/// Parses the value of a setting; `-` reads it from stdin.
+/// Parses a setting's value. `-` reads the value from stdin.
 fn parse_value(key: &SettingKey, value: &str) -> Result<Value, Error> {
     let text = if value == "-" {
         stdin()?
     } else {
         value.to_owned()
     };
-    // An empty value counts as not set, so it resets the setting.
+    // An empty value resets the setting.
     let value = if text.is_empty() {
         Some(Value::String(String::new()))
     } else {

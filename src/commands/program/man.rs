@@ -1,4 +1,4 @@
-//! `gpuctl man`: prints manual pages, which are generated from the help and from the exit codes in
+//! `gpuctl man`: prints manual pages, generated from the help texts and the exit codes in
 //! `error.rs`.
 
 use std::process::ExitCode;
@@ -13,7 +13,7 @@ use crate::context::Context;
 use gpuctl_core::error::{self, Error, ErrorName};
 use gpuctl_local::files;
 
-/// Generates all pages as pairs of file name and text.
+/// Generates all pages as pairs of file name and content.
 pub(crate) fn pages() -> std::io::Result<Vec<(String, String)>> {
     let mut command = Cli::command().disable_help_subcommand(true);
     command.build();

@@ -1,4 +1,4 @@
-//! `gpuctl mcp` serves agents over MCP. `gpuctl skill` prints the instructions for agents.
+//! `gpuctl mcp` serves agents over MCP, and `gpuctl skill` prints their instructions.
 
 use std::process::ExitCode;
 
@@ -16,7 +16,7 @@ pub(crate) async fn run(args: &Mcp, context: &Context) -> Result<ExitCode, Error
     {
         return Err(contradiction_error(read_only));
     }
-    // Without this note, someone who starts the command by hand would see nothing happen.
+    // Without a note, the command seems to hang when it is started by hand.
     if context.terminal.stdin_is_terminal() {
         context
             .terminal
@@ -32,7 +32,7 @@ pub(crate) async fn run(args: &Mcp, context: &Context) -> Result<ExitCode, Error
         .current_context()
         .filter(|_| access.context.is_none())
     {
-        // Pin the context now, because the kubeconfig's current context can change between calls.
+        // Fix the context at startup: the kubeconfig's current context can change between calls.
         cluster.push(format!("--context={current}").into());
         access.context = Some(current);
     }
@@ -45,7 +45,7 @@ pub(crate) async fn run(args: &Mcp, context: &Context) -> Result<ExitCode, Error
     Ok(ExitCode::SUCCESS)
 }
 
-/// Explains why `--allow-writes` conflicts with read-only mode.
+/// Builds the error for `--allow-writes` in read-only mode.
 fn contradiction_error(read_only: ReadOnly) -> Error {
     let error = || Error::usage("`--allow-writes` conflicts with read-only mode");
     match read_only {

@@ -1,4 +1,4 @@
-//! Commands about the program itself.
+//! Commands for gpuctl itself.
 
 pub(crate) mod completion;
 pub(crate) mod config;

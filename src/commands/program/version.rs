@@ -1,4 +1,4 @@
-//! `gpuctl version`: prints the version, either for people or for programs.
+//! `gpuctl version`: prints the version as text or JSON.
 
 use std::process::ExitCode;
 
@@ -13,7 +13,7 @@ use gpuctl_view::program::version;
 pub(crate) async fn run(args: &VersionArgs, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
     let gpuctl_version = env!("CARGO_PKG_VERSION");
-    // A broken config file must not prevent printing the version.
+    // Print the version even if the config file is invalid.
     let config = context.config().unwrap_or_default();
     let value = |key: &str| {
         config

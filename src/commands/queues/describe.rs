@@ -1,4 +1,4 @@
-//! `gpuctl describe queue`: prints one queue with the jobs in it.
+//! `gpuctl describe queue`: prints a queue and its jobs.
 
 use std::process::ExitCode;
 
@@ -50,7 +50,7 @@ pub(crate) async fn run(args: &DescribeQueue, context: &Context) -> Result<ExitC
         .filter(|job| job.is_in(queue))
         .map(|job| (State::from_job(&job), job));
     let mut jobs: Vec<(State, Job)> = jobs.filter(|(state, _)| !state.status.is_final()).collect();
-    // Running jobs come first, followed by waiting ones. Within each group, the oldest comes first.
+    // Sort running jobs before waiting ones, oldest first.
     jobs.sort_by_key(|(state, job)| (state.status != Status::Running, job.created_at));
     let reading = OptionalMetrics::new(context, &connection)
         .now(&JOB_QUANTITIES)
@@ -70,7 +70,7 @@ pub(crate) async fn run(args: &DescribeQueue, context: &Context) -> Result<ExitC
     Ok(ExitCode::SUCCESS)
 }
 
-/// Finds the one queue with this name. `given_namespace` is the namespace that the user gave.
+/// Returns the only queue with this name. `given_namespace` is the namespace in the arguments.
 fn find_queue<'q>(
     queues: &'q [Queue],
     given_namespace: Option<&str>,

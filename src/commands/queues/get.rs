@@ -1,6 +1,5 @@
-//! `gpuctl get queues`: lists the queues of Kueue and Volcano, or the preemptions in them.
+//! `gpuctl get queues`: lists queues of Kueue and Volcano, or their preemptions.
 
-use gpuctl_core::model::values::natural;
 use std::cmp::Reverse;
 use std::process::ExitCode;
 
@@ -18,6 +17,7 @@ use crate::observe::queues::rows;
 use crate::observe::rows::{ListRow, listing, read_namespaces};
 use gpuctl_cluster::JobFilter;
 use gpuctl_core::error::Error;
+use gpuctl_core::model::values::natural;
 use gpuctl_core::model::{GpuCount, Percent, Preemption};
 use gpuctl_view::Format;
 use gpuctl_view::queues::list as queues;
@@ -43,7 +43,10 @@ pub(crate) async fn run(args: &GetQueues, context: &Context) -> Result<ExitCode,
             metrics.now(&JOB_QUANTITIES),
         )
         .await;
-        let (queues, unseen) = queues?;
+        let (mut queues, unseen) = queues?;
+        if !args.show_labels {
+            queues.iter_mut().for_each(|queue| queue.labels = None);
+        }
         let is_empty = refresh.first && queues.is_empty();
         lookup::check_empty(&connection, explicit_namespace, is_empty).await?;
         for system in unseen.iter().filter(|_| refresh.first) {
@@ -118,9 +121,9 @@ impl ListRow for QueueRow {
             Some(QueueSortKey::Used) => rows.sort_by_key(|row| Reverse(row.queue.used)),
             Some(QueueSortKey::Waiting) => rows.sort_by_key(|row| Reverse(row.queue.waiting)),
             Some(QueueSortKey::Utilization) => rows.sort_by(|a, b| {
-                // Queues with borrowed GPUs come first, and among these the least utilized ones.
+                // Sort queues with borrowed GPUs first, by increasing utilization.
                 let borrows = |row: &QueueRow| row.queue.borrowed > Some(GpuCount::ZERO);
-                // Unknown utilization sorts last.
+                // Unknown utilization is last.
                 let busy = |row: &QueueRow| {
                     row.figures
                         .and_then(|figures| figures.utilization)
@@ -158,7 +161,7 @@ impl ListRow for Preemption {
     type Key = QueueSortKey;
     type Facts = PreemptionCoverage;
 
-    /// Preemptions are always sorted newest first.
+    /// Preemptions are always in order of time, newest first.
     fn sort(_rows: &mut [Self], _key: Option<QueueSortKey>) {}
 
     fn names(page: &[Self]) -> Vec<String> {

@@ -1,4 +1,4 @@
-//! Commands about queues.
+//! Commands for queues.
 
 pub(crate) mod describe;
 pub(crate) mod get;
@@ -6,11 +6,11 @@ pub(crate) mod get;
 use gpuctl_cluster::{Connection, ServedQueueing};
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 
-/// The note or error if the cluster has no queueing system.
+/// Note or error for a cluster without a queueing system.
 const NOT_SERVED: &str =
     "this cluster has no queueing system: neither Kueue nor Volcano is installed";
 
-/// Determines which queueing systems the cluster serves. Returns an error if it serves none.
+/// Returns the queueing systems that the cluster serves, or an error if it serves none.
 async fn served(connection: &Connection) -> Result<ServedQueueing, Error> {
     let served = connection.queues().served().await?;
     if served.systems().next().is_none() {

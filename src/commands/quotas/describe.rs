@@ -1,4 +1,4 @@
-//! `gpuctl describe quota`: prints the quotas of one namespace and their use.
+//! `gpuctl describe quota`: prints a namespace's quotas and their usage.
 
 use std::process::ExitCode;
 

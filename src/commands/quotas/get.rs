@@ -1,6 +1,5 @@
 //! `gpuctl get quotas`: lists namespace quotas and their usage.
 
-use gpuctl_core::model::values::natural;
 use std::cmp::Reverse;
 use std::process::ExitCode;
 
@@ -14,6 +13,7 @@ use crate::observe::list;
 use crate::observe::rows::{ListRow, listing, read_namespaces};
 use gpuctl_core::error::Error;
 use gpuctl_core::model::QuotaUse;
+use gpuctl_core::model::values::natural;
 use gpuctl_view::Format;
 use gpuctl_view::queues::quotas;
 

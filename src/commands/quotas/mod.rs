@@ -1,4 +1,4 @@
-//! Commands about quotas.
+//! Commands for quotas.
 
 pub(crate) mod describe;
 pub(crate) mod get;

@@ -1,4 +1,4 @@
-//! Analyzes one window: reads Prometheus and the API server concurrently, and scores every device.
+//! Analyzes a window: reads Prometheus and the API server concurrently and scores every device.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -25,7 +25,7 @@ use gpuctl_core::stats::score::selection::{Rules, Scored, scored};
 use gpuctl_core::stats::score::serving;
 use gpuctl_prometheus::Window;
 
-/// The metrics that determine a score.
+/// Metrics that determine a score.
 const QUANTITIES: [Quantity; 8] = [
     Quantity::Utilization,
     Quantity::MemoryCopy,
@@ -37,11 +37,10 @@ const QUANTITIES: [Quantity; 8] = [
     Quantity::Clock,
 ];
 
-/// The default lookback delta of Prometheus, in seconds: how long it repeats the last value of a
-/// series.
+/// Prometheus' default lookback in seconds: the age up to which it repeats a series' last value.
 const MAX_LOOKBACK: i64 = 300;
 
-/// All devices and their scores at one point in time.
+/// All devices with their scores at one time.
 #[derive(Clone, Debug)]
 pub(crate) struct Analysis {
     pub devices: Vec<Scored>,
@@ -49,10 +48,11 @@ pub(crate) struct Analysis {
     /// Truncated to seconds.
     pub at: Timestamp,
     pub took: Duration,
+    /// The label `cluster` of exported scores.
+    pub cluster: Option<String>,
 }
 
-/// Computes how many seconds a sample remains valid: two intervals between recent scrapes, but at
-/// least two steps.
+/// Number of seconds for which a sample is valid: two scrape intervals, but at least two steps.
 fn lookback(sample_counts: &[Series], step: i64) -> i64 {
     let intervals = sample_counts
         .iter()
@@ -70,7 +70,7 @@ struct Measurements {
     lookback: i64,
 }
 
-/// Reads the window from Prometheus. Sets `connected` once Prometheus has responded.
+/// Reads the window from Prometheus. Sets `connected` after Prometheus' first response.
 async fn measure(
     connection: &Connection,
     context: &Context,
@@ -114,8 +114,7 @@ async fn measure(
     })
 }
 
-/// Runs one analysis. `connected` reports whether Prometheus responded, even if something else
-/// fails.
+/// Runs one analysis. `connected` is set if Prometheus responded, even if the analysis fails later.
 pub(crate) async fn analyze(
     settings: &Settings,
     context: &Context,
@@ -150,7 +149,7 @@ pub(crate) async fn analyze(
     let history = history::read(&measurements.series, &facts, &Lifetimes::new());
     let namespace_consumers = match snapshot.consumers {
         Some(_) => None,
-        // The start times of pods are readable at least in the user's own namespace.
+        // The user may at least read the start times of pods in the current namespace.
         None => connection
             .inventory()
             .consumers(&connection.namespace)
@@ -165,7 +164,7 @@ pub(crate) async fn analyze(
     }
     let mut devices = scored(&readings, &history, &snapshot.inventory, pods, &rules);
     if let Some(namespace) = lookup::explicit_namespace(&connection) {
-        // On a shared device, count only the pods in this namespace.
+        // Drop holders in other namespaces from shared devices.
         for device in &mut devices {
             let holders = &mut device.reading.holders;
             holders.retain(|(holder, _)| holder == namespace);
@@ -183,5 +182,6 @@ pub(crate) async fn analyze(
         rules,
         at: time,
         took: duration,
+        cluster: settings.cluster.clone(),
     })
 }

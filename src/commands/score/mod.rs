@@ -1,11 +1,10 @@
-//! `gpuctl score`: scores how much of each held GPU is used over a window. It requires Prometheus.
+//! `gpuctl score`: scores the use of each held GPU over a window. Requires Prometheus.
 
 pub(crate) mod analysis;
 pub(crate) mod outbound;
 pub(crate) mod settings;
 pub(crate) mod watch;
 
-use gpuctl_core::model::values::natural;
 use std::cell::Cell;
 use std::path::Path;
 use std::process::ExitCode;
@@ -18,6 +17,7 @@ use crate::cli::score::{ScoreArgs, ScoreFormat, ScoreSortKey, ScoreView};
 use crate::context::Context;
 use crate::lookup;
 use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_core::model::values::natural;
 use gpuctl_core::stats::score::selection::Scored;
 use gpuctl_local::files;
 use gpuctl_view::format::text::name_lines;
@@ -28,8 +28,7 @@ use gpuctl_view::score::summary;
 use gpuctl_view::{Format, document};
 
 impl ScoreArgs {
-    /// Resolves the settings from the flags, the environment and the current content of the config
-    /// file.
+    /// Resolves the settings from flags, environment and config file.
     pub(crate) fn settings(&self, context: &Context) -> Result<Settings, Error> {
         let mut settings = Settings::resolve(
             &self.scoring,
@@ -39,14 +38,14 @@ impl ScoreArgs {
         )?;
         context.terminal.set_verbosity(settings.verbosity);
         if context.access.bundle.is_some() {
-            // The data in a bundle is old. Do not send it to other systems, least of all to one
-            // that acts on it.
+            // A bundle's data is old, so do not send it to other systems, least of all to a control
+            // system.
             (settings.ai, settings.notify, settings.control) = (None, None, None);
         }
         Ok(settings)
     }
 
-    /// Selects the devices to list, in the requested order.
+    /// Selects and sorts the devices to list.
     pub(crate) fn list(&self, devices: Vec<Scored>) -> Vec<Scored> {
         let all = self.all && self.what == ScoreView::Results;
         let mut list: Vec<Scored> = devices
@@ -91,7 +90,8 @@ impl ScoreArgs {
         };
         match self.what {
             _ if self.output == ScoreFormat::Prometheus => {
-                exposition::text(Some((rows, &summary::stats(rows))), analyses)
+                let scored = Some((&rows[..], &summary::stats(rows)));
+                exposition::text(scored, analyses, analysis.cluster.as_deref())
             }
             ScoreView::Results => {
                 let rows = page.select(rows.clone());
@@ -135,7 +135,7 @@ pub(crate) async fn run(args: &ScoreArgs, context: &Context) -> Result<ExitCode,
     outbound::add_opinions(&settings, &mut analysis, None, context).await;
     let mut analyses = Analyses::default();
     analyses.succeeded(analysis.took.as_secs_f64());
-    // External systems get all held devices, no matter which ones the user chose to display.
+    // External systems get all held devices, whichever devices the user displays.
     let held_analysis = analysis.clone();
     analysis.devices = args.list(std::mem::take(&mut analysis.devices));
     context
@@ -148,12 +148,13 @@ pub(crate) async fn run(args: &ScoreArgs, context: &Context) -> Result<ExitCode,
             context.terminal.note("no held GPU is low");
         }
     }
-    // Write to every output, even if an earlier one fails.
+    // Write all outputs, even after an error.
     let mut outcomes = Vec::new();
     if let Some(path) = &args.textfile {
         let text = exposition::text(
             Some((&analysis.devices, &summary::stats(&analysis.devices))),
             &analyses,
+            analysis.cluster.as_deref(),
         );
         outcomes.push(write(path, &text));
     }
@@ -178,7 +179,7 @@ pub(crate) async fn run(args: &ScoreArgs, context: &Context) -> Result<ExitCode,
     last_error.map_or(Ok(ExitCode::SUCCESS), Err)
 }
 
-/// Writes a file that every user can read, because node-exporter runs as a different user.
+/// Writes a world-readable file: node-exporter runs as another user.
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), Error> {
     let result = files::replace(path, text.as_bytes(), files::Purpose::Public);
     result.map_err(|error| Error::new(ErrorName::TextfileFailed, error))

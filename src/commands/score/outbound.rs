@@ -1,5 +1,5 @@
-//! Sends scores to external systems: asks an AI for its opinion, sends a chat message, and posts to
-//! a control system. No response changes a score.
+//! Sends scores to external systems: an AI for its opinion, a chat, and a control system. Their
+//! responses do not change scores.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -28,8 +28,8 @@ use gpuctl_core::stats::score::value::{Band, Thresholds};
 use gpuctl_view::score::list::{control_body, item};
 use gpuctl_view::score::message::message;
 
-/// Asks the AI for its opinion on the devices with the lowest scores, for at most `timeout` in
-/// total. Devices without a score are skipped.
+/// Asks the AI about the devices with the lowest scores, for at most `timeout` in total. Skips
+/// devices without a score.
 pub(crate) async fn add_opinions(
     settings: &Settings,
     analysis: &mut Analysis,
@@ -55,7 +55,7 @@ pub(crate) async fn add_opinions(
     let (done, key_refused) = (Cell::new(0), Cell::new(false));
     let requests = stream::iter(devices).for_each_concurrent(settings.workers, async |device| {
         let prompt = ai_question::question(device, &rules, plan.redact).to_string();
-        // If the server rejects the key for one device, it rejects it for all of them.
+        // A rejected key is rejected for every device.
         let answer = if key_refused.get() {
             Err(anyhow!("the API key was rejected"))
         } else {
@@ -63,7 +63,7 @@ pub(crate) async fn add_opinions(
         };
         match answer {
             Ok(opinion) => {
-                // Only a confident opinion spares a device. The score does not change.
+                // A confident opinion only spares a device from reports. The score does not change.
                 device.spared =
                     opinion.verdict == Activity::Active && opinion.confidence >= plan.threshold;
                 device.opinion = Some(opinion);
@@ -94,7 +94,7 @@ pub(crate) async fn add_opinions(
     }
 }
 
-/// Selects the held devices that have a score, and sorts them from the lowest score.
+/// Held devices with a score, in increasing order of score.
 fn held_by_score(devices: &mut [Scored]) -> Vec<&mut Scored> {
     let mut held: Vec<&mut Scored> = devices
         .iter_mut()
@@ -116,7 +116,7 @@ async fn ask_for_opinion(plan: &AiPlan, caller: &Caller, prompt: &str) -> anyhow
     let retry_policy = RetryPolicy {
         timeout: plan.timeout,
         retries: plan.retries,
-        // Asking has no side effects, so the request may be sent twice.
+        // A question has no side effects, so it may be sent twice.
         repeatable: true,
     };
     let text = plan
@@ -130,7 +130,7 @@ async fn ask_for_opinion(plan: &AiPlan, caller: &Caller, prompt: &str) -> anyhow
     })
 }
 
-/// Sends a chat message about devices with low scores that were not reported recently.
+/// Sends a chat message about low-scoring devices that were not reported recently.
 pub(crate) async fn notify(
     plan: &NotifyPlan,
     memory: &mut Option<SentMessages>,
@@ -165,7 +165,8 @@ pub(crate) async fn notify(
     let local_time = analysis.at.to_zoned(TimeZone::system());
     let minute = u16::try_from(i32::from(local_time.hour()) * 60 + i32::from(local_time.minute()))
         .unwrap_or(0);
-    // During quiet hours, nothing is recorded as sent, so these devices are reported later.
+    // During quiet hours, devices are not recorded as reported, so that a later message includes
+    // them.
     let sent_keys: Vec<String> = if plan.quiet_hours.is_some_and(|hours| hours.contains(minute)) {
         context
             .terminal
@@ -178,7 +179,7 @@ pub(crate) async fn notify(
         let named_count = result.map_err(|error| {
             Error::new(ErrorName::NotifyFailed, "the message was not sent").cause(error)
         })?;
-        // Devices that did not fit into this message are reported in the next one.
+        // The next message includes devices that did not fit.
         unreported
             .iter()
             .take(named_count)
@@ -229,10 +230,8 @@ async fn send(
     Ok(named_count)
 }
 
-/// Posts every device with a low score and complete data to a control system. Without `--execute`,
-/// prints what it would post.
-///
-/// Stops posting once `is_ending` is set.
+/// Posts low-scoring devices with complete data to a control system. Without `--execute`, prints
+/// the posts instead. Stops once `is_ending` is set.
 pub(crate) async fn control(
     plan: &ControlPlan,
     workers: usize,
@@ -284,21 +283,20 @@ pub(crate) async fn control(
     let error = Error::new(ErrorName::ControlFailed, "failed to post some low GPUs");
     Err(failed
         .into_iter()
-        // If many calls failed with one error, report it only once.
+        // Report an error that many calls share only once.
         .collect::<BTreeSet<_>>()
         .into_iter()
         .fold(error, Error::cause))
 }
 
-/// Selects the devices with low scores. Those with complete data are reported, the others are
-/// returned separately.
+/// Selects low-scoring devices. Returns devices with incomplete data separately.
 fn low_devices<'a>(
     plan: &ControlPlan,
     analysis: &'a Analysis,
 ) -> (Vec<&'a Scored>, Vec<&'a Scored>) {
     let Thresholds { idle, low, .. } = analysis.rules.thresholds;
     let limit = if plan.only_idle { idle } else { low };
-    // Do not post serving pods by default: an idle server may get a request at any moment.
+    // Exclude serving pods by default: an idle server may receive a request at any moment.
     let is_serving = |device: &&Scored| device.serving.is_some() && !plan.with_serving;
     let is_selected = |device: &&Scored| {
         device.is_low()
@@ -312,7 +310,7 @@ fn low_devices<'a>(
         .partition(|device| device.is_certain(limit))
 }
 
-/// Posts the bodies concurrently. Returns the errors that occurred.
+/// Posts the bodies concurrently and returns the errors.
 async fn post(
     plan: &ControlPlan,
     bodies: Vec<String>,

@@ -1,5 +1,5 @@
-//! Resolves the settings for `gpuctl score`: flags override the environment, which overrides the
-//! config file. Also checks rules that involve several settings.
+//! Resolves the settings of `gpuctl score`: flags override the environment, and the environment
+//! overrides the config file. Also checks combinations of settings.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::terminal::Verbosity;
 use gpuctl_core::error::Error;
 use gpuctl_core::stats::score::value::{Thresholds, Weights};
 
-/// An AI, with settings that control how its opinions are used.
+/// An AI and the use of its opinions.
 #[derive(Clone, Debug)]
 pub(crate) struct AiPlan {
     pub ai: Ai,
@@ -38,42 +38,44 @@ pub(crate) struct NotifyPlan {
     pub timeout: Duration,
 }
 
-/// A control system that receives the devices with low scores.
+/// A control system that receives low-scoring devices.
 #[derive(Clone, Debug)]
 pub(crate) struct ControlPlan {
     pub address: OutboundUrl,
     pub headers: Vec<(String, String)>,
     pub only_idle: bool,
-    /// Whether to also post devices whose pods serve requests.
+    /// Whether to include devices of serving pods.
     pub with_serving: bool,
     pub timeout: Duration,
     pub execute: bool,
 }
 
-/// All settings that can come from a flag, the environment or the config file.
+/// Settings from flags, environment and config file.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    /// In seconds.
+    /// Length of the window in seconds.
     pub window: i64,
-    /// In seconds.
+    /// Resolution in seconds.
     pub step: i64,
     pub weights: Weights,
     pub thresholds: Thresholds,
-    /// Time between the starts of two analyses.
+    /// Interval between the starts of two analyses.
     pub interval: Duration,
     /// Maximum number of concurrent calls.
     pub workers: usize,
     pub ai: Option<AiPlan>,
     pub notify: Option<NotifyPlan>,
     pub control: Option<ControlPlan>,
-    /// The listen address from the config file.
+    /// Listen address from the config file.
     pub listen: Option<String>,
-    /// Allowed hosts from the config file.
+    /// Allowed `Host` headers from the config file.
     pub hosts: Vec<String>,
+    /// The label `cluster` of exported scores.
+    pub cluster: Option<String>,
     pub verbosity: Verbosity,
 }
 
-/// Minimum interval between analyses, to limit the load on Prometheus.
+/// Minimum interval, which limits the load on Prometheus.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Settings {
@@ -110,6 +112,7 @@ impl Settings {
             control,
             listen: defaults.listen,
             hosts: defaults.hosts,
+            cluster: defaults.cluster,
             verbosity,
         })
     }
@@ -182,7 +185,7 @@ impl OutboundArgs {
                 error.hint("use --ai-url URL, or set `ai.api_url` in the config file, for example to https://api.openai.com/v1/chat/completions")
             );
         };
-        // Send the key from the config file only to the address from the config file.
+        // A key from the config file may be sent only to the address in the config file.
         let is_foreign = configured.key_from_file
             && configured
                 .url
@@ -242,7 +245,7 @@ impl OutboundArgs {
         };
         Ok(Some(ControlPlan {
             address: address(&url, "control.api_url")?,
-            // Send credentials from the config file only to the address configured there.
+            // Credentials from the config file may be sent only to the address in the config file.
             headers: if self.control_api.is_none() {
                 configured.headers
             } else {

@@ -1,5 +1,5 @@
-//! `gpuctl score --watch`: repeats the analysis, and prints, serves and writes the results. During
-//! outages it keeps trying, and counts them.
+//! `gpuctl score --watch`: repeats the analysis and prints, serves and writes its results. Counts
+//! outages and keeps trying.
 
 mod config;
 mod pages;
@@ -33,13 +33,13 @@ use gpuctl_view::score::exposition::Analyses;
 use gpuctl_view::score::list as view;
 use gpuctl_view::score::summary;
 
-/// How often to check the config file and how long the analysis has been running.
+/// How often to check the config file and the duration of the analysis.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Number of intervals after which the last results are too old to show.
+/// Number of intervals after which the last results are outdated.
 const MAX_AGE_INTERVALS: u32 = 3;
 
-/// The results so far.
+/// Results so far.
 #[derive(Default)]
 struct WatchState {
     analyses: Analyses,
@@ -57,6 +57,8 @@ struct ScoreWatch<'a> {
     settings: RefCell<Settings>,
     state: RefCell<WatchState>,
     pages: Pages,
+    /// Whether the scores are served, so that the log needs only a summary.
+    is_serving: bool,
     /// Set by a signal. Calls in progress are completed, but no new ones are started.
     is_ending: Cell<bool>,
 }
@@ -83,6 +85,7 @@ pub(crate) async fn run(
         settings: RefCell::new(settings),
         state,
         pages: Pages::default(),
+        is_serving: listen.is_some(),
         is_ending: Cell::default(),
     };
     watch.refresh();
@@ -116,7 +119,7 @@ pub(crate) async fn run(
 }
 
 impl ScoreWatch<'_> {
-    /// Analyzes repeatedly until a signal arrives.
+    /// Repeats the analysis until a signal arrives.
     async fn run_rounds(&self) -> Result<ExitCode, Error> {
         let mut end_signal = std::pin::pin!(platform::termination_signal());
         let mut memory = None;
@@ -126,7 +129,7 @@ impl ScoreWatch<'_> {
             let settings = self.settings.borrow().clone();
             let start = Instant::now();
             let connected = Cell::default();
-            // Service account tokens are rotated while the watch runs.
+            // Service account tokens rotate while the watch runs.
             self.context.renew_credentials();
             let analyzed = tokio::select! {
                 analyzed = analyze(&settings, self.context, &connected) => analyzed,
@@ -151,8 +154,8 @@ impl ScoreWatch<'_> {
                         return code(signal);
                     }
                 }
-                // During the first analysis, an error that only a person can fix ends the command,
-                // because a retry would not help.
+                // An error of the first analysis that is not an outage ends the command, because
+                // only the user can fix it.
                 Err(error) if first && !is_outage(&error) => return Err(error),
                 Err(error) => self.failed(&error, &settings),
             }
@@ -171,7 +174,7 @@ impl ScoreWatch<'_> {
                     signal = &mut end_signal => return code(signal),
                 }
                 if self.reload_config(&mut config) {
-                    // The new settings may use a different chat.
+                    // The new settings may contain another chat.
                     memory = None;
                     break;
                 }
@@ -191,7 +194,7 @@ impl ScoreWatch<'_> {
             .analyses
             .succeeded(analysis.took.as_secs_f64());
         if settings.ai.is_some() {
-            // Publish the measurements while the AI is still responding.
+            // Publish the scores while the AI is still responding.
             self.publish(analysis.clone());
             let opinions = outbound::add_opinions(
                 settings,
@@ -243,7 +246,7 @@ impl ScoreWatch<'_> {
         Ok(())
     }
 
-    /// Stores an analysis as the latest one.
+    /// Stores an analysis as the latest result.
     fn publish(&self, mut analysis: Analysis) {
         analysis.devices = self.args.list(std::mem::take(&mut analysis.devices));
         {
@@ -274,7 +277,7 @@ impl ScoreWatch<'_> {
             .warn(&format!("analysis failed: {error}; retrying in {seconds}s"));
     }
 
-    /// Renders the output. Programs get one JSON object per line.
+    /// Renders the output: text, or one JSON object per line for programs.
     fn render(&self, analysis: &Analysis, analyses: &Analyses, first: bool) -> String {
         let (rows, at) = (&analysis.devices, analysis.at);
         let line = |value: serde_json::Value| format!("{value}\n");
@@ -293,6 +296,9 @@ impl ScoreWatch<'_> {
                 self.args.text(analysis, analyses, true, self.context)
             ),
             (Format::Csv, _) => self.args.text(analysis, analyses, first, self.context),
+            (_, ScoreView::Results) if self.prints_summary() => {
+                summary::line(&summary::stats(rows), at, analysis.took)
+            }
             _ => {
                 let blank = if first || self.args.output == ScoreFormat::Prometheus {
                     ""
@@ -305,6 +311,14 @@ impl ScoreWatch<'_> {
                 )
             }
         }
+    }
+
+    /// Whether one line per analysis replaces the table: `/results` serves the rows, and the log of
+    /// a pod would get a row per GPU every few minutes.
+    fn prints_summary(&self) -> bool {
+        self.is_serving
+            && self.args.output == ScoreFormat::Table
+            && !self.context.terminal.stdout_is_terminal()
     }
 
     /// Reloads the config file if it has changed. If the new file is invalid, the previous settings
@@ -351,7 +365,7 @@ fn is_outage(error: &Error) -> bool {
     )
 }
 
-/// Maps signals to exit codes: Ctrl-C is an interruption, but SIGTERM is the normal way to end.
+/// Maps a signal to an exit code. Ctrl-C is an interrupt, but SIGTERM ends the command normally.
 fn code(signal: u8) -> Result<ExitCode, Error> {
     match signal {
         platform::INTERRUPT => Ok(ExitCode::from(ErrorKind::Interrupted.exit_code())),

@@ -1,6 +1,5 @@
-//! `gpuctl get consumers`: lists the workloads that hold GPUs or wait for them, the largest first.
+//! `gpuctl get consumers`: lists workloads that hold or wait for GPUs, largest first.
 
-use gpuctl_core::model::values::natural;
 use std::cmp::Reverse;
 use std::process::ExitCode;
 
@@ -20,6 +19,7 @@ use gpuctl_cluster::OtherPods;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::Percent;
 use gpuctl_core::model::facts::workload::QUEUED;
+use gpuctl_core::model::values::natural;
 use gpuctl_view::Format;
 use gpuctl_view::format::coverage::Coverage;
 use gpuctl_view::workloads::consumers::{ConsumerRow, consumer_table, consumers};
@@ -85,7 +85,7 @@ impl ListRow for ConsumerRow<'_> {
                 rows.sort_by_key(|row| Reverse(row.workload.gpus_held()));
             }
             Some(ConsumerSortKey::Utilization) => rows.sort_by(|a, b| {
-                // Unknown utilization sorts last.
+                // Unknown utilization is last.
                 let key = |row: &ConsumerRow<'_>| {
                     row.figures
                         .and_then(|figures| figures.utilization)

@@ -1,4 +1,4 @@
-//! `gpuctl describe workload`: prints one workload with its pods and GPUs.
+//! `gpuctl describe workload`: prints a workload with its pods and GPUs.
 
 use std::process::ExitCode;
 

@@ -1,6 +1,5 @@
 //! `gpuctl get workloads`: lists all workloads that request GPUs.
 
-use gpuctl_core::model::values::natural;
 use std::cmp::Reverse;
 use std::process::ExitCode;
 
@@ -18,6 +17,7 @@ use crate::observe::workloads::{self, CachedObjects, WorkloadQuery};
 use gpuctl_cluster::OtherPods;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::Workload;
+use gpuctl_core::model::values::natural;
 use gpuctl_view::Format;
 use gpuctl_view::workloads::list as view;
 
@@ -78,7 +78,8 @@ impl ListRow for &Workload {
             Some(WorkloadSortKey::Start) => {
                 rows.sort_by_key(|workload| Reverse(workload.started_at()));
             }
-            // Running workloads sort after all workloads that have ended.
+            // Newest end first. Running workloads will end later, so they precede those that have
+            // ended.
             Some(WorkloadSortKey::End) => {
                 rows.sort_by_key(|workload| (workload.has_ended(), Reverse(workload.ended_at())));
             }

@@ -1,4 +1,4 @@
-//! `gpuctl get workload-metadata`: lists the namespaces and kinds of workloads.
+//! `gpuctl get workload-metadata`: lists the namespaces and kinds that have workloads.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! Commands about the workloads of all users.
+//! Commands for workloads of all users.
 
 pub(crate) mod consumers;
 pub(crate) mod describe;

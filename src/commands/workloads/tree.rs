@@ -1,4 +1,4 @@
-//! `gpuctl tree`: prints the owners of a workload and the objects that they own.
+//! `gpuctl tree`: prints a workload's owners and the objects below them.
 
 use std::process::ExitCode;
 

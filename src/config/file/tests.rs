@@ -1,4 +1,4 @@
-//! Tests reading the config file.
+//! Tests how the config file is read.
 
 use super::*;
 

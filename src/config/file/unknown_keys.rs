@@ -8,8 +8,8 @@ use crate::config::nearest;
 use gpuctl_local::files::trust::Exposure;
 
 impl ConfigFile {
-    /// Lists unknown keys and other problems. Each unknown key comes with the most similar known
-    /// key, if there is one.
+    /// Lists unknown keys and other problems. Suggests the most similar known key for an unknown
+    /// one.
     pub(crate) fn unknown(&self) -> Vec<String> {
         let file = self
             .path
@@ -40,7 +40,7 @@ impl ConfigFile {
     }
 }
 
-/// Lists unknown keys of a section. `section` can also be a key that is in no section.
+/// Lists the unknown keys of a section. `section` can also be a key at the top level.
 fn in_section(section: &str, keys: &Value) -> Vec<String> {
     if SettingKey::find(section).is_some() {
         return Vec::new();
@@ -101,7 +101,7 @@ fn in_context(context: &str, sections: &Value) -> Vec<String> {
         .map(|(section, key)| {
             format!(
                 "unknown key `{CONTEXTS}.{context}.{section}.{key}`: \
-                 contexts accept only keys of `prometheus` and `safety`"
+                 contexts accept only keys of `cluster`, `prometheus` and `safety`"
             )
         })
         .collect()

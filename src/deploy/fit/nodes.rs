@@ -1,4 +1,4 @@
-//! Compares the pods of a job with each node, as the scheduler does.
+//! Compares the pods of a job with each node as the scheduler does.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,9 @@ use gpuctl_manifest::render::{PodRules, VolumeRules};
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct NodeVerdict {
     cause: Option<(&'static str, Option<String>)>,
-    /// `None` if the node satisfies all rules, but its free resources are unknown.
+    /// Number of pods that fit now, or `None` if the node's free resources are unknown.
     pods_now: Option<u64>,
-    /// Number of pods that fit if the node runs no other pods, even if it is cordoned.
+    /// Number of pods that fit on the node if it runs no other pods, even if it is cordoned.
     pods_when_empty: u64,
 }
 
@@ -51,7 +51,7 @@ pub(super) fn compare_nodes(
             .zip(verdict.pods_now)
             .map(|(group, node)| group.saturating_add(node));
     }
-    // When an autoscaler extends a node group, the new nodes are of the same kind as the others.
+    // Assume that nodes added by an autoscaler equal the existing nodes of their group.
     let accepts = |node: &&Node| {
         pod.unmet_label(node).is_none()
             && pod.untolerated_taint(node).is_none()
@@ -94,8 +94,8 @@ pub(super) fn compare_nodes(
     }
 }
 
-/// Checks the nodes of each label value separately. The value with the best result determines the
-/// verdict, and the answer describes its nodes.
+/// Compares the nodes of each label value separately. The verdict and the answer are those of the
+/// value with the best result.
 pub(super) fn fit_domains(
     answer: &mut Fit,
     label: &str,
@@ -166,8 +166,8 @@ fn fit_node(
     };
     let pods_when_empty = fitting(&node.most());
     if let Some(taint) = pod.untolerated_taint(node) {
-        // Kubernetes sets and removes these taints when the state of the node changes, for example
-        // `not-ready` or `disk-pressure`.
+        // Kubernetes manages these taints according to the node's condition, such as `not-ready` or
+        // `disk-pressure`.
         let pods_when_empty = if taint.key.starts_with("node.kubernetes.io/") {
             pods_when_empty
         } else {
@@ -193,7 +193,8 @@ fn fit_node(
     let empty = node.now();
     let cause = insufficiency(free.unwrap_or(&empty));
     NodeVerdict {
-        // A node that lacks a resource even when it is empty holds no pod for certain.
+        // If the node lacks a resource even when empty, no pod fits, whatever its free resources
+        // are.
         pods_now: free.map(fitting).or_else(|| cause.is_some().then_some(0)),
         cause,
         pods_when_empty,

@@ -1,4 +1,4 @@
-//! Tests the list of tools.
+//! Tests the table of tools.
 
 use serde_json::{Map, Value, json};
 
@@ -27,7 +27,7 @@ fn every_tool_is_a_command_line() {
             };
             (parameter.name.to_owned(), value)
         };
-        // Omit options that conflict with other options.
+        // Skip options that conflict with others.
         let is_independent = |parameter: &Parameter| {
             parameter.is_required || !matches!(parameter.name, "first_error" | "previous")
         };
@@ -147,6 +147,25 @@ fn nodes_keep_their_labels_and_taints() {
             TextSource::Labels,
             "{name}"
         );
+    }
+}
+
+#[test]
+fn no_manifest_can_name_local_files() {
+    for tool in READING.iter().chain(&WRITING) {
+        if tool
+            .parameters
+            .iter()
+            .any(|parameter| parameter.place == ArgumentPlace::Input)
+        {
+            let previews = tool.change.iter().map(|change| change.preview);
+            let mut commands = previews.chain([tool.command]);
+            assert!(
+                commands.all(|command| command.contains(&NO_LOCAL_FILES)),
+                "{}",
+                tool.name
+            );
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Tests the command lines that are built from arguments.
+//! Tests that arguments become the right command line.
 
 use super::super::catalog::tools;
 use super::*;
@@ -45,7 +45,7 @@ fn arguments_are_never_options() {
     .unwrap();
     assert_eq!(
         create.words.join(" "),
-        "create -f - --only-kind=job --namespace=ml"
+        "create -f - --no-local-files --only-kind=job --namespace=ml"
     );
     assert_eq!(create.input, "kind: training");
 }

@@ -214,7 +214,7 @@ fn yaml_is_applied_and_the_default_subject_is_the_user_itself() {
             ],
         )
         .ok();
-    run.says("the bindings name you (zoe)");
+    run.says("the bindings are for you (zoe)");
     let text = scene()
         .gpuctl(
             "",

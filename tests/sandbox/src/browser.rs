@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
-use tungstenite::Message;
+use tungstenite::{Message, WebSocket};
 
 use crate::binaries::cache_folder;
 
@@ -120,78 +120,53 @@ impl Browser {
     /// Opens a file and returns the value of a JavaScript expression, plus the page's network
     /// requests, exceptions and log entries. A correct page has none of these.
     pub fn open(&self, page: &Path, expression: &str) -> Result<(Value, Vec<Value>)> {
+        let mut tab = self.tab(page)?;
+        let value = tab.evaluate(expression)?;
+        let reported = [
+            "Network.requestWillBeSent",
+            "Runtime.exceptionThrown",
+            "Log.entryAdded",
+        ];
+        tab.events
+            .retain(|message| reported.iter().any(|method| message["method"] == *method));
+        Ok((value, tab.events))
+    }
+
+    /// Opens a file in a new tab, and waits until it is complete.
+    pub fn tab(&self, page: &Path) -> Result<Tab> {
         let target: Value = serde_json::from_str(&self.put("/json/new?about:blank")?)?;
         let address = target["webSocketDebuggerUrl"]
             .as_str()
             .context("the browser did not return a debugger address")?;
         let stream = TcpStream::connect(("127.0.0.1", self.port))?;
         stream.set_read_timeout(Some(Duration::from_secs(30)))?;
-        let (mut socket, _) =
+        let (socket, _) =
             tungstenite::client(address, stream).context("the browser does not answer")?;
-        let mut events = Vec::new();
-        let mut number = 0;
-        let mut call =
-            |method: &str, parameters: Value, events: &mut Vec<Value>| -> Result<Value> {
-                number += 1;
-                socket.send(Message::text(
-                    json!({"id": number, "method": method, "params": parameters}).to_string(),
-                ))?;
-                loop {
-                    let Message::Text(text) = socket.read()? else {
-                        continue;
-                    };
-                    let message: Value = serde_json::from_str(&text)?;
-                    if message["id"] == number {
-                        return Ok(message["result"].clone());
-                    }
-                    events.push(message);
-                }
-            };
+        let mut tab = Tab {
+            socket,
+            number: 0,
+            events: Vec::new(),
+        };
         for domain in [
             "Page.enable",
             "Network.enable",
             "Runtime.enable",
             "Log.enable",
         ] {
-            call(domain, json!({}), &mut events)?;
+            tab.call(domain, json!({}))?;
         }
-        call(
-            "Page.navigate",
-            json!({"url": format!("file://{}", page.display())}),
-            &mut events,
-        )?;
+        let url = format!("file://{}", page.display());
+        tab.call("Page.navigate", json!({"url": url}))?;
         let end = Instant::now() + Duration::from_secs(20);
         let is_complete = "document.readyState === 'complete' && location.protocol === 'file:'";
-        loop {
-            let state = call(
-                "Runtime.evaluate",
-                json!({"expression": is_complete, "returnByValue": true}),
-                &mut events,
-            )?;
-            if state["result"]["value"] == true {
-                break;
-            }
+        while tab.evaluate(is_complete)? != true {
             ensure!(
                 Instant::now() < end,
                 "the page was not complete within 20 s"
             );
             thread::sleep(Duration::from_millis(50));
         }
-        let value = call(
-            "Runtime.evaluate",
-            json!({"expression": expression, "returnByValue": true}),
-            &mut events,
-        )?;
-        if !value["exceptionDetails"].is_null() {
-            bail!("{value:#}");
-        }
-        let reported = [
-            "Network.requestWillBeSent",
-            "Runtime.exceptionThrown",
-            "Log.entryAdded",
-        ];
-        events.retain(|message| reported.iter().any(|method| message["method"] == *method));
-        Ok((value["result"]["value"].clone(), events))
+        Ok(tab)
     }
 
     fn put(&self, path: &str) -> Result<String> {
@@ -224,6 +199,51 @@ impl Browser {
         let mut body = vec![0; length];
         reader.read_exact(&mut body)?;
         Ok(String::from_utf8(body)?)
+    }
+}
+
+/// An open page.
+pub struct Tab {
+    socket: WebSocket<TcpStream>,
+    number: u64,
+    /// Messages from the browser that answer no call.
+    events: Vec<Value>,
+}
+
+impl Tab {
+    /// Shows the page with this width in CSS pixels, on a screen or as it is printed.
+    pub fn resize(&mut self, width: u32, is_print: bool) -> Result<()> {
+        let media = if is_print { "print" } else { "screen" };
+        self.call("Emulation.setEmulatedMedia", json!({"media": media}))?;
+        let size = json!({"width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": false});
+        self.call("Emulation.setDeviceMetricsOverride", size)?;
+        Ok(())
+    }
+
+    /// Returns the value of a JavaScript expression.
+    pub fn evaluate(&mut self, expression: &str) -> Result<Value> {
+        let parameters = json!({"expression": expression, "returnByValue": true});
+        let value = self.call("Runtime.evaluate", parameters)?;
+        if !value["exceptionDetails"].is_null() {
+            bail!("{value:#}");
+        }
+        Ok(value["result"]["value"].clone())
+    }
+
+    fn call(&mut self, method: &str, parameters: Value) -> Result<Value> {
+        self.number += 1;
+        let request = json!({"id": self.number, "method": method, "params": parameters});
+        self.socket.send(Message::text(request.to_string()))?;
+        loop {
+            let Message::Text(text) = self.socket.read()? else {
+                continue;
+            };
+            let message: Value = serde_json::from_str(&text)?;
+            if message["id"] == self.number {
+                return Ok(message["result"].clone());
+            }
+            self.events.push(message);
+        }
     }
 }
 

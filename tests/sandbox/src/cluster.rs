@@ -592,6 +592,14 @@ impl Cluster {
             })
             .to_string(),
         )?;
+        // By default the scheduler scores only some of the nodes if there are more than 100, and a
+        // pod can end up on a node that it scores lower. The tests share about 160 nodes.
+        let scheduler = json!({
+            "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
+            "leaderElection": {"leaderElect": false}, "percentageOfNodesToScore": 100,
+            "clientConnection": {"kubeconfig": self.kubeconfig(Persona::Admin), "qps": 300, "burst": 600},
+        });
+        self.write("scheduler.yaml", &scheduler.to_string())?;
         let audited_namespace = json!({"level": "Metadata", "namespaces": [AUDITED], "verbs": ["create", "update", "patch", "delete"]});
         let rules = json!([{"level": "Metadata", "users": [Persona::Heidi.user()]}, audited_namespace, {"level": "None"}]);
         let audit = json!({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": rules});

@@ -146,17 +146,12 @@ impl Cluster {
             "kube-scheduler",
             &[
                 &[
-                    "--kubeconfig",
-                    &admin,
-                    "--leader-elect=false",
+                    "--config",
+                    &self.file("scheduler.yaml"),
                     "--bind-address",
                     "127.0.0.1",
                     "--secure-port",
                     &ports.scheduler.to_string(),
-                    "--kube-api-qps",
-                    "300",
-                    "--kube-api-burst",
-                    "600",
                 ][..],
                 &self.gates(),
             ]

@@ -1,5 +1,5 @@
-//! Reads the ConfigMap with a site's defaults. It returns the file as text, which
-//! `deploy/defaults.rs` parses.
+//! Reads the ConfigMap that holds a site's defaults. The YAML in it is returned unparsed, because
+//! `deploy/defaults.rs` parses it.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +15,10 @@ use gpuctl_manifest::render::{DEFAULTS_FILE, DEFAULTS_TYPE_LABELS};
 
 const PATH: &str = "/api/v1/namespaces/gpuctl-system/configmaps/gpuctl-defaults";
 
-/// The site's defaults as stored in the cluster.
+/// The contents of the ConfigMap with the site's defaults.
 #[derive(Clone, Debug)]
 pub struct StoredDefaults {
-    /// The text of the file, not yet parsed.
+    /// The defaults file as unparsed YAML.
     pub text: String,
     /// The user who last wrote the defaults.
     pub user: Option<String>,
@@ -59,8 +59,8 @@ impl SiteApi<'_> {
         self.0.writes().delete_at(PATH, Deletion::default()).await
     }
 
-    /// Reads the node labels that hold the GPU type at this site. If the user cannot read them,
-    /// only the built-in labels apply.
+    /// Lists the node labels that an administrator registered as holding the GPU type. Returns none
+    /// if the user cannot read the site's defaults, so that only the built-in labels apply.
     pub(crate) async fn gpu_type_labels(self) -> Vec<String> {
         let stored = self.0.find::<WireDefaults>(PATH).await.ok().flatten();
         let labels = stored
@@ -70,7 +70,7 @@ impl SiteApi<'_> {
     }
 }
 
-/// Records which of the site's labels holds the type of a node's GPUs.
+/// Sets the node's `site_type_label` to the first of `labels` that the node has.
 pub(crate) fn note_type_label(node: &mut Node, labels: &[String]) {
     node.site_type_label = labels
         .iter()

@@ -19,8 +19,8 @@ pub struct ExporterPod {
     pub port: u16,
 }
 
-/// Label selectors that match the exporters of operators and charts. Each comes with the default
-/// port for pods that declare none.
+/// Label selectors of the exporters that operators and charts install, each with the port of pods
+/// that declare none.
 const SELECTORS: [(&str, u16); 3] = [
     ("app in (nvidia-dcgm-exporter,dcgm-exporter)", 9400),
     (
@@ -80,7 +80,7 @@ impl WireExporterSpec<'_> {
 }
 
 impl MetricsApi<'_> {
-    /// Lists the running exporters, at most one per node.
+    /// Lists the running exporters and drops all but one on each node.
     pub async fn exporter_pods(self) -> Result<Vec<ExporterPod>, Failure> {
         let mut exporters: Vec<ExporterPod> = Vec::new();
         for (selector, default_port) in SELECTORS {
@@ -96,8 +96,8 @@ impl MetricsApi<'_> {
                         .iter()
                         .filter(|pod| !pod.spec.node_name.is_empty())
                     {
-                        // A node can run one exporter from an operator and another from a chart.
-                        // Both report the same GPUs.
+                        // A node can run one exporter from an operator and another from a chart,
+                        // and both report the same GPUs.
                         if !exporters
                             .iter()
                             .any(|exporter| exporter.node == pod.spec.node_name)

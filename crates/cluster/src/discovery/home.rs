@@ -1,10 +1,11 @@
-//! Checks whether an administrator has marked the namespace `gpuctl-system`. Without this check, a
-//! user with permission to create namespaces could create it first and set defaults for all users.
+//! Checks whether an administrator has marked the namespace `gpuctl-system`. Without this check,
+//! any user with permission to create namespaces could create it first and set defaults for all
+//! users.
 //!
 //! The mark is a ClusterRole that names the UID of the namespace. Permission to create namespaces
 //! does not include permission to create ClusterRoles. A namespace that is deleted and created
-//! again gets another UID. The role's binding lets every user read the ClusterRole and the
-//! namespace, and nothing else.
+//! again gets another UID, so the old mark no longer matches. The role's binding lets every user
+//! read the ClusterRole and the namespace, and nothing else.
 
 use serde_json::Value;
 
@@ -14,7 +15,7 @@ use gpuctl_manifest::render::{self, HOME_ROLE};
 
 const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
 
-/// Whether an administrator marked the namespace `gpuctl-system`.
+/// The state of an administrator's mark on the namespace `gpuctl-system`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HomeMark {
     Marked,
@@ -24,7 +25,7 @@ pub enum HomeMark {
 }
 
 impl SiteApi<'_> {
-    /// Compares the UID in the mark with that of the current namespace.
+    /// Compares the UID in the mark with the UID of the namespace.
     pub async fn home_mark(self) -> Result<HomeMark, Failure> {
         let home = self.0.find_in::<Value>("/api/v1/namespaces", HOME);
         let (role, home) =

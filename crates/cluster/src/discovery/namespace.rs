@@ -12,9 +12,9 @@ use gpuctl_core::model::contract::labels::{HOME, MANAGED_BY, MANAGED_BY_US};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Namespace {
     Deleted,
-    /// gpuctl did not create it, or it no longer exists.
+    /// The namespace was not created by gpuctl, or no longer exists.
     NotOurs,
-    /// A kind that still has objects, or that the user cannot list.
+    /// The namespace was kept, because this kind has objects in it or cannot be listed by the user.
     StillUsed(String),
 }
 
@@ -23,14 +23,15 @@ const DEFAULT_OBJECTS: [(&str, &str); 2] = [
     ("configmaps", "kube-root-ca.crt"),
     ("serviceaccounts", "default"),
 ];
-/// Kinds that Kubernetes derives from other objects.
+/// Kinds whose objects do not keep a namespace alive, because Kubernetes derives them from other
+/// objects.
 const DERIVED: [&str; 3] = ["events", "endpoints", "endpointslices"];
 /// Maximum number of concurrent list requests.
 const AT_ONCE: usize = 8;
 
 impl NamespacesApi<'_> {
-    /// Whether a namespace exists. Returns true if the user cannot read it, so that a generated
-    /// role keeps its rules.
+    /// Returns true if the namespace exists or the user cannot read it. In the second case, a
+    /// generated role must keep its rules for the namespace.
     pub async fn exists(self, name: &str) -> Result<bool, Failure> {
         match self
             .0
@@ -60,7 +61,7 @@ impl NamespacesApi<'_> {
         Ok(names)
     }
 
-    /// Deletes an empty namespace that gpuctl created.
+    /// Deletes the namespace if gpuctl created it and it is empty.
     pub async fn remove_empty(self, name: &str) -> Result<Namespace, Failure> {
         let path = format!("/api/v1/namespaces/{name}");
         let namespace: Option<Value> = self.0.find(&path).await?;
@@ -76,7 +77,8 @@ impl NamespacesApi<'_> {
         if let Some(remaining) = self.first_remaining(name).await? {
             return Ok(Namespace::StillUsed(remaining));
         }
-        // The UID protects a namespace with the same name that was created after the check.
+        // Delete by UID, because a namespace with the same name may have been created since the
+        // check.
         self.0
             .writes()
             .delete_at(&path, Deletion::with_uid(&uid))
@@ -115,7 +117,8 @@ impl NamespacesApi<'_> {
 
     /// Lists the namespaced kinds of one group version, as (version, kind).
     async fn kinds(self, version: String) -> Result<Vec<(String, String)>, Failure> {
-        // Metrics are not stored objects. An aggregated API server computes them on request.
+        // Skip metrics: an aggregated API server computes them on request, so they are not stored
+        // objects.
         if version.contains("metrics.k8s.io") {
             return Ok(Vec::new());
         }

@@ -24,7 +24,7 @@ struct PolicySpec<'a> {
 }
 
 impl WirePolicy<'_> {
-    /// Whether the policy restricts ingress and was not created by gpuctl.
+    /// Returns true if the policy restricts ingress and was not created by gpuctl.
     fn isolates(&self) -> bool {
         let types = &self.spec.policy_types;
         let is_foreign = self
@@ -32,14 +32,14 @@ impl WirePolicy<'_> {
             .labels
             .get(MANAGED_BY)
             .is_none_or(|manager| manager != MANAGED_BY_US);
-        // A policy without `policyTypes` affects ingress even without ingress rules
+        // An empty `policyTypes` always includes ingress, even without ingress rules
         // (`NetworkPolicySpec`).
         is_foreign && (types.is_empty() || types.iter().any(|kind| kind == "Ingress"))
     }
 }
 
 impl NamespacesApi<'_> {
-    /// Whether the namespace has ingress policies that gpuctl did not create.
+    /// Returns true if the namespace has an ingress policy that gpuctl did not create.
     pub async fn is_isolated_by_others(self, namespace: &str) -> Result<bool, Failure> {
         let path = format!("/apis/networking.k8s.io/v1/namespaces/{namespace}/networkpolicies");
         let mut is_isolated = false;

@@ -1,11 +1,11 @@
-//! Reads the UIDs of some pods. The UIDs identify the cluster in a Prometheus that stores metrics
-//! of several clusters.
+//! Reads the UIDs of some pods, which identify the cluster in a Prometheus that stores metrics of
+//! several clusters.
 
 use serde_json::Value;
 
 use crate::{Failure, handles::MetricsApi, unless_forbidden};
 
-/// Number of pods that is enough to identify a cluster.
+/// How many pods to read. Their UIDs are enough to identify a cluster.
 const ENOUGH: &str = "40";
 
 impl MetricsApi<'_> {

@@ -16,22 +16,22 @@ pub struct PrometheusService {
     pub namespace: String,
     pub service: String,
     pub port: u16,
-    /// Whether the API server's proxy connects to it over HTTPS. The proxy does not verify the
-    /// certificate.
+    /// Whether the API server's proxy connects to the Service over HTTPS. The proxy does not verify
+    /// the certificate.
     pub secure: bool,
     /// Path prefix of the API, such as `/select/0/prometheus`.
     pub base: &'static str,
 }
 
-/// A response, regardless of its status code.
+/// A proxied response with any status code.
 pub struct ProxiedResponse {
     pub code: u16,
     pub media: String,
     pub body: Bytes,
 }
 
-/// Label selectors for Services, ordered from the longest retention to the shortest. Each comes
-/// with the port to use if the Service has several, and with the path prefix of the API.
+/// Label selectors for Services, from the longest retention to the shortest. Each comes with the
+/// port to use if the Service has several, and the path prefix of the API.
 const SELECTORS: [(&str, Option<u16>, &str); 7] = [
     ("app.kubernetes.io/name=thanos-query", None, ""),
     (
@@ -75,11 +75,11 @@ impl PrometheusService {
         json!({"namespace": namespace, "service": service, "port": port, "secure": secure, "base": base})
     }
 
-    /// Parses the JSON of `to_remember`; `None` for anything else.
+    /// Parses the JSON of `to_remember`. Returns `None` if a field is missing or invalid.
     pub fn remembered(stored: &Value) -> Option<Self> {
         let name = |key: &str| {
             let text = stored[key].as_str()?;
-            // The text becomes part of a request path.
+            // Reject other characters, because the text becomes part of a request path.
             let is_valid = !text.is_empty()
                 && text
                     .chars()
@@ -122,7 +122,7 @@ impl PrometheusService {
         format!("{scheme}{service}:{port}")
     }
 
-    /// Formats the namespace and name, such as `monitoring/prometheus-operated`.
+    /// Returns the namespace and name, such as `monitoring/prometheus-operated`.
     pub fn name(&self) -> String {
         format!("{}/{}", self.namespace, self.service)
     }
@@ -142,8 +142,8 @@ impl PrometheusService {
 }
 
 impl MetricsApi<'_> {
-    /// Lists the Services that may be Prometheus, with the longest retention first. The flag is
-    /// false if the user cannot list Services and the result holds the well-known names.
+    /// Lists the Services that may be Prometheus, with the longest retention first. If the user
+    /// cannot list Services, returns the well-known ones and false.
     pub async fn candidate_services(self) -> Result<(Vec<PrometheusService>, bool), Failure> {
         let lists = SELECTORS.map(|(selector, ..)| async move {
             let path = with_query("/api/v1/services", &[("labelSelector", selector)]);
@@ -165,7 +165,8 @@ impl MetricsApi<'_> {
                 .collect();
             labelled.sort();
             for gate in labelled {
-                // Several selectors can match one Service. The first one has the longest retention.
+                // Keep the first selector that matches a Service, because it has the longest
+                // retention.
                 if !gates.iter().any(|existing| existing.name() == gate.name()) {
                     gates.push(gate);
                 }
@@ -190,7 +191,7 @@ impl MetricsApi<'_> {
         let mut gates: Vec<PrometheusService> = well_known.collect();
         for (service, port) in operated {
             let own = gate(&self.0.namespace, service, port);
-            // The user's own namespace can be one of the usual ones.
+            // The user's own namespace may be listed in `WELL_KNOWN` too.
             if !gates.contains(&own) {
                 gates.push(own);
             }
@@ -239,7 +240,7 @@ impl MetricsApi<'_> {
             gate.proxy_name()
         );
         let reply = self.0.ask(&url, content_type, body).await?;
-        // The API server reports its own errors as a `Status` object. Prometheus never sends one.
+        // The API server reports its own errors as a `Status` object, which Prometheus never sends.
         let is_api_error = || {
             serde_json::from_slice::<Value>(&reply.body)
                 .is_ok_and(|status| status["kind"] == "Status")
@@ -274,7 +275,7 @@ impl MetricsApi<'_> {
                 .as_array()?
                 .iter()
                 .filter_map(|port| u16::try_from(port["port"].as_u64()?).ok());
-            // EndpointSlices list the ports of pods, which may differ from the port of the Service.
+            // Use the port from the EndpointSlice, which may differ from the port of the Service.
             let port = ports
                 .clone()
                 .find(|port| *port == gate.port)
@@ -288,8 +289,8 @@ impl MetricsApi<'_> {
                 .iter()
                 .filter(ready)
                 .find_map(|endpoint| endpoint.pointer("/targetRef/name")?.as_str())?;
-            // An EndpointSlice can contain any target name, and this one becomes part of a request
-            // path.
+            // Users with write access to EndpointSlices control the target's name, and the name
+            // becomes part of a request path.
             is_segment(pod).then(|| (pod.to_owned(), port))
         }))
     }
@@ -346,7 +347,7 @@ fn gate(service: &Value, port: Option<u16>, base: &'static str) -> Option<Promet
     })
 }
 
-/// Whether the port's name or protocol declares HTTPS, or OpenShift issues the Service's
+/// Returns true if the port's name or protocol declares HTTPS, or if OpenShift issues the Service's
 /// certificate.
 fn speaks_https(service: &Value, service_port: u16) -> bool {
     let declared = service

@@ -1,4 +1,4 @@
-//! Asks the API server which permissions the user has, with one SelfSubjectAccessReview for each.
+//! Asks the API server for the user's permissions, with one SelfSubjectAccessReview for each.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -62,7 +62,7 @@ impl DiscoveryApi<'_> {
             .await
     }
 
-    /// Returns the user's name according to the API server; `None` if the server does not report
+    /// Returns the user's name according to the API server, or `None` if the server does not report
     /// it. `SelfSubjectReview` has been in v1 since Kubernetes 1.28.
     pub async fn user(self) -> Result<Option<String>, Failure> {
         let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
@@ -94,8 +94,8 @@ impl DiscoveryApi<'_> {
             .is_some())
     }
 
-    /// Returns the preferred version of an API group, such as `kueue.x-k8s.io/v1beta2`; `None` if
-    /// the cluster does not serve the group.
+    /// Returns the preferred version of an API group, such as `kueue.x-k8s.io/v1beta2`, or `None`
+    /// if the cluster does not serve the group.
     pub(crate) async fn preferred_version(self, group: &str) -> Result<Option<String>, Failure> {
         let group = self.0.find::<Value>(&format!("/apis/{group}")).await?;
         let version = group.as_ref().and_then(|group| {

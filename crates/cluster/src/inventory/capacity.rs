@@ -1,6 +1,6 @@
-//! Computes the free resources of nodes, and finds the jobs that hold the rest and the pods that
-//! wait. All of this comes from one list of the pods that have not terminated. It also computes the
-//! requests of a pod that does not exist yet.
+//! Computes the free resources of nodes, the jobs that hold the rest, and the waiting pods, all
+//! from one list of the pods that have not terminated. Also computes the requests of a pod that
+//! does not exist yet.
 
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use serde_json::Value;
@@ -13,7 +13,7 @@ use gpuctl_core::model::contract::labels::{JOB, POOL_LABEL};
 use gpuctl_core::model::counting::candidates::{ClusterCapacity, PlacedPod, WaitingPod};
 use gpuctl_core::model::counting::capacity::Amounts;
 
-/// Sums the requests that the scheduler counts for a pod. The sum is empty if the pod cannot be
+/// Sums the requests that the scheduler counts for a pod. The result is empty if the pod cannot be
 /// parsed.
 pub fn requests(pod: &Value) -> Amounts {
     let text = pod["spec"].to_string();
@@ -23,8 +23,7 @@ pub fn requests(pod: &Value) -> Amounts {
 }
 
 impl InventoryApi<'_> {
-    /// Reads the value of a priority class and whether its pods preempt others; `None` if the class
-    /// does not exist or the user cannot read it.
+    /// Reads a priority class. Returns `None` if it does not exist or the user cannot read it.
     pub async fn priority_class(self, name: &str) -> Result<Option<PriorityClass>, Failure> {
         let answer = self
             .0
@@ -33,7 +32,7 @@ impl InventoryApi<'_> {
         unless_forbidden(answer).map(Option::flatten)
     }
 
-    /// Computes the free capacity of `nodes`. `None` if the user cannot list all pods.
+    /// Computes the free capacity of `nodes`, or `None` if the user cannot list all pods.
     pub async fn capacity(self, nodes: &[Node]) -> Result<Option<ClusterCapacity>, Failure> {
         let free = nodes
             .iter()
@@ -81,7 +80,7 @@ fn take(capacity: &mut ClusterCapacity, pod: &WirePod<'_>) {
     }
 }
 
-/// Describes a pod that has no node yet.
+/// Converts a pod without a node.
 fn waiting_pod(pod: &WirePod<'_>, holder: String) -> WaitingPod {
     let nominated =
         Some(pod.status.nominated_node_name.to_string()).filter(|node| !node.is_empty());
@@ -97,8 +96,8 @@ fn waiting_pod(pod: &WirePod<'_>, holder: String) -> WaitingPod {
     WaitingPod {
         holder,
         priority: pod.spec.priority,
-        // The names of claims that gpuctl did not create contain no count. Each requests at least
-        // one device.
+        // Only gpuctl's claims have the device count in their names. Count every other claim as one
+        // device.
         devices: pod.spec.devices().max(claims),
         nominated,
         selector,
@@ -156,7 +155,7 @@ fn occupy(capacity: &mut ClusterCapacity, pod: &WirePod<'_>, holder: String) {
 }
 
 impl PodSpec<'_> {
-    /// Sums everything that the scheduler counts for this pod, in thousandths.
+    /// Returns the requests that the scheduler counts for this pod, in thousandths.
     fn amounts(&self) -> Amounts {
         let total = self.total();
         let extended = total
@@ -166,7 +165,8 @@ impl PodSpec<'_> {
         let node_resources = MACHINE
             .into_iter()
             .map(|resource| (resource.to_owned(), i128::from(self.of_node(resource))));
-        // Nodes also limit the number of pods, with the resource `pods`.
+        // Every pod also takes one unit of the node resource `pods`, which limits the number of
+        // pods.
         let pod = ("pods".to_owned(), 1000);
         extended
             .chain(node_resources)

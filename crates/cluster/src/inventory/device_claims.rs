@@ -1,5 +1,5 @@
-//! Reads the device claims of a pod (dynamic resource allocation) and the devices that drivers
-//! offer. Claims that cannot be reduced to a number of devices on one node are reported as not
+//! Reads a pod's device claims (dynamic resource allocation) and the devices that drivers offer.
+//! Claims that cannot be expressed as a number of devices on one node are reported as not
 //! evaluated.
 
 use std::collections::{BTreeSet, HashSet};
@@ -16,12 +16,13 @@ use gpuctl_core::model::counting::device_demand::{
 };
 use gpuctl_core::model::values::units::MOST_PER_NODE;
 
-/// API versions that serve `DeviceTaintRule`, with which administrators taint devices.
+/// Versions of resource.k8s.io that may serve `DeviceTaintRule`, with which administrators taint
+/// devices.
 const TAINT_RULES: [&str; 3] = ["v1", "v1beta2", "v1alpha3"];
 
 impl DevicesApi<'_> {
-    /// Compares the claims of a pod with the offered devices. `rendered` holds objects that do not
-    /// exist yet, so claim templates are looked up there first.
+    /// Compares a pod's claims with the offered devices. Claim templates are looked up in
+    /// `rendered` first, because they may not exist in the cluster yet.
     pub async fn device_claims(
         self,
         namespace: &str,
@@ -76,7 +77,8 @@ impl DevicesApi<'_> {
         ))
     }
 
-    /// Reads the devices that one claim requests. Returns the outcome if they cannot be counted.
+    /// Reads the devices that one claim requests, or returns the final outcome if they cannot be
+    /// counted.
     async fn demands_of(
         self,
         claim: &Value,
@@ -107,7 +109,7 @@ impl DevicesApi<'_> {
         Ok(requested(&template["spec"]["spec"]["devices"]).map_err(not_evaluated))
     }
 
-    /// Lists the rules that taint devices; `None` if the user cannot list them.
+    /// Lists the rules that taint devices. Returns `None` if the user cannot list them.
     async fn taint_rules(self) -> Result<Option<Vec<Value>>, Failure> {
         for version in TAINT_RULES {
             match self
@@ -155,11 +157,11 @@ fn add_selectors(
     Ok(None)
 }
 
-/// Reads the device counts that a claim requests, or explains why counts cannot express it.
+/// Reads the device counts that a claim requests, or returns why the claim cannot be counted.
 fn requested(devices: &Value) -> Result<Vec<DeviceDemand>, &'static str> {
     let mut demands = Vec::new();
     for request in devices["requests"].as_array().into_iter().flatten() {
-        // `v1beta1` has no `exactly` level. Its fields are directly in the request.
+        // `v1beta1` has no `exactly` level; its fields are directly in the request.
         let details = if request["exactly"].is_object() {
             &request["exactly"]
         } else {
@@ -192,7 +194,8 @@ fn requested(devices: &Value) -> Result<Vec<DeviceDemand>, &'static str> {
                 });
         demands.push(DeviceDemand {
             class: class.to_owned(),
-            // No node has this many devices, so the exact number does not matter.
+            // Clamp absurd counts: no node has this many devices, so the exact number does not
+            // matter.
             count: details["count"]
                 .as_u64()
                 .unwrap_or(1)
@@ -201,8 +204,8 @@ fn requested(devices: &Value) -> Result<Vec<DeviceDemand>, &'static str> {
             tolerations: tolerations.collect(),
         });
     }
-    // A constraint compares the devices of a claim with each other, so it cannot rule out a single
-    // device.
+    // A constraint compares the devices of a claim with each other, so it never rules out a device
+    // on its own.
     let constraints = devices["constraints"]
         .as_array()
         .is_some_and(|constraints| !constraints.is_empty());
@@ -214,8 +217,8 @@ fn requested(devices: &Value) -> Result<Vec<DeviceDemand>, &'static str> {
 
 fn selectors(owner: &Value) -> Vec<String> {
     let selectors = owner["selectors"].as_array().into_iter().flatten();
-    // A selector without a CEL expression has an unknown form. The empty expression keeps it in the
-    // list as one that cannot be evaluated.
+    // Map a selector without a CEL expression, whose form is unknown, to the empty expression. It
+    // then counts as a selector that cannot be evaluated.
     selectors
         .map(|selector| {
             selector["cel"]["expression"]
@@ -236,7 +239,8 @@ fn offered(slices: &Claimed, claims: &Claimed, rules: &[Value]) -> Vec<OfferedDe
         for device in devices_of(slice) {
             let key = (driver.clone(), pool.clone(), text(device, "/name"));
             let mut offered = offered_device(device, &key, rules);
-            // A slice that several nodes can use has `nodeSelector` or `allNodes` instead.
+            // A slice whose devices several nodes can use has `nodeSelector` or `allNodes` instead
+            // of `nodeName`.
             offered.node = text(slice, "/spec/nodeName");
             offered.is_countable &= !offered.node.is_empty() && is_complete;
             offered.is_held = allocated_keys.contains(&key);
@@ -246,10 +250,10 @@ fn offered(slices: &Claimed, claims: &Claimed, rules: &[Value]) -> Vec<OfferedDe
     devices
 }
 
-/// Whether all slices of the pool's current generation are listed.
+/// Returns true if all slices of the pool's current generation are listed.
 fn is_complete(slice: &Value, slices: &[Value]) -> bool {
-    // A driver can split a pool into several slices, which it publishes one after the other.
-    // `resourceSliceCount` is their total number in this generation (`ResourcePool`).
+    // A driver publishes the slices of a pool one after the other. `resourceSliceCount` is the
+    // total number in the generation (`ResourcePool`).
     let published = slices
         .iter()
         .filter(|other| pool(other) == pool(slice) && generation(other) == generation(slice))
@@ -260,7 +264,7 @@ fn is_complete(slice: &Value, slices: &[Value]) -> bool {
         .is_none_or(|count| published as u64 >= count)
 }
 
-/// Describes a device without its node, and as if no claim held it.
+/// Converts a device. The caller sets the node and whether a claim holds the device.
 fn offered_device(device: &Value, key: &DeviceKey, rules: &[Value]) -> OfferedDevice {
     let (driver, pool, name) = key;
     // `v1beta1` nests the fields in `basic`.
@@ -293,8 +297,7 @@ fn offered_device(device: &Value, key: &DeviceKey, rules: &[Value]) -> OfferedDe
             value: taint["value"].as_str().map(ToOwned::to_owned),
             effect: text(taint, "/effect"),
         });
-    // Such devices share hardware or can be allocated more than once, so their number is not a
-    // capacity.
+    // Devices that share counters or allow several allocations cannot be counted as capacity.
     let is_shared =
         basic["consumesCounters"].is_array() || basic["allowMultipleAllocations"] == true;
     OfferedDevice {
@@ -312,7 +315,7 @@ fn offered_device(device: &Value, key: &DeviceKey, rules: &[Value]) -> OfferedDe
     }
 }
 
-/// Whether a rule taints this device.
+/// Returns true if the rule taints this device.
 fn applies(rule: &Value, driver: &str, pool: &str, device: &str) -> bool {
     let selector = &rule["spec"]["deviceSelector"];
     // A rule without a selector matches no device.
@@ -327,8 +330,7 @@ fn applies(rule: &Value, driver: &str, pool: &str, device: &str) -> bool {
     matches("driver", driver) && matches("pool", pool) && matches("device", device)
 }
 
-/// Whether a rule selects devices by properties other than their names, which early API versions
-/// allow.
+/// Returns true if the rule selects devices by more than their names, as early API versions allow.
 fn is_beyond_names(rule: &Value) -> bool {
     let selector = &rule["spec"]["deviceSelector"];
     selector["deviceClassName"].is_string()

@@ -1,13 +1,14 @@
-//! Reads `ResourceSlice` objects. Drivers of dynamic resource allocation offer devices in them.
+//! Reads `ResourceSlice` objects, the lists of devices that drivers of dynamic resource allocation
+//! publish.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// Identifies a device by its driver, pool and name.
+/// A device's driver, pool and name.
 pub(super) type DeviceKey = (String, String, String);
 
-/// Reads the string at a JSON pointer; empty if there is none.
+/// Reads the string at a JSON pointer, or returns an empty string if there is none.
 pub(super) fn text(value: &Value, pointer: &str) -> String {
     value
         .pointer(pointer)
@@ -50,7 +51,8 @@ pub(super) fn devices_of(slice: &Value) -> impl Iterator<Item = &Value> {
         .flatten()
 }
 
-/// Lists the devices allocated to a claim. A claim with admin access does not reserve its devices.
+/// Lists the devices allocated to a claim, except those with admin access, which does not reserve
+/// devices.
 pub(super) fn allocated(claim: &Value) -> impl Iterator<Item = DeviceKey> {
     claim
         .pointer("/status/allocation/devices/results")

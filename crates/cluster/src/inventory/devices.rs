@@ -1,5 +1,5 @@
-//! Reads the devices of dynamic resource allocation: the slices in which drivers offer them, and
-//! the claims that hold them.
+//! Reads the devices of dynamic resource allocation from the slices that drivers publish, and their
+//! holders from claims.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,18 +10,17 @@ use crate::transport::decode::ListPage;
 use crate::{Failure, handles::DevicesApi};
 use gpuctl_core::model::{ClaimableDevices, Device};
 
-/// Objects of one kind that belong to dynamic resource allocation.
+/// A list of `resource.k8s.io` objects.
 #[derive(Default)]
 pub(crate) struct Claimed {
-    /// API version that serves the objects; empty if none does.
+    /// API version of the objects, or an empty string if the cluster serves none.
     pub api: &'static str,
     pub items: Vec<Value>,
 }
 
 impl DevicesApi<'_> {
-    /// Lists objects of dynamic resource allocation. The list is empty if the API is not served,
-    /// and `None` if the user cannot read it. Servers before Kubernetes 1.34 serve only beta
-    /// versions.
+    /// Lists `resource.k8s.io` objects. The list is empty if the API is not served, and `None` if
+    /// the user cannot read the objects. Servers before Kubernetes 1.34 serve only beta versions.
     pub(crate) async fn optional(self, plural: &str) -> Result<Option<Claimed>, Failure> {
         for version in ["v1", "v1beta2", "v1beta1"] {
             match self
@@ -59,7 +58,7 @@ impl DevicesApi<'_> {
 }
 
 impl DevicesApi<'_> {
-    /// Whether the device class exists. Returns true if the class cannot be read.
+    /// Returns true if the device class exists or cannot be read.
     pub async fn has_device_class(self, api: &str, class: &str) -> bool {
         let collection = format!("/apis/resource.k8s.io/{api}/deviceclasses");
         let answer = self.0.find_in::<Value>(&collection, class).await;
@@ -97,8 +96,7 @@ pub(crate) fn devices(slices: &[Value], claims: Option<&[Value]>) -> Vec<Device>
     for slice in current(slices) {
         let (driver, pool) = pool(slice);
         let node = text(slice, "/spec/nodeName");
-        // Drivers also publish other devices. The drivers `gpu.nvidia.com` and `gpu.amd.com`
-        // publish GPUs.
+        // Skip the devices of other drivers: only `gpu.nvidia.com` and `gpu.amd.com` publish GPUs.
         if !driver.starts_with("gpu.") || node.is_empty() {
             continue;
         }
@@ -120,7 +118,7 @@ pub(crate) fn devices(slices: &[Value], claims: Option<&[Value]>) -> Vec<Device>
     devices
 }
 
-/// Maps each device to the pods that hold it, as (namespace, name).
+/// Maps each device to the (namespace, name) pairs of the pods that hold it.
 fn holders(claims: &[Value]) -> HashMap<DeviceKey, Vec<(String, String)>> {
     let mut holders: HashMap<DeviceKey, Vec<(String, String)>> = HashMap::new();
     for claim in claims {
@@ -141,7 +139,7 @@ fn holders(claims: &[Value]) -> HashMap<DeviceKey, Vec<(String, String)>> {
     holders
 }
 
-/// Reads an attribute of a device; the name may have the driver's name as a prefix.
+/// Reads an attribute of a device, whose key may be prefixed with the driver's name.
 fn attribute(device: &Value, driver: &str, name: &str) -> Option<String> {
     // `v1beta1` nests the attributes in `basic`.
     let attributes = device["attributes"]

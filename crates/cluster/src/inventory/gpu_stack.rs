@@ -1,5 +1,5 @@
-//! Lists the pods of GPU operators (driver, toolkit, device plugin, feature discovery, exporter).
-//! It finds them by the labels of NVIDIA's and AMD's charts.
+//! Lists the pods of GPU operators (driver, toolkit, device plugin, feature discovery, exporter),
+//! selected by the labels of NVIDIA's and AMD's charts.
 
 use futures::future::join;
 
@@ -7,7 +7,7 @@ use crate::transport::decode::{Condition, ListPage, WirePod};
 use crate::{Failure, handles::InventoryApi};
 use gpuctl_core::model::facts::gpu_stack::{StackLink, StackPod};
 
-/// Label values, each with the component that it identifies. Sources: NVIDIA/gpu-operator assets,
+/// Label values and the components that they identify. Sources: NVIDIA/gpu-operator assets,
 /// NVIDIA/k8s-device-plugin, NVIDIA/dcgm-exporter, ROCm/gpu-operator and ROCm/k8s-device-plugin.
 const PROGRAMS: [(&str, StackLink); 11] = [
     ("nvidia-driver-daemonset", StackLink::Driver),

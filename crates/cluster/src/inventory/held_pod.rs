@@ -1,5 +1,4 @@
-//! Decodes only the resources that a pod holds on its node. Lists of all pods in a cluster use
-//! this.
+//! Decodes only the resources that a pod holds on its node, for lists of all pods in a cluster.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
@@ -18,8 +17,8 @@ use gpuctl_core::model::values::omissions;
 use gpuctl_core::model::values::omissions::Omission;
 use gpuctl_core::model::{Consumer, MachineRequests};
 
-/// A pod, reduced to the resources that it holds on its node. A cluster has more pods than objects
-/// of any other kind, so nothing else is decoded.
+/// A pod with only the fields that determine what it holds on its node. A cluster has more pods
+/// than objects of any other kind, so decoding the rest would be expensive.
 #[derive(Deserialize)]
 pub(crate) struct HeldPod<'a> {
     #[serde(borrow, default)]
@@ -61,8 +60,8 @@ struct HeldState {
 }
 
 impl HeldStatus<'_> {
-    /// The time since which all containers have been running; `None` if one of them is not running.
-    /// A pod that is still pulling its image holds its devices but does not use them.
+    /// Returns when the last container started, or `None` if a container is not running. A pod that
+    /// is still pulling its image holds its devices but does not use them.
     fn runs_since(&self) -> Option<Timestamp> {
         let starts = self
             .container_statuses
@@ -73,7 +72,7 @@ impl HeldStatus<'_> {
     }
 }
 
-/// The two pod labels that identify the job; all others are skipped.
+/// The two labels that identify a pod's job. All other labels are skipped.
 #[derive(Default)]
 struct JobLabels {
     is_ours: bool,
@@ -117,8 +116,8 @@ impl<'de> Deserialize<'de> for JobLabels {
 #[serde(transparent)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// Converts pods to consumers as pages arrive. Equal namespaces, nodes, jobs and requests are
-/// stored only once and shared.
+/// Converts pages of pods to consumers. Interns namespaces, nodes, jobs and requests, so that equal
+/// ones share memory.
 #[derive(Default)]
 pub(crate) struct ConsumerReader {
     texts: SharedTexts,
@@ -132,7 +131,7 @@ impl ConsumerReader {
         Ok(self.living(&page.items))
     }
 
-    /// Skips pods that have terminated, because they hold no resources.
+    /// Converts the pods that have not terminated. Terminated pods hold no resources.
     pub(crate) fn living(&mut self, pods: &[HeldPod<'_>]) -> Vec<Consumer> {
         let has_ended =
             |pod: &HeldPod<'_>| matches!(pod.status.phase.as_ref(), "Succeeded" | "Failed");

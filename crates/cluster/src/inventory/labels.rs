@@ -9,16 +9,17 @@ use serde_json::{Value, json};
 use crate::{Failure, handles::NodesApi};
 use gpuctl_core::model::contract::labels::POOL_LABEL;
 
-/// Outcome of setting one label on one node.
+/// The outcome of setting one label on one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Labelling {
     Done,
     /// The node already had this value.
     Unchanged,
     NoNode,
-    /// The label has another value, or none, and the caller did not allow an overwrite.
+    /// The label has this value, or is missing, and the caller did not allow gpuctl to overwrite
+    /// it.
     Conflict(Option<String>),
-    /// The label to remove does not exist.
+    /// The label to remove is not set on the node.
     NoLabel,
 }
 
@@ -26,7 +27,7 @@ pub enum Labelling {
 #[derive(Clone, Copy, Debug)]
 pub enum LabelOverwrite<'a> {
     Anything,
-    /// Only this value, which the caller has read before.
+    /// Only this value, which the caller read before.
     Only(Option<&'a str>),
 }
 
@@ -63,7 +64,7 @@ impl NodesApi<'_> {
                 return Ok(Labelling::Conflict(current.map(ToOwned::to_owned)));
             }
             match self.patch_labels(node, &version, &[(key, value)]).await {
-                // Another writer was faster, so read the node again.
+                // Another writer changed the node, so read it again.
                 Err(failure) if failure.code() == Some(409) => {}
                 other => return other.map(|()| Labelling::Done),
             }
@@ -109,8 +110,8 @@ impl NodesApi<'_> {
             if taints == current {
                 return Ok(true);
             }
-            // A merge patch replaces the entire array (RFC 7396). Without the version, a taint that
-            // a controller adds at the same time would be lost.
+            // A merge patch replaces the entire array (RFC 7396). Without the version, it would
+            // drop a taint that a controller adds at the same time.
             let version = &host["metadata"]["resourceVersion"];
             let patch =
                 json!({"metadata": {"resourceVersion": version}, "spec": {"taints": taints}});
@@ -122,7 +123,7 @@ impl NodesApi<'_> {
         Err(contended(node))
     }
 
-    /// Patches the labels of a node. Fails with 409 if the node has changed since `version`.
+    /// Patches the labels of a node. Fails with 409 if the node is no longer at `version`.
     pub(crate) async fn patch_labels(
         self,
         node: &str,

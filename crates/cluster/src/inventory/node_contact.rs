@@ -1,4 +1,4 @@
-//! Reads whether a node's kubelet reports to the API server.
+//! Reads from the `Ready` condition whether a node's kubelet reports to the API server.
 
 use std::borrow::Cow;
 
@@ -33,9 +33,10 @@ struct ContactCondition<'a> {
 }
 
 impl NodesApi<'_> {
-    /// Reads the `Ready` condition of a node. A node that cannot be read is [`NodeContact::Hidden`].
+    /// Reads the `Ready` condition of a node. Returns [`NodeContact::Hidden`] if the user cannot
+    /// read it.
     pub async fn contact(self, name: &str) -> NodeContact {
-        // Roles that may list nodes need no separate right to get one.
+        // Use a list with a field selector, because roles that allow `list` may not allow `get`.
         let selector = format!("metadata.name={name}");
         let mut contact = NodeContact::Removed;
         let listed: Result<(), Failure> = self
@@ -63,7 +64,7 @@ impl ContactNode<'_> {
             Some(ready) if !ready.reason.is_empty() => {
                 NodeContact::NotReady(ready.reason.to_string())
             }
-            // A node without the condition has never reported.
+            // A kubelet that has never reported leaves the condition unset.
             _ => NodeContact::NotReady("NotReady".to_owned()),
         }
     }

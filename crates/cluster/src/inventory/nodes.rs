@@ -1,4 +1,4 @@
-//! Reads the fields of nodes that are needed to place a job.
+//! Reads the node fields that determine where a job can run.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -57,7 +57,7 @@ struct FactsMap {
 }
 
 impl NodesApi<'_> {
-    /// Lists all nodes. Falls back to the published ones if the user cannot list nodes.
+    /// Lists all nodes, or the published ones if the user cannot list nodes.
     pub async fn list(self) -> Result<Nodes, Failure> {
         match self.described_nodes().await {
             Ok(nodes) => Ok(Nodes::Listed(nodes)),
@@ -69,7 +69,7 @@ impl NodesApi<'_> {
         }
     }
 
-    /// Lists all nodes, including their claimable devices and the label that holds their GPU type.
+    /// Lists all nodes with their claimable devices and the label that holds their GPU type.
     pub(crate) async fn described_nodes(self) -> Result<Vec<Node>, Failure> {
         let (nodes, labels, slices) = join3(
             self.listed_nodes(),
@@ -81,7 +81,7 @@ impl NodesApi<'_> {
         nodes
             .iter_mut()
             .for_each(|node| note_type_label(node, &labels));
-        // If the user cannot list slices, only the devices of device plugins count.
+        // If the user cannot list slices, count only the devices of device plugins.
         let mut devices = slices?.map(|slices| claimable(&slices)).unwrap_or_default();
         nodes
             .iter_mut()
@@ -135,7 +135,7 @@ fn picked(
 
 impl WireNode<'_> {
     fn node(&self) -> Node {
-        // HAMi registers the devices that it shares in annotations of the node.
+        // HAMi registers the devices that it shares in node annotations.
         let is_hami = |key: &str| key.starts_with("hami.io/");
         Node {
             name: self.metadata.name.to_string(),
@@ -147,7 +147,7 @@ impl WireNode<'_> {
                 .filter(|(key, _)| is_hami(key))
                 .map(|(key, value)| (key.clone(), value.clone()))
                 .collect(),
-            // Extended resources are those with a domain in their name.
+            // Only extended resources have a domain in their name.
             allocatable: picked(&self.status.allocatable, |key| key.contains('/')),
             capacity: picked(&self.status.capacity, |key| key.contains('/')),
             machine: picked(&self.status.allocatable, |key| {

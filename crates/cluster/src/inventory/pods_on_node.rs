@@ -36,8 +36,8 @@ impl NodesApi<'_> {
                         omissions::note(Omission::Unreadable, format!("a pod on node {node}"));
                         continue;
                     };
-                    // A mirror pod, which represents a static pod of the kubelet, has its Node as
-                    // controller.
+                    // The controller of a mirror pod, which represents a static pod of the kubelet,
+                    // is its Node.
                     let is_daemon = pod
                         .metadata
                         .controller()

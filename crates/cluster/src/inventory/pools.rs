@@ -1,7 +1,6 @@
 //! Reads and writes pool definitions, and publishes facts about nodes and pools. Each write carries
-//! the `resourceVersion` that was read before.
+//! the `resourceVersion` that was read, so that concurrent writers do not overwrite each other.
 
-use gpuctl_core::model::values::natural;
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
@@ -12,6 +11,7 @@ use crate::write::apply::Deletion;
 use crate::{Failure, handles::PoolsApi};
 use gpuctl_core::model::PoolDefinition;
 use gpuctl_core::model::contract::labels::{HOME, KIND, MANAGED_BY, MANAGED_BY_US, PRIVATE};
+use gpuctl_core::model::values::natural;
 use gpuctl_manifest::render::{
     FACTS_POOLS, Object, POOL_KIND, definition, facts, home_namespace, reader_rules,
     reads_all_configmaps,
@@ -24,14 +24,14 @@ pub struct StoredPool {
     pub version: String,
 }
 
-/// State of the namespace that holds the definitions.
+/// The state of the namespace for pool definitions after `ensure_home`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PoolNamespace {
-    /// It already existed.
+    /// The namespace already existed.
     Older,
-    /// It was created now, and every user can read it.
+    /// gpuctl created the namespace, and every user can read it.
     Read,
-    /// It was created now, and no other user can read it.
+    /// gpuctl created the namespace, and no other user can read it.
     Unread,
 }
 
@@ -50,7 +50,8 @@ struct StoredMetadata {
 }
 
 impl PoolConfigMap {
-    /// Parses the definition. Rejects a definition if its text and its object name different pools.
+    /// Parses the definition. Returns `None` if it is invalid, or if its pool is not the one in the
+    /// ConfigMap's name.
     fn pool(self) -> Option<StoredPool> {
         let pool: PoolDefinition = serde_json::from_str(self.data.get("pool")?).ok()?;
         let has_own_name = self.metadata.name.strip_prefix("pool-") == Some(&pool.name);
@@ -76,8 +77,8 @@ const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/gpuctl-system
 const TRIES: u32 = 8;
 
 impl PoolsApi<'_> {
-    /// Lists all definitions, sorted by name. Falls back to the published ones if the user cannot
-    /// list them.
+    /// Lists all definitions by name. Falls back to the published ones if the user cannot list
+    /// them.
     pub async fn list(self) -> Result<Vec<PoolDefinition>, Failure> {
         match self.defined_pools().await {
             Err(failure) if failure.is_forbidden() => self.published_pools().await.ok_or(failure),
@@ -122,7 +123,7 @@ impl PoolsApi<'_> {
     }
 
     /// Reads one definition for display. Falls back to the published one if the user cannot read
-    /// it. Writes must not rely on the published one.
+    /// the definition. Writes must not rely on the published one, which may be stale.
     pub async fn get_or_published(self, name: &str) -> Result<Option<PoolDefinition>, Failure> {
         match self.get(name).await {
             Err(failure) if failure.is_forbidden() => {
@@ -133,9 +134,9 @@ impl PoolsApi<'_> {
         }
     }
 
-    /// Creates the namespace for definitions. Every user can read it unless `private` is set. An
-    /// existing private namespace stays private. An existing namespace that lacks only the role for
-    /// readers gets it.
+    /// Creates the namespace for definitions, readable by every user unless `private` is set. An
+    /// existing private namespace stays private. Adds the readers' role to an existing namespace
+    /// that lacks only this role.
     pub async fn ensure_home(self, private: bool) -> Result<PoolNamespace, Failure> {
         let objects = home_namespace(private);
         let Some((namespace, readers)) = objects.split_first() else {
@@ -149,8 +150,8 @@ impl PoolsApi<'_> {
             other => other?.is_some(),
         };
         if !exists {
-            // Another user may have created an existing namespace, even a moment ago, so it is not
-            // marked here. An administrator marks it after inspecting it.
+            // Mark only a namespace that this call created. Any user may have created an existing
+            // one, so an administrator must inspect and mark it.
             if self.0.writes().apply(namespace, false).await?.created {
                 self.0.site().mark_home(private).await?;
             }
@@ -175,11 +176,12 @@ impl PoolsApi<'_> {
         })
     }
 
-    /// Creates an object that gives users access. Returns false if the object already exists.
+    /// Creates a role or binding. Returns false if it already exists.
     async fn grant_access(self, object: &Object, exists: bool) -> Result<bool, Failure> {
         if exists && let Some(live) = self.0.writes().live(object).await? {
-            // A role from an earlier version exposes every ConfigMap in the namespace to all users.
-            // Users read the pools from the published facts afterwards, so those must exist first.
+            // Earlier versions created a role that exposes every ConfigMap in the namespace to all
+            // users. Publish the pools before replacing it, because users then read them from the
+            // published facts.
             if object.plural == "roles"
                 && reads_all_configmaps(&live["rules"])
                 && self.publishes_pools().await
@@ -207,7 +209,7 @@ impl PoolsApi<'_> {
         self.publish(true).await.is_ok() && self.published_pools().await.is_some()
     }
 
-    /// Creates a definition. Returns false if another one with this name exists.
+    /// Creates a definition. Returns false if another definition with this name exists.
     pub async fn add(self, pool: &PoolDefinition) -> Result<bool, Failure> {
         match self
             .0
@@ -220,7 +222,7 @@ impl PoolsApi<'_> {
             .await
         {
             Ok(_) => Ok(true),
-            // A 409 may also mean that an earlier attempt succeeded but its response was lost.
+            // A 409 may also mean that an earlier attempt succeeded and its response was lost.
             Err(failure) if failure.code() == Some(409) => Ok(self
                 .get(&pool.name)
                 .await?
@@ -229,8 +231,8 @@ impl PoolsApi<'_> {
         }
     }
 
-    /// Changes a definition. Calls `change` again after each conflict with another writer. Returns
-    /// `None` if the definition does not exist.
+    /// Changes a definition with `change`, which is called again after each conflict with another
+    /// writer. Returns `None` if the definition does not exist.
     pub async fn change(
         self,
         name: &str,
@@ -255,8 +257,8 @@ impl PoolsApi<'_> {
         Err(contended(&format!("pool {name}")))
     }
 
-    /// Deletes a definition. If `version` is set, deletes it only at that version. Returns false if
-    /// it has changed or no longer exists.
+    /// Deletes a definition, but only at `version` if it is set. Returns false if the definition
+    /// has changed or no longer exists.
     pub async fn remove(self, name: &str, version: Option<&str>) -> Result<bool, Failure> {
         self.0
             .writes()
@@ -270,8 +272,8 @@ impl PoolsApi<'_> {
             .await
     }
 
-    /// Publishes the facts about nodes for users who cannot read nodes. Creates the ConfigMap only
-    /// if `create` is set. Does nothing for a user who cannot list nodes.
+    /// Publishes the facts about nodes for users who cannot read nodes. Creates a missing ConfigMap
+    /// only if `create` is set. Does nothing if the user cannot list nodes.
     pub async fn publish(self, create: bool) -> Result<(), Failure> {
         for _ in 0..TRIES {
             // Read the facts before the nodes. If another process publishes in between, its nodes

@@ -1,5 +1,5 @@
-//! Reads the parts of the inventory concurrently: nodes, the pods of all namespaces, and devices of
-//! dynamic resource allocation. Parts that the user cannot read are unknown.
+//! Reads nodes, the pods of all namespaces, and devices of dynamic resource allocation
+//! concurrently. Parts that the user cannot read are unknown.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -20,23 +20,23 @@ use crate::transport::refusal::unreadable_answer;
 use crate::{Failure, handles::InventoryApi};
 use gpuctl_core::model::{Consumers, Device, HostCondition, Inventory, Node, NodeDetails};
 
-/// An inventory and the parts that could not be read.
+/// An inventory and the kinds that the user could not read.
 #[derive(Clone)]
 pub struct InventorySnapshot {
     pub inventory: Inventory,
-    /// Pods that have not terminated; `None` if the user cannot list the pods of all namespaces.
+    /// Pods that have not terminated, or `None` if the user cannot list the pods of all namespaces.
     pub consumers: Option<Consumers>,
     /// Devices of dynamic resource allocation.
     pub devices: Vec<Device>,
     /// Kinds that the user cannot list in the whole cluster, such as `pods` or `resource slices`.
     pub unreadable: Vec<&'static str>,
-    /// The error from listing the live nodes; set if the nodes are the published ones.
+    /// The error from listing nodes, if the nodes are the published ones.
     refused: Option<Failure>,
 }
 
 impl InventorySnapshot {
-    /// Fails if the nodes are only the published ones. For callers that need the current state of
-    /// the nodes.
+    /// Returns the error from listing nodes if the nodes are only the published ones. Used by
+    /// callers that need the current state of nodes.
     pub fn listed(self) -> Result<Self, Failure> {
         match self.refused {
             Some(failure) => Err(failure),
@@ -45,7 +45,7 @@ impl InventorySnapshot {
     }
 }
 
-/// Parts of an inventory. Slices and claims are `None` if the user cannot read them.
+/// Responses that make up an inventory. Slices and claims are `None` if the user cannot read them.
 struct InventoryParts {
     nodes: Result<Vec<NodeDetails>, Failure>,
     pods: Result<Consumers, Failure>,
@@ -117,8 +117,7 @@ struct NodeInfo<'a> {
 }
 
 impl InventoryApi<'_> {
-    /// Reads nodes, GPUs and their consumers. Fails if the nodes cannot be read; other parts may be
-    /// unknown.
+    /// Reads nodes, GPUs and the pods that hold them. Fails only if the nodes cannot be read.
     pub async fn snapshot(self) -> Result<InventorySnapshot, Failure> {
         let unfinished = [(
             "fieldSelector",
@@ -127,8 +126,8 @@ impl InventoryApi<'_> {
         self.snapshot_with(&unfinished, |_| Ok(())).await.0
     }
 
-    /// Reads the inventory with only some of the pods, and passes each page of pods to `visit`. The
-    /// second result is an error if the pods could not be listed.
+    /// Reads an inventory whose consumers are only the selected pods, and passes each page of pods
+    /// to `visit`. The second result is an error if the pods could not be listed.
     pub(crate) async fn snapshot_with(
         self,
         selection: &[(&str, &str)],
@@ -143,8 +142,8 @@ impl InventoryApi<'_> {
         let (mut reader, mut consumers) = (ConsumerReader::default(), Consumers::default());
         let pods = self.0.list("/api/v1/pods", selection, |page| {
             let pods = reader.of_page(page)?;
-            // If either reader fails, the page is requested again. Consumers are therefore added
-            // only after both readers have succeeded.
+            // Add the consumers only after both readers have succeeded. If either fails, the page
+            // is requested again.
             visit(page)?;
             consumers.extend(pods);
             Ok(())
@@ -289,8 +288,7 @@ impl WireHost<'_> {
                     .map(|(key, value)| (key.clone(), value.clone()))
                     .collect(),
                 allocatable: extended(&self.status.allocatable),
-                // The capacity, which includes devices that are installed but unhealthy, is in
-                // `NodeDetails`.
+                // `NodeDetails` has the capacity, which includes installed but unhealthy devices.
                 capacity: BTreeMap::new(),
                 machine: BTreeMap::new(),
                 taints: self.spec.taints(),
@@ -328,9 +326,9 @@ impl WireHost<'_> {
     }
 }
 
-/// Reads when each label was written. `managedFields` has only one time per manager, that of its
-/// last write to any of its fields. This is the time of a label only if the manager owns no other
-/// field.
+/// Returns the time at which each label was written. `managedFields` has one time per manager,
+/// which is that of the manager's last write to any field. A label's time is therefore known only
+/// if its manager owns no other field.
 fn labels_written(node: &Value) -> BTreeMap<String, Timestamp> {
     let mut times = BTreeMap::new();
     let managers = node
@@ -351,7 +349,7 @@ fn labels_written(node: &Value) -> BTreeMap<String, Timestamp> {
         if leaves(&manager["fieldsV1"]) > 1 {
             continue;
         }
-        // A manager can have several entries, for example one per operation (Apply and Update).
+        // A manager can have several entries, such as one for Apply and one for Update.
         for key in labels.keys().filter_map(|key| key.strip_prefix("f:")) {
             let newest = times.entry(key.to_owned()).or_insert(time);
             *newest = (*newest).max(time);

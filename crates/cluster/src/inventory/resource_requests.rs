@@ -11,19 +11,19 @@ use gpuctl_core::model::values::units::MOST_PER_NODE;
 use crate::transport::decode::{PodSpec, WireContainer};
 
 impl PodSpec<'_> {
-    /// Counts the units of `resource` that the scheduler reserves for the pod.
+    /// Returns the number of units of `resource` that the scheduler reserves for the pod.
     pub(crate) fn requested(&self, resource: &str) -> u64 {
         self.sum(|container| container.requested(resource))
     }
 
-    /// Computes the highest amount that the pod needs at any time. Sidecars keep running next to
-    /// the containers. Any other init container runs before the containers, next to the sidecars
+    /// Returns the highest amount that the pod needs at any time. Sidecars keep running with the
+    /// containers. Any other init container runs before the containers, together with the sidecars
     /// started earlier (KEP-753).
     fn sum(&self, amount: impl Fn(&WireContainer<'_>) -> u64) -> u64 {
         let (mut sidecars, mut starting) = (0, 0);
         for init in &self.init_containers {
             let total = u64::saturating_add(sidecars, amount(init));
-            // An init container with this restart policy is a sidecar.
+            // The restart policy `Always` makes an init container a sidecar.
             if init.restart_policy == "Always" {
                 sidecars = total;
             }
@@ -55,7 +55,7 @@ impl PodSpec<'_> {
         container.map_or("", |container| container.name.as_ref())
     }
 
-    /// Whether the pod requests an extended resource or claims devices.
+    /// Returns true if the pod requests an extended resource or claims devices.
     pub(crate) fn asks_for_devices(&self) -> bool {
         let extended = |container: &WireContainer<'_>| {
             container
@@ -73,15 +73,15 @@ impl PodSpec<'_> {
                 .any(extended)
     }
 
-    /// Counts the requested devices (whole devices or slices) and the devices in gpuctl's claims.
-    /// Returns 0 if the sum is more than any node can have.
+    /// Counts the devices, whole or partial, in the pod's requests and gpuctl's claims. Returns 0
+    /// if the sum is more than any node can have.
     pub(crate) fn devices(&self) -> u64 {
         Some(self.all_devices())
             .filter(|devices| *devices <= MOST_PER_NODE)
             .unwrap_or(0)
     }
 
-    /// Whether the pod requests more devices than any node can have.
+    /// Returns true if the pod requests more devices than any node can have.
     pub(crate) fn is_absurd(&self) -> bool {
         self.all_devices() > MOST_PER_NODE
     }
@@ -103,7 +103,8 @@ impl PodSpec<'_> {
             .flat_map(names)
             .collect();
         resources.retain(|resource| is_device(resource));
-        // Several containers can request the same resource; `requested` already combines them.
+        // Several containers can request the same resource, for which `requested` already returns
+        // the total.
         resources.sort_unstable();
         resources.dedup();
         resources
@@ -113,7 +114,7 @@ impl PodSpec<'_> {
             .fold(0, u64::saturating_add)
     }
 
-    /// Reads the device counts that gpuctl encodes in the names of its claims.
+    /// Reads the device counts in the names of gpuctl's claims.
     fn claimed(&self) -> impl Iterator<Item = u64> {
         self.resource_claims
             .iter()
@@ -121,17 +122,17 @@ impl PodSpec<'_> {
     }
 }
 
-/// Maximum number of units that a pod can request of a resource that is not a device.
+/// Upper limit for a pod's request of a resource that is not a device.
 const MOST_OF_OTHERS: u64 = 1 << 40;
 
-/// The total requests of a pod.
+/// A pod's total requests.
 #[derive(Debug, Default)]
 pub(crate) struct Total {
     pub extended: BTreeMap<String, u64>,
     pub cpu_milli: u64,
     pub memory_bytes: u64,
-    /// Whether the pod requests more devices than a node can have. In this case, `extended` omits
-    /// them.
+    /// Whether the pod requests more devices than a node can have. If so, they are missing in
+    /// `extended`.
     pub is_absurd: bool,
 }
 
@@ -159,8 +160,7 @@ impl PodSpec<'_> {
         if is_absurd {
             extended.retain(|resource, _| !is_device(resource));
         }
-        // The units of other plugins' resources are not devices. The cap keeps sums over all pods
-        // from overflowing.
+        // Clamp the units of other plugins' resources, so that sums over all pods cannot overflow.
         extended
             .values_mut()
             .for_each(|amount| *amount = (*amount).min(MOST_OF_OTHERS));
@@ -173,8 +173,8 @@ impl PodSpec<'_> {
         }
     }
 
-    /// Computes the CPU or memory request in thousandths. This is the pod-level request if set,
-    /// otherwise the sum over the containers, plus the overhead of the runtime class.
+    /// Returns the CPU or memory request in thousandths. A pod-level request replaces the sum over
+    /// the containers, and the overhead of the runtime class is added.
     pub(crate) fn of_node(&self, resource: &str) -> u64 {
         let milli = |text: &String| {
             quantity::milli(text)
@@ -207,8 +207,8 @@ impl WireContainer<'_> {
     }
 
     fn requested(&self, resource: &str) -> u64 {
-        // A missing request defaults to the limit. The API server applies this default to pods, not
-        // to pod templates (`SetDefaults_Pod` in pkg/apis/core/v1/defaults.go).
+        // The API server copies a missing request from the limit, but only in pods and not in pod
+        // templates (`SetDefaults_Pod` in pkg/apis/core/v1/defaults.go).
         let text = self
             .resources
             .requests

@@ -1,6 +1,5 @@
 //! Lists persistent volume claims and the pods that mount them.
 
-use gpuctl_core::model::values::natural::full_name;
 use std::collections::BTreeMap;
 
 use futures::future::join3;
@@ -9,6 +8,7 @@ use serde::Deserialize;
 use crate::transport::decode::{ContainerResources, ListPage, ObjectMetadata, WirePod};
 use crate::{Failure, JobFilter, handles::StorageApi, unless_forbidden};
 use gpuctl_core::model::contract::labels::{JOB, MANAGED_BY, MANAGED_BY_US};
+use gpuctl_core::model::values::natural::full_name;
 use gpuctl_core::model::{Claim, Job, PodPhase};
 
 #[derive(Deserialize)]
@@ -43,7 +43,7 @@ impl WireClaim<'_> {
             .labels
             .get(MANAGED_BY)
             .is_some_and(|manager| manager == MANAGED_BY_US);
-        // The capacity is the provisioned size, which may exceed the request.
+        // Show the provisioned size, which may exceed the request.
         let size = self
             .status
             .capacity
@@ -55,8 +55,8 @@ impl WireClaim<'_> {
             is_managed,
             job: meta.labels.get(JOB).filter(|_| is_managed).cloned(),
             size: size.cloned(),
-            // The finalizer `kubernetes.io/pvc-protection` keeps a deleted claim while pods use it.
-            // The claim's phase does not show this.
+            // A deleted claim exists until no pod uses it, because of the finalizer
+            // `kubernetes.io/pvc-protection`. Its phase does not change.
             status: if meta.deletion_timestamp.is_some() {
                 "Terminating".to_owned()
             } else {
@@ -64,6 +64,7 @@ impl WireClaim<'_> {
             },
             storage_class: self.spec.storage_class_name.clone(),
             access_modes: self.spec.access_modes.clone(),
+            labels: Some(meta.labels.clone()),
             created_at: meta.creation_timestamp,
             ..Claim::default()
         }
@@ -71,8 +72,8 @@ impl WireClaim<'_> {
 }
 
 impl StorageApi<'_> {
-    /// Lists the claims in one namespace or in all, sorted by namespace and name. Includes those
-    /// that gpuctl did not create.
+    /// Lists the claims of one namespace, or of all namespaces, by namespace and name. Includes
+    /// claims that gpuctl did not create.
     pub async fn claims(self, namespace: Option<&str>) -> Result<Vec<Claim>, Failure> {
         let path = |plural: &str| match namespace {
             None => format!("/api/v1/{plural}"),
@@ -90,7 +91,7 @@ impl StorageApi<'_> {
                 claims.extend(page.items.iter().map(WireClaim::claim));
                 Ok(())
             }),
-            // Pods of any origin can mount a claim.
+            // List all pods, because pods that gpuctl did not create can mount a claim too.
             self.0.list(&pods_path, &[], |page| {
                 let page: ListPage<WirePod<'_>> = page.objects()?;
                 page.items.iter().for_each(|pod| uses.add(pod));
@@ -129,7 +130,7 @@ impl StorageApi<'_> {
     }
 }
 
-/// The pods that mount each claim, by the claim's namespace and name.
+/// The pods that mount each claim, keyed by the claim's namespace and name.
 #[derive(Default)]
 struct Uses(BTreeMap<(String, String), ClaimUse>);
 

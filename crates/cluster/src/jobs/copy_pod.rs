@@ -1,4 +1,4 @@
-//! Starts, reads and removes the pod through which `cp` reads the claims of an ended job.
+//! Creates, reads and deletes the pod through which `cp` reads the claims of an ended job.
 
 use serde_json::Value;
 
@@ -22,18 +22,19 @@ impl JobsApi<'_> {
         Ok(object.filter(|object| object["metadata"]["uid"] == job.uid))
     }
 
-    /// Creates a pod under a name that no other pod has.
+    /// Creates a pod whose name is unique. A pod that already has this name is therefore the same
+    /// pod.
     pub async fn start_pod(self, pod: &Object) -> Result<(), Failure> {
         let namespace = pod.namespace().unwrap_or_default();
         let path = format!("/api/v1/namespaces/{namespace}/pods");
         match self.0.writes().post(&path, &pod.body, false).await {
-            // The response to an earlier attempt of this request was lost.
+            // The response to an earlier attempt was lost.
             Err(failure) if failure.reason() == "AlreadyExists" => Ok(()),
             other => other.map(drop),
         }
     }
 
-    /// Reads one pod with the UID that its events refer to.
+    /// Reads a pod, including the UID that its events refer to.
     pub async fn pod(self, namespace: &str, name: &str) -> Result<Option<Pod>, Failure> {
         let Some(object) = self.0.find::<Value>(&path(namespace, name)).await? else {
             return Ok(None);
@@ -44,7 +45,7 @@ impl JobsApi<'_> {
         Ok(Some(pod.pod()))
     }
 
-    /// Deletes a pod. A pod that no longer exists is not an error.
+    /// Deletes a pod if it still exists.
     pub async fn remove_pod(self, namespace: &str, name: &str) -> Result<(), Failure> {
         let path = path(namespace, name);
         let deletion = self.0.writes().delete_at(&path, Deletion::default());

@@ -1,4 +1,4 @@
-//! Reads when jobs that hold GPUs must end, and computes whether that frees enough capacity for
+//! Reads the deadlines of jobs that hold GPUs, and predicts when they free enough capacity for
 //! another job.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,14 +16,13 @@ use gpuctl_core::model::counting::start::free_by;
 use gpuctl_core::model::counting::victims::NodeLoad;
 use gpuctl_core::model::values::whole;
 
-/// Maximum number of holders to query, starting with those that hold the most devices. Also the
-/// maximum number of concurrent queries.
+/// Maximum number of holders to query, starting with those that hold the most devices.
 const ASKED: usize = 32;
 const AT_ONCE: usize = 8;
 
 impl JobsApi<'_> {
-    /// Computes when running jobs will have reached deadlines that free enough capacity for `pods`
-    /// pods on these nodes. `None` if the deadlines do not free enough.
+    /// Returns the time at which deadlines will have freed enough capacity for `pods` pods on these
+    /// nodes. Returns `None` if the deadlines of running jobs do not free enough.
     pub async fn capacity_by(
         self,
         requests: &Amounts,
@@ -65,9 +64,9 @@ impl JobsApi<'_> {
         free_by(requests, pods, nodes, &ends)
     }
 
-    /// Reads when a Job started and when its deadline ends it. For other holders, it reads these
-    /// times from the pod. `placed_at` is the time at which the last of its pods was placed. The
-    /// time limits of pods count from then, while the Job's own limit counts from its start.
+    /// Reads when a Job started and when its deadline ends it. For other holders, reads the times
+    /// from a pod. `placed_at` is when the last pod was placed: time limits of pods count from
+    /// then, while the Job's own limit counts from its start.
     pub async fn lifetime(
         self,
         namespace: &str,
@@ -104,8 +103,8 @@ impl JobsApi<'_> {
                 .and_then(Value::as_i64),
         );
         let pod_deadline = deadline(placed_at, pod_limit(&job_object));
-        // gpuctl's supervisor counts from the time when all ranks are present, which is after they
-        // were placed. The result is an estimate, not a bound.
+        // gpuctl's supervisor counts from when all ranks are present, which is some time after they
+        // were placed. The result is therefore an estimate, not a bound.
         let supervised = deadline(placed_at, supervisor_limit(&job_object));
         let is_bound = job_deadline.is_some() || pod_deadline.is_some();
         HolderLifetime {
@@ -126,19 +125,18 @@ pub struct HolderLifetime {
     pub is_bound: bool,
 }
 
-/// Reads the time limit in seconds of each pod of a Job; `None` unless all pods run at the same
-/// time and none is retried.
+/// Returns the time limit of each pod of a Job in seconds. Returns `None` unless all pods run at
+/// the same time and none is retried, because only then the limit also applies to the Job.
 fn pod_limit(job: &Value) -> Option<i64> {
     let number = |pointer: &str| job.pointer(pointer).and_then(Value::as_i64);
     let retries = number("/spec/backoffLimitPerIndex").or_else(|| number("/spec/backoffLimit"))?;
-    // If some pods start later than others, a time limit per pod does not limit the duration of the
-    // Job.
+    // If pods start one after the other, their time limit does not limit the duration of the Job.
     let starts_together =
         number("/spec/parallelism").unwrap_or(1) >= number("/spec/completions").unwrap_or(1);
     number("/spec/template/spec/activeDeadlineSeconds").filter(|_| retries == 0 && starts_together)
 }
 
-/// Reads the time limit in seconds that gpuctl's rank supervisor enforces.
+/// Returns the time limit in seconds that gpuctl's rank supervisor enforces.
 fn supervisor_limit(job: &Value) -> Option<i64> {
     if job["metadata"]["labels"][MANAGED_BY] != MANAGED_BY_US {
         return None;
@@ -146,12 +144,12 @@ fn supervisor_limit(job: &Value) -> Option<i64> {
     let command = job
         .pointer("/spec/template/spec/containers/0/command")?
         .as_array()?;
-    // gpuctl passes the limit to the supervisor as an argument.
+    // The limit is an argument of the supervisor.
     let index = command
         .iter()
         .position(|argument| argument == "--max-runtime")?;
     let seconds: f64 = command.get(index + 1)?.as_str()?.parse().ok()?;
-    // Also rejects NaN and infinity, which `parse` accepts.
+    // The range also excludes NaN and infinity, which `parse` accepts.
     (0.0..1e9)
         .contains(&seconds)
         .then(|| whole::to_i64(seconds.round()))

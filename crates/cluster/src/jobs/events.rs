@@ -14,8 +14,8 @@ use crate::transport::decode::{ListPage, ObjectMetadata};
 use crate::transport::lenient;
 use crate::{Failure, handles::EventsApi};
 
-/// Maximum number of pods whose events are listed pod by pod. For more pods, one list of the
-/// namespace's events is cheaper.
+/// Maximum number of pods whose events are requested pod by pod. For more pods, one list of all
+/// events in the namespace is cheaper.
 const ONE_BY_ONE: usize = 8;
 
 #[derive(Deserialize)]
@@ -41,8 +41,8 @@ struct WireEvent<'a> {
     series: Option<EventSeries>,
 }
 
-/// The repetitions of an event, as counted by recorders of `events.k8s.io/v1` such as
-/// kube-scheduler's. These recorders leave `count` and `lastTimestamp` empty.
+/// The repetition count of recorders of `events.k8s.io/v1`, such as kube-scheduler's, which leave
+/// `count` and `lastTimestamp` empty.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct EventSeries {
@@ -74,14 +74,13 @@ impl EventsApi<'_> {
         .await
     }
 
-    /// Lists the events about the job, its pods and related objects, which are ReplicaSets, claims,
-    /// the autoscaler and the Service.
+    /// Lists the events about a job, its pods, ReplicaSets, claims, autoscaler and Service.
     pub async fn for_job(self, job: &Job) -> Result<Vec<Event>, Failure> {
         let namespace = job.namespace.as_str();
         let pods: BTreeSet<&str> = job.pods.iter().map(|pod| pod.uid.as_str()).collect();
         let mut answers = Vec::new();
-        // The names of a Deployment's ReplicaSets are unknown, so finding their events requires the
-        // full list.
+        // The names of a Deployment's ReplicaSets are unknown, so their events can only be found in
+        // the full list.
         if pods.len() <= ONE_BY_ONE && OwnerKind::for_job(job) != OwnerKind::Deployment {
             let by_name = format!("involvedObject.name={}", job.name);
             let of_pods = join_all(pods.iter().map(|uid| self.for_object(namespace, uid)));
@@ -111,7 +110,7 @@ impl EventsApi<'_> {
         for answer in answers {
             events.extend(answer?);
         }
-        // A deleted job with the same name may have left events, which the API server keeps for an
+        // Drop the events of a deleted job with the same name. The API server keeps events for an
         // hour by default.
         events.retain(|event| {
             event.at.is_none() || job.created_at.is_none() || event.at >= job.created_at
@@ -132,8 +131,8 @@ impl EventsApi<'_> {
         .await
     }
 
-    /// Lists the events that a node's kubelet reported. Events about objects without a namespace
-    /// are in the namespace `default`.
+    /// Lists the events that a node's kubelet reported. They are in the namespace `default`,
+    /// because Nodes have no namespace.
     pub async fn for_node(self, node: &str) -> Result<Vec<Event>, Failure> {
         // Select by name, because kubelets set `involvedObject.uid` to the node's name
         // (pkg/kubelet/kubelet.go).
@@ -142,7 +141,7 @@ impl EventsApi<'_> {
             .await
     }
 
-    /// Lists the events with this reason, each with its namespace, for one namespace or for all.
+    /// Lists the events with this reason, each with its namespace. `None` lists all namespaces.
     pub(crate) async fn with_reason(
         self,
         namespace: Option<&str>,
@@ -196,11 +195,11 @@ impl EventsApi<'_> {
     }
 }
 
-/// Whether the event is about the owner of the job, one of its ReplicaSets, or another object that
-/// belongs to the job by name.
+/// Returns true if the event is about the job's owner, one of its ReplicaSets, or an object that is
+/// named after the job.
 fn is_related(job: &Job, object: &Involved<'_>) -> bool {
     // A ReplicaSet is named after its Deployment and the hash of the template. Checking the hash
-    // excludes Deployments whose names merely begin with the same text.
+    // excludes Deployments whose names begin with this job's name.
     let hash = object
         .name
         .strip_prefix(job.name.as_str())
@@ -218,7 +217,7 @@ fn is_related(job: &Job, object: &Involved<'_>) -> bool {
     }
 }
 
-/// Whether the object is a StatefulSet of the job's LeaderWorkerSet.
+/// Returns true if the object is a StatefulSet of the job's LeaderWorkerSet.
 fn is_group_of(job: &Job, object: &Involved<'_>) -> bool {
     let rest = object.name.strip_prefix(job.name.as_str());
     rest.is_some_and(|rest| {
@@ -248,8 +247,8 @@ impl WireEvent<'_> {
                 "{}/{}",
                 self.involved_object.kind, self.involved_object.name
             ),
-            // This orders events that occurred in the same second. Resource versions are opaque by
-            // contract; if one is not a number, the order falls back to the message.
+            // Orders events of the same second. Resource versions are opaque by contract: if one is
+            // not a number, the events are ordered by message.
             version: self.metadata.resource_version.parse().unwrap_or(0),
             count: self
                 .series

@@ -1,4 +1,4 @@
-//! Reads the contents of a job's `files`, which its ConfigMap stores.
+//! Reads the contents of a job's `files` from its ConfigMap.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 
@@ -7,7 +7,7 @@ use gpuctl_manifest::render::{file_key, files_name};
 use gpuctl_manifest::spec::JobDocument;
 
 impl JobsApi<'_> {
-    /// Reads the stored contents in the order of the document. Returns `None` if one is missing.
+    /// Returns the stored contents in the order of the document, or `None` if one is missing.
     pub async fn stored_files(
         self,
         namespace: &str,

@@ -6,7 +6,7 @@ use crate::transport::decode::WirePod;
 use gpuctl_core::model::contract::labels::{GPU_TYPE, JOB, KIND, POOL_LABEL, USER};
 use gpuctl_core::model::{Job, JobKind, Pod};
 
-/// A terminating pod, and the facts about its job that are recorded in its labels.
+/// A terminating pod and the facts about its job that its labels contain.
 pub(crate) struct Leftover {
     namespace: String,
     job: String,

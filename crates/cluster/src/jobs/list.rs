@@ -1,7 +1,6 @@
-//! Lists jobs and their pods by label. This takes one list per kind of owner and one for the pods,
-//! all in parallel, regardless of the number of jobs.
+//! Lists jobs and their pods by label: one list per kind of owner and one of pods, all in parallel,
+//! regardless of the number of jobs.
 
-use gpuctl_core::model::values::natural::full_name;
 use std::collections::HashMap;
 
 use futures::future::{join, join_all};
@@ -14,34 +13,35 @@ use crate::{Failure, handles::JobsApi};
 use gpuctl_core::model::contract::labels::{
     JOB, KIND, MANAGED_BY, MANAGED_BY_US, POOL_LABEL, USER,
 };
+use gpuctl_core::model::values::natural::full_name;
 use gpuctl_core::model::{Event, Job, JobKind, Pod, PodPhase, is_starting};
 use gpuctl_manifest::render::label_value;
 
-/// Criteria that select jobs.
+/// The jobs that a command selects.
 #[derive(Clone, Debug, Default)]
 pub struct JobFilter {
-    /// If `None`, all namespaces that the user can read are selected.
+    /// `None` selects all namespaces that the user can read.
     pub namespace: Option<String>,
-    /// If empty, jobs with any name are selected.
+    /// An empty list selects jobs with any name.
     pub names: Vec<String>,
     pub kind: Option<JobKind>,
     pub pool: Option<String>,
-    /// The name that the API server reports for the user.
+    /// The user's name according to the API server.
     pub user: Option<String>,
 }
 
-/// The jobs that match, and what limited the search.
+/// The selected jobs, and the namespaces and kinds that could not be searched.
 #[derive(Debug)]
 pub struct Selection {
     pub jobs: Vec<Job>,
-    /// Set if all namespaces were requested but only this one could be read.
+    /// Set if the user cannot list all namespaces, so that only this one was searched.
     pub narrowed_to: Option<String>,
-    /// Kinds of owners that the user cannot list; jobs with such owners are missing.
+    /// Kinds of owners that the user cannot list. Jobs with such owners are missing.
     pub unreadable: Vec<&'static str>,
 }
 
 impl Selection {
-    /// Explains which requested jobs the user cannot see; `None` if the selection is complete.
+    /// Describes the jobs that the user cannot see, or returns `None` if the selection is complete.
     pub fn unseen(&self) -> Option<String> {
         match (&self.narrowed_to, &self.unreadable[..]) {
             (Some(namespace), _) => {
@@ -56,11 +56,11 @@ impl Selection {
     }
 }
 
-/// Maximum number of jobs for which one command explains missing or stuck pods.
+/// Maximum number of jobs for which one command reads events to explain missing or stuck pods.
 const LOOKED_INTO: usize = 20;
 
 impl JobFilter {
-    /// Selects the job with this name in this namespace.
+    /// Selects one job by namespace and name.
     pub fn by_name(namespace: &str, name: &str) -> Self {
         Self {
             namespace: Some(namespace.to_owned()),
@@ -93,11 +93,11 @@ impl JobFilter {
     }
 }
 
-/// The pods of jobs, by owner.
+/// The pods of all jobs by their owner.
 #[derive(Default)]
 struct JobPods {
     pods: HashMap<PodOwner, Vec<Pod>>,
-    /// Pods that are being deleted; their job may no longer exist.
+    /// Terminating pods, whose job may already be deleted.
     leftovers: Vec<Leftover>,
 }
 
@@ -115,7 +115,7 @@ impl JobPods {
     }
 }
 
-/// Jobs without their pods, and the kinds that could not be listed.
+/// Jobs without their pods, and the kinds of owners that the user cannot list.
 struct ReadableOwners {
     jobs: Vec<Job>,
     unreadable: Vec<&'static str>,
@@ -124,7 +124,7 @@ struct ReadableOwners {
 }
 
 impl ReadableOwners {
-    /// Collects the lists of all kinds. Fails if the user cannot list any kind.
+    /// Combines the lists of all kinds. Fails if the user cannot list any of them.
     fn new(lists: Vec<Result<Vec<Job>, (OwnerKind, Failure)>>) -> Result<Self, Failure> {
         let mut owners = Self {
             jobs: Vec::new(),
@@ -155,7 +155,7 @@ impl ReadableOwners {
     }
 }
 
-/// Adds the pods to their jobs. Also adds deleted jobs whose pods are still terminating.
+/// Adds each pod to its job. Also adds the deleted jobs whose pods are still terminating.
 fn with_members(owners: ReadableOwners, mut pods_by_owner: JobPods) -> Vec<Job> {
     let mut jobs = owners.jobs;
     for job in &mut jobs {
@@ -165,12 +165,13 @@ fn with_members(owners: ReadableOwners, mut pods_by_owner: JobPods) -> Vec<Job> 
             .unwrap_or_default();
     }
     if owners.hides_groups {
-        // The LeaderWorkerSet of these pods may exist without being visible to the user.
+        // Drop pods of LeaderWorkerSets, because their job may exist and be hidden from the user.
         pods_by_owner
             .leftovers
             .retain(|leftover| leftover.pod.group.is_none());
     }
-    // If some kind of owner is hidden, a pod without a visible owner may still have one.
+    // If a kind of owner is hidden, a pod without a visible owner may still have one, so report no
+    // deleted jobs.
     if owners.unreadable.is_empty() {
         let has_owner = |leftover: &Job| {
             jobs.iter()
@@ -193,7 +194,7 @@ fn with_members(owners: ReadableOwners, mut pods_by_owner: JobPods) -> Vec<Job> 
 pub const NAMES_AT_ONCE: usize = 50;
 
 impl JobsApi<'_> {
-    /// Lists the jobs that `filter` selects, with their pods, sorted by namespace and name.
+    /// Lists the jobs that `filter` selects with their pods, sorted by namespace and name.
     pub async fn list(self, filter: &JobFilter) -> Result<Selection, Failure> {
         let namespace = filter.namespace.as_deref();
         match self.jobs_in(filter, namespace).await {
@@ -215,7 +216,7 @@ impl JobsApi<'_> {
     }
 
     /// Lists the jobs of one namespace or of all, and the kinds that the user cannot list. Fails if
-    /// the user cannot list any kind, or cannot list pods.
+    /// the user cannot list any kind of owner, or cannot list pods.
     async fn jobs_in(
         self,
         filter: &JobFilter,
@@ -275,9 +276,9 @@ impl JobsApi<'_> {
         Ok(job_pods)
     }
 
-    /// Uses events to explain why a pod that has a node does not start. A kubelet that cannot mount
-    /// a volume or create a sandbox reports this only in events. Also finds evicted pods that still
-    /// appear to run, because a kubelet with a full disk cannot record that a pod ended.
+    /// Explains from events why a pod that has a node does not start: kubelets report volumes that
+    /// cannot be mounted and sandboxes that cannot be created only there. Also finds evicted pods
+    /// that still seem to run, because a kubelet with a full disk cannot update the pod's status.
     pub(crate) async fn explain_stuck_pods(self, jobs: &mut [Job]) {
         const REFUSALS: [&str; 4] = [
             "FailedMount",
@@ -316,7 +317,7 @@ impl JobsApi<'_> {
                 .for_object(&job.namespace, &pod)
                 .await
                 .unwrap_or_default();
-            // An event after the failure shows that the problem is over.
+            // An event of `PROGRESS` after the failure shows that the problem is over.
             let recent = events
                 .into_iter()
                 .rev()
@@ -339,9 +340,9 @@ impl JobsApi<'_> {
         .await;
     }
 
-    /// Uses events to explain why pods are missing. A controller that is not allowed to create pods
-    /// reports this only in events, although a Deployment also sets a condition. If the user cannot
-    /// read events, the job remains `Creating`.
+    /// Explains from events why pods are missing. A controller that may not create pods reports
+    /// this only in events, except that a Deployment also sets a condition. If the user cannot read
+    /// events, the job remains `Creating`.
     pub(crate) async fn explain_missing_pods(self, jobs: &mut [Job]) {
         let lacks_pods = |job: &&mut Job| {
             let current = job
@@ -366,7 +367,7 @@ impl JobsApi<'_> {
                 0 | 1 => self.0.events().for_object(&job.namespace, &job.uid).await,
                 _ => self.0.events().for_groups(job).await,
             };
-            // A success after the failure shows that the problem is over.
+            // A `SuccessfulCreate` after the failure shows that the problem is over.
             let reasons = ["FailedCreate", "SuccessfulCreate"];
             let newest = events
                 .unwrap_or_default()

@@ -1,5 +1,5 @@
-//! Finds the objects of a job other than its pods: those that `describe` shows and `delete`
-//! removes, and those that are still being deleted.
+//! Finds the objects of a job except its pods: those that `describe` shows and `delete` removes,
+//! and those that are still being deleted.
 
 use futures::future::join_all;
 use serde::Deserialize;
@@ -12,8 +12,8 @@ use crate::{Failure, handles::JobsApi, unless_forbidden};
 use gpuctl_core::model::Job;
 use gpuctl_core::model::contract::labels::{JOB, MANAGED_BY, MANAGED_BY_US};
 
-/// Kinds that a job may own, as (kind, group, collection, whether the object is kept when the job
-/// is deleted).
+/// Kinds that a job may own, as (kind, group, collection, whether deleting the job keeps the
+/// object).
 const KINDS: [(&str, &str, &str, bool); 6] = [
     ("service", "/api/v1", "services", false),
     ("configmap", "/api/v1", "configmaps", false),
@@ -50,17 +50,18 @@ pub struct OwnedObject {
 }
 
 impl OwnedObject {
-    /// Whether the garbage collector deletes it together with the object that has this UID.
+    /// Returns true if the object with this UID is listed as an owner. The garbage collector then
+    /// deletes both objects.
     pub(crate) fn is_owned_by(&self, uid: &str) -> bool {
         self.owners.iter().any(|owner| owner == uid)
     }
 
-    /// Whether the garbage collector deletes the object together with its owner.
+    /// Returns true if the garbage collector deletes the object together with its owner.
     fn is_collected(&self) -> bool {
         !self.kept && !self.owners.is_empty()
     }
 
-    /// Formats the object as `collection/name`, as in URLs.
+    /// Returns `collection/name`, as in URLs.
     pub fn address(&self) -> String {
         self.path
             .rsplitn(3, '/')
@@ -72,7 +73,7 @@ impl OwnedObject {
             .join("/")
     }
 
-    /// Formats the object as `kind/name`, followed by the size if it is a claim.
+    /// Returns `kind/name`, followed by the size if the object is a claim.
     pub fn sized(&self) -> String {
         let size = self
             .size
@@ -92,7 +93,7 @@ impl OwnedObject {
 pub struct PendingDeletion {
     pub uid: String,
     pub path: String,
-    /// The object as `kind/name`, with the finalizers that prevent its deletion.
+    /// `kind/name`, followed by the finalizers that prevent the deletion.
     pub label: String,
 }
 
@@ -104,7 +105,7 @@ struct NamedObject<'a> {
     spec: OwnedSpec,
 }
 
-/// Only claims have these fields in this form. For other kinds, the default is used.
+/// The spec of a claim. Other kinds lack these fields and get the defaults.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct OwnedSpec {
@@ -120,7 +121,8 @@ fn lenient<'de, D: serde::Deserializer<'de>>(
 }
 
 impl JobsApi<'_> {
-    /// Lists the objects that have the labels of this job. Skips kinds that the user cannot list.
+    /// Lists the objects that have the labels of this job, except of kinds that the user cannot
+    /// list.
     pub async fn belongings(self, namespace: &str, job: &str) -> Result<Vec<OwnedObject>, Failure> {
         let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{JOB}={job}");
         let lists = KINDS.iter().map(|(kind, group, plural, kept)| {
@@ -158,8 +160,8 @@ impl JobsApi<'_> {
                     })
                     .await;
                 match result {
-                    // A bundle from an earlier version lacks the kinds that the earlier version did
-                    // not support.
+                    // Bundles from earlier versions lack the kinds that those versions did not
+                    // support.
                     Err(failure)
                         if !failure.is_forbidden()
                             && !matches!(failure, Failure::NotInBundle(_)) =>
@@ -178,14 +180,14 @@ impl JobsApi<'_> {
     }
 
     /// Lists the objects that `delete` removes: those of `belongings`, and the Secret with the
-    /// ranks' token. Its name is fixed, so this requires no permission to list Secrets and does not
-    /// read its content.
+    /// ranks' token. The Secret's name is fixed, so gpuctl needs no permission to list Secrets and
+    /// does not read its content.
     pub async fn deletable(self, namespace: &str, job: &str) -> Result<Vec<OwnedObject>, Failure> {
         let mut objects = self.belongings(namespace, job).await?;
         let name = format!("{job}-supervisor");
         let path = format!("/api/v1/namespaces/{namespace}/secrets/{name}");
         let secret = match self.0.writes().find_metadata(&path).await {
-            // A bundle contains no Secrets.
+            // Bundles contain no Secrets.
             Err(Failure::NotInBundle(_)) => None,
             answer => unless_forbidden(answer)?.flatten(),
         };
@@ -233,7 +235,7 @@ impl JobsApi<'_> {
             .delete_at(&belonging.path, Deletion::with_uid(&belonging.uid))
             .await
         {
-            // The garbage collector will delete it after its owner.
+            // The user may not delete the object, but the garbage collector will.
             Err(failure) if failure.is_forbidden() && belonging.is_collected() => Ok(false),
             other => other,
         }
@@ -248,8 +250,8 @@ impl JobsApi<'_> {
             .await
     }
 
-    /// Returns the kind of an existing object that could own pods with this name and is not a
-    /// gpuctl job.
+    /// Returns the kind of an existing object with this name that could own pods, for a name
+    /// without a gpuctl job.
     pub async fn foreign(
         self,
         namespace: &str,
@@ -270,8 +272,8 @@ impl JobsApi<'_> {
         Ok(None)
     }
 
-    /// Deletes the ReplicaSets of a deleted Deployment. Until the garbage collector deletes them,
-    /// they replace pods that end.
+    /// Deletes the ReplicaSets of a deleted Deployment. Otherwise they replace pods that end until
+    /// the garbage collector deletes them.
     pub async fn delete_replica_sets(self, job: &Job) -> Result<(), Failure> {
         let collection = format!("/apis/apps/v1/namespaces/{}/replicasets", job.namespace);
         let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{JOB}={}", job.name);
@@ -328,9 +330,8 @@ impl EndingObject<'_> {
 }
 
 impl JobsApi<'_> {
-    /// Lists the objects of a deleted job that still exist: its owner and its pods. Pods of a
-    /// Deployment are matched only by its name, so those of a newer Deployment with the same name
-    /// also match.
+    /// Lists the owner and pods of a deleted job that still exist. Pods of a Deployment are matched
+    /// by the Deployment's name, so pods of a newer Deployment with the same name are included.
     pub async fn remains(self, job: &Job) -> Result<Vec<PendingDeletion>, Failure> {
         let (namespace, owner) = (job.namespace.as_str(), OwnerKind::for_job(job));
         let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{JOB}={}", job.name);
@@ -370,8 +371,8 @@ impl JobsApi<'_> {
     ) -> Result<Vec<(String, String)>, Failure> {
         let collection = format!("/api/v1/namespaces/{namespace}/pods");
         let mut pods = Vec::new();
-        // The Job, Deployment and StatefulSet controllers set these labels. Requiring one of them
-        // excludes pods that a user created by hand.
+        // Require a label that only the Job, Deployment and StatefulSet controllers set, to exclude
+        // pods that a user created by hand.
         for creator in [
             "batch.kubernetes.io/controller-uid",
             TEMPLATE_HASH,

@@ -1,5 +1,5 @@
-//! Maps a job to the object that owns its pods. Provides the object's path in the API, and a
-//! criterion that separates its pods from those of another job with the same name.
+//! Maps a job to the object that owns its pods, with the object's API path, and distinguishes the
+//! job's pods from those of another job with the same name.
 
 use crate::transport::decode::{ObjectMetadata, TEMPLATE_HASH};
 use gpuctl_core::model::contract::labels::{COPY_OF, GROUP};
@@ -11,7 +11,7 @@ pub(crate) enum OwnerKind {
     Job,
     Deployment,
     StatefulSet,
-    /// Used for services whose replicas consist of several pods. This kind is not part of
+    /// Owner of services whose replicas consist of several pods. LeaderWorkerSets are an add-on to
     /// Kubernetes.
     LeaderWorkerSet,
 }
@@ -32,7 +32,7 @@ impl OwnerKind {
         }
     }
 
-    /// Returns the kinds of owners that jobs of this kind have.
+    /// Lists the kinds of owners that jobs of this kind can have.
     pub(crate) fn for_job_kind(kind: JobKind) -> &'static [Self] {
         match kind {
             JobKind::Training => &[Self::Job],
@@ -42,8 +42,8 @@ impl OwnerKind {
         }
     }
 
-    /// Returns the kind of job that an owner belongs to. Its label distinguishes a compute service
-    /// from an inference.
+    /// Returns the kind of job that an owner belongs to. The label distinguishes a compute service
+    /// from an inference, because Deployments own both.
     pub(crate) fn job_kind(self, label: Option<&str>) -> JobKind {
         let labelled = label
             .and_then(|label| label.parse().ok())
@@ -55,8 +55,8 @@ impl OwnerKind {
         })
     }
 
-    /// Whether clusters may lack this kind. A user without access to it gets 403 whether or not the
-    /// cluster serves it.
+    /// Returns true if clusters may lack this kind. A user without access to the kind gets a 403
+    /// whether or not the cluster serves it.
     pub(crate) fn is_optional(self) -> bool {
         self == Self::LeaderWorkerSet
     }
@@ -71,7 +71,7 @@ impl OwnerKind {
         }
     }
 
-    /// Builds the path of the collection, in one namespace or in all.
+    /// Returns the path of the collection. `None` selects all namespaces.
     pub(crate) fn collection(self, namespace: Option<&str>) -> String {
         let (group, plural) = match self {
             Self::Job => ("/apis/batch/v1", "jobs"),
@@ -90,10 +90,10 @@ impl OwnerKind {
     }
 }
 
-/// Identifies the owner of a pod. Users may copy labels by hand, so only the controller reference
-/// proves that a pod belongs to a job. A Deployment owns its pods through a ReplicaSet, whose name
-/// consists of the Deployment's name and the hash of the template. A LeaderWorkerSet owns its pods
-/// through StatefulSets, and labels the pods with its name.
+/// The owner of a pod according to its controller reference. Users can copy labels, so labels do
+/// not prove that a pod belongs to a job. A Deployment owns its pods through a ReplicaSet, named
+/// after the Deployment and the hash of the template. A LeaderWorkerSet owns its pods through
+/// StatefulSets, and labels them with its name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum PodOwner {
     Uid(String),
@@ -102,7 +102,7 @@ pub(crate) enum PodOwner {
     Nobody,
 }
 
-/// Label that node selectors use to select one node.
+/// Node label with the host name. Node selectors use it to select one node.
 pub(crate) const HOSTNAME: &str = "kubernetes.io/hostname";
 
 impl PodOwner {

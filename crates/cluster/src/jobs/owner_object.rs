@@ -14,7 +14,7 @@ use gpuctl_core::model::contract::labels::{
 };
 use gpuctl_core::model::{GpuCount, Job};
 
-/// Maximum number of pods that the annotation of a paused service or notebook can request.
+/// Upper limit for the number of pods in the annotation of a paused service or notebook.
 const MOST_RESUMED: u32 = 10_000;
 
 #[derive(Deserialize)]
@@ -27,7 +27,7 @@ pub(crate) struct WireOwner<'a> {
     status: OwnerStatus<'a>,
 }
 
-/// The spec fields of Jobs, Deployments, StatefulSets and LeaderWorkerSets.
+/// The spec fields that gpuctl reads from Jobs, Deployments, StatefulSets and LeaderWorkerSets.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 struct OwnerSpec<'a> {
@@ -41,7 +41,7 @@ struct OwnerSpec<'a> {
     leader_worker_template: Option<GroupTemplate<'a>>,
 }
 
-/// The pods of one replica; the leader answers requests.
+/// Pod templates of a LeaderWorkerSet's replica. The leader answers requests.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 struct GroupTemplate<'a> {
@@ -66,14 +66,14 @@ struct OwnerStatus<'a> {
     completion_time: Option<Timestamp>,
     succeeded: u32,
     observed_generation: u64,
-    /// Number of pods of a Deployment or StatefulSet.
+    /// Number of existing pods of a Deployment or StatefulSet.
     replicas: u32,
-    /// Number of pods created from the newest template.
+    /// Number of existing pods from the newest template.
     updated_replicas: u32,
 }
 
 impl<'a> OwnerSpec<'a> {
-    /// Returns the pod template. For a group, this is the template of its leader.
+    /// Returns the pod template, or the leader's template of a LeaderWorkerSet.
     fn pod(&self) -> &PodSpec<'a> {
         let group = self.leader_worker_template.as_ref();
         group.map_or(&self.template.spec, |group| &group.leader_template.spec)
@@ -112,21 +112,22 @@ impl OwnerStatus<'_> {
 }
 
 impl WireOwner<'_> {
-    /// Returns the number of pods that the job has when it runs, and whether it is suspended.
+    /// Returns the number of pods that the job has while it runs, and whether it is paused.
     fn size(&self, owner: OwnerKind) -> (u32, bool) {
         let group_size = self.spec.group_size();
         match (owner, self.spec.replicas) {
-            // If the user may not write Kueue's Workload, a pause sets the parallelism to 0.
+            // gpuctl pauses a Job by setting the parallelism to 0 if the user may not write Kueue's
+            // Workload.
             (OwnerKind::Job, _) => (
-                // A Job without `completions` is a work queue with `parallelism` pods.
+                // Without `completions`, a Job runs as many pods as its parallelism.
                 self.spec.completions.unwrap_or(self.spec.parallelism),
                 self.spec.suspend || self.spec.parallelism == 0,
             ),
-            // A paused service is reported with the size that it had before the pause.
+            // Report the size that a paused service had before the pause.
             (_, Some(0)) => {
                 let stored = self.metadata.annotations.get(REPLICAS);
-                // Without a limit, a user with write access to the annotation could make another
-                // user's `resume` create any number of pods.
+                // Limit the stored size. Otherwise, a user with write access to the annotation
+                // could make another user's `resume` create any number of pods.
                 let replicas = stored
                     .and_then(|size| size.parse().ok())
                     .filter(|size| (1..=MOST_RESUMED).contains(size))
@@ -137,7 +138,7 @@ impl WireOwner<'_> {
         }
     }
 
-    /// Whether pods created from an earlier template are still being replaced.
+    /// Returns true while pods from an earlier template are being replaced.
     fn has_old_pods(&self) -> bool {
         self.status.observed_generation < self.metadata.generation
             || self.status.updated_replicas < self.spec.replicas.unwrap_or(1)
@@ -167,7 +168,7 @@ impl WireOwner<'_> {
             labels: meta.labels.clone(),
             source: annotation(SOURCE),
             created_at: meta.creation_timestamp,
-            // The status of a Job has no `observedGeneration`.
+            // Jobs have no rollouts, and no `observedGeneration` in their status.
             rolling_out: match owner {
                 OwnerKind::Job => false,
                 OwnerKind::LeaderWorkerSet => conditions.contains_key("UpdateInProgress"),

@@ -1,4 +1,4 @@
-//! Removes pods so that their owners create new ones. The caller decides when that is necessary.
+//! Deletes pods so that their owners create new ones. The caller decides which pods.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -9,30 +9,29 @@ use crate::{Failure, handles::JobsApi};
 use gpuctl_core::model::contract::labels::RESTARTED;
 use gpuctl_core::model::{Job, Pod};
 
-/// Finalizer with which the Job controller keeps a pod until it has counted it.
+/// Finalizer that the Job controller sets on each pod and removes after counting it.
 const JOB_TRACKING: &str = "batch.kubernetes.io/job-tracking";
 
 impl JobsApi<'_> {
-    /// Evicts a pod. The pod gets its grace period, and the Job controller does not count this as a
-    /// failure. A pod that no longer exists is not an error.
+    /// Evicts a pod if it still exists. The pod gets its grace period, and the Job controller does
+    /// not count the eviction as a failure.
     pub async fn evict(self, namespace: &str, pod: &Pod) -> Result<(), Failure> {
         let eviction = json!({
             "apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod.name, "namespace": namespace},
             "deleteOptions": {"preconditions": {"uid": pod.uid}},
         });
         let path = format!("/api/v1/namespaces/{namespace}/pods/{}/eviction", pod.name);
-        // The API server answers 429 while a PodDisruptionBudget forbids the eviction. The
-        // transport retries that like any other 429.
+        // A PodDisruptionBudget that forbids the eviction causes a 429, which the transport retries
+        // like any other 429.
         match self.0.writes().post(&path, &eviction, false).await {
-            // A 409 means that the precondition failed because another pod has this name now.
-            Err(failure) if failure.is_not_found() || failure.code() == Some(409) => Ok(()),
+            Err(failure) if failure.is_not_found() || failure.is_other_uid() => Ok(()),
             other => other.map(drop),
         }
     }
 
-    /// Deletes a pod whose node does not respond. The Job controller keeps such a pod until the
-    /// kubelet reports its end, so this also removes the controller's finalizer. The controller
-    /// does not count a pod that disappears.
+    /// Deletes a pod whose node does not respond. Also removes the Job controller's finalizer,
+    /// which otherwise keeps the pod until the kubelet reports its end. The controller does not
+    /// count pods that disappear.
     pub async fn force_delete(self, namespace: &str, pod: &Pod) -> Result<(), Failure> {
         let path = format!("/api/v1/namespaces/{namespace}/pods/{}", pod.name);
         self.0
@@ -41,7 +40,7 @@ impl JobsApi<'_> {
                 &path,
                 Deletion {
                     uid: Some(&pod.uid),
-                    // The kubelet cannot confirm the end of the containers, so do not wait for it.
+                    // Skip the grace period: the kubelet cannot confirm that the containers ended.
                     force: true,
                     version: None,
                 },
@@ -59,21 +58,21 @@ impl JobsApi<'_> {
             .as_array()
             .into_iter()
             .flatten();
-        // A merge patch replaces the entire list, so it must repeat the finalizers that others set.
+        // A merge patch replaces the entire list, so repeat the finalizers of other controllers.
         let other_finalizers: Vec<&Value> = finalizers
             .filter(|finalizer| *finalizer != JOB_TRACKING)
             .collect();
         let patch = json!({"metadata": {"uid": pod.uid, "finalizers": other_finalizers}});
         match self.0.writes().merge_patch(&path, &patch).await {
-            Err(failure) if failure.is_not_found() || failure.code() == Some(409) => Ok(()),
+            Err(failure) if failure.is_not_found() || failure.is_other_uid() => Ok(()),
             other => other.map(drop),
         }
     }
 
-    /// Replaces the pods of a service in the same way as a change to its template.
+    /// Replaces the pods of a service, as a change to its template would.
     pub async fn roll(self, job: &Job, now: Timestamp) -> Result<(), Failure> {
-        // A changed annotation of the template starts a rollout. `kubectl rollout restart` works
-        // the same way.
+        // Like `kubectl rollout restart`, start a rollout by changing an annotation of the
+        // template.
         let template = json!({"metadata": {"annotations": {RESTARTED: now.to_string()}}});
         let patch = match OwnerKind::for_job(job) {
             OwnerKind::LeaderWorkerSet => {

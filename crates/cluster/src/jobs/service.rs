@@ -12,7 +12,7 @@ use gpuctl_manifest::render::{IngressClass, Served};
 use crate::{Failure, handles::ServicesApi};
 
 impl ServicesApi<'_> {
-    /// Reads which optional APIs the cluster serves for services. Ingress classes are unknown if
+    /// Reads which optional APIs for services the cluster serves. Ingress classes are unknown if
     /// the user cannot list them.
     pub async fn served(self) -> Result<Served, Failure> {
         let classes = self
@@ -44,14 +44,15 @@ impl ServicesApi<'_> {
         })
     }
 
-    /// Lists the pod metrics of the custom metrics API; `None` if the cluster lacks this API or its
-    /// server is down.
+    /// Lists the pod metrics of the custom metrics API. Returns `None` if the cluster does not
+    /// serve the API or its backend is down.
     async fn custom_metrics(self) -> Result<Option<BTreeSet<String>>, Failure> {
         let discovery = self.0.discovery();
         let Some(version) = discovery.preferred_version("custom.metrics.k8s.io").await? else {
             return Ok(None);
         };
-        // The API server answers discovery of an aggregated API with 503 while its backend is down.
+        // While the backend of an aggregated API is down, the API server answers its discovery with
+        // 503.
         let list: Option<Value> = match self.0.find(&format!("/apis/{version}")).await {
             Err(failure) if failure.is_transient() || failure.is_forbidden() => None,
             other => other?,
@@ -71,7 +72,8 @@ impl ServicesApi<'_> {
         ))
     }
 
-    /// Lists the addresses of a service or notebook. Skips objects that the user cannot read.
+    /// Lists the addresses of a service or notebook, without those of objects that the user cannot
+    /// read.
     pub async fn addresses(self, job: &Job) -> Result<Vec<Endpoint>, Failure> {
         let (namespace, name) = (&job.namespace, &job.name);
         let service = format!("/api/v1/namespaces/{namespace}/services/{name}");
@@ -99,7 +101,7 @@ impl ServicesApi<'_> {
         Ok(endpoints)
     }
 
-    /// Reads the job's autoscaler; `None` if it has none.
+    /// Reads the job's autoscaler, or returns `None` if it has none.
     pub async fn autoscaler(self, job: &Job) -> Result<Option<Autoscaler>, Failure> {
         let path = format!(
             "/apis/autoscaling/v2/namespaces/{}/horizontalpodautoscalers/{}",
@@ -146,7 +148,8 @@ fn service_endpoints(service: &Value, job: &Job) -> Vec<Endpoint> {
         format!("{scheme}://{name}.{namespace}.svc:{service_port}"),
     ));
     if let Some(node_port) = number("nodePort") {
-        // Every node accepts connections to the port, but the node of a ready pod saves a hop.
+        // Use the node of a ready pod. Every node accepts connections to the port, but others
+        // forward them.
         let host = job
             .pods
             .iter()
@@ -163,7 +166,7 @@ fn service_endpoints(service: &Value, job: &Job) -> Vec<Endpoint> {
         .into_iter()
         .flatten();
     let host = |balancer: &Value| {
-        // Some clouds report a host name, others an IP address (`LoadBalancerIngress`).
+        // A cloud sets either the host name or the IP address (`LoadBalancerIngress`).
         balancer["hostname"]
             .as_str()
             .or(balancer["ip"].as_str())
@@ -230,13 +233,13 @@ fn autoscaler(object: &Value) -> Autoscaler {
     let false_conditions = conditions
         .clone()
         .find(|condition| condition["type"] == "ScalingActive" && condition["status"] == "False");
-    // The controller sets this reason for a paused service with 0 replicas.
+    // The controller sets the reason `ScalingDisabled` while the service is paused with 0 replicas.
     let false_conditions =
         false_conditions.filter(|condition| condition["reason"] != "ScalingDisabled");
     Autoscaler {
         min_replicas: number("/spec/minReplicas").unwrap_or(1),
         max_replicas: number("/spec/maxReplicas").unwrap_or(1),
-        // The field is 0 before the first evaluation, which also sets the first condition.
+        // The field is 0 until the first evaluation, which also sets the first condition.
         desired_replicas: number("/status/desiredReplicas")
             .filter(|_| conditions.clone().next().is_some()),
         metrics: scaling.collect(),

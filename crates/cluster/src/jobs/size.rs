@@ -1,5 +1,5 @@
-//! Scales, pauses and resumes jobs. A pause stores the size on the object, and pins a notebook with
-//! node-local folders to its node.
+//! Scales, pauses and resumes jobs. A pause stores the job's size in an annotation, and pins a
+//! notebook with node-local folders to its node.
 
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ impl JobsApi<'_> {
     /// Sets the number of pods of a service or notebook.
     pub async fn scale(self, job: &Job, replicas: u32) -> Result<(), Failure> {
         let mut patch = json!({"spec": {"replicas": replicas}});
-        // `resume` restores this size.
+        // Store the current size, which `resume` restores.
         patch["metadata"]["annotations"][REPLICAS] = if replicas == 0 {
             job.replicas().to_string().into()
         } else {
@@ -52,8 +52,8 @@ impl JobsApi<'_> {
             .map(|_| ())
     }
 
-    /// Resumes a paused job on any node or on the node where it ran before. A service gets its
-    /// earlier size.
+    /// Resumes a paused job. A service gets its earlier size. If `unpin` is set, the job can run on
+    /// any node, otherwise only on its previous one.
     pub async fn resume(self, job: &Job, unpin: bool) -> Result<(), Failure> {
         if !job.kind.serves() {
             return self.suspend(job, false).await;
@@ -66,8 +66,8 @@ impl JobsApi<'_> {
             .writes()
             .merge_patch(&Self::owner_path(job), &patch)
             .await?;
-        // A StatefulSet does not replace a pod from its old template that never became ready
-        // (kubernetes#67250).
+        // Delete the pod: a StatefulSet does not replace a pod from an old template that never
+        // became ready (kubernetes#67250).
         for pod in job.pods.iter().filter(|pod| unpin && pod.node.is_none()) {
             let path = format!("/api/v1/namespaces/{}/pods/{}", job.namespace, pod.name);
             self.0
@@ -78,8 +78,8 @@ impl JobsApi<'_> {
         Ok(())
     }
 
-    /// Reads the value of the node's host name label, which differs from the node's name on some
-    /// clouds. Falls back to the name if the user cannot read nodes.
+    /// Reads the node's host name label, which differs from the node's name on some clouds. Falls
+    /// back to the name if the user cannot read nodes.
     async fn hostname(self, node: &str) -> String {
         let object: Option<Value> = self.0.find_in("/api/v1/nodes", node).await.ok().flatten();
         let label = object
@@ -89,7 +89,7 @@ impl JobsApi<'_> {
     }
 }
 
-/// Whether the job is a notebook with files on its node.
+/// Returns true if the job is a notebook with files on its node.
 fn stays(job: &Job) -> bool {
     job.kind == gpuctl_core::model::JobKind::Notebook && job.on_host
 }

@@ -1,5 +1,5 @@
-//! Predicts how storage classes treat the claims of a job. A claim that no provisioner serves waits
-//! forever, and so does a second pod on a volume that only one node can mount.
+//! Predicts which claims of a job will not work with their storage class. A claim without a
+//! provisioner waits forever, and so does a second pod on a volume that only one node can mount.
 
 use serde_json::Value;
 
@@ -7,8 +7,8 @@ use gpuctl_manifest::render::{Object, Rendered};
 
 use crate::{Failure, handles::StorageApi};
 
-/// Provisioners of volumes that only one node at a time can mount, according to the projects' own
-/// documentation.
+/// Provisioners whose volumes only one node at a time can mount, according to the documentation of
+/// each project.
 const ONE_NODE: [&str; 12] = [
     "ebs.csi.aws.com",
     "kubernetes.io/aws-ebs",
@@ -27,8 +27,8 @@ const ONE_NODE: [&str; 12] = [
 const DEFAULT: &str = "storageclass.kubernetes.io/is-default-class";
 
 impl StorageApi<'_> {
-    /// Reads the storage class of a claim; `None` if the claim does not exist or the user cannot
-    /// read it.
+    /// Reads the storage class of a claim. Returns `None` if the claim does not exist or the user
+    /// cannot read it.
     pub async fn class_of_claim(
         self,
         namespace: &str,
@@ -45,7 +45,7 @@ impl StorageApi<'_> {
         }
     }
 
-    /// Checks the storage classes of the claims that a job creates. Finds nothing if the user
+    /// Checks the storage classes of the claims that a job creates. Returns no findings if the user
     /// cannot list storage classes.
     pub async fn storage_classes(self, rendered: &Rendered) -> ClassFindings {
         let mut findings = ClassFindings::default();
@@ -74,7 +74,7 @@ impl StorageApi<'_> {
         findings
     }
 
-    /// Drops findings that do not block any pod, because the claim or a volume with this class name
+    /// Drops findings that cannot block a pod, because the claim or a volume with this class name
     /// already exists.
     async fn without_class(self, rendered: &Rendered, findings: &mut ClassFindings) {
         let mut existing = Vec::new();
@@ -98,8 +98,8 @@ impl StorageApi<'_> {
                     .missing
                     .retain(|missing| !is_rendered(&missing.class));
             }
-            // If the user cannot list volumes, a missing class is only a warning, because such a
-            // volume may exist.
+            // If the user cannot list volumes, a volume with the class may exist, so a missing
+            // class is only a warning.
             Err(_) => findings
                 .warnings
                 .extend(findings.missing.drain(..).map(|missing| missing.message)),
@@ -110,7 +110,7 @@ impl StorageApi<'_> {
 /// Problems with the storage classes of claims.
 #[derive(Debug, Default)]
 pub struct ClassFindings {
-    /// Classes that do not exist. No volume is provisioned for claims with such a class.
+    /// Storage classes that claims name but that do not exist, so that no volume is provisioned.
     pub missing: Vec<MissingClass>,
     pub warnings: Vec<String>,
 }

@@ -1,6 +1,6 @@
-//! Replaces the pod of a notebook that its StatefulSet does not replace. The controller waits for a
-//! pod of the old version to become ready, which never happens with a broken image
-//! (kubernetes#67250). This module does not check why the pod is not ready.
+//! Replaces a notebook's pod that its StatefulSet does not replace. The controller waits until a
+//! pod of the old version is ready, which never happens with a broken image (kubernetes#67250).
+//! This module does not check why the pod is not ready.
 
 use std::time::Duration;
 
@@ -11,14 +11,13 @@ use crate::transport::failure::Failure;
 use crate::write::apply::Deletion;
 use gpuctl_manifest::render::Object;
 
-/// How often to check whether the controller has observed a change, and how long to wait between
-/// checks.
+/// Number of checks whether the controller has observed a change, and the pause between two checks.
 const LOOKS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(250);
 
 impl JobsApi<'_> {
-    /// Deletes the pod of a single-pod StatefulSet if the pod has an older version and is not
-    /// ready. Returns the name of the deleted pod.
+    /// Deletes the pod of a single-pod StatefulSet if it has an old version and is not ready.
+    /// Returns the name of the deleted pod.
     pub async fn replace_stuck_pod(self, root: &Object) -> Result<Option<String>, Failure> {
         let Some(revision) = self.newest_revision(root).await? else {
             return Ok(None);
@@ -49,7 +48,7 @@ impl JobsApi<'_> {
         Ok(deleted.then_some(name))
     }
 
-    /// Returns the revision of the template, once the controller has observed it.
+    /// Waits until the controller has observed the newest template, and returns its revision.
     async fn newest_revision(self, root: &Object) -> Result<Option<String>, Failure> {
         for _ in 0..LOOKS {
             let Some(live) = self.0.writes().live(root).await? else {
@@ -58,8 +57,8 @@ impl JobsApi<'_> {
             let observed = live
                 .pointer("/status/observedGeneration")
                 .and_then(Value::as_u64);
-            // Until the controller has observed the change, `updateRevision` is that of the old
-            // template.
+            // `updateRevision` belongs to the old template until the controller has observed the
+            // change.
             if observed.is_some()
                 && observed == live.pointer("/metadata/generation").and_then(Value::as_u64)
             {

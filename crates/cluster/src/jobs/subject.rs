@@ -1,5 +1,5 @@
-//! Reads the subject of `why` if it is not a gpuctl job but a pod or a foreign workload. Returns it
-//! as a job with its pods. Also reads the requests and volume claims of a pod without a node.
+//! Reads a pod or foreign workload that `why` explains, as a job with its pods. Also reads the
+//! requests and volume claims of a pod without a node.
 
 use std::collections::BTreeSet;
 
@@ -15,21 +15,21 @@ use gpuctl_core::model::contract::labels::KUEUE_QUEUE;
 use gpuctl_core::model::facts::workload::OwnerObject;
 use gpuctl_core::model::{ClaimState, GroupVerdict, Job, Pod, PodPhase};
 
-/// The fields of a pod without a node that are needed to place it.
+/// The fields of an unscheduled pod that determine where it can run.
 pub struct UnplacedPod {
     pub name: String,
-    /// `None` if the user cannot read it.
+    /// `None` if the user cannot read the pod.
     pub spec: Option<Value>,
     pub created_at: Option<Timestamp>,
     pub nominated: Option<String>,
-    /// The status of its group according to the gang scheduler.
+    /// A gang scheduler's verdict on the pod's group.
     pub group: Option<GroupVerdict>,
-    /// Whether its device claims were created from their templates.
+    /// Whether a controller has created the pod's device claims from their templates.
     pub claims_made: bool,
 }
 
 impl JobsApi<'_> {
-    /// Reads a pod and presents it as a job with one pod.
+    /// Reads a pod as a job with one pod.
     pub async fn pod_as_job(self, namespace: &str, name: &str) -> Result<Option<Job>, Failure> {
         let collection = format!("/api/v1/namespaces/{namespace}/pods");
         let Some(object) = self.0.find_in::<Value>(&collection, name).await? else {
@@ -45,8 +45,8 @@ impl JobsApi<'_> {
         ))
     }
 
-    /// Finds the workload with this name among the kinds that own pods. Returns it with the word
-    /// for its kind.
+    /// Finds the workload with this name among the kinds that own pods. Returns it as a job, with
+    /// the name of its kind.
     pub async fn workload_as_job(
         self,
         kind: Option<&str>,
@@ -84,8 +84,7 @@ impl JobsApi<'_> {
         Ok(None)
     }
 
-    /// Reads the pods with these names and the status of the object that owns them, and presents
-    /// them as a job.
+    /// Reads the pods with these names and the status of their owner as a job.
     pub async fn pods_as_job(
         self,
         owner: &OwnerObject,
@@ -177,7 +176,7 @@ impl JobsApi<'_> {
         }))
     }
 
-    /// Reads why a volume claim is unbound.
+    /// Reads why a volume claim is not bound.
     pub async fn claim_state(self, namespace: &str, name: &str) -> ClaimState {
         let collection = format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims");
         let claim = match self.0.find_in::<Value>(&collection, name).await {
@@ -211,8 +210,8 @@ impl JobsApi<'_> {
     }
 }
 
-/// Copies the status of a custom object to the job: whether it is suspended, its queue, and how it
-/// ended.
+/// Copies the status of a custom object to the job: its queue, whether it is suspended, and its
+/// result.
 fn apply_conditions(object: &Value, job: &mut Job) {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     job.uid = text(&object["metadata"]["uid"]);
@@ -225,7 +224,7 @@ fn apply_conditions(object: &Value, job: &mut Job) {
         .collect();
     job.queue = job.labels.get(KUEUE_QUEUE).cloned();
     job.queued = job.queue.is_some();
-    // JobSets and Jobs have the field in `spec`. Kubeflow's jobs have it in `spec.runPolicy`.
+    // JobSets and Jobs have the field in `spec`, and Kubeflow's jobs in `spec.runPolicy`.
     job.suspended = ["/spec/suspend", "/spec/runPolicy/suspend"]
         .iter()
         .any(|field| object.pointer(field) == Some(&true.into()));
@@ -238,7 +237,7 @@ fn apply_conditions(object: &Value, job: &mut Job) {
     for condition in conditions {
         match condition["type"].as_str().unwrap_or_default() {
             "Failed" => conclusions.push(("Failed", condition)),
-            // JobSet, Kubeflow and Job use different words for a successful end.
+            // JobSet, Kubeflow and Job name a successful end differently.
             "Completed" | "Succeeded" | "Complete" => conclusions.push(("Complete", condition)),
             _ => {}
         }
@@ -250,8 +249,8 @@ fn apply_conditions(object: &Value, job: &mut Job) {
     if conclusions.is_empty() && !failed {
         return;
     }
-    // The object's status takes precedence over its pods, because some pods may no longer exist.
-    // Some kinds also set a completed condition when the workload failed.
+    // Prefer the object's status to the pods' phases, because some pods may no longer exist. Prefer
+    // a failed condition, because some kinds also set a completed condition after a failure.
     job.conditions.clear();
     let conclusion = conclusions
         .iter()
@@ -277,7 +276,7 @@ fn apply_conditions(object: &Value, job: &mut Job) {
         .insert(kind.to_owned(), (text_of("reason"), text_of("message")));
 }
 
-/// Builds a job based only on its pods. Their phases determine its outcome.
+/// Builds a job from its pods, whose phases determine the outcome.
 fn job_from_pods(namespace: &str, name: &str, pods: Vec<Pod>) -> Job {
     let all_in = |phase: PodPhase| !pods.is_empty() && pods.iter().all(|pod| pod.phase == phase);
     let failed =

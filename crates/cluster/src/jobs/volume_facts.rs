@@ -1,5 +1,5 @@
-//! Reads what decides on which nodes the volumes of a new job can be used. Sends no request for a
-//! job without claims, and otherwise only those that the claims make necessary.
+//! Reads the facts that determine which nodes can use the volumes of a new job. Sends no request
+//! for a job without claims, and otherwise only those that the claims require.
 
 use std::collections::BTreeMap;
 
@@ -19,8 +19,8 @@ const CSI_NODES: &str = "/apis/storage.k8s.io/v1/csinodes";
 const VOLUMES: &str = "/api/v1/persistentvolumes";
 
 impl StorageApi<'_> {
-    /// Reads the facts about the claims of a job that does not exist yet and has `pods` pods.
-    /// Returns `None` if it has no claims.
+    /// Reads the facts about the claims of a new job with `pods` pods. Returns `None` if it has no
+    /// claims.
     pub async fn volume_facts(
         self,
         namespace: &str,
@@ -46,7 +46,7 @@ impl StorageApi<'_> {
         .await;
         facts.classes = classes?;
         facts.users = users?;
-        // Without the right to read volumes, none of them is known.
+        // If the user may not read volumes, all volumes are unknown.
         let volumes: Vec<Option<Option<PersistentVolume>>> =
             volumes.into_iter().collect::<Result<_, _>>()?;
         let readable: Option<Vec<Option<PersistentVolume>>> = volumes.into_iter().collect();
@@ -106,12 +106,12 @@ impl StorageApi<'_> {
         Ok(claims?.into_iter().chain(per_pod).collect())
     }
 
-    /// Reads one volume; the outer `None` means that the user is not allowed to.
+    /// Reads one volume. The outer `None` means that the user may not read volumes.
     async fn volume(self, name: &str) -> Result<Option<Option<PersistentVolume>>, Failure> {
         unless_forbidden(self.0.find_in(VOLUMES, name).await)
     }
 
-    /// Lists a collection if it is needed; `None` if the user is not allowed to.
+    /// Lists a collection if `is_needed` is set. Returns `None` if the user may not list it.
     async fn all_if<T: DeserializeOwned>(
         self,
         is_needed: bool,
@@ -132,7 +132,7 @@ impl StorageApi<'_> {
         Ok(unless_forbidden(listed)?.map(|()| objects))
     }
 
-    /// Lists the pods on nodes that mount each claim of a namespace.
+    /// Lists the scheduled pods that mount each claim of a namespace.
     async fn users(
         self,
         is_needed: bool,
@@ -166,7 +166,7 @@ impl StorageApi<'_> {
     }
 }
 
-/// Finds a claim among the objects that will be created with the job.
+/// Finds a claim among the objects that are created with the job.
 fn planned(rendered: &Rendered, name: &str) -> ClaimSource {
     let is_planned =
         |object: &&Object| object.plural == "persistentvolumeclaims" && object.name() == name;

@@ -26,7 +26,7 @@ pub(super) struct WorkloadSpec {
 impl Default for WorkloadSpec {
     fn default() -> Self {
         Self {
-            // The Workload CRD sets this default.
+            // Kueue's CRD has the same default.
             active: true,
             queue_name: None,
         }
@@ -71,7 +71,7 @@ impl WorkloadStatus<'_> {
             .find(|condition| condition.kind == kind)
     }
 
-    /// Counts how often Kueue preempted the workload.
+    /// Returns how many times Kueue preempted the workload.
     pub(super) fn preemptions(&self) -> u64 {
         let evictions = self.scheduling_stats.evictions.iter();
         evictions
@@ -79,7 +79,7 @@ impl WorkloadStatus<'_> {
             .fold(0, |sum: u64, eviction| sum.saturating_add(eviction.count))
     }
 
-    /// Describes the steps that remain after the quota is reserved.
+    /// Describes the steps that remain after Kueue has reserved the quota.
     fn next_step(&self) -> String {
         let is_pending = |check: &&AdmissionCheck<'_>| check.state != "Ready";
         let describe = |check: &AdmissionCheck<'_>| {
@@ -103,8 +103,8 @@ impl WorkloadStatus<'_> {
         }
     }
 
-    /// Explains why the job does not run; `None` if Kueue has admitted it. `active` is false for a
-    /// paused job.
+    /// Returns why the job does not run, or `None` if Kueue has admitted it. `active` is false for
+    /// a paused job.
     pub(super) fn verdict(&self, active: bool) -> Option<QueueVerdict> {
         let holds = |kind: &str| self.condition(kind).filter(|condition| condition.holds());
         let verdict = |reason: &str, message: String| {
@@ -123,15 +123,15 @@ impl WorkloadStatus<'_> {
         let pending = self
             .condition("QuotaReserved")
             .filter(|condition| !condition.message.is_empty());
-        // When Kueue evicts a workload, it writes the same message into both conditions
+        // When Kueue evicts a workload, it writes the same message to `Evicted` and `QuotaReserved`
         // (pkg/controller/jobframework/reconciler.go).
         let repeats = |condition: &&Condition<'_>| {
             holds("Evicted").is_some_and(|evicted| evicted.message == condition.message)
         };
         let pending = pending.filter(|condition| !repeats(condition));
         let current = pending.map(|condition| condition.message.trim_end_matches('.').to_owned());
-        // `Preempted` names the preemptor; `Evicted` reports only the preemption. After a resume,
-        // `Evicted` still describes the pause.
+        // Prefer `Preempted`, which names the preemptor, to `Evicted`. Ignore a `Deactivated`
+        // eviction of an active workload: the reason remains after a paused job is resumed.
         let evicted = holds("Evicted")
             .filter(|evicted| !(active && evicted.reason.starts_with("Deactivated")));
         let evicted = evicted.map(|evicted| {

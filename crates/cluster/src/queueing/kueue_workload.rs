@@ -1,7 +1,8 @@
 //! Reads Kueue's status of jobs that wait in its queues, and pauses and resumes these jobs.
 //!
-//! Kueue owns `spec.suspend` and reverts changes by other writers. Its own switch is a field of the
-//! Workload that it creates for each job. Ordinary users of Kueue cannot write Workloads.
+//! Kueue owns `spec.suspend` of a job and reverts changes by other writers. Instead, gpuctl sets
+//! `spec.active` of the Workload that Kueue creates for the job. Ordinary users of Kueue cannot
+//! write Workloads.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -16,16 +17,16 @@ use gpuctl_core::model::{Job, QueueVerdict};
 
 const GROUP: &str = "kueue.x-k8s.io";
 
-/// The verdicts on Workloads, by the UID of their owner.
+/// Verdicts on Workloads by the UID of their owner.
 #[derive(Default)]
 struct Verdicts {
     of_owners: HashMap<String, Option<QueueVerdict>>,
-    /// Maps the UID of each owner to NAMESPACE/NAME.
+    /// NAMESPACE/NAME of each owner by its UID.
     names: HashMap<String, String>,
 }
 
 impl QueuesApi<'_> {
-    /// Sets Kueue's verdict for each job that waits in its queues. Sets none if the user cannot
+    /// Sets Kueue's verdict on each job that waits in its queues. Does nothing if the user cannot
     /// read Workloads.
     pub(crate) async fn explain_queues(self, jobs: &mut [Job]) {
         let queued = jobs.iter().filter(|job| job.waits_in_queue());
@@ -46,7 +47,7 @@ impl QueuesApi<'_> {
                 .map(|job| (job.uid.clone(), format!("{}/{}", job.namespace, job.name))),
         );
         for job in jobs.iter_mut().filter(|job| job.waits_in_queue()) {
-            // The Workload of a service is owned by its pods.
+            // Look up the pods too, because they own the Workload of a service.
             let mut owners = std::iter::once(&job.uid).chain(job.pods.iter().map(|pod| &pod.uid));
             job.queue_verdict = owners
                 .find_map(|uid| of_owners.remove(uid).flatten())
@@ -55,7 +56,7 @@ impl QueuesApi<'_> {
         self.place_in_queues(jobs).await;
     }
 
-    /// Reads the verdicts of all Workloads; `None` if the cluster does not serve Kueue.
+    /// Reads the verdicts on all Workloads, or returns `None` if the cluster does not serve Kueue.
     async fn verdicts(self, namespace: Option<&str>) -> Result<Option<Verdicts>, Failure> {
         let Some(version) = self.kueue_version().await? else {
             return Ok(None);
@@ -72,8 +73,8 @@ impl QueuesApi<'_> {
                     let Some(owner) = workload.metadata.controller() else {
                         continue;
                     };
-                    // A service can have one Workload per replica. If one of them waits, its
-                    // verdict applies.
+                    // A service can have one Workload per replica. Use the verdict of a waiting
+                    // one.
                     let verdict = workload.status.verdict(workload.spec.active);
                     verdicts.names.insert(
                         owner.uid.clone(),
@@ -88,13 +89,14 @@ impl QueuesApi<'_> {
         Ok(Some(verdicts))
     }
 
-    /// Returns the group and version of Kueue's kinds; `None` if the cluster does not serve them.
+    /// Returns the group and version of Kueue's kinds, or `None` if the cluster does not serve
+    /// them.
     pub(super) async fn kueue_version(self) -> Result<Option<String>, Failure> {
         self.0.discovery().preferred_version(GROUP).await
     }
 
-    /// Returns the path of a job's Workload and whether it is active. `None` if the cluster does
-    /// not serve Kueue or Kueue has not created the Workload yet.
+    /// Returns the path of a job's Workload and whether it is active. Returns `None` if the cluster
+    /// does not serve Kueue or Kueue has not created the Workload yet.
     async fn workload(self, job: &Job) -> Result<Option<(String, bool)>, Failure> {
         let Some(version) = self.kueue_version().await? else {
             return Ok(None);
@@ -128,10 +130,10 @@ impl QueuesApi<'_> {
         }
     }
 
-    /// Takes a training out of its queue. It also records on the job that a user did this, because
-    /// otherwise the job would look like one that waits. If the user may not write the Workload, it
-    /// sets the parallelism to 0. Kueue then stops the job and admits it again without quota.
-    /// Without Kueue, it suspends the job.
+    /// Pauses a training by taking it out of its queue, and annotates the job, which would
+    /// otherwise look like one that waits. If the user may not write the Workload, sets the
+    /// parallelism to 0: Kueue then stops the job and admits it again without quota. Without Kueue,
+    /// suspends the job.
     pub async fn hold(self, job: &Job) -> Result<(), Failure> {
         let deactivated = match self.workload(job).await {
             Ok(Some((path, _))) => self
@@ -144,7 +146,7 @@ impl QueuesApi<'_> {
             Err(failure) => Err(failure),
         };
         let spec = match deactivated {
-            // Kueue suspends a job whose Workload is not active.
+            // Kueue suspends a job whose Workload is inactive.
             Ok(Some(_)) => json!({}),
             Ok(None) => json!({"suspend": true}),
             Err(failure) if failure.is_forbidden() => json!({"parallelism": 0}),
@@ -161,14 +163,14 @@ impl QueuesApi<'_> {
             .map(|_| ())
     }
 
-    /// Returns a training to its queue, regardless of how it was taken out.
+    /// Returns a paused training to its queue, whichever way `hold` paused it.
     pub async fn requeue(self, job: &Job) -> Result<(), Failure> {
         let workload = match self.workload(job).await {
             Err(failure) if failure.is_forbidden() => Some((String::new(), true)),
             other => other?,
         };
-        // The job stays suspended until Kueue admits it. Otherwise its pods would start before
-        // Kueue knows how many there are.
+        // Keep the job suspended until Kueue admits it. Otherwise its pods would start before Kueue
+        // knows how many they are.
         let spec = json!({"parallelism": job.pods_wanted, "suspend": workload.is_some()});
         let patch = json!({"metadata": {"annotations": {PAUSED: null}}, "spec": spec});
         self.0
@@ -178,7 +180,8 @@ impl QueuesApi<'_> {
                 &patch,
             )
             .await?;
-        // This comes last, so that Kueue does not admit the job before its parallelism is restored.
+        // Activate the Workload last, so that Kueue does not admit the job before its parallelism
+        // is restored.
         match workload {
             Some((path, false)) => self
                 .0
@@ -191,7 +194,7 @@ impl QueuesApi<'_> {
     }
 }
 
-/// Replaces `a workload (UID: …, JobUID: …)` in a message with the name of the job.
+/// Replaces `a workload (UID: …, JobUID: …)` in a message with the job's name.
 fn with_job_name(verdict: QueueVerdict, names: &HashMap<String, String>) -> QueueVerdict {
     let matched = names
         .iter()
@@ -224,7 +227,7 @@ mod tests {
             .map(|verdict| (verdict.reason, verdict.message))
     }
 
-    /// Uses conditions in the form that Kueue 0.18.3 writes them.
+    /// The conditions are as Kueue 0.18.3 writes them.
     #[test]
     fn kueue_messages_are_kept() {
         let unmet = |reason: &str, message: &str| json!({"type": "QuotaReserved", "status": "False", "reason": reason, "message": message});

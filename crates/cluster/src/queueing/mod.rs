@@ -1,4 +1,4 @@
-//! Reads queues, quotas and the status of gang schedulers.
+//! Reads queues, quotas and the verdicts of gang schedulers.
 
 mod kueue_wire;
 pub(crate) mod kueue_workload;

@@ -1,5 +1,5 @@
-//! Reads a gang scheduler's verdict on the group of a pod. It supports the PodGroups of Kubernetes,
-//! Volcano, KAI and scheduler-plugins. Sources: k8s.io/api/scheduling/v1alpha2,
+//! Reads a gang scheduler's verdict on the group of a pod, for PodGroups of Kubernetes, Volcano,
+//! KAI and scheduler-plugins. Sources: k8s.io/api/scheduling/v1alpha2,
 //! volcano.sh/apis/scheduling/v1beta1, KAI's pkg/apis/scheduling/v2alpha2 (all `PodGroupStatus`).
 
 use std::time::{Duration, Instant};
@@ -15,11 +15,11 @@ use gpuctl_core::model::GroupVerdict;
 use gpuctl_core::model::contract::labels::COSCHEDULING_GROUP;
 use gpuctl_manifest::render::Rendered;
 
-/// Annotations with the name of a pod's group, for Volcano and for KAI.
+/// Annotations of Volcano and KAI with the name of a pod's group.
 const VOLCANO_GROUP: &str = "scheduling.k8s.io/group-name";
 const KAI_GROUP: &str = "pod-group-name";
 
-/// Maximum time to wait until a group without pods is deleted.
+/// Maximum time to wait until the old group is deleted.
 const GROUP_WITHIN: Duration = Duration::from_secs(30);
 
 impl QueuesApi<'_> {
@@ -68,8 +68,8 @@ impl QueuesApi<'_> {
         Ok(())
     }
 
-    /// Reads the verdict on the group of a pod; `None` if the pod has no group or the user cannot
-    /// read it.
+    /// Reads the verdict on a pod's group. Returns `None` if the pod has no group or the user
+    /// cannot read it.
     pub(crate) async fn group_verdict(self, namespace: &str, pod: &Value) -> Option<GroupVerdict> {
         let metadata = |kind: &str, key: &str| pod["metadata"][kind][key].as_str();
         let find = async |version: &str, name: &str| {
@@ -131,7 +131,7 @@ fn volcano_verdict(group: &Value) -> GroupVerdict {
     }
 }
 
-/// Reads a PodGroup of scheduler-plugins, which has a phase instead of conditions.
+/// Reads the verdict of scheduler-plugins, whose PodGroups have a phase instead of conditions.
 fn coscheduling_verdict(group: &Value) -> Option<GroupVerdict> {
     let (phase, min_member) = (
         group["status"]["phase"].as_str()?,
@@ -150,7 +150,7 @@ fn coscheduling_verdict(group: &Value) -> Option<GroupVerdict> {
     })
 }
 
-/// Returns the newest condition of these types that reports that the group waits.
+/// Returns the newest condition of these types that reports a waiting group.
 fn condition(
     conditions: &Value,
     types: &[&str],
@@ -172,7 +172,7 @@ fn condition(
         .iter()
         .filter(is_match)
         .max_by_key(newest)?;
-    // KAI lists its reasons in `reasons`; the condition's own fields come from earlier versions.
+    // KAI lists its reasons in `reasons`. Earlier versions write the condition's own fields.
     let cause = condition["reasons"]
         .as_array()
         .and_then(|reasons| reasons.first())

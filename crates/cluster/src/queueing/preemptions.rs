@@ -1,6 +1,6 @@
-//! Reads past preemptions and their causes while the cluster still records them. Kueue keeps the
-//! last preemption of each job in the conditions of its Workload. The scheduler records its
-//! preemptions in events, which the API server deletes after an hour (`--event-ttl`).
+//! Reads past preemptions and their causes. Kueue keeps the last preemption of each job in the
+//! conditions of its Workload. The scheduler records its preemptions in events, which the API
+//! server deletes after an hour (`--event-ttl`).
 
 use std::collections::HashMap;
 
@@ -12,24 +12,24 @@ use crate::transport::decode::ListPage;
 use crate::{Failure, handles::QueuesApi};
 use gpuctl_core::model::{Job, Preemption};
 
-/// Preemptions and the evidence for them.
+/// Preemptions, and how far back the sources reach.
 #[derive(Debug, Default)]
 pub struct Preemptions {
     /// The preemptions, newest first.
     pub items: Vec<Preemption>,
-    /// Number of Workloads examined; `None` if the cluster has no Kueue or the user cannot read
+    /// Number of Workloads examined, or `None` if the cluster has no Kueue or the user cannot read
     /// them.
     pub workloads: Option<usize>,
-    /// Time of the oldest event that still exists; `None` if there are no events or the user cannot
-    /// read them.
+    /// Time of the oldest remaining event, or `None` if there are no events or the user cannot read
+    /// them.
     pub events_since: Option<Timestamp>,
     /// Kinds that the user cannot read.
     pub unreadable: Vec<&'static str>,
 }
 
 impl WireWorkload<'_> {
-    /// Returns the last preemption. For a job that runs again, Kueue keeps the message with the
-    /// prefix `Previously: `.
+    /// Returns the workload's last preemption. Once the job runs again, the message has the prefix
+    /// `Previously: `.
     fn preemption(&self) -> Option<Preemption> {
         let condition = self.status.condition("Preempted")?;
         let is_over = !condition.holds();
@@ -38,7 +38,8 @@ impl WireWorkload<'_> {
             return None;
         }
         Some(Preemption {
-            // If the preemption is over, the transition time is the time at which it ended.
+            // Once the job runs again, the transition time is the end of the preemption, not its
+            // start.
             at: condition.last_transition_time.filter(|_| !is_over),
             namespace: self.metadata.namespace.to_string(),
             job: self.metadata.controller().map_or_else(
@@ -58,8 +59,8 @@ impl WireWorkload<'_> {
 }
 
 impl QueuesApi<'_> {
-    /// Lists the preemptions in one namespace or in all. `jobs` holds gpuctl's jobs, whose names
-    /// replace UIDs.
+    /// Lists the preemptions in one namespace or in every namespace. UIDs are replaced with the
+    /// names of `jobs`, which holds gpuctl's jobs.
     pub async fn preemptions(
         self,
         namespace: Option<&str>,
@@ -120,8 +121,8 @@ impl QueuesApi<'_> {
         Ok((preemptions, Some(count)))
     }
 
-    /// Lists the times that kube-scheduler preempted a pod of these jobs. Source: its event
-    /// `Preempted`, pkg/scheduler/framework/preemption/executor.go.
+    /// Lists kube-scheduler's preemptions of pods of these jobs, from its events `Preempted`.
+    /// Source: pkg/scheduler/framework/preemption/executor.go.
     async fn scheduler_preemptions(
         self,
         namespace: Option<&str>,
@@ -135,8 +136,8 @@ impl QueuesApi<'_> {
             .collect();
         let preemptions = events.into_iter().filter_map(|(namespace, event)| {
             let pod = event.object.strip_prefix("Pod/")?;
-            // The pod itself may no longer exist. Its name is the job's name with a suffix that its
-            // controller added.
+            // Find the job by the pod's name, because the pod may no longer exist. Controllers name
+            // pods after their owner and add a suffix.
             let owns_pod = |job: &&Job| job.namespace == namespace && is_pod_of(job, pod);
             let job = jobs
                 .iter()
@@ -158,7 +159,7 @@ impl QueuesApi<'_> {
     }
 }
 
-/// Treats a forbidden response as empty and records the kind as unreadable.
+/// Treats a 403 as an empty result, and records the kind as unreadable.
 fn readable<T: Default>(
     answer: Result<T, Failure>,
     kind: &'static str,
@@ -174,8 +175,8 @@ fn readable<T: Default>(
     }
 }
 
-/// Whether the name of a pod consists of the job's name and one or two short words, as controllers
-/// build it.
+/// Returns true if the pod's name is the job's name with one or two short words appended, as
+/// controllers name pods.
 fn is_pod_of(job: &Job, pod: &str) -> bool {
     let rest = pod
         .strip_prefix(job.name.as_str())
@@ -188,7 +189,7 @@ fn is_pod_of(job: &Job, pod: &str) -> bool {
     })
 }
 
-/// Returns the word that follows `prefix`.
+/// Returns the word after `prefix`.
 fn token_after<'t>(text: &'t str, prefix: &str) -> Option<&'t str> {
     let rest = text.split_once(prefix)?.1;
     rest.split(|c: char| c != '-' && !c.is_ascii_alphanumeric())
@@ -200,7 +201,7 @@ fn token_after<'t>(text: &'t str, prefix: &str) -> Option<&'t str> {
 mod tests {
     use super::*;
 
-    /// Uses conditions in the form that Kueue 0.18.3 writes them.
+    /// The conditions are as Kueue 0.18.3 writes them.
     #[test]
     fn the_last_preemption_is_reported_during_and_after_it() {
         let workload = |status: &str, message: &str| {

@@ -1,5 +1,5 @@
-//! Reads the positions of jobs in Kueue's queues from its visibility API. This is an aggregated
-//! API. If a cluster lacks it, positions are unknown.
+//! Reads the positions of jobs in Kueue's queues from its visibility API, an aggregated API. On
+//! clusters without this API, positions are unknown.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -12,8 +12,7 @@ use crate::handles::QueuesApi;
 use crate::transport::decode::ObjectMetadata;
 use gpuctl_core::model::{Job, QueuePosition};
 
-/// Maximum number of waiting jobs to read per queue. If there are more, the length of the queue is
-/// unknown.
+/// Maximum number of waiting jobs to read per queue. The length of a longer queue is unknown.
 const MOST: usize = 1000;
 /// Maximum number of concurrent requests.
 const AT_ONCE: usize = 8;
@@ -31,13 +30,13 @@ struct Summary<'a> {
 struct PendingWorkload<'a> {
     #[serde(borrow, default)]
     metadata: ObjectMetadata<'a>,
-    /// Positions start at 0, in this field and in the next.
+    /// Positions in both queues start at 0.
     position_in_cluster_queue: u64,
     position_in_local_queue: u64,
 }
 
 impl QueuesApi<'_> {
-    /// Sets the positions of jobs that Kueue holds back. Positions that cannot be read remain
+    /// Sets the positions of jobs that Kueue has not admitted. Positions that cannot be read remain
     /// unknown.
     pub(crate) async fn place_in_queues(self, jobs: &mut [Job]) {
         let queues: BTreeSet<(String, String)> = jobs
@@ -77,8 +76,8 @@ impl QueuesApi<'_> {
         })
     }
 
-    /// Reads the positions of the jobs that wait in one queue. The keys are the UIDs of their
-    /// Workloads' owners.
+    /// Reads the positions of the jobs that wait in one queue, by the UID of their Workload's
+    /// owner.
     async fn positions(
         self,
         version: &str,
@@ -113,7 +112,7 @@ fn by_owner(summary: &Summary<'_>) -> HashMap<String, QueuePosition> {
             .collect::<Vec<_>>()
     };
     let mut positions = HashMap::new();
-    // An owner can have several Workloads; the first one will be admitted next.
+    // An owner can have several Workloads. Use the first one, which is admitted next.
     for (uid, position) in summary.items.iter().flat_map(|workload| {
         owners(workload)
             .into_iter()
@@ -128,7 +127,7 @@ fn by_owner(summary: &Summary<'_>) -> HashMap<String, QueuePosition> {
 mod tests {
     use super::*;
 
-    /// Uses a response in the form that Kueue 0.18.3 sends it.
+    /// The response is as Kueue 0.18.3 sends it.
     #[test]
     fn positions_start_at_one() {
         let text = r#"{"items": [

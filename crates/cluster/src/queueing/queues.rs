@@ -1,13 +1,13 @@
-//! Reads which queueing and gang scheduling systems the cluster serves (Kueue, Volcano, Kubernetes'
-//! PodGroups), and lists their queues. `deploy/queueing.rs` chooses among the systems.
+//! Finds the queueing and gang scheduling systems that the cluster serves (Kueue, Volcano,
+//! Kubernetes' PodGroups), and lists their queues. `deploy/queueing.rs` chooses among the systems.
 
-use gpuctl_core::model::values::natural::Natural;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
 use crate::{Failure, handles::QueuesApi};
 use gpuctl_core::model::facts::gpu::is_device;
+use gpuctl_core::model::values::natural::Natural;
 use gpuctl_core::model::values::quantity;
 use gpuctl_core::model::{GpuCount, Queue, QueueSystem};
 
@@ -15,7 +15,7 @@ use gpuctl_core::model::{GpuCount, Queue, QueueSystem};
 /// first. Source: k8s.io/api 0.36.3 and 0.37.0.
 pub(crate) const POD_GROUP_VERSIONS: [&str; 3] = ["v1beta1", "v1alpha3", "v1alpha2"];
 
-/// API groups and versions that the cluster serves; `None` for missing ones.
+/// API group and version of each system, or `None` for systems that the cluster does not serve.
 #[derive(Clone, Debug, Default)]
 pub struct ServedQueueing {
     kueue: Option<String>,
@@ -78,7 +78,8 @@ impl QueuesApi<'_> {
             .filter(|version| versions.contains(version))
         {
             let version = format!("scheduling.k8s.io/{version}");
-            // A served version may lack the kind, because `PriorityClass` is in the same group.
+            // Check the kind too: `PriorityClass` is in the same group, so a version can be served
+            // without PodGroups.
             let resources = self
                 .0
                 .find::<Value>(&format!("/apis/{version}"))
@@ -93,8 +94,8 @@ impl QueuesApi<'_> {
         Ok(served)
     }
 
-    /// Lists the names of a system's queues that jobs of this namespace can use. Volcano's queues
-    /// are cluster-scoped.
+    /// Lists the names of a system's queues for jobs of this namespace. Volcano's queues are
+    /// cluster-scoped.
     pub async fn names(
         self,
         system: QueueSystem,
@@ -122,8 +123,8 @@ impl QueuesApi<'_> {
     }
 
     /// Lists the queues of all systems by namespace and name, and the systems whose queues the user
-    /// cannot list. `namespace` limits Kueue's queues to one namespace. Fails if the user cannot
-    /// list the queues of any system.
+    /// cannot list. Fails if the user cannot list any queues. `namespace` limits Kueue's queues to
+    /// one namespace.
     pub async fn list(
         self,
         served: &ServedQueueing,
@@ -169,7 +170,7 @@ impl QueuesApi<'_> {
             Some(namespace) => format!("/apis/{version}/namespaces/{namespace}/localqueues"),
             None => format!("/apis/{version}/localqueues"),
         };
-        // ClusterQueues are cluster-scoped, so ordinary users often cannot list them.
+        // Ordinary users often cannot list ClusterQueues, which are cluster-scoped.
         let cluster_queues = match self
             .objects(&format!("/apis/{version}/clusterqueues"))
             .await
@@ -193,8 +194,8 @@ impl QueuesApi<'_> {
             .collect())
     }
 
-    /// Counts PodGroups, because Volcano's queues do not report how many jobs they have
-    /// (volcano-sh/volcano#4584).
+    /// Reads Volcano's queues and counts their PodGroups, because the queues do not report how many
+    /// jobs they have (volcano-sh/volcano#4584).
     async fn queues_of_volcano(self, version: &str) -> Result<Vec<Queue>, Failure> {
         let queues = self.objects(&format!("/apis/{version}/queues")).await?;
         let groups = self
@@ -238,8 +239,15 @@ fn owned(object: &Value, pointer: &str) -> Option<String> {
         .map(ToOwned::to_owned)
 }
 
-/// Reads a count from the status. A missing field means 0; if there is no status, the count is
-/// unknown.
+fn labels(object: &Value) -> BTreeMap<String, String> {
+    let labels = object
+        .pointer("/metadata/labels")
+        .and_then(Value::as_object);
+    let text = |(key, value): (&String, &Value)| Some((key.clone(), value.as_str()?.to_owned()));
+    labels.into_iter().flatten().filter_map(text).collect()
+}
+
+/// Reads a count from the status. A missing field is 0, but without a status the count is unknown.
 fn number(object: &Value, field: &str) -> Option<u64> {
     let status = object["status"]
         .as_object()
@@ -258,8 +266,8 @@ fn devices(value: &Value) -> Option<u64> {
     }
 }
 
-/// Sums the devices in a list of flavors, `[{resources: [{name, FIELD}]}]`; `None` if no resource
-/// is a device.
+/// Sums the devices in a list of flavors, `[{resources: [{name, FIELD}]}]`. Returns `None` if no
+/// resource is a device.
 fn flavor_devices(flavors: Option<&Value>, field: &str) -> Option<GpuCount> {
     let flavors = flavors.and_then(Value::as_array).into_iter().flatten();
     let resources = flavors.flat_map(|flavor| flavor["resources"].as_array().into_iter().flatten());
@@ -270,8 +278,8 @@ fn flavor_devices(flavors: Option<&Value>, field: &str) -> Option<GpuCount> {
     (!amounts.is_empty()).then(|| amounts.into_iter().map(GpuCount).sum())
 }
 
-/// Reads a LocalQueue with its ClusterQueue. Source: kueue.x-k8s.io/v1beta2, and v1beta1, which
-/// calls the field `flavorUsage`.
+/// Reads a LocalQueue and its ClusterQueue. Source: kueue.x-k8s.io/v1beta2, and v1beta1, where the
+/// field is called `flavorUsage`.
 fn kueue_queue(queue: &Value, cluster_queue: Option<&Value>) -> Queue {
     let inactive = |queue: &Value| {
         let conditions = queue["status"]["conditions"]
@@ -311,10 +319,11 @@ fn kueue_queue(queue: &Value, cluster_queue: Option<&Value>) -> Queue {
         ),
         running: number(queue, "admittedWorkloads"),
         waiting: number(queue, "pendingWorkloads"),
+        labels: Some(labels(queue)),
     }
 }
 
-/// Reads a Volcano queue; `groups` holds all PodGroups. Source: scheduling.volcano.sh/v1beta1.
+/// Reads a Volcano queue. `groups` holds all PodGroups. Source: scheduling.volcano.sh/v1beta1.
 fn volcano_queue(queue: &Value, groups: Option<&[Value]>) -> Queue {
     let name = text(queue, "/metadata/name");
     let count_groups = |phases: &[&str]| {
@@ -344,14 +353,14 @@ fn volcano_queue(queue: &Value, groups: Option<&[Value]>) -> Queue {
         cluster_queue: None,
         active: matches!(state, "" | "Open"),
         message: (!matches!(state, "" | "Open")).then(|| format!("its state is {state}")),
-        // `capability` is the hard limit of a queue. Other queues can reclaim what exceeds
-        // `deserved`.
+        // A queue's hard limit is `capability`. Other queues can reclaim the part above `deserved`.
         quota: devices_in("/spec/capability").or_else(|| devices_in("/spec/deserved")),
         used: devices_in("/status/allocated"),
         borrowed: None,
         running: count_groups(&["Running"]),
-        // A new PodGroup has no phase until Volcano has processed it.
+        // A PodGroup has no phase until Volcano has processed it.
         waiting: count_groups(&["", "Pending", "Inqueue"]),
+        labels: Some(labels(queue)),
     }
 }
 

@@ -1,6 +1,5 @@
-//! Reads the hard limits and the current use of ResourceQuotas.
+//! Reads the hard limits and current use of ResourceQuotas.
 
-use gpuctl_core::model::values::natural::full_name;
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
@@ -11,6 +10,7 @@ use crate::write::apply::Deletion;
 use crate::{Failure, handles::QuotasApi};
 use gpuctl_core::model::QuotaUse;
 use gpuctl_core::model::contract::labels::{MANAGED_BY, MANAGED_BY_US, QUOTA};
+use gpuctl_core::model::values::natural::full_name;
 
 #[derive(Deserialize)]
 struct WireQuota<'a> {
@@ -37,7 +37,7 @@ struct QuotaStatus {
     used: BTreeMap<String, String>,
 }
 
-/// An object that implements a quota.
+/// A ResourceQuota or LimitRange of a gpuctl quota.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuotaPart {
     pub namespace: String,
@@ -61,7 +61,7 @@ impl QuotaPart {
 }
 
 impl QuotasApi<'_> {
-    /// Lists the quotas in one namespace or in all, and marks those that gpuctl manages.
+    /// Lists the quotas in one namespace or in every namespace, and marks gpuctl's own.
     pub async fn list(self, namespace: Option<&str>) -> Result<Vec<QuotaUse>, Failure> {
         let path = namespace.map_or_else(
             || "/api/v1/resourcequotas".to_owned(),
@@ -95,8 +95,8 @@ impl QuotasApi<'_> {
         Ok(quotas)
     }
 
-    /// Lists the objects of a gpuctl quota in a namespace. The ResourceQuota is last, because the
-    /// other object is found through it while it exists.
+    /// Lists the objects of a gpuctl quota in a namespace. The ResourceQuota comes last, because
+    /// gpuctl finds the LimitRange only while the ResourceQuota exists.
     pub async fn parts(self, namespace: &str, name: &str) -> Result<Vec<QuotaPart>, Failure> {
         let mut parts = Vec::new();
         for plural in ["limitranges", "resourcequotas"] {
@@ -122,7 +122,7 @@ impl QuotasApi<'_> {
         Ok(parts)
     }
 
-    /// Deletes one of the objects that implement a quota.
+    /// Deletes one of a quota's objects.
     pub async fn remove_part(self, part: &QuotaPart) -> Result<(), Failure> {
         self.0
             .writes()

@@ -1,6 +1,6 @@
-//! Reads the node labels that Kueue uses to place the pods of a job close together. They are the
-//! levels of the Topology that a flavor can name. Ordinary users of Kueue may lack permission to
-//! read these objects, in which case the levels are unknown.
+//! Reads the node labels that Kueue uses to place a job's pods close together: the levels of the
+//! Topology that a flavor names. The levels are unknown if the user lacks permission to read these
+//! objects, as ordinary users of Kueue may.
 
 use std::collections::BTreeSet;
 
@@ -80,7 +80,7 @@ impl QueuesApi<'_> {
     }
 }
 
-/// Lists the flavors of the resource groups that contain devices.
+/// Lists the flavors of the resource groups that cover devices.
 fn flavors(queue: &Value) -> BTreeSet<String> {
     let groups = queue["spec"]["resourceGroups"]
         .as_array()

@@ -22,30 +22,31 @@ const STDOUT: u8 = 1;
 const STDERR: u8 = 2;
 const STATUS: u8 = 3;
 const RESIZE: u8 = 4;
-/// Closes the channel that is given by the next byte. New in v5.
+/// Closes the channel named by the next byte (new in v5).
 const CLOSE: u8 = 255;
 
-/// The command and its container.
+/// The container and the command to run in it.
 #[derive(Clone, Debug)]
 pub struct ExecRequest<'a> {
     pub namespace: &'a str,
     pub pod: &'a str,
     pub container: &'a str,
-    /// `None` attaches to the process that is already running.
+    /// The command to run, or `None` to attach to the running process.
     pub command: Option<&'a [String]>,
     pub stdin: bool,
-    /// Allocates a terminal, so that output and errors share a stream and the window has a size.
+    /// Allocates a terminal, which merges output and errors into one stream and gives the window a
+    /// size.
     pub tty: bool,
 }
 
-/// The input of a session. Closing the channel ends the input.
+/// Input for the process. Dropping the sender ends the process's input.
 #[derive(Debug)]
 pub enum SessionInput {
     Bytes(Bytes),
     Resize { columns: u16, rows: u16 },
 }
 
-/// An output stream of a session.
+/// The output stream that a chunk comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionStream {
     Out,
@@ -58,20 +59,20 @@ pub enum SessionEnd {
     Exit(i32),
     /// The process could not be started.
     Refused(String),
-    /// The receiver of the output stopped reading.
+    /// `sink` returned false.
     Unread,
-    /// The connection was lost; the process may still run.
+    /// The connection was lost. The process may still be running.
     Broken,
 }
 
-/// A session whose process has started.
+/// An open session whose process has started.
 pub struct Session {
     socket: Socket,
     stdin: bool,
 }
 
 impl SessionsApi<'_> {
-    /// Opens the session.
+    /// Starts the process and opens a session with it.
     pub async fn start(self, call: &ExecRequest<'_>) -> Result<Session, Failure> {
         let flag = |enabled: bool| if enabled { "true" } else { "false" };
         let mut parameters = vec![
@@ -119,8 +120,8 @@ impl Session {
             .await
     }
 
-    /// Works like `run`, but with an asynchronous `sink`. A slow `sink` pauses reading but not
-    /// other tasks.
+    /// Like `run`, but with an asynchronous `sink`. A slow `sink` pauses only the reading of
+    /// output.
     pub async fn run_slowly(
         self,
         mut input: mpsc::Receiver<SessionInput>,
@@ -139,14 +140,13 @@ impl Session {
                     next = input.recv(), if input_open => match next {
                         Some(SessionInput::Bytes(bytes)) => framed(STDIN, &bytes),
                         Some(SessionInput::Resize { columns, rows }) => {
-                            // The API server's `TerminalSize` has no JSON tags, so the keys are
-                            // capitalized.
+                            // The keys are capitalized, because the API server's `TerminalSize` has
+                            // no JSON tags.
                             framed(RESIZE, json!({"Width": columns, "Height": rows}).to_string().as_bytes())
                         }
                         None => {
                             input_open = false;
-                            // Before v5 a client could end its input only by closing the whole
-                            // connection.
+                            // Before v5, only closing the whole connection ended the input.
                             if !(half_close && self.stdin) {
                                 continue;
                             }
@@ -156,7 +156,7 @@ impl Session {
                     _ = pings.tick() => Message::Ping(Bytes::new()),
                 };
                 if send.send(message).await.is_err() {
-                    // The reading side reports how the session ended.
+                    // Wait for the reading side, which reports how the session ended.
                     std::future::pending::<()>().await;
                 }
             }
@@ -166,7 +166,7 @@ impl Session {
                 let stream = match channel {
                     STDOUT => SessionStream::Out,
                     STDERR => SessionStream::Err,
-                    // The server sends an empty message to signal that the connection is
+                    // Skip the empty message that the server sends once the connection is
                     // established.
                     STATUS if !content.is_empty() => {
                         return serde_json::from_slice(&content)
@@ -187,8 +187,8 @@ impl Session {
     }
 }
 
-/// Reads the exit code, which is listed as a cause in the details of a failed Status.
-/// Implementations other than the kubelet, such as virtual ones, put it into the message.
+/// Reads the exit code from the causes of a failed Status. Servers other than the kubelet, such as
+/// virtual kubelets, write it into the message.
 fn ending(status: &Status) -> SessionEnd {
     static IN_WORDS: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"exit (?:status|code) (\d+)$").expect("the pattern is tested")
@@ -196,7 +196,7 @@ fn ending(status: &Status) -> SessionEnd {
     if status.status.as_deref() == Some("Success") {
         return SessionEnd::Exit(0);
     }
-    // Each server on the path adds this prefix.
+    // Remove the prefix that each server on the path adds.
     let message = status
         .message
         .as_deref()

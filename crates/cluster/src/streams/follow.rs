@@ -1,5 +1,5 @@
-//! Follows the logs of all pods of a job. Pods that start later are added, a retried rank continues
-//! in its new pod, and the stream ends with the job.
+//! Follows the logs of all pods of a job until the job ends. Pods that start later are added, and a
+//! restarted rank continues in its new pod.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,21 +13,21 @@ use gpuctl_core::model::{Container, Job, Pod, State};
 
 use crate::{Failure, Follower, JobFilter, LogLine, LogQuery, OutageRetry, handles::LogsApi};
 
-/// The number of restarts already reported for each pod.
+/// The number of reported restarts of each pod.
 type Restarts = BTreeMap<String, u32>;
 
-/// What is known about the pods of a followed job.
+/// The pods that were present in earlier polls of a followed job.
 #[derive(Default)]
 struct SeenPods {
     /// The newest pod of each rank.
     ranks: BTreeMap<Option<u32>, String>,
-    /// Pods whose logs are being followed, and those that ended before the command started.
+    /// Pods whose logs are followed or were skipped because they ended before the command started.
     followed: BTreeSet<String>,
     restarts: Restarts,
 }
 
 impl SeenPods {
-    /// Returns notes on the changes since the last poll.
+    /// Updates the pods, and returns notes on the changes since the last poll.
     fn update(
         &mut self,
         job: Option<&Job>,
@@ -35,7 +35,7 @@ impl SeenPods {
         is_first: bool,
         serves: bool,
     ) -> Vec<String> {
-        // Pods of earlier attempts are skipped; pods of later attempts will be followed.
+        // Skip the pods of earlier attempts. The pods of later attempts will be followed.
         let present: BTreeSet<String> = job
             .into_iter()
             .flat_map(Job::current_pods)
@@ -51,7 +51,7 @@ impl SeenPods {
         changes(pods, &present, is_first, serves, &mut self.restarts)
     }
 
-    /// Records the pod of a rank. Returns a note if it replaces an earlier pod.
+    /// Records the pod of a rank, and returns a note if it replaces an earlier pod.
     fn succession(&mut self, pod: &Pod, pods: &[Pod], is_first: bool) -> Option<String> {
         let predecessor = self
             .ranks
@@ -66,7 +66,7 @@ impl SeenPods {
     }
 }
 
-/// A line or a note to show.
+/// A log line, or a note about the stream.
 #[derive(Clone, Debug)]
 pub enum LogEvent {
     Line {
@@ -74,21 +74,21 @@ pub enum LogEvent {
         rank: Option<u32>,
         line: LogLine,
     },
-    /// A note that, for example, a pod was replaced or a stream broke.
+    /// A note, for example that a pod was replaced or a stream broke.
     Note(String),
 }
 
 const FIRST_BACKOFF: Duration = Duration::from_millis(300);
 const POLL_INTERVAL: Duration = Duration::from_millis(1500);
-/// How long to keep reading the log of an ended pod. The kubelet closes the log, but a proxy in
-/// between may not.
+/// How long to read the log of an ended pod. The kubelet closes the log at its end, but a proxy on
+/// the path may keep the connection open.
 const GRACE: Duration = Duration::from_millis(1000);
-/// How long to follow pods that outlive their job, for example on a lost node.
+/// How long to follow pods that have not ended although their job has, for example on a lost node.
 const STRAGGLERS: Duration = Duration::from_secs(30);
 
 impl LogsApi<'_> {
-    /// Follows every pod of `job` that `includes` accepts until the job has ended or is deleted.
-    /// Returns the job's last state.
+    /// Follows the pods of `job` that `includes` accepts until the job ends or is deleted. Returns
+    /// the job's last state.
     pub async fn follow(
         self,
         job: &Job,
@@ -106,7 +106,7 @@ impl LogsApi<'_> {
         });
         let mut ended_since = None;
         loop {
-            // Keep printing lines while the list is being read.
+            // Keep printing lines while the API server answers the list request.
             let list = retry.ask(|| self.0.jobs().list(&filter));
             tokio::pin!(list);
             let live = loop {
@@ -138,7 +138,7 @@ impl LogsApi<'_> {
                 if let Some(note) = seen_pods.succession(pod, &pods, is_first) {
                     sink.borrow_mut()(LogEvent::Note(note));
                 }
-                // A pod that joins later is read from the start of its log.
+                // Read the log of a pod that starts later from its beginning.
                 let query = if is_first {
                     query.clone()
                 } else {
@@ -185,7 +185,7 @@ impl LogsApi<'_> {
         loop {
             let mut pod_names = alive.clone();
             let pod_ended = async {
-                // The sender lives as long as the caller's loop, so this cannot fail.
+                // Ignore the error: the sender lives as long as the caller's loop.
                 let _ = pod_names.wait_for(|names| !names.contains(&pod.name)).await;
                 tokio::time::sleep(GRACE).await;
             };
@@ -201,15 +201,15 @@ impl LogsApi<'_> {
                 {
                     return Err(failure);
                 }
-                // A 400 means that the container has not started yet, which is not worth a note.
+                // A 400 means that the container has not started yet, so do not print a note.
                 Err(failure)
                     if failure.code().is_some_and(|code| code != 400)
                         && !std::mem::replace(&mut noted, true) =>
                 {
                     sink.borrow_mut()(LogEvent::Note(format!("{}: {failure}; retrying", pod.name)));
                 }
-                // A container in a crash loop prints nothing for minutes, so only new lines reset
-                // the backoff.
+                // Reset the backoff only after new lines, because a container in a crash loop
+                // prints nothing for minutes.
                 Ok(()) if has_output.replace(false) => backoff = FIRST_BACKOFF,
                 Ok(()) | Err(_) => {}
             }
@@ -223,8 +223,8 @@ impl LogsApi<'_> {
         }
     }
 
-    /// Reads the rest of an ended pod's log after the stream broke. A pod that no longer exists has
-    /// no log.
+    /// Reads the rest of an ended pod's log after its stream broke. Returns nothing if the pod no
+    /// longer exists.
     async fn drain(
         self,
         namespace: &str,
@@ -252,13 +252,13 @@ impl LogsApi<'_> {
     }
 }
 
-/// Whether the API server answered 400 because the pod has no such container. Other responses with
-/// 400 mean that the container has not started.
+/// Returns true if the API server answered 400 because the pod has no such container. Any other 400
+/// means that the container has not started.
 pub fn names_no_container(failure: &Failure) -> bool {
     failure.code() == Some(400) && failure.cause() == Some(RefusalCause::NoSuchContainer)
 }
 
-/// Whether a container has started. Before that, it has no log.
+/// Returns true once a container has started, because before that the pod has no log.
 fn has_log(pod: &Pod) -> bool {
     let has_output = |container: &Container| {
         container.running || container.terminated.is_some() || container.last_ended.is_some()
@@ -295,8 +295,8 @@ fn end_cause(pods: &[Pod], predecessor: &str) -> String {
     ending.unwrap_or_else(|| format!("{predecessor} no longer exists"))
 }
 
-/// Describes the changes since the last poll: containers that restarted in place, and pods of a
-/// service that joined or left.
+/// Describes containers that restarted in place and service pods that were added or removed since
+/// the last poll.
 fn changes(
     pods: &[Pod],
     present: &BTreeSet<String>,

@@ -1,6 +1,6 @@
 //! Tracks the position in a log, so that reading can resume after a disconnect.
 //!
-//! The kubelet resumes at whole seconds. Lines of the last second that were already read are
+//! The kubelet can only resume at whole seconds, so lines of the last second arrive again. They are
 //! recognized by their timestamps.
 
 use jiff::Timestamp;
@@ -11,17 +11,17 @@ use super::log_lines::LogLine;
 #[derive(Clone, Debug, Default)]
 pub struct Follower {
     last: Option<Timestamp>,
-    /// Number of accepted lines with exactly this timestamp.
+    /// Number of accepted lines with the timestamp `last`.
     at_last: usize,
-    /// Number of lines with exactly this timestamp to skip after a resume.
+    /// Number of lines with the timestamp `last` that must be skipped after a resume.
     skip: usize,
     resuming: bool,
 }
 
 impl Follower {
-    /// Returns the time to resume from, rounded down to a second.
+    /// Returns the time to resume at, rounded down to a second.
     pub(crate) fn since(&self) -> Option<String> {
-        // `sinceTime` is a `metav1.Time`, which the API server passes on in whole seconds.
+        // The API server passes `sinceTime`, a `metav1.Time`, on in whole seconds.
         self.last.map(|last| {
             format!(
                 "{:.0}",
@@ -30,13 +30,13 @@ impl Follower {
         })
     }
 
-    /// Prepares for a new connection. Must be called before each connection.
+    /// Prepares for a new connection. Call this before every connection.
     pub(crate) fn resume(&mut self) {
         self.resuming = self.last.is_some();
         self.skip = self.at_last;
     }
 
-    /// Whether `line` is new.
+    /// Returns true if `line` is new.
     pub(crate) fn take(&mut self, line: &LogLine) -> bool {
         let Some(at) = line.at else { return true };
         if self.resuming {

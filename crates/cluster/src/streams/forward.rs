@@ -1,5 +1,5 @@
-//! Forwards a local port to a port of a job's pod. Every connection looks up the pod again, so that
-//! connections made after a replacement reach the new pod.
+//! Forwards a local port to a port of a job's pod. Each connection looks up the pod again, so that
+//! it reaches the new pod after a replacement.
 
 use std::cell::{Cell, RefCell};
 use std::pin::pin;
@@ -18,31 +18,31 @@ use gpuctl_core::model::{Job, JobKind, Pod, PodPhase, State};
 use crate::transport::socket::{PING, Socket, framed};
 use crate::{Failure, JobFilter, handles::SessionsApi};
 
-/// The pod and port to forward to.
+/// The job's pod and port that connections are forwarded to.
 #[derive(Clone, Debug)]
 pub struct Route {
     pub namespace: String,
     pub job: String,
     pub kind: JobKind,
-    /// Selects only this pod or this rank. The default is the first ready pod.
+    /// Forwards only to this pod or rank. The default is the first ready pod.
     pub pod: Option<String>,
     pub rank: Option<u32>,
     pub port: u16,
 }
 
-/// An event to report to the user.
+/// A change that the command reports to the user.
 #[derive(Clone, Debug)]
 pub enum RouteEvent {
-    /// New connections go to this pod.
+    /// New connections are forwarded to this pod.
     Pod(String),
-    /// No pod accepts connections, for the given reason. Connections wait.
+    /// No pod accepts connections for this reason, so new connections wait.
     Waiting(String),
     Failed(String),
 }
 /// How long a connection waits for a pod.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long the server may stay silent after the client has finished sending. A client that only
-/// half-closed its socket cannot be distinguished from one that disconnected.
+/// How long the server may stay silent after the client has finished sending. The socket does not
+/// show whether the client still reads or has disconnected.
 const MAX_SILENCE: Duration = Duration::from_secs(20);
 
 impl Route {
@@ -52,8 +52,8 @@ impl Route {
         matches && pod.phase == PodPhase::Running && !pod.deleting
     }
 
-    /// Selects the pod to use. Prefers ready pods, but accepts a pod that is only running, because
-    /// a notebook can be opened before it is ready.
+    /// Returns a pod of the job. Prefers ready pods, but accepts a running one, because a notebook
+    /// can be opened before it is ready.
     fn pod_of(&self, job: &Job) -> Option<String> {
         let mut pods: Vec<&Pod> = job
             .current_pods()
@@ -69,7 +69,7 @@ impl Route {
 }
 
 impl SessionsApi<'_> {
-    /// Whether a pod accepts connections now. Also fails early if the user may not open them.
+    /// Returns true if a pod accepts connections now. Fails if the user may not forward ports.
     pub async fn try_route(self, route: &Route, job: &Job) -> Result<bool, Failure> {
         match route.pod_of(job) {
             Some(pod) => self
@@ -80,8 +80,8 @@ impl SessionsApi<'_> {
         }
     }
 
-    /// Forwards connections from `listener` until the job no longer exists, then returns the job's
-    /// last state.
+    /// Forwards connections from `listener` until the job is deleted, and returns the job's last
+    /// state.
     pub async fn serve(
         self,
         route: &Route,
@@ -93,8 +93,7 @@ impl SessionsApi<'_> {
             let mut connections = FuturesUnordered::new();
             loop {
                 tokio::select! {
-                    // Errors such as too many open files are temporary, and open connections
-                    // continue.
+                    // Ignore errors such as too many open files, which are temporary.
                     accepted = listener.accept() => if let Ok((socket, _)) = accepted {
                         connections.push(self.carry(route, socket, &current, sink));
                     },
@@ -108,7 +107,7 @@ impl SessionsApi<'_> {
         }
     }
 
-    /// Keeps `current` set to a pod that accepts connections until the job no longer exists.
+    /// Keeps `current` set to a pod that accepts connections until the job is deleted.
     async fn track_pod(
         self,
         route: &Route,
@@ -155,7 +154,7 @@ impl SessionsApi<'_> {
                     }
                     last_state = Some(state);
                 }
-                // Open connections continue, and the next poll looks for the pod again.
+                // Keep open connections, and look for the pod again at the next poll.
                 Err(failure) if failure.is_transient() => {}
                 Err(failure) => return Err(failure),
             }
@@ -163,8 +162,8 @@ impl SessionsApi<'_> {
         }
     }
 
-    /// Forwards one connection. Returns an error only for a failure that affects all connections,
-    /// such as missing permissions.
+    /// Forwards one connection. Fails only if no connection can succeed, for example because of
+    /// missing permissions.
     async fn carry(
         self,
         route: &Route,
@@ -237,7 +236,7 @@ impl SessionsApi<'_> {
     }
 }
 
-/// Waits until nothing has arrived for a while after the local program has finished sending.
+/// Waits until nothing has arrived for `MAX_SILENCE` after the local program has finished sending.
 async fn silence(has_ended: &Cell<bool>, last_read: &Cell<Instant>) {
     loop {
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -247,18 +246,18 @@ async fn silence(has_ended: &Cell<bool>, last_read: &Cell<Instant>) {
     }
 }
 
-/// A connection to a port of a pod.
+/// A connection through the API server to a port of a pod.
 struct Tunnel {
     socket: Socket,
 }
 
-/// The channels of the first port. This code requests only one port. The first message on each
-/// channel holds only the port number (pkg/kubelet/cri/streaming/portforward/websocket.go).
+/// Channels of the first and only requested port. The first message on each channel contains only
+/// the port number (pkg/kubelet/cri/streaming/portforward/websocket.go).
 const DATA: u8 = 0;
 const ERROR: u8 = 1;
 
 impl Tunnel {
-    /// Transfers data in both directions until they end. Returns the node's error message if the
+    /// Transfers data until both directions have ended. Returns the kubelet's error message if the
     /// port does not respond.
     async fn carry(self, mut client: TcpStream) -> Option<String> {
         let Socket {
@@ -297,8 +296,8 @@ impl Tunnel {
                 let message = tokio::select! {
                     read = client_read.read(&mut bytes), if !client_closed.get() => match read {
                         Ok(count @ 1..) => framed(DATA, &bytes[..count]),
-                        // The protocol cannot close only one direction. Ending this one would also
-                        // end the other, on which the response may still arrive.
+                        // The protocol cannot close only one direction, and closing both would lose
+                        // the response.
                         _ => {
                             client_closed.set(true);
                             last_read.set(Instant::now());
@@ -308,7 +307,7 @@ impl Tunnel {
                     _ = pings.tick() => Message::Ping(Bytes::new()),
                 };
                 if send.send(message).await.is_err() {
-                    // The other direction reports how the connection ended.
+                    // Wait for the reading direction, which reports how the connection ended.
                     std::future::pending::<()>().await;
                 }
             }

@@ -1,32 +1,32 @@
-//! Splits a log into lines, and keeps the newest ones within limits on their number and total size.
+//! Splits a log into lines, and keeps the newest lines up to a number and a total size.
 
 use std::collections::VecDeque;
 
 use jiff::Timestamp;
 
-/// Maximum length of a line in bytes. Longer lines are truncated.
+/// Length at which lines are truncated, in bytes.
 pub(crate) const LONGEST_LINE: usize = 1 << 20;
 /// Maximum number of bytes kept from one log.
 pub const MOST_BYTES: usize = 64 << 20;
-/// One line and its timestamp.
+/// A log line with its timestamp.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogLine {
-    /// `None` if the runtime wrote no timestamp.
+    /// `None` if the container runtime wrote no timestamp.
     pub at: Option<Timestamp>,
     pub text: String,
 }
 
-/// The lines read from a log.
+/// The newest lines of a log.
 #[derive(Debug, Default)]
 pub struct LogLines {
     pub lines: Vec<LogLine>,
-    /// Whether the log exceeded a size limit.
+    /// Whether lines are missing because the log exceeded a size limit.
     pub is_cut: bool,
-    /// Whether the server sent more lines than requested. The lines may then not be the newest.
+    /// Whether the server sent more lines than requested, so that these may not be the newest.
     pub has_surplus: bool,
 }
 
-/// Keeps the newest lines within limits on their number and total size.
+/// Buffer that keeps the newest lines up to a number and a total size.
 pub(crate) struct NewestLines {
     pub lines: VecDeque<LogLine>,
     bytes: usize,
@@ -60,7 +60,7 @@ impl NewestLines {
     }
 }
 
-/// Memory that a line takes, in bytes.
+/// Returns the memory that a line uses, in bytes.
 fn size(line: &LogLine) -> usize {
     size_of::<LogLine>() + line.text.len()
 }
@@ -68,12 +68,12 @@ fn size(line: &LogLine) -> usize {
 /// Splits a stream of chunks into lines.
 #[derive(Debug, Default)]
 pub(crate) struct LineSplitter {
-    /// The beginning of an incomplete line.
+    /// The beginning of the last line, whose end has not arrived.
     pub(crate) pending: Vec<u8>,
 }
 
 impl LineSplitter {
-    /// Accepts a chunk and passes each complete line to `sink`, without its line break.
+    /// Passes each complete line of the buffer and `chunk` to `sink`, without its line break.
     pub(crate) fn take(&mut self, chunk: &[u8], mut sink: impl FnMut(&[u8])) {
         let pending = self.pending.len();
         self.pending.extend_from_slice(chunk);
@@ -87,7 +87,7 @@ impl LineSplitter {
             search_start = start;
         }
         self.pending.drain(..start);
-        // Discard the rest of a line that is too long.
+        // Drop the rest of a line that is too long.
         if self.pending.len() > 2 * LONGEST_LINE {
             self.pending.truncate(LONGEST_LINE);
         }

@@ -13,7 +13,7 @@ use crate::transport::stream::StreamEnd;
 use crate::{Failure, handles::LogsApi};
 use gpuctl_core::model::{Job, Pod, PodPhase};
 
-/// How long an error message waits for the last lines of the log.
+/// How long an error message is delayed to read the last lines of a log.
 const LAST_LINES_WITHIN: Duration = Duration::from_secs(2);
 
 /// Estimated size of a line in bytes if the query limits the number of lines. Container runtimes
@@ -21,12 +21,12 @@ const LAST_LINES_WITHIN: Duration = Duration::from_secs(2);
 const USUAL_LINE: usize = 16 << 10;
 /// Number of lines to keep if the query has no `tail`.
 const MOST_LINES: usize = 1 << 20;
-/// Assumed average size of a line in bytes if the query limits the number of lines. A log with
-/// longer lines causes a warning.
+/// Assumed average size of a line in bytes if the query limits the number of lines. Logs with
+/// longer lines cause a warning.
 const AVERAGE_LINE: usize = 4 << 10;
-/// How many lines beyond `tail` gpuctl reads. The kubelet looks up where the last lines begin and
-/// reads to the end of the file. It therefore also sends lines that were written between the two
-/// steps.
+/// Number of lines that gpuctl reads beyond `tail`. The kubelet first finds the beginning of the
+/// last lines and then reads to the end of the file, so it also sends lines that were written in
+/// between.
 const SURPLUS: usize = 1000;
 
 /// Selects lines from a container's log.
@@ -35,14 +35,14 @@ pub struct LogQuery {
     pub container: String,
     pub tail: Option<u32>,
     pub since: Option<Duration>,
-    /// Selects the run before the container's last restart.
+    /// Reads the log of the run before the container's last restart.
     pub previous: bool,
-    /// Maximum number of bytes to keep if several logs share the memory. Defaults to `MOST_BYTES`.
+    /// Maximum number of bytes to keep, for logs that share memory. Defaults to `MOST_BYTES`.
     pub most_bytes: Option<usize>,
 }
 
 impl LogQuery {
-    /// Returns the same query for a log that is read from its start.
+    /// Returns the same query without a start or a `tail`.
     pub(super) fn whole_log(&self) -> Self {
         Self {
             tail: None,
@@ -51,7 +51,7 @@ impl LogQuery {
         }
     }
 
-    /// Maximum number of bytes kept from the log.
+    /// Returns the maximum number of bytes to keep.
     fn most_bytes(&self) -> usize {
         let default = self.tail.map_or(MOST_BYTES, |tail| {
             (tail as usize).saturating_mul(USUAL_LINE)
@@ -72,7 +72,7 @@ impl LogsApi<'_> {
     ) -> String {
         let mut parameters = vec![
             ("container", query.container.clone()),
-            // The timestamps are needed to resume after a disconnect.
+            // Request timestamps, which are needed to resume after a disconnect.
             ("timestamps", "true".to_owned()),
         ];
         if follow {
@@ -89,7 +89,7 @@ impl LogsApi<'_> {
                 parameters.extend(
                     query
                         .since
-                        // The API server rejects 0.
+                        // Request at least one second, because the API server rejects 0.
                         .map(|since| ("sinceSeconds", since.as_secs().max(1).to_string())),
                 );
             }
@@ -104,8 +104,8 @@ impl LogsApi<'_> {
         )
     }
 
-    /// Reads the last lines of the first pod that failed, or of a pod that does not start. Returns
-    /// no lines if they do not arrive in time.
+    /// Reads the last lines of the first pod that failed or does not start. Returns no lines if the
+    /// log does not arrive in time.
     pub async fn last_lines(self, job: &Job, count: u32) -> Vec<String> {
         let mut pods = job.current_pods();
         pods.sort_by_key(|pod| {
@@ -153,8 +153,8 @@ impl LogsApi<'_> {
             .await
     }
 
-    /// Reads a log once and keeps the newest `limit` lines that match, but no more than the query's
-    /// `tail`. Stops when the server sends many more lines or bytes than `tail` lines can have.
+    /// Reads a log once and keeps the newest matching lines, at most `limit` and the query's
+    /// `tail`. Stops if the server sends far more lines or bytes than `tail` lines should have.
     pub async fn matching(
         self,
         namespace: &str,
@@ -165,8 +165,8 @@ impl LogsApi<'_> {
     ) -> Result<LogLines, Failure> {
         let path = Self::log_path(namespace, pod, query, false, None);
         let tail = query.tail.map_or(usize::MAX, |tail| tail as usize);
-        // Reading fewer bytes would lose the newest lines. The request timeout limits the time that
-        // this takes.
+        // Read at least `MOST_BYTES`. The newest lines come last, so a lower limit would lose them.
+        // The request timeout bounds the duration.
         let byte_limit = tail.saturating_mul(AVERAGE_LINE).max(MOST_BYTES);
         let (mut tries, mut waited) = (0, Duration::ZERO);
         loop {
@@ -216,7 +216,7 @@ impl LogsApi<'_> {
         }
     }
 
-    /// Passes the current lines to `sink`, within the size and time limits for one log.
+    /// Passes each line of the current log to `sink`, within the size and time limits for one log.
     pub async fn scan(
         self,
         namespace: &str,
@@ -243,8 +243,8 @@ impl LogsApi<'_> {
         }
     }
 
-    /// Resumes a log at the position of `follower` and passes each new line to `sink`. With
-    /// `follow`, reads until the connection ends; otherwise reads only the lines that exist now.
+    /// Continues a log at the position of `follower` and passes each new line to `sink`. With
+    /// `follow`, reads until the connection ends, otherwise until the end of the log.
     pub(crate) async fn resume(
         self,
         namespace: &str,

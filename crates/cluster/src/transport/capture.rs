@@ -1,6 +1,6 @@
-//! Records a cluster into a bundle: every collection that gpuctl reads, and the responses to
-//! individual requests. Secrets are never read. ConfigMaps that are not gpuctl's are reduced to the
-//! names of their files.
+//! Records a cluster into a bundle: the collections that commands read, and the responses to
+//! individual requests. Secrets are never read. ConfigMaps of other owners are reduced to the names
+//! of their files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -13,7 +13,7 @@ use super::http::with_query;
 use crate::{Connection, Failure};
 use gpuctl_local::bundle::{Bundle, Question, RecordedAnswer};
 
-/// API groups and the collections in them that commands read. The empty group is the core group.
+/// API groups with the collections that commands read. The core group has an empty name.
 const COLLECTIONS: [(&str, &[&str]); 13] = [
     (
         "",
@@ -70,7 +70,7 @@ const COLLECTIONS: [(&str, &[&str]); 13] = [
     ("scheduling.x-k8s.io", &["podgroups"]),
     ("leaderworkerset.x-k8s.io", &["leaderworkersets"]),
 ];
-/// The ConfigMaps that hold pools, the site's defaults and facts about nodes.
+/// Collection of the ConfigMaps with pools, the site's defaults and facts about nodes.
 const OWN_CONFIG: &str = "/api/v1/namespaces/gpuctl-system/configmaps";
 /// Maximum number of concurrent requests.
 const AT_ONCE: usize = 4;
@@ -83,7 +83,7 @@ const BYTES: &str = "1000000";
 
 impl Connection {
     /// Reads discovery and all collections into a bundle. Returns the collections that could not be
-    /// read, each with the reason.
+    /// read, with the reason for each.
     pub async fn capture(&self, bundle: &mut Bundle) -> Result<Vec<String>, Failure> {
         let version = self.kept("/version").await?;
         bundle.record(Question::Get("/version".to_owned()), version);
@@ -124,7 +124,7 @@ impl Connection {
             };
             owner_lists.extend(collections(path, &answer.body, is_owner));
         }
-        // Skip collections that the first round has read.
+        // Skip collections that `bundle` already contains.
         owner_lists.retain(|path, _| bundle.items(path).is_empty());
         unread.extend(self.read_lists(owner_lists, bundle).await);
         for (path, answer) in resources {
@@ -133,8 +133,9 @@ impl Connection {
         Ok(unread)
     }
 
-    /// Reads collections; the flag says whether a collection is namespaced. Falls back to the
-    /// current namespace if the user cannot list all of them.
+    /// Reads collections, given by their path and whether they are namespaced. Falls back to the
+    /// current namespace if the user cannot list all namespaces. Returns the collections that could
+    /// not be read.
     async fn read_lists(&self, lists: BTreeMap<String, bool>, bundle: &mut Bundle) -> Vec<String> {
         let answers = stream::iter(lists).map(|(path, namespaced)| async move {
             let answer = self.read_list(&path).await;
@@ -157,7 +158,7 @@ impl Connection {
         while let Some(batch) = answers.next().await {
             for (path, answer) in batch {
                 match answer {
-                    // One unreadable collection must not prevent the bundle from being recorded.
+                    // Record the bundle even if some collections cannot be read.
                     Err(failure) => unread.push(format!("{path}: {failure}")),
                     Ok(answer) => {
                         if answer.code != 200 {
@@ -171,7 +172,8 @@ impl Connection {
         unread
     }
 
-    /// Reads all pages of a collection. Also records an error response from the API server.
+    /// Reads all pages of a collection. Records a permanent error of the API server as the
+    /// response.
     async fn read_list(&self, path: &str) -> Result<RecordedAnswer, Failure> {
         let mut list: Option<Value> = None;
         let listing = self.list_whole(path, &[], |page| {
@@ -195,13 +197,12 @@ impl Connection {
         answered(result.map(|()| list.unwrap_or_default()))
     }
 
-    /// Reads one response. Also records an error response from the API server.
+    /// Reads one response. Records a permanent error of the API server as the response.
     async fn kept(&self, path: &str) -> Result<RecordedAnswer, Failure> {
         answered(self.get::<Value>(path).await)
     }
 
-    /// Sends a request whose response the bundle lacks; `None` if the request is not for the API
-    /// server.
+    /// Requests a response that the bundle lacks. Returns `None` for requests to other servers.
     pub async fn captured(&self, question: &Question) -> Result<Option<RecordedAnswer>, Failure> {
         match question {
             Question::Get(path) if path.contains("/secrets") => Ok(None),
@@ -226,7 +227,7 @@ impl Connection {
                     .trim_start_matches('?')
                 );
                 let mut text = String::new();
-                // The server can send more bytes than requested.
+                // The server may ignore `limitBytes` and send more.
                 let lines = self.stream_some(&path, true, LARGEST_LOG, |line| {
                     text.push_str(&String::from_utf8_lossy(line));
                     text.push('\n');
@@ -240,7 +241,7 @@ impl Connection {
     }
 }
 
-/// Records each API group. Returns the paths of all served versions.
+/// Records every API group, and returns the paths of all served versions.
 fn keep_groups(list: &Value, bundle: &mut Bundle) -> Vec<String> {
     let mut versions = vec!["/api/v1".to_owned()];
     for group in list["groups"].as_array().into_iter().flatten() {
@@ -262,8 +263,8 @@ fn keep_groups(list: &Value, bundle: &mut Bundle) -> Vec<String> {
     versions
 }
 
-/// Selects the collections of one API version that can be listed and satisfy `is_wanted`. The flag
-/// says whether a collection is namespaced.
+/// Selects the listable collections of one API version that satisfy `is_wanted`. The flag says
+/// whether a collection is namespaced.
 fn collections<'a>(
     path: &'a str,
     resources: &'a Value,
@@ -290,7 +291,7 @@ fn collections<'a>(
         })
 }
 
-/// Lists the API version and kind of every object that owns a pod.
+/// Lists the (API version, kind) pairs of all pod owners.
 fn owners(pods: &[&Value]) -> BTreeSet<(String, String)> {
     let references = pods
         .iter()
@@ -306,8 +307,8 @@ fn owners(pods: &[&Value]) -> BTreeSet<(String, String)> {
         .collect()
 }
 
-/// Converts permanent errors from the API server into recorded responses. Temporary errors, such as
-/// those from an overloaded server, remain failures.
+/// Converts permanent errors of the API server to recorded responses. Temporary errors, such as
+/// those of an overloaded server, remain failures.
 fn answered(result: Result<Value, Failure>) -> Result<RecordedAnswer, Failure> {
     match result {
         Ok(body) => Ok(RecordedAnswer { code: 200, body }),

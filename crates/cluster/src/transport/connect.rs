@@ -1,8 +1,8 @@
-//! Connects to a cluster as kubectl does. It supports `KUBECONFIG` lists, contexts, `--as` and
+//! Connects to a cluster like kubectl does, with `KUBECONFIG` lists, contexts, `--as` and
 //! in-cluster configuration.
 //!
-//! Each configuration produces two clients: one whose requests time out, and one for streams that
-//! may stay silent.
+//! A connection has two clients: one whose requests time out, and one for streams that may stay
+//! silent.
 
 use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
@@ -27,8 +27,8 @@ use gpuctl_core::model::secrets::{shown_error, shown_url};
 use gpuctl_local::bundle::Bundle;
 use gpuctl_local::kuberc::Kuberc;
 
-/// Removes the user, password and query from a server's address. This works on the parsed parts,
-/// because an `@` in the path must not change the host.
+/// Removes the user, password and query from a server's address. Works on the parsed address, so
+/// that an `@` in the path cannot change the host.
 fn without_user(server: &Uri) -> Uri {
     let Some(authority) = server.authority() else {
         return server.clone();
@@ -41,10 +41,10 @@ fn without_user(server: &Uri) -> Uri {
     parts.build().unwrap_or_else(|_| server.clone())
 }
 
-/// The settings of a connection, from flags and the environment.
+/// Settings of a connection, from flags and the environment.
 #[derive(Clone, Debug, Default)]
 pub struct Access {
-    /// Kubeconfig files in order of precedence. If empty, the default file is used or, inside a
+    /// Kubeconfig files in order of precedence. If empty, gpuctl uses the default file or, inside a
     /// pod, the pod's own configuration.
     pub kubeconfig: Vec<PathBuf>,
     pub context: Option<String>,
@@ -53,33 +53,33 @@ pub struct Access {
     /// The policy for the kubeconfig's credential plugins.
     pub kuberc: Kuberc,
     pub namespace: Option<String>,
-    /// The namespace to use if neither `namespace` nor the context sets one.
+    /// Namespace to use if neither `namespace` nor the context sets one.
     pub default_namespace: Option<String>,
     pub impersonate: Option<String>,
     pub impersonate_groups: Vec<String>,
     /// Time limit for one request, including its response.
     pub request_timeout: Duration,
-    /// Whether a user can answer prompts from a credential plugin.
+    /// Whether a user can answer the prompts of a credential plugin.
     pub interactive: bool,
-    /// The reason why changes are forbidden; `None` if they are allowed.
+    /// Why changes are forbidden, or `None` if they are allowed.
     pub read_only: Option<ReadOnly>,
-    /// Rehearses every change instead of making it.
+    /// Where to rehearse changes, or `None` to make them.
     pub dry_run: Option<DryRun>,
-    /// A bundle that takes the place of a cluster and answers requests.
+    /// A bundle that answers the requests instead of a cluster.
     pub bundle: Option<Arc<Bundle>>,
 }
 
-/// Two clients for the same server: one for requests with a timeout, and one for streams that may
-/// stay silent.
+/// The clients of one server: one for requests with a timeout, and one for streams that may stay
+/// silent.
 #[derive(Clone)]
 pub(crate) struct Clients {
     pub requests: Client,
     pub streams: Client,
-    /// When the credentials were obtained.
+    /// Time at which the credentials were obtained.
     pub since: Instant,
 }
 
-/// A connection to one API server.
+/// A connection to one API server, or to a bundle.
 pub struct Connection {
     pub(crate) clients: RefCell<Clients>,
     renewing: Mutex<()>,
@@ -88,19 +88,18 @@ pub struct Connection {
     pub(crate) request_timeout: Duration,
     /// The server's time according to the `Date` header of its last response, in whole seconds.
     pub(crate) server_time: Cell<Option<Timestamp>>,
-    /// The current namespace, which is set by `-n`, or else by the context, or else by the config
-    /// file, or else is `default`.
+    /// Current namespace: from `-n`, the context or the config file, in this order, or `default`.
     pub namespace: String,
     /// Whether `-n` set the namespace.
     pub namespace_is_explicit: bool,
 }
 
-/// Time limit for connecting. A server that is up accepts a connection sooner.
+/// Time limit for connecting to the server.
 const CONNECT: Duration = Duration::from_secs(5);
 /// Maximum silence between two parts of a response.
 const IDLE: Duration = Duration::from_secs(15);
-/// Credentials younger than this are not renewed. If the server rejects them, newer ones would not
-/// help.
+/// Age below which credentials are not renewed. If the server rejects such new credentials, newer
+/// ones would not help.
 const FRESH: Duration = Duration::from_secs(5);
 
 impl Connection {
@@ -138,15 +137,15 @@ impl Connection {
         })
     }
 
-    /// Obtains new credentials after the server rejected the current ones. A plugin's tokens are
-    /// valid for minutes, but following a log can take days. `refused` is when the rejected
-    /// credentials were obtained. Returns false if the current ones are too recent to replace.
+    /// Obtains new credentials after the server rejected those obtained at `refused`. A plugin's
+    /// tokens are valid for minutes, but a log can be followed for days. Returns false if the
+    /// credentials are too recent to be renewed.
     pub(crate) async fn renew(&self, refused: Instant) -> Result<bool, Failure> {
-        // A bundle has no credentials, and reading it must never contact a cluster.
+        // Bundles have no credentials, and reading one must never contact a cluster.
         if self.access.bundle.is_some() {
             return Ok(false);
         }
-        // Concurrent requests are rejected together; one of them renews the credentials for all.
+        // If concurrent requests are rejected, the first one renews the credentials for all.
         let _guard = self.renewing.lock().await;
         let since = self.clients.borrow().since;
         if since > refused {
@@ -160,7 +159,7 @@ impl Connection {
         Ok(true)
     }
 
-    /// Returns the client for streams, and when its credentials were obtained.
+    /// Returns the client for streams, with the time at which its credentials were obtained.
     pub(crate) fn streaming(&self) -> (Client, Instant) {
         let clients = self.clients.borrow();
         (clients.streams.clone(), clients.since)
@@ -184,8 +183,8 @@ impl Connection {
         ))
     }
 
-    /// Returns the server, user and namespace that a connection would use. `None` without a
-    /// kubeconfig, or if it lacks one of them. Runs no plugin and sends no request.
+    /// Returns the server, user and namespace that a connection would use. Returns `None` if the
+    /// kubeconfig lacks one of them. Runs no plugin and sends no request.
     pub fn place(access: &Access) -> Option<String> {
         let kubeconfig = selected_kubeconfig(access).ok()??;
         let context = find_context(&kubeconfig, access.context.as_ref())?;
@@ -209,12 +208,12 @@ impl Connection {
         ))
     }
 
-    /// Returns the context that the user selected; `None` for the kubeconfig's current context.
+    /// Returns the context that the user selected, or `None` for the kubeconfig's current context.
     pub fn context(&self) -> Option<&str> {
         self.access.context.as_deref()
     }
 
-    /// Address of the API server, without user, password and query.
+    /// Returns the address of the API server, without user, password and query.
     pub fn server(&self) -> &str {
         &self.server
     }
@@ -235,14 +234,14 @@ impl Connection {
 
 impl Clients {
     fn new(mut config: Config) -> Result<Self, Failure> {
-        // `retry.rs` decides which requests are repeated.
+        // Disable kube's retries, because `retry.rs` repeats requests.
         config.default_retry = false;
         config.connect_timeout = Some(CONNECT);
         config.read_timeout = Some(IDLE);
-        // On loopback, compression costs more CPU time than it saves.
+        // Compression costs more CPU time on loopback than it saves.
         config.disable_compression |= is_local(&config.cluster_url);
         let requests = client(config.clone())?;
-        // A watch or a followed log may stay silent for longer.
+        // A watch or followed log may stay silent for longer than `IDLE`.
         config.read_timeout = None;
         Ok(Self {
             requests,
@@ -261,7 +260,7 @@ impl Clients {
     }
 }
 
-/// Whether the server runs on this machine.
+/// Returns true if the server runs on this machine.
 fn is_local(server: &http::Uri) -> bool {
     server
         .host()
@@ -274,8 +273,8 @@ fn client(config: Config) -> Result<Client, Failure> {
     })
 }
 
-/// Formats an error without secrets. kube's messages quote proxies with their passwords, and may
-/// quote a plugin's output.
+/// Formats an error without secrets. kube's messages contain proxy URLs with passwords, and may
+/// contain the output of a plugin.
 fn redacted(error: &kube::Error) -> String {
     match error {
         kube::Error::Auth(_) => "cannot read its credentials".to_owned(),
@@ -329,7 +328,7 @@ async fn own_config(access: &Access) -> Result<Config, Failure> {
         };
         credentials::resolve(auth, cluster.as_ref(), &access).await?;
     }
-    // kube also parses `proxy-url`, but its error does not name the field.
+    // Hide `proxy-url` from kube, whose parse error does not name the field.
     let proxy = cluster
         .as_ref()
         .and_then(|cluster| cluster.proxy_url.clone());
@@ -348,10 +347,10 @@ async fn own_config(access: &Access) -> Result<Config, Failure> {
     if let Some(namespace) = access.default_namespace.as_ref().filter(|_| !has_namespace) {
         config.default_namespace.clone_from(namespace);
     }
-    // Drop the password in the server's address, so that no later code can show or send it.
-    // Requests are authorized by other means.
+    // Drop a password in the server's address, so that it is never printed or sent. Requests are
+    // authorized by other means.
     config.cluster_url = without_user(&config.cluster_url);
-    // A server on this machine is never reached through a proxy.
+    // Bypass proxies for servers on this machine.
     config.proxy_url = match is_local(&config.cluster_url) {
         true => None,
         false => ProxyEnvironment::from_process()

@@ -1,7 +1,7 @@
 //! Runs the credential plugin of a kubeconfig once and never prints its output.
 //!
-//! kube itself would run the plugin three times. It would also quote the output of a failing
-//! plugin, including tokens.
+//! kube would run the plugin three times, and quote the output of a failing plugin, including
+//! tokens.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -18,8 +18,8 @@ use crate::Failure;
 use gpuctl_local::kuberc::{Kuberc, PluginRefusal};
 use gpuctl_local::program_output::output_within;
 
-/// Time limit for a plugin if no user can respond to it. A user who logs in through a browser has
-/// no time limit.
+/// Time limit for a plugin if no user can respond to it. Users need unlimited time to log in
+/// through a browser.
 const LONGEST: Duration = Duration::from_secs(30);
 /// Maximum output of a plugin in bytes.
 const LARGEST: usize = 1 << 20;
@@ -37,15 +37,15 @@ struct CredentialStatus {
     client_key_data: Option<String>,
 }
 
-/// Under which conditions a plugin runs.
+/// The conditions for running a plugin.
 pub(crate) struct CredentialAccess<'a> {
-    /// Whether a user can answer prompts.
+    /// Whether a user can answer the plugin's prompts.
     pub interactive: bool,
-    /// The policy that must allow the plugin.
+    /// Policy that must allow the plugin.
     pub kuberc: &'a Kuberc,
 }
 
-/// Replaces an `exec:` block with the credentials that its plugin returns. `cluster` is passed to
+/// Replaces an `exec:` block with the credentials that its plugin returns. Passes `cluster` to
 /// plugins with `provideClusterInfo`.
 pub(crate) async fn resolve(
     auth: &mut AuthInfo,
@@ -62,7 +62,7 @@ pub(crate) async fn resolve(
     if let (Some(certificate), Some(key)) =
         (&status.client_certificate_data, &status.client_key_data)
     {
-        // An ExecCredential contains PEM, but a kubeconfig contains PEM encoded as base64.
+        // An ExecCredential has plain PEM, and a kubeconfig has PEM in base64.
         auth.client_certificate_data = Some(STANDARD.encode(certificate));
         auth.client_key_data = Some(STANDARD.encode(key).into());
     }
@@ -130,7 +130,8 @@ async fn run(
     Ok(status)
 }
 
-/// Builds the command that runs the plugin. `may_prompt` lets it read answers from the terminal.
+/// Builds the command that runs the plugin. `may_prompt` connects the plugin's stdin to the
+/// terminal.
 fn plugin(exec: &ExecConfig, program: &Path, may_prompt: bool, interactive: bool) -> Command {
     let version = exec
         .api_version
@@ -149,7 +150,8 @@ fn plugin(exec: &ExecConfig, program: &Path, may_prompt: bool, interactive: bool
         } else {
             Stdio::null()
         })
-        // Even plugins that do not read answers print device codes and login URLs on stderr.
+        // Show stderr: plugins print device codes and login URLs there, even if they read no
+        // answers.
         .stderr(if interactive {
             Stdio::inherit()
         } else {
@@ -164,7 +166,7 @@ fn plugin(exec: &ExecConfig, program: &Path, may_prompt: bool, interactive: bool
     command
 }
 
-/// Says how to allow a plugin that the user trusts.
+/// Returns a hint on how to allow a trusted plugin.
 fn policy_hint(refusal: &PluginRefusal, program: &str) -> String {
     match refusal {
         PluginRefusal::Unreadable(_) | PluginRefusal::Invalid { .. } => {

@@ -1,5 +1,5 @@
-//! Decodes the fields of Kubernetes objects that gpuctl reads, and borrows their values from the
-//! bytes of a page. Other fields are skipped, and an object that lacks fields is still decoded.
+//! Decodes the fields of Kubernetes objects that gpuctl reads, borrowing their values from the
+//! bytes of a page. Other fields are skipped, and missing fields get defaults.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -62,8 +62,8 @@ pub(crate) struct OwnerReference {
 }
 
 impl ObjectMetadata<'_> {
-    /// Returns the owner that manages the object. If no owner is marked as the controller, returns
-    /// the first one.
+    /// Returns the owner that manages the object, or the first owner if none is marked as the
+    /// controller.
     pub(crate) fn controller(&self) -> Option<&OwnerReference> {
         let owners = &self.owner_references;
         owners
@@ -94,7 +94,7 @@ pub(crate) struct PodSpec<'a> {
     pub init_containers: Vec<WireContainer<'a>>,
     pub volumes: Vec<WireVolume>,
     pub node_selector: BTreeMap<String, String>,
-    /// Overhead of the runtime class, in addition to the requests of the containers.
+    /// Overhead of the pod's runtime class, in addition to the requests of its containers.
     pub overhead: BTreeMap<String, String>,
     /// Pod-level requests, which replace the sum of the containers' requests (KEP-2837).
     pub resources: ContainerResources,
@@ -247,7 +247,8 @@ pub(crate) struct Terminated<'a> {
     pub finished_at: Option<Timestamp>,
 }
 
-/// The kubelet writes 1970 if a container never started (kubernetes#104107).
+/// Decodes a time, and treats 1970 as missing: the kubelet writes it for a container that never
+/// started (kubernetes#104107).
 fn not_epoch<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
     Ok(lenient::time(deserializer)?.filter(|time| *time > Timestamp::UNIX_EPOCH))
 }
@@ -263,7 +264,7 @@ impl PodSpec<'_> {
 }
 
 impl WireContainer<'_> {
-    /// Whether a probe determines the readiness of the container.
+    /// Returns true if a probe determines the container's readiness.
     pub(crate) fn is_checked(&self) -> bool {
         self.startup_probe.is_some()
             || self
@@ -300,10 +301,11 @@ impl Condition<'_> {
 }
 
 impl PodStatus<'_> {
-    /// Time at which the first container started; `None` while all of them wait or pull images.
+    /// Returns when the first container started, or `None` while all containers wait or pull
+    /// images.
     pub(crate) fn started_at(&self) -> Option<Timestamp> {
-        // The status holds only the last two runs of a container. After more restarts, use the
-        // start time of the pod, which never changes.
+        // The status has only the last two runs of a container. After more restarts, use the pod's
+        // start time, which never changes.
         if self
             .container_statuses
             .iter()
@@ -317,8 +319,8 @@ impl PodStatus<'_> {
             .min()
     }
 
-    /// Returns the reason why a container does not start, such as `CrashLoopBackOff`. Ignores the
-    /// reasons that appear during a normal start.
+    /// Returns the reason why a container does not start, such as `CrashLoopBackOff`, except for
+    /// reasons that also occur during a normal start.
     pub(crate) fn trouble(&self) -> Option<String> {
         let statuses = self
             .container_statuses
@@ -362,7 +364,7 @@ impl ContainerStatus<'_> {
     }
 }
 
-/// The label on a ReplicaSet and its pods that holds the hash of the pod template.
+/// Label with the hash of the pod template, on a ReplicaSet and its pods.
 pub(crate) const TEMPLATE_HASH: &str = "pod-template-hash";
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
-//! The ways to rehearse changes.
+//! The modes of `--dry-run`.
 
-/// Where a dry run is evaluated.
+/// Which side evaluates a dry run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DryRun {
-    /// Sends no writes.
+    /// The client sends no writes.
     Client,
-    /// The API server admits and validates the writes without storing them.
+    /// The API server admits and validates writes without storing them.
     Server,
 }
 

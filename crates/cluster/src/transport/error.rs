@@ -6,7 +6,7 @@ use gpuctl_core::model::contract::refusal::RefusalCause;
 use super::failure::Failure;
 use super::read_only::ReadOnly;
 
-/// The hint for a cluster that may be the wrong one.
+/// Hint for a cluster that is possibly the wrong one.
 const CHOOSE_CONTEXT: &str =
     "`gpuctl get clusters` lists the contexts; `--context NAME` selects one";
 
@@ -48,7 +48,7 @@ impl From<Failure> for Error {
     }
 }
 
-/// Builds the error for a read-only connection, with a hint on how to allow changes.
+/// Builds the error for a change over a read-only connection, with a hint on how to allow changes.
 pub fn read_only(message: String, by: &ReadOnly) -> Error {
     let error = Error::new(ErrorName::ReadOnly, message).cause(by.to_string());
     match by {
@@ -59,8 +59,8 @@ pub fn read_only(message: String, by: &ReadOnly) -> Error {
     }
 }
 
-/// Returns the error name and the hint for a rejection by admission control; `None` for causes that
-/// are explained elsewhere.
+/// Returns the error name and hint for a rejection by admission control, or `None` for other
+/// causes, which are explained elsewhere.
 fn admission(cause: RefusalCause) -> Option<(ErrorName, &'static str)> {
     Some(match cause {
         RefusalCause::QuotaExceeded => (
@@ -102,10 +102,10 @@ fn admission(cause: RefusalCause) -> Option<(ErrorName, &'static str)> {
     })
 }
 
-/// Converts an error response from the API server. Not every 403 is about RBAC, because quotas,
-/// webhooks and Pod Security use the same code. A 403 from RBAC has the reason `Forbidden`.
+/// Converts an error response of the API server. A 403 from RBAC has the reason `Forbidden`, but
+/// quotas, webhooks and Pod Security answer 403 too.
 fn api(code: u16, reason: &str, message: String) -> Error {
-    // Admission webhooks can choose the code.
+    // Admission webhooks can choose the status code.
     if matches!(code, 400 | 403 | 422 | 500)
         && let Some((name, hint)) = RefusalCause::from_message(&message).and_then(admission)
     {

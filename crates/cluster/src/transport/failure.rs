@@ -1,6 +1,6 @@
-//! Defines the failures of requests to the API server.
+//! Failures of requests to the API server.
 //!
-//! Messages contain no credentials: they quote neither requests nor the output of plugins.
+//! Messages contain no credentials, because they quote neither requests nor the output of plugins.
 
 use thiserror::Error;
 
@@ -43,15 +43,15 @@ pub enum Failure {
     #[error("{message}")]
     Api {
         code: u16,
-        /// The reason that Kubernetes gives in CamelCase, such as `AlreadyExists`.
+        /// CamelCase reason in the response, such as `AlreadyExists`.
         reason: String,
         message: String,
-        /// Continue token in the response to an expired list. With it, the list continues but is no
-        /// longer consistent.
+        /// Continue token that resumes an expired list. The rest of the list is not consistent with
+        /// the pages read before.
         resume: Option<String>,
-        /// The fields that the API server reports as invalid.
+        /// Fields that the API server reports as invalid.
         fields: Vec<Blame>,
-        /// The resource that the error is about, such as `namespaces`.
+        /// Resource that the error is about, such as `namespaces`.
         resource: Box<str>,
     },
 }
@@ -63,7 +63,7 @@ pub struct Blame {
     pub message: String,
 }
 
-/// Converts a failure due to missing permissions into `None`.
+/// Converts a failure caused by missing permissions to `None`.
 pub fn unless_forbidden<T>(answer: Result<T, Failure>) -> Result<Option<T>, Failure> {
     match answer {
         Err(failure) if failure.is_forbidden() => Ok(None),
@@ -72,8 +72,8 @@ pub fn unless_forbidden<T>(answer: Result<T, Failure>) -> Result<Option<T>, Fail
 }
 
 impl Failure {
-    /// Creates the failure for a conflict that gpuctl detected, in the form that the API server
-    /// uses.
+    /// Creates a failure for a conflict that gpuctl detected, like those that the API server
+    /// reports.
     pub fn conflict(reason: &str, message: String) -> Self {
         Self::Api {
             code: 409,
@@ -85,7 +85,7 @@ impl Failure {
         }
     }
 
-    /// Rejects a path with a name that Kubernetes does not accept.
+    /// Creates the failure for a path with a name that Kubernetes does not accept.
     pub(crate) fn no_path(path: &str) -> Self {
         let message = format!(
             "`{}` contains a name that Kubernetes does not accept",
@@ -115,7 +115,7 @@ impl Failure {
         }
     }
 
-    /// Classifies the failure by the API server's message, because some causes have no reason of
+    /// Classifies the failure by the API server's message, because some causes have no `reason` of
     /// their own.
     pub fn cause(&self) -> Option<RefusalCause> {
         match self {
@@ -124,7 +124,7 @@ impl Failure {
         }
     }
 
-    /// Whether the request failed because the namespace does not exist.
+    /// Returns true if the request failed because the namespace does not exist.
     pub fn lacks_namespace(&self) -> bool {
         matches!(self, Self::Api { code: 404, resource, .. } if &**resource == "namespaces")
     }
@@ -136,7 +136,7 @@ impl Failure {
         }
     }
 
-    /// Whether a retry may succeed, for example after a server restart or a network outage.
+    /// Returns true if a retry may succeed, for example after a server restart or a network outage.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::TimedOut { .. } => true,
@@ -151,5 +151,50 @@ impl Failure {
 
     pub fn is_forbidden(&self) -> bool {
         self.code() == Some(403)
+    }
+
+    /// Returns true if a request with a UID failed because another object has the name now.
+    /// Deletions and evictions have a UID precondition and fail with 409. A merge patch of
+    /// `metadata.uid` counts as a change of an immutable field and fails with 422
+    /// (`ValidateObjectMetaAccessorUpdate` in apimachinery).
+    pub(crate) fn is_other_uid(&self) -> bool {
+        match self.code() {
+            Some(409) => self.fields().is_empty(),
+            Some(422) => self
+                .fields()
+                .iter()
+                .any(|blame| blame.field == "metadata.uid"),
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failure(code: u16, fields: &[&str]) -> Failure {
+        let blame = |field: &&str| Blame {
+            field: (*field).to_owned(),
+            message: "Invalid value: \"1\": field is immutable".to_owned(),
+        };
+        Failure::Api {
+            code,
+            reason: String::new(),
+            message: String::new(),
+            resume: None,
+            fields: fields.iter().map(blame).collect(),
+            resource: Box::default(),
+        }
+    }
+
+    #[test]
+    fn another_uid_is_recognized_in_patches_and_preconditions() {
+        assert!(failure(409, &[]).is_other_uid());
+        assert!(failure(422, &["metadata.uid"]).is_other_uid());
+        // A conflict between field managers lists the fields.
+        assert!(!failure(409, &[".spec.replicas"]).is_other_uid());
+        assert!(!failure(422, &["spec.replicas"]).is_other_uid());
+        assert!(!failure(404, &[]).is_other_uid());
     }
 }

@@ -24,10 +24,10 @@ use gpuctl_local::request_log::{Api, SentRequest};
 
 /// Maximum size of a response in bytes.
 const LARGEST: usize = 64 << 20;
-/// Maximum number of bytes read from an error response. A message can be long, but gpuctl shows
-/// only its beginning.
+/// Maximum number of bytes read from an error response. gpuctl shows only the beginning of a long
+/// message.
 const LARGEST_REFUSAL: usize = 32 << 20;
-/// Joins a path and its parameters; values are percent-encoded.
+/// Joins a path and percent-encoded parameters.
 pub(crate) fn with_query(path: &str, parameters: &[(&str, &str)]) -> String {
     let query: String = form_urlencoded::Serializer::new(String::new())
         .extend_pairs(parameters)
@@ -39,13 +39,13 @@ pub(crate) fn with_query(path: &str, parameters: &[(&str, &str)]) -> String {
     }
 }
 
-/// How long a failed attempt to connect must take to count as hung.
+/// Minimum duration of a failed connection attempt that counts as hung.
 const HUNG: Duration = Duration::from_secs(4);
 
 /// The response encoding of most requests.
 pub(crate) const JSON: &str = "application/json";
 
-/// A request, and the encodings that are accepted for its response.
+/// A request and the encodings accepted for its response.
 #[derive(Clone, Copy)]
 pub(crate) struct ApiRequest<'a> {
     pub method: &'a Method,
@@ -54,7 +54,7 @@ pub(crate) struct ApiRequest<'a> {
     pub body: &'a Bytes,
     /// Value of the `Accept` header.
     pub accept: &'a str,
-    /// Buffer for the response. Reusing the buffer of an earlier response saves memory.
+    /// Buffer for the response. Reusing one buffer for several responses saves memory.
     pub buffer: &'a Cell<BytesMut>,
 }
 
@@ -66,7 +66,7 @@ pub struct ApiResponse {
     pub is_protobuf: bool,
 }
 
-/// A response, regardless of its status.
+/// A response with any status.
 pub(crate) struct ApiReply {
     pub code: u16,
     /// The content type of the body.
@@ -90,7 +90,7 @@ impl Connection {
             .json(&self.server)
     }
 
-    /// Reads the object; `None` if it does not exist.
+    /// Reads an object, or returns `None` if it does not exist.
     pub async fn find<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>, Failure> {
         match self.get(path).await {
             Ok(value) => Ok(Some(value)),
@@ -118,7 +118,7 @@ impl Connection {
         .await
     }
 
-    /// Sends the request, and retries it if that may help. The request timeout applies to each
+    /// Sends a request, and retries it if that may help. The request timeout applies to each
     /// attempt.
     pub(crate) async fn answer(&self, request: ApiRequest<'_>) -> Result<ApiResponse, Failure> {
         let rehearsal = self.rehearsal(request.method, request.path, request.body);
@@ -151,7 +151,7 @@ impl Connection {
                     });
                 }
             };
-            // A connection attempt that hung is not retried, because it would hang again.
+            // Do not retry an attempt that hung while connecting, because it would hang again.
             let slow = outcome == TryOutcome::NotConnected && start.elapsed() > HUNG;
             match retry::wait(outcome, tries, waited).filter(|_| !slow) {
                 None => return Err(failure),
@@ -164,7 +164,7 @@ impl Connection {
     }
 
     /// Sends one request through the API server's proxy, and returns the response of the program
-    /// behind it.
+    /// behind it with any status.
     pub(crate) async fn ask(
         &self,
         path: &str,
@@ -207,7 +207,7 @@ impl Connection {
         } = self.exchange(request).await?;
         let success = (200..300).contains(&code);
         let is_protobuf = media.starts_with(protobuf::MEDIA_TYPE);
-        // The login page of a proxy also has a success status, but it is HTML.
+        // Check the content type too: the HTML login page of a proxy also has a success status.
         if success && (media.contains("json") || (is_protobuf && request.accept != JSON)) {
             return Ok(ApiResponse {
                 code,
@@ -217,13 +217,13 @@ impl Connection {
         }
         let failure = self.failure(code, &media, &body);
         Err((
-            // A success status with the wrong content type is not retried.
+            // Do not retry a success with the wrong content type.
             TryOutcome::Status(if success { 400 } else { code }, retry_after),
             failure,
         ))
     }
 
-    /// Reads a response; `code` selects the size limit.
+    /// Reads a response body. The status `code` determines the size limit.
     async fn read_body(
         &self,
         mut parts: Body,
@@ -231,7 +231,7 @@ impl Connection {
         buffer: &Cell<BytesMut>,
     ) -> Result<Bytes, (TryOutcome, Failure)> {
         // Append to one buffer. Collecting the parts first would need twice the memory, and pages
-        // already take more memory than anything else.
+        // already use more memory than anything else.
         let mut body = buffer.take();
         body.clear();
         let mut in_flight = InFlight::default();
@@ -243,11 +243,11 @@ impl Connection {
                 )
             })?;
             let data = frame.data_ref().map_or(&[][..], |data| data);
-            // The beginning of an error is enough.
+            // The beginning of an error response is enough.
             if code >= 300 && body.len() + data.len() > LARGEST_REFUSAL {
                 break;
             }
-            // This is not retried, because the next response would be just as large.
+            // Do not retry, because the next response would be just as large.
             if body.len() + data.len() > LARGEST {
                 return Err((
                     TryOutcome::Status(400, None),
@@ -318,7 +318,7 @@ impl Connection {
             self.server_time.set(Some(time.timestamp()));
         }
         let code = response.status().as_u16();
-        // RFC 9110 also allows a date, but the API server sends seconds.
+        // RFC 9110 also allows a date in `Retry-After`, but the API server sends seconds.
         let retry_after = response
             .headers()
             .get(header::RETRY_AFTER)
@@ -345,7 +345,7 @@ impl Connection {
         }
     }
 
-    /// Describes a connection error by its innermost cause; the outer layers contain no detail.
+    /// Describes a connection error by its innermost cause, because the outer layers add no detail.
     pub(crate) fn unreachable(&self, error: &kube::Error) -> Failure {
         if let kube::Error::Service(inner) = error
             && let Some(missing) = inner.downcast_ref::<NotInBundle>()
@@ -376,12 +376,12 @@ impl Connection {
                 hint: None,
             };
         }
-        // Lower layers can quote a proxy's address with its password.
+        // Remove secrets, because lower layers can quote the address of a proxy with its password.
         self.broken(description.unwrap_or_else(|| shown_error(&text)))
     }
 }
 
-/// Whether the connection could not be established. Otherwise the server may have executed the
+/// Returns true if no connection was established. Otherwise, the server may have executed the
 /// request.
 fn is_connect(error: &kube::Error) -> bool {
     let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);

@@ -1,4 +1,4 @@
-//! Reads and merges the files of a kubeconfig, from disk or from a pipe.
+//! Reads and merges the files of a kubeconfig, which may be pipes.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read};
@@ -13,7 +13,7 @@ use gpuctl_core::model::secrets::shown_error;
 /// Maximum size of a kubeconfig in bytes.
 const LARGEST: u64 = 16 << 20;
 
-/// Reads one file of limited size. kube would read a file of any size, or an endless device, into
+/// Reads one file with a size limit. kube has no limit, and would read an endless device into
 /// memory.
 fn read_file(path: &Path) -> Result<Kubeconfig, KubeconfigError> {
     let failed = |source| KubeconfigError::ReadConfig(source, path.to_path_buf());
@@ -31,7 +31,8 @@ fn read_file(path: &Path) -> Result<Kubeconfig, KubeconfigError> {
             Kubeconfig::read_from(path)
         };
     }
-    // kube resolves relative paths against the folder of the file. A pipe has no folder.
+    // Use kube's reader for files, because it resolves relative paths against the file's folder. A
+    // pipe has no folder.
     let text = piped_text(path).map_err(failed)?;
     if text.len() as u64 > LARGEST {
         Err(too_large())
@@ -40,7 +41,7 @@ fn read_file(path: &Path) -> Result<Kubeconfig, KubeconfigError> {
     }
 }
 
-/// Reads a pipe once and keeps its text, because a command reads the kubeconfig several times.
+/// Reads a pipe once and caches its text, because a command reads the kubeconfig several times.
 #[expect(
     clippy::disallowed_methods,
     reason = "kube reads kubeconfigs from files only"
@@ -60,7 +61,7 @@ fn piped_text(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// Reads and merges the files; `None` if `files` is empty.
+/// Reads and merges the files. Returns `None` if there are none.
 pub(super) fn read(files: &[PathBuf]) -> Result<Option<Kubeconfig>, Failure> {
     let mut merged: Option<Kubeconfig> = None;
     for path in files {
@@ -68,7 +69,8 @@ pub(super) fn read(files: &[PathBuf]) -> Result<Option<Kubeconfig>, Failure> {
             KubeconfigError::ReadConfig(cause, path) => Failure::Kubeconfig {
                 cause: format!("{}: {cause}", path.display()),
             },
-            // Never quote the parser's error: it contains parts of the file, which holds tokens.
+            // Do not quote the parser's error, which contains parts of the file and so possibly
+            // tokens.
             KubeconfigError::Parse(error) => {
                 let position = error.location().map_or(String::new(), |location| {
                     format!(":{}:{}", location.line(), location.column())
@@ -81,7 +83,7 @@ pub(super) fn read(files: &[PathBuf]) -> Result<Option<Kubeconfig>, Failure> {
                 cause: shown_error(&other.to_string()),
             },
         })?;
-        // The first file that sets a value wins, as with kubectl.
+        // As in kubectl, the first file that sets a value wins.
         merged = Some(match merged {
             None => next,
             Some(first) => first.merge(next).map_err(|error| Failure::Kubeconfig {
@@ -92,7 +94,7 @@ pub(super) fn read(files: &[PathBuf]) -> Result<Option<Kubeconfig>, Failure> {
     Ok(merged)
 }
 
-/// Finds a context, by default the current context of the kubeconfig.
+/// Finds a context by name. Defaults to the kubeconfig's current context.
 pub(super) fn find_context<'k>(
     kubeconfig: &'k Kubeconfig,
     name: Option<&String>,
@@ -106,7 +108,7 @@ pub(super) fn find_context<'k>(
         .as_ref()
 }
 
-/// Returns the user name and the cluster of a context.
+/// Returns the user name and cluster of a context.
 pub(super) fn user_and_cluster(
     kubeconfig: &Kubeconfig,
     context: Option<&Context>,
@@ -123,7 +125,7 @@ pub(super) fn user_and_cluster(
     (user, cluster)
 }
 
-/// Explains why kube cannot use the kubeconfig.
+/// Builds the failure for a kubeconfig that kube rejects.
 pub(super) fn unusable(error: &KubeconfigError, contexts: &[String]) -> Failure {
     match error {
         KubeconfigError::CurrentContextNotSet => Failure::NoKubeconfig,

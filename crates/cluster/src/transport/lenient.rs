@@ -1,5 +1,5 @@
-//! Decodes values that may be invalid, because anyone can have written them. An invalid value
-//! becomes `None`, so that the rest of the object remains usable.
+//! Decodes fields that any user can have written. An invalid value becomes `None`, so that the rest
+//! of the object remains usable.
 
 use std::fmt;
 
@@ -7,21 +7,21 @@ use jiff::Timestamp;
 use serde::Deserializer;
 use serde::de::{Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// The earliest time that is accepted. The range leaves room for arithmetic with ages and
-/// durations.
+/// Earliest accepted time. The range leaves room for arithmetic with ages and durations.
 const EARLIEST: Timestamp = Timestamp::UNIX_EPOCH;
-/// 2200-01-01. Kubernetes accepts years up to 9999, but jiff's arithmetic overflows for them.
+/// End of the accepted range, 2200-01-01. Kubernetes accepts years up to 9999, where jiff's
+/// arithmetic overflows.
 const LATEST_SECOND: i64 = 7_258_118_400;
 
-/// Decodes a time; `None` for an invalid value.
+/// Decodes a time, or returns `None` if it is invalid.
 pub(crate) fn time<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Timestamp>, D::Error> {
     Ok(deserializer.deserialize_any(TextOf)?.and_then(believed))
 }
 
-/// Decodes a time whose presence matters, such as `deletionTimestamp`. An invalid time becomes a
-/// sentinel value in the far future.
+/// Decodes a time whose presence matters, such as `deletionTimestamp`. An invalid time becomes the
+/// end of the accepted range, so that it still counts as present.
 pub(crate) fn marker<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Timestamp>, D::Error> {
@@ -34,13 +34,13 @@ fn believed(text: Option<Timestamp>) -> Option<Timestamp> {
     text.filter(|time| *time >= EARLIEST && time.as_second() < LATEST_SECOND)
 }
 
-/// Decodes a non-negative 32-bit number; zero for an invalid value.
+/// Decodes a non-negative 32-bit number. An invalid value becomes 0.
 pub(crate) fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
     deserializer.deserialize_any(CountOf)
 }
 
-/// Decodes a string as a time: `None` if the value is not a string, `Some(None)` for an invalid
-/// time.
+/// Decodes a string as a time. The result is `None` for a value that is not a string, and
+/// `Some(None)` for an invalid time.
 struct TextOf;
 
 impl<'de> Visitor<'de> for TextOf {

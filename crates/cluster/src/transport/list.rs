@@ -1,6 +1,5 @@
-//! Reads lists page by page, as protobuf if the kind and the server support it, otherwise as JSON.
-//! Protobuf needs a third of the bytes and a third of the server's work. This module is independent
-//! of the kinds of objects.
+//! Reads lists of any kind page by page. Pages are protobuf if the kind and the server support it,
+//! because it needs a third of the bytes and of the server's work, and JSON otherwise.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -24,47 +23,44 @@ use crate::{Connection, Failure};
 use gpuctl_core::model::values::omissions;
 use gpuctl_core::model::values::omissions::Omission;
 
-/// Number of objects on the first page. kubectl requests the same number, which is cheap for both
-/// sides.
+/// Number of objects on the first page. kubectl requests the same number.
 const PAGE: usize = 500;
-/// Maximum number of objects on any page.
+/// Maximum number of objects on a page.
 const LARGEST: usize = 2000;
-/// Target size of a page in bytes. The API server goes through the collection for every page, and
-/// gpuctl holds entire pages in memory.
+/// Target size of a page in bytes. Large pages cost gpuctl memory, and many small ones cost the API
+/// server time, because it goes through the collection for every page.
 const BYTES: usize = 4 << 20;
-/// Accepts protobuf if it is supported, and otherwise JSON, which every kind supports.
+/// Requests protobuf, with JSON as the fallback that every kind supports.
 const EITHER: &str = "application/vnd.kubernetes.protobuf,application/json";
 
-/// Maximum number of objects in one list. No cluster has more, and a server that sends more would
+/// Maximum number of objects in a list. No cluster has more, and a server that sends more would
 /// exhaust memory.
 const MOST_OBJECTS: usize = 750_000;
-/// Maximum number of consecutive empty pages before the last page.
+/// Maximum number of consecutive empty pages, not counting the last page.
 const EMPTY_PAGES: usize = 10;
-/// Maximum number of pages, not counting the last, with fewer than a tenth of the requested
-/// objects. The API server fills its pages; some aggregated servers do not.
+/// Maximum number of pages with fewer than a tenth of the requested objects, not counting the last
+/// page. The API server fills its pages, but some aggregated servers do not.
 const SHORT_PAGES: usize = 200;
-/// Minimum average size of an object in bytes. A list of fewer than `FEW` objects may have smaller
-/// ones.
+/// Minimum average size of an object in bytes, for lists of more than `FEW` objects.
 const SMALLEST: usize = 60;
 const FEW: usize = 50_000;
-/// Share of the request timeout after which the rate limit applies, for example 50 s of 60 s.
+/// Fraction of the request timeout after which the rate limit applies, for example 50 s of 60 s.
 const UNTIMED: f64 = 5.0 / 6.0;
-/// Minimum number of objects per second in a list that takes longer. Even a slow connection
-/// transfers thousands.
+/// Minimum number of objects per second of a slow list. Even a slow connection transfers thousands.
 const SLOWEST: f64 = 100.0;
 
-/// The response for one page.
+/// The response with one page of a list.
 #[derive(Clone, Copy)]
 pub(crate) struct Page<'a> {
     bytes: &'a [u8],
-    /// The list's protobuf message; `None` for JSON.
+    /// The list's protobuf message, or `None` if the page is JSON.
     message: Option<&'static Message>,
     /// The path of the list, whose last segment names the kind.
     path: &'a str,
 }
 
 impl<'a> Page<'a> {
-    /// Decodes the page into a struct that declares the fields to read.
+    /// Decodes the page to a struct that declares the fields to read.
     pub(crate) fn decode<T: Deserialize<'a>>(self) -> serde_json::Result<T> {
         match self.message {
             Some(message) => protobuf::decode(self.bytes, message),
@@ -72,9 +68,9 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// Decodes the objects of the page. Skips and records an object that cannot be decoded, so that
-    /// one invalid object does not hide all others. If a protobuf page is invalid, this fails, and
-    /// the caller requests the page again as JSON.
+    /// Decodes the objects of the page. Skips and records objects that cannot be decoded, so that
+    /// one invalid object does not hide the rest. Fails for an invalid protobuf page, which the
+    /// caller requests again as JSON.
     pub(crate) fn objects<T: Deserialize<'a>>(self) -> serde_json::Result<ListPage<T>> {
         match self.decode() {
             Err(error) if self.message.is_none() && error.is_data() => {
@@ -99,7 +95,7 @@ impl<'a> Page<'a> {
     }
 }
 
-/// Names an object that cannot be decoded, such as `pods team-a/x`.
+/// Returns a name for an object that cannot be decoded, such as `pods team-a/x`.
 fn described(path: &str, item: &RawValue) -> String {
     let object: Value = serde_json::from_str(item.get()).unwrap_or_default();
     let text = |key: &str| {
@@ -119,7 +115,7 @@ fn described(path: &str, item: &RawValue) -> String {
 struct PageHead<'a> {
     #[serde(borrow)]
     metadata: PageMetadata<'a>,
-    /// The objects, which are counted here and decoded later. Go writes `null` for an empty list.
+    /// Counts the objects, which are decoded later. Go encodes an empty list as `null`.
     #[serde(default)]
     items: Option<Vec<IgnoredAny>>,
 }
@@ -135,11 +131,11 @@ struct PageMetadata<'a> {
 struct PagedList<'a> {
     path: &'a str,
     parameters: &'a [(&'a str, &'a str)],
-    /// The list's protobuf message; `None` requests JSON.
+    /// The list's protobuf message, or `None` to request JSON.
     message: Option<&'static Message>,
 }
 
-/// A limit on lists that a server exceeded.
+/// A limit that a server exceeded with a list.
 #[derive(Debug, thiserror::Error)]
 enum ExceededLimit {
     #[error("it has more than {most} objects", most = MOST_OBJECTS)]
@@ -156,10 +152,10 @@ enum ExceededLimit {
     RepeatedPage,
 }
 
-/// Detects an endless list from the pages received so far.
+/// Counters that detect an endless list.
 struct PageLimits {
     begun: Instant,
-    /// Time after which the rate limit applies.
+    /// Time after which `SLOWEST` applies.
     untimed: Duration,
     objects: usize,
     bytes: usize,
@@ -182,7 +178,7 @@ impl PageLimits {
         }
     }
 
-    /// Counts a page. Returns the token of the next page; empty after the last one.
+    /// Counts a page, and returns the token of the next page, which is empty after the last one.
     fn admit(
         &mut self,
         page: Page<'_>,
@@ -202,7 +198,7 @@ impl PageLimits {
         Ok(token)
     }
 
-    /// Counts the objects of a page. Fails if a limit is exceeded, so that the page is not decoded.
+    /// Counts the objects of a page before they are decoded. Fails if a limit is exceeded.
     fn count(&mut self, objects: usize, bytes: usize) -> Result<(), ExceededLimit> {
         (self.objects, self.bytes) = (self.objects + objects, self.bytes + bytes);
         if self.objects > MOST_OBJECTS {
@@ -216,7 +212,7 @@ impl PageLimits {
         Ok(())
     }
 
-    /// Accepts a page that is not the last one. Fails if the next page should not be requested.
+    /// Accepts a page that another page follows. Fails if the next page should not be requested.
     fn take(
         &mut self,
         objects: usize,
@@ -246,7 +242,7 @@ impl PageLimits {
 }
 
 impl Connection {
-    /// Reads a list page by page, and decodes each page with `take`.
+    /// Reads a list page by page, calling `take` with each page.
     pub(crate) async fn list(
         &self,
         path: &str,
@@ -261,7 +257,7 @@ impl Connection {
         self.list_as(list, take).await
     }
 
-    /// Reads a list as JSON, for callers that need fields without a protobuf number in `kinds.rs`.
+    /// Reads a list as JSON, for callers that read fields without a protobuf number in `kinds.rs`.
     pub(crate) async fn list_whole(
         &self,
         path: &str,
@@ -283,8 +279,8 @@ impl Connection {
     ) -> Result<(), Failure> {
         let (mut next, mut restarted, mut size) = (String::new(), false, PAGE);
         let mut limits = PageLimits::new(self.request_timeout);
-        // Two pages are in memory at a time, and later pages reuse their buffers. Freeing and
-        // allocating such large blocks would leave holes between the objects kept from each page.
+        // Reuse the buffers of the two pages that are in memory at a time. Freeing and allocating
+        // such large blocks would leave holes between the objects kept from each page.
         let buffer = Cell::default();
         let mut answer = self.page(list, &next, size, &buffer).await?;
         loop {
@@ -303,18 +299,18 @@ impl Connection {
                     Ok(token) => Some(self.page(list, token, next_size, &buffer).await),
                 }
             };
-            // The server works on the next page while this one is decoded.
+            // Decode this page while the server works on the next one.
             let decoding = async {
-                // Let the request be sent before decoding blocks the thread.
+                // Yield once, so that the request is sent before decoding blocks the thread.
                 tokio::task::yield_now().await;
                 take(page)
             };
             let (following, decoded) = join(next_page, decoding).await;
             let following = match (token.and_then(|token| decoded.map(|()| token)), following) {
-                // If a server encodes protobuf differently from Kubernetes, request JSON.
+                // The server encodes protobuf differently from Kubernetes, so request JSON.
                 (Err(_), _) if answer.is_protobuf => {
                     (list.message, size) = (None, PAGE);
-                    // The same page arrives again, with the same token.
+                    // The server sends the page again with the same token, so reset the limits.
                     limits = PageLimits {
                         begun: limits.begun,
                         ..PageLimits::new(self.request_timeout)
@@ -323,10 +319,10 @@ impl Connection {
                 }
                 (Err(error), _) => return Err(unreadable(&self.server, &error)),
                 (Ok(_), None) => return Ok(()),
-                // The continue token expired: its `resourceVersion` was compacted, after five
-                // minutes by default. The 410 has a `metadata.continue` that continues the list
-                // with the current state. The list is then no longer consistent (API concepts,
-                // "Retrieving large results sets in chunks").
+                // The continue token expired, because its `resourceVersion` was compacted (after
+                // five minutes by default). Resume with the `metadata.continue` of the 410, which
+                // continues the list with the current state. The list is then no longer consistent
+                // (API concepts, "Retrieving large results sets in chunks").
                 (
                     Ok(_),
                     Some(Err(Failure::Api {
@@ -356,7 +352,7 @@ impl Connection {
         }
     }
 
-    /// Requests the page for a continue token; an empty token requests the first page.
+    /// Requests the page at a continue token. An empty token requests the first page.
     async fn page(
         &self,
         list: PagedList<'_>,
@@ -365,13 +361,12 @@ impl Connection {
         buffer: &Cell<BytesMut>,
     ) -> Result<ApiResponse, Failure> {
         let limit = size.to_string();
-        // The request has no `resourceVersion`, because the list must include earlier writes of
-        // this command. With `0`, the watch cache may return stale objects (API concepts, "Resource
-        // versions").
+        // Omit `resourceVersion`, so that the list includes earlier writes of this command. With
+        // `0`, the watch cache may return stale objects (API concepts, "Resource versions").
         let mut parameters = list.parameters.to_vec();
         parameters.push(("limit", &limit));
-        // A token is valid only with the query parameters of the request that returned it
-        // (`ListOptions.continue`). However, the API server accepts a different limit.
+        // A token requires the same query parameters as the request that returned it
+        // (`ListOptions.continue`), but the API server accepts a different limit.
         if !token.is_empty() {
             parameters.push(("continue", token));
         }
@@ -390,7 +385,7 @@ impl Connection {
     }
 }
 
-/// Computes the size of the next page from the objects and bytes of the last one.
+/// Returns the size of the next page, based on the objects and bytes of the last one.
 fn next_size(size: usize, bytes: usize) -> usize {
     (size.saturating_mul(BYTES) / bytes.max(1)).clamp(PAGE, LARGEST)
 }

@@ -1,6 +1,6 @@
-//! Notifies waiting commands when pods of a job, or nodes and pods of the cluster, change. Without
-//! notifications, hundreds of waiting commands would overload the API server by polling. A
-//! notification carries no data, so the receiver reads again.
+//! Notifies waiting commands when pods of a job, or nodes and pods of the cluster, change. If
+//! hundreds of waiting commands polled instead, they would overload the API server. A notification
+//! carries no data, so the receiver reads again.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -20,37 +20,36 @@ use gpuctl_core::model::contract::labels::JOB;
 
 /// Minimum interval between two reads of a job, so that changes to many pods are handled together.
 const MIN_INTERVAL: Duration = Duration::from_millis(500);
-/// Minimum interval between reads of lists, which need several requests per read.
+/// Minimum interval between reads of lists, which need several requests each.
 const LIST_MIN_INTERVAL: Duration = Duration::from_secs(2);
 /// Minimum interval between reads of the entire cluster.
 const NODES_MIN_INTERVAL: Duration = Duration::from_secs(5);
-/// Minimum interval for events, which may also be about objects of other users.
+/// Minimum interval between reads of events, which may be about other users' objects.
 const EVENTS_MIN_INTERVAL: Duration = Duration::from_secs(4);
-/// Delays of further reads after a change, because controllers update their own status shortly
-/// after that of the pods.
+/// Delays of further reads after a change. Controllers update their own status shortly after their
+/// pods change.
 const FOLLOW_UPS: [Duration; 3] = [
     Duration::from_millis(700),
     Duration::from_millis(1500),
     Duration::from_secs(3),
 ];
-/// Maximum age of node and pod data if no notification arrives.
+/// Age at which nodes and pods are read again without a notification.
 const MAX_AGE: Duration = Duration::from_secs(120);
-/// Maximum interval between two reads. It covers changes that no pod shows, and connections that
-/// died unnoticed.
+/// Maximum interval between two reads. Some changes do not affect pods, and a watch can die
+/// unnoticed.
 const MAX_INTERVAL: Duration = Duration::from_secs(20);
-/// Maximum interval for lists, which also show metrics.
+/// Maximum interval between reads of lists, which also show metrics.
 const LIST_MAX_INTERVAL: Duration = Duration::from_secs(15);
-/// Polling interval if the user has no permission to watch.
+/// Polling interval for users without permission to watch.
 const POLL_INTERVAL: Duration = Duration::from_secs(4);
 /// Polling interval for lists of the entire cluster.
 const LIST_POLL_INTERVAL: Duration = Duration::from_secs(10);
-/// Delay before a watch is reopened. It is needed because some proxies close every watch
-/// immediately.
+/// Delay before a watch is reopened, because some proxies close every watch immediately.
 const REOPEN_DELAY: Duration = Duration::from_secs(2);
-/// Number of seconds after which the server ends a watch. The watch is then reopened.
+/// Seconds after which the server ends a watch, which gpuctl then reopens.
 const WATCH_SECONDS: &str = "300";
 
-/// Waits for changes to one job, or to all visible objects.
+/// A subscription to changes of one job, or of all visible objects.
 pub struct ChangeWatch<'c> {
     min_interval: Duration,
     max_interval: Duration,
@@ -58,7 +57,7 @@ pub struct ChangeWatch<'c> {
     notify: Rc<Notify>,
     /// Number of reads since the last change.
     reads: usize,
-    /// Delays of the reads that follow a change.
+    /// Delays of the reads after a change.
     follow_ups: &'static [Duration],
     /// Time of the last notification.
     last_notified: Instant,
@@ -75,7 +74,7 @@ impl Connection {
         )
     }
 
-    /// Subscribes to changes to the pods of all jobs, in one namespace or in all.
+    /// Subscribes to changes to the pods of all jobs in one namespace or in every namespace.
     pub fn watch_jobs(&self, namespace: Option<&str>) -> ChangeWatch<'_> {
         self.watch_pods(namespace, JOB, LIST_MIN_INTERVAL, LIST_MAX_INTERVAL)
     }
@@ -94,7 +93,7 @@ impl Connection {
         ];
         let path_of =
             |namespace: &str| with_query(&format!("/api/v1/namespaces/{namespace}/pods"), &query);
-        // If the user cannot watch all namespaces, watch the current one.
+        // Watch the current namespace if the user cannot watch all namespaces.
         let paths = match namespace {
             Some(namespace) => vec![path_of(namespace)],
             None => vec![with_query("/api/v1/pods", &query), path_of(&self.namespace)],
@@ -154,19 +153,20 @@ impl Connection {
         }
     }
 
-    /// Watches a collection from its current version, so that existing objects cause no
+    /// Watches a collection from its current version, so that the existing objects cause no
     /// notification.
     async fn watch_collection(&self, collection: &str, notify: Rc<Notify>) -> Infallible {
         let mut changes = WatchedCollection::default();
         loop {
             if changes.version.is_none() {
                 match self.start_version(collection, &mut changes).await {
-                    // If the user cannot list the collection, notify at fixed intervals.
+                    // The user cannot list the collection, so notify at fixed intervals.
                     Err(failure) if !failure.is_transient() => {
                         match notify_periodically(&notify, LIST_POLL_INTERVAL).await {}
                     }
                     Err(_) => {}
-                    // There may have been changes between the caller's last read and this version.
+                    // Notify, because objects may have changed between the caller's last read and
+                    // this version.
                     Ok(()) => notify.notify_one(),
                 }
             }
@@ -174,8 +174,8 @@ impl Connection {
                 tokio::time::sleep(REOPEN_DELAY).await;
                 continue;
             };
-            // Bookmarks keep the version recent while nothing changes. Without them a quiet watch
-            // reopens with a version that etcd has compacted, which fails with 410.
+            // Request bookmarks, which keep the version recent while nothing changes. Otherwise a
+            // quiet watch is reopened with a version that etcd has compacted, which fails with 410.
             let query = [
                 ("watch", "1"),
                 ("resourceVersion", &version),
@@ -189,7 +189,7 @@ impl Connection {
                 }
             });
             match watch.await {
-                // The version was compacted, so list again.
+                // The version was compacted, so list again to get a new one.
                 Err(failure) if failure.code() == Some(410) => changes.version = None,
                 Err(failure) if !failure.is_transient() => {
                     match notify_periodically(&notify, LIST_POLL_INTERVAL).await {}
@@ -200,9 +200,9 @@ impl Connection {
         }
     }
 
-    /// Determines the version at which a watch begins. Nodes are listed completely, because
-    /// kubelets update them every few minutes. Only a comparison with the earlier state shows
-    /// whether a field changed. Pods are updated only if something changes.
+    /// Reads the version at which a watch begins. Lists all nodes, because kubelets update their
+    /// nodes every few minutes, and only a comparison shows whether a displayed field changed. Pods
+    /// are updated only for a change.
     async fn start_version(
         &self,
         collection: &str,
@@ -231,20 +231,19 @@ impl Connection {
             })
             .await?;
         } else {
-            // One object is enough, because the page carries the `resourceVersion` of the entire
-            // collection.
+            // Request one object: its page has the `resourceVersion` of the entire collection.
             visit(&self.get(&with_query(collection, &[("limit", "1")])).await?);
         }
         changes.version = version;
         Ok(())
     }
 
-    /// Watches the first of the paths that the user may watch, and reopens the watch when it ends.
+    /// Watches the first path that the user has permission to watch, and reopens the watch when it
+    /// ends.
     async fn watch_first(&self, paths: Vec<String>, notify: Rc<Notify>) -> Infallible {
         for path in paths {
-            // Without `resourceVersion` a watch begins with a synthetic ADDED event for each
-            // existing pod. These events cause at most one extra read, because `notify_one`
-            // coalesces them.
+            // Without `resourceVersion`, a watch begins with a synthetic ADDED event for each
+            // existing pod. `notify_one` coalesces these events into at most one extra read.
             while self
                 .stream(&path, false, |_| notify.notify_one())
                 .await
@@ -257,7 +256,7 @@ impl Connection {
     }
 }
 
-/// Notifies at fixed intervals, for users without permission to watch.
+/// Notifies at fixed intervals, as a fallback for users without permission to watch.
 async fn notify_periodically(notify: &Notify, min_interval: Duration) -> Infallible {
     loop {
         tokio::time::sleep(min_interval).await;
@@ -266,8 +265,8 @@ async fn notify_periodically(notify: &Notify, min_interval: Duration) -> Infalli
 }
 
 impl ChangeWatch<'_> {
-    /// Waits until it is time to read again, but no longer than until `deadline`. Returns true if
-    /// the data must be read again because it changed or is stale.
+    /// Waits for the next time to read, at the latest until `deadline`. Returns true if the data
+    /// changed or is stale.
     pub async fn changed(&mut self, deadline: Option<Instant>) -> bool {
         let (min_interval, max_interval) = (self.min_interval, self.max_interval);
         let remaining = deadline.map_or(max_interval, |deadline| {
@@ -303,25 +302,25 @@ impl ChangeWatch<'_> {
     }
 }
 
-/// The state of a watched collection.
+/// The last known state of a watched collection.
 #[derive(Default)]
 pub(crate) struct WatchedCollection {
-    /// Version at which the next watch continues; `None` if it is unknown.
+    /// Version at which the next watch continues, or `None` to list again.
     version: Option<String>,
-    /// A hash of the fields that inventories show, by the UID of the object.
+    /// Hashes of the fields that inventories show, by the UID of the object.
     seen: HashMap<String, u64>,
 }
 
 impl WatchedCollection {
-    /// Whether an event changes a field that inventories show. Kubelets update their nodes every
-    /// few minutes, but the new update times do not count as a change.
+    /// Returns true if an event changes a field that inventories show. Ignores updates without such
+    /// a change, because kubelets update their nodes every few minutes.
     pub(crate) fn is_change(&mut self, line: &[u8]) -> bool {
-        // A line that was truncated because of its length is still an event about some object.
+        // Count an event that cannot be parsed because it was truncated to the maximum line length.
         let Ok(event) = serde_json::from_slice::<Value>(line) else {
             return true;
         };
         let object = &event["object"];
-        // The server reports errors within a watch as events, after a response status of 200. The
+        // Errors within a watch are events, because the response already has the status 200. The
         // most common one is 410 for a compacted version.
         if event["type"] == "ERROR" {
             self.version = None;
@@ -338,7 +337,7 @@ impl WatchedCollection {
             .and_then(Value::as_str)
             .unwrap_or_default();
         match event["type"].as_str() {
-            // A bookmark carries only the new `resourceVersion`.
+            // A bookmark has only a new `resourceVersion`.
             Some("BOOKMARK") => false,
             Some("DELETED") => {
                 self.seen.remove(uid);
@@ -355,7 +354,7 @@ impl WatchedCollection {
 /// Hashes the fields of a node, pod or event that inventories show.
 fn shown_fields_hash(object: &Value) -> u64 {
     const FIELDS: [&str; 10] = [
-        // Only events have this field.
+        // Fields of events.
         "/count",
         "/series/count",
         "/metadata/labels",

@@ -1,5 +1,4 @@
-//! Repeats requests of long-running commands during an outage of the API server, for up to five
-//! minutes.
+//! Repeats requests of long-running commands while the API server is down, for up to five minutes.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -7,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use crate::Failure;
 
-/// Maximum duration of an outage.
+/// Longest outage after which the command gives up.
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// Repeats a request until it succeeds or fails permanently.
+/// Repeats a request until it succeeds, fails permanently, or the outage lasts too long.
 pub struct OutageRetry<N: FnMut(&Failure)> {
-    /// Called once per outage.
+    /// Called once per request that meets an outage.
     note: RefCell<N>,
 }
 
@@ -23,7 +22,7 @@ impl<N: FnMut(&Failure)> OutageRetry<N> {
         }
     }
 
-    /// Calls `ask` until its failure is not transient or the outage lasts too long.
+    /// Sends `request` until its failure is not transient or the outage lasts too long.
     pub async fn ask<T, F: Future<Output = Result<T, Failure>>>(
         &self,
         request: impl Fn() -> F,

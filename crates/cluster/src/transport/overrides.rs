@@ -9,7 +9,7 @@ use kube::config::{
 
 use super::failure::Failure;
 
-/// Entries that options create if the kubeconfig has none to change.
+/// Name of the entries that options create if the kubeconfig has none to change.
 const COMMAND_LINE: &str = "command-line";
 
 /// Options that replace parts of the kubeconfig.
@@ -21,11 +21,11 @@ pub struct Overrides {
     pub user: Option<String>,
     /// URL of the API server.
     pub server: Option<String>,
-    /// Replaces all credentials of the user.
+    /// Token that replaces all credentials of the user.
     pub token: Option<AccessToken>,
     /// Whether to accept any certificate of the server.
     pub is_insecure: bool,
-    /// File with the certificates that sign the server's certificate.
+    /// File with CA certificates that verify the server.
     pub certificate_authority: Option<PathBuf>,
 }
 
@@ -38,7 +38,7 @@ impl AccessToken {
         Self(token.into())
     }
 
-    /// The token itself, which must not be printed, logged, or passed as an argument of a program.
+    /// Returns the token, which must not be printed, logged, or passed to a program as an argument.
     pub fn secret(&self) -> &str {
         &self.0
     }
@@ -59,8 +59,8 @@ impl Overrides {
             && self.certificate_authority.is_none()
     }
 
-    /// Changes the entries that `context` selects, by default the current context. Creates them if
-    /// there are none, because `--server` needs no kubeconfig.
+    /// Changes the entries of `context`, or of the current context if it is `None`. Creates missing
+    /// entries, because `--server` needs no kubeconfig.
     pub(super) fn apply(
         &self,
         kubeconfig: Option<Kubeconfig>,
@@ -81,7 +81,7 @@ impl Overrides {
             None => new_context(&mut kubeconfig),
         };
         let entries = &mut kubeconfig.contexts;
-        // A context that does not exist is reported later, as without these options.
+        // A missing context is reported later, as without these options.
         if let Some(entry) = entries.iter_mut().find(|entry| entry.name == name) {
             let mut selected = entry.context.clone().unwrap_or_default();
             self.select_cluster(&mut kubeconfig.clusters, &mut selected)?;
@@ -91,7 +91,7 @@ impl Overrides {
         Ok(Some(kubeconfig))
     }
 
-    /// Applies the options to the configuration of a pod, which has no kubeconfig.
+    /// Applies the options to the in-cluster configuration, which has no kubeconfig.
     pub(super) fn apply_in_cluster(&self, config: &mut Config) -> Result<(), Failure> {
         self.check_token()?;
         if self.token.is_some() {
@@ -144,7 +144,7 @@ impl Overrides {
             cluster.insecure_skip_tls_verify = None;
         }
         if self.is_insecure {
-            // As in kubectl, the option replaces certificates of the kubeconfig.
+            // As in kubectl, the option replaces the certificates of the kubeconfig.
             cluster.insecure_skip_tls_verify = Some(true);
             cluster.certificate_authority = None;
             cluster.certificate_authority_data = None;
@@ -178,8 +178,8 @@ impl Overrides {
         Ok(())
     }
 
-    /// The token instead of all other credentials: a plugin must not run for nothing. Impersonation
-    /// stays.
+    /// Returns credentials with only the token and the user's impersonation. Other credentials are
+    /// dropped, so that no plugin runs needlessly.
     fn credentials(&self, previous: &AuthInfo) -> AuthInfo {
         AuthInfo {
             token: self.token.as_ref().map(|token| token.0.clone().into()),
@@ -189,7 +189,7 @@ impl Overrides {
         }
     }
 
-    /// Rejects a token that no HTTP header can contain, without quoting it.
+    /// Rejects a token that is not valid in an HTTP header, without quoting it.
     fn check_token(&self) -> Result<(), Failure> {
         let is_valid = |token: &AccessToken| {
             !token.0.is_empty() && token.0.chars().all(|c| c.is_ascii_graphic())
@@ -198,15 +198,15 @@ impl Overrides {
             return Ok(());
         }
         Err(Failure::Credentials {
-            cause: "the token of `--token` or GPUCTL_TOKEN is empty, or has blanks or characters \
-                    that an HTTP header cannot have"
+            cause: "the token of `--token` or GPUCTL_TOKEN is empty, or contains characters that \
+                    are not allowed in an HTTP header"
                 .to_owned(),
             hint: None,
         })
     }
 }
 
-/// Creates a context, and makes it the current one.
+/// Creates a context and selects it as the current one.
 fn new_context(kubeconfig: &mut Kubeconfig) -> String {
     kubeconfig.contexts.push(NamedContext {
         name: COMMAND_LINE.to_owned(),

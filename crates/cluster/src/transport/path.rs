@@ -1,15 +1,16 @@
-//! Validates the paths of requests. Objects refer to each other by names that users choose. A name
-//! such as `x/proxy/admin` must not turn a read of one object into a request to another program.
+//! Validates the paths of requests. Objects refer to each other by names that users choose, and a
+//! name such as `x/proxy/admin` must not turn the read of an object into a request to another
+//! program.
 //!
-//! Two checks work together: [`is_segment`] validates a name before it becomes a path segment, and
-//! [`check`] validates every path before the request is sent.
+//! [`is_segment`] validates a name before it becomes a path segment, and [`check`] validates every
+//! path before the request is sent.
 
 use serde::de::DeserializeOwned;
 
 use crate::{Connection, Failure};
 
-/// Subresources that gpuctl reads or writes. `proxy` is excluded, because such a request reaches
-/// another program.
+/// Subresources that gpuctl reads or writes. Requests to `proxy` reach another program, so it is
+/// excluded.
 const SUBRESOURCES: [&str; 7] = [
     "attach",
     "eviction",
@@ -28,7 +29,7 @@ pub(crate) enum Destination {
     Proxied,
 }
 
-/// Whether Kubernetes would accept `text` as an object's name and as one path segment.
+/// Returns true if Kubernetes accepts `text` as an object's name and it is one path segment.
 pub(crate) fn is_segment(text: &str) -> bool {
     let is_safe = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
     !text.is_empty()
@@ -37,18 +38,18 @@ pub(crate) fn is_segment(text: &str) -> bool {
         && !text.bytes().all(|byte| byte == b'.')
 }
 
-/// Whether `text` is an API version, which is `v1` or a group and a version.
+/// Returns true if `text` is an API version: `v1`, or a group and a version.
 pub(crate) fn is_version(text: &str) -> bool {
     let parts: Vec<&str> = text.split('/').collect();
     parts.len() <= 2 && parts.iter().all(|part| is_segment(part))
 }
 
-/// Refuses a path that the API server would parse differently from the code that built it.
+/// Rejects a path that the API server would parse differently from the code that built it.
 pub(crate) fn check(path: &str, destination: Destination) -> Result<(), Failure> {
     let (resource, query) = path.split_once('?').unwrap_or((path, ""));
     let is_valid = match destination {
-        // Encoded parameters contain neither character. A name with a `?` would truncate the path,
-        // and its remainder would follow here.
+        // Encoded parameters contain neither `/` nor `?`. If one of them is left, a name with a `?`
+        // has truncated the path.
         Destination::ApiServer => is_of_api(resource) && !query.contains(['/', '?']),
         Destination::Proxied => is_proxied(resource),
     };
@@ -59,7 +60,7 @@ pub(crate) fn check(path: &str, destination: Destination) -> Result<(), Failure>
     }
 }
 
-/// Splits a path into segments. The names of RBAC objects may contain `:`.
+/// Splits a path into segments. Names of RBAC objects may contain `:`.
 fn segments(resource: &str) -> Option<Vec<&str>> {
     let segments: Vec<&str> = resource.strip_prefix('/')?.split('/').collect();
     let is_valid = |segment: &&str| {
@@ -71,10 +72,10 @@ fn segments(resource: &str) -> Option<Vec<&str>> {
         .then_some(segments)
 }
 
-/// Returns the segments that follow the group, the version and any namespace: the plural, a name
-/// and a subresource.
+/// Returns the segments after the group, version and namespace: the plural, a name and a
+/// subresource.
 fn below_namespace<'s, 'p>(segments: &'s [&'p str]) -> Option<&'s [&'p str]> {
-    // Discovery and `/version` do not address objects.
+    // Paths of discovery and `/version` address no object.
     let (["api", _, rest @ ..] | ["apis", _, _, rest @ ..]) = segments else {
         return None;
     };
@@ -95,7 +96,7 @@ fn is_of_api(resource: &str) -> bool {
     }
 }
 
-/// Whether a path uses the proxy of a Service or a pod. The program there receives the rest of the
+/// Returns true if the path uses the proxy of a Service or pod, which forwards the rest of the
 /// path.
 fn is_proxied(resource: &str) -> bool {
     let Some((object, _)) = resource.split_once("/proxy/") else {
@@ -111,8 +112,7 @@ fn is_proxied(resource: &str) -> bool {
 }
 
 impl Connection {
-    /// Reads the object called `name` in a collection. Returns `None` for a name that is not one
-    /// path segment.
+    /// Reads the object `name` of a collection. Returns `None` if `name` is not one path segment.
     pub async fn find_in<T: DeserializeOwned>(
         &self,
         collection: &str,

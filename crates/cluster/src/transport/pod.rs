@@ -1,4 +1,4 @@
-//! Converts pods from the Kubernetes API into pods of gpuctl's model.
+//! Converts pods of the Kubernetes API to pods of gpuctl's model.
 
 use super::decode::{Condition, ContainerStatus, TEMPLATE_HASH, Terminated, WirePod};
 use gpuctl_core::model::contract::labels::{GROUP_INDEX, GROUP_RANK, GROUP_REVISION};
@@ -11,7 +11,7 @@ impl WirePod<'_> {
     fn rank(&self) -> Option<u32> {
         let index = "batch.kubernetes.io/job-completion-index";
         let rank = self
-            // The label has existed since Kubernetes 1.28; the annotation is older.
+            // The label exists since Kubernetes 1.28, the annotation also before.
             .metadata
             .labels
             .get(index)
@@ -79,14 +79,15 @@ impl WirePod<'_> {
             unscheduled: unscheduled
                 .map(|condition| (condition.reason.to_string(), condition.message.to_string())),
             // When a node stops reporting, the node controller sets `Ready` of its pods to False
-            // and leaves `ContainersReady` as it was. A readiness gate has the same effect.
+            // and leaves `ContainersReady` unchanged. Exclude readiness gates, which have the same
+            // effect.
             silent: phase == PodPhase::Running
                 && self.spec.readiness_gates.is_empty()
                 && condition("ContainersReady").is_some_and(Condition::holds)
                 && condition("Ready").is_some_and(|condition| condition.status == "False"),
             host_ip: Some(status.host_ip.to_string()).filter(|address| !address.is_empty()),
-            // Kubernetes sets this condition before an eviction, a preemption or a deletion by a
-            // taint.
+            // Kubernetes sets this condition before an eviction, a preemption, or a deletion
+            // because of a taint.
             disrupted: condition("DisruptionTarget")
                 .filter(|condition| condition.holds())
                 .map(|condition| condition.reason.to_string()),

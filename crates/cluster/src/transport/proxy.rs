@@ -1,15 +1,13 @@
-//! Chooses the proxy for requests to the API server in the same way as kubectl. It uses the
-//! kubeconfig's `proxy-url`, or else `HTTPS_PROXY` or `HTTP_PROXY` unless `NO_PROXY` names the
-//! server.
+//! Chooses the proxy for requests to the API server as kubectl does: the kubeconfig's `proxy-url`,
+//! or `HTTPS_PROXY` or `HTTP_PROXY` unless `NO_PROXY` names the server.
 //!
-//! kube 5.0 compares `NO_PROXY` with the address of the proxy instead of the server's, so its
-//! choice is not used.
+//! kube 5.0 compares `NO_PROXY` with the address of the proxy instead of the server's, so gpuctl
+//! does not use its choice.
 
 use http::Uri;
 use hyper_util::client::proxy::matcher::Matcher;
 
-/// The reason why the address of a proxy cannot be used. `origin` is the variable or field that
-/// contains it.
+/// Why a proxy's address cannot be used. `origin` is the variable or field with the address.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ProxyError {
     #[error("{origin} is not a proxy address such as http://proxy.example.com:3128")]
@@ -20,7 +18,7 @@ pub(crate) enum ProxyError {
     UnsupportedScheme { origin: &'static str, cause: String },
 }
 
-/// The environment's proxy variables.
+/// The proxy variables of the environment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ProxyEnvironment {
     https: Option<String>,
@@ -29,7 +27,7 @@ pub(crate) struct ProxyEnvironment {
 }
 
 impl ProxyEnvironment {
-    /// Reads each variable in upper case, or else in lower case. An empty variable counts as unset.
+    /// Reads each variable in upper case, or in lower case if it is unset or empty.
     #[expect(
         clippy::disallowed_methods,
         reason = "these variables apply to all programs; they are not settings of gpuctl"
@@ -48,9 +46,9 @@ impl ProxyEnvironment {
         }
     }
 
-    /// Selects the proxy for requests to `server`. `written` is the cluster's `proxy-url` in the
-    /// kubeconfig, which `NO_PROXY` does not affect. Errors name the source and scheme of the
-    /// address, but no other part of it.
+    /// Returns the proxy for requests to `server`. `written` is the cluster's `proxy-url` in the
+    /// kubeconfig, which `NO_PROXY` does not affect. Errors contain only the origin and the scheme
+    /// of the address.
     pub(crate) fn proxy_to(
         &self,
         server: &Uri,
@@ -65,12 +63,12 @@ impl ProxyEnvironment {
         };
         let Some(value) = value else { return Ok(None) };
         let exclusions = self.no.as_deref().unwrap_or_default();
-        // The matcher accepts `*` only as part of a name.
+        // Handle `*` here, because the matcher accepts it only as part of a name.
         if exclusions.split(',').any(|entry| entry.trim() == "*") {
             return Ok(None);
         }
-        // Whether `NO_PROXY` matches depends only on the server, so pass the matcher a proxy that
-        // always parses.
+        // Pass the matcher a placeholder that always parses, because `NO_PROXY` depends only on the
+        // server.
         let matcher = Matcher::builder()
             .all("http://proxy.invalid")
             .no(exclusions)
@@ -82,7 +80,7 @@ impl ProxyEnvironment {
     }
 }
 
-/// Parses the address of a proxy. `origin` is the variable or field that contains it.
+/// Parses the address of a proxy. `origin` is the variable or field with the address.
 fn usable(value: &str, origin: &'static str) -> Result<Uri, ProxyError> {
     let value = value.trim();
     let url = if value.contains("://") {
@@ -90,7 +88,7 @@ fn usable(value: &str, origin: &'static str) -> Result<Uri, ProxyError> {
     } else {
         format!("http://{value}")
     };
-    // In `http://user:password`, the host is missing and the password is in the place of the port.
+    // `http://user:password` has no host, and the password is parsed as the port.
     let has_host = |uri: &Uri| {
         let authority = uri.authority().map_or("", |authority| {
             authority.as_str().rsplit('@').next().unwrap_or_default()
@@ -103,7 +101,7 @@ fn usable(value: &str, origin: &'static str) -> Result<Uri, ProxyError> {
     };
     match uri.scheme_str() {
         Some("http" | "https" | "socks5") => Ok(uri),
-        // kube supports only `socks5` and lets the proxy resolve the server's name, as `socks5h`
+        // kube supports only `socks5`, and lets the proxy resolve the server's name as `socks5h`
         // requires.
         Some("socks5h") => {
             let rest = url.split_once("://").map_or("", |(_, rest)| rest);
@@ -118,7 +116,7 @@ fn usable(value: &str, origin: &'static str) -> Result<Uri, ProxyError> {
     }
 }
 
-/// Describes a proxy with an unsupported scheme, without the rest of its address.
+/// Describes a proxy with an unsupported scheme without its address.
 pub(crate) fn unsupported(proxy: &Uri) -> String {
     let scheme = proxy.scheme_str().unwrap_or("");
     format!("unsupported proxy scheme `{scheme}`; use http, https, socks5 or socks5h")
@@ -160,7 +158,7 @@ mod tests {
                 "NO_PROXY={exclusions} {server}"
             );
         }
-        // An entry for the proxy's own host must not match the server.
+        // A `NO_PROXY` entry for the proxy's own host must not match the server.
         assert_eq!(
             proxy_of("proxy.example.com", "https://10.1.2.3:6443"),
             proxied

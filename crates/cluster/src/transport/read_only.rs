@@ -1,19 +1,18 @@
-//! Rejects requests that would change the cluster before they are sent. Only this module defines
-//! which requests count as reads: GET, dry runs, access reviews, and queries to a Prometheus behind
-//! the API server.
+//! Rejects requests that would change the cluster before they are sent. Reads are GETs, dry runs,
+//! access reviews, and queries to a Prometheus behind the API server.
 
 use std::fmt;
 
 use http::Method;
 
-/// The reason why changes are forbidden.
+/// Why changes are forbidden.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReadOnly {
     Flag,
     Environment,
-    /// The config file forbids changes, for all contexts or for this one.
+    /// The config file forbids changes, for all contexts or for the current one.
     File,
-    /// A setting that cannot be read and might forbid changes.
+    /// The setting cannot be read, and might forbid changes.
     Unclear(String),
 }
 
@@ -32,8 +31,7 @@ impl fmt::Display for ReadOnly {
 
 pub(crate) fn only_reads(method: &Method, path: &str) -> bool {
     let (resource, query) = path.split_once('?').unwrap_or((path, ""));
-    // Exec and attach use GET for the WebSocket upgrade, but the process in the container can do
-    // anything.
+    // Exec and attach open a WebSocket with GET, but the process in the container can do anything.
     let enters_container = ["/exec", "/attach"]
         .iter()
         .any(|end| resource.ends_with(end));
@@ -44,7 +42,7 @@ pub(crate) fn only_reads(method: &Method, path: &str) -> bool {
     let is_review = review_resources
         .iter()
         .any(|start| resource.starts_with(start));
-    // Compare whole parameters: `fieldManager=dryRun=All` is not a dry run.
+    // Compare entire parameters, because `fieldManager=dryRun=All` is not a dry run.
     let is_dry_run = query.split('&').any(|pair| pair == "dryRun=All");
     match *method {
         Method::GET => !enters_container,

@@ -6,14 +6,14 @@ use super::protobuf;
 use crate::{Blame, Connection, Failure};
 use gpuctl_core::model::values::excerpt::{SERVER_MESSAGE, excerpt, shortened};
 
-/// Maximum number of causes that are read from an error response.
+/// Maximum number of causes read from an error response.
 const MOST_CAUSES: usize = 100;
 
-/// Maximum length in characters of a web page's title, and of a response that is not a Status.
+/// Maximum number of characters of a web page's title, or of a response that is not a Status.
 const TITLE: usize = 200;
 
-/// Builds the failure for a response that cannot be decoded. It names the object if there is one.
-/// Other responses do not come from an API server.
+/// Builds the failure for a response that cannot be decoded. Names the object, or reports that the
+/// response does not come from an API server.
 pub(crate) fn unreadable_answer(server: &str, body: &[u8], error: &serde_json::Error) -> Failure {
     #[derive(Deserialize)]
     struct AnyObject {
@@ -54,7 +54,7 @@ pub(crate) fn unreadable(server: &str, error: &serde_json::Error) -> Failure {
     }
 }
 
-/// Fields of a Status that gpuctl reads.
+/// The fields that gpuctl reads from a Status.
 #[derive(Deserialize)]
 struct WireStatus {
     #[serde(default, deserialize_with = "or_default")]
@@ -91,7 +91,7 @@ impl WireStatus {
     }
 }
 
-/// Describes a web page that arrived instead of an object.
+/// Describes a web page that was received instead of an object.
 fn web_page(body: &[u8]) -> String {
     let page = String::from_utf8_lossy(body);
     let title = page
@@ -127,7 +127,7 @@ struct StatusCause {
     message: String,
 }
 
-/// Converts an invalid field that an error response names.
+/// Converts a cause from an error response to an invalid field.
 fn blamed(StatusCause { field, message }: StatusCause) -> Blame {
     Blame {
         field: shortened(field, SERVER_MESSAGE),
@@ -135,7 +135,7 @@ fn blamed(StatusCause { field, message }: StatusCause) -> Blame {
     }
 }
 
-/// Decodes `null` in the same way as an absent field.
+/// Decodes `null` like an absent field.
 fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     value: D,
 ) -> Result<T, D::Error> {
@@ -143,9 +143,9 @@ fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
 }
 
 impl Connection {
-    /// Converts an error response from a server.
+    /// Converts an error response to a failure.
     pub(crate) fn failure(&self, code: u16, media: &str, body: &[u8]) -> Failure {
-        // The API server encodes an error in the encoding that the request accepts.
+        // An error has the encoding that the request accepted.
         let status: Option<WireStatus> = match media.starts_with(protobuf::MEDIA_TYPE) {
             true => protobuf::decode(body, &protobuf::STATUS).ok(),
             false => serde_json::from_slice(body)

@@ -1,4 +1,4 @@
-//! Turns requests that would change the cluster into rehearsals.
+//! Replaces requests that would change the cluster with rehearsals, for `--dry-run`.
 
 use bytes::Bytes;
 use http::Method;
@@ -8,7 +8,7 @@ use super::dry_run::DryRun;
 use super::read_only::only_reads;
 use crate::Connection;
 
-/// A request that replaces a write.
+/// The request sent instead of a write.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Rehearsal {
     pub method: Method,
@@ -17,8 +17,8 @@ pub(super) struct Rehearsal {
 }
 
 impl Rehearsal {
-    /// For the client, the rehearsal reads the object that the write would change, so that a
-    /// missing one is still an error.
+    /// Builds the rehearsal. In client mode, it reads the object that the write would change, so
+    /// that a missing object is still an error.
     pub(super) fn new(dry_run: DryRun, method: &Method, path: &str, body: &Bytes) -> Self {
         let resource = path.split_once('?').map_or(path, |(resource, _)| resource);
         match dry_run {
@@ -43,20 +43,21 @@ impl Rehearsal {
 }
 
 impl Connection {
-    /// Whether changes are only rehearsed.
+    /// Returns true if changes are only rehearsed.
     pub fn is_dry_run(&self) -> bool {
         self.access.dry_run.is_some()
     }
 
-    /// The request that replaces a write in a dry run; `None` if this request may be sent.
+    /// Returns the request to send instead of a write, or `None` if the request may be sent
+    /// unchanged.
     pub(super) fn rehearsal(&self, method: &Method, path: &str, body: &Bytes) -> Option<Rehearsal> {
         let dry_run = self.access.dry_run?;
         (!only_reads(method, path)).then(|| Rehearsal::new(dry_run, method, path, body))
     }
 }
 
-/// Adds the dry run to the options of a deletion. The API server ignores the query of a deletion
-/// that has a body (k8s.io/apiserver, pkg/endpoints/handlers/delete.go).
+/// Adds `dryRun` to the options of a deletion. The API server ignores the query parameters of a
+/// deletion that has a body (k8s.io/apiserver, pkg/endpoints/handlers/delete.go).
 fn deletion(body: &Bytes) -> Bytes {
     let mut options: Value = serde_json::from_slice(body)
         .unwrap_or_else(|_| json!({"apiVersion": "v1", "kind": "DeleteOptions"}));

@@ -1,5 +1,5 @@
-//! Provides a client whose requests are answered from a bundle. Code that uses it, including lists
-//! and logs, needs no special cases.
+//! A client whose requests are answered from a bundle, so that code above it needs no special
+//! cases.
 
 use std::sync::Arc;
 

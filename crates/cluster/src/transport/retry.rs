@@ -1,7 +1,6 @@
-//! Decides whether a request is sent again, and after which delay.
+//! Decides whether to repeat a request, and after which delay.
 //!
-//! Every request that gpuctl sends can be repeated, because it reads, applies or deletes one
-//! object.
+//! Every request of gpuctl can be repeated, because it reads, applies or deletes one object.
 
 use std::time::Duration;
 
@@ -19,10 +18,10 @@ pub(crate) enum TryOutcome {
 }
 
 impl TryOutcome {
-    /// Classifies a failure to decide whether to retry.
+    /// Classifies a failure.
     pub(crate) fn from_failure(failure: &Failure) -> Self {
         match failure {
-            // A bundle would give the same answer again.
+            // Do not retry, because a bundle always gives the same answer.
             Failure::NotInBundle(_) => Self::Status(404, None),
             other => other
                 .code()
@@ -31,17 +30,17 @@ impl TryOutcome {
     }
 }
 
-/// Maximum delay before an attempt, even if the server requests more.
+/// Maximum delay before an attempt, even if the server requests a longer one.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// Maximum total delay of one request.
 const ALL_WAITS: Duration = Duration::from_secs(30);
 
-/// Returns the delay before the next attempt, or `None` to give up. `tries` attempts were made,
-/// with delays of `waited` in total.
+/// Returns the delay before the next attempt, or `None` to give up, after `tries` attempts with
+/// delays of `waited` in total.
 pub(crate) fn wait(outcome: TryOutcome, tries: u32, waited: Duration) -> Option<Duration> {
     let (max_tries, retry_after) = match outcome {
         TryOutcome::NotConnected | TryOutcome::Broken => (3, None),
-        // API Priority and Fairness rejects requests with 429 and `Retry-After`; they were not
+        // Requests that API Priority and Fairness rejects, with 429 and `Retry-After`, were not
         // executed.
         TryOutcome::Status(429, retry_after) => (8, retry_after),
         TryOutcome::Status(502..=504, retry_after) => (4, retry_after),
@@ -59,7 +58,7 @@ pub(crate) fn wait(outcome: TryOutcome, tries: u32, waited: Duration) -> Option<
 mod tests {
     use super::*;
 
-    /// Returns the number of attempts and the total delay.
+    /// Returns the number of attempts and the total delay until `wait` gives up.
     fn spent(outcome: TryOutcome) -> (u32, Duration) {
         let (mut tries, mut waited) = (1, Duration::ZERO);
         while let Some(pause) = wait(outcome, tries, waited) {

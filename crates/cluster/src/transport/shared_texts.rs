@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::rc::Rc;
 
-/// The strings seen so far.
+/// The strings interned so far.
 #[derive(Default)]
 pub(crate) struct SharedTexts(HashSet<Rc<str>>);
 

@@ -1,5 +1,5 @@
 //! Opens the WebSocket for exec, attach and port-forward. Both directions run independently, so
-//! that a full buffer in one never blocks the other. Pings detect a lost peer.
+//! that a full buffer in one does not block the opposite one. Pings detect a lost peer.
 
 use std::cell::Cell;
 use std::pin::Pin;
@@ -18,7 +18,7 @@ use gpuctl_local::request_log::{Api, SentRequest};
 
 /// Interval of pings, which keep an idle connection open and detect a lost peer.
 pub(crate) const PING: Duration = Duration::from_secs(20);
-/// A peer that has answered pings counts as lost after being silent for this long.
+/// Silence after which a peer that has answered pings counts as lost.
 const GONE: Duration = Duration::from_secs(70);
 
 type Sending = Pin<Box<dyn Sink<Message, Error = Error>>>;
@@ -27,19 +27,20 @@ type Receiving = Pin<Box<dyn Stream<Item = Result<Message, Error>>>>;
 pub(crate) struct Socket {
     pub send: Sending,
     pub receive: Receiver,
-    /// Whether one direction can be closed without the other.
+    /// Whether one direction can be closed while the opposite one stays open.
     pub half_close: bool,
 }
 
 /// The receiving half of the socket.
 pub(crate) struct Receiver {
     messages: Receiving,
-    /// When the peer last sent anything; `None` until it has answered a ping.
+    /// Time of the peer's last message, or `None` until the peer has answered a ping.
     last_message: Cell<Option<Instant>>,
 }
 
 impl Connection {
-    /// Opens `path`. Renews expired credentials, and fails if the server does not respond in time.
+    /// Opens a WebSocket at `path`. Renews expired credentials, and fails if the server does not
+    /// respond in time.
     pub(crate) async fn upgrade(&self, path: &str) -> Result<Socket, Failure> {
         self.reject_writes(&Method::GET, path)?;
         path::check(path, Destination::ApiServer)?;
@@ -105,11 +106,11 @@ impl Connection {
 }
 
 impl Receiver {
-    /// Returns the channel and content of the next message; `None` after the connection has ended
-    /// for any reason.
+    /// Returns the channel and content of the next message, or `None` after the connection has
+    /// ended for any reason.
     pub(crate) async fn next(&mut self) -> Option<(u8, Bytes)> {
         loop {
-            // Some peers never answer pings, so silence counts only after the first answer.
+            // Ignore silence until the first answer, because some peers never answer pings.
             let deadline = self
                 .last_message
                 .get()

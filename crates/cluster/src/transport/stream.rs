@@ -1,4 +1,4 @@
-//! Reads responses that arrive line by line: logs and watches.
+//! Reads responses line by line: logs and watches.
 
 use std::ops::ControlFlow;
 
@@ -19,15 +19,15 @@ const REFUSAL: usize = 64 << 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StreamEnd {
     Complete,
-    /// The reader stopped.
+    /// The sink stopped reading.
     Enough,
     /// The size limit was reached.
     TooLong,
 }
 
 impl Connection {
-    /// Reads lines. With `finite`, also accepts a last line without a line break. In a followed
-    /// log, the rest of that line may still arrive.
+    /// Reads lines. With `finite`, accepts a last line without a line break, whose rest may still
+    /// arrive in a followed log.
     pub(crate) async fn stream(
         &self,
         path: &str,
@@ -43,7 +43,7 @@ impl Connection {
             .map(|_| ())
     }
 
-    /// Requests a log. Returns its body, or `None` for a pod that has no log.
+    /// Requests a log, and returns its body, or `None` for a pod without a log.
     async fn open_log(&self, path: &str, finite: bool) -> Result<Option<Body>, Failure> {
         path::check(path, Destination::ApiServer)?;
         let request = Request::builder()
@@ -68,14 +68,14 @@ impl Connection {
         };
         let code = response.status().as_u16();
         sent.opened(code);
-        // The API server answers 204 for a pod that has no node yet (`LogLocation` in
+        // A pod without a node has no log, and the API server answers 204 (`LogLocation` in
         // pkg/registry/core/pod/strategy.go).
         if code == 204 {
             return Ok(None);
         }
         let mut body = response.into_body();
         if code == 401 && self.renew(client_since).await? {
-            // This failure is transient, so callers that follow a log retry with the new
+            // Return a transient failure, so that callers that follow a log retry with the new
             // credentials.
             return Err(Failure::Unreachable {
                 server: self.server.clone(),
@@ -124,8 +124,8 @@ impl Connection {
             if end != StreamEnd::Complete {
                 return Ok(end);
             }
-            // A server that is always faster than this loop must not delay the handling of signals
-            // and deadlines.
+            // Yield, so that a server that is always faster than this loop does not delay the
+            // handling of signals and deadlines.
             tokio::task::yield_now().await;
         }
         if finite && !lines.pending.is_empty() {

@@ -1,5 +1,5 @@
-//! Collects the API server's warnings (`Warning` headers of admission policies and deprecated
-//! versions) per task, because several tasks share one connection. Warnings that arrive outside a
+//! Collects the API server's warnings per task, because several tasks share one connection.
+//! Admission policies and deprecated versions send them in `Warning` headers. Warnings outside a
 //! task are dropped.
 
 use std::cell::RefCell;
@@ -17,8 +17,8 @@ tokio::task_local! {
     static WARNINGS: RefCell<BTreeSet<String>>;
 }
 
-/// Runs `work` and returns its outcome. Also returns the API server's warnings during that time,
-/// without duplicates.
+/// Runs `work`, and returns its result and the API server's warnings in the meantime, without
+/// duplicates.
 pub async fn with_warnings<T>(work: impl Future<Output = T>) -> (T, BTreeSet<String>) {
     let work = async {
         let outcome = work.await;
@@ -27,7 +27,7 @@ pub async fn with_warnings<T>(work: impl Future<Output = T>) -> (T, BTreeSet<Str
     WARNINGS.scope(RefCell::default(), work).await
 }
 
-/// Records the text of each `Warning` header, which has the form `299 - "text"`.
+/// Records the text of each `Warning` header of the form `299 - "text"`.
 pub(crate) fn note(headers: &HeaderMap) {
     for header in headers.get_all("warning") {
         let text = header.to_str().unwrap_or_default();
@@ -37,7 +37,7 @@ pub(crate) fn note(headers: &HeaderMap) {
             .and_then(|rest| rest.strip_suffix('"'))
             .unwrap_or(quoted);
         if !inner.is_empty() {
-            // This fails outside a task.
+            // Ignore the error of calls outside a task.
             let _ = WARNINGS.try_with(|warnings| {
                 let mut warnings = warnings.borrow_mut();
                 if warnings.len() < MOST {

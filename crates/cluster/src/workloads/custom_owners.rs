@@ -1,5 +1,5 @@
-//! Follows owner references to objects of custom kinds, which no list contained. It finds the kinds
-//! by discovery and reads the objects one by one.
+//! Follows owner references to objects of custom kinds, whose owners are not listed. Finds the
+//! kinds by discovery and reads the objects one by one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -16,11 +16,11 @@ use gpuctl_core::model::facts::workload::{OwnerObject, WorkloadState};
 use gpuctl_core::model::values::omissions;
 use gpuctl_core::model::values::omissions::Omission;
 
-/// Maximum number of owners that are read concurrently.
+/// Maximum number of owners read concurrently.
 const AT_ONCE: usize = 16;
-/// Maximum number of levels of owners that are followed.
+/// Maximum number of levels of owners to follow.
 const HIGHEST: usize = 8;
-/// Time limit for reading all owners of a list, so that a hanging aggregated API server does not
+/// Time limit for reading the custom owners of a list. A hanging aggregated API server must not
 /// block the list.
 const PATIENCE: Duration = Duration::from_secs(4);
 
@@ -55,7 +55,7 @@ impl Reference {
 }
 
 impl WorkloadsApi<'_> {
-    /// Reads the owners that no list contained, then their owners, within `PATIENCE`. An owner that
+    /// Reads the owners that were not listed, and their owners, within `PATIENCE`. An owner that
     /// cannot be read is shown as its reference describes it.
     pub(crate) async fn follow_up(
         self,
@@ -82,7 +82,7 @@ impl WorkloadsApi<'_> {
         }
     }
 
-    /// Reads owners level by level. `waiting` holds the references that have not been read.
+    /// Reads owners level by level until `pending` is empty.
     async fn follow_all(
         self,
         pending: &mut BTreeSet<Reference>,
@@ -104,15 +104,14 @@ impl WorkloadsApi<'_> {
             let mut lookups = stream::iter(lookups).buffer_unordered(AT_ONCE);
             while let Some((owner, parent)) = lookups.next().await {
                 pending.retain(|reference| reference.uid != owner.uid);
-                // The timeout can drop this future at any step, and parents found so far must not
-                // be lost.
+                // Record the parent at once, because the timeout can drop this future at any await.
                 pending.extend(parent);
                 owners.insert(owner.uid.clone(), owner);
             }
         }
     }
 
-    /// Looks up the plurals of kinds that are not cached yet.
+    /// Looks up the plurals of kinds that are not cached.
     async fn find_plurals(
         self,
         pending: &BTreeSet<Reference>,
@@ -129,8 +128,7 @@ impl WorkloadsApi<'_> {
         }
         let lookups = unknown.into_iter().map(|(version, kinds)| async move {
             let served = self.kinds_of(version, &kinds).await;
-            // Record the kinds that the cluster does not serve, so that they are not requested
-            // again.
+            // Record kinds that the cluster does not serve, so that they are not requested again.
             let missing = kinds
                 .into_iter()
                 .filter(|kind| !served.contains_key(*kind))
@@ -147,7 +145,7 @@ impl WorkloadsApi<'_> {
         }
     }
 
-    /// Reads an object; `None` if it cannot be read or another object has its name now.
+    /// Reads an object. Returns `None` if it cannot be read, or if another object has its name now.
     async fn custom(self, owner: &OwnerObject, plural: &str) -> Option<Value> {
         let OwnerObject {
             api_version,
@@ -172,7 +170,7 @@ impl WorkloadsApi<'_> {
         object.filter(|object| object["metadata"]["uid"] == **uid)
     }
 
-    /// Reads one custom object within `PATIENCE`; `None` if it cannot be read.
+    /// Reads one custom object within `PATIENCE`, or returns `None` if it cannot be read.
     pub(crate) async fn owner_object(self, owner: &OwnerObject) -> Option<Value> {
         let reading = async {
             let kinds = self
@@ -245,8 +243,8 @@ impl WorkloadsApi<'_> {
     }
 }
 
-/// Reads whether a custom object has ended, from its conditions or from a phase in one of several
-/// fields.
+/// Reads whether a custom object has ended, from its conditions or from the fields that kinds use
+/// for a phase.
 fn verdict(status: &Value) -> Option<WorkloadState> {
     let standing_of = |text: &str| match text.to_ascii_lowercase().as_str() {
         "succeeded" | "complete" | "completed" | "finished" => Some(WorkloadState::Completed),
@@ -263,8 +261,8 @@ fn verdict(status: &Value) -> Option<WorkloadState> {
     true_conditions.chain(phases).find_map(standing_of)
 }
 
-/// Finds the controller of an object, if its kind can own workloads. A static pod is owned by its
-/// node, which is not a workload. A reference can contain any text.
+/// Returns a reference to the object's controller if its kind can own workloads. Static pods are
+/// owned by their node, which is not a workload. A reference can contain any text.
 pub(crate) fn reference(metadata: &ObjectMetadata<'_>) -> Option<Reference> {
     let owner = metadata.controller()?;
     may_own(&owner.api_version, &owner.kind, &owner.name).then(|| Reference {

@@ -1,5 +1,5 @@
 //! Finds the plural names of kinds that can own workloads, for request paths. Any user can write
-//! any owner into a pod, so these rules decide which owners gpuctl reads:
+//! any owner reference into a pod, so gpuctl reads only owners that satisfy these rules:
 //!
 //! - The kind is a custom resource or belongs to `apps` or `batch`. Of the core group, only pods
 //!   and ReplicationControllers own pods. gpuctl never reads a Service, Secret or Node because a
@@ -20,12 +20,12 @@ use gpuctl_local::cache::Cache;
 /// Seconds for which cached kinds are valid.
 const KEPT: i64 = 600;
 
-/// The plural of each kind; `None` for a cluster-scoped kind.
+/// Maps each kind to its plural, or to `None` if it is cluster-scoped.
 pub(crate) type Kinds = BTreeMap<String, Option<String>>;
 
 impl WorkloadsApi<'_> {
-    /// Lists the kinds of a version that can own workloads. The list is empty if the cluster does
-    /// not serve the version or the user cannot see it.
+    /// Lists the kinds of a version that can own workloads. Returns none if the cluster does not
+    /// serve the version or the user cannot see it.
     pub(crate) async fn kinds_of(self, version: &str, required: &BTreeSet<&str>) -> Kinds {
         if version == "v1" {
             return CORE_OWNERS
@@ -35,8 +35,8 @@ impl WorkloadsApi<'_> {
         if !is_version(version) || !group_may_own(version) {
             return Kinds::new();
         }
-        // The cache is keyed by server, but a bundle describes a different cluster than the one at
-        // its address.
+        // Do not cache for bundles: cache keys contain the server, but a bundle describes another
+        // cluster than the one at its address now.
         let cache = if self.0.access.bundle.is_some() {
             Cache::disabled()
         } else {
@@ -56,7 +56,7 @@ impl WorkloadsApi<'_> {
             .ok()
             .flatten();
         let kinds = list.as_ref().map(kinds_in).unwrap_or_default();
-        // An empty result may come from a temporary failure, so it is not cached.
+        // Do not cache an empty result, which may come from a temporary failure.
         if let Some(now) = now.filter(|_| !kinds.is_empty()) {
             cache.put(&cache_key, &json!({"at": now, "kinds": kinds}));
         }
@@ -64,8 +64,8 @@ impl WorkloadsApi<'_> {
     }
 }
 
-/// Returns cached kinds that have not expired. A negative age, which results from setting the clock
-/// back, counts as expired.
+/// Returns the cached kinds unless they have expired. A negative age, which occurs after the clock
+/// was set back, counts as expired.
 fn young(mut cached: Value, now: i64) -> Option<Kinds> {
     let is_fresh = (0..KEPT).contains(&(now - cached["at"].as_i64()?));
     is_fresh
@@ -73,13 +73,13 @@ fn young(mut cached: Value, now: i64) -> Option<Kinds> {
         .flatten()
 }
 
-/// Core kinds that own pods. The driver pod of a Spark application owns its executors.
+/// Core kinds that own pods. A Spark application's executors are owned by its driver pod.
 const CORE_OWNERS: [(&str, &str); 2] = [
     ("Pod", "pods"),
     ("ReplicationController", "replicationcontrollers"),
 ];
 
-/// Built-in API groups without any kind that owns pods.
+/// Built-in API groups whose kinds do not own pods.
 const WITHOUT_WORKLOADS: [&str; 21] = [
     "admissionregistration.k8s.io",
     "apiextensions.k8s.io",
@@ -104,7 +104,7 @@ const WITHOUT_WORKLOADS: [&str; 21] = [
     "storagemigration.k8s.io",
 ];
 
-/// Whether a group can have kinds that own workloads. A group without a dot is built into
+/// Returns true if the group can have kinds that own workloads. Groups without a dot are built into
 /// Kubernetes.
 fn group_may_own(version: &str) -> bool {
     match version.split_once('/') {
@@ -114,7 +114,7 @@ fn group_may_own(version: &str) -> bool {
     }
 }
 
-/// Whether an owner reference can name the owner of a workload, judging only by its text.
+/// Returns true if the text of an owner reference allows it to name the owner of a workload.
 pub(crate) fn may_own(api_version: &str, kind: &str, name: &str) -> bool {
     let is_kind = !kind.is_empty()
         && kind.len() <= 63
@@ -126,7 +126,7 @@ pub(crate) fn may_own(api_version: &str, kind: &str, name: &str) -> bool {
     is_kind && is_owner && is_segment(name)
 }
 
-/// Parses a discovery response. A name with `/` is a subresource.
+/// Parses a discovery response. Names with `/` are subresources.
 fn kinds_in(list: &Value) -> Kinds {
     let is_readable = |resource: &&Value| {
         resource["verbs"]

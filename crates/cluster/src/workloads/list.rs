@@ -1,5 +1,5 @@
-//! Reads the owners and pods of the cluster or of a namespace. It lists common kinds, and finds
-//! objects of custom kinds by following owner references (`custom_owners.rs`).
+//! Reads the owners and pods of a namespace or the cluster. Common kinds are listed, and objects of
+//! custom kinds are found by following owner references (`custom_owners.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -20,17 +20,17 @@ use crate::transport::list::Page;
 use crate::transport::shared_texts::SharedTexts;
 use crate::{Failure, InventorySnapshot, handles::WorkloadsApi};
 
-/// Owners and pods, and the kinds that could not be read.
+/// Pods and their owners, and the kinds that could not be read.
 #[derive(Clone)]
 pub struct Owners {
     pub forest: Forest,
-    /// Kinds that the user cannot list. Workloads of these kinds are missing if they have no pods.
+    /// Kinds that the user cannot list. Workloads of these kinds are missing unless they have pods.
     pub unreadable: Vec<String>,
-    /// Set if all namespaces were requested but only this one could be read.
+    /// Set if the user cannot list all namespaces, so that only this one was read.
     pub narrowed_to: Option<String>,
 }
 
-/// The kinds that are listed, as (API version, plural, kind).
+/// The kinds to list, as (API version, plural, kind).
 const LISTED: [(&str, &str, &str); 6] = [
     ("apps/v1", "replicasets", "ReplicaSet"),
     ("apps/v1", "deployments", "Deployment"),
@@ -50,23 +50,23 @@ struct OwnedPod<'a> {
     status: PodStatus<'a>,
 }
 
-/// Owners and pods, and the inventory.
+/// Pods and their owners, and the inventory.
 #[derive(Clone)]
 pub struct OwnersAndInventory {
     pub owners: Owners,
-    /// The inventory, or a failure if the user cannot list nodes.
+    /// The inventory, or the error if the user cannot list nodes.
     pub inventory: Result<InventorySnapshot, Failure>,
 }
 
-/// How to record pods that request no devices, which are the majority.
+/// How to store pods that request no devices, which are the majority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OtherPods {
     Named,
-    /// Records only their sums, for lists of workloads.
+    /// Stores only the sum of their requests, for lists of workloads.
     Summed,
 }
 
-/// Collects pods from pages, with references to the owners of pods with devices.
+/// Pods collected from pages, and the owner references of those with devices.
 struct OwnedPods {
     other_pods: OtherPods,
     pods: Vec<Rc<WorkPod>>,
@@ -90,7 +90,8 @@ impl OwnedPods {
     fn take(&mut self, page: Page<'_>) -> serde_json::Result<()> {
         let page: ListPage<OwnedPod<'_>> = page.objects()?;
         for pod in &page.items {
-            // Custom owners need one request each, so only those of pods with devices are read.
+            // Follow only the owners of pods with devices, because each custom owner costs a
+            // request.
             let work_pod = pod.pod(&mut self.texts);
             if work_pod.gpus > GpuCount::ZERO {
                 self.references.extend(reference(&pod.metadata));
@@ -103,7 +104,8 @@ impl OwnedPods {
                     .entry(Rc::clone(parent))
                     .or_default()
                     .add(&work_pod),
-                // A pod without an owner and without devices belongs to no workload.
+                // Skip pods without an owner and without devices, because they belong to no
+                // workload.
                 None => {}
             }
         }
@@ -111,7 +113,7 @@ impl OwnedPods {
     }
 }
 
-/// The objects of one kind from [`LISTED`], and the references to their own owners, by the objects'
+/// The objects of one kind from [`LISTED`], with the references to their owners by the objects'
 /// UIDs.
 type ListedOwners = (
     &'static str,
@@ -119,7 +121,7 @@ type ListedOwners = (
 );
 
 impl WorkloadsApi<'_> {
-    /// Reads the owners and pods of `namespace`, or of all namespaces.
+    /// Reads the owners and pods of `namespace`, or of all namespaces if it is `None`.
     pub async fn owners(
         self,
         namespace: Option<&str>,
@@ -143,7 +145,7 @@ impl WorkloadsApi<'_> {
         })
     }
 
-    /// Reads owners and the inventory. Lists the pods of all namespaces only once for both.
+    /// Reads owners and the inventory from one list of the pods of all namespaces.
     pub async fn snapshot(
         self,
         namespace: Option<&str>,
@@ -219,7 +221,7 @@ impl WorkloadsApi<'_> {
         join_all(lists).await
     }
 
-    /// Combines pods and owners, and reads the custom owners of both.
+    /// Combines pods with their owners, and reads custom owners.
     async fn owners_above(
         self,
         pods: OwnedPods,
@@ -248,7 +250,7 @@ impl WorkloadsApi<'_> {
                 Err(failure) => return Err(failure),
             }
         }
-        // Follow only the owners of pods with GPUs, because a cluster has many other owners.
+        // Follow only the owners of workloads with GPUs, because a cluster has many others.
         let mut pending: Vec<String> = owners
             .values()
             .filter(|owner| owner.gpus > GpuCount::ZERO)

@@ -1,4 +1,4 @@
-//! Reads workloads, no matter what created them.
+//! Reads workloads that any tool created.
 
 pub(crate) mod custom_owners;
 pub(crate) mod kinds;

@@ -31,7 +31,7 @@ struct ObjectSpec<'a> {
     suspend: bool,
     #[serde(borrow)]
     template: WireTemplate<'a>,
-    /// Only CronJobs have this field.
+    /// Pod template of a CronJob.
     #[serde(borrow)]
     job_template: WireJobTemplate<'a>,
 }
@@ -77,7 +77,7 @@ impl ObjectStatus<'_> {
             .find(|condition| condition.kind == kind && condition.holds())
     }
 
-    /// Returns the outcome of a Job.
+    /// Returns the outcome of a Job, or `None` for other kinds and running Jobs.
     fn verdict(&self, kind: &str) -> Option<WorkloadState> {
         match kind {
             "Job" if self.condition_that_holds("Complete").is_some() => {
@@ -90,12 +90,12 @@ impl ObjectStatus<'_> {
 }
 
 impl WireObject<'_> {
-    /// Returns why the object runs no pods now. `desired` is the number of pods that it requests.
+    /// Returns why the object has no pods now. `desired` is the number of pods that it requests.
     fn resting(&self, kind: &str, desired: u64) -> Option<&'static str> {
         let Self { metadata, spec, .. } = self;
         match kind {
-            // Kueue suspends Jobs that it has not admitted. If a user paused the Job, an annotation
-            // records this.
+            // Kueue suspends Jobs that it has not admitted. An annotation marks Jobs that a user
+            // paused.
             "Job"
                 if spec.suspend
                     && metadata.labels.contains_key(KUEUE_QUEUE)
@@ -123,12 +123,13 @@ impl WireObject<'_> {
         let desired = match kind {
             "CronJob" => spec.job_template.spec.parallelism.unwrap_or(1),
             "Job" => spec.parallelism.unwrap_or(1),
-            // The number of nodes determines how many pods a DaemonSet has, so the number is only
-            // in the status.
+            // The size of a DaemonSet is only in its status, because it depends on the number of
+            // nodes.
             "DaemonSet" => status.desired_number_scheduled.unwrap_or(0),
             _ => spec.replicas.unwrap_or(1),
         };
-        // The size before scaling to zero is unknown, so the requests are those of one replica.
+        // An object scaled to zero does not have its earlier size, so report the requests of one
+        // replica.
         let size = if desired == 0 { 1 } else { desired };
         let mut gpus = GpuCount(gpus_per_pod) * size;
         if gpus > GpuCount(MOST_PER_OWNER) || spec.template.spec.is_absurd() {
@@ -151,7 +152,8 @@ impl WireObject<'_> {
             created_at: metadata.creation_timestamp,
             started_at: status.start_time,
             ended_at: status.completion_time.or(failed_at),
-            // A ReplicaSet that its Deployment has scaled to zero requests nothing.
+            // A ReplicaSet of an earlier rollout, scaled to zero by its Deployment, requests
+            // nothing.
             gpus: if kind == "ReplicaSet" && desired == 0 {
                 GpuCount::ZERO
             } else {

@@ -16,8 +16,9 @@ use gpuctl_manifest::render::Object;
 const APPLY: &str = "application/apply-patch+yaml";
 const MANAGER: &str = "gpuctl";
 
-/// A `resourceVersion` that no object has. The server ignores it for a new object and reports a
-/// conflict for an existing one. An apply with it can create an object but never change one.
+/// A `resourceVersion` that no object has. For a new object the server ignores it, and for an
+/// existing one it reports a conflict. An apply with it can therefore create an object but never
+/// change one.
 const NEVER: &str = "1";
 
 /// The outcome of creating an object.
@@ -31,15 +32,15 @@ pub enum Creation {
 /// The outcome of an apply.
 #[derive(Clone, Debug)]
 pub struct Applied {
-    /// Whether the apply created the object.
+    /// Whether the object did not exist before.
     pub created: bool,
     pub live: Value,
 }
 
-/// How to delete one object.
+/// Conditions and options for deleting one object.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Deletion<'a> {
-    /// Delete only the object with this UID, not a newer one with the same name.
+    /// Delete the object only if it has this UID, and is not a newer one with the same name.
     pub uid: Option<&'a str>,
     /// Delete the object only if it still has this resource version.
     pub version: Option<&'a str>,
@@ -48,7 +49,7 @@ pub struct Deletion<'a> {
 }
 
 impl<'a> Deletion<'a> {
-    /// Deletes only the object with this UID, and gives its containers their grace period.
+    /// Deletes only the object with this UID, and lets its containers use their grace period.
     pub fn with_uid(uid: &'a str) -> Self {
         Self {
             uid: Some(uid),
@@ -78,17 +79,16 @@ impl WritesApi<'_> {
         self.0.find(&path_of(object)).await
     }
 
-    /// Creates `object` as the field manager `gpuctl` and marks it as created by this run. Does not
-    /// change an existing object.
+    /// Creates `object` as the field manager `gpuctl` and marks it with `run`. Does not change an
+    /// existing object.
     pub async fn create(self, object: &Object, run: &str) -> Result<Creation, Failure> {
         let mut guarded = with_content(object);
         guarded.body["metadata"]["resourceVersion"] = NEVER.into();
         guarded.body["metadata"]["annotations"][RUN] = run.into();
         match self.apply(&guarded, false).await {
             Ok(applied) => Ok(Creation::Created(applied.live)),
-            // The server returns this reason for the `resourceVersion` above. An earlier attempt of
-            // this run may have created the object but lost the response. The mark shows whether
-            // this happened.
+            // The server returned a conflict for `NEVER`, so the object exists. An earlier attempt
+            // of this run may have created it without receiving the response, so check the mark.
             Err(failure) if failure.reason() == "Conflict" => {
                 match self.live_companion(object).await? {
                     Some(live) if is_of(&live, run) => Ok(Creation::Created(live)),
@@ -100,13 +100,13 @@ impl WritesApi<'_> {
         }
     }
 
-    /// Applies `object` as the field manager `gpuctl`. With `dry_run`, the server validates it
-    /// without writing.
+    /// Applies `object` as the field manager `gpuctl`. With `dry_run`, the server only validates
+    /// it.
     pub async fn apply(self, object: &Object, dry_run: bool) -> Result<Applied, Failure> {
         self.apply_with(object, dry_run, false).await
     }
 
-    /// Works like `apply`, but `force` takes over fields that other managers own.
+    /// Like `apply`, but takes over fields of other managers if `force` is set.
     pub async fn apply_with(
         self,
         object: &Object,
@@ -135,15 +135,15 @@ impl WritesApi<'_> {
             )
             .await?;
         Ok(Applied {
-            // The server answers an apply with 201 for a new object and with 200 for an existing
-            // one.
+            // The server answers an apply with 201 if it created the object, and with 200
+            // otherwise.
             created: answer.code == 201,
             live: answer.json(&self.0.server)?,
         })
     }
 
-    /// Deletes `object`. Returns false if it does not exist. The pods of a Job are deleted with it.
-    /// By default, `batch/v1` would orphan them (`DefaultGarbageCollectionPolicy` in
+    /// Deletes `object`, including the pods of a Job. Returns false if it does not exist. By
+    /// default, `batch/v1` would orphan the pods (`DefaultGarbageCollectionPolicy` in
     /// pkg/registry/batch/job/strategy.go), and they would keep their GPUs.
     pub async fn delete(self, object: &Object, deletion: Deletion<'_>) -> Result<bool, Failure> {
         self.delete_at(
@@ -176,8 +176,8 @@ impl WritesApi<'_> {
             .await
         {
             Ok(_) => Ok(true),
-            // A 409 means that the precondition failed. The object was replaced or changed, so it
-            // must not be deleted.
+            // A 409 means that the object was replaced or changed after it was read, so it must not
+            // be deleted.
             Err(failure)
                 if failure.is_not_found()
                     || (failure.code() == Some(409)
@@ -189,7 +189,7 @@ impl WritesApi<'_> {
         }
     }
 
-    /// Changes a few fields of an object.
+    /// Changes some fields of an object.
     pub(crate) async fn merge_patch(self, path: &str, patch: &Value) -> Result<Value, Failure> {
         let path = with_query(path, &[("fieldManager", MANAGER)]);
         let answer = self
@@ -205,7 +205,7 @@ impl WritesApi<'_> {
     }
 
     /// Returns the API server's message if an unreachable webhook blocks changes to an object.
-    /// Detects this with a dry run of a patch.
+    /// Finds out with a dry run of a patch.
     pub async fn blocked_by(self, path: &str) -> Option<String> {
         let path = with_query(path, &[("dryRun", "All"), ("fieldManager", MANAGER)]);
         let patch = json!({"metadata": {"annotations": {RUN: "dry run"}}}).to_string();
@@ -224,8 +224,8 @@ impl WritesApi<'_> {
             .then_some(message)
     }
 
-    /// Creates an object that the server does not store, such as a review. With `dry_run`, this can
-    /// be any object.
+    /// Creates an object that the server does not store, such as a review, or any object if
+    /// `dry_run` is set.
     pub async fn post(self, path: &str, body: &Value, dry_run: bool) -> Result<Value, Failure> {
         let parameters: &[(&str, &str)] = if dry_run {
             &[("dryRun", "All"), ("fieldManager", MANAGER)]
@@ -244,7 +244,7 @@ impl WritesApi<'_> {
         answer.json(&self.0.server)
     }
 
-    /// Has the API server validate an object as if it were created now.
+    /// Asks the API server to validate an object as if it were created now.
     pub async fn judge(self, object: &Object) -> Result<(), Failure> {
         self.post(&collection(object), &object.body, true)
             .await
@@ -252,7 +252,7 @@ impl WritesApi<'_> {
     }
 }
 
-/// Whether this run created the object.
+/// Returns true if this run created the object.
 pub(crate) fn is_of(live: &Value, run: &str) -> bool {
     live.pointer("/metadata/annotations")
         .and_then(|annotations| annotations.get(RUN))

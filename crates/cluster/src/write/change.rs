@@ -1,6 +1,6 @@
-//! Computes what applying a document again would change, based on a dry run of each object. The
-//! result is nothing, a change in place, a conflict with another field manager, or a change to an
-//! immutable field.
+//! Computes the changes that applying a document again would make, from a dry run of each object:
+//! nothing, a change in place, a conflict with another field manager, or a change to an immutable
+//! field.
 
 use futures::future::join_all;
 use serde_json::Value;
@@ -19,7 +19,7 @@ use gpuctl_core::model::contract::labels::SOURCE;
 use gpuctl_core::model::contract::refusal::RefusalCause;
 use gpuctl_manifest::render::{Object, Rendered};
 
-/// Reads the YAML that an owner was created from.
+/// Parses the YAML that an owner was created from.
 fn source(owner: &Value) -> Option<Value> {
     owner
         .pointer("/metadata/annotations")
@@ -27,8 +27,8 @@ fn source(owner: &Value) -> Option<Value> {
         .cloned()
 }
 
-/// Returns the objects to apply, with their owner last, and the defaults that wait for the next
-/// change of the file.
+/// Returns the objects to apply, with their owner last, and the defaults that are not applied until
+/// the file changes.
 fn applied(
     rendered: &Rendered,
     owner: &Value,
@@ -53,7 +53,7 @@ fn applied(
     (objects, waiting)
 }
 
-/// An update that failed midway, and the objects written before it failed.
+/// An update that failed midway, with the objects written before the failure.
 #[derive(Debug)]
 pub struct PartialChange {
     pub failure: Failure,
@@ -63,15 +63,14 @@ pub struct PartialChange {
 }
 
 impl WritesApi<'_> {
-    /// Reads the live owner of the document's pods, if it is a gpuctl job of the same kind.
+    /// Reads the live owner of the document's pods if it belongs to a gpuctl job of the same kind.
     pub async fn live_owner(self, rendered: &Rendered) -> Result<Option<Value>, Failure> {
         let root = rendered.objects.last().expect("a document has an owner");
         Ok(self.live(root).await?.filter(|live| belongs(root, live)))
     }
 
-    /// Computes the effects of applying the objects. `owner` is the live owner. With `renew`, it
-    /// gets the defaults that are newer than it. A training is never submitted again just because
-    /// of newer defaults.
+    /// Computes the effects of applying the objects over the live `owner`. With `renew`, the owner
+    /// gets newer defaults. Newer defaults alone never cause a training to be submitted again.
     pub async fn effects(
         self,
         rendered: &Rendered,
@@ -88,11 +87,11 @@ impl WritesApi<'_> {
         };
         let (objects, waiting) = applied(rendered, owner, sameness);
         let stale = self.stale(root, &objects, owner).await?;
-        // Until the job's autoscaler is deleted, it sets the number of pods.
+        // The job's autoscaler still sets the number of pods, but this change will delete it.
         let scaled = stale
             .iter()
             .any(|object| object.address().starts_with("horizontalpodautoscalers/"));
-        // A change to the site's defaults alone must not change existing objects.
+        // New site defaults alone must not change existing objects.
         let keep_existing =
             same_source && keeps_defaults && site_defaults(owner) != site_defaults(&root.body);
         let last = objects.len() - 1;
@@ -126,7 +125,7 @@ impl WritesApi<'_> {
         Ok(effects)
     }
 
-    /// Lists the objects of the job that are not among `objects`.
+    /// Lists the objects of the job that are missing in `objects`.
     async fn stale(
         self,
         root: &Object,
@@ -153,8 +152,8 @@ impl WritesApi<'_> {
         Ok(stale)
     }
 
-    /// Determines the effect of applying an object. With `stays`, only its owner reference is
-    /// restored.
+    /// Computes the effect of applying an object other than the owner. With `stays`, restores only
+    /// its owner reference.
     async fn effect_of_other(
         self,
         object: &Object,
@@ -173,7 +172,7 @@ impl WritesApi<'_> {
         self.effect_of(object, force, false).await
     }
 
-    /// Applies an object. Overrides conflicts with gpuctl's own `scale` and `pause`, and with the
+    /// Applies an object, overriding conflicts with gpuctl's own `scale` and `pause`, and with the
     /// replicas that a removed autoscaler set.
     async fn apply_over_ours(
         self,
@@ -212,7 +211,7 @@ impl WritesApi<'_> {
                     Effect::Changed { live, desired }
                 })
             }
-            // A conflict between field managers lists the fields as causes. A conflict between
+            // Only a conflict between field managers lists the fields as causes. A conflict between
             // resource versions lists none.
             Err(failure) if failure.reason() == "Conflict" && !failure.fields().is_empty() => {
                 Ok(Effect::Conflict(foreign_conflicts(&failure, scaled)))
@@ -225,8 +224,8 @@ impl WritesApi<'_> {
         }
     }
 
-    /// Writes the changes, with the owner last, and returns the owner if it changed. Earlier
-    /// changes remain if a later one fails.
+    /// Writes the changes, the owner last. Returns the owner if it changed. Changes that precede a
+    /// failure remain.
     pub async fn change(self, effects: &Effects) -> Result<Option<Value>, PartialChange> {
         let (mut written, mut owner) = (Vec::new(), None);
         for (object, effect) in &effects.objects {
@@ -282,17 +281,17 @@ impl WritesApi<'_> {
     }
 }
 
-/// Whether the conflict involves no other field manager.
+/// Returns true if all conflicts are with gpuctl itself or a removed autoscaler.
 fn is_of_ours(failure: &Failure, scaled: bool) -> bool {
     failure.reason() == "Conflict"
         && !failure.fields().is_empty()
         && foreign_conflicts(failure, scaled).is_empty()
 }
 
-/// Selects the fields of a conflict that other managers own.
+/// Returns the conflicting fields that other managers own.
 fn foreign_conflicts(failure: &Failure, scaled: bool) -> Vec<Blame> {
-    // Server-side apply tells managers apart by name and operation. gpuctl's merge patches count as
-    // updates, so gpuctl can conflict with itself.
+    // Server-side apply identifies managers by name and operation. gpuctl can conflict with itself,
+    // because its merge patches are updates.
     let is_own = |blame: &Blame| blame.message.starts_with("conflict with \"gpuctl\"");
     let is_scaler = |blame: &Blame| {
         blame.field == ".spec.replicas"
@@ -308,7 +307,7 @@ fn foreign_conflicts(failure: &Failure, scaled: bool) -> Vec<Blame> {
         .collect()
 }
 
-/// Whether the server reports that the live object can never take the new values.
+/// Returns true if the server rejects the values because the live object can never take them.
 fn is_fixed(failure: &Failure) -> bool {
     const WORDS: [&str; 4] = [
         "immutable",
@@ -317,14 +316,14 @@ fn is_fixed(failure: &Failure) -> bool {
         "can not be less than",
     ];
     let fixed = |text: &str| WORDS.iter().any(|word| text.contains(word));
-    // Kueue's webhook reports this for the queue of a running job.
+    // Kueue's webhook reports this error for the queue of a running job.
     let message = failure.to_string();
     if RefusalCause::from_message(&message) == Some(RefusalCause::WebhookDenied)
         && message.contains("field is immutable")
     {
         return true;
     }
-    // For invalid fields, the API server answers 422 with one cause per field.
+    // The API server answers 422 for invalid fields, with one cause per field.
     failure.code() == Some(422)
         && !failure.fields().is_empty()
         && failure.fields().iter().all(|blame| fixed(&blame.message))

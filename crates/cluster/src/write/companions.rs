@@ -1,6 +1,5 @@
 //! Classifies the companion objects of a job. The supervisor's program and the ranks' token are
-//! immutable while their Job exists. Other companions are optional, because a job works without
-//! them.
+//! immutable as long as their Job exists. A job works without the others, so they are optional.
 
 use aws_lc_rs::rand::{SecureRandom, SystemRandom};
 use k8s_openapi::ByteString;
@@ -13,12 +12,12 @@ use gpuctl_core::model::contract::labels::{
 };
 use gpuctl_manifest::render::Object;
 
-/// Formats the object as `kind/name`.
+/// Returns `kind/name`.
 pub fn label(object: &Object) -> String {
     format!("{}/{}", object.kind().to_lowercase(), object.name())
 }
 
-/// Whether gpuctl manages the live object and it belongs to the same job.
+/// Returns true if gpuctl manages the live object and it belongs to the same job as `object`.
 pub(crate) fn belongs(object: &Object, live: &Value) -> bool {
     let label_of = |body: &Value, key: &str| {
         body.pointer("/metadata/labels")
@@ -30,8 +29,8 @@ pub(crate) fn belongs(object: &Object, live: &Value) -> bool {
         && label_of(live, JOB) == label_of(&object.body, JOB)
 }
 
-/// Strips the status and server-managed metadata from a live object, so that only its desired state
-/// is left.
+/// Removes the status and server-managed metadata from a live object, leaving only its desired
+/// state.
 pub(crate) fn comparable(live: &Value) -> Value {
     let mut comparable = live.clone();
     if let Some(object) = comparable.as_object_mut() {
@@ -61,23 +60,22 @@ pub(crate) fn comparable(live: &Value) -> Value {
     comparable
 }
 
-/// Whether the object is the program or the token.
+/// Returns true if the object is the program or the token.
 pub(crate) fn is_fixed(object: &Object) -> bool {
     is_supervisor(object) || is_token(object)
 }
 
-/// Whether the object is the Secret with the ranks' token.
+/// Returns true if the object is the Secret with the ranks' token.
 pub(crate) fn is_token(object: &Object) -> bool {
     object.plural == "secrets" && object.text("/type") == TOKEN_TYPE
 }
 
-/// Whether a job works without the object.
+/// Returns true if the job works without the object.
 pub(crate) fn is_optional(object: &Object) -> bool {
     object.plural == "networkpolicies"
 }
 
-/// Converts the API server's refusal of an optional object to a warning, and passes other failures
-/// on.
+/// Returns a warning if the API server refused an optional object. Passes other failures on.
 pub(crate) fn tolerated(object: &Object, failure: Failure) -> Result<String, Failure> {
     match failure.code() {
         Some(code) if is_optional(object) && (400..500).contains(&code) => {
@@ -95,7 +93,7 @@ pub fn policy_left_out(name: &str, failure: &Failure) -> String {
     )
 }
 
-/// Adds a new random token to the ranks' Secret. Does not change other objects.
+/// Adds a new random token if the object is the ranks' Secret.
 pub(crate) fn with_content(object: &Object) -> Object {
     let mut object = object.clone();
     if is_token(&object) {
@@ -109,12 +107,12 @@ pub(crate) fn with_content(object: &Object) -> Object {
     object
 }
 
-/// Returns the text of the program.
+/// Returns the text of the supervisor's program.
 pub(crate) fn program(body: &Value) -> Option<&str> {
     body.pointer("/data")?.get(SUPERVISOR_FILE)?.as_str()
 }
 
-/// Whether the object is a ConfigMap with only one file.
+/// Returns true if the object is a ConfigMap with only one file.
 pub(crate) fn is_only_program(live: &Value) -> bool {
     let files = |field: &str| live[field].as_object().map_or(0, serde_json::Map::len);
     files("data") == 1 && files("binaryData") == 0

@@ -1,4 +1,4 @@
-//! Describes the effects of applying the objects of a document.
+//! Effects of applying the objects of a document.
 
 use serde_json::Value;
 
@@ -13,19 +13,19 @@ pub enum Effect {
     /// The object does not exist yet.
     Created,
     Unchanged,
-    /// The live state and the state after the apply.
+    /// The values before and after the apply.
     Changed {
         live: Value,
         desired: Value,
     },
-    /// Immutable fields differ; `desired` is the object that would have been applied.
+    /// Immutable fields differ. `desired` is the object that gpuctl would have applied.
     Immutable {
         live: Value,
         desired: Value,
     },
-    /// An immutable object that differs from its original state and can be repaired.
+    /// The object is immutable and differs from its original content, which can be restored.
     Repaired(Box<Repair>),
-    /// Other field managers own these fields and set other values.
+    /// These fields have other values, owned by other field managers.
     Conflict(Vec<Blame>),
 }
 
@@ -33,23 +33,23 @@ pub enum Effect {
 #[derive(Clone, Debug)]
 pub struct Effects {
     pub objects: Vec<(Object, Effect)>,
-    /// Objects of the job that the document no longer declares.
+    /// Objects of the job that the document does not declare any more.
     pub stale: Vec<OwnedObject>,
-    /// Whether to overwrite the values of other field managers.
+    /// Whether to overwrite fields of other managers.
     pub force: bool,
-    /// Whether an autoscaler is deleted, so that the number of pods that it set no longer applies.
+    /// Whether the document deletes the autoscaler, whose number of pods is then overwritten.
     pub(super) scaled: bool,
-    /// Whether the YAML is unchanged since it was submitted.
+    /// Whether the document's YAML is the one that the job was submitted with.
     pub same_source: bool,
-    /// Defaults that are newer than the job and wait for the next change of its YAML.
+    /// Defaults newer than the job that are not applied until its YAML changes.
     pub waiting: Vec<&'static str>,
     pub warnings: Vec<String>,
-    /// Immutable objects that differ from their original state and cannot be repaired.
+    /// Immutable objects that differ from their original content, which cannot be restored.
     pub lost: Vec<String>,
 }
 
 impl Effects {
-    /// Adds the effect of one object, and warnings if it cannot be determined.
+    /// Adds the effect on one object, or a warning if the effect is unknown.
     pub(super) fn add(
         &mut self,
         object: Object,
@@ -71,7 +71,7 @@ impl Effects {
             }
             // A bundle contains no Secrets.
             Err(Failure::NotInBundle(_)) if is_token(&object) => Effect::Unchanged,
-            // Running pods already have the token.
+            // The token could not be checked, but running pods already have it.
             Err(failure) if is_token(&object) && failure.is_forbidden() => {
                 self.warnings
                     .push(format!("{} was not checked: {failure}", label(&object)));
@@ -94,7 +94,8 @@ impl Effects {
                 .all(|(_, effect)| matches!(effect, Effect::Unchanged))
     }
 
-    /// Whether the objects only lack their owner reference. The run that creates a job sets it last.
+    /// Returns true if the objects only lack their owner reference, which the run that creates a
+    /// job sets last.
     pub fn only_adopts(&self) -> bool {
         self.stale.is_empty()
             && !self.changes_nothing()
@@ -103,7 +104,7 @@ impl Effects {
 }
 
 impl Effect {
-    /// Whether nothing changes except the owner reference.
+    /// Returns true if nothing but the owner reference changes.
     fn only_adopts(&self) -> bool {
         let without_owner = |object: &Value| {
             let mut object = object.clone();
@@ -121,10 +122,10 @@ impl Effect {
     }
 }
 
-/// The result of examining one object.
+/// The result of checking one object.
 pub(super) enum Judged {
     Effect(Effect),
-    /// The object differs from its original state and cannot be repaired. Holds the message.
+    /// The object differs from its original content, which cannot be restored. Holds the message.
     Lost(String),
 }
 

@@ -7,8 +7,8 @@ use gpuctl_core::model::contract::labels::{
     GPU_TYPE, KUEUE_TOPOLOGY, VOLCANO_GROUP_SIZE, VOLCANO_QUEUE,
 };
 
-/// Preserves the placement. It depends on the cluster's nodes and the user's permissions, which may
-/// have changed. Such a change must not restart a job while its file is unchanged.
+/// Preserves the placement. The cluster's nodes and the user's permissions determine it and may
+/// have changed, but that must not restart a job whose file is unchanged.
 pub(super) fn keep_placement(body: &mut Value, live: &Value) {
     for key in ["affinity", "tolerations"] {
         let pointer = format!("/spec/template/spec/{key}");
@@ -30,7 +30,7 @@ pub(super) fn keep_placement(body: &mut Value, live: &Value) {
     }
 }
 
-/// Preserves whether pods request devices with claims or with an extended resource.
+/// Preserves whether pods request devices with claims or as an extended resource.
 fn keep_claims(body: &mut Value, live: &Value) {
     const CLAIMS: &str = "/spec/template/spec/resourceClaims";
     let (live_claims, claims) = (live.pointer(CLAIMS), body.pointer(CLAIMS));
@@ -60,7 +60,7 @@ fn keep_claims(body: &mut Value, live: &Value) {
     }
 }
 
-/// Preserves the scheduler and the pod group, because the cluster may now serve groups that it did
+/// Preserves the scheduler and the pod group. The cluster may now serve a kind of group that it did
 /// not serve when the job was created.
 pub(super) fn keep_gang(body: &mut Value, live: &Value) {
     let Some(template) = body.pointer_mut("/spec/template") else {
@@ -71,7 +71,7 @@ pub(super) fn keep_gang(body: &mut Value, live: &Value) {
     };
     for (key, default) in [
         ("schedulingGroup", None),
-        // The API server fills in this default.
+        // The API server sets this default.
         ("schedulerName", Some("default-scheduler")),
     ] {
         match live
@@ -103,8 +103,8 @@ pub(super) fn keep_gang(body: &mut Value, live: &Value) {
         return;
     };
     keep_topology(template, live);
-    // Earlier versions did not record Volcano's queue on the pods of trainings, and the pod
-    // template of a training is immutable.
+    // Earlier versions did not set Volcano's queue on the pods of trainings, whose pod template is
+    // immutable.
     let queue = live
         .pointer("/spec/template/metadata/annotations")
         .and_then(|annotations| annotations.get(VOLCANO_QUEUE));
@@ -117,8 +117,8 @@ pub(super) fn keep_gang(body: &mut Value, live: &Value) {
     }
 }
 
-/// Preserves whether Kueue places the pods by topology, because some users cannot read the
-/// topology.
+/// Preserves whether Kueue places the pods by topology, because the user may not be able to read
+/// the topology.
 fn keep_topology(template: &mut Value, live: &Value) {
     let live_topology = live
         .pointer("/spec/template/metadata/annotations")
@@ -136,7 +136,7 @@ fn keep_topology(template: &mut Value, live: &Value) {
     }
 }
 
-/// Preserves the label that holds the GPU type.
+/// Preserves which label holds the GPU type.
 pub(crate) fn keep_type(body: &mut Value, labels: &str, owner: &Value) {
     let Some(target) = body.pointer_mut(labels).and_then(Value::as_object_mut) else {
         return;

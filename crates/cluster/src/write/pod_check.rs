@@ -1,4 +1,4 @@
-//! Checks a pod with the API server before a job is written.
+//! Validates a pod of a job with the API server before the job is written.
 
 use std::time::{Duration, Instant};
 
@@ -9,22 +9,22 @@ use crate::{Failure, handles::WritesApi};
 use gpuctl_core::model::contract::refusal::RefusalCause;
 use gpuctl_manifest::render::{Object, Rendered};
 
-/// Maximum time until the API server's admission plugin knows a new priority class. The plugin
-/// learns about it from a watch.
+/// Maximum time until the API server's admission plugin, which watches priority classes, knows a
+/// new class.
 const CLASS_WITHIN: Duration = Duration::from_secs(2);
 
 #[derive(PartialEq, Eq)]
 enum Shared {
     Exists,
-    /// The user cannot read the class, or cannot create it.
+    /// The user cannot read or create the class.
     Unknown,
-    /// Only a dry run created the class.
+    /// Only a dry run created the class, so it does not exist.
     DryRun,
 }
 
 impl WritesApi<'_> {
-    /// Has the server validate a pod of the document, after creating the priority classes that it
-    /// names. Returns warnings.
+    /// Asks the API server to validate one of the document's pods, after creating the priority
+    /// classes that the pod needs. Returns warnings.
     pub async fn judge_pod(
         self,
         rendered: &Rendered,
@@ -35,7 +35,8 @@ impl WritesApi<'_> {
             match self.ready_shared(class, dry_run).await? {
                 Shared::Exists => class_exists = true,
                 Shared::Unknown => {}
-                // The class does not exist yet, and the server would reject a pod that names it.
+                // Drop the class from the pod, because it does not exist and the server would
+                // reject the pod.
                 Shared::DryRun => drop(
                     probe.body["spec"]
                         .as_object_mut()
@@ -85,7 +86,7 @@ impl WritesApi<'_> {
         }
     }
 
-    /// Lists the image pull secrets that do not exist. The list is empty if the user cannot read
+    /// Lists the image pull secrets that do not exist. Returns none if the user cannot read
     /// Secrets.
     async fn missing_secrets(self, pod: &Object) -> Vec<String> {
         let namespace = pod.namespace().unwrap_or_default();
@@ -115,8 +116,8 @@ impl WritesApi<'_> {
         match self.live(object).await {
             Ok(Some(_)) => return Ok(Shared::Exists),
             Ok(None) => {}
-            // A user who cannot read the class may still be able to use it. Validating the pod
-            // shows this.
+            // The user cannot read the class but may be allowed to use it, as the validation of the
+            // pod will show.
             Err(failure) if failure.is_forbidden() => return Ok(Shared::Unknown),
             Err(failure) => return Err(failure),
         }

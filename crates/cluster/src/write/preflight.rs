@@ -1,5 +1,5 @@
-//! Checks the objects of a document before anything is written. Finds out which ones already exist,
-//! and whether the API server accepts them and one of their pods in a dry run.
+//! Checks a document before its objects are written: finds existing objects, and asks the API
+//! server to validate the objects and one of their pods in a dry run.
 
 use futures::future::join_all;
 use serde_json::Value;
@@ -12,31 +12,31 @@ use gpuctl_core::model::contract::refusal::RefusalCause;
 use gpuctl_core::model::values::quantity;
 use gpuctl_manifest::render::{Object, Rendered};
 
-/// Maximum number of replicas whose names are checked.
+/// Maximum number of replicas whose Service names are checked.
 const MOST_REPLICAS: u64 = 16;
 
-/// A reason why an object cannot be written, found before the first write.
+/// Why an object cannot be written.
 #[derive(Debug)]
 pub enum Obstacle {
-    /// An object with this name exists.
+    /// An object with the same name exists.
     Exists {
         kind: String,
         name: String,
-        /// The gpuctl job to which it belongs.
+        /// The gpuctl job that the object belongs to.
         job: Option<String>,
     },
-    /// The existing object is being deleted and cannot be reused.
+    /// The existing object is being deleted, so gpuctl cannot reuse it.
     Terminating {
         label: String,
     },
-    /// A claim of an earlier job with this name does not fit this job.
+    /// A claim that an earlier job with this name left does not match the document.
     KeptClaim {
         label: String,
         difference: String,
     },
     /// The priority class does not exist and the user cannot create it.
     NoPriorityClass,
-    /// The quota is exhausted now. Pods will be admitted when others have ended.
+    /// The quota is exhausted for now. Pods will be admitted when others end.
     PodQuota(Failure),
     Failure(Failure),
 }
@@ -48,9 +48,9 @@ impl From<Failure> for Obstacle {
 }
 
 impl WritesApi<'_> {
-    /// Looks for obstacles. Writes only shared priority classes, and with `dry_run` not even these.
-    /// Returns warnings. `namesake` is a job of any kind with this name that existed before the
-    /// run. Two jobs with the same name would share a Service and its pods.
+    /// Fails with the first obstacle, and returns warnings. Writes only shared priority classes,
+    /// and not even these with `dry_run`. `namesake` is an earlier job of any kind with this name:
+    /// two jobs with one name would share a Service and pods.
     pub async fn preflight(
         self,
         rendered: &Rendered,
@@ -61,7 +61,7 @@ impl WritesApi<'_> {
         self.names_of_replicas_are_free(rendered).await?;
         let objects = rendered.objects.iter().filter(|object| !object.shared);
         let results = join_all(objects.map(|object| self.judge_new(rendered, object))).await;
-        // An existing object explains more than the error from a dry run of another object.
+        // Prefer an existing object, which explains more than a failed dry run of another object.
         let (failed, decided): (Vec<_>, Vec<_>) = results
             .into_iter()
             .partition(|result| matches!(result, Err(Obstacle::Failure(_))));
@@ -73,8 +73,7 @@ impl WritesApi<'_> {
         Ok(warnings)
     }
 
-    /// Validates an object and, if one with its name already exists, the existing object. Returns
-    /// warnings.
+    /// Validates a new object, or checks the existing object with its name. Returns warnings.
     async fn judge_new(
         self,
         rendered: &Rendered,
@@ -91,7 +90,8 @@ impl WritesApi<'_> {
         rendered: &Rendered,
         object: &Object,
     ) -> Result<Vec<String>, Obstacle> {
-        // An immutable object left over from an interrupted run cannot be applied, and need not be.
+        // An immutable object that an interrupted run left cannot be applied, and does not need to
+        // be.
         if is_fixed(object)
             && let Some(live) = unless_forbidden(self.live_companion(object).await)?.flatten()
         {
@@ -112,8 +112,7 @@ impl WritesApi<'_> {
             && let Some(live) = self.live(object).await?
             && let Err(obstacle) = self.may_use(rendered, object, &live, &mut warnings)
         {
-            // Another run may have created the job since the first check. In this case, the job is
-            // the obstacle.
+            // If another run has created the job since the first check, report that job instead.
             self.name_is_free(rendered).await?;
             return Err(obstacle);
         }
@@ -127,8 +126,8 @@ impl WritesApi<'_> {
         Ok(warnings)
     }
 
-    /// Validates all objects that will replace a job of another kind. That job and its objects will
-    /// be deleted first. Returns warnings.
+    /// Validates the objects of a document that replaces a job of another kind, which will be
+    /// deleted first. Returns warnings.
     pub async fn judge_all(self, rendered: &Rendered) -> Result<Vec<String>, Obstacle> {
         let mut warnings = Vec::new();
         for object in rendered.objects.iter().filter(|object| !object.shared) {
@@ -154,8 +153,8 @@ impl WritesApi<'_> {
         Ok(warnings)
     }
 
-    /// Validates the owner of the pods as if its name were free. This prevents deleting a job whose
-    /// replacement the server would reject. Returns warnings.
+    /// Validates the owner of the pods as if its name were free, so that gpuctl does not delete a
+    /// job whose replacement the server rejects. Returns warnings.
     pub async fn judge_owner(self, rendered: &Rendered) -> Result<Vec<String>, Obstacle> {
         let mut owner = rendered
             .objects
@@ -163,7 +162,8 @@ impl WritesApi<'_> {
             .expect("a document has an owner")
             .clone();
         if let Some(meta) = owner.body["metadata"].as_object_mut() {
-            // With `generateName` the server chooses a free name. The dry run stores nothing.
+            // With `generateName`, the server chooses a free name for the dry run, which stores
+            // nothing.
             let name = meta.remove("name");
             meta.extend(name.map(|name| ("generateName".to_owned(), name)));
         }
@@ -174,25 +174,23 @@ impl WritesApi<'_> {
         }
     }
 
-    /// Fails if a job of any kind has this name.
+    /// Fails if there is a job of any kind with this name.
     async fn name_is_free(self, rendered: &Rendered) -> Result<(), Obstacle> {
         let root = rendered.objects.last().expect("a document has an owner");
         let filter = JobFilter::by_name(root.namespace().unwrap_or_default(), root.name());
         let jobs = match self.0.jobs().list(&filter).await {
-            // For users who cannot read jobs, the server's validation detects the existing job.
+            // The user cannot read jobs, so the server's validation has to find an existing one.
             Err(failure) if failure.is_forbidden() => return Ok(()),
             other => other?.jobs,
         };
-        // The remaining pods of a deleted job, which stay on a dead node forever, do not block the
-        // name.
+        // Ignore a deleted job whose pods remain, because pods on a dead node remain forever.
         jobs.iter()
             .find(|job| !job.owner_is_gone)
             .map_or(Ok(()), |job| Err(in_the_way(job)))
     }
 
-    /// Fails if foreign Services have the names that the replicas of a multi-node service need:
-    /// NAME-0, NAME-1, …. LeaderWorkerSet would use them as its own, and the pods would not find
-    /// each other.
+    /// Fails if foreign Services have the names of a multi-node service's replicas (NAME-0, NAME-1,
+    /// …). LeaderWorkerSet would use them as its own, and the pods would not find each other.
     async fn names_of_replicas_are_free(self, rendered: &Rendered) -> Result<(), Obstacle> {
         let root = rendered.objects.last().expect("a document has an owner");
         let replicas = root
@@ -219,7 +217,7 @@ impl WritesApi<'_> {
         Ok(())
     }
 
-    /// Rejects the existing object unless it is a leftover or a kept claim of the same job.
+    /// Fails unless the existing object is a leftover or a kept claim of the same job.
     fn may_use(
         self,
         rendered: &Rendered,
@@ -244,8 +242,8 @@ impl WritesApi<'_> {
             .pointer("/metadata/ownerReferences")
             .and_then(Value::as_array)
             .is_some_and(|owners| !owners.is_empty());
-        // Its owner was deleted or is invisible to the user; the object cannot be reused in either
-        // case.
+        // The owner of the object was deleted or is hidden from the user. gpuctl cannot reuse the
+        // object in either case.
         if same_job && is_owned && !root {
             return Err(Obstacle::Terminating {
                 label: label(object),
@@ -274,7 +272,7 @@ impl WritesApi<'_> {
     }
 }
 
-/// Describes an existing job with the same name as an obstacle.
+/// Builds the obstacle for an existing job with the same name.
 fn in_the_way(job: &Job) -> Obstacle {
     if job.deleting {
         return Obstacle::Terminating {
@@ -288,9 +286,9 @@ fn in_the_way(job: &Job) -> Obstacle {
     }
 }
 
-/// Warns if Kueue did not modify an object that has a queue. In this case, Kueue's integration for
-/// this kind is off, so Kueue does not hold the pods back. Otherwise, its webhook suspends a Job
-/// and labels the pods of other kinds.
+/// Returns a warning if Kueue did not modify an object with a queue. Kueue's webhook suspends Jobs
+/// and labels the pods of other kinds, so its integration for this kind is off and the pods will
+/// not wait.
 fn outside_queue(object: &Object, applied: &Value) -> Option<String> {
     let queue = object
         .body
@@ -317,7 +315,8 @@ fn outside_queue(object: &Object, applied: &Value) -> Option<String> {
     ))
 }
 
-/// Whether the API server rejects a dry run because a webhook with side effects would be called.
+/// Returns true if the API server rejects a dry run because it would call a webhook with side
+/// effects.
 pub(crate) fn refuses_dry_runs(failure: &Failure) -> bool {
     failure.code() == Some(400) && failure.cause() == Some(RefusalCause::NoDryRun)
 }
@@ -329,7 +328,7 @@ pub(super) fn not_judged(object: &Object, failure: &Failure) -> String {
     )
 }
 
-/// Describes a difference in an immutable field of a claim, if it matters.
+/// Describes a relevant difference in an immutable field of a claim.
 fn differs(desired: &Object, live: &Value) -> Option<String> {
     let text = |pointer: &str| {
         live.pointer(pointer)

@@ -1,5 +1,5 @@
-//! Preserves live fields that re-applying an unchanged file must not overwrite. These are
-//! placement, device claims, earlier defaults, and the number of pods if others set it.
+//! Preserves live fields that re-applying an unchanged file must not overwrite: the placement,
+//! device claims, earlier defaults, and a number of pods that others set.
 
 use serde_json::Value;
 
@@ -9,20 +9,20 @@ use gpuctl_core::model::contract::labels::{
 };
 use gpuctl_manifest::render::{CACHES, Object, Rendered};
 
-/// Name of the pending change if the site's defaults differ from those of a job.
+/// Message for changed site defaults that are not applied until the file changes.
 pub const SITE_DEFAULTS_WAIT: &str = "changed site defaults";
 
-/// Which parts of a job are unchanged.
+/// The inputs of a job that are unchanged since its creation.
 #[derive(Clone, Copy)]
 pub(crate) struct Sameness {
-    /// Whether the file is unchanged. If so, the placement is preserved.
+    /// Whether the file is unchanged, so that the placement is preserved.
     pub source: bool,
-    /// Whether newer defaults wait for the next change of the file.
+    /// Whether the job keeps its earlier defaults until the file changes.
     pub defaults: bool,
 }
 
-/// Returns the owner to apply, and the defaults that it does not get. Fields that others have set
-/// are preserved.
+/// Returns the owner to apply with the fields that others have set, and the names of the defaults
+/// that it does not get.
 pub(crate) fn settled(
     root: &Object,
     live: &Value,
@@ -33,7 +33,8 @@ pub(crate) fn settled(
     let mut waiting = Vec::new();
     if sameness.source {
         each_template(&mut root.body, live, |body, live| {
-            // The site's new defaults bring their own tolerations.
+            // New site defaults have their own tolerations, so do not preserve the placement with
+            // them.
             if sameness.defaults || site_defaults(live) == site_defaults(body) {
                 keep_placement(body, live);
             }
@@ -51,15 +52,15 @@ pub(crate) fn settled(
     (root, waiting)
 }
 
-/// The paths of pod templates in an owner. An owner has one template, or one for the leader and one
-/// for the workers of each replica.
+/// Paths of the pod templates in an owner. LeaderWorkerSets have one for the leader of a replica
+/// and one for its workers.
 const TEMPLATES: [&str; 3] = [
     "/spec/template",
     "/spec/leaderWorkerTemplate/leaderTemplate",
     "/spec/leaderWorkerTemplate/workerTemplate",
 ];
 
-/// Calls `settle` for each pod template of an owner, after moving the template to `/spec/template`.
+/// Calls `settle` with each pod template of an owner, moved to `/spec/template`.
 fn each_template(body: &mut Value, live: &Value, mut settle: impl FnMut(&mut Value, &Value)) {
     let original = body.clone();
     let mut templates = Vec::new();
@@ -88,14 +89,14 @@ fn each_template(body: &mut Value, live: &Value, mut settle: impl FnMut(&mut Val
     }
 }
 
-/// Preserves the number of pods, and whether they run, if others control this.
+/// Preserves the number of pods, and whether they run, if they are controlled by others.
 fn keep_size(root: &mut Object, live: &Value, rendered: &Rendered) {
     let Some(spec) = root.body["spec"].as_object_mut() else {
         return;
     };
-    // A pause or a queue sets this field.
+    // Pausing the job sets `suspend`, and so does a queue.
     spec.remove("suspend");
-    // If the user may not write Kueue's Workload, a pause sets this field to 0.
+    // A pause sets `parallelism` to 0 if the user may not write Kueue's Workload.
     if spec.contains_key("parallelism")
         && live.pointer("/spec/parallelism") == Some(&Value::from(0))
     {
@@ -128,22 +129,23 @@ fn keep_size(root: &mut Object, live: &Value, rendered: &Rendered) {
     }
 }
 
-/// Returns the site's defaults that are recorded on an owner.
+/// Returns the site defaults that an owner was created with.
 pub(crate) fn site_defaults(body: &Value) -> Option<Value> {
     body.pointer("/metadata/annotations")
         .and_then(|annotations| annotations.get(DEFAULTS))
         .cloned()
 }
 
-/// Whether the job uses an object. Returns false for a claim template or a pod group that the live
-/// job does not use. While its file is unchanged, a job keeps its way of claiming devices and its
-/// scheduler, even if the cluster offers others now.
+/// Returns true if the job uses the object. An unchanged job does not use a claim template or pod
+/// group that its live objects lack, because it keeps its scheduler and its way of claiming
+/// devices.
 pub(crate) fn is_still_used(object: &Object, live: &Value, same_source: bool) -> bool {
     let field = match object.plural {
         "resourceclaimtemplates" => "/spec/resourceClaims",
         "podgroups" => "/spec/schedulingGroup",
         _ if is_supervisor(object) => return !same_source || is_supervised(live),
-        // The template of a Job is immutable, so a Job without a token never uses these.
+        // The pod template of a Job is immutable, so a Job without a token can never use these
+        // objects.
         "secrets" | "networkpolicies" => {
             return !same_source && live["kind"] != "Job" || has_token(live);
         }
@@ -156,7 +158,7 @@ pub(crate) fn is_still_used(object: &Object, live: &Value, same_source: bool) ->
 }
 
 /// Preserves the pods if the site's defaults have changed since the job was created. Returns the
-/// changes that wait.
+/// names of the changes that are not applied.
 fn keep_site_defaults(body: &mut Value, live: &Value) -> Option<Vec<&'static str>> {
     let (previous, current) = (site_defaults(live), site_defaults(body));
     if previous == current {
@@ -169,7 +171,7 @@ fn keep_site_defaults(body: &mut Value, live: &Value) -> Option<Vec<&'static str
     };
     keep_gang(body, live);
     body["spec"]["template"] = live.pointer("/spec/template")?.clone();
-    // The labels hold the pool and the queue, which do not change either.
+    // Preserve the labels too, because they include the pool and the queue.
     body["metadata"]["labels"] = live.pointer("/metadata/labels")?.clone();
     let spec = body["spec"].as_object_mut()?;
     match live.pointer("/spec/ttlSecondsAfterFinished") {
@@ -179,9 +181,8 @@ fn keep_site_defaults(body: &mut Value, live: &Value) -> Option<Vec<&'static str
     Some(vec![SITE_DEFAULTS_WAIT])
 }
 
-/// Removes defaults that an earlier version did not set when it created the job. They wait for the
-/// next change of the file, because defaults alone must not restart the job. Returns the defaults
-/// that wait.
+/// Removes defaults that an earlier version did not set when it created the job, because defaults
+/// alone must not restart a job. Returns the names of the removed defaults.
 fn keep_defaults(body: &mut Value, live: &Value) -> Vec<&'static str> {
     let mut waiting = Vec::new();
     let live = live.pointer("/spec/template/spec").unwrap_or(&Value::Null);
@@ -229,7 +230,7 @@ fn keep_defaults(body: &mut Value, live: &Value) -> Vec<&'static str> {
             waiting.push("model cache folders");
         }
     }
-    // Only the group is a default; the user requested the other fields.
+    // Remove only the group, because the user set the other fields.
     if live["securityContext"]["fsGroup"].is_null()
         && let Some(context) = spec
             .get_mut("securityContext")
@@ -245,8 +246,8 @@ fn keep_defaults(body: &mut Value, live: &Value) -> Vec<&'static str> {
     waiting
 }
 
-/// Whether the object is the program that synchronizes ranks. All ranks of a training must run the
-/// same program, so it must exist as long as its Job.
+/// Returns true if the object is the program that synchronizes ranks. It must exist as long as its
+/// Job, because all ranks of a training must run the same program.
 pub(crate) fn is_supervisor(object: &Object) -> bool {
     object.plural == "configmaps"
         && object
@@ -259,7 +260,7 @@ pub(crate) fn is_supervised(owner: &Value) -> bool {
     supervisor_volume(owner).is_some()
 }
 
-/// Whether the ranks of a Job share a token. Jobs of earlier versions have none.
+/// Returns true if the ranks of a Job share a token. Jobs of earlier versions have none.
 pub(crate) fn has_token(owner: &Value) -> bool {
     supervisor_volume(owner).is_some_and(|volume| volume.get("projected").is_some())
 }
@@ -273,8 +274,7 @@ fn supervisor_volume(owner: &Value) -> Option<&Value> {
         .find(|volume| volume["name"] == SUPERVISOR_VOLUME)
 }
 
-/// Preserves the hash of the program that the Job was created with, because the Job keeps that
-/// program.
+/// Preserves the hash of the program that the Job was created with and still uses.
 fn keep_program_hash(root: &mut Object, live: &Value) {
     let Some(annotations) = root
         .body
@@ -289,7 +289,7 @@ fn keep_program_hash(root: &mut Object, live: &Value) {
     };
 }
 
-/// Returns the hash of the program that a Job was created with. Earlier versions did not record it.
+/// Returns the hash of the program that a Job was created with. Jobs of earlier versions have none.
 pub(crate) fn program_hash(owner: &Value) -> Option<&str> {
     owner
         .pointer("/metadata/annotations")
@@ -297,8 +297,8 @@ pub(crate) fn program_hash(owner: &Value) -> Option<&str> {
         .and_then(Value::as_str)
 }
 
-/// Preserves the ranks' start command and failure policy, because the program and its arguments
-/// come from the version that created the job. Returns the change that waits.
+/// Preserves the ranks' start command and failure policy, because they belong to the program of the
+/// version that created the job. Returns the name of the change that is not applied.
 fn keep_supervision(body: &mut Value, live: &Value) -> Option<&'static str> {
     let command = |body: &Value| {
         body.pointer("/spec/template/spec/containers/0/command")
@@ -313,7 +313,7 @@ fn keep_supervision(body: &mut Value, live: &Value) -> Option<&'static str> {
     (!was_supervised).then_some("ranks that restart together")
 }
 
-/// Whether another field manager, such as an autoscaler, owns the number of pods.
+/// Returns true if another field manager, such as an autoscaler, owns the number of pods.
 fn size_is_of_others(live: &Value) -> bool {
     // The autoscaler writes `replicas` through the `scale` subresource, as another field manager.
     let entries = live

@@ -1,5 +1,5 @@
-//! Repairs immutable companion objects of a live job and sets owner references that an interrupted
-//! run omitted. Applying a file again never changes such an object.
+//! Repairs the immutable companion objects of a live job, and sets owner references that an
+//! interrupted run did not set. Applying the objects again would not change them.
 
 use std::cell::Cell;
 
@@ -20,21 +20,21 @@ use gpuctl_manifest::render::Object;
 /// Requests only the metadata of an object, so that gpuctl never reads a token.
 const METADATA_ONLY: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 
-/// How to restore an immutable object.
+/// A repair of an immutable object.
 #[derive(Clone, Debug)]
 pub struct Repair {
     pub live: Value,
     pub desired: Value,
-    /// The parts that are repaired, for display.
+    /// Descriptions of the repaired parts.
     pub changes: Vec<&'static str>,
     action: RepairAction,
 }
 
-/// The change of an object that has no owner reference to its job.
+/// Description of a restored owner reference.
 const OWNED_AGAIN: &str = "is owned by the job again";
 
 impl Repair {
-    /// Whether only the owner reference is missing.
+    /// Returns true if only the owner reference is missing.
     pub(super) fn only_adopts(&self) -> bool {
         self.changes == [OWNED_AGAIN]
     }
@@ -42,9 +42,9 @@ impl Repair {
 
 #[derive(Clone, Debug)]
 enum RepairAction {
-    /// A merge patch to apply.
+    /// Applies a merge patch.
     Patch(Value),
-    /// The content is immutable, so the object with this UID must be deleted and created again.
+    /// Deletes the object with this UID and creates it again, because its content is immutable.
     Recreate { uid: String },
 }
 
@@ -53,7 +53,7 @@ pub(crate) enum FixedState {
     Missing,
     Intact,
     Broken(Box<Repair>),
-    /// Only another version of gpuctl contains the original content.
+    /// The content can be restored only by the gpuctl version that created the object.
     Lost(String),
 }
 
@@ -67,7 +67,7 @@ impl WritesApi<'_> {
         }
     }
 
-    /// Reads the metadata of an object; `None` if it does not exist.
+    /// Reads the metadata of an object, or returns `None` if it does not exist.
     pub(crate) async fn find_metadata(self, path: &str) -> Result<Option<Value>, Failure> {
         let (body, buffer) = (Bytes::new(), Cell::default());
         let request = ApiRequest {
@@ -85,7 +85,7 @@ impl WritesApi<'_> {
         }
     }
 
-    /// Compares the live program or token of a Job with the one that the Job was created with.
+    /// Compares the live program or token with the one that the Job was created with.
     pub(crate) async fn fixed_state(
         self,
         object: &Object,
@@ -102,15 +102,15 @@ impl WritesApi<'_> {
         let is_original = original.is_some() && original == rendered_hash.as_deref();
         let Some(live) = live else {
             let missing = || format!("{} of this job no longer exists", label(object));
-            // A Job without a supervisor has no program yet. Its template is immutable, so the Job
-            // must be replaced.
+            // The Job has no supervisor yet. It must be replaced, because its template is
+            // immutable.
             return Ok(if is_original || !is_supervised(owner) {
                 FixedState::Missing
             } else {
                 FixedState::Lost(missing())
             });
         };
-        // Earlier versions did not record a hash to compare with.
+        // Jobs of earlier versions have no hash to compare with.
         let Some(original) = original else {
             return Ok(state_of(owner_repair(object, live)));
         };
@@ -138,7 +138,13 @@ impl WritesApi<'_> {
 
     pub(crate) async fn repair(self, object: &Object, repair: &Repair) -> Result<(), Failure> {
         match &repair.action {
-            RepairAction::Patch(patch) => self.merge_patch(&path_of(object), patch).await.map(drop),
+            RepairAction::Patch(patch) => match self.merge_patch(&path_of(object), patch).await {
+                Err(failure) if failure.is_other_uid() => {
+                    let message = format!("another run replaced {} first", label(object));
+                    Err(Failure::conflict("Conflict", message))
+                }
+                patched => patched.map(drop),
+            },
             RepairAction::Recreate { uid } => {
                 self.delete(object, Deletion::with_uid(uid)).await?;
                 self.apply(&with_content(object), false).await.map(drop)
@@ -146,15 +152,15 @@ impl WritesApi<'_> {
         }
     }
 
-    /// Sets the owner reference with a patch, because applying the object would remove its content.
+    /// Adds the owner reference with a patch, because an apply without the content would remove it.
     pub(crate) async fn adopt_fixed(self, object: &Object) -> Result<(), Failure> {
         let patch =
             json!({"metadata": {"ownerReferences": object.body["metadata"]["ownerReferences"]}});
         self.merge_patch(&path_of(object), &patch).await.map(drop)
     }
 
-    /// Reuses the program that an interrupted run of the same job created. Deletes a program of
-    /// another version, one that an earlier job owns, and every token, because any user may have
+    /// Reuses a program that an interrupted run of the same job created. Deletes a program of
+    /// another version or of an earlier job. Also deletes every token, because any user may have
     /// created it. Returns `None` if the object must be created again.
     pub(crate) async fn reuse(
         self,
@@ -172,16 +178,21 @@ impl WritesApi<'_> {
             return Ok(Some(live));
         }
         let uid = text("/metadata/uid").unwrap_or_default();
-        // The version protects an object that another run has given to its job since it was read.
+        // Delete only this version, because another run may have given the object to its job since
+        // it was read.
         let deletion = Deletion {
             version: text("/metadata/resourceVersion"),
             ..Deletion::with_uid(uid)
         };
         match self.delete(object, deletion).await {
-            // The garbage collector deletes an object whose owner no longer exists.
+            // The user may not delete the object, so remove its owner. The garbage collector would
+            // delete an object whose owner no longer exists.
             Err(failure) if failure.is_forbidden() && is_original => {
                 let patch = json!({"metadata": {"uid": uid, "ownerReferences": null}});
-                return self.merge_patch(&path_of(object), &patch).await.map(Some);
+                match self.merge_patch(&path_of(object), &patch).await {
+                    Err(failure) if failure.is_other_uid() => Ok(None),
+                    patched => patched.map(Some),
+                }
             }
             Err(failure) if failure.is_forbidden() && is_token(object) => {
                 let name = label(object);
@@ -211,7 +222,7 @@ fn repaired(object: &Object, live: Value, is_immutable: bool) -> Option<Box<Repa
         .pointer("/metadata/ownerReferences")
         .and_then(Value::as_array);
     let (mut patch, mut changes) = (json!({"metadata": {}}), Vec::new());
-    // Retained volume claims have no owner.
+    // Volume claims that outlive their job have no owner.
     if !uid.is_null()
         && !owners.is_some_and(|owners| owners.iter().any(|owner| owner["uid"] == *uid))
     {
@@ -229,8 +240,7 @@ fn repaired(object: &Object, live: Value, is_immutable: bool) -> Option<Box<Repa
     if changes.is_empty() {
         return None;
     }
-    // The UID limits the patch to this object, so that it cannot change a newer one with the same
-    // name.
+    // With the UID, the patch cannot change a newer object with the same name.
     patch["metadata"]["uid"] = live.pointer("/metadata/uid").cloned().unwrap_or_default();
     let live = comparable(&live);
     let mut desired = live.clone();

@@ -1,5 +1,4 @@
-//! Creates the objects of one document in order, and deletes them again if creating one of them
-//! fails.
+//! Creates the objects of a document in order, and deletes them if one of them cannot be created.
 
 use std::cell::RefCell;
 
@@ -10,28 +9,28 @@ use super::companions::{belongs, is_fixed, is_optional, label, tolerated};
 use crate::{Failure, handles::WritesApi};
 use gpuctl_manifest::render::{Object, Rendered};
 
-/// How often an object is tried again if other runs write it at the same time.
+/// Maximum number of attempts for an object that other runs write at the same time.
 const MAX_RACES: usize = 10;
 
-/// Objects that a submission has created so far. A caller that interrupts the submission must
-/// report or delete them.
+/// Objects that a submission has created so far. A caller that drops the submission must report or
+/// delete them.
 #[derive(Debug, Default)]
 pub struct Progress {
     /// The created objects with their UIDs.
     created: Vec<(Object, String)>,
-    /// The object whose creation was requested but not confirmed. The flag is true for the owner.
+    /// The object whose creation is not confirmed yet, and whether it is the owner.
     unconfirmed: Option<(Object, bool)>,
-    /// Whether no further objects may be sent.
+    /// Whether to send no further objects.
     stopped: bool,
 }
 
 impl Progress {
-    /// Prevents further objects from being sent. The request in flight keeps running.
+    /// Stops the submission before its next object. The current request is not canceled.
     pub fn stop(&mut self) {
         self.stopped = true;
     }
 
-    /// Whether a request was sent and not yet answered.
+    /// Returns true while a request is waiting for its response.
     #[must_use]
     pub fn is_in_flight(&self) -> bool {
         self.unconfirmed.is_some()
@@ -54,11 +53,11 @@ pub struct PartialSubmission {
     /// The object that failed, as `kind/name`.
     pub object: String,
     pub left: Leftovers,
-    /// Whether another run created the job first, so that its job now uses the objects.
+    /// Whether another run created the job first and its job now uses the objects.
     pub taken: bool,
 }
 
-/// A document whose objects exist in the cluster.
+/// A document that was written.
 #[derive(Debug)]
 pub struct Submitted {
     /// The object that owns the pods.
@@ -71,7 +70,7 @@ fn newest(progress: &RefCell<Progress>) -> Option<(Object, String)> {
     progress.borrow().created.last().cloned()
 }
 
-/// The reason why writing stopped.
+/// Why a submission stopped.
 enum WriteStop {
     Failed(Failure),
     Taken(Failure),
@@ -84,8 +83,8 @@ impl From<Failure> for WriteStop {
 }
 
 impl WritesApi<'_> {
-    /// Writes the objects in order, with the owner of the others last. `run` marks the objects of
-    /// this run. Deletes them again after a failure, unless `keep_partial` is set.
+    /// Writes the objects in order, the owner last, and marks them with `run`. Deletes them after a
+    /// failure, unless `keep_partial` is set.
     pub async fn submit(
         self,
         rendered: &Rendered,
@@ -97,7 +96,7 @@ impl WritesApi<'_> {
         for object in rendered.objects.iter().filter(|object| !object.shared) {
             let root = rendered.objects.last() == Some(object);
             match self.put(object, rendered, run, progress).await {
-                // The checks before the first write have already printed the warning.
+                // Preflight has already printed this warning.
                 Err(WriteStop::Failed(failure))
                     if is_optional(object) && tolerated(object, failure.clone()).is_ok() =>
                 {
@@ -136,7 +135,7 @@ impl WritesApi<'_> {
         unreachable!("the last object of a document is its owner")
     }
 
-    /// Creates one object. Reuses an existing one if it is a leftover of the same job.
+    /// Creates one object, or reuses a leftover of the same job.
     async fn put(
         self,
         object: &Object,
@@ -149,12 +148,12 @@ impl WritesApi<'_> {
                 return Ok(live);
             }
         }
-        let message = format!("other runs keep changing {}", label(object));
+        let message = format!("other gpuctl commands keep changing {}", label(object));
         Err(Failure::conflict("Conflict", message).into())
     }
 
-    /// Tries once to create or reuse an object. Returns `None` if another run changed or deleted it
-    /// at the same time.
+    /// Makes one attempt to create or reuse an object. Returns `None` if another run changed or
+    /// deleted it in the meantime.
     async fn try_put(
         self,
         object: &Object,
@@ -163,14 +162,15 @@ impl WritesApi<'_> {
         progress: &RefCell<Progress>,
     ) -> Result<Option<Value>, WriteStop> {
         if progress.borrow().stopped {
-            // The caller drops this future and then removes the objects that were created.
+            // The submission was stopped. The caller drops this future and then deletes the created
+            // objects.
             return std::future::pending().await;
         }
         let root = rendered.objects.last() == Some(object);
         progress.borrow_mut().unconfirmed = Some((object.clone(), root));
         let created = self.create(object, run).await;
-        // After an error, the object may still exist, because an earlier attempt may have
-        // succeeded.
+        // Keep the object in `unconfirmed` after an error, because an earlier attempt may have
+        // created it.
         if created.is_ok() {
             progress.borrow_mut().unconfirmed = None;
         }
@@ -189,14 +189,13 @@ impl WritesApi<'_> {
             }
             Creation::Existing(live) => {
                 let is_own = belongs(object, &live);
-                let message = format!("another run created {} first", label(object));
+                let message = format!("another gpuctl command created {} first", label(object));
                 let failure = Failure::conflict("AlreadyExists", message);
                 // Never reuse an object that is being deleted.
                 let is_own = is_own && live.pointer("/metadata/deletionTimestamp").is_none();
                 match (root, is_own) {
                     (true, true) => Err(WriteStop::Taken(failure)),
-                    // Another run may have created the job. In this case, the object belongs to
-                    // that run's job.
+                    // Another run has created the job, so the object belongs to it.
                     (false, true) if self.live_owner(rendered).await?.is_some() => {
                         Err(WriteStop::Taken(failure))
                     }
@@ -208,8 +207,8 @@ impl WritesApi<'_> {
         }
     }
 
-    /// Applies an object to a leftover. Changes only the version that was read, because another run
-    /// may give the object to its job in the meantime. Returns `None` in this case.
+    /// Applies an object over a leftover, at the version that was read. Returns `None` if another
+    /// run changed the leftover, because it may now belong to that run's job.
     async fn apply_over(self, object: &Object, leftover: &Value) -> Result<Option<Value>, Failure> {
         let mut object = object.clone();
         let version = leftover.pointer("/metadata/resourceVersion");
@@ -220,8 +219,8 @@ impl WritesApi<'_> {
         }
     }
 
-    /// Deletes the objects of this run, newest first, unless `keep_partial` is set. Returns those
-    /// that remain.
+    /// Deletes the objects of this run, newest first, and returns those that remain. With
+    /// `keep_partial`, deletes nothing.
     pub async fn roll_back(
         self,
         run: &str,
@@ -232,7 +231,7 @@ impl WritesApi<'_> {
         let mut leftovers = Leftovers::default();
         if let Some((object, root)) = unconfirmed {
             let live = self.live_companion(&object).await;
-            // Only now, so that a call after an interruption asks again before it deletes anything.
+            // Forget the object only after the read, so that an interrupted call can be repeated.
             progress.borrow_mut().unconfirmed = None;
             match live {
                 // Another run was faster, and its job now uses the objects of this run.
@@ -252,7 +251,7 @@ impl WritesApi<'_> {
                 Err(_) => leftovers.unconfirmed = Some(label(&object)),
             }
         }
-        // An object is removed from the list after its deletion, so that a second call continues
+        // Remove an object from the list after its deletion, so that a repeated call continues
         // here.
         while let Some((object, uid)) = newest(progress) {
             if keep_partial
@@ -268,9 +267,8 @@ impl WritesApi<'_> {
         leftovers
     }
 
-    /// Sets the owner of the other objects, so that they are deleted with it, however it is
-    /// deleted. Kept claims get no owner. The job exists even if this fails, so a failure is only a
-    /// warning.
+    /// Makes the owner own the other objects, except kept claims, so that every way of deleting it
+    /// deletes them too. The job exists even without this, so a failure is only a warning.
     async fn adopt(self, rendered: &Rendered, owner: &Value, omissions: &[String]) -> Vec<String> {
         let mut warnings = Vec::new();
         for object in owned(rendered, owner)
@@ -290,13 +288,13 @@ impl WritesApi<'_> {
     }
 }
 
-/// Whether a request failed because another client wrote the object. A conflict between field
-/// managers lists the fields.
+/// Returns true if a request failed because another client wrote the object. A conflict between
+/// field managers lists the fields.
 fn is_race(failure: &Failure) -> bool {
     failure.reason() == "Conflict" && failure.fields().is_empty()
 }
 
-/// Returns the objects that the job's owner owns, with their owner reference.
+/// Returns the objects that the owner must own, with an owner reference.
 pub(crate) fn owned(rendered: &Rendered, owner: &Value) -> Vec<Object> {
     let text = |pointer: &str| {
         owner
@@ -305,7 +303,7 @@ pub(crate) fn owned(rendered: &Rendered, owner: &Value) -> Vec<Object> {
             .unwrap_or_default()
     };
     // With `blockOwnerDeletion: true`, the admission plugin OwnerReferencesPermissionEnforcement
-    // would require permission to update the owner's finalizers.
+    // requires permission to update the owner's finalizers.
     let reference = json!([{
         "apiVersion": text("/apiVersion"), "kind": text("/kind"), "name": text("/metadata/name"),
         "uid": text("/metadata/uid"), "blockOwnerDeletion": false,

@@ -1,5 +1,5 @@
-//! A single error type for every failure: kind, name, message, causes, notes and hints. The kind alone
-//! decides the exit code.
+//! The error type of all commands: kind, name, message, causes, notes and hints. The exit code
+//! depends only on the kind.
 
 mod name;
 mod problem;
@@ -12,7 +12,7 @@ pub use result_code::ResultCode;
 use crate::model::values::excerpt::{ERROR_PART, shortened};
 use std::fmt;
 
-/// The category of a failure. Each kind has its own exit code.
+/// Category of an error, which determines the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]
 #[strum(serialize_all = "snake_case")]
 pub enum ErrorKind {
@@ -50,7 +50,7 @@ impl ErrorKind {
         self.into()
     }
 
-    /// Describes the kind in one sentence, for the manual.
+    /// Describes the kind in one sentence, for the manual page.
     pub fn sentence(self) -> &'static str {
         match self {
             Self::Request => "the request failed, or part of a batch failed",
@@ -69,8 +69,8 @@ impl ErrorKind {
     }
 }
 
-/// Lists every exit code with its meaning, in ascending order. Commands that run another program
-/// can also exit with the code of that program.
+/// Returns every exit code with its meaning, in ascending order. Commands that run another program
+/// can also exit with that program's code.
 pub fn exit_codes() -> Vec<(u8, &'static str)> {
     let errors = ErrorKind::ALL
         .iter()
@@ -86,19 +86,19 @@ pub fn exit_codes() -> Vec<(u8, &'static str)> {
     codes
 }
 
-/// A failure as the user sees it.
+/// An error as the user sees it.
 #[derive(Clone, Debug)]
 pub struct Error {
     pub kind: ErrorKind,
     pub name: ErrorName,
-    /// Lower-case fragment without a final period.
+    /// A lower-case fragment without a final period.
     pub message: String,
     pub causes: Vec<String>,
-    /// What the failure left behind, and other facts that did not cause it. Boxed, because every
-    /// `Result` with an error is as large as the error.
+    /// Facts that did not cause the error, such as objects that a failed command left behind. Boxed
+    /// to keep `Error` small, because it determines the size of every `Result`.
     pub notes: Box<Vec<String>>,
     pub hints: Vec<String>,
-    /// The problems of a file. The message then states their number.
+    /// Problems of a file. The message then contains only their number.
     pub problems: Option<Box<Problems>>,
 }
 
@@ -120,7 +120,7 @@ impl Error {
         Self::new(ErrorName::Usage, message)
     }
 
-    /// True when RBAC denied the request. A missing login is a different error.
+    /// Returns true if RBAC denied the request. Failed authentication has a different name.
     pub fn is_forbidden(&self) -> bool {
         self.name == ErrorName::Forbidden
     }
@@ -143,7 +143,7 @@ impl Error {
         self
     }
 
-    /// Makes `what`, the failed operation, the message, and turns the old message into the first
+    /// Replaces the message with `what`, the failed operation. The old message becomes the first
     /// cause.
     #[must_use]
     pub fn during(mut self, what: impl Into<String>) -> Self {
@@ -152,8 +152,8 @@ impl Error {
         self
     }
 
-    /// Adds the position in a file that causes the error. The message and the hints become a
-    /// problem of the file.
+    /// Attributes the error to a position in a file. The message and the hints become a problem of
+    /// that file.
     #[must_use]
     pub fn in_file(self, file: &str, text: &str, at: FilePosition) -> Self {
         let problems = Problems {
@@ -170,7 +170,7 @@ impl Error {
         }
     }
 
-    /// The bundle of `--replay` does not contain the requested data.
+    /// Creates the error for data that the bundle of `--replay` does not contain.
     pub fn not_in_bundle(message: impl fmt::Display) -> Self {
         Self::new(ErrorName::NotInBundle, message)
             .hint("a bundle contains the data for lists, `why`, `doctor` and histories with their default windows; query the cluster itself for anything else")
@@ -178,7 +178,7 @@ impl Error {
 }
 
 impl Error {
-    /// Makes the error for fields of a file that exceed the site's limits.
+    /// Creates the error for fields of a file that exceed the site's limits.
     pub fn over_limits(problems: Problems) -> Self {
         let name = ErrorName::LimitExceeded;
         Self {
@@ -223,7 +223,7 @@ mod tests {
             "a code is used twice: {codes:?}"
         );
         assert!(ResultCode::is_result(11) && !ResultCode::is_result(0));
-        // A job that ended is an error, even if a document was printed.
+        // The failure of a job is an error, even if the command printed a document.
         assert!(!ResultCode::is_result(10) && !ResultCode::is_result(1));
     }
 

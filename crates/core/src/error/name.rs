@@ -1,5 +1,5 @@
-//! Names of errors, which scripts read from `error` in the JSON output. Each name has one kind, and
-//! therefore one exit code.
+//! Names of errors, which scripts read from `error` in the JSON output. Each name belongs to one
+//! kind and therefore has one exit code.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use super::ErrorKind;
 
 const SIGTERM: u8 = 15;
 
-/// The CamelCase name of an error, taken from the contract where it defines one.
+/// Name of an error in CamelCase. The names are part of gpuctl's contract with scripts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ErrorName {
     AlreadyExists,
@@ -101,7 +101,7 @@ pub enum ErrorName {
     JobEnded,
     Interrupted,
     Terminated,
-    /// A reason taken from the API server, a pod or a specification. gpuctl does not define these.
+    /// A reason reported by the API server, a pod or a specification. gpuctl does not define these.
     Reported {
         kind: ErrorKind,
         reason: Box<str>,
@@ -109,7 +109,7 @@ pub enum ErrorName {
 }
 
 impl ErrorName {
-    /// Maps the name to its kind. The match is exhaustive, so a new name cannot lack an exit code.
+    /// Returns the kind of the name. The match is exhaustive, so every new name gets an exit code.
     #[expect(
         clippy::too_many_lines,
         reason = "a table that maps each name to its kind"
@@ -211,7 +211,8 @@ impl ErrorName {
         }
     }
 
-    /// Names the end by a signal, so that the exit code is the one that shells report for it.
+    /// Returns the name for a process that a signal ended. Its exit code is the one that shells use
+    /// for the signal.
     pub fn from_signal(number: u8) -> Self {
         match number {
             SIGTERM => Self::Terminated,
@@ -219,7 +220,7 @@ impl ErrorName {
         }
     }
 
-    /// Makes a name from a reason that another program reported.
+    /// Wraps a reason that another program reported.
     pub fn reported(kind: ErrorKind, reason: &str) -> Self {
         Self::Reported {
             kind,
@@ -232,7 +233,7 @@ impl fmt::Display for ErrorName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Reported { reason, .. } => f.write_str(reason),
-            // The variants are spelled like the names in the contract.
+            // The names in the contract equal the variants' identifiers.
             known => write!(f, "{known:?}"),
         }
     }

@@ -1,18 +1,18 @@
-//! Problems of a file, with their positions.
+//! Errors and warnings about a file, with their positions.
 
 use std::fmt;
 
-/// A position in a file: line and column count from 1, in characters.
+/// A position in a file. Lines and columns are counted in characters from 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FilePosition {
-    /// The line, from 1; 0 when there is none.
+    /// Line number from 1, or 0 if the problem has no position.
     pub line: usize,
     pub column: usize,
-    /// The number of characters to mark.
+    /// Number of characters to mark.
     pub width: usize,
 }
 
-/// Severity of a problem.
+/// Severity of a problem in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
     /// The document is rejected.
@@ -21,22 +21,22 @@ pub enum Severity {
     Warning,
 }
 
-/// A mistake in a file, and how to correct it.
+/// An error or warning about a file, with a suggested correction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Its position in the file.
+    /// Position of the problem in the file.
     pub at: FilePosition,
     pub severity: Severity,
-    /// In lower case, without a final period.
+    /// A lower-case fragment without a final period.
     pub message: String,
-    /// The suggested correction; empty when the message contains it.
+    /// Suggested correction, or empty if the message contains it.
     pub note: String,
-    /// The id of the check that found it.
+    /// Id of the check that found the problem.
     pub id: &'static str,
 }
 
 impl Problem {
-    /// Creates an error. `note` suggests a fix.
+    /// Creates an error. `note` suggests the correction.
     pub fn error(at: FilePosition, message: impl Into<String>, note: impl Into<String>) -> Self {
         Self {
             at,
@@ -47,13 +47,13 @@ impl Problem {
         }
     }
 
-    /// Sets the id of the check that found it.
+    /// Sets the id of the check that found the problem.
     #[must_use]
     pub fn with_id(self, id: &'static str) -> Self {
         Self { id, ..self }
     }
 
-    /// Makes a warning; `note` suggests the correction.
+    /// Creates a warning. `note` suggests the correction.
     pub fn warning(at: FilePosition, message: impl Into<String>, note: impl Into<String>) -> Self {
         Self {
             at,
@@ -65,25 +65,25 @@ impl Problem {
     }
 }
 
-/// The problems of one file, ordered by line.
+/// All problems of one file.
 #[derive(Clone, Debug)]
 pub struct Problems {
     pub file: String,
-    /// The text of the file, from which excerpts are shown.
+    /// Text of the file, for excerpts.
     pub text: String,
-    /// Ordered by position.
+    /// The problems, ordered by position.
     pub list: Vec<Problem>,
 }
 
 impl Problems {
-    /// Whether at least one problem is an error, so that the file is rejected.
+    /// Returns true if at least one problem is an error, so that the file is rejected.
     pub fn are_fatal(&self) -> bool {
         self.list
             .iter()
             .any(|problem| problem.severity == Severity::Error)
     }
 
-    /// The source line of a problem.
+    /// Returns the source line of a problem, if it has a position.
     pub fn line(&self, problem: &Problem) -> Option<&str> {
         self.text.lines().nth(problem.at.line.checked_sub(1)?)
     }

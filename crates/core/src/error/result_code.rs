@@ -1,6 +1,7 @@
-//! Exit codes of results that are not errors, so that scripts can tell them from a failed request.
+//! Exit codes of results that are not errors, so that scripts can distinguish them from failed
+//! requests.
 
-/// A result with an exit code of its own. The command printed its whole answer.
+/// A result that has its own exit code although the command succeeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::VariantArray)]
 pub enum ResultCode {
     NotNow,
@@ -25,7 +26,7 @@ impl ResultCode {
         }
     }
 
-    /// Describes the result in one sentence, for the manual.
+    /// Describes the result in one sentence, for the manual page.
     pub fn sentence(self) -> &'static str {
         match self {
             Self::NotNow => "`fit`: the job does not fit now",
@@ -37,7 +38,7 @@ impl ResultCode {
         }
     }
 
-    /// Whether a command that exits with this code printed a result.
+    /// Returns true if a command that exits with this code printed a result.
     pub fn is_result(code: i32) -> bool {
         Self::ALL
             .iter()

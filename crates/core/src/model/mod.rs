@@ -1,4 +1,4 @@
-//! Defines the types for facts about the cluster.
+//! Domain types and the facts about a cluster.
 
 pub mod contract;
 pub mod counting;
@@ -11,10 +11,11 @@ pub use counting::forest::Forest;
 pub use counting::inventory::{Count, Inventory};
 pub use counting::node_usage::{Device, Holder, NodeUsage};
 pub use facts::claim::{Claim, ClaimState};
+pub use facts::condition::HostCondition;
 pub use facts::device::DeviceId;
 pub use facts::event::Event;
 pub use facts::gpu::GpuType;
-pub use facts::host::{HostCondition, NodeDetails, NodeHealth};
+pub use facts::host::{NodeDetails, NodeHealth};
 pub use facts::job::{Job, JobKind};
 pub use facts::job_pod::{Container, ContainerEnd, OWN_CONTAINER, Pod, PodPhase};
 pub use facts::node::{ClaimableDevices, Node, Nodes, Taint};

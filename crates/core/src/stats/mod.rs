@@ -1,5 +1,5 @@
-//! Evaluates samples and logs. It contains the arithmetic, the patterns, and the PromQL queries
-//! whose results it parses.
+//! Evaluates samples and logs: arithmetic, patterns, and the PromQL queries whose responses are
+//! read here.
 
 pub mod exporters;
 pub mod history;

@@ -1,6 +1,6 @@
-//! A bundle stores the responses of the cluster and of Prometheus in one file. Read-only commands
-//! can run from it on another machine. This module knows nothing about connections or commands. It
-//! records the requests that the bundle could not answer.
+//! Stores responses of the cluster and of Prometheus in one file, so that read-only commands can
+//! run without them on another machine. This module knows nothing about connections or commands. It
+//! also records the requests that the bundle could not answer.
 
 mod read;
 mod redact;
@@ -24,10 +24,10 @@ use serde_json::{Value, json};
 
 use crate::files::{self, FileError};
 
-/// Version of the file format; bundles of other versions are rejected.
+/// Version of the file format. Bundles of other versions are rejected.
 const FORMAT: u32 = 1;
 
-/// The message for a poisoned lock, which cannot occur.
+/// Message of `expect` on the bundle's locks.
 const NEVER_POISONED: &str = "no code panics while it holds the lock";
 
 /// The captured answers, with secrets redacted.
@@ -99,7 +99,7 @@ impl From<Question> for String {
     }
 }
 
-/// Why a text is not a question.
+/// Error from parsing a recorded request.
 #[derive(Debug, thiserror::Error)]
 pub enum QuestionError {
     #[error("a request must have a verb and a path")]
@@ -129,7 +129,7 @@ impl TryFrom<String> for Question {
     }
 }
 
-/// Why a file is not a bundle.
+/// Error from reading or writing a bundle file.
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
     #[error(transparent)]
@@ -138,7 +138,7 @@ pub enum BundleError {
     NotBundle { file: String, cause: String },
 }
 
-/// A request whose answer is not in the bundle.
+/// Error for a request whose response is not in the bundle.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the bundle has no answer for {what}")]
 pub struct NotInBundle {
@@ -164,10 +164,10 @@ impl Bundle {
         }
     }
 
-    /// Stores a collection, without its secrets.
+    /// Stores a response that lists a collection, with secrets redacted.
     pub fn record_list(&mut self, path: String, mut recorded: RecordedAnswer) {
-        // For nodes, the field shows when labels were written. In other objects it only takes up
-        // space.
+        // Keep `managedFields` only in nodes, where they show when labels were written. In other
+        // objects they would only enlarge the bundle.
         if !path.ends_with("/nodes") {
             let items = recorded.body.get_mut("items").and_then(Value::as_array_mut);
             let metadata = items
@@ -180,9 +180,10 @@ impl Bundle {
         self.lists.insert(path, recorded);
     }
 
-    /// Stores a single answer, without its secrets.
+    /// Stores the response to a single request, with secrets redacted.
     pub fn record(&self, question: Question, mut recorded: RecordedAnswer) {
-        // ConfigMaps of other users may contain anything, so keep only the names of their files.
+        // ConfigMaps outside gpuctl's own namespace can contain anything, so store only the names
+        // of their files.
         if matches!(&question, Question::Get(path) if path.contains("/configmaps") && !path.contains("/namespaces/gpuctl-system/"))
         {
             redact::hide_files(&mut recorded.body);
@@ -194,7 +195,7 @@ impl Bundle {
             .insert(question, recorded);
     }
 
-    /// Lists the objects of a stored collection.
+    /// Returns the objects of a stored collection, or an empty slice if it was not captured.
     pub fn items(&self, path: &str) -> &[Value] {
         self.lists
             .get(path)
@@ -202,13 +203,14 @@ impl Bundle {
             .map_or(&[], Vec::as_slice)
     }
 
-    /// Lists the pods of all namespaces, or only of the bundle's namespace if the user could not
-    /// read the others.
+    /// Returns the pods of all namespaces, or only of the bundle's namespace if the user could not
+    /// list the others.
     pub fn pods(&self) -> Vec<&Value> {
         self.namespaced_items("/api/v1", "pods")
     }
 
-    /// Lists the objects of a kind from all namespaces, or from the bundle's own.
+    /// Returns the objects of a namespaced kind: those of all namespaces if the user could list
+    /// them, otherwise those of the bundle's namespace.
     pub fn namespaced_items(&self, api: &str, plural: &str) -> Vec<&Value> {
         let namespaced = format!("{api}/namespaces/{}/{plural}", self.namespace);
         self.items(&format!("{api}/{plural}"))
@@ -217,7 +219,7 @@ impl Bundle {
             .collect()
     }
 
-    /// Looks up a single answer.
+    /// Looks up the response to a single request.
     pub fn answer(&self, question: &Question) -> Option<RecordedAnswer> {
         self.answers
             .lock()
@@ -226,7 +228,7 @@ impl Bundle {
             .cloned()
     }
 
-    /// Takes the requests that could not be answered since the last call.
+    /// Removes and returns the requests that could not be answered since the previous call.
     pub fn take_missing(&self) -> BTreeSet<Question> {
         std::mem::take(&mut *self.missed.lock().expect(NEVER_POISONED))
     }
@@ -245,7 +247,8 @@ impl Bundle {
         NotInBundle { what }
     }
 
-    /// Answers a Prometheus query.
+    /// Answers a Prometheus query with its status code and body. During the capture, an unknown
+    /// query returns no series.
     pub fn query(&self, path: &str) -> Result<(u16, String), NotInBundle> {
         let question = Question::Query(path.to_owned());
         match self.answer(&question) {
@@ -273,12 +276,12 @@ impl Bundle {
         self.is_being_made.load(Ordering::Relaxed)
     }
 
-    /// Ends the capture: from now on a missed query is an error.
+    /// Ends the capture. From now on, unknown queries are errors.
     pub fn close(&self) {
         self.is_being_made.store(false, Ordering::Relaxed);
     }
 
-    /// Writes the file, readable only by its owner.
+    /// Writes the bundle to a file that only its owner can read.
     pub fn write(&self, path: &Path) -> Result<(), BundleError> {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
         let write_error = |source: std::io::Error| FileError::Write {

@@ -1,5 +1,5 @@
-//! Reads a bundle from a file. A bundle may come from an untrusted source. The compressed size, the
-//! uncompressed size and the estimated memory are therefore checked before any value is stored.
+//! Reads a bundle from a file. A bundle may come from an untrusted source, so its compressed size,
+//! uncompressed size and estimated memory are checked before any value is stored.
 
 use std::fmt::Display;
 use std::fs::File;
@@ -15,11 +15,11 @@ use super::{Bundle, BundleError, FORMAT};
 use crate::files::FileError;
 use gpuctl_core::model::values::json_weight::WithinWeight;
 
-/// Limit of the compressed file in bytes.
+/// Maximum size of the compressed file in bytes.
 const PACKED: u64 = 64 << 20;
-/// Limit of the uncompressed JSON in bytes.
+/// Maximum size of the uncompressed JSON in bytes.
 const UNPACKED: u64 = 128 << 20;
-/// Limit of the estimated memory of the values in bytes.
+/// Maximum estimated memory of the parsed values in bytes.
 const MEMORY: usize = 256 << 20;
 
 impl Bundle {
@@ -40,8 +40,8 @@ impl Bundle {
 }
 
 impl Bundle {
-    /// Checks that `read` accepts the size of a file. This estimates the memory without allocating
-    /// it, whatever the file contains.
+    /// Fails if a bundle exceeds the limits of `read`. The memory is estimated without allocating
+    /// it, so a hostile file cannot exhaust it.
     pub fn check_size(path: &Path) -> Result<(), BundleError> {
         let file = open(path)?;
         decode(&file, WithinWeight(MEMORY))
@@ -57,7 +57,7 @@ fn not_bundle(path: &Path, cause: &dyn Display) -> BundleError {
     }
 }
 
-/// Why a file cannot be decoded.
+/// Error from decompressing or parsing a bundle.
 #[derive(Debug, thiserror::Error)]
 enum NotDecoded {
     #[error("it cannot be decompressed: {0}")]
@@ -68,8 +68,8 @@ enum NotDecoded {
     Rewind(std::io::Error),
 }
 
-/// Opens a regular file only. Opening a pipe can block forever, and a device such as `/dev/zero`
-/// never ends.
+/// Opens a regular file and rejects all others: opening a pipe can block forever, and a device such
+/// as `/dev/zero` never ends.
 #[expect(clippy::disallowed_methods, reason = "a bundle is read as a stream")]
 fn open(path: &Path) -> Result<File, BundleError> {
     let failed = |source| {
@@ -93,14 +93,15 @@ fn open(path: &Path) -> Result<File, BundleError> {
     Ok(file)
 }
 
-/// Decompresses the file from its beginning and deserializes a value.
+/// Decompresses the file from its beginning and deserializes one value.
 fn decode<T, S: for<'de> DeserializeSeed<'de, Value = T>>(
     mut file: &File,
     seed: S,
 ) -> Result<T, NotDecoded> {
     use std::io::Seek;
     file.rewind().map_err(NotDecoded::Rewind)?;
-    // A file in /proc reports no length and can be endless.
+    // Limit the bytes read although `open` checked the length: files in /proc report length 0 but
+    // can be endless.
     let decoder = GzDecoder::new(BufReader::new(file.take(PACKED)));
     let reader = BufReader::new(Limited {
         inner: decoder,
@@ -116,7 +117,7 @@ fn decode<T, S: for<'de> DeserializeSeed<'de, Value = T>>(
     })
 }
 
-/// A reader that fails once the limit on uncompressed bytes is exceeded.
+/// Reader that fails after `left` more bytes.
 struct Limited<R> {
     inner: R,
     left: u64,

@@ -12,15 +12,16 @@ use gpuctl_core::model::secrets::{
 
 /// Placeholder for a secret in a bundle.
 pub const REDACTED: &str = "[redacted]";
-/// Annotations with a copy of the object as its author wrote it, including values of variables.
+/// Annotations that hold a copy of the object as its author wrote it, including the values of
+/// environment variables.
 const COPIES: [&str; 3] = [
     "kubectl.kubernetes.io/last-applied-configuration",
     "objectset.rio.cattle.io/applied",
     "banzaicloud.com/last-applied",
 ];
-/// Prefix of annotation labels in kube-state-metrics.
+/// Prefix of the labels that kube-state-metrics creates from annotations.
 const METRIC_ANNOTATION: &str = "annotation_";
-/// Fields that hold environment variables although their names do not end in `env`.
+/// Fields that hold environment variables although their names do not end in `env`, in lower case.
 const ENVIRONMENTS: [&str; 5] = [
     "envs",
     "envvars",
@@ -29,7 +30,7 @@ const ENVIRONMENTS: [&str; 5] = [
     "env_vars",
 ];
 
-/// Redacts an object, a list or a response.
+/// Redacts the secrets in an object, a list or a response.
 pub fn redact(value: &mut Value) {
     match value {
         Value::String(text) => redact_text(text),
@@ -116,11 +117,11 @@ fn redact_field(key: &str, value: &mut Value) {
         {
             *value = REDACTED.into();
         }
-        // A number under `token` counts tokens and is not a secret.
+        // A number under a key like `max_token` counts tokens and is not a secret.
         Value::Number(_) if is_strong && !announced.counts_tokens && !lower.ends_with("token") => {
             *value = REDACTED.into();
         }
-        // Names of Events can look like bootstrap tokens.
+        // An Event's name can look like a bootstrap token, which also has 23 characters.
         Value::String(text)
             if key == "name"
                 && scrubbed(text).is_some_and(|clean| clean == REDACTED)
@@ -129,7 +130,7 @@ fn redact_field(key: &str, value: &mut Value) {
     }
 }
 
-/// Whether a text can be the name of an object.
+/// Returns true if a text with the length of a bootstrap token can be the name of an object.
 fn is_name(text: &str) -> bool {
     text.len() == 23
         && text
@@ -137,14 +138,14 @@ fn is_name(text: &str) -> bool {
             .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'.')
 }
 
-/// Redacts the labels of a series. In a series, the label `secret` holds the name of a Secret.
+/// Redacts the labels of a series, except `secret`: that label holds only the name of a Secret.
 fn redact_series(labels: &mut Map<String, Value>) {
     for (label, value) in labels.iter_mut().filter(|(label, _)| *label != "secret") {
         redact_field(label, value);
     }
 }
 
-/// Redacts an annotation, under its Kubernetes name or its kube-state-metrics label.
+/// Redacts an annotation. `key` is its name in Kubernetes or its label in kube-state-metrics.
 fn redact_annotation(key: &str, value: &mut Value) {
     let Value::String(text) = value else { return };
     let is = |name: &str| plain(key).trim_start_matches(METRIC_ANNOTATION) == plain(name);
@@ -157,8 +158,8 @@ fn redact_annotation(key: &str, value: &mut Value) {
     redact_text(text);
 }
 
-/// Converts a name to a Prometheus label: replaces every character other than letters and digits
-/// with `_`.
+/// Converts a name to a Prometheus label as kube-state-metrics does: lower case, and `_` for every
+/// character other than letters and digits.
 fn plain(name: &str) -> String {
     name.chars()
         .map(|c| {
@@ -171,7 +172,8 @@ fn plain(name: &str) -> String {
         .collect()
 }
 
-/// Hides the values of variables, in the formats of Kubernetes, gpuctl's files and other tools.
+/// Hides the values of environment variables, written as a map, as a list or as `NAME=VALUE`
+/// strings.
 fn hide_variables(variables: &mut Value) {
     match variables {
         Value::Object(map) => map.values_mut().for_each(hide_variable),
@@ -191,8 +193,8 @@ fn hide_variables(variables: &mut Value) {
     }
 }
 
-/// Hides one value. A reference to a Secret or a field remains. Ray nests one environment in
-/// another.
+/// Hides the value of one variable, but keeps a reference to a Secret or a field. A map without
+/// these fields is a nested environment, as in Ray.
 fn hide_variable(variable: &mut Value) {
     match variable {
         Value::Object(fields)
@@ -209,8 +211,8 @@ fn hide_variable(variable: &mut Value) {
     }
 }
 
-/// Redacts an object or a file inside a text. With `is_file`, a text that cannot be parsed is
-/// hidden completely, because Prometheus may have truncated it.
+/// Redacts YAML or JSON inside a text. If `is_file` is set and the text cannot be parsed, for
+/// example because Prometheus truncated it, hides the text completely.
 fn redact_written(text: &mut String, is_file: bool) {
     let is_json = text.trim_start().starts_with(['{', '[']);
     let json = serde_json::from_str::<Value>(text).ok().filter(|_| is_json);
@@ -225,7 +227,7 @@ fn redact_written(text: &mut String, is_file: bool) {
     };
     let mut value = original.clone();
     redact(&mut value);
-    // Keep the original formatting of a text without secrets.
+    // Rewriting would lose formatting and comments, so leave a text without secrets unchanged.
     if value != original {
         let rewritten = if json.is_some() {
             Some(value.to_string())
@@ -236,7 +238,7 @@ fn redact_written(text: &mut String, is_file: bool) {
     }
 }
 
-/// Hides the contents of ConfigMap files, in a list or a single object; the file names remain.
+/// Hides the contents of ConfigMap files, in a list or a single object, but keeps the file names.
 pub(super) fn hide_files(body: &mut Value) {
     let hide = |container: &mut Value| {
         for field in ["data", "binaryData"] {
@@ -319,7 +321,7 @@ mod tests {
         );
     }
 
-    /// kube-state-metrics exports annotations as labels, and Prometheus may cut them off.
+    /// kube-state-metrics exports annotations as labels, and Prometheus may truncate them.
     #[test]
     fn labels_of_series_are_redacted_like_annotations() {
         let applied =

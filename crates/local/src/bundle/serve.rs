@@ -1,6 +1,6 @@
 //! Answers requests to the API server from a bundle: objects, lists with selectors and pages,
-//! discovery, logs. A request that the cluster denied is denied here too. A request that was not
-//! captured is reported as missing, not invented.
+//! discovery, logs. Requests that the cluster denied are denied again. Requests that were not
+//! captured are errors, never guessed responses.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub struct Reply {
 const JSON: &str = "application/json";
 
 impl Bundle {
-    /// Answers one request. `path` includes the parameters.
+    /// Answers one request. `path` includes the query parameters.
     pub fn reply(&self, method: &str, path: &str, body: &[u8]) -> Result<Reply, NotInBundle> {
         let (location, query) = path.split_once('?').unwrap_or((path, ""));
         let parameters: BTreeMap<String, String> = form_urlencoded::parse(query.as_bytes())
@@ -64,8 +64,9 @@ impl Bundle {
         {
             return Ok(listed(recorded, Some(namespace), &parameters));
         }
-        // Without `list`, a user may still `get` single objects, so a denied list does not mean
-        // that its objects are denied too.
+        // A user without the right to `list` may still `get` single objects. Use only collections
+        // that were listed successfully, and otherwise look up the recorded response for the
+        // object.
         let readable = |path: &str| self.lists.get(path).filter(|recorded| recorded.code == 200);
         let collection = readable(parent).map(|recorded| (recorded, None));
         let collection = collection.or_else(|| {
@@ -92,8 +93,8 @@ impl Bundle {
         let is_review = matches!(question, Question::Review(..));
         let missing = self.not_recorded(question);
         if is_review && self.is_being_made() {
-            // Grant it for now, so that a single run reveals every access review that the command
-            // makes.
+            // Grant every access review during the capture, so that a single run of a command
+            // reveals all of its reviews.
             let granted = json!({"status": {"allowed": true, "userInfo": {"username": ""}}});
             return Ok(raw(&RecordedAnswer {
                 code: 201,
@@ -103,7 +104,8 @@ impl Bundle {
         Err(missing)
     }
 
-    /// False if the cluster had no such group, version or resource.
+    /// Returns false if API discovery shows that the cluster has no such group, version or
+    /// resource.
     fn serves(&self, location: &str) -> bool {
         let mut parts = location.trim_start_matches('/').split('/');
         if parts.next() != Some("apis") {
@@ -145,7 +147,8 @@ impl Bundle {
         }
     }
 
-    /// Answers with the last lines of a container: all stored ones, or as many as requested.
+    /// Answers with the last lines of a container: all stored lines, or as many as the parameters
+    /// request.
     fn log(
         &self,
         location: &str,
@@ -243,8 +246,8 @@ fn object(recorded: &RecordedAnswer, namespace: Option<&str>, name: &str) -> Rep
     }
 }
 
-/// Answers with a page of a list, filtered by its selectors. The continue token is the number of
-/// objects before the page.
+/// Answers with one page of a list, filtered by the request's selectors. The continue token is the
+/// number of objects before the page.
 fn listed(
     recorded: &RecordedAnswer,
     namespace: Option<&str>,
@@ -313,8 +316,8 @@ fn labels_of(item: &Value) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Matches an object with the API server's field selectors: `status.phase!=Failed,spec.nodeName=a`.
-/// A missing field equals the empty string.
+/// Evaluates a field selector such as `status.phase!=Failed,spec.nodeName=a`. A missing field
+/// equals the empty string, as in the API server.
 fn has_fields(item: &Value, selector: &str) -> bool {
     selector
         .split(',')

@@ -12,7 +12,7 @@ use tar::{Builder, EntryType, Header};
 
 use crate::platform;
 
-/// The result of a copy.
+/// Counts of a copy: files, bytes and skipped members.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Copied {
     pub files: u64,
@@ -20,8 +20,8 @@ pub struct Copied {
     pub skipped: Skipped,
 }
 
-/// Skipped members: the first ones with their reasons, and the total number. A hostile archive can
-/// have millions.
+/// Members that a copy skipped: the first ones with their reasons, and the total count, because a
+/// hostile archive can contain millions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Skipped {
     pub first: Vec<String>,
@@ -29,7 +29,7 @@ pub struct Skipped {
 }
 
 impl Skipped {
-    /// Limits on the number of skipped members that are listed, and on the length of each name.
+    /// Maximum number of skipped members that are listed with their reasons.
     const NAMED: usize = 20;
     const LETTERS: usize = 256;
 
@@ -48,11 +48,12 @@ impl Skipped {
     }
 }
 
-/// The size of tar's records. A reader consumes an archive that fills its last record without
-/// waiting for more input.
+/// Record size of tar in bytes. Archives are padded to full records, so that a reader does not wait
+/// for more input after the last one.
 const RECORD: u64 = 20 * 512;
 
-/// True for a file, false for a directory, an error for anything else. Symlinks are followed.
+/// Returns true for a file, false for a directory, and an error for anything else. Follows
+/// symlinks.
 pub fn is_file(path: &str) -> io::Result<bool> {
     let kind = fs::metadata(path)?;
     match (kind.is_file(), kind.is_dir()) {
@@ -65,7 +66,7 @@ pub fn is_file(path: &str) -> io::Result<bool> {
     }
 }
 
-/// Counts the written bytes.
+/// Writer that counts the written bytes.
 struct CountingWriter<W> {
     sink: W,
     bytes: u64,
@@ -83,15 +84,15 @@ impl<W: Write> Write for CountingWriter<W> {
     }
 }
 
-/// Writes `path` into an archive under `name`. Links inside it stay links.
+/// Writes `path` into an archive under `name`. Symlinks inside `path` are stored as symlinks.
 pub fn pack(path: &Path, name: &str, sink: impl Write) -> io::Result<Copied> {
     let mut archive = Builder::new(CountingWriter { sink, bytes: 0 });
     let mut copied = Copied::default();
     let result = fs::canonicalize(path)
         .and_then(|path| add(&mut archive, &path, Path::new(name), &mut copied));
     if let Err(error) = result {
-        // Dropping the builder would write the end of the archive, and a truncated one would look
-        // complete.
+        // Dropping the builder would write the end-of-archive marker, and a truncated archive would
+        // look complete.
         std::mem::forget(archive);
         return Err(error);
     }
@@ -109,7 +110,7 @@ fn add(
     copied: &mut Copied,
 ) -> io::Result<()> {
     let kind = fs::symlink_metadata(path)?;
-    // Omit the owners, because the users of this machine do not exist in the container.
+    // Store no owner, because the users of this machine do not exist in the container.
     let mut header = Header::new_gnu();
     header.set_mode(platform::mode_of(&kind) & 0o777);
     header.set_mtime(platform::modified_at(&kind));
@@ -133,11 +134,12 @@ fn add(
         archive.append_link(&mut header, name, fs::read_link(path)?)?;
     } else if kind.is_file() {
         // Another user with access to the folder may have replaced the file with a symlink or a
-        // pipe.
+        // pipe since it was inspected.
         let file = platform::open_file(path)?;
         let size = file.metadata()?.len();
         header.set_size(size);
-        // A file that grows or shrinks during the copy must not shift the following members.
+        // The header already states the size. If the file grows or shrinks during the copy,
+        // truncate or pad its data so that the following members stay aligned.
         let data = file.take(size).chain(io::repeat(0)).take(size);
         archive.append_data(&mut header, name, data)?;
         copied.bytes += size;
@@ -151,7 +153,7 @@ fn add(
     Ok(())
 }
 
-/// Determines the destination of a copy named `name`: inside `path` if that is a directory, else
+/// Returns the destination of a copy named `name`: inside `path` if that is a directory, otherwise
 /// `path` itself.
 pub fn target(path: &str, name: &str) -> PathBuf {
     let path = Path::new(path);

@@ -39,8 +39,8 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Builds an archive as a hostile container would send it; the library itself refuses to write such
-/// names.
+/// Builds an archive with names that the `tar` crate refuses to write, as a hostile container
+/// would.
 fn hostile(entries: &[(&str, EntryType, &str)]) -> Vec<u8> {
     let mut archive = Builder::new(Vec::new());
     for (path, kind, link) in entries {
@@ -69,7 +69,7 @@ fn trees_survive_packing_and_unpacking() {
     fs::write(root.join("from/y"), "two!").unwrap();
     fs::set_permissions(root.join("from/y"), fs::Permissions::from_mode(0o755)).unwrap();
     symlink("a/b/x", root.join("from/link")).unwrap();
-    // This is how the cache of a model hub is laid out.
+    // The model cache of Hugging Face uses such relative links.
     symlink("../../y", root.join("from/a/b/up")).unwrap();
     let mut bytes = Vec::new();
     let summary = pack(&root.join("from"), "top", &mut bytes).unwrap();
@@ -110,8 +110,8 @@ fn nothing_is_written_outside_the_folder() {
         ("top/out", EntryType::Symlink, "../../../etc"),
         ("top/absolute", EntryType::Symlink, "/etc/passwd"),
         ("top/beside", EntryType::Symlink, "../../x"),
-        // By its text, the path of `top/p` stays inside. On disk it leads out, because `y` is a
-        // link.
+        // Read as text, the path of `top/p` stays inside. On disk it leads outside, because `y` is
+        // a link.
         ("top/a/b/c/y", EntryType::Symlink, "../../.."),
         ("top/p", EntryType::Symlink, "a/b/c/y/../../.."),
         ("top/hard", EntryType::Link, "/etc/passwd"),
@@ -251,7 +251,7 @@ fn a_path_is_at_or_below_its_name() {
     }
 }
 
-/// Builds a header whose size need not match its data.
+/// Builds a header whose size does not have to match the member's data.
 fn header(path: &str, kind: EntryType, size: u64) -> Header {
     let mut header = Header::new_gnu();
     header.as_gnu_mut().unwrap().name[..path.len()].copy_from_slice(path.as_bytes());
@@ -281,7 +281,7 @@ fn sparse_members_become_holes() {
     let data = fs::metadata(root.join("to")).unwrap();
     assert_eq!(data.len(), 1 << 40);
     assert!(data.blocks() < 1000, "{} blocks", data.blocks());
-    // Segments that overlap, lie outside the file, or do not match the size of the data.
+    // Segments that overlap, lie outside the file, or differ from the size of the data.
     for (offset, length, total) in [
         (1 << 40, 1, 1 << 40),
         (0, 2, 1 << 40),

@@ -1,7 +1,7 @@
-//! Finds the links of an archive that lead to a member of the same archive.
+//! Selects the symlinks of an archive that lead to a member of the same archive.
 //!
-//! The target of each link is read once. If the operating system resolved the links, each of up to
-//! 100,000 could lead through 40 others. Every new link would also require a new check.
+//! Resolves each link only once, in memory. The operating system would resolve every link from its
+//! start, and each of up to 100,000 links can lead through 40 others.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -12,26 +12,26 @@ use std::sync::atomic::AtomicBool;
 
 use super::check_stop;
 
-/// Maximum number of other links that a link can lead through, as in Linux.
+/// Maximum number of other links on the way to a link's target, as in Linux.
 const MOST_HOPS: u32 = 40;
-/// Longest path in bytes, as in Linux.
+/// Maximum length of a path in bytes, as in Linux.
 const LONGEST_PATH: usize = 4096;
-/// Limit in bytes on the memory for the resolved paths of all links. A short link can resolve to a
-/// long path.
+/// Maximum memory for the resolved paths of all links in bytes. A short link can resolve to a long
+/// path.
 const MOST_END_BYTES: usize = 64 << 20;
 
-/// The target of a link, and the number of other links on the way.
+/// The resolved target of a link, and the number of other links on the way.
 struct End {
     at: PathBuf,
     hops: u32,
 }
 
-/// A link whose target has been followed up to `rest`.
+/// A link that is being resolved. `rest` is the unresolved part of its target.
 struct Walk<'a> {
     link: usize,
-    /// The path reached so far, unless it is another link.
+    /// Path reached so far, or empty while waiting for another link.
     at: PathBuf,
-    /// The other link that was reached.
+    /// Index of another link that must be resolved before this one.
     next: Option<usize>,
     /// Whether `at` is known to be a directory.
     is_folder: bool,
@@ -39,7 +39,7 @@ struct Walk<'a> {
     hops: u32,
 }
 
-/// Links by path, with the ends found so far. `Some(None)` marks a link that leads nowhere or
+/// Links by path, with their resolved targets. `Some(None)` marks a link that leads nowhere or
 /// outside the copy.
 struct Ends<'a> {
     folder: &'a Path,
@@ -49,9 +49,9 @@ struct Ends<'a> {
     bytes: usize,
 }
 
-/// Selects the links, given as (path, target), that lead to the member `name` of `folder` or to a
-/// path below it. `folder` must not contain any links yet. Rejects a link if its parent directory
-/// is missing or another member has the same path.
+/// Selects the links, given as (path, target), that lead to the member `name` of `folder` or below
+/// it. `folder` must not contain links yet. Drops a link if its parent directory is missing or
+/// another member has its path.
 pub(super) fn stay_inside(
     links: &[(PathBuf, PathBuf)],
     folder: &Path,
@@ -97,7 +97,8 @@ pub(super) fn stay_inside(
                     ready.extend(waiting.remove(&walk.link).unwrap_or_default());
                     ends.keep(walk.link, end);
                 }
-                // The other link resumes this walk. Links in a cycle are never resumed.
+                // Resolving `next` resumes this walk. Links in a cycle wait forever, and are
+                // dropped.
                 Err(next) => waiting.entry(next).or_default().push(walk),
             }
         }
@@ -110,7 +111,7 @@ pub(super) fn stay_inside(
 }
 
 impl Ends<'_> {
-    /// Follows a link to its end, or up to another link whose end is not known yet.
+    /// Resolves a link, or returns the index of another link that must be resolved first.
     fn end_of(&self, walk: &mut Walk<'_>) -> Result<Option<End>, usize> {
         loop {
             if let Some(next) = walk.next {
@@ -125,7 +126,8 @@ impl Ends<'_> {
             match walk.rest.next() {
                 None => break,
                 Some(Component::CurDir) => {}
-                // A missing directory may be a link in the directory that the copy is merged into.
+                // Resolve `..` only below an existing directory. A missing one may be a symlink in
+                // the directory into which the copy is merged.
                 Some(Component::ParentDir)
                     if walk.at != Path::new(self.name) && self.is_folder(walk) =>
                 {
@@ -139,7 +141,7 @@ impl Ends<'_> {
                     walk.is_folder = false;
                     walk.next = self.places.get(walk.at.as_os_str()).copied();
                     if walk.next.is_some() {
-                        // Free the path, which is not needed while the link waits.
+                        // A waiting link does not need its path, so free the memory.
                         walk.at = PathBuf::new();
                     }
                 }
@@ -221,8 +223,8 @@ mod tests {
     #[test]
     fn links_lead_through_links_in_any_order() {
         let folder = folder("chains");
-        // One link leads through a linked directory. Another leads out of the copy although its
-        // text alone does not show that.
+        // One link leads through a linked directory. Another leads out of the copy, which its
+        // target alone does not show.
         assert_eq!(
             inside_links(&folder, &[("top/x", "y/b/../../file"), ("top/y", "a")]),
             [true, true]
@@ -234,12 +236,12 @@ mod tests {
             ),
             [false, true]
         );
-        // A directory that is a link has no members.
+        // A link to a directory cannot contain members.
         assert_eq!(
             inside_links(&folder, &[("top/y", "a"), ("top/y/x", "../file")]),
             [true, false]
         );
-        // Of two links with the same name the first one wins, and links in a cycle are dropped.
+        // The first of two links with the same name wins, and links in a cycle are dropped.
         assert_eq!(
             inside_links(&folder, &[("top/x", "file"), ("top/x", "a")]),
             [true, false]
@@ -272,8 +274,8 @@ mod tests {
         fs::remove_dir_all(folder).unwrap();
     }
 
-    /// Checks that each target is followed only once. Following all links again for each new one
-    /// took minutes.
+    /// Each target must be followed only once: following all links again for each new one took
+    /// minutes.
     #[test]
     fn many_links_in_the_worst_order_are_resolved() {
         let folder = folder("many");
@@ -294,7 +296,7 @@ mod tests {
             .collect();
         let kept = stay_inside(&links, &folder, "top", &AtomicBool::new(false)).unwrap();
         assert!(kept.iter().all(|kept| *kept));
-        // The memory for long ends of short links is limited.
+        // Short links with long targets count against the memory limit.
         let deep = format!("top/{}", vec!["d".repeat(200); 18].join("/"));
         platform_folder(&folder.join(&deep));
         let deep = PathBuf::from(deep).strip_prefix("top").unwrap().to_owned();

@@ -1,4 +1,4 @@
-//! Reads the members of a tar archive that a hostile container may have written.
+//! Reads the members of a tar archive from an untrusted container.
 //!
 //! The reader in the `tar` crate loads extension headers of any size into memory and turns holes
 //! into zeros. This reader limits extension headers, lists of segments, and the data of skipped
@@ -12,39 +12,39 @@ use tar::{EntryType, GnuExtSparseHeader, GnuSparseHeader, Header};
 use crate::platform;
 
 const BLOCK: u64 = 512;
-/// Limit on the extension headers of one member in bytes: long names, PAX records and segment
-/// lists.
+/// Maximum bytes of the extension headers of one member: long names, PAX records and segment lists.
 const MOST_EXTENSIONS: u64 = 1 << 20;
-/// Limit on the bytes of skipped members.
+/// Maximum bytes of data in skipped members.
 const MOST_UNWANTED: u64 = 1 << 30;
 
-/// One file, directory or link. Its data can be read from [`Members`] next.
+/// One member of an archive. Its data can be read from [`Members`] until the next member is
+/// requested.
 #[derive(Debug)]
 pub(super) struct Member {
     pub kind: EntryType,
-    /// `None` if this platform cannot represent the name.
+    /// Path of the member; `None` if this platform cannot represent it.
     pub path: Option<PathBuf>,
     pub link: Option<PathBuf>,
     pub mode: u32,
-    /// Bytes of data in the archive.
+    /// Bytes of data in the archive, without holes.
     pub size: u64,
-    /// Segments of data as (offset, length) and the size of the whole file, for old GNU sparse
-    /// members.
+    /// For an old GNU sparse member, the (offset, length) of each segment and the size of the whole
+    /// file.
     pub sparse: Option<(Vec<(u64, u64)>, u64)>,
-    /// Whether PAX records describe holes, in one of the three formats that are not supported.
+    /// True if PAX records describe holes. None of the three PAX formats is supported.
     pub has_pax_holes: bool,
 }
 
-/// An archive that is being read.
+/// Reads an archive member by member.
 pub(super) struct Members<R> {
     source: R,
-    /// Bytes of the current member's data, and of the padding after it.
+    /// Remaining bytes of the current member's data; `padding` follows them.
     data: u64,
     padding: u64,
     unwanted: u64,
 }
 
-/// Metadata of the next member, from its extension headers.
+/// Values from extension headers, which override the next member's header.
 #[derive(Default)]
 struct Extensions {
     bytes: u64,
@@ -64,7 +64,7 @@ impl<R: Read> Members<R> {
         }
     }
 
-    /// Reads the next member; `None` at the end of the archive.
+    /// Reads the next member, or returns `None` at the end of the archive.
     pub(super) fn next(&mut self) -> io::Result<Option<Member>> {
         self.skip_rest()?;
         let mut extensions = Extensions::default();
@@ -135,7 +135,8 @@ impl<R: Read> Members<R> {
         })
     }
 
-    /// Reads the offsets of the data of an old GNU sparse member.
+    /// Reads the segments of an old GNU sparse member, which continue in extra blocks after the
+    /// header.
     fn segments(
         &mut self,
         header: &Header,
@@ -158,8 +159,8 @@ impl<R: Read> Members<R> {
                     .filter(|segment_end| offset >= end && *segment_end <= total);
                 end = segment_end
                     .ok_or_else(|| invalid("the segments of a sparse member are out of order"))?;
-                // The segments are in ascending order and do not overlap, so the sum of their
-                // lengths cannot overflow.
+                // The segments are ascending and do not overlap, so the sum of their lengths cannot
+                // overflow.
                 sum += length;
                 segments.push((offset, length));
             }
@@ -212,7 +213,7 @@ impl<R: Read> Members<R> {
 }
 
 impl<R: Read> Read for Members<R> {
-    /// Reads data of the current member.
+    /// Reads from the data of the current member.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let limit = usize::try_from(self.data).map_or(buffer.len(), |data| data.min(buffer.len()));
         if limit == 0 {
@@ -228,8 +229,8 @@ impl<R: Read> Read for Members<R> {
 }
 
 impl Extensions {
-    /// Adds PAX records: `LENGTH KEY=VALUE` and a line feed, where the length counts the whole
-    /// record.
+    /// Parses PAX records of the form `LENGTH KEY=VALUE` with a trailing line feed. The length
+    /// counts the whole record.
     fn add(&mut self, mut records: &[u8]) -> io::Result<()> {
         let malformed_record = || invalid("a PAX header is malformed");
         while !records.is_empty() && records[0] != 0 {
@@ -272,7 +273,7 @@ impl Extensions {
 
 fn checksum(header: &Header) -> u32 {
     let bytes = header.as_bytes();
-    // The checksum treats its own field as eight blanks.
+    // The checksum treats its own eight bytes as blanks.
     bytes[..148]
         .iter()
         .chain(&bytes[156..])
@@ -292,7 +293,7 @@ fn invalid(reason: &str) -> io::Error {
     )
 }
 
-/// Replaces an error of the library, because it quotes bytes of the archive.
+/// Replaces an error of the `tar` crate, whose message quotes bytes of the archive.
 fn malformed(_: io::Error) -> io::Error {
     invalid("a number in a header is malformed")
 }

@@ -16,7 +16,7 @@ use aws_lc_rs::rand;
 
 use crate::platform;
 
-/// Why a file could not be read or written.
+/// Error from reading or writing one of the user's files.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     #[error("cannot read {}: {source}", path.display())]
@@ -27,25 +27,26 @@ pub enum FileError {
     Write { path: PathBuf, source: io::Error },
 }
 
-/// Determines the mode of a file and whether to follow a symlink.
+/// Purpose of a written file. It determines the mode, and whether symlinks are followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// Private to the user, such as a bundle: always mode 0600.
+    /// Readable only by the user, such as a bundle: always mode 0600.
     Private,
     /// Readable by other users' programs, such as node-exporter.
     Public,
-    /// The umask determines the mode of a new file. An existing file keeps its mode.
+    /// A document of the user. The umask determines the mode of a new file, and an existing file
+    /// keeps its mode.
     Document,
-    /// The config file. Keeps its mode, but removes other users' write access. May be a symlink
+    /// The config file. It keeps its mode, but other users lose write access. It may be a symlink
     /// that the user owns.
     Config,
 }
 
-/// Limit on a file that is read whole, in bytes. Config files, tokens, certificates and prices are
-/// much smaller, and a device may never reach its end.
+/// Maximum size of a file that is read into memory, in bytes. Config files, tokens, certificates
+/// and prices are much smaller, and a device may be endless.
 const LARGEST: u64 = 16 << 20;
 
-/// Reads a file of at most 16 MiB, or a pipe.
+/// Reads a file or pipe of at most 16 MiB.
 pub fn bytes_of(path: &Path) -> Result<Vec<u8>, FileError> {
     open(path)
         .and_then(read_limited)
@@ -55,7 +56,7 @@ pub fn bytes_of(path: &Path) -> Result<Vec<u8>, FileError> {
         })
 }
 
-/// Reads a file of text of at most 16 MiB, or a pipe.
+/// Reads a text file or pipe of at most 16 MiB.
 pub fn read_text(path: &Path) -> Result<String, FileError> {
     text(bytes_of(path)?, path)
 }
@@ -86,8 +87,8 @@ fn text(bytes: Vec<u8>, path: &Path) -> Result<String, FileError> {
     })
 }
 
-/// Fails if the user has interrupted the copy. The error kind is not `ErrorKind::Interrupted`,
-/// because readers retry after it.
+/// Fails if the user interrupted the copy. The error kind is not `ErrorKind::Interrupted`, because
+/// readers retry after that kind.
 fn check_stop(stop: &AtomicBool) -> io::Result<()> {
     match stop.load(Ordering::Relaxed) {
         true => Err(io::Error::other("it was interrupted")),
@@ -95,7 +96,7 @@ fn check_stop(stop: &AtomicBool) -> io::Result<()> {
     }
 }
 
-/// Creates a new file. Returns `Ok(false)` if anything already exists at the path.
+/// Creates a new file, or returns `Ok(false)` if the path already exists.
 pub fn create(path: &Path, bytes: &[u8]) -> Result<bool, FileError> {
     let write_error = |source| FileError::Write {
         path: path.to_path_buf(),
@@ -105,8 +106,8 @@ pub fn create(path: &Path, bytes: &[u8]) -> Result<bool, FileError> {
         return Ok(false);
     }
     let fresh = write_fresh(path, bytes, NEW_FILE, false).map_err(write_error)?;
-    // Unlike a rename, this fails if another process has created the file since the check. Some
-    // file systems have no hard links.
+    // Unlike a rename, a hard link fails if another process has created the file since the check.
+    // On file systems without hard links, use a rename.
     let linked = std::fs::hard_link(&fresh, path);
     match linked {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -124,8 +125,8 @@ pub fn create(path: &Path, bytes: &[u8]) -> Result<bool, FileError> {
 
 /// Replaces a file atomically, so that no reader sees a partial one.
 ///
-/// Writes a new file under a random name and renames it over the old one, so the user owns it.
-/// Refuses a symlink, because another user may have planted it. Only the config file may be one.
+/// Writes a new file under a random name and renames it over the old one, so that the user owns the
+/// result. Refuses a symlink, which another user may have planted, except for the config file.
 pub fn replace(path: &Path, bytes: &[u8], purpose: Purpose) -> Result<(), FileError> {
     let write_error = |source| FileError::Write {
         path: path.to_path_buf(),
@@ -160,7 +161,8 @@ const NEW_FILE: u32 = 0o666;
 const PRIVATE_FOLDER: u32 = 0o700;
 const PUBLIC_FOLDER: u32 = 0o755;
 
-/// Reads the mode of a regular file that the user owns. Refuses links, devices and folders.
+/// Reads the mode of a regular file that the user owns, or returns `None` if the path does not
+/// exist. Refuses links, devices and folders.
 fn existing_mode(path: &Path) -> io::Result<Option<u32>> {
     let data = match std::fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -182,7 +184,7 @@ fn folder_of(path: &Path) -> &Path {
         .unwrap_or(Path::new("."))
 }
 
-/// Writes a file under a random name in the folder of `path`.
+/// Writes a file under a random name into the folder of `path`, and returns its path.
 fn write_fresh(path: &Path, bytes: &[u8], mode: u32, ignores_umask: bool) -> io::Result<PathBuf> {
     use std::io::Write;
     let mut random = [0; 16];
@@ -197,7 +199,7 @@ fn write_fresh(path: &Path, bytes: &[u8], mode: u32, ignores_umask: bool) -> io:
     Ok(fresh)
 }
 
-/// Moves a new file to its final path.
+/// Renames a new file to its final path.
 fn rename_over(fresh: &Path, target: &Path) -> io::Result<()> {
     std::fs::rename(fresh, target).inspect_err(|_| {
         let _ = std::fs::remove_file(fresh);

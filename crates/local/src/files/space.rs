@@ -5,16 +5,17 @@ use std::path::{Path, PathBuf};
 
 use crate::platform::{self, FreeSpace};
 
-/// Limit on the bytes written between two checks.
+/// Bytes that may be written between two checks of the disk.
 const INTERVAL: u64 = 16 << 20;
-/// Maximum space to keep free. On a nearly full disk, only a tenth of the free space is reserved.
+/// Free space to leave on the disk: this much, or a tenth of the free space if that is less.
 const RESERVE: FreeSpace = FreeSpace {
     bytes: 1 << 30,
     files: Some(10_000),
 };
 const SHARE: u64 = 10;
 
-/// A disk and its reserve. Platforms that cannot report free space have no limit.
+/// The disk of a folder, and the space to leave free on it. Without a report of free space, nothing
+/// is limited.
 #[derive(Debug)]
 pub(super) struct Space {
     folder: PathBuf,
@@ -23,7 +24,7 @@ pub(super) struct Space {
 }
 
 impl Space {
-    /// Reads the free space of the disk that holds a folder.
+    /// Measures the free space of the disk that holds `folder`.
     pub(super) fn measure(folder: &Path) -> io::Result<Self> {
         let free = platform::free_space(folder)?.unwrap_or(FreeSpace {
             bytes: 0,
@@ -36,7 +37,7 @@ impl Space {
         })
     }
 
-    /// Fails if a file of this size does not fit.
+    /// Fails if writing `bytes` more would use the reserved space.
     pub(super) fn check(&mut self, bytes: u64) -> io::Result<()> {
         self.unseen = 0;
         let Some(free) = platform::free_space(&self.folder)? else {
@@ -45,7 +46,7 @@ impl Space {
         fits(free, self.reserve, bytes)
     }
 
-    /// Counts written bytes, and checks the disk every 16 MiB.
+    /// Adds to the written bytes, and checks the disk every 16 MiB.
     pub(super) fn count(&mut self, bytes: u64) -> io::Result<()> {
         self.unseen += bytes;
         if self.unseen < INTERVAL {

@@ -1,5 +1,5 @@
-//! Checks, as ssh does, whether other users can change the user's files. The config file runs
-//! commands, and a cache determines the servers that receive credentials.
+//! Checks, as ssh does, whether other users can change the user's files. The config file can run
+//! commands, and a cache determines which servers receive credentials.
 
 use std::io::{self, ErrorKind, Read};
 use std::path::{Component, Path, PathBuf};
@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use super::{FileError, Purpose, open, read_limited, text};
 use crate::platform::{self, Others};
 
-/// Limit on symlinks in a path, as in the kernel.
+/// Maximum number of symlinks in a path, as in Linux.
 const MOST_LINKS: usize = 40;
 
 /// A file or folder that other users can change.
@@ -16,13 +16,13 @@ const MOST_LINKS: usize = 40;
 pub struct Exposure {
     path: PathBuf,
     by: Others,
-    /// Whether it is neither the file, nor its folder, nor the one above. Such a folder can be
-    /// shared on purpose.
+    /// True if `path` is at least two folders above the file. Such a folder may be shared on
+    /// purpose.
     is_far: bool,
 }
 
 impl Exposure {
-    /// Describes the file, with the command that repairs it.
+    /// Describes the exposure and the command that repairs it.
     pub fn message(&self) -> String {
         let path = self.path.display();
         match self.by {
@@ -40,7 +40,7 @@ impl Exposure {
         }
     }
 
-    /// Builds the command that repairs it.
+    /// Builds the shell command that removes the other users' access.
     pub fn repair(&self) -> String {
         let text = self.path.display().to_string();
         let is_plain = text
@@ -58,19 +58,18 @@ impl Exposure {
     }
 }
 
-/// Finds a reason why others can change a file: the file, a folder above it, or a symlink. `None`
-/// if only the user and root can. Checks every type of file, because a pipe can also deliver
-/// content that another user wrote.
+/// Finds a file, parent folder or symlink on the path that users other than this user and root can
+/// change. Checks every type of file, because a pipe can also deliver content from another user.
 pub fn exposure(path: &Path) -> io::Result<Option<Exposure>> {
     check_chain(&std::path::absolute(path)?, 0)
 }
 
 /// Reads the config file. At the default path it must be a regular file, because another user may
-/// have planted something else. A file that the user specified can also be a device, such as
-/// `/dev/null`, or the pipe of `--config <(…)`. Refuses named pipes without opening them: without a
-/// writer, that would wait forever.
+/// have created a different one. A path that the user specified may also be a device, such as
+/// `/dev/null`, or the pipe of `--config <(…)`. Named pipes are refused unopened, because opening
+/// one waits for a writer.
 pub fn config_text(path: &Path, is_named: bool) -> Result<String, FileError> {
-    // A command reads its settings several times, but a pipe only once.
+    // A command reads its settings several times, but a pipe can be read only once.
     static PIPED: OnceLock<Vec<u8>> = OnceLock::new();
     let read = || {
         let is_piped = is_named && is_piped(path)?;
@@ -97,7 +96,7 @@ pub fn config_text(path: &Path, is_named: bool) -> Result<String, FileError> {
     text(bytes, path)
 }
 
-/// Whether a path leads to a pipe that this process inherited.
+/// Returns true if a path leads to a pipe that this process inherited.
 fn is_piped(path: &Path) -> io::Result<bool> {
     let mut current = std::path::absolute(path)?;
     for _ in 0..=MOST_LINKS {
@@ -112,8 +111,8 @@ fn is_piped(path: &Path) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Whether a path names a file descriptor of this process that is a pipe, as the shell passes it
-/// for `<(…)`. Only the process that started gpuctl can have created it.
+/// Returns true if a path names a file descriptor of this process that is a pipe, as shells pass it
+/// for `<(…)`. Only the process that started gpuctl can have created that pipe.
 fn is_inherited_pipe(path: &Path) -> bool {
     let Some(folder) = path
         .parent()
@@ -123,7 +122,7 @@ fn is_inherited_pipe(path: &Path) -> bool {
     };
     let is_descriptor = folder == Path::new("/dev/fd")
         || folder == Path::new(&format!("/proc/{}/fd", std::process::id()));
-    // Linux shows a pipe without a path as `pipe:[NUMBER]`, and a named pipe with its path.
+    // Linux shows an anonymous pipe as `pipe:[NUMBER]`, and a named pipe with its path.
     let has_path = std::fs::read_link(path).is_ok_and(|target| target.is_absolute());
     is_descriptor && !has_path && std::fs::metadata(path).is_ok_and(|data| platform::is_pipe(&data))
 }
@@ -144,13 +143,13 @@ fn check_chain(path: &Path, links: usize) -> io::Result<Option<Exposure>> {
         let data = std::fs::symlink_metadata(&current)?;
         let is_far = !path.ancestors().take(3).any(|near| near == current);
         match platform::access_of_others(&data) {
-            // Distributions whose umask is 002 give each user a group without other members.
-            // Debian's ssh accepts those groups too.
+            // Distributions with umask 002 give each user a group without other members. Debian's
+            // ssh also accepts files that such a group can write.
             Some(Others::Write) if platform::has_private_group(&data) => {}
-            // The kubelet gives folders of mounted ConfigMaps mode 0777, but mounts them read-only.
+            // The kubelet mounts ConfigMaps read-only, but gives their folders mode 0777.
             Some(Others::Write) if platform::is_mounted_read_only(&current) => {}
-            // Writing to a device does not change its content: `/dev/null` has mode 0666. In a
-            // container without root, it belongs to a user of the host.
+            // Writing to a device does not change its content, and `/dev/null` has mode 0666. In a
+            // rootless container, `/dev/null` belongs to a user of the host.
             Some(Others::Write) if platform::is_device(&data) => {}
             Some(Others::Own) if platform::is_null(&data) => {}
             Some(writer) => {
@@ -175,7 +174,7 @@ fn check_chain(path: &Path, links: usize) -> io::Result<Option<Exposure>> {
     Ok(None)
 }
 
-/// Resolves a path to its file. The user must own the file and each symlink.
+/// Follows symlinks to the file. If `path` is a symlink, the user must own every link and the file.
 pub(super) fn follow(path: &Path) -> io::Result<PathBuf> {
     let mut target = path.to_path_buf();
     for _ in 0..=MOST_LINKS {
@@ -208,7 +207,7 @@ pub(super) fn follow(path: &Path) -> io::Result<PathBuf> {
 }
 
 /// Removes other users' write access to a folder. Returns false if that fails, for example because
-/// another user owns the folder. gpuctl then does not trust its content.
+/// another user owns the folder; its content is then not trusted.
 pub fn is_closed(folder: &Path) -> bool {
     let Ok(data) = std::fs::symlink_metadata(folder) else {
         return false;
@@ -216,24 +215,24 @@ pub fn is_closed(folder: &Path) -> bool {
     if !data.is_dir() || platform::access_of_others(&data) == Some(Others::Own) {
         return false;
     }
-    // With the sticky bit, others can still create files.
+    // Check the mode even with the sticky bit, which still lets others create files.
     platform::mode_of(&data) & 0o022 == 0
         || platform::is_own(&data) && platform::close_folder(folder).is_ok()
 }
 
-/// Restricts a folder of gpuctl that already exists to the user. An earlier version or another
-/// program may have created it with mode 0755. Leaves links and folders of other users alone.
+/// Restricts an existing folder of gpuctl to the user. An earlier version or another program may
+/// have created it with mode 0755. Ignores symlinks and folders of other users.
 pub fn make_private(folder: &Path) {
     let Ok(data) = std::fs::symlink_metadata(folder) else {
         return;
     };
     if data.is_dir() && platform::is_own(&data) && platform::mode_of(&data) & 0o077 != 0 {
-        // Some file systems have no modes. gpuctl works there as well.
+        // Ignore failures, because some file systems have no modes.
         let _ = platform::close_folder(folder);
     }
 }
 
-/// Lists gpuctl's own folders that contain a file, innermost first.
+/// Returns gpuctl's own folders that contain a file, innermost first.
 fn state_folders(path: &Path) -> Vec<&Path> {
     let folders: Vec<&Path> = path.ancestors().skip(1).collect();
     let outermost = folders
@@ -247,8 +246,7 @@ fn permission_denied(reason: &str) -> io::Error {
     io::Error::new(ErrorKind::PermissionDenied, reason)
 }
 
-/// Reads a state file of gpuctl. Fails if other users own the file or its folder, or can write to
-/// it.
+/// Reads a state file of gpuctl. Fails if another user owns or can write to the file or its folder.
 pub fn read_trusted(path: &Path) -> Result<String, FileError> {
     let read = || {
         if !state_folders(path).into_iter().all(is_closed) {

@@ -23,18 +23,17 @@ use super::members::{Member, Members};
 use super::space::Space;
 use crate::platform;
 
-/// Limit on the depth of folders. A process that may open only 1024 files cannot remove deeper
-/// ones.
+/// Maximum depth of folders. A process with a limit of 1024 open files cannot remove deeper trees.
 const DEEPEST: usize = 256;
-/// Longest path in bytes, as in Linux.
+/// Maximum length of a path in bytes, as in Linux.
 const LONGEST_PATH: usize = 4096;
-/// Limit on links, which stay in memory until the end of the archive.
+/// Maximum number of symlinks, which are held in memory until the end of the archive.
 const MOST_LINKS: usize = 100_000;
 const MOST_LINK_BYTES: usize = 16 << 20;
-/// Limit on folders, links and additional names of files. They take up space on the disk, but
-/// hardly any in the archive: two kilobytes can name 255 new folders.
+/// Maximum number of folders, symlinks and hard links. They use inodes but hardly any space in the
+/// archive: two kilobytes can name 255 new folders.
 const MOST_WITHOUT_DATA: u64 = 2_000_000;
-/// Limit on skipped members, and on members that repeat an earlier name.
+/// Maximum number of skipped members, and of members that repeat an earlier name.
 const MOST_USELESS: u64 = 50_000;
 /// Bytes copied between two checks for free space and Ctrl-C.
 const PIECE: usize = 128 << 10;
@@ -48,9 +47,9 @@ pub struct Staged {
     space: Space,
     links: Vec<(PathBuf, PathBuf)>,
     link_bytes: usize,
-    /// Folders, links and second names of files.
+    /// Number of folders, symlinks and hard links.
     without_data: u64,
-    /// Members that replaced an earlier one.
+    /// Number of members that replaced an earlier one.
     repeated: u64,
     /// Set when the user interrupts the copy.
     stop: Arc<AtomicBool>,
@@ -58,12 +57,12 @@ pub struct Staged {
 
 impl Drop for Staged {
     fn drop(&mut self) {
-        // If removal fails, the folder's name shows that gpuctl created it.
+        // If the removal fails, the folder's name shows that gpuctl created it.
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
-/// The folder for unpacking an archive for `target`.
+/// Returns the path of the folder for unpacking an archive for `target`.
 pub fn staging_folder(target: &Path, unique: &str) -> PathBuf {
     let parent = target
         .parent()
@@ -72,8 +71,9 @@ pub fn staging_folder(target: &Path, unique: &str) -> PathBuf {
     parent.join(format!(".gpuctl-cp-{unique}"))
 }
 
-/// Reads an archive with one file or directory called `name` into `folder`, which must not exist
-/// yet. Setting `stop` interrupts this function and [`Staged::place`] at the next block or member.
+/// Unpacks an archive with one file or directory called `name` into `folder`, which must not exist
+/// yet. Setting `stop` interrupts this function and [`Staged::move_into`] at the next block or
+/// member.
 pub fn stage(
     source: impl Read,
     name: &str,
@@ -126,7 +126,8 @@ pub fn stage(
 }
 
 impl Staged {
-    /// Unpacks one member. Links are created after all members, so no member can go through one.
+    /// Unpacks one member. Symlinks are created after all members, so that no member is written
+    /// through one.
     fn unpack_member(&mut self, member: &Member, data: &mut Members<impl Read>) -> io::Result<()> {
         let unnamed = PathBuf::new();
         let archived_path = member.path.as_deref().unwrap_or(&unnamed);
@@ -173,14 +174,14 @@ impl Staged {
         Ok(())
     }
 
-    /// Finds the unpacked file that a hard link refers to.
+    /// Returns the unpacked file that a hard link refers to, if it is inside the copy.
     fn hard_link_source(&self, link: Option<&Path>, target: &Path) -> Option<PathBuf> {
         let first = self.folder.join(inside(link?, &self.name)?);
         let is_file = || fs::symlink_metadata(&first).is_ok_and(|kind| kind.is_file());
         (first != target && is_file()).then_some(first)
     }
 
-    /// Determines the path of a member below the folder, or the reason to skip it.
+    /// Returns the path of a member below the folder, or the reason to skip it.
     fn relative_path(&self, archived_path: &Path) -> Result<PathBuf, &'static str> {
         if archived_path.as_os_str().is_empty() || archived_path.as_os_str().len() > LONGEST_PATH {
             return Err("its name is empty, too long, or not valid on this system");
@@ -203,8 +204,8 @@ impl Staged {
         }
     }
 
-    /// Creates the missing folders above an accepted member. No link exists yet, so every folder is
-    /// inside the copy.
+    /// Creates the missing folders above a member. No symlink exists yet, so every folder is inside
+    /// the copy.
     fn make_parents(&mut self, path: &Path) -> io::Result<()> {
         let missing: Vec<&Path> = path
             .ancestors()
@@ -217,7 +218,7 @@ impl Staged {
         })
     }
 
-    /// Counts a folder, a link or a second name of a file, and checks the disk after some of them.
+    /// Counts a folder, symlink or hard link, and checks the disk at intervals.
     fn count_without_data(&mut self) -> io::Result<()> {
         self.without_data += 1;
         if self.without_data > MOST_WITHOUT_DATA {
@@ -229,7 +230,7 @@ impl Staged {
         self.space.count(PIECE as u64)
     }
 
-    /// Removes the file or link of an earlier member with the same name.
+    /// Removes the file of an earlier member with the same path.
     fn remove_existing(&mut self, path: &Path) -> io::Result<()> {
         match fs::remove_file(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
@@ -260,13 +261,13 @@ impl Staged {
                     file.seek(SeekFrom::Start(*offset))?;
                     self.copy(&mut data.take(*length), &mut file)?;
                 }
-                // The rest remains a hole and uses no disk space.
+                // Extend the file to its full size. The rest is a hole and uses no disk space.
                 file.set_len(*total)?;
                 *total
             }
         };
         self.copied.bytes = self.copied.bytes.saturating_add(size);
-        // Makes programs executable for every user that can read them; the umask restricts this.
+        // Make the file executable for every user that can read it, as far as the umask allows.
         if member.mode & 0o100 != 0 {
             platform::make_executable(&file)?;
         }
@@ -286,7 +287,7 @@ impl Staged {
         }
     }
 
-    /// Hard-links an unpacked file to another name. Copies would let one archive duplicate a file a
+    /// Hard-links an unpacked file to another name. Copying would let an archive multiply a file a
     /// thousand times.
     fn hard_link(&mut self, first: &Path, path: &Path) -> io::Result<()> {
         let size = fs::metadata(first)?.len();
@@ -294,7 +295,7 @@ impl Staged {
         self.make_parents(path)?;
         self.remove_existing(path)?;
         if fs::hard_link(first, path).is_err() {
-            // Some file systems have no hard links.
+            // Copy the file on file systems without hard links.
             self.space.check(size)?;
             let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
             self.copy(&mut File::open(first)?, &mut file)?;
@@ -303,7 +304,7 @@ impl Staged {
         Ok(())
     }
 
-    /// Creates the links whose targets are inside the copy.
+    /// Creates the symlinks whose targets are inside the copy.
     fn link(&mut self, links: &[(PathBuf, PathBuf)]) -> io::Result<()> {
         let verdicts = stay_inside(links, &self.folder, &self.name, &self.stop)?;
         for ((path, link), is_kept) in links.iter().zip(verdicts) {
@@ -321,15 +322,15 @@ impl Staged {
         Ok(())
     }
 
-    /// Moves the copy to `target`: a file replaces a file, and a folder merges into a folder. An
-    /// interrupted merge leaves the files that it moved.
+    /// Moves the copy to `target`. A file replaces a file, and a folder is merged into a folder. An
+    /// interrupted merge leaves the files that were already moved.
     pub fn move_into(self, target: &Path) -> io::Result<Copied> {
         merge(&self.folder.join(&self.name), target, &self.stop)?;
         Ok(self.copied.clone())
     }
 }
 
-/// Normalizes `path`; `None` unless it is `name` or below it.
+/// Normalizes an archive path, or returns `None` unless it is `name` or below it.
 pub(super) fn inside(path: &Path, name: &str) -> Option<PathBuf> {
     let mut clean = PathBuf::new();
     for part in path.components() {

@@ -1,4 +1,4 @@
-//! Tests the policy with files and programs in a folder of their own.
+//! Tests the plugin policy with files and programs in a temporary folder.
 #![expect(clippy::disallowed_methods, reason = "tests arrange files")]
 
 use std::fs::{self, File};
@@ -27,7 +27,7 @@ impl PluginFolder {
         self.0.join("bin").join(name).display().to_string()
     }
 
-    /// What happens to a plugin under a policy.
+    /// Writes a policy and returns the permitted program or the reason for refusal.
     fn permit(&self, policy: &str, command: &str) -> String {
         let file = self.0.join("kuberc");
         fs::write(&file, format!("{HEADER}{policy}")).unwrap();
@@ -92,7 +92,7 @@ fn a_list_allows_the_same_program_by_name_or_path() {
         let refused = "is not allowed: it is not in `credentialPluginAllowlist` of FILE";
         assert_eq!(folder.permit(&policy, "other"), refused, "{entry}");
         assert_eq!(folder.permit(&policy, &other), refused, "{entry}");
-        // Windows has no mode bits.
+        // Windows has no executable bit, so `data` counts as a program there.
         let missing: &[&str] = if cfg!(windows) {
             &["nosuch"]
         } else {
@@ -106,7 +106,7 @@ fn a_list_allows_the_same_program_by_name_or_path() {
             );
         }
     }
-    // Patterns have no meaning.
+    // Allowlist entries are literal paths, not patterns.
     let refused = "is not allowed: it is not in `credentialPluginAllowlist` of FILE";
     assert_eq!(folder.permit(&list("- command: '*'\n"), "login"), refused);
 }

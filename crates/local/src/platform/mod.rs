@@ -1,5 +1,5 @@
-//! Differences between operating systems: signals, raw terminals, file modes, links. All code for
-//! one system is in this directory, and every system has the same functions.
+//! Differences between operating systems: signals, raw terminals, file modes, links. Each system
+//! has one file in this directory, and all of them export the same functions.
 
 #[cfg(unix)]
 mod unix;
@@ -21,27 +21,27 @@ pub use windows::{
     open_plain, open_regular, path_of_bytes, private_folder, symlink, termination_signal,
 };
 
-/// The number of the signal for Ctrl-C.
+/// Number of SIGINT, which Ctrl-C sends.
 pub const INTERRUPT: u8 = 2;
-/// The number of SIGTERM.
+/// Number of SIGTERM.
 const TERMINATE: u8 = 15;
 
 /// Free space of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FreeSpace {
     pub bytes: u64,
-    /// `None` if the number of inodes has no limit.
+    /// Number of free inodes; `None` if the file system has no fixed number.
     pub files: Option<u64>,
 }
 
-/// How other users can change a file or folder.
+/// How users other than this user and root can change a file or folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     windows,
     expect(dead_code, reason = "access control lists are not read")
 )]
 pub enum Others {
-    /// Another user owns it and can change everything.
+    /// Another user owns the file and can also change its mode.
     Own,
     Write,
 }

@@ -1,4 +1,4 @@
-//! Linux and macOS.
+//! Implementations for Linux and macOS.
 
 use std::ffi::OsStr;
 use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions};
@@ -13,14 +13,14 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{FreeSpace, INTERRUPT, Others, TERMINATE};
 
-/// Passes all keys to the program instead of the terminal's line editor, including Ctrl-C. Dropping
-/// it restores the terminal.
+/// Puts the terminal into raw mode, so that it passes all keys to the program, including Ctrl-C.
+/// Dropping this restores the terminal.
 pub struct RawMode {
     before: Termios,
 }
 
 impl RawMode {
-    /// Fails if stdin is not a terminal.
+    /// Enables raw mode. Fails if stdin is not a terminal.
     pub fn enter() -> io::Result<Self> {
         let original = termios::tcgetattr(io::stdin())?;
         let mut raw = original.clone();
@@ -32,13 +32,13 @@ impl RawMode {
 
 impl Drop for RawMode {
     fn drop(&mut self) {
-        // The terminal may be gone, and then there is nothing to restore.
+        // Ignore failures: if the terminal has been closed, there is nothing to restore.
         let _ = termios::tcsetattr(io::stdin(), OptionalActions::Now, &self.before);
     }
 }
 
-/// Waits for a signal that ends this process, and returns its number. The signals are caught as
-/// soon as this is called, so the caller can clean up first.
+/// Waits for SIGHUP, SIGINT or SIGTERM and returns its number. The signals are caught from the call
+/// on, not from the first poll, so that the caller can clean up.
 pub fn termination_signal() -> impl Future<Output = u8> {
     let signals = [
         SignalKind::hangup(),
@@ -66,7 +66,7 @@ pub struct Endings {
 }
 
 impl Endings {
-    /// Starts listening. Skips signals that cannot be handled.
+    /// Starts catching SIGINT and SIGTERM. Omits signals that cannot be caught.
     pub fn all() -> Vec<Self> {
         let signals = [
             (SignalKind::interrupt(), INTERRUPT),
@@ -78,7 +78,7 @@ impl Endings {
             .collect()
     }
 
-    /// Listens to Ctrl-C only, which then no longer ends the program.
+    /// Starts catching SIGINT, which then no longer ends the program.
     pub fn interrupt() -> Option<Self> {
         Self::listen(SignalKind::interrupt(), INTERRUPT)
     }
@@ -88,29 +88,30 @@ impl Endings {
         Some(Self { signal, number })
     }
 
-    /// Waits for the next signal, and returns its number; `None` if there will be none.
+    /// Waits for the next signal and returns its number, or `None` once signals can no longer
+    /// arrive.
     pub async fn next(&mut self) -> Option<u8> {
         self.signal.recv().await.map(|()| self.number)
     }
 }
 
-/// Signals changes of the window size.
+/// A stream of changes of the terminal's size.
 pub struct WindowChanges(Signal);
 
 impl WindowChanges {
-    /// Starts listening.
+    /// Starts catching the signal for size changes.
     pub fn listen() -> io::Result<Self> {
         signal(SignalKind::window_change()).map(Self)
     }
 
-    /// Waits for the next change; false if there will be none.
+    /// Waits for the next change. Returns false once changes can no longer arrive.
     pub async fn next(&mut self) -> bool {
         self.0.recv().await.is_some()
     }
 }
 
-/// Creates a file for writing. Fails if the path exists, even as a dangling symlink. With
-/// `ignores_umask`, the mode does not depend on the umask.
+/// Creates a file for writing. Fails if the path exists, even as a dangling symlink. If
+/// `ignores_umask` is set, the file gets exactly `mode`.
 pub fn create_new(path: &Path, mode: u32, ignores_umask: bool) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW.bits().cast_signed();
     let file = OpenOptions::new()
@@ -128,19 +129,19 @@ pub fn create_new(path: &Path, mode: u32, ignores_umask: bool) -> io::Result<Fil
     Ok(file)
 }
 
-/// Opens a regular file for reading. Refuses a symlink, a pipe or a device without blocking.
+/// Opens a regular file for reading. Refuses symlinks, pipes and devices without blocking.
 pub fn open_file(path: &Path) -> io::Result<File> {
     open_with(path, OFlags::NOFOLLOW)
 }
 
-/// Opens a regular file, or a symlink to one, for reading. Refuses a pipe or a device without
+/// Opens a regular file, or a symlink to one, for reading. Refuses pipes and devices without
 /// blocking.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     open_with(path, OFlags::empty())
 }
 
 fn open_with(path: &Path, flags: OFlags) -> io::Result<File> {
-    // Without NONBLOCK, opening a pipe would wait for a writer.
+    // Without `O_NONBLOCK`, opening a pipe would wait for a writer.
     let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = OpenOptions::new()
         .read(true)
@@ -155,62 +156,63 @@ fn open_with(path: &Path, flags: OFlags) -> io::Result<File> {
     }
 }
 
-/// Reads the free space of the disk that holds a path.
+/// Reads the free space of the disk that holds `path`.
 pub fn free_space(path: &Path) -> io::Result<Option<FreeSpace>> {
     let disk = rustix::fs::statvfs(path)?;
-    // Some file systems have no fixed number of inodes.
+    // Some file systems have no fixed number of inodes and report 0.
     let files = (disk.f_files > 0).then_some(disk.f_favail);
     Ok(Some(FreeSpace {
-        // `f_bavail` excludes the blocks reserved for root, unlike `f_bfree`.
+        // Unlike `f_bfree`, `f_bavail` excludes the blocks that are reserved for root.
         bytes: disk.f_bavail.saturating_mul(disk.f_frsize),
         files,
     }))
 }
 
-/// Converts the bytes of an archive to a path.
+/// Converts a path in an archive, which can contain any bytes.
 pub fn path_of_bytes(bytes: &[u8]) -> Option<PathBuf> {
     Some(PathBuf::from(OsStr::from_bytes(bytes)))
 }
 
-/// Determines how other users can change a file or folder; `None` if only its owner and root can.
+/// Returns how other users can change a file or folder, or `None` if only its owner and root can.
 pub fn access_of_others(data: &Metadata) -> Option<Others> {
     let user = rustix::process::geteuid().as_raw();
-    // An owner can always change the mode. Root can change everything, so it does not count.
+    // An owner can always change the mode. Files of root are safe, because root can change
+    // everything anyway.
     if data.uid() != user && data.uid() != 0 {
         return Some(Others::Own);
     }
-    // In a folder with the sticky bit, only owners can replace their entries.
+    // In a folder with the sticky bit, users can replace only their own entries.
     let is_sticky = data.is_dir() && data.mode() & 0o1000 != 0;
     (data.mode() & 0o022 != 0 && !is_sticky && !data.is_symlink()).then_some(Others::Write)
 }
 
-/// Whether it is a device that reads and writes characters, such as `/dev/null` or a terminal.
+/// Returns true for a character device, such as `/dev/null` or a terminal.
 pub fn is_device(data: &Metadata) -> bool {
     data.file_type().is_char_device()
 }
 
-/// Whether it is the device `/dev/null`.
+/// Returns true for the device `/dev/null`.
 pub fn is_null(data: &Metadata) -> bool {
     is_device(data) && std::fs::metadata("/dev/null").is_ok_and(|null| null.rdev() == data.rdev())
 }
 
-/// Whether it is a pipe, with or without a name.
+/// Returns true for a pipe, named or anonymous.
 pub fn is_pipe(data: &Metadata) -> bool {
     data.file_type().is_fifo()
 }
 
-/// Whether the user owns a file or folder.
+/// Returns true if the user owns the file or folder.
 pub fn is_own(data: &Metadata) -> bool {
     data.uid() == rustix::process::geteuid().as_raw()
 }
 
-/// Whether the only other writer of a file or folder is the user's private group, whose id equals
-/// the user's id.
+/// Returns true if only the user's private group can write to a file. A private group has the same
+/// id as its user.
 pub fn has_private_group(data: &Metadata) -> bool {
     data.mode() & 0o002 == 0 && data.uid() != 0 && data.gid() == data.uid()
 }
 
-/// Whether the file system of `path` refuses all writes.
+/// Returns true if the file system of `path` is mounted read-only.
 pub fn is_mounted_read_only(path: &Path) -> bool {
     rustix::fs::statvfs(path).is_ok_and(|filesystem| {
         filesystem
@@ -219,17 +221,17 @@ pub fn is_mounted_read_only(path: &Path) -> bool {
     })
 }
 
-/// Reads the permission bits of a file, for example `0o644`.
+/// Returns the permission bits of a file, for example `0o644`.
 pub fn mode_of(data: &Metadata) -> u32 {
     data.permissions().mode() & 0o7777
 }
 
-/// Reads the time of the last modification, in Unix seconds.
+/// Returns the time of the last modification in Unix seconds.
 pub fn modified_at(data: &Metadata) -> u64 {
     u64::try_from(data.mtime()).unwrap_or(0)
 }
 
-/// Whether the path is a file that some user can execute, as Go's `exec.LookPath` checks.
+/// Returns true for a file that at least one user can execute, as Go's `exec.LookPath` checks.
 pub fn is_executable(path: &Path) -> bool {
     std::fs::metadata(path)
         .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
@@ -241,17 +243,17 @@ pub fn make_executable(file: &File) -> io::Result<()> {
     file.set_permissions(Permissions::from_mode(mode | (mode & 0o444) >> 2))
 }
 
-/// Creates a directory that only the user can enter.
+/// Creates a directory with mode 0700.
 pub fn private_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(path)
 }
 
-/// Creates a folder and its missing parents with this mode.
+/// Creates a folder and its missing parents with the given mode.
 pub fn folders_with_mode(path: &Path, mode: u32) -> io::Result<()> {
     DirBuilder::new().mode(mode).recursive(true).create(path)
 }
 
-/// Sets the mode 0700.
+/// Restricts a folder to its owner (mode 0700).
 pub fn close_folder(path: &Path) -> io::Result<()> {
     std::fs::set_permissions(path, Permissions::from_mode(0o700))
 }
@@ -261,15 +263,15 @@ pub fn symlink(target: &Path, link: &Path) -> io::Result<()> {
     std::os::unix::fs::symlink(target, link)
 }
 
-/// Flags to open a folder for lookups. With `O_PATH`, Linux needs no permission to read it.
+/// Flags to open a folder only for lookups. `O_PATH` works on Linux without read permission.
 #[cfg(target_os = "linux")]
 const LOOKUP: OFlags = OFlags::PATH;
 #[cfg(not(target_os = "linux"))]
 const LOOKUP: OFlags = OFlags::RDONLY;
 
-/// Opens a file for reading by an absolute path, but refuses a symlink at any part of the path.
-/// Another user can replace a folder by a symlink at any time, so this opens each folder relative
-/// to its parent. Does not wait for the writer of a FIFO.
+/// Opens a file for reading by an absolute path, and refuses symlinks in any part of the path.
+/// Opens each folder relative to its parent, because another user could replace a folder with a
+/// symlink in between. Does not wait for the writer of a named pipe.
 pub fn open_plain(path: &Path) -> io::Result<File> {
     let folder = LOOKUP | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file =
@@ -286,19 +288,19 @@ pub fn open_plain(path: &Path) -> io::Result<File> {
     Ok(File::from(folder_handle))
 }
 
-/// Whether both describe the same file.
+/// Returns true if the metadata has the same device and inode, so that both describe one file.
 pub fn is_same_file(first: &Metadata, second: &Metadata) -> bool {
     (first.dev(), first.ino()) == (second.dev(), second.ino())
 }
 
-/// Whether the process may open the minimum number of files for a command. Otherwise the runtime
-/// aborts.
+/// Returns true if the process may open `count` files. Below the number that a command needs, the
+/// async runtime panics.
 #[expect(clippy::disallowed_methods, reason = "it is opened to be counted")]
 pub fn may_open_files(count: usize) -> bool {
-    // The error codes ENFILE and EMFILE.
+    // ENFILE and EMFILE.
     const TOO_MANY_OPEN: [Option<i32>; 2] = [Some(23), Some(24)];
     let files: Result<Vec<File>, _> = (0..count).map(|_| File::open("/dev/null")).collect();
-    // Assume no limit on a system without that file.
+    // Without `/dev/null` there is nothing to test, so assume no limit.
     files
         .err()
         .is_none_or(|error| !TOO_MANY_OPEN.contains(&error.raw_os_error()))

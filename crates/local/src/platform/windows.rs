@@ -1,4 +1,5 @@
-//! Windows. A terminal cannot be made raw there yet, so sessions read whole lines.
+//! Implementations for Windows. Raw terminals are not implemented yet, so sessions read whole
+//! lines.
 #![expect(
     clippy::disallowed_methods,
     reason = "files are written with the rights of their folder"
@@ -13,7 +14,7 @@ use tokio::signal::windows::{CtrlBreak, CtrlC, CtrlClose, ctrl_break, ctrl_c, ct
 
 use super::{FreeSpace, INTERRUPT, Others, TERMINATE};
 
-/// Not supported on Windows.
+/// Raw mode of the terminal, which is not supported on Windows.
 pub struct RawMode;
 
 impl RawMode {
@@ -51,7 +52,7 @@ pub enum Endings {
 }
 
 impl Endings {
-    /// Starts listening. Skips events that cannot be handled.
+    /// Starts listening to all events. Omits events that cannot be handled.
     pub fn all() -> Vec<Self> {
         let signals = [
             ctrl_c().ok().map(Self::Keys),
@@ -61,13 +62,13 @@ impl Endings {
         signals.into_iter().flatten().collect()
     }
 
-    /// Listens to Ctrl-C only, which then no longer ends the program.
+    /// Starts listening to Ctrl-C, which then no longer ends the program.
     pub fn interrupt() -> Option<Self> {
         ctrl_c().ok().map(Self::Keys)
     }
 
-    /// Waits for the next event, and returns the number of the corresponding Unix signal; `None` if
-    /// there will be none.
+    /// Waits for the next event and returns the number of the corresponding Unix signal, or `None`
+    /// once events can no longer arrive.
     pub async fn next(&mut self) -> Option<u8> {
         match self {
             Self::Keys(keys) => keys.recv().await.map(|()| INTERRUPT),
@@ -77,11 +78,11 @@ impl Endings {
     }
 }
 
-/// Windows does not signal changes of the window size.
+/// A stream of changes of the terminal's size, which Windows does not report.
 pub struct WindowChanges;
 
 impl WindowChanges {
-    /// Starts listening.
+    /// Succeeds, but never reports a change.
     pub fn listen() -> io::Result<Self> {
         Ok(Self)
     }
@@ -92,7 +93,8 @@ impl WindowChanges {
     }
 }
 
-/// Creates a file for writing. It inherits the access rights of its folder, which the user owns.
+/// Creates a file for writing. The file inherits the access rights of its folder, which the user
+/// owns.
 pub fn create_new(path: &Path, _mode: u32, _ignores_umask: bool) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).open(path)
 }
@@ -108,52 +110,52 @@ pub fn open_file(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Opens a file for reading. Pipes have no paths in folders.
+/// Opens a file for reading. On Windows, folders contain no pipes.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
-/// Always false, because devices are opened like files.
+/// Always false: devices are opened like files.
 pub fn is_device(_data: &Metadata) -> bool {
     false
 }
 
-/// Whether it is the null device. Windows has no file for it.
+/// Always false: no file represents the null device.
 pub fn is_null(_data: &Metadata) -> bool {
     false
 }
 
-/// Always false, because pipes have no paths in folders.
+/// Always false: folders contain no pipes.
 pub fn is_pipe(_data: &Metadata) -> bool {
     false
 }
 
-/// Not implemented: the free space is unknown.
+/// Always `None`: measuring free space is not implemented.
 pub fn free_space(_path: &Path) -> io::Result<Option<FreeSpace>> {
     Ok(None)
 }
 
-/// Converts the bytes of an archive to a path, if they are UTF-8.
+/// Converts a path in an archive, which must be UTF-8.
 pub fn path_of_bytes(bytes: &[u8]) -> Option<PathBuf> {
     std::str::from_utf8(bytes).ok().map(PathBuf::from)
 }
 
-/// Not implemented: ignores access control lists.
+/// Always `None`: access control lists are not read.
 pub fn access_of_others(_data: &Metadata) -> Option<Others> {
     None
 }
 
-/// Assumes that the user owns every file.
+/// Always true: owners are not read.
 pub fn is_own(_data: &Metadata) -> bool {
     true
 }
 
-/// Windows has no such groups.
+/// Always false: Windows has no private groups.
 pub fn has_private_group(_data: &Metadata) -> bool {
     false
 }
 
-/// Assumes the permission bits that a file gets on other systems.
+/// Returns the permission bits that such a file usually has on Unix.
 pub fn mode_of(data: &Metadata) -> u32 {
     match (data.is_dir(), data.permissions().readonly()) {
         (true, _) => 0o755,
@@ -162,7 +164,7 @@ pub fn mode_of(data: &Metadata) -> u32 {
     }
 }
 
-/// Reads the time of the last modification, in Unix seconds.
+/// Returns the time of the last modification in Unix seconds.
 pub fn modified_at(data: &Metadata) -> u64 {
     data.modified()
         .ok()
@@ -170,12 +172,12 @@ pub fn modified_at(data: &Metadata) -> u64 {
         .map_or(0, |since| since.as_secs())
 }
 
-/// Whether the path is a file. Windows decides by the name whether it is executable.
+/// Returns true for a file. On Windows, the file's name determines whether it is executable.
 pub fn is_executable(path: &Path) -> bool {
     path.is_file()
 }
 
-/// Does nothing, because Windows decides by the name whether a file is executable.
+/// Does nothing: on Windows, the file's name determines whether it is executable.
 pub fn make_executable(_file: &File) -> io::Result<()> {
     Ok(())
 }
@@ -190,7 +192,7 @@ pub fn folders_with_mode(path: &Path, _mode: u32) -> io::Result<()> {
     std::fs::create_dir_all(path)
 }
 
-/// Leaves the access control list unchanged.
+/// Does nothing: gpuctl does not change access control lists.
 pub fn close_folder(_path: &Path) -> io::Result<()> {
     Ok(())
 }
@@ -211,19 +213,19 @@ pub fn open_plain(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).open(path)
 }
 
-/// Whether both can describe the same file. Stable Rust exposes no file id on Windows, so this
-/// compares size and times.
+/// Returns true if the size and times are equal. Stable Rust exposes no file id on Windows, so two
+/// different files can match.
 pub fn is_same_file(first: &Metadata, second: &Metadata) -> bool {
     let identity = |data: &Metadata| (data.len(), data.created().ok(), data.modified().ok());
     identity(first) == identity(second)
 }
 
-/// Windows has no limit that matters in practice.
+/// Always true: Windows has no limit that matters in practice.
 pub fn may_open_files(_: usize) -> bool {
     true
 }
 
-/// File modes are not checked on Windows, so the result has no effect.
+/// The result is unused, because access rights are not checked on Windows.
 pub fn is_mounted_read_only(_: &Path) -> bool {
     false
 }

@@ -1,11 +1,11 @@
-//! Masks secrets in objects, so that a diff shows that they change, but not their values.
+//! Masks secrets in objects, so that a diff shows that a secret changes, but not its value.
 
 use serde_json::Value;
 
 use crate::spec::{is_secret_name, masked, secrets_in};
 
-/// The secrets of a job before and after a change. An unchanged secret has the same mask on both
-/// sides; a changed one does not.
+/// Secrets in a job's manifest before and after a change. A diff shows an unchanged secret with the
+/// same mask on both sides, and a changed secret with different masks.
 #[derive(Clone, Debug, Default)]
 pub struct Masks {
     before: Vec<String>,
@@ -43,7 +43,8 @@ fn hidden(object: &Value, secrets: &[String], other_secrets: &[String], changed:
                 .for_each(|(_, value)| *value = changed.into());
         }
     }
-    // Variables with secret-looking names that others added to the object are secret too.
+    // Other tools may have added variables with secret-looking names, which the manifest does not
+    // list.
     hide_named(&mut hidden, secrets, changed);
     if let Some(Value::String(source)) = hidden
         .pointer_mut("/metadata/annotations")

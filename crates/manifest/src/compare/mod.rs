@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 pub use masks::Masks;
 
-/// Maximum length of a value in a line.
+/// Maximum length of a printed value, in characters.
 const LONGEST: usize = 60;
 
 /// Lists the fields that differ, such as `spec.replicas: 1 → 2`.
@@ -23,7 +23,8 @@ pub fn changes(live: &Value, desired: &Value, masks: &Masks) -> Vec<String> {
     changes
 }
 
-/// Like `changes`, but ignores fields that `desired` does not set.
+/// Like `changes`, but ignores live fields that `desired` does not set, such as the API server's
+/// defaults.
 pub fn requested_changes(live: &Value, desired: &Value, masks: &Masks) -> Vec<String> {
     let mut changes = Vec::new();
     compare(
@@ -78,7 +79,7 @@ fn compare(
                 );
             }
         }
-        // The stored manifest is too long for a line.
+        // The stored manifest is too long for a line, so report only that it changed.
         (Some(_), Some(_)) if path.ends_with("annotations.gpuctl/source") => {
             changes.extend((!requested_only).then(|| "the stored manifest".to_owned()));
         }
@@ -86,7 +87,7 @@ fn compare(
     }
 }
 
-/// Keys of both maps, sorted and without duplicates.
+/// Returns the keys of both maps, sorted and without duplicates.
 fn keys<'v>(a: &'v Map<String, Value>, b: &'v Map<String, Value>) -> Vec<&'v str> {
     let mut keys: Vec<&str> = a.keys().chain(b.keys()).map(String::as_str).collect();
     keys.sort_unstable();
@@ -94,7 +95,8 @@ fn keys<'v>(a: &'v Map<String, Value>, b: &'v Map<String, Value>) -> Vec<&'v str
     keys
 }
 
-/// Whether list items match by name instead of position, as containers, variables and volumes do.
+/// Returns true if every item has a `name`, as containers, variables and volumes do. Such lists are
+/// compared by name instead of position.
 fn have_names(list: &[Value]) -> bool {
     !list.is_empty() && list.iter().all(|item| item["name"].is_string())
 }

@@ -1,11 +1,12 @@
-//! Expands job arrays of Slurm: `--array=0-9:2%4`. Source: sbatch(1).
+//! Expands Slurm's job arrays, such as `--array=0-9:2%4`. The syntax is documented in sbatch(1).
 
 use super::ConvertError;
 
 /// Limit on the number of generated documents, to keep the output readable.
 const MOST: usize = 256;
 
-/// Parses the indices, sorted, and the limit of concurrent tasks if there is one.
+/// Parses an array specification into its sorted indices and the optional limit of concurrent
+/// tasks.
 pub(super) fn indices(text: &str) -> Result<(Vec<u64>, Option<u64>), ConvertError> {
     let invalid = || {
         ConvertError::new(

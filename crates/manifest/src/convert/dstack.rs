@@ -7,7 +7,8 @@ use super::script::{Script, ScriptContext, command, translate};
 use super::{ConvertError, Converted, FieldMap, SourceFields, accelerators};
 use gpuctl_core::model::GpuType;
 
-/// Recognizes a map that only dstack uses.
+/// Returns true if the map's `type` is one of dstack's and it has no `kind`, unlike Kubernetes
+/// objects.
 pub(super) fn is_configuration(object: &Value) -> bool {
     let types = [
         "task",
@@ -97,7 +98,7 @@ pub(super) fn convert(object: &Value, image: Option<&str>) -> Result<Converted, 
     })
 }
 
-/// Checks that it is a task or a service. Other kinds do not run a program.
+/// Returns the type of a task or a service. Refuses the other types, which do not run a command.
 fn runnable_kind(object: &Value) -> Result<&str, ConvertError> {
     let kind = object["type"].as_str().unwrap_or_default();
     match kind {
@@ -131,7 +132,7 @@ fn put_service(fields: &mut SourceFields<'_>, service: &mut FieldMap) {
     }
 }
 
-/// Translates the commands.
+/// Joins the commands and translates them as one script, because dstack runs them in one shell.
 fn script_of(commands: &Value, name: &str) -> Script {
     let lines: Vec<&str> = commands
         .as_array()
@@ -167,7 +168,7 @@ fn put_resources(
     fields.take("disk");
     fields.finish();
     gpus(&gpu, resources, omitted);
-    // `8..` and `8..16` request at least 8.
+    // A range, such as `8..` or `8..16`, requests at least its lower bound.
     let minimum = |value: &Value| {
         let text = value
             .as_str()
@@ -241,8 +242,8 @@ fn gpus(value: &Value, resources: &mut FieldMap, omitted: &mut Vec<String>) {
     }
 }
 
-/// Parses `[K=V, SECRET]` or a map. dstack fills a name without a value from the environment of the
-/// caller.
+/// Parses `[K=V, SECRET]` or a map. Omits a name without a value, because dstack reads its value
+/// from the caller's environment.
 fn environment_of(value: &Value, omitted: &mut Vec<String>) -> Value {
     if value.is_object() || value.is_null() {
         return value.clone();

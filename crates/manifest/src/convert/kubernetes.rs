@@ -9,7 +9,7 @@ use super::sets::{job_set, mpi_job};
 use super::unsupported::refuse_known_kind;
 use super::{ConvertError, Converted, FieldMap, SourceFields};
 
-/// The supported formats, for hints about unsupported files.
+/// Hint for unsupported files, which lists the supported formats.
 const TAKEN: &str =
     "use a Job, Deployment, PyTorchJob, MPIJob, JobSet, Slurm script, or SkyPilot or dstack task";
 
@@ -55,7 +55,7 @@ pub(super) fn convert(objects: &[Value]) -> Result<Vec<Converted>, ConvertError>
     Ok(jobs)
 }
 
-/// The target port of a Service, with a port name resolved to its number.
+/// Returns the target port of a Service, and resolves a port name to its number.
 fn target(service: &Value, ports: &[Value]) -> Value {
     let target = &service["spec"]["ports"][0]["targetPort"];
     match target.as_str() {
@@ -219,7 +219,8 @@ fn put_ports(
     Ok(())
 }
 
-/// Reads the Service of a Deployment.
+/// Converts the type of a Deployment's Service, and records what the job's Service cannot express,
+/// such as annotations and further ports.
 fn put_service(block: &mut FieldMap, service: &Value, omitted: &mut Vec<String>) {
     let mut spec = SourceFields::new("Service.spec", &service["spec"], omitted);
     for key in [
@@ -276,7 +277,7 @@ fn put_run_policy(job: &mut FieldMap, policy: &Value, omitted: &mut Vec<String>)
     policy.finish();
 }
 
-/// Whether the pods of the master and of the workers run the same program.
+/// Returns true if the pods of the master and of the workers run the same program.
 fn are_alike(master: &Value, worker: &Value) -> bool {
     let is_same = |key: &str| {
         master["template"]["spec"]["containers"][0][key]

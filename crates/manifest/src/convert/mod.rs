@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Converted {
     pub document: Value,
-    /// The original, such as `Job/train`.
+    /// Kind and name of the original, such as `Job/train`.
     pub from: String,
     /// Fields of the original without an equivalent, some with a reason.
     pub omitted: Vec<String>,
@@ -80,7 +80,7 @@ pub fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>, Conver
     kubernetes::convert(&objects)
 }
 
-/// A map that drops empty values.
+/// A map that ignores null values and empty collections.
 #[derive(Default)]
 struct FieldMap(Map<String, Value>);
 
@@ -109,7 +109,7 @@ fn accelerators(value: &Value) -> Option<(String, u64)> {
             let (kind, count) = text.rsplit_once(':').unwrap_or((text, "1"));
             (kind.to_owned(), count.parse().ok()?)
         }
-        // SkyPilot takes the first type that is available, so a list offers alternatives.
+        // SkyPilot uses the first available type of a list, so convert the first one.
         Value::Array(list) => return accelerators(list.first()?),
         Value::Object(map) => match map.iter().next()? {
             (kind, count) if kind.contains(':') || count.is_null() => {
@@ -122,7 +122,8 @@ fn accelerators(value: &Value) -> Option<(String, u64)> {
     Some((kind, count))
 }
 
-/// Fields of the original. Converters take them one by one; the remaining ones are lost.
+/// Unread fields of the original. Converters take fields one by one, and `finish` records the
+/// remaining ones as omitted.
 struct SourceFields<'v> {
     path: String,
     map: Map<String, Value>,

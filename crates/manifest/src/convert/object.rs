@@ -9,7 +9,7 @@ pub(super) fn name_of(object: &Value) -> Result<String, ConvertError> {
     let name = object["metadata"]["name"]
         .as_str()
         .or_else(|| object["metadata"]["generateName"].as_str());
-    // `generateName` usually ends in `-`, which a name must not.
+    // `generateName` usually ends in `-`, but a name must not.
     let name = name.map(|name| name.trim_end_matches('-').to_owned());
     name.ok_or_else(|| ConvertError::new("it has no `metadata.name`", "set `metadata.name`"))
 }
@@ -37,7 +37,7 @@ pub(super) fn head(object: &Value, omitted: &mut Vec<String>) -> Result<FieldMap
     for (name, map) in maps {
         let mut kept = FieldMap::default();
         for (key, value) in map.as_object().into_iter().flatten() {
-            // Controllers and kubectl set these keys again.
+            // Drop the keys that controllers and kubectl set again.
             let is_generated = key.contains("batch.kubernetes.io/")
                 || key.starts_with("kubectl.kubernetes.io/")
                 || matches!(key.as_str(), "controller-uid" | "job-name");
@@ -83,7 +83,8 @@ pub(super) fn check_pod_metadata(
     }
 }
 
-/// Assembles a document.
+/// Assembles a job's document from its blocks. `extra` contains additional top-level blocks, and
+/// optionally `node_count`, which belongs to `resources`.
 pub(super) fn document(
     kind: &str,
     mut job: FieldMap,

@@ -1,4 +1,4 @@
-//! Parses `#SBATCH` lines, and Slurm's formats of amounts and times.
+//! Parses `#SBATCH` lines, and Slurm's notations for amounts and times.
 
 use std::sync::LazyLock;
 
@@ -31,7 +31,7 @@ pub(super) fn options(text: &str) -> Vec<(String, String)> {
         .lines()
         .filter_map(|line| line.trim_start().strip_prefix("#SBATCH"))
     {
-        // A second `#` starts a comment.
+        // The rest of the line after another `#` is a comment.
         let line = line.split(" #").next().unwrap_or_default();
         for option in OPTION.captures_iter(line) {
             let text = |index: usize| {

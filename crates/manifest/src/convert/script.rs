@@ -1,5 +1,5 @@
-//! Translates batch scripts: variables and launch commands of other systems become those of
-//! gpuctl's pods. Lines that only work on the other system are removed and reported.
+//! Translates batch scripts: replaces the variables and launch commands of other systems by those
+//! of gpuctl's pods. Lines that only work on the other system are removed and reported.
 //!
 //! Sources: sbatch(1) and srun(1) of Slurm 24; SkyPilot's and dstack's pages on distributed jobs.
 //! gpuctl sets NNODES, NODE_RANK, MASTER_ADDR, MASTER_PORT and NPROC_PER_NODE, and runs the script
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 /// Facts about the job that the translation needs.
 pub(super) struct ScriptContext<'c> {
-    /// The job's name, which replaces job ids of other systems.
+    /// The job's name, which replaces other systems' job ids in the script.
     pub name: &'c str,
     /// Whether each pod runs one task, so that a task's rank is the pod's rank.
     pub one_task_per_pod: bool,
@@ -43,7 +43,7 @@ static FIRST_HOST: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r#"\$\(\s*(?:scontrol\s+show\s+hostnames?[^)|]*|echo\s+"?\$\{?SKYPILOT_NODE_IPS\}?"?)\s*\|\s*head\s+-n?\s*1\s*\)"#)
         .expect("the pattern is tested")
 });
-/// Matches a call that asks the first node for its address, as in PyTorch's tutorial.
+/// Matches a call of `srun` that determines the first node's address, as in PyTorch's tutorial.
 static ADDRESS_BY_SRUN: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"\$\(\s*srun\s[^)]*hostname[^)]*\)").expect("the pattern is tested")
 });
@@ -70,7 +70,7 @@ static LOCAL_FILE: LazyLock<Regex> = LazyLock::new(|| {
     .expect("the pattern is tested")
 });
 
-/// Warns about local files, which pods cannot see.
+/// Warns about paths on the user's machine, which do not exist in pods.
 fn missing_files(text: &str) -> Option<String> {
     let mut files: Vec<&str> = LOCAL_FILE
         .captures_iter(text)
@@ -89,7 +89,7 @@ fn missing_files(text: &str) -> Option<String> {
 pub(super) fn translate(text: &str, context: &ScriptContext<'_>) -> Script {
     let mut script = Script::default();
     let mut lines = Vec::new();
-    // Join continued lines first, because a command may span lines. Comments do not continue.
+    // Join continued lines first, because a command may span several lines.
     let joined = CONTINUED.replace_all(text, " ");
     for line in joined.lines() {
         let trimmed = line.trim_start();
@@ -145,7 +145,7 @@ pub(super) fn translate(text: &str, context: &ScriptContext<'_>) -> Script {
     script
 }
 
-/// Builds the command that runs a script: one string for `sh`, or a call of `bash`.
+/// Builds the command that runs a script: a string, which runs in `sh`, or a call of `bash`.
 pub(super) fn command(text: &str) -> Value {
     if needs_bash(text) {
         json!(["bash", "-c", text])
@@ -154,7 +154,7 @@ pub(super) fn command(text: &str) -> Value {
     }
 }
 
-/// Whether a script uses syntax of bash that `sh` lacks.
+/// Returns true if a script uses bash syntax that `sh` lacks.
 pub(super) fn needs_bash(text: &str) -> bool {
     static BASH: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"\[\[|=\s*\(|\$\{\w+\[|\bsource\s|<\(|\bset -o pipefail|\bset -\w*o pipefail|\bfunction\s|\(\(")
@@ -192,14 +192,14 @@ fn without_environment(line: &str, omitted: &mut Vec<String>) -> String {
 fn assigns(line: &str, name: &str) -> bool {
     let line = line.trim_start();
     let line = line.strip_prefix("export ").unwrap_or(line).trim_start();
-    // A line with several assignments, or with a command after one, must stay.
+    // A line can be removed only if it consists of a single assignment.
     let Some(value) = line
         .strip_prefix(name)
         .and_then(|rest| rest.strip_prefix('='))
     else {
         return false;
     };
-    // `NAME=value command` runs a command.
+    // A space outside quotes starts a command, as in `NAME=value command`.
     let simple = !value.trim_end().contains(char::is_whitespace);
     let quoted = value.starts_with(['"', '\'', '$', '`'])
         && value.trim_end().ends_with(['"', '\'', ')', '`']);
@@ -237,7 +237,7 @@ fn without_container(line: &str, script: &mut Script) -> String {
     CONTAINER.replace(line, "").into_owned()
 }
 
-/// Translates a variable of another system. A variable without an equivalent stays and is reported.
+/// Translates a variable of another system. Keeps and reports a variable without an equivalent.
 fn variable(
     name: &str,
     operator: &str,
@@ -265,8 +265,8 @@ fn variable(
         | "SKYPILOT_NUM_GPUS_PER_NODE"
         | "DSTACK_GPUS_PER_NODE" => Some("$NPROC_PER_NODE"),
         "SLURM_LAUNCH_NODE_IPADDR" | "DSTACK_MASTER_NODE_IP" => Some("$MASTER_ADDR"),
-        // These values are the same in all pods. `$RANDOM` would differ per pod here, so use the
-        // job's name.
+        // Use the job's name, because all pods must see the same value. Slurm evaluates `$RANDOM`
+        // once per job, but gpuctl runs the script once in each pod.
         "SLURM_JOB_ID" | "SLURM_JOBID" | "SLURM_JOB_NAME" | "RANDOM" => {
             return context.name.to_owned();
         }
@@ -285,7 +285,7 @@ fn variable(
         omitted.push(format!("${name} is not set"));
         return written.to_owned();
     };
-    // `${NAME:-1}` keeps the operator, and `${NAME}_x` keeps the braces.
+    // Keep the operator of `${NAME:-1}` and the braces of `${NAME}_x`.
     match replacement.strip_prefix('$') {
         Some(name) if written.starts_with("${") => format!("${{{name}{operator}}}"),
         _ => replacement.to_owned(),

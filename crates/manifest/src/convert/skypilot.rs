@@ -8,7 +8,7 @@ use super::{ConvertError, Converted, FieldMap, SourceFields, accelerators};
 use gpuctl_core::model::GpuType;
 use gpuctl_core::model::values::whole;
 
-/// Fields that choose a cloud, which have no meaning on a given cluster.
+/// Fields that select a cloud or its machines, and do not apply to an existing cluster.
 const CLOUD: [&str; 7] = [
     "cloud",
     "infra",
@@ -19,7 +19,8 @@ const CLOUD: [&str; 7] = [
     "disk_tier",
 ];
 
-/// Recognizes a map that only SkyPilot uses.
+/// Returns true if the map has a `run` script, and neither `kind` nor `type`, which the other
+/// formats have.
 pub(super) fn is_task(object: &Value) -> bool {
     object["kind"].is_null() && object["type"].is_null() && object["run"].is_string()
 }

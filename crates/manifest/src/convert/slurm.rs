@@ -1,4 +1,4 @@
-//! Converts an `sbatch` script into a training: the `#SBATCH` options become fields, the body
+//! Converts an `sbatch` script into a training: its `#SBATCH` options become fields, and its body
 //! becomes the command.
 
 use serde_json::{Value, json};
@@ -103,8 +103,8 @@ impl SbatchOptions {
             "comment" => self.job.put("description", Some(value.into())),
             // Pyxis separates the registry from the image with `#`.
             "container-image" => self.image = Some(value.replace('#', "/")),
-            // `retries: 0` is Slurm's default: a lost node or a preemption starts the job again, but
-            // a failed command does not (`--requeue` in the manual of sbatch).
+            // `retries: 0` is Slurm's default: a lost node or a preemption starts the job again,
+            // but a failed command does not (`--requeue` in the manual of sbatch).
             "requeue" => {}
             "no-requeue" => self.omitted.push(
                 "--no-requeue: the job starts again after an eviction or the loss of its node"
@@ -310,7 +310,7 @@ impl ConvertedScript {
     }
 }
 
-/// Lists what runs differently than under Slurm.
+/// Describes where the job behaves differently than under Slurm.
 fn differences(slurm: &SlurmResources, one_task_per_pod: bool, shell: Option<&str>) -> Vec<String> {
     let mut differences = Vec::new();
     if !one_task_per_pod {
@@ -385,7 +385,7 @@ fn dns_label(text: &str) -> String {
     let name: String = plain
         .trim_start_matches(|c: char| !c.is_ascii_lowercase())
         .chars()
-        // Leave space for the index of an array and for suffixes of pods, within 63 characters.
+        // Leave space for an array index and for pod suffixes within the 63 characters of a label.
         .take(50)
         .collect();
     let name = name.trim_end_matches('-');

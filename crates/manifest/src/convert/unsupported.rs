@@ -5,11 +5,11 @@ use serde_json::Value;
 
 use super::ConvertError;
 
-/// Kinds of other systems, why they cannot be converted, and the closest kind of gpuctl.
+/// Kinds of other systems, the reason why gpuctl cannot convert each, and the closest alternative.
 const KINDS: [(&str, &str, &str); 7] = [
     (
         "CronJob",
-        "a job here runs once; `gpuctl help cron` shows how your cron or CI submits it",
+        "gpuctl jobs run once; `gpuctl help cron` shows how to submit one from cron or CI",
         "training",
     ),
     (
@@ -100,7 +100,7 @@ fn refusal(message: &str, suggested: &str, object: &Value) -> ConvertError {
     )
 }
 
-/// Collects images and the highest number of GPUs at any level.
+/// Collects the images and the highest GPU count of a document, at any depth.
 fn collect(value: &Value, images: &mut Vec<String>, gpus: &mut u64) {
     match value {
         Value::Object(map) => {

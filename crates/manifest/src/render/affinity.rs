@@ -15,7 +15,6 @@ use gpuctl_core::model::facts::gpu;
 use gpuctl_core::model::facts::gpu::TYPE_LABELS;
 use gpuctl_core::model::{GpuType, Node};
 
-/// The label with the node's host name.
 const HOSTNAME: &str = "kubernetes.io/hostname";
 
 fn pool_requirement(requested: &JobResources) -> Option<NodeSelectorRequirement> {
@@ -25,7 +24,7 @@ fn pool_requirement(requested: &JobResources) -> Option<NodeSelectorRequirement>
         .map(|pool| in_values(POOL_LABEL, vec![pool.value.clone()]))
 }
 
-/// Requirements of every alternative: the pool, and the excluded nodes.
+/// Requirements that apply to every alternative: the pool, and the excluded nodes.
 pub(super) fn base_requirements(requested: &JobResources) -> Vec<NodeSelectorRequirement> {
     let excluded = (!requested.exclude_nodes.is_empty()).then(|| NodeSelectorRequirement {
         key: HOSTNAME.to_owned(),
@@ -58,9 +57,9 @@ pub(super) fn type_terms(nodes: &[&Node]) -> Vec<NodeSelectorRequirement> {
         .collect()
 }
 
-/// Selects the labels under which cloud node groups announce this GPU type. An autoscaler does not
-/// add a node for a label that it does not know (karpenter-provider-aws#7535), even if existing
-/// nodes have it.
+/// Selects the labels that cloud node groups use for this GPU type. An autoscaler does not add a
+/// node for a label that it does not know (karpenter-provider-aws#7535), even if existing nodes
+/// have it.
 pub(super) fn cloud_terms(
     kind: &GpuType,
     existing: &[NodeSelectorRequirement],
@@ -85,8 +84,8 @@ pub(super) fn avoid_shared_gpus(
     nodes: &[Node],
 ) -> Vec<NodeSelectorRequirement> {
     const PRODUCT: &str = "nvidia.com/gpu.product";
-    // A `NotIn` requirement needs explicit values. Devices are rarely split into more shares than
-    // this. Higher counts on existing nodes are added.
+    // `NotIn` needs explicit values, so list every count up to this one. Devices are rarely split
+    // into more shares. Higher counts are added if existing nodes have them.
     const MOST: u32 = 10;
     if resources.len() != 1 || !resources.contains_key(gpu::WHOLE[0]) {
         return Vec::new();

@@ -1,7 +1,7 @@
 //! Builds the HorizontalPodAutoscaler of a service. Kubernetes has no resource metric for GPUs:
 //! their values come from the custom metrics API, under names that the cluster's adapter chooses.
-//! The API server accepts an autoscaler for a metric that does not exist, and that autoscaler never
-//! scales. Therefore the caller looks the metric up first and warns.
+//! The API server also accepts an autoscaler for a metric that does not exist, but this autoscaler
+//! never scales. Therefore gpuctl looks up the metric first, and warns if it is missing.
 
 use std::collections::BTreeMap;
 
@@ -19,18 +19,18 @@ use super::labels::metadata;
 use super::servers::spans_nodes;
 use super::{Object, Served, Target, groups};
 
-/// Names under which adapters serve the mean utilization of a pod's GPUs in percent; gpuctl's name
-/// is first.
+/// Names under which adapters serve the mean utilization of a pod's GPUs in percent, with gpuctl's
+/// own name first.
 const UTILIZATION: [&str; 4] = [
     "gpu_utilization",
     "DCGM_FI_DEV_GPU_UTIL",
     "dcgm_gpu_utilization",
     "DCGM_FI_DEV_GPU_UTIL_AVG",
 ];
-/// Names of GPU memory utilization. `DCGM_FI_DEV_MEM_COPY_UTIL` is memory bandwidth, so it is not
-/// one of them.
+/// Names of GPU memory utilization. Does not include `DCGM_FI_DEV_MEM_COPY_UTIL`, which measures
+/// memory bandwidth.
 const MEMORY: [&str; 1] = ["gpu_memory_utilization"];
-/// Names of the number of requests waiting at a pod; gpuctl's name is first.
+/// Names of the number of requests waiting at a pod, with gpuctl's own name first.
 const QUEUE: [&str; 3] = [
     QUEUE_LENGTH,
     "vllm:num_requests_waiting",
@@ -47,7 +47,8 @@ const PREALLOCATING: [&str; 6] = [
     "text-generation-launcher",
 ];
 
-/// Builds the metrics and their targets. Warns about metrics that the cluster does not serve.
+/// Builds the metrics with their target values, and warns about metrics that the cluster does not
+/// serve.
 fn metrics(
     target: &Target,
     autoscaling: &Autoscaling,
@@ -141,7 +142,7 @@ pub(super) fn autoscaler(
     Object::new(&body, "horizontalpodautoscalers")
 }
 
-/// Finds the first of `names` that the cluster serves; the error holds gpuctl's name.
+/// Returns the first of `names` that the cluster serves, or the first name as the error.
 fn served_name<'n>(names: &[&'n str], served: &Served) -> Result<&'n str, &'n str> {
     let is_served = |name: &&&str| {
         served

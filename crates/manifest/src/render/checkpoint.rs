@@ -1,16 +1,16 @@
-//! Makes a command resume from its checkpoints. A line of shell code checks the directory each time
-//! before the command starts. This covers retries, pods on other nodes, and jobs that are submitted
-//! again. The program decides what the directory contains.
+//! Makes a command resume from its checkpoints. Shell code in the container checks the checkpoint
+//! directory before every start. This also works for retries, pods on other nodes, and resubmitted
+//! jobs. Only the user's program interprets the directory's contents.
 
 use super::Refusal;
 use super::command::Words;
 use super::storage::is_in_workdir;
 use crate::spec::{Checkpoint, Command, JobDocument};
 
-/// Placeholder in a user's shell line, for arguments that do not belong at its end.
+/// Placeholder in a user's shell line for the resume arguments, if they do not belong at its end.
 const ARGUMENTS: &str = "$CHECKPOINT_ARGS";
 
-/// Prepends the check of the directory to the command.
+/// Prepends the check of the checkpoint directory to the command.
 pub(super) fn resume(job: &JobDocument, mut words: Words) -> Result<Words, Refusal> {
     let Some(checkpoint) = &job.training.checkpoint else {
         return Ok(words);
@@ -78,12 +78,12 @@ fn shell(line: String, arguments: &[String]) -> Vec<String> {
     .concat()
 }
 
-/// Builds shell code that sets `CHECKPOINT_LATEST`, and `"$@"` to just the arguments.
+/// Builds shell code that sets `CHECKPOINT_LATEST`, and replaces `"$@"` by the resume arguments.
 fn set_latest(checkpoint: &Checkpoint) -> String {
     format!("set --\n{}", appended(checkpoint))
 }
 
-/// Builds shell code that appends the arguments to `"$@"` if the directory is not empty.
+/// Builds shell code that appends the resume arguments to `"$@"` if the directory is not empty.
 fn appended(checkpoint: &Checkpoint) -> String {
     // A new ext4 volume contains `lost+found`, which is not a checkpoint.
     let newest = "CHECKPOINT_LATEST=$CHECKPOINT_PATH/$(ls -1t \"$CHECKPOINT_PATH\" 2>/dev/null | while IFS= read -r name; do if [ \"$name\" != lost+found ]; then echo \"$name\"; break; fi; done)";
@@ -98,7 +98,8 @@ fn appended(checkpoint: &Checkpoint) -> String {
     )
 }
 
-/// Quotes an argument for a shell, but expands the two variables, with or without braces.
+/// Quotes an argument for a shell, but leaves `CHECKPOINT_PATH` and `CHECKPOINT_LATEST` to be
+/// expanded.
 fn quoted(argument: &str) -> String {
     const VARIABLES: [(&str, &str); 4] = [
         ("${CHECKPOINT_PATH}", "$CHECKPOINT_PATH"),

@@ -14,7 +14,7 @@ use gpuctl_core::model::contract::labels::CLAIMED_GPUS;
 use gpuctl_core::model::values::fingerprint::fnv;
 use gpuctl_core::model::{GpuType, Node};
 
-/// The devices that each pod claims.
+/// Devices that each pod of a job claims.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceClaim {
     /// The DeviceClass, which is named after the driver.
@@ -75,7 +75,8 @@ pub(super) fn claim_from_nodes<'n>(
 }
 
 impl DeviceClaim {
-    /// Derives the template's name from its contents, because templates are immutable.
+    /// Derives the template's name from its contents. Templates are immutable, so a changed claim
+    /// needs a new one.
     fn template_name(&self, job: &JobDocument) -> String {
         let description = self
             .products
@@ -91,7 +92,7 @@ impl DeviceClaim {
         )
     }
 
-    /// Builds the template of the claims; Kubernetes creates one claim per pod.
+    /// Builds the template. Kubernetes creates one claim per pod from it.
     pub(super) fn template(
         &self,
         job: &JobDocument,
@@ -112,7 +113,7 @@ impl DeviceClaim {
             );
             exact["selectors"] = json!([{"cel": {"expression": expression}}]);
         }
-        // In v1beta1 the fields of `exactly` belong to the request itself.
+        // In v1beta1, the request itself has the fields that v1 moved to `exactly`.
         let request = if self.api == "v1beta1" {
             exact["name"] = "gpus".into();
             exact
@@ -136,7 +137,7 @@ impl DeviceClaim {
         format!("{CLAIMED_GPUS}{}", self.count)
     }
 
-    /// The pod's reference to the template.
+    /// Builds the pod's reference to the template.
     pub(super) fn pod_claim(&self, job: &JobDocument) -> PodResourceClaim {
         let template = Some(self.template_name(job));
         PodResourceClaim {
@@ -146,7 +147,7 @@ impl DeviceClaim {
         }
     }
 
-    /// The container's reference to the claim.
+    /// Builds the container's reference to the claim.
     pub(super) fn container_claim(&self) -> ResourceClaim {
         ResourceClaim {
             name: self.name(),

@@ -1,5 +1,5 @@
 //! Builds the container's command. A string runs in a shell that passes on signals. Launchers of
-//! distributed trainings get the flags that they do not read from the environment.
+//! distributed trainings get flags for the values that they do not read from the environment.
 
 use std::sync::LazyLock;
 
@@ -253,7 +253,8 @@ fn deepspeed(arguments: &[String]) -> Refusal {
     Refusal::new("LauncherConflict", message, hint)
 }
 
-/// The flags that the command does not have yet. accelerate counts processes over all nodes.
+/// Returns accelerate's flags for several machines, except those that the command already has.
+/// `--num_processes` is the total over all nodes.
 fn accelerate_flags(job: &JobDocument, has_flag: &impl Fn(&str) -> bool) -> Vec<String> {
     let nodes = job.resources.node_count;
     let processes = u64::from(job.resources.gpu.max(1)) * u64::from(nodes);

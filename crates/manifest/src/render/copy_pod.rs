@@ -1,5 +1,5 @@
-//! Builds the pod through which `cp` reads the claims of a job whose pods no longer run. It mounts
-//! them read-only at the paths that the job had, requests no GPU, and has a deadline.
+//! Builds the pod with which `cp` reads the claims of a job whose pods no longer run. The pod
+//! mounts the claims read-only at the job's paths, requests no GPU, and has a deadline.
 
 use std::collections::BTreeSet;
 
@@ -9,11 +9,11 @@ use super::Object;
 use gpuctl_core::model::OWN_CONTAINER;
 use gpuctl_core::model::contract::labels::{COPY_OF, MANAGED_BY, MANAGED_BY_US};
 
-/// The Kubernetes limit for a copy in seconds. A pod that gpuctl could not remove ends then.
+/// Deadline of the pod in seconds. It ends a pod that gpuctl failed to delete.
 pub const COPY_SECONDS: u64 = 4 * 3600;
 
-/// Fields of the job's pods that the pod needs to be scheduled near the volumes, to pull the image,
-/// and to have the same user.
+/// Fields copied from the job's pods, so that the pod is scheduled near the volumes, can pull the
+/// image, and runs as the same user.
 const KEPT_FIELDS: [&str; 5] = [
     "nodeSelector",
     "tolerations",
@@ -22,39 +22,39 @@ const KEPT_FIELDS: [&str; 5] = [
     "hostUsers",
 ];
 
-/// Why a path of a job cannot be read after its end.
+/// Reason why a path of an ended job cannot be copied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotOnClaim {
-    /// The job has no such container; these exist.
+    /// The job does not have the container. Contains the names of its containers.
     NoContainer(Vec<String>),
     /// The path does not begin with `/`, and the job sets no working directory.
     Relative,
     /// The path contains `..`, so its claim depends on symlinks.
     Parent,
-    /// The path was on no claim. These mount paths with their claims still exist.
+    /// The path is not on a claim. Contains the mount paths and names of the job's claims.
     Lost(Vec<(String, String)>),
 }
 
-/// A pod that reads claims, and what the user must know about it.
+/// A pod that mounts claims, and the values that gpuctl prints about it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CopyPod {
     pub object: Object,
     /// The absolute path to copy.
     pub path: String,
     pub image: String,
-    /// Claims that it mounts.
+    /// Names of the mounted claims.
     pub claims: Vec<String>,
 }
 
 /// A mount of a container.
 struct Mount<'a> {
     path: &'a str,
-    /// The claim, unless the volume is of another type.
+    /// Name of the claim, or `None` for other types of volume.
     claim: Option<&'a str>,
     body: &'a Value,
 }
 
-/// Builds the pod from the object that owned the job's pods. `suffix` makes its name unique.
+/// Builds the pod from the owner of the job's pods. `suffix` makes the pod's name unique.
 pub fn copy_pod(
     owner: &Value,
     container: Option<&str>,
@@ -65,7 +65,8 @@ pub fn copy_pod(
     let container = find_container(spec, container)?;
     let path = absolute(path, container["workingDir"].as_str())?;
     let all = mounts(spec, container);
-    // A volume of another type below the claim's mount path hides the claim's files.
+    // Use the innermost mount: a volume of another type below a claim's mount path hides the
+    // claim's files.
     let containing = all
         .iter()
         .filter(|mount| is_in(&path, mount.path))
@@ -76,7 +77,8 @@ pub fn copy_pod(
             .filter_map(|mount| Some((mount.path.to_owned(), mount.claim?.to_owned())));
         return Err(NotOnClaim::Lost(existing.collect()));
     }
-    // Another claim may be in use on another node, and the pod could not start with it.
+    // Mount only claims that contain the path or are below it. Another claim may be attached to
+    // another node, which would prevent the pod from starting.
     let needed: Vec<&Mount<'_>> = all
         .iter()
         .filter(|mount| mount.claim.is_some())
@@ -99,7 +101,7 @@ pub fn copy_pod(
     })
 }
 
-/// The spec of the pods that an owner creates. For a group, that of its leader.
+/// Returns the spec of the pods that an owner creates. For a LeaderWorkerSet, returns the leader's.
 fn pod_spec(owner: &Value) -> &Value {
     [
         "/spec/template/spec",
@@ -147,7 +149,7 @@ fn absolute(path: &str, working_dir: Option<&str>) -> Result<String, NotOnClaim>
     }
 }
 
-/// Whether an absolute path is a folder's path or below it.
+/// Returns true if `path` is `folder` or below it. Both are absolute.
 fn is_in(path: &str, folder: &str) -> bool {
     let folder = folder.trim_end_matches('/');
     path.trim_end_matches('/')
@@ -163,7 +165,8 @@ fn mounts<'a>(spec: &'a Value, container: &'a Value) -> Vec<Mount<'a>> {
     };
     entries(container, "volumeMounts")
         .filter_map(|body| {
-            // The pod has no rank, so it cannot expand an expression.
+            // `subPathExpr` refers to environment variables of the job's container, such as its
+            // rank, which this pod does not set.
             let is_expandable = body["subPathExpr"].is_null();
             Some(Mount {
                 path: body["mountPath"].as_str()?,
@@ -184,9 +187,11 @@ fn metadata(owner: &Value, suffix: &str) -> Value {
         "metadata": {
             "name": format!("{}-cp-{suffix}", stem.trim_end_matches('-')),
             "namespace": own["namespace"],
-            // Without the label of the job's own pods, its Service sends no requests here.
+            // Omit the label of the job's own pods, so that its Service sends no requests to this
+            // pod.
             "labels": {MANAGED_BY: MANAGED_BY_US, COPY_OF: job},
-            // The job's controller must not count the pod, so this owner is not its controller.
+            // Do not mark the owner as the pod's controller, so that the job's controller does not
+            // count the pod.
             "ownerReferences": [{
                 "apiVersion": owner["apiVersion"],
                 "kind": owner["kind"],
@@ -201,7 +206,8 @@ fn reader_spec(spec: &Value, container: &Value, mounts: &[&Mount<'_>]) -> Value 
     let mut pod = json!({
         "restartPolicy": "Never",
         "activeDeadlineSeconds": COPY_SECONDS,
-        // `sleep` is process 1, which ignores SIGTERM.
+        // `sleep` runs as process 1, which ignores SIGTERM, so a longer grace period would only
+        // delay the end.
         "terminationGracePeriodSeconds": 1,
         "automountServiceAccountToken": false,
         "enableServiceLinks": false,
@@ -228,7 +234,8 @@ fn reader_spec(spec: &Value, container: &Value, mounts: &[&Mount<'_>]) -> Value 
     for field in KEPT_FIELDS.iter().filter(|field| !spec[**field].is_null()) {
         pod[*field] = spec[*field].clone();
     }
-    // Affinity to other pods of the job would prevent scheduling once they are gone.
+    // Omit affinity to other pods of the job, which would prevent scheduling once those pods are
+    // deleted.
     let affinity = &spec["affinity"]["nodeAffinity"];
     if !affinity.is_null() {
         pod["affinity"] = json!({"nodeAffinity": affinity});
@@ -274,7 +281,7 @@ fn pod_security(spec: &Value) -> Value {
         Value::Object(fields) => fields.clone(),
         _ => Map::new(),
     };
-    // A pod may set only some sysctls, and needs none to read.
+    // Reading files needs no sysctls, and Pod Security allows only some of them.
     context.remove("sysctls");
     context
         .entry("seccompProfile")

@@ -1,5 +1,5 @@
-//! Builds the object that stores a site's defaults: the document as written, and the parts that
-//! readers need without parsing it.
+//! Builds the ConfigMap that stores a site's defaults: the document as written, and the parts that
+//! gpuctl reads without parsing the document.
 
 use serde_json::{Value, json};
 
@@ -7,9 +7,9 @@ use super::Object;
 use crate::spec::SiteDefaults;
 use gpuctl_core::model::contract::labels::{HOME, KIND, MANAGED_BY, MANAGED_BY_US, USER};
 
-/// The key of the document.
+/// Key of the document in the ConfigMap.
 pub const DEFAULTS_FILE: &str = "defaults.yaml";
-/// The key of the node labels with the GPU type, one per line.
+/// Key of the node labels that contain the GPU type, one per line.
 pub const DEFAULTS_TYPE_LABELS: &str = "gpu-type-labels";
 
 /// Builds the ConfigMap of the defaults, written by `user`.

@@ -24,18 +24,18 @@ pub const CACHES: [(&str, &str); 5] = [
     ("TRITON_CACHE_DIR", "triton"),
 ];
 
-/// Builds all variables. Those of gpuctl come first, because a Kubernetes variable can refer to
-/// earlier ones only.
+/// Builds all variables. gpuctl's variables come first, because a variable in Kubernetes can refer
+/// only to earlier ones.
 pub(super) fn variables(job: &JobDocument, target: &Target, launcher: Launcher) -> Vec<EnvVar> {
     let mut variables = Variables::default();
     if job.kind == JobKind::Training {
         training_parameters(&mut variables, job);
         rendezvous(&mut variables, job, target, launcher);
-        // Python buffers its output if stdout is not a terminal, and logs would arrive late.
+        // Python buffers output that does not go to a terminal, which would delay the log.
         variables.set("PYTHONUNBUFFERED", "1");
     }
     if servers::spans_nodes(job) {
-        // The LeaderWorkerSet controller sets the variables in `$(…)`.
+        // The LeaderWorkerSet controller sets the variables that `$(…)` refers to.
         variables.set("NNODES", &job.resources.node_count.to_string());
         variables.set("NODE_RANK", "$(LWS_WORKER_INDEX)");
         variables.set("MASTER_ADDR", "$(LWS_LEADER_ADDRESS)");
@@ -61,7 +61,8 @@ pub(super) fn variables(job: &JobDocument, target: &Target, launcher: Launcher) 
         }
     }
     if job.resources.gpu == 0 {
-        // CUDA images set it to `all`, and some container runtimes then expose every GPU.
+        // CUDA images set this variable to `all`, and some container runtimes then expose every
+        // GPU.
         variables.set("NVIDIA_VISIBLE_DEVICES", "void");
     }
     variables
@@ -149,7 +150,8 @@ fn rendezvous(variables: &mut Variables, job: &JobDocument, target: &Target, lau
     variables.set("NPROC_PER_NODE", &processes);
     variables.set("PET_MASTER_ADDR", &address);
     variables.set("PET_MASTER_PORT", &port);
-    // The c10d backend reads this endpoint; the static backend uses the same address.
+    // Only the c10d backend reads this variable; the static backend reads the address and port
+    // above.
     variables.set("PET_RDZV_ENDPOINT", &format!("{address}:{port}"));
     variables.set("PET_NNODES", &nodes);
     variables.set_from_pod("PET_NODE_RANK", RANK);

@@ -47,7 +47,8 @@ pub(super) fn service(
     Object::new(&body, "services")
 }
 
-/// Labels of the pods that answer requests. If a replica has several pods, only its first pod does.
+/// Returns the labels of the pods that answer requests: of all pods, or of each replica's first pod
+/// if a replica spans nodes.
 fn answering(job: &JobDocument) -> ObjectLabels {
     let mut labels = ObjectLabels::from([(JOB.to_owned(), job.id().to_owned())]);
     if spans_nodes(job) {
@@ -124,7 +125,8 @@ pub(super) fn ingress(
     ))
 }
 
-/// Chooses an ingress class: none if the cluster has a default, otherwise the only class.
+/// Returns the ingress class to set: none if the cluster has a default class, otherwise its only
+/// class.
 fn class(target: &Target, host: &str, warnings: &mut Vec<String>) -> Option<String> {
     let classes = target.served.as_ref()?.ingress_classes.as_ref()?;
     if classes.iter().any(|class| class.default) {

@@ -1,6 +1,6 @@
-//! Requests RDMA devices (`resources.rdma`), and assigns different ports to jobs that use the host
-//! network. Resource names are those of the device plugins: Mellanox' rdma-shared-dev-plugin and
-//! network operator, and AWS' EFA plugin.
+//! Requests RDMA devices (`resources.rdma`), and derives ports for jobs on the host network.
+//! Resource names are those of the device plugins: Mellanox' rdma-shared-dev-plugin and network
+//! operator, and AWS' EFA plugin.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,16 +13,16 @@ use crate::spec::{JobDocument, Rdma};
 use gpuctl_core::model::values::fingerprint::fnv;
 use gpuctl_core::model::{Node, Nodes};
 
-/// A node that offers more devices than this shares each device among its pods, so one share per
-/// pod is enough.
+/// Largest number of devices that a node has without sharing them. A node that offers more shares
+/// each device among its pods, so a pod requests one share.
 const SHARED: u64 = 64;
-/// torch's default.
+/// torch's default port for the rendezvous.
 const MASTER_PORT: u16 = 29_500;
 /// The port on which rank 0's supervisor listens. It differs from torch's ports 29500 and 29400.
 const SUPERVISOR_PORT: u16 = 29_450;
 
-/// Determines the devices that each pod requests, and returns a warning for the user if there is
-/// one.
+/// Determines the RDMA devices that each pod requests, and optionally returns a warning for the
+/// user.
 pub(super) fn devices(
     job: &JobDocument,
     target: &Target,
@@ -56,8 +56,8 @@ pub(super) fn devices(
     )
 }
 
-/// Finds the devices that all nodes with RDMA have. The job gets the same proportion of them as of
-/// the node's GPUs.
+/// Finds the devices that all nodes with RDMA have. A job that requests half of a node's GPUs gets
+/// half of its devices.
 fn common_devices<'n>(nodes: impl Iterator<Item = &'n Node>, gpus: u32) -> BTreeMap<String, u64> {
     let equipped: Vec<(&Node, BTreeSet<&str>)> = nodes
         .map(|node| {
@@ -136,7 +136,7 @@ pub(super) struct Ports {
     pub supervisor: u16,
 }
 
-/// Uses torch's default ports. On the host network, where jobs share a node's ports, derives two
+/// Returns torch's default ports. On the host network, where jobs share a node's ports, derives two
 /// ports from the job's name.
 pub(super) fn ports(job: &JobDocument, target: &Target) -> Ports {
     if !uses_host_network(job) {
@@ -155,7 +155,7 @@ pub(super) fn ports(job: &JobDocument, target: &Target) -> Ports {
     }
 }
 
-/// Whether `pod:` puts the pods on the host network.
+/// Returns true if `pod:` puts the pods on the host network.
 pub(super) fn uses_host_network(job: &JobDocument) -> bool {
     job.pod
         .as_ref()

@@ -1,4 +1,4 @@
-//! Selects the resource through which a pod requests GPUs: whole GPUs, shares or claims.
+//! Selects how a pod requests GPUs: as whole GPUs, as shares, or through a device claim.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,14 +19,15 @@ pub(super) struct PodRequest<'n> {
     pub(super) resources: BTreeMap<String, Quantity>,
     /// The nodes that offer the resources.
     pub(super) serving: Vec<&'n Node>,
-    /// Requirements that exclude nodes which offer something else under the same resource name.
+    /// Requirements that exclude nodes with something else under the same resource name, such as
+    /// shares.
     pub(super) requirements: Vec<NodeSelectorRequirement>,
-    /// The claim, if the nodes offer no extended resource.
+    /// The device claim, if the nodes offer no extended resource.
     pub(super) claim: Option<DeviceClaim>,
 }
 
-/// Chooses the request of one pod. `nodes` are the nodes that qualify, `all_nodes` are all nodes of
-/// the cluster.
+/// Chooses the request of one pod. `nodes` are the nodes that match the job's requirements, and
+/// `all_nodes` are all nodes of the cluster.
 pub(super) fn resources<'n>(
     requested: &JobResources,
     nodes: &[&'n Node],
@@ -110,7 +111,7 @@ fn no_whole_gpus(requested: &JobResources, nodes: &[&Node]) -> Refusal {
     refusal.with_position(requested.gpu_at)
 }
 
-/// Warns if nodes offer GPUs under several resource names, because only one is requested.
+/// Warns if nodes offer GPUs under several resource names, because the pod can request only one.
 fn other_resources(by_resource: &BTreeMap<&str, Vec<&Node>>, chosen: &str) -> Option<String> {
     if by_resource.len() <= 1 {
         return None;
@@ -126,7 +127,7 @@ fn other_resources(by_resource: &BTreeMap<&str, Vec<&Node>>, chosen: &str) -> Op
     ))
 }
 
-/// Requests devices on nodes that offer them through dynamic resource allocation only.
+/// Requests devices on nodes that offer them only through dynamic resource allocation.
 fn claimed<'n>(requested: &JobResources, nodes: &[&'n Node]) -> Option<PodRequest<'n>> {
     let (claim, serving) = claim_from_nodes(requested, nodes)?;
     Some(PodRequest {
@@ -195,7 +196,7 @@ pub(super) fn count(resource: &str, amount: u64) -> BTreeMap<String, Quantity> {
     BTreeMap::from([(resource.to_owned(), Quantity(amount.to_string()))])
 }
 
-/// Requests a share through the mechanism of the nodes: HAMi, Aliyun's gpushare, or MIG.
+/// Requests a share by the mechanism that the nodes have: HAMi, Aliyun's gpushare, or MIG.
 fn request_share<'n>(
     requested: &JobResources,
     share: &Share,

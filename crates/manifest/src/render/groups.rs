@@ -11,7 +11,6 @@ use super::{Object, Refusal, Target};
 use crate::spec::JobDocument;
 use gpuctl_core::model::QueueSystem;
 
-/// Group and version of the API.
 pub(super) const API: &str = "leaderworkerset.x-k8s.io/v1";
 
 /// Builds the LeaderWorkerSet with `replicas` groups.

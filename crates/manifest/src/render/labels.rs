@@ -39,7 +39,7 @@ pub(super) fn labels(job: &JobDocument, target: &Target, gpu_type: Option<&GpuTy
     labels
 }
 
-/// The user's annotations, for every object and pod.
+/// Returns the user's annotations, which every object and pod gets.
 pub(super) fn annotations(job: &JobDocument) -> LabelMap {
     job.annotations.iter().cloned().collect()
 }
@@ -90,7 +90,8 @@ pub(super) fn metadata(
     }
 }
 
-/// Converts text to a label value. User names may contain `@` and `:`, which label values must not.
+/// Converts text to a label value. Replaces characters such as the `@` and `:` of user names, which
+/// label values cannot contain.
 pub fn label_value(text: &str) -> String {
     let allowed = |c: char| {
         if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') {
@@ -105,7 +106,7 @@ pub fn label_value(text: &str) -> String {
         .to_owned()
 }
 
-/// The name of a priority's PriorityClass.
+/// Returns the PriorityClass of a priority: one that gpuctl creates, or the user's own class.
 pub fn priority_class_name(priority: &Priority) -> &str {
     match priority {
         Priority::High => "gpuctl-high",
@@ -115,7 +116,7 @@ pub fn priority_class_name(priority: &Priority) -> &str {
     }
 }
 
-/// The value of a PriorityClass; `None` if gpuctl does not create the class.
+/// Returns the value of the PriorityClass, or `None` if gpuctl does not create the class.
 pub(super) fn priority_value(priority: &Priority) -> Option<i32> {
     match priority {
         Priority::High => Some(1000),

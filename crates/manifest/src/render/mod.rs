@@ -1,5 +1,5 @@
-//! Renders a document for a cluster into Kubernetes objects, in the order in which to apply them.
-//! Pure and deterministic: no client, no clock, no randomness.
+//! Renders a document into Kubernetes objects for one cluster, in apply order. Rendering is
+//! deterministic: it uses neither a client, nor the clock, nor random numbers.
 
 mod affinity;
 mod autoscaler;
@@ -73,21 +73,21 @@ pub use volume_rules::{VolumeFinding, VolumeRules};
 pub struct Target {
     /// The namespace of the objects.
     pub namespace: String,
-    /// Nodes and their capacity.
+    /// Nodes and their capacity, as far as the user may read them.
     pub nodes: Nodes,
     /// Names of the defined pools, including empty ones.
     pub pools: BTreeSet<String>,
-    /// The user who submits the job, as the API server names them.
+    /// Name of the submitting user, as the API server reports it.
     pub user: Option<String>,
     /// Contents of `files:`, in document order.
     pub files: Vec<Vec<u8>>,
     /// The queueing system that serves `job.queue`.
     pub queueing: Option<QueueSystem>,
-    /// The gang scheduler of a training; `None` if there is none.
+    /// The gang scheduler of a training, or `None` if the cluster has none.
     pub gang: Option<Gang>,
     /// Node labels by which the job's Kueue queue places pods near each other.
     pub kueue_levels: BTreeSet<String>,
-    /// Whether gpuctl's PriorityClasses are missing and the user must not create them.
+    /// Whether gpuctl's PriorityClasses are missing and the user is not allowed to create them.
     pub without_priority: bool,
     /// Optional APIs of the cluster; `None` if they were not queried.
     pub served: Option<Served>,
@@ -95,16 +95,16 @@ pub struct Target {
     pub other_policies: OtherPolicies,
 }
 
-/// Whether a namespace has NetworkPolicies that gpuctl did not create. Policies are additive: one
-/// policy cannot forbid traffic that another allows.
+/// Whether a namespace has NetworkPolicies that gpuctl did not create. Policies are additive, so a
+/// policy cannot forbid traffic that another one allows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OtherPolicies {
-    /// The namespace has none.
+    /// The namespace has no other policies.
     #[default]
     Absent,
-    /// At least one of them restricts ingress.
+    /// At least one other policy restricts ingress.
     Present,
-    /// The user must not list them.
+    /// The user is not allowed to list policies.
     Hidden,
 }
 
@@ -117,14 +117,14 @@ pub struct Served {
     pub resource_metrics: bool,
     /// Whether the cluster serves LeaderWorkerSets.
     pub leader_worker_sets: bool,
-    /// `None` if the user must not list them.
+    /// `None` if the user is not allowed to list ingress classes.
     pub ingress_classes: Option<Vec<IngressClass>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IngressClass {
     pub name: String,
-    /// Whether Ingresses without a class use it.
+    /// Whether this class applies to Ingresses that name no class.
     pub default: bool,
 }
 
@@ -135,9 +135,9 @@ pub struct Object {
     pub body: Value,
     /// The resource's name in URLs, such as `jobs`.
     pub plural: &'static str,
-    /// Shared by many jobs: created if absent, never deleted with a job.
+    /// Whether several jobs use the object. It is created if missing, and never deleted with a job.
     pub shared: bool,
-    /// Kept when the job is deleted, because users would lose data.
+    /// Whether the object stays when its job is deleted, because users would lose data.
     pub kept: bool,
 }
 
@@ -152,7 +152,7 @@ impl Object {
         }
     }
 
-    /// The text at a JSON pointer; empty if there is none.
+    /// Returns the text at a JSON pointer, or an empty string if there is none.
     pub fn text(&self, pointer: &str) -> &str {
         self.body
             .pointer(pointer)
@@ -173,7 +173,7 @@ impl Object {
         self.text("/apiVersion")
     }
 
-    /// `None` for cluster-scoped objects.
+    /// Returns the namespace, or `None` for a cluster-scoped object.
     pub fn namespace(&self) -> Option<&str> {
         self.body
             .pointer("/metadata/namespace")
@@ -184,11 +184,11 @@ impl Object {
 /// The objects of one document.
 #[derive(Clone, Debug)]
 pub struct Rendered {
-    /// Sorted for applying. The last object owns the pods.
+    /// In apply order. The last object owns the pods.
     pub objects: Vec<Object>,
-    /// A pod like those that the owner creates, for a dry run by the API server.
+    /// A bare pod with the owner's pod template, which the API server validates in a dry run.
     pub probe: Object,
-    /// The chosen nodes.
+    /// The nodes that the job may use, and the resources that it requests there.
     pub choice: NodeChoice,
     /// Warnings for the user.
     pub warnings: Vec<String>,
@@ -197,13 +197,13 @@ pub struct Rendered {
 /// The reason why a document cannot be rendered for this cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The CamelCase name in the JSON contract.
+    /// CamelCase name of the error in JSON output.
     pub name: &'static str,
     /// Lower-case fragment without a final period.
     pub message: String,
-    /// How to fix it.
+    /// Suggestions for a fix.
     pub hints: Vec<String>,
-    /// Position of the field that causes it.
+    /// Position of the field that causes the refusal.
     pub at: Option<FilePosition>,
 }
 
@@ -262,7 +262,7 @@ pub fn render(document: &Document, target: &Target) -> Result<Rendered, Refusal>
     }
 }
 
-/// The number of pods that the job has while it runs.
+/// Returns the number of pods that a running job has.
 pub fn pods_in_all(job: &JobDocument) -> u32 {
     match job.kind {
         JobKind::Training => job.resources.node_count,

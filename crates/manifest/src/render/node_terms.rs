@@ -1,11 +1,11 @@
-//! Compares node selector terms with nodes as the scheduler does. Pods and volumes have such terms.
+//! Compares the node selector terms of pods and volumes with nodes, as the scheduler does.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm};
 
-/// The first requirement of a term that a node does not meet. As in Kubernetes, an empty term
-/// matches nothing. `name` is what `matchFields` are compared with.
+/// Returns the first requirement of a term that a node does not meet. As in Kubernetes, an empty
+/// term matches no node. `name` is the node's name, which `matchFields` refers to.
 pub(super) fn unmet_requirement(
     term: &NodeSelectorTerm,
     labels: &BTreeMap<String, String>,

@@ -63,8 +63,8 @@ pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Ref
     })
 }
 
-/// The port on which the command listens. If the file sets a different port, the Service uses that
-/// one.
+/// Returns the port on which the notebook listens, from `targetPort`, the command or
+/// `service.port`.
 fn listen_port(job: &JobDocument, service: &Service, warnings: &mut Vec<String>) -> u16 {
     let command_port = port::from_command(job);
     let listen_port = service
@@ -83,8 +83,8 @@ fn listen_port(job: &JobDocument, service: &Service, warnings: &mut Vec<String>)
     listen_port
 }
 
-/// Builds the container. `gpuctl open` also reaches a notebook that listens on localhost only, so a
-/// port is probed only if the file asks for it.
+/// Builds the container. The port is probed only if the file sets a health check, because `gpuctl
+/// open` also reaches a notebook that listens on localhost only.
 fn container(service: &Service, listen_port: u16) -> Value {
     let mut container = json!({"name": "main", "ports": [{"name": exposure::PORT, "containerPort": listen_port, "protocol": "TCP"}]});
     if let Some(check) = &service.health_check {

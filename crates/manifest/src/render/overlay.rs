@@ -36,7 +36,8 @@ fn merge_at(base: &mut Value, overlay: &Value, path: &str, replaced: &mut Vec<St
 
 fn merge_lists(base: &mut Vec<Value>, overlay: &[Value], path: &str, replaced: &mut Vec<String>) {
     match path.rsplit('.').next().unwrap_or_default() {
-        // Merging two commands item by item makes no sense, so replace the whole list.
+        // Items of two different commands do not correspond to each other, so replace the whole
+        // list.
         "command" | "args" => {
             replaced.push(path.to_owned());
             overlay.clone_into(base);
@@ -68,8 +69,8 @@ fn merge_lists(base: &mut Vec<Value>, overlay: &[Value], path: &str, replaced: &
     }
 }
 
-/// Merges items with equal `identity`, replacing them or merging them field by field, and appends
-/// the other items.
+/// Merges items with equal `identity` and appends the other items. With `replaces_items`, an item
+/// replaces its counterpart as a whole; otherwise they merge field by field.
 fn merge_items(
     base: &mut Vec<Value>,
     overlay: &[Value],
@@ -79,7 +80,7 @@ fn merge_items(
     replaces_items: bool,
 ) {
     for item in overlay {
-        // An unnamed container means the job's container.
+        // A container without a name refers to the job's container.
         let is_only_container =
             path == "pod.containers" && item.get("name").is_none() && !base.is_empty();
         let base_index = base

@@ -1,6 +1,5 @@
-//! Chooses the nodes that a job may use, and the resource through which it requests GPUs there.
-//! Reads the nodes of the cluster. For a user who cannot list nodes, it relies on well-known
-//! labels.
+//! Chooses the nodes that a job may use, and the extended resource or claim for its GPUs. If the
+//! user cannot list nodes, the choice relies on well-known labels.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +18,7 @@ use crate::spec::{JobDocument, JobResources, Located, WrittenGpuType, nearest};
 use gpuctl_core::model::facts::gpu;
 use gpuctl_core::model::{GpuType, Node, Nodes};
 
-/// Placement of a job: what it requests from nodes, and the nodes that qualify.
+/// The nodes that a job can run on, and the requests and constraints that select them.
 #[derive(Clone, Debug, Default)]
 pub struct NodeChoice {
     /// Extended resources per pod.
@@ -28,12 +27,13 @@ pub struct NodeChoice {
     pub affinity: Option<Affinity>,
     /// Taints of GPU nodes that the pods tolerate.
     pub tolerations: Vec<Toleration>,
-    /// The GPU type that the job will get; `None` if several are possible.
+    /// GPU type of all qualified nodes, or `None` if they have several types.
     pub gpu_type: Option<GpuType>,
-    /// Names of the nodes with suitable devices in the right pool, including nodes whose taints
-    /// exclude the job; empty if the user cannot list nodes.
+    /// Names of the nodes with suitable devices in the job's pool, including nodes with taints that
+    /// the job does not tolerate. Empty if the user cannot list nodes.
     pub qualified: Vec<String>,
-    /// Names of the nodes that qualify; empty if the user cannot list nodes.
+    /// Names of the qualified nodes whose taints the job tolerates. Empty if the user cannot list
+    /// nodes.
     pub candidates: Vec<String>,
     /// Devices that each pod claims through dynamic resource allocation instead of extended
     /// resources.
@@ -63,7 +63,7 @@ pub fn choose(job: &JobDocument, target: &Target) -> Result<NodeChoice, Refusal>
             }
             None => from_nodes(job, nodes),
         },
-        // Published nodes may be outdated, so a mismatch must not refuse the job.
+        // Published nodes may be outdated, so a missing match must not refuse the job.
         Nodes::Published(nodes) => from_nodes(job, nodes).or_else(|refusal| {
             let choice = without_node_list(requested);
             let warning = format!(
@@ -79,7 +79,7 @@ pub fn choose(job: &JobDocument, target: &Target) -> Result<NodeChoice, Refusal>
     }
 }
 
-/// The job's pool, if it is defined but has no nodes.
+/// Returns the job's pool if it is defined but has no nodes.
 fn without_nodes<'w>(
     requested: &'w JobResources,
     nodes: &[Node],
@@ -138,7 +138,7 @@ fn from_nodes(job: &JobDocument, nodes: &[Node]) -> Result<NodeChoice, Refusal> 
         claim,
     } = resources(requested, &typed, nodes, &mut warnings)?;
     let types: BTreeSet<GpuType> = serving.iter().filter_map(|node| node.gpu_type()).collect();
-    // The claim selects devices by product, so node labels do not matter.
+    // A claim selects devices by product, so it needs no node labels for the type.
     let alternatives = match claim {
         Some(_) => Vec::new(),
         None => labels_of_type(requested, &serving, is_autoscaled),
@@ -232,7 +232,7 @@ fn no_gpu_nodes(requested: &JobResources) -> Refusal {
     refusal.with_position(requested.gpu_at)
 }
 
-/// Builds alternative node labels for the requested GPU type; a node needs one of them.
+/// Builds alternative node labels for the requested GPU type. A node must have one of them.
 fn labels_of_type(
     requested: &JobResources,
     serving: &[&Node],
@@ -316,9 +316,9 @@ fn no_such_type(
     .with_position(Some(requested_type.at))
 }
 
-/// Chooses without knowing the nodes, because the user cannot list them or none exist yet. Uses the
-/// vendor's resource name and all known spellings of the GPU type. For a node that an autoscaler
-/// would add, only the autoscaler's own labels are known.
+/// Chooses without a list of nodes, because the user cannot read it or no matching node exists yet.
+/// Uses the vendor's resource name and all known spellings of the GPU type. An autoscaler only
+/// knows the labels of its node groups.
 fn without_node_list(requested: &JobResources) -> NodeChoice {
     if requested.gpu == 0 {
         let affinity = affinity(

@@ -22,7 +22,7 @@ use crate::spec::{JobDocument, Priority};
 use gpuctl_core::model::contract::labels::{MANAGED_BY, MANAGED_BY_US};
 use gpuctl_core::model::{JobKind, OWN_CONTAINER};
 
-/// A pod template and the objects that it needs.
+/// A rendered pod template, and the objects that its pods need.
 pub(super) struct RenderedTemplate {
     pub labels: BTreeMap<String, String>,
     pub annotations: BTreeMap<String, String>,
@@ -35,7 +35,7 @@ pub(super) struct RenderedTemplate {
 }
 
 impl RenderedTemplate {
-    /// The template for its owner, without the pod spec, which is added later as JSON.
+    /// Builds the template without the pod spec, which the caller adds as JSON.
     pub(super) fn body(&self) -> PodTemplateSpec {
         PodTemplateSpec {
             metadata: Some(ObjectMeta {
@@ -65,7 +65,8 @@ fn merge_overlay(spec: &mut Value, job: &JobDocument) -> Vec<String> {
     warnings
 }
 
-/// Builds the pods' annotations. They keep autoscalers from evicting a training to remove a node.
+/// Builds the pods' annotations, which keep autoscalers from evicting a training to remove its
+/// node.
 fn template_annotations(job: &JobDocument) -> BTreeMap<String, String> {
     let mut annotations = annotations(job);
     if job.kind == JobKind::Training {
@@ -128,8 +129,8 @@ pub(super) fn template(
     overlay::merge(&mut spec, &fields);
     warnings.extend(merge_overlay(&mut spec, job));
     if fabric::uses_host_network(job) && spec["dnsPolicy"].is_null() {
-        // On the host network, the default policy uses the node's resolver, which does not know
-        // Services.
+        // On the host network, the default policy uses the node's resolver, which cannot resolve
+        // names of Services.
         spec["dnsPolicy"] = "ClusterFirstWithHostNet".into();
     }
     Ok(RenderedTemplate {
@@ -263,8 +264,8 @@ fn resources(
     }
 }
 
-/// Builds the PriorityClass of a priority. It never preempts: a queued training must not stop a
-/// running one.
+/// Builds the PriorityClass of a priority. The class never preempts, because a queued training must
+/// not stop a running one.
 fn priority_class(priority: &Priority) -> Option<Object> {
     let class = PriorityClass {
         metadata: ObjectMeta {
@@ -286,7 +287,7 @@ fn priority_class(priority: &Priority) -> Option<Object> {
     })
 }
 
-/// Builds a bare pod from the template, under a name that no pod has.
+/// Builds a bare pod from the template, with a name that no pod of the job has.
 pub(super) fn probe(job: &JobDocument, target: &Target, template: &RenderedTemplate) -> Object {
     let pod = Pod {
         metadata: ObjectMeta {
@@ -311,8 +312,8 @@ pub(super) fn probe(job: &JobDocument, target: &Target, template: &RenderedTempl
     if let Value::Object(spec) = &mut object.body["spec"] {
         spec.entry("restartPolicy")
             .or_insert_with(|| "Never".into());
-        // The variables refer to an index that only a controller sets. A dry run does not resolve
-        // them.
+        // The variables that refer to the index annotation stay: only a controller sets the
+        // annotation, but a dry run does not resolve variables.
         spec.remove("subdomain");
     }
     object

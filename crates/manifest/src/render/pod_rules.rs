@@ -1,5 +1,6 @@
 //! Compares a pod with a node as the scheduler does: node selectors, required node affinity and
-//! taints. Also names the rules of a pod that depend on more than nodes.
+//! taints. Also lists the pod's rules that depend on more than the node, such as affinity to other
+//! pods.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +17,7 @@ use gpuctl_core::model::counting::device_demand::DeviceClaims;
 use gpuctl_core::model::counting::fit::FitReason;
 use gpuctl_core::model::{Node, Taint};
 
-/// The taint that accompanies `spec.unschedulable`.
+/// Taint of cordoned nodes (`spec.unschedulable`).
 const CORDON: &str = "node.kubernetes.io/unschedulable";
 
 /// A pod's requirements for nodes.
@@ -62,7 +63,7 @@ struct PodAffinities {
     pod_anti_affinity: Option<OtherPodsAffinity>,
 }
 
-/// Records only whether there are required terms.
+/// Affinity to other pods. gpuctl does not evaluate it, so only its existence matters.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct OtherPodsAffinity {
@@ -80,7 +81,7 @@ struct PodSpread {
 struct PodVolume {
     name: Option<String>,
     persistent_volume_claim: Option<MountedClaim>,
-    /// A volume with a claim that Kubernetes creates for each pod.
+    /// A volume whose claim Kubernetes creates for each pod.
     ephemeral: Option<Value>,
 }
 
@@ -91,14 +92,14 @@ struct MountedClaim {
 }
 
 impl PodRules {
-    /// Reads a pod spec. An invalid spec has no requirements.
+    /// Reads a pod spec. Ignores all requirements of an invalid spec.
     pub fn from_spec(spec: &Value) -> Self {
         Self {
             spec: PodPlacement::deserialize(spec).unwrap_or_default(),
         }
     }
 
-    /// The first label requirement that the node does not meet.
+    /// Returns the first label requirement that the node does not meet.
     pub fn unmet_label(&self, node: &Node) -> Option<String> {
         let mismatch = |(key, value): (&String, &String)| {
             (node.labels.get(key) != Some(value)).then(|| format!("{key}={value}"))
@@ -115,7 +116,7 @@ impl PodRules {
             .iter()
             .map(|term| unmet_requirement(term, &node.labels, Some(&node.name)))
             .collect();
-        // Terms are alternatives, so one is enough. If none matches, report the first.
+        // Terms are alternatives, so one match is enough. If none matches, report the first one.
         if unmet.iter().any(Option::is_none) {
             None
         } else {
@@ -123,7 +124,7 @@ impl PodRules {
         }
     }
 
-    /// The first taint that keeps the pod off the node, except cordons.
+    /// Returns the first taint that keeps the pod off the node, except the taint of a cordon.
     pub fn untolerated_taint<'n>(&self, node: &'n Node) -> Option<&'n Taint> {
         let keeps_off = |taint: &&Taint| {
             let tolerated = self
@@ -139,7 +140,7 @@ impl PodRules {
         node.taints.iter().find(keeps_off)
     }
 
-    /// A copy of the pod's rules without requirements for node labels with these keys.
+    /// Returns a copy without the requirements for node labels whose keys `is_dropped` selects.
     #[must_use]
     pub fn without_labels(&self, is_dropped: impl Fn(&str) -> bool) -> Self {
         let mut spec = self.spec.clone();
@@ -163,8 +164,8 @@ impl PodRules {
                 term.match_expressions.as_ref().is_none_or(Vec::is_empty)
                     && term.match_fields.as_ref().is_none_or(Vec::is_empty)
             };
-            // A term without requirements left would match nothing in Kubernetes. Here it matches
-            // every node, so drop the whole affinity.
+            // In Kubernetes, a term without requirements matches no node. But dropping a term's
+            // requirements means that it matches every node, and so does the whole affinity.
             if required.node_selector_terms.iter().any(is_empty) {
                 affinity.required_during_scheduling_ignored_during_execution = None;
             }
@@ -172,7 +173,7 @@ impl PodRules {
         Self { spec }
     }
 
-    /// Keys of the labels that nodes must have.
+    /// Returns the keys of the labels that nodes must have.
     pub fn selector_keys(&self) -> Vec<&str> {
         let selector = self
             .spec
@@ -202,7 +203,6 @@ impl PodRules {
         selector.chain(expressions).collect()
     }
 
-    /// The name of the pod's scheduler.
     pub fn scheduler(&self) -> &str {
         self.spec
             .scheduler_name
@@ -210,7 +210,7 @@ impl PodRules {
             .unwrap_or("default-scheduler")
     }
 
-    /// The gates that keep the scheduler from placing the pod.
+    /// Names of the scheduling gates that keep the scheduler from placing the pod.
     pub fn gates(&self) -> Vec<&str> {
         self.spec
             .scheduling_gates
@@ -224,7 +224,7 @@ impl PodRules {
         i64::from(self.spec.priority.unwrap_or(0))
     }
 
-    /// Whether the scheduler may evict pods of lower priority for it.
+    /// Returns true if the scheduler may evict pods of lower priority to place this pod.
     pub fn preempts(&self) -> bool {
         self.spec.preemption_policy.as_deref() != Some("Never")
     }
@@ -237,8 +237,8 @@ impl PodRules {
             .collect()
     }
 
-    /// The claims that Kubernetes creates for each pod, by the name of the volume. `None` if a
-    /// template is invalid.
+    /// Returns the claims that Kubernetes creates for each pod, with the names of their volumes. A
+    /// claim is `None` if its template is invalid.
     pub fn ephemeral_claims(&self) -> Vec<(&str, Option<PersistentVolumeClaim>)> {
         let volumes = self.spec.volumes.iter().flatten();
         volumes
@@ -250,7 +250,7 @@ impl PodRules {
             .collect()
     }
 
-    /// Lists rules that depend on more than nodes and the compared devices.
+    /// Lists the rules that depend on more than nodes and evaluated devices.
     pub fn unevaluated_rules(&self, devices: &DeviceClaims) -> Vec<String> {
         let other = self.unevaluated_besides_volumes(devices).into_iter();
         let mut rules: Vec<String> = other.map(|rule| rule.text).collect();
@@ -260,7 +260,7 @@ impl PodRules {
         rules
     }
 
-    /// Lists rules that depend on more than nodes, the compared devices and volumes.
+    /// Lists the rules that depend on more than nodes, evaluated devices and volumes.
     pub fn unevaluated_besides_volumes(&self, devices: &DeviceClaims) -> Vec<FitReason> {
         let spec = &self.spec;
         let mut unchecked = Vec::new();
@@ -299,8 +299,8 @@ impl PodRules {
         unchecked
     }
 
-    /// Whether the pod occupies ports of its node. With `hostNetwork`, the API server copies every
-    /// declared port to `hostPort`.
+    /// Returns true if the pod occupies ports of its node. With `hostNetwork`, the API server
+    /// copies every declared port to `hostPort`.
     fn uses_host_ports(&self) -> bool {
         let spec = &self.spec;
         let containers = spec.containers.iter().chain(&spec.init_containers);

@@ -1,5 +1,5 @@
 //! Builds the objects of pools: one definition per pool, the namespace of the definitions, a role
-//! that lets all users read them, and the facts for users who cannot read nodes.
+//! that lets all users read them, and the published facts for users who cannot read nodes.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,10 @@ use gpuctl_core::model::facts::gpu::is_type_label;
 use gpuctl_core::model::facts::node::is_group_label;
 use gpuctl_core::model::{Node, PoolDefinition};
 
-/// Value of the label for the kind.
+/// Value of the label `gpuctl/kind` for pool definitions.
 pub const POOL_KIND: &str = "pool";
 const FACTS_NAME: &str = "gpuctl-facts";
-/// Key of the published definitions.
+/// Key of the pool definitions in the ConfigMap of published facts.
 pub const FACTS_POOLS: &str = "pools";
 
 fn object(plural: &'static str, body: Value) -> Object {
@@ -46,16 +46,16 @@ pub fn definition(pool: &PoolDefinition) -> Object {
 }
 
 /// Rules that let every user read two objects: the published facts and the site's defaults. RBAC
-/// cannot restrict a list to names, so the facts repeat the pool definitions, and other objects in
-/// the namespace stay hidden.
+/// cannot restrict a list to some names. Therefore the facts repeat the pool definitions, and users
+/// need no right to list the namespace's ConfigMaps.
 pub fn reader_rules() -> Value {
     json!([{
         "apiGroups": [""], "resources": ["configmaps"], "resourceNames": [FACTS_NAME, SiteDefaults::NAME], "verbs": ["get"],
     }])
 }
 
-/// Whether a role lets every user read all ConfigMaps of the namespace, as roles of earlier
-/// versions did.
+/// Returns true if a role lets every user read all ConfigMaps of the namespace. Earlier versions of
+/// gpuctl created such roles.
 pub fn reads_all_configmaps(rules: &Value) -> bool {
     *rules
         == json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}])
@@ -93,11 +93,11 @@ pub fn home_namespace(private: bool) -> Vec<Object> {
     objects
 }
 
-/// The ClusterRole that marks the namespace of definitions.
+/// Name of the ClusterRole that records the UID of gpuctl's namespace.
 pub const HOME_ROLE: &str = "gpuctl-home";
 
-/// Builds the administrator's mark for the namespace with this UID. Unless `private`, every user
-/// can read the mark and the namespace.
+/// Builds the ClusterRole that marks the namespace with this UID as gpuctl's. Unless `private`,
+/// every user can read the ClusterRole and the namespace.
 pub fn home_role(uid: &str, private: bool) -> Vec<Object> {
     let group = "rbac.authorization.k8s.io";
     let metadata = json!({"name": HOME_ROLE, "labels": {MANAGED_BY: MANAGED_BY_US}, "annotations": {HOME_UID: uid}});
@@ -127,7 +127,7 @@ pub fn home_role(uid: &str, private: bool) -> Vec<Object> {
     }
 }
 
-/// Whether a label is published to users who cannot read nodes.
+/// Returns true if a label is published to users who cannot read nodes.
 pub fn is_published(key: &str) -> bool {
     is_type_label(key)
         || key == POOL_LABEL
@@ -158,7 +158,7 @@ pub fn facts<'n>(
         .collect();
     let mut data = json!({"nodes": serde_json::to_string(&slim).expect("nodes are JSON")});
     if let Some(pools) = pools {
-        // Readers do not need the earlier labels of nodes, which serve only the deletion of a pool.
+        // Omit the recorded labels of nodes, which only the deletion of a pool needs.
         let plain = |pool: &PoolDefinition| PoolDefinition {
             labels: BTreeMap::default(),
             ..pool.clone()

@@ -10,14 +10,14 @@ use crate::spec::JobDocument;
 use gpuctl_core::model::contract::labels::{KUEUE_QUEUE, VOLCANO_GROUP_SIZE, VOLCANO_QUEUE};
 use gpuctl_core::model::{Gang, JobKind, QueueSystem};
 
-/// Adds the queue to the owner of the pods, and to its pod template if the queueing system reads it
-/// there.
+/// Adds the queue to the owner of the pods, and for Volcano also to the pod template.
 pub(super) fn queue(job: &JobDocument, target: &Target, root: &mut Object) -> Result<(), Refusal> {
     if let Some(queue) = &job.queue {
         match target.queueing {
             Some(QueueSystem::Kueue) => root.body["metadata"]["labels"][KUEUE_QUEUE] = json!(queue),
-            // Volcano's controller reads the annotation of the pods
-            // (pkg/controllers/podgroup/pg_controller_handler.go). `get jobs` reads the owner's.
+            // Volcano's controller reads the pods' annotation
+            // (pkg/controllers/podgroup/pg_controller_handler.go), and `get jobs` reads the
+            // owner's.
             Some(QueueSystem::Volcano) => {
                 root.body["metadata"]["annotations"][VOLCANO_QUEUE] = json!(queue);
                 root.body["spec"]["template"]["metadata"]["annotations"][VOLCANO_QUEUE] =
@@ -53,7 +53,7 @@ pub(super) fn pod_fields(job: &JobDocument, target: &Target) -> Value {
     }
 }
 
-/// Builds the PodGroup, which its scheduler places as a whole or not at all.
+/// Builds the PodGroup, whose pods the gang scheduler places together or not at all.
 pub(super) fn pod_group(
     job: &JobDocument,
     target: &Target,

@@ -11,7 +11,7 @@ use super::Object;
 use crate::spec::QuotaLimits;
 use gpuctl_core::model::contract::labels::{DESCRIPTION, KIND, MANAGED_BY, MANAGED_BY_US, QUOTA};
 
-/// Value of the label for the kind.
+/// Value of the label `gpuctl/kind` for the objects of quotas.
 pub(super) const QUOTA_KIND: &str = "quota";
 
 /// Builds a namespace with gpuctl's label.
@@ -26,7 +26,7 @@ pub fn namespace(name: &str) -> Object {
 }
 
 /// Builds the objects of a quota in `namespace`. `resources` are the resource names of whole GPUs
-/// in the cluster: a ResourceQuota counts each name separately.
+/// in the cluster, because a ResourceQuota limits each name separately.
 pub fn quota(
     name: &str,
     description: Option<&str>,

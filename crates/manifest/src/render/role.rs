@@ -1,5 +1,5 @@
-//! Builds the roles that grant the permissions that commands need, and their bindings. There is one
-//! role each for the namespace, the namespace of pools, the cluster, and the Service of Prometheus.
+//! Builds roles with the permissions that commands need, and their bindings. A set has one role
+//! each for the namespace, the namespace of pools, the cluster, and the Service of Prometheus.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use gpuctl_core::model::contract::rights::{Right, RightScope, merged};
 
 const VERSION: &str = "rbac.authorization.k8s.io/v1";
 const GROUP: &str = "rbac.authorization.k8s.io";
-/// Longest name: tools that track roles store it in a label value.
+/// Maximum length of a name, because tools that track roles store it in a label value.
 const LONGEST_NAME: usize = 63;
 
 /// The subject of a binding.
@@ -35,15 +35,15 @@ pub struct ProxyGrant {
     pub names: Vec<String>,
 }
 
-/// Roles to build.
+/// Input for a set of roles and bindings.
 #[derive(Debug)]
 pub struct RoleSet<'r> {
     pub name: &'r str,
     pub rights: &'r BTreeSet<Right>,
-    /// The namespace of namespaced permissions; `None` for all namespaces.
+    /// Namespace of the namespaced permissions, or `None` for all namespaces.
     pub namespace: Option<&'r str>,
     pub proxy: Option<&'r ProxyGrant>,
-    /// If empty, builds no bindings.
+    /// Subjects of the bindings. If empty, no bindings are built.
     pub subjects: &'r [BindingSubject],
 }
 
@@ -59,7 +59,7 @@ impl BindingSubject {
         }
     }
 
-    /// Whether the subject includes all users, all service accounts, or anonymous users.
+    /// Returns true if the subject includes all users, all service accounts, or anonymous users.
     pub fn includes_everyone(&self) -> bool {
         let names = [
             "system:authenticated",
@@ -71,7 +71,7 @@ impl BindingSubject {
     }
 }
 
-/// Builds each role with its binding after it.
+/// Builds the roles, each followed by its binding.
 pub fn roles(set: &RoleSet<'_>) -> Vec<Value> {
     let RoleSet {
         name,
@@ -139,8 +139,8 @@ fn role_with_binding(
     if set.subjects.is_empty() {
         return vec![role];
     }
-    // If bindings for different subjects had the same name, applying one would take the role away
-    // from the subjects of the other.
+    // The name contains a hash of the subjects. Otherwise, applying the binding for other subjects
+    // would take the role away from these.
     let subjects: Vec<Value> = set.subjects.iter().map(BindingSubject::object).collect();
     let names: Vec<String> = set
         .subjects
@@ -169,8 +169,8 @@ fn joined(rules: BTreeMap<(&'static str, &'static str), BTreeSet<&'static str>>)
     shared.into_iter().map(rule).collect()
 }
 
-/// Converts any text to a DNS label. Appends a hash to text that does not fit, so that different
-/// texts have different names.
+/// Converts any text to a DNS label. If the text is not a DNS label itself, appends a hash, so that
+/// different texts have different names.
 pub fn dns_name(text: &str) -> String {
     let label = label(text);
     if label == text && text.len() <= LONGEST_NAME {
@@ -182,8 +182,8 @@ pub fn dns_name(text: &str) -> String {
 
 /// Builds a DNS label from `text` that ends in a hash of `key`.
 fn hashed_name(text: &str, key: &str) -> String {
-    // FNV-1a, because its hashes are the same in every version: a role that is printed again keeps
-    // its name.
+    // FNV-1a does not depend on the version of Rust or gpuctl, so a role that is printed again
+    // keeps its name.
     let hash = key.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
     });

@@ -1,4 +1,4 @@
-//! Renders Secrets for tokens of model hubs and logins of registries.
+//! Renders Secrets for the tokens of model hubs and the logins of image registries.
 
 use std::collections::BTreeMap;
 

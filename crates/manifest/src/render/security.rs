@@ -1,4 +1,4 @@
-//! Builds security contexts: the fields that Pod Security requires, and the group that may write to
+//! Builds security contexts: the fields that Pod Security requires, and the group that can write to
 //! volumes.
 
 use k8s_openapi::api::core::v1::{
@@ -7,8 +7,8 @@ use k8s_openapi::api::core::v1::{
 
 use crate::spec::{JobDocument, WorkdirSource};
 
-/// Default group of new volumes. A new volume belongs to root, but images of notebooks run as
-/// another user.
+/// Default group of new volumes, which otherwise belong to root. Notebook images run as another
+/// user.
 const GROUP: i64 = 1000;
 
 /// Builds the pod's security context.
@@ -34,8 +34,8 @@ pub(super) fn pod_context(job: &JobDocument) -> Option<PodSecurityContext> {
     (context != PodSecurityContext::default()).then_some(context)
 }
 
-/// The group of volumes if the file sets none. Existing volumes may hold files of other users, so
-/// their group changes only if the file asks for it.
+/// Returns the group of the volumes if the file sets none: the configured user's ID. Without a
+/// user, only new volumes get a group, because existing volumes may contain files of other users.
 fn default_group(job: &JobDocument) -> Option<i64> {
     let mut claims = job
         .workdirs

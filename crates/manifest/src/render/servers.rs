@@ -1,5 +1,5 @@
-//! Gives a server that spans several nodes the flags for its pods to find each other. The flags are
-//! those that vLLM (0.12) and SGLang (0.5) document; other servers only get variables.
+//! Adds the flags with which the pods of a server on several nodes find each other. vLLM (0.12) and
+//! SGLang (0.5) document these flags. Other servers only get variables.
 
 use std::sync::LazyLock;
 
@@ -10,11 +10,11 @@ use super::command::{Words, insert_after};
 use crate::spec::JobDocument;
 use gpuctl_core::model::JobKind;
 
-/// The port on which the first pod of a replica listens for the other pods.
+/// Port on which a replica's first pod listens for the replica's other pods.
 pub(super) const PORT: u16 = 29500;
-/// The flag for vLLM's other pods, which do not answer requests.
+/// Flag for vLLM's other pods, which do not answer requests.
 const HEADLESS: &str = "--headless";
-/// The first of the inserted flags; marks their position.
+/// First inserted flag, which marks the position of all inserted flags.
 const NODES: &str = "--nnodes=";
 
 static VLLM: LazyLock<Regex> = LazyLock::new(|| {
@@ -25,12 +25,12 @@ static SGLANG: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"\bsglang\.launch_server\b|\bsglang\s+serve\b").expect("the pattern is tested")
 });
 
-/// Whether each replica of the service has several pods.
+/// Returns true if each replica of the service has several pods.
 pub(super) fn spans_nodes(job: &JobDocument) -> bool {
     job.kind == JobKind::Inference && job.resources.node_count > 1
 }
 
-/// Adds the flags to the command of the first pod of each replica.
+/// Adds the flags to the command of each replica's first pod.
 pub(super) fn connect(job: &JobDocument, mut words: Words) -> Words {
     if !spans_nodes(job) || job.line().contains("--nnodes") {
         return words;
@@ -63,8 +63,8 @@ pub(super) fn connect(job: &JobDocument, mut words: Words) -> Words {
     words
 }
 
-/// Converts the container of a first pod into that of the other pods, which do not serve requests,
-/// so they have no ports and probes.
+/// Converts the container of a replica's first pod into that of its other pods. The other pods do
+/// not serve requests, so they have no ports or probes.
 pub(super) fn to_worker(container: &mut Value) {
     let Some(fields) = container.as_object_mut() else {
         return;

@@ -1,6 +1,6 @@
 //! Renders `kind: inference` and `kind: compute`: a Deployment, or a LeaderWorkerSet for replicas
-//! on several nodes, behind a Service. The probes leave a model time to load. A rollout does not
-//! wait for GPUs that only its own old pods can free.
+//! on several nodes, behind a Service. The probes leave a model time to load. A rollout never waits
+//! for GPUs that only the service's own old pods can free.
 
 use k8s_openapi::api::apps::v1::{
     Deployment, DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment,
@@ -18,12 +18,11 @@ use crate::spec::{JobDocument, Service, VolumeAccess, WorkdirSource, port};
 use gpuctl_core::model::JobKind;
 use gpuctl_core::model::contract::labels::JOB;
 
-/// How many seconds a model server may take to start. Weights load over the network at about 100
-/// MB/s.
+/// Seconds that a model server may take to start. Weights load over the network at about 100 MB/s.
 const MODEL_START: u64 = 1800;
-/// How many seconds a program without a model may take to start.
+/// Seconds that a program without a model may take to start.
 const PLAIN_START: u64 = 600;
-/// How many seconds scheduling and pulling the image may take before a rollout counts as failed.
+/// Seconds that scheduling and pulling the image may take before a rollout counts as failed.
 const PLACEMENT: u64 = 900;
 const PERIOD: u64 = 10;
 
@@ -86,7 +85,7 @@ pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Ref
     })
 }
 
-/// Builds the object that owns the pods.
+/// Builds the Deployment or LeaderWorkerSet, which owns the pods.
 fn workload(
     job: &JobDocument,
     service: &Service,
@@ -106,8 +105,8 @@ fn workload(
     }
 }
 
-/// The initial number of replicas: that of the file, within the bounds of the autoscaler.
-// `replicas: 0` pauses a service, and an autoscaler must not wake it up.
+/// Returns the initial number of replicas: `service.replicas`, within the autoscaler's bounds.
+// `replicas: 0` pauses a service, and an autoscaler must not resume it.
 pub(super) fn replicas(job: &JobDocument) -> u32 {
     let replicas = job.service.as_ref().map_or(1, |service| service.replicas);
     match job
@@ -120,8 +119,8 @@ pub(super) fn replicas(job: &JobDocument) -> u32 {
     }
 }
 
-/// Whether the old pod must end before a new one can start, because they cannot share a GPU or a
-/// volume.
+/// Returns true if an old pod must end before a new one can start, because they cannot share a GPU
+/// or a volume.
 fn exclusive(job: &JobDocument, pods: u32) -> bool {
     let one_node = |access: VolumeAccess| {
         matches!(
@@ -137,8 +136,8 @@ fn exclusive(job: &JobDocument, pods: u32) -> bool {
         })
 }
 
-/// The container's port. The file takes precedence, because a program may get its port in ways that
-/// gpuctl does not recognize.
+/// Returns the container's port. The file takes precedence over the command, because a program may
+/// get its port in ways that gpuctl does not recognize.
 fn container_port(job: &JobDocument, service: &Service, warnings: &mut Vec<String>) -> u16 {
     let service_port = service
         .target_port
@@ -154,8 +153,8 @@ fn container_port(job: &JobDocument, service: &Service, warnings: &mut Vec<Strin
     service_port
 }
 
-/// How many seconds a request in progress has to finish: the service's timeout, but at least the
-/// default of Kubernetes.
+/// Returns the seconds that requests in progress have to finish: the service's timeout, but at
+/// least Kubernetes' default grace period.
 fn grace_seconds(job: &JobDocument, service: &Service) -> u64 {
     let timeout = service
         // The default of `terminationGracePeriodSeconds` is 30.
@@ -172,8 +171,8 @@ fn start_budget(job: &JobDocument) -> u64 {
     }
 }
 
-/// Builds ports and probes. Without a health check, the only sign of readiness is an open port,
-/// which is not enough to restart a container.
+/// Builds ports and probes. Without a health check, an open port is the only sign of readiness, and
+/// a closed port alone does not justify a restart.
 fn container(job: &JobDocument, service: &Service, container_port: u16) -> Value {
     let protocol = service.protocol.unwrap_or("TCP");
     let mut container = json!({"name": "main", "ports": [{"name": exposure::PORT, "containerPort": container_port, "protocol": protocol}]});
@@ -194,7 +193,7 @@ fn container(job: &JobDocument, service: &Service, container_port: u16) -> Value
     }
     container["startupProbe"] = startup;
     container["readinessProbe"] = probe(5, 3);
-    // A server that is busy with a long batch answers late, but it is not dead.
+    // A server that is busy with a long batch responds late, but restarting it would not help.
     container["livenessProbe"] = probe(10, 6);
     container
 }
@@ -222,9 +221,9 @@ fn deployment(
                 match_labels: Some([(JOB.to_owned(), job.id().to_owned())].into()),
                 ..LabelSelector::default()
             },
-            // A surge pod would wait forever if all GPUs are in use, or if the volume allows one
-            // node only: the old pod ends only after the new one is ready. So replace pods one by
-            // one.
+            // An old pod ends only after its successor is ready. A surge pod would wait forever if
+            // all GPUs are in use, or if only one node can mount the volume. Therefore replace pods
+            // one by one.
             strategy: exclusive(job, max_replicas).then(|| DeploymentStrategy {
                 type_: Some("RollingUpdate".to_owned()),
                 rolling_update: Some(RollingUpdateDeployment {

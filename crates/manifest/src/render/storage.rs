@@ -19,17 +19,18 @@ use gpuctl_core::model::{JobKind, Nodes};
 use super::labels::metadata;
 use super::{Object, Refusal, Target, supervisor};
 
-/// Limit on the total size of all local files. A ConfigMap holds at most 1 MiB, including the
-/// overhead of the encoding.
+/// Limit on the total size of all local files, in KiB. A ConfigMap holds at most 1 MiB, including
+/// the overhead of the encoding.
 pub const FILES_KIB: usize = 900;
 
-/// Directory of the model cache: on a volume mounted there, otherwise on the node.
+/// Directory of the model cache, which is on the node unless a volume is mounted there.
 pub(super) const CACHE: &str = "/cache/models";
 
-/// Size limit of `/dev/shm` per GPU in GiB, for jobs without a memory limit. It reserves no memory.
+/// Size limit of `/dev/shm` per GPU in GiB, for jobs without a memory limit. The limit reserves no
+/// memory.
 const SHM_GIB: u32 = 16;
 
-/// The volumes of a pod, and the objects that must exist before it can mount them.
+/// Volumes of a pod, and the objects that must exist before the pod can mount them.
 #[derive(Default)]
 pub(super) struct PodStorage {
     pub volumes: Vec<Volume>,
@@ -38,8 +39,7 @@ pub(super) struct PodStorage {
     pub warnings: Vec<String>,
 }
 
-/// Builds all volumes of `job`. `pods` is the number of pods that mount them, `nodes` the number of
-/// nodes that qualify.
+/// Builds the volumes of `job` for `pods` pods. `nodes` is the number of nodes that it may use.
 pub(super) fn storage(
     job: &JobDocument,
     target: &Target,
@@ -84,8 +84,8 @@ pub(super) fn storage(
     Ok(storage)
 }
 
-/// The name of the PersistentVolumeClaim for `size:` and a path. It is stable, so that a job with
-/// the same name gets its old volume back.
+/// Returns the name of the PersistentVolumeClaim for a mount path. The name is stable, so that a
+/// new job with the same name mounts the old volume again.
 pub fn claim_name(job: &str, path: &str) -> String {
     let slug: String = path
         .chars()
@@ -175,7 +175,7 @@ impl PodStorage {
             } => {
                 let mut name = claim_name(job.id(), &workdir.path);
                 if self.objects.iter().any(|object| object.name() == name) {
-                    // `/a/b` and `/a-b` have the same slug.
+                    // Different paths can have the same slug, such as `/a/b` and `/a-b`.
                     name = format!("{name}-{index}");
                 }
                 let access = self.claim_access(*access, &workdir.path, pods);
@@ -295,7 +295,8 @@ impl PodStorage {
         }
         let name = files_name(job.id());
         let (mut data, mut binary) = (BTreeMap::new(), BTreeMap::new());
-        // A subPath mount of one key does not hide the other files of its target directory.
+        // Mount each file with a `subPath`, so that the mount does not hide other files of its
+        // directory.
         let source = ConfigMapVolumeSource {
             name: name.clone(),
             ..ConfigMapVolumeSource::default()
@@ -326,7 +327,7 @@ impl PodStorage {
     }
 }
 
-/// A directory or file of the node.
+/// Builds the volume for a directory or file of the node.
 fn host_folder(path: &str, workdir: &Workdir) -> HostPathVolumeSource {
     let kind = match (workdir.file, workdir.read_only) {
         (true, _) => "File",
@@ -339,7 +340,7 @@ fn host_folder(path: &str, workdir: &Workdir) -> HostPathVolumeSource {
     }
 }
 
-/// Whether a path is in or below a workdir.
+/// Returns true if a path is a workdir or below one.
 pub(super) fn is_in_workdir(job: &JobDocument, path: &str) -> bool {
     job.workdirs
         .iter()
@@ -358,8 +359,8 @@ fn host(name: &str, path: &str, kind: &str) -> Volume {
     }
 }
 
-/// Builds a separate claim. A StatefulSet's claim templates are immutable, and Deployments and Jobs
-/// have none.
+/// Builds a claim as a separate object. Deployments and Jobs have no claim templates, and those of
+/// a StatefulSet are immutable.
 fn claim(
     job: &JobDocument,
     target: &Target,
@@ -389,12 +390,11 @@ fn claim(
     }
 }
 
-/// The name of the ConfigMap with the content of `files:`.
 pub fn files_name(job_id: &str) -> String {
     format!("{job_id}-files")
 }
 
-/// Key of an entry of `files` in its ConfigMap.
+/// Returns the key of the entry of `files` at `index` in the ConfigMap.
 pub fn file_key(index: usize) -> String {
     format!("file-{index}")
 }

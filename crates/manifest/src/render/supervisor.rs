@@ -1,7 +1,7 @@
-//! Puts the supervisor in front of the command of a training whose ranks restart together. The
-//! supervisor is a Python program, `supervisor.py`, because images of distributed trainings have
-//! Python. torch's elastic rendezvous is no alternative: it renumbers ranks and loses its state
-//! with rank 0.
+//! Runs the command of a training under the supervisor, which restarts all ranks together. The
+//! supervisor is a Python program, `supervisor.py`, because images of distributed trainings contain
+//! Python. torch's elastic rendezvous does not suffice: it renumbers ranks and loses its state with
+//! rank 0.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -33,19 +33,19 @@ use gpuctl_core::model::values::fingerprint::sha256;
 use gpuctl_core::model::{JobKind, OWN_CONTAINER};
 
 const PROGRAM: &str = include_str!("supervisor.py");
-/// Directory of the program in containers.
+/// Directory of the supervisor in containers.
 pub(super) const FOLDER: &str = "/etc/gpuctl";
-/// The annotation that the Job controller sets on every pod. `$(JOB_COMPLETION_INDEX)` would not be
-/// expanded, because the controller appends that variable last.
+/// Pod annotation with the rank, which the Job controller sets. Kubernetes would not expand
+/// `$(JOB_COMPLETION_INDEX)`, because the controller appends that variable after all others.
 pub(super) const RANK: &str = "metadata.annotations['batch.kubernetes.io/job-completion-index']";
-/// Exit code of a rank when the training has failed.
+/// Exit code of a rank after the training has failed.
 const FAILED: i32 = 113;
-/// Exit code of a rank that releases its GPUs because its peers have not been placed.
+/// Exit code of a rank that releases its GPUs because other ranks have not been placed.
 const NOT_PLACED: i32 = 114;
 
-/// Starts the supervisor with the first Python in the image. In an image without Python, the
-/// command runs alone. The first argument is the program's hash: users who can replace the
-/// ConfigMap cannot change a Job's template.
+/// Starts the supervisor with the first Python in the image, or only the command if there is no
+/// Python. The first argument is the program's hash, which protects the program: users who can
+/// replace the ConfigMap cannot change a Job's template.
 const START: &str = "program=$1; shift
 for python in python3 python; do
 if \"$python\" -ISc 'import sys; sys.exit(sys.version_info < (3, 6))' 2>/dev/null; then exec \"$python\" -ISc '
@@ -61,7 +61,7 @@ while [ \"$1\" != -- ]; do shift; done
 shift
 exec \"$@\"";
 
-/// Whether the ranks of `job` start, stop and restart together.
+/// Returns true if the ranks of `job` start, stop and restart together.
 pub(super) fn supervises(job: &JobDocument) -> bool {
     let in_image = job.command == Command::Image && !matches!(job.args, Command::Shell(_));
     is_requested(job) && !in_image
@@ -81,7 +81,7 @@ fn is_requested(job: &JobDocument) -> bool {
     }
 }
 
-/// Wraps the command in the supervisor. Refuses or warns if the command is unknown.
+/// Wraps the command in the supervisor. If the command is the image's own, refuses or warns.
 pub(super) fn wrap(job: &JobDocument, mut words: Words, target: &Target) -> Result<Words, Refusal> {
     if !is_requested(job) {
         return Ok(words);
@@ -119,7 +119,7 @@ pub(super) fn wrap(job: &JobDocument, mut words: Words, target: &Target) -> Resu
     flag("port", ports(job, target).supervisor.to_string());
     flag("retries", training.retries.to_string());
     flag("failures", "$(GPUCTL_FAILURES)".to_owned());
-    // End the processes in order, shortly before the kubelet sends SIGKILL.
+    // End the processes shortly before the kubelet sends SIGKILL.
     flag("grace", grace.saturating_sub(2).max(1).to_string());
     let limits = [
         ("gang-timeout", training.gang_timeout),
@@ -137,7 +137,7 @@ pub(super) fn wrap(job: &JobDocument, mut words: Words, target: &Target) -> Resu
     Ok(words)
 }
 
-/// Variables for the supervisor, with the pod fields that provide them.
+/// Variables that the supervisor reads, with the pod fields that provide their values.
 pub(super) fn pod_facts() -> [(&'static str, &'static str); 4] {
     [
         (
@@ -153,7 +153,7 @@ pub(super) fn pod_facts() -> [(&'static str, &'static str); 4] {
     ]
 }
 
-/// Name of the Secret, the ConfigMap and the NetworkPolicy.
+/// Returns the common name of the job's Secret, ConfigMap and NetworkPolicy.
 fn object_name(job: &JobDocument) -> String {
     format!("{}-supervisor", job.id())
 }
@@ -162,9 +162,9 @@ pub(super) fn program_hash() -> String {
     sha256(PROGRAM)
 }
 
-/// The volume with the program and the token. The token is a file, because many tools display
-/// variables and arguments. The container can run as any user, so every user in it can read the
-/// file.
+/// Builds the volume with the program and the token. The token is a file, because many tools
+/// display variables and arguments. Every user can read the file, because the container can run as
+/// any user.
 pub(super) fn volume(job: &JobDocument) -> Volume {
     let item = |key: &str, mode| {
         Some(vec![KeyToPath {
@@ -203,7 +203,7 @@ pub(super) fn volume(job: &JobDocument) -> Volume {
     }
 }
 
-/// The token's Secret without content. The token is random and exists only in the cluster.
+/// Builds the Secret without its token, which is random and exists only in the cluster.
 pub(super) fn secret(
     job: &JobDocument,
     target: &Target,
@@ -218,16 +218,17 @@ pub(super) fn secret(
     Object::new(&secret, "secrets")
 }
 
-/// The name of the job's NetworkPolicy. There is none if no other pod can reach the port of rank 0,
-/// or if policies do not apply.
+/// Returns the name of the job's NetworkPolicy. A job with one pod needs none, and policies do not
+/// apply to the host network.
 pub fn policy_name(job: &JobDocument) -> Option<String> {
     (supervises(job) && job.resources.node_count > 1 && !uses_host_network(job))
         .then(|| object_name(job))
 }
 
-/// The policy that closes the supervisor's port to other pods. Policies can only allow traffic, so
-/// it allows every other port and protocol. If other policies isolate the namespace, that would
-/// remove their isolation, so in that case it allows only the pods of the job.
+/// Builds the policy that closes the supervisor's port to pods of other jobs. Policies can only
+/// allow traffic, so it allows all other ports and protocols. If other policies isolate the
+/// namespace, these rules would break the isolation, so the policy then allows only traffic between
+/// the job's pods.
 pub(super) fn network_policy(
     job: &JobDocument,
     target: &Target,
@@ -280,7 +281,7 @@ pub(super) fn network_policy(
     Some(Object::new(&policy, "networkpolicies"))
 }
 
-/// Builds the ConfigMap with the program.
+/// Builds the ConfigMap that contains the supervisor.
 pub(super) fn config_map(
     job: &JobDocument,
     target: &Target,
@@ -295,9 +296,9 @@ pub(super) fn config_map(
     Object::new(&map, "configmaps")
 }
 
-/// Builds the rules for failed pods. An evicted pod does not count as a failure. With the
-/// supervisor, no other pod fails when one is evicted. Without it, the other pods fail too, and
-/// they count.
+/// Builds the policy for failed pods. An evicted pod does not count as a failure. With the
+/// supervisor, an eviction does not make other pods fail. Without it, the other pods fail too, and
+/// count.
 pub(super) fn failure_policy(supervised: bool) -> PodFailurePolicy {
     let disrupted = PodFailurePolicyOnPodConditionsPattern {
         type_: "DisruptionTarget".to_owned(),
@@ -317,7 +318,7 @@ pub(super) fn failure_policy(supervised: bool) -> PodFailurePolicy {
             values: vec![code],
         }),
     };
-    // The Job controller applies the first rule that matches: an eviction is ignored regardless of
+    // The Job controller applies the first matching rule, so an eviction is ignored regardless of
     // the exit code.
     let mut rules = vec![ignored];
     if supervised {
@@ -326,7 +327,7 @@ pub(super) fn failure_policy(supervised: bool) -> PodFailurePolicy {
     PodFailurePolicy { rules }
 }
 
-/// Explains in the dry run how the limits are enforced, if at all.
+/// Explains in a dry run which part enforces the time limits, if any.
 pub(super) fn limit_notes(
     job: &JobDocument,
     supervised: bool,

@@ -1,5 +1,5 @@
-//! Decides which taints a job tolerates: those that dedicate nodes to GPUs, and that of its pool.
-//! Warns about other taints if they exclude every node.
+//! Determines which taints a job tolerates: taints that dedicate nodes to GPUs, and the taint of
+//! its pool. Warns if other taints exclude every node.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,15 +33,15 @@ pub(super) fn tolerations(
     tolerations
 }
 
-/// The toleration for nodes dedicated to the devices of a driver: `nvidia.com/gpu` for
-/// `gpu.nvidia.com`.
+/// Returns the toleration for nodes that are dedicated to a driver's devices, such as
+/// `nvidia.com/gpu` for the driver `gpu.nvidia.com`.
 pub(super) fn driver_toleration(driver: &str) -> Option<Toleration> {
     driver
         .strip_prefix("gpu.")
         .map(|vendor| tolerate(&format!("{vendor}/gpu"), None))
 }
 
-/// The taint key of a resource. Nodes that offer `nvidia.com/mig-1g.10gb` have the taint
+/// Returns the taint key for a resource. Nodes with `nvidia.com/mig-1g.10gb` also have the taint
 /// `nvidia.com/gpu`.
 fn vendor_key(resource: &str) -> String {
     match resource.split_once('/') {
@@ -50,7 +50,7 @@ fn vendor_key(resource: &str) -> String {
     }
 }
 
-/// Tolerates the taint of the job's pool even if it does not exist yet: the pool may become
+/// Tolerates the taint of the job's pool even if the pool has no taint yet, because it may become
 /// exclusive later.
 pub(super) fn pool_tolerations(requested: &JobResources) -> Vec<Toleration> {
     requested
@@ -66,7 +66,7 @@ fn tolerate(key: &str, value: Option<&str>) -> Toleration {
         key: Some(key.to_owned()),
         operator: Some(operator.to_owned()),
         value: value.map(ToOwned::to_owned),
-        // A `NoExecute` taint is meant to evict all pods, so do not tolerate it.
+        // Administrators use `NoExecute` taints to evict all pods, so do not tolerate them.
         effect: Some("NoSchedule".to_owned()),
         ..Toleration::default()
     }
@@ -76,8 +76,8 @@ fn is_dedicated(taint: &Taint, (key, value): (&str, Option<&str>)) -> bool {
     taint.key == key && value.is_none_or(|value| taint.value.as_deref() == Some(value))
 }
 
-/// Selects the nodes whose taints the job tolerates. If there are none, warns and keeps all nodes,
-/// because the cluster may have changed.
+/// Selects the nodes whose taints the job tolerates. If none remains, warns and keeps all nodes,
+/// because taints may change until the job is scheduled.
 pub(super) fn tolerated_nodes<'n>(
     nodes: Vec<&'n Node>,
     job: &JobDocument,
@@ -142,7 +142,7 @@ pub(super) fn tolerated_nodes<'n>(
     nodes
 }
 
-/// Selects the nodes that match the site's selector. If there are none, warns and keeps all nodes,
+/// Selects the nodes that match the site's selector. If none remains, warns and keeps all nodes,
 /// because a matching node may be added.
 fn selected_nodes<'n>(
     nodes: Vec<&'n Node>,
@@ -170,7 +170,7 @@ fn selected_nodes<'n>(
     nodes
 }
 
-/// Whether a taint excludes pods permanently. Taints for the state of a node come and go.
+/// Returns true if a taint excludes pods permanently. Taints for a node's conditions are temporary.
 fn excludes_pods(taint: &Taint) -> bool {
     let transient = ["node.kubernetes.io/", "node.cloudprovider.kubernetes.io/"]
         .iter()
@@ -178,7 +178,6 @@ fn excludes_pods(taint: &Taint) -> bool {
     matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute") && !transient
 }
 
-/// Adds the site's tolerations.
 pub(super) fn with_site(mut tolerations: Vec<Toleration>, job: &JobDocument) -> Vec<Toleration> {
     for toleration in site_tolerations(job) {
         if !tolerations.contains(&toleration) {
@@ -195,9 +194,9 @@ fn site_tolerations(job: &JobDocument) -> impl Iterator<Item = Toleration> {
     })
 }
 
-/// Whether a node has all labels of the site's selector.
+/// Returns true if a node has all labels of the site's selector.
 fn is_selected(node: &Node, job: &JobDocument) -> bool {
-    // Published nodes lack most labels, so assume a match.
+    // Published nodes lack most of their labels, so assume a match.
     node.slim
         || job
             .site
@@ -206,7 +205,7 @@ fn is_selected(node: &Node, job: &JobDocument) -> bool {
             .all(|(key, value)| node.labels.get(key) == Some(value))
 }
 
-/// Matches as the scheduler does (core/v1 `Toleration`): an empty key or effect matches every one.
+/// Compares as the scheduler does (core/v1 `Toleration`): an empty key or effect matches any value.
 pub(super) fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     let effect = toleration
         .effect

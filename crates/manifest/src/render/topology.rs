@@ -1,6 +1,6 @@
-//! Prefers nearby nodes for the ranks of a training (`job.topology`). Clusters use different labels
-//! for the topology; the known ones come from the documentation of cloud providers and from
-//! NVIDIA's topograph. Kueue itself places pods by the levels of its Topology objects.
+//! Makes the scheduler prefer nodes near each other for the ranks of a training (`job.topology`).
+//! The known topology labels come from the documentation of cloud providers and from NVIDIA's
+//! topograph. Kueue places pods by the levels of its Topology objects.
 
 use k8s_openapi::api::core::v1::{PodAffinity, PodAffinityTerm, WeightedPodAffinityTerm};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -11,7 +11,7 @@ use crate::spec::JobDocument;
 use gpuctl_core::model::contract::labels::JOB;
 use gpuctl_core::model::{Gang, Nodes};
 
-/// Labels with equal values for nodes behind one switch.
+/// Node labels whose value identifies a rack, or the nodes of one switch.
 const RACKS: [&str; 6] = [
     "topology.kubernetes.io/rack",
     "cloud.provider.com/topology-rack",
@@ -20,7 +20,7 @@ const RACKS: [&str; 6] = [
     "cloud.google.com/gce-topology-subblock",
     "oci.oraclecloud.com/rdma.local_block_id",
 ];
-/// Labels of the next level of switches.
+/// Node labels whose value identifies the next level of switches.
 const BLOCKS: [&str; 6] = [
     "topology.kubernetes.io/block",
     "cloud.provider.com/topology-block",
@@ -30,7 +30,7 @@ const BLOCKS: [&str; 6] = [
     "oci.oraclecloud.com/rdma.network_block_id",
 ];
 
-/// Finds the node label of the requested topology level.
+/// Returns the node label of the requested topology level, or `None` if the job needs none.
 pub(super) fn label(job: &JobDocument, target: &Target) -> Result<Option<String>, Refusal> {
     let Some(requested) = job
         .training
@@ -50,7 +50,7 @@ pub(super) fn label(job: &JobDocument, target: &Target) -> Result<Option<String>
     Ok(Some(key))
 }
 
-/// Whether Kueue itself places the pods by this label.
+/// Returns true if Kueue, not the scheduler, places the pods by this label.
 pub(super) fn is_kueues(key: &str, target: &Target) -> bool {
     target.gang == Some(Gang::Kueue) && target.kueue_levels.contains(key)
 }

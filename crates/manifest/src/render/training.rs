@@ -65,8 +65,8 @@ fn pod_fields(job: &JobDocument, target: &Target) -> Value {
         .max_runtime
         .filter(|_| !supervisor::supervises(job))
     {
-        // The deadline of a Job includes the time that it waits. The deadline of a pod starts when
-        // the pod starts on its node.
+        // A Job's deadline includes its waiting time. A pod's deadline starts only when the pod
+        // starts on its node.
         fields["activeDeadlineSeconds"] = json!(limit.as_secs());
     }
     overlay::merge(&mut fields, &queue::pod_fields(job, target));
@@ -89,13 +89,15 @@ fn batch_job(job: &JobDocument, target: &Target, template: &RenderedTemplate) ->
             completion_mode: Some("Indexed".to_owned()),
             completions: Some(nodes),
             parallelism: Some(nodes),
-            // With a common limit, ranks that crash together would use up all retries at once.
+            // Count retries per rank. With a common limit, ranks that crash together would use up
+            // all retries at once.
             backoff_limit_per_index: Some(retries),
             // A training needs all its ranks, so the Job fails once one rank has used up its
             // retries.
             max_failed_indexes: Some(0),
             pod_failure_policy: Some(supervisor::failure_policy(supervisor::supervises(job))),
-            // Two pods of one rank must never write to the same checkpoint.
+            // Start a new pod only after the old one has ended: two pods of one rank must never
+            // write to the same checkpoint.
             pod_replacement_policy: Some("Failed".to_owned()),
             ttl_seconds_after_finished: job
                 .training
@@ -108,8 +110,8 @@ fn batch_job(job: &JobDocument, target: &Target, template: &RenderedTemplate) ->
     }
 }
 
-/// Builds the headless Service. It publishes pods that are not ready, because ranks look up rank 0
-/// while it starts.
+/// Builds the headless Service. It also publishes pods that are not ready, because ranks look up
+/// rank 0 while it starts.
 fn service(
     job: &JobDocument,
     target: &Target,

@@ -1,5 +1,5 @@
-//! Facts about a job's volumes, which determine the nodes that can use them. The cluster package
-//! reads them, and `VolumeNeeds` lists the requests that it has to send.
+//! Facts about a job's volumes, which determine the nodes that can use them. The package `cluster`
+//! reads the facts, and `VolumeNeeds` lists the requests for them.
 
 use std::collections::BTreeMap;
 
@@ -10,17 +10,18 @@ use super::volume_matching::{
     ClaimClass, access_modes, bound_volume, class_of, is_delayed, is_dynamic,
 };
 
-/// What is known about the claims of a job. A fact is `None` if the user is not allowed to read it.
+/// Claims of a job, and the objects that determine their volumes. A fact is `None` if the user is
+/// not allowed to read it.
 #[derive(Clone, Debug, Default)]
 pub struct VolumeFacts {
     pub namespace: String,
     pub claims: Vec<JobClaim>,
-    /// The volumes that were read: those of the bound claims, or all.
+    /// Volumes of the bound claims, or all volumes, depending on `VolumeNeeds`.
     pub volumes: Option<Vec<PersistentVolume>>,
     pub classes: Option<Vec<StorageClass>>,
-    /// The CSI drivers of each node.
+    /// CSI drivers of each node.
     pub csi_nodes: Option<Vec<CSINode>>,
-    /// The running pods that mount each claim.
+    /// Running pods that mount each claim, by the name of the claim.
     pub users: Option<BTreeMap<String, Vec<VolumeUser>>>,
 }
 
@@ -29,42 +30,42 @@ pub struct VolumeFacts {
 pub struct JobClaim {
     pub name: String,
     pub source: ClaimSource,
-    /// Whether each pod has its own claim (`volumes[].ephemeral`).
+    /// Whether each pod gets its own claim (`volumes[].ephemeral`).
     pub per_pod: bool,
 }
 
 #[derive(Clone, Debug)]
 pub enum ClaimSource {
     Existing(Box<PersistentVolumeClaim>),
-    /// The claim will be created with the job.
+    /// gpuctl will create the claim with the job.
     New(Box<PersistentVolumeClaim>),
     Missing,
-    /// Why the claim could not be read.
+    /// The claim could not be read, for this reason.
     Unreadable(String),
 }
 
-/// A pod on a node that mounts a claim.
+/// A running pod that mounts a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeUser {
     pub pod: String,
     pub node: String,
 }
 
-/// The requests that the claims of a job make necessary.
+/// Resources that must be read to judge a job's claims.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VolumeNeeds {
     pub classes: bool,
-    /// All volumes, because a claim has none yet.
+    /// Whether all volumes are needed, because a claim has none yet.
     pub all_volumes: bool,
-    /// The names of the volumes of bound claims.
+    /// Names of the bound claims' volumes.
     pub volumes: Vec<String>,
     pub csi_nodes: bool,
-    /// The pods of the namespace, because a volume allows only one pod or node.
+    /// Whether the pods of the namespace are needed, because a claim allows only one pod or node.
     pub users: bool,
 }
 
 impl JobClaim {
-    /// The claim, if it exists or will be created.
+    /// Returns the claim if it exists or will be created.
     pub(super) fn object(&self) -> Option<&PersistentVolumeClaim> {
         match &self.source {
             ClaimSource::Existing(claim) | ClaimSource::New(claim) => Some(claim),
@@ -74,7 +75,7 @@ impl JobClaim {
 }
 
 impl VolumeFacts {
-    /// The first requests after the claims are known.
+    /// Lists what to read first, once the claims have been read.
     pub fn needs_of_claims(&self) -> VolumeNeeds {
         let mut needs = VolumeNeeds::default();
         for claim in &self.claims {
@@ -92,7 +93,7 @@ impl VolumeFacts {
         needs
     }
 
-    /// The requests that depend on the storage classes of claims without a volume.
+    /// Lists what to read for claims without a volume, which depends on their storage classes.
     pub fn needs_of_classes(&self, pods: u64) -> VolumeNeeds {
         let mut needs = VolumeNeeds::default();
         let Some(classes) = &self.classes else {

@@ -1,5 +1,5 @@
-//! Judges the claims of a job before it is created: which nodes their volumes allow, and whether
-//! they get volumes at all. Unknown facts lead to `VolumeFinding::Unknown`, never to a restriction.
+//! Determines which nodes the volumes of a job allow, and whether its claims get volumes. Works
+//! before the job exists. Missing facts lead to `VolumeFinding::Unknown`, never to a restriction.
 //!
 //! Source: the scheduler plugins `VolumeBinding`, `VolumeRestrictions` and `VolumeZone` (Kubernetes
 //! 1.36). Limits on the number of volumes per node and `CSIStorageCapacity` are not considered.
@@ -19,7 +19,7 @@ use super::volume_rules::{DelayedClaim, VolumeRules};
 use gpuctl_core::model::Node;
 
 /// Judges the claims of a job with `pods` pods. `is_eligible` selects the nodes that accept the
-/// pods if they have capacity.
+/// pods, regardless of free capacity.
 pub fn judge_volumes(
     facts: &VolumeFacts,
     pods: u64,
@@ -48,7 +48,7 @@ struct ClaimJudge<'f> {
     pods: u64,
     nodes: JobNodes<'f>,
     rules: VolumeRules,
-    /// Volumes that earlier claims of the job get.
+    /// Names of the volumes that the job's earlier claims get.
     chosen: BTreeSet<String>,
 }
 
@@ -91,7 +91,7 @@ impl<'f> ClaimJudge<'f> {
         }
     }
 
-    /// Handles `ReadWriteOncePod`: the scheduler does not place a second pod.
+    /// Checks a `ReadWriteOncePod` claim, for which the scheduler does not place a second pod.
     fn exclusive(&mut self, claim: &JobClaim, object: &PersistentVolumeClaim) {
         let name = &claim.name;
         let mut modes = access_modes(object).iter();
@@ -145,8 +145,8 @@ impl<'f> ClaimJudge<'f> {
         self.rules.bound.push((claim.to_owned(), volume.clone()));
     }
 
-    /// The scheduler places pods of a `ReadWriteOnce` volume on several nodes, and the second node
-    /// fails to attach it.
+    /// Warns that a `ReadWriteOnce` volume cannot be attached to a second node. The scheduler
+    /// ignores this access mode and places pods on several nodes.
     fn warn_about_attachment(&mut self, claim: &str) {
         let users = self.facts.users.as_ref().and_then(|users| users.get(claim));
         if let Some(user) = users.into_iter().flatten().next() {
@@ -177,14 +177,15 @@ impl<'f> ClaimJudge<'f> {
             ClaimClass::Class(class) if is_delayed(class) && requested_volume(object).is_none() => {
                 self.delayed(claim, object, class);
             }
-            // The controller would have bound the claim already if a free volume suited it.
+            // The claim exists, so the controller would already have bound it to a suitable free
+            // volume.
             _ if !is_new => self.waiting(name, class),
             _ => self.immediate(claim, object, class),
         }
     }
 
-    /// The volumes that suit a claim, the smallest first. Returns `None` if the user cannot read
-    /// volumes. The second value is true if another claim has a suitable volume.
+    /// Returns the free volumes that suit a claim, the smallest first, and whether other claims
+    /// hold suitable volumes. Returns `None` if the user cannot read volumes.
     fn candidates(
         &self,
         claim: &JobClaim,
@@ -211,7 +212,7 @@ impl<'f> ClaimJudge<'f> {
         Some((free, !taken.is_empty()))
     }
 
-    /// A claim whose volume is bound together with the first pod.
+    /// Judges a claim whose volume is bound when its first pod is placed.
     fn delayed(&mut self, claim: &JobClaim, object: &PersistentVolumeClaim, class: &StorageClass) {
         let name = claim.name.as_str();
         let follows = self.pods > 1 && !claim.per_pod;
@@ -237,7 +238,8 @@ impl<'f> ClaimJudge<'f> {
         });
     }
 
-    /// The volume of the first pod restricts the other pods. Returns false if it is unknown how.
+    /// Restricts the other pods to nodes that reach the first pod's volume. Returns false if these
+    /// nodes are unknown.
     fn follow(
         &mut self,
         claim: &str,
@@ -260,13 +262,14 @@ impl<'f> ClaimJudge<'f> {
                 }
             }
         }
-        // The first pod is placed on an eligible node.
+        // Drop volumes that no eligible node reaches, because the first pod is placed on an
+        // eligible node.
         alternatives.retain(|reach| !reach.is_empty());
         let text = "its first pod decides where the volume is, and the other pods must follow";
         self.restrict(claim, alternatives, text)
     }
 
-    /// A new claim that the control plane binds before any pod is placed.
+    /// Judges a new claim that the control plane binds before any pod is placed.
     fn immediate(
         &mut self,
         claim: &JobClaim,
@@ -307,7 +310,7 @@ impl<'f> ClaimJudge<'f> {
         self.restrict(name, alternatives, text);
     }
 
-    /// Restricts the nodes if all alternatives agree. Returns false if they do not.
+    /// Excludes the nodes outside the common reach. Returns false if the alternatives differ.
     fn restrict(&mut self, claim: &str, alternatives: Vec<Reach<'f>>, otherwise: &str) -> bool {
         let Some(reach) = agreed(alternatives) else {
             let text = format!("the volume of claim `{claim}`: {otherwise}");
@@ -342,7 +345,7 @@ impl<'f> ClaimJudge<'f> {
         }
     }
 
-    /// Reports a claim that the control plane has not bound, or cannot bind.
+    /// Reports a claim that the control plane has not bound yet, or cannot bind.
     fn waiting(&mut self, claim: &str, class: ClaimClass<'_>) {
         match class {
             ClaimClass::Missing(class) => {

@@ -11,9 +11,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use super::node_terms::unmet_requirement;
 use gpuctl_core::model::values::quantity;
 
-/// The provisioner of classes whose volumes are created by hand.
+/// Provisioner of storage classes whose volumes an administrator creates.
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
-/// Older objects name their class in this annotation.
+/// Annotation of older objects that names their storage class.
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 const DEFAULT_ANNOTATIONS: [&str; 2] = [
     "storageclass.kubernetes.io/is-default-class",
@@ -21,8 +21,8 @@ const DEFAULT_ANNOTATIONS: [&str; 2] = [
 ];
 const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
-/// Labels of volumes that restrict nodes even without a node affinity, and the current names of
-/// these labels. Source: the scheduler plugin `VolumeZone`.
+/// Zone labels of volumes, each with the current name of the node label. They restrict nodes even
+/// if the volume has no node affinity. Source: the scheduler plugin `VolumeZone`.
 const ZONE_LABELS: [(&str, &str); 4] = [
     ("topology.kubernetes.io/zone", "topology.kubernetes.io/zone"),
     (
@@ -38,7 +38,7 @@ const ZONE_LABELS: [(&str, &str); 4] = [
         "topology.kubernetes.io/region",
     ),
 ];
-/// Separates the zones of a volume that several zones can reach.
+/// Separator between the zones of a volume that several zones can reach.
 const ZONE_DELIMITER: &str = "__";
 
 /// The storage class of a claim.
@@ -50,7 +50,7 @@ pub(super) enum ClaimClass<'a> {
     Classless,
 }
 
-/// Whether volumes of this class are bound only when the first pod is placed.
+/// Returns true if the class binds volumes only when the first pod is placed.
 pub(super) fn is_delayed(class: &StorageClass) -> bool {
     class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer")
 }
@@ -59,8 +59,8 @@ pub(super) fn class_name(class: &StorageClass) -> &str {
     class.metadata.name.as_deref().unwrap_or_default()
 }
 
-/// Finds the class of a claim. A claim that names none gets the default class, also after it was
-/// created.
+/// Finds the class of a claim. A claim without a class gets the default class, even if it was
+/// created before the default.
 pub(super) fn class_of<'a>(
     claim: &'a PersistentVolumeClaim,
     classes: &'a [StorageClass],
@@ -78,7 +78,7 @@ pub(super) fn class_of<'a>(
     }
 }
 
-/// Selects the newest of the default classes, and the first by name if several are equally new.
+/// Returns the newest default class, or the first by name if several are equally new.
 fn default_class(classes: &[StorageClass]) -> Option<&StorageClass> {
     let is_default = |class: &&StorageClass| {
         DEFAULT_ANNOTATIONS
@@ -94,7 +94,6 @@ fn default_class(classes: &[StorageClass]) -> Option<&StorageClass> {
     })
 }
 
-/// Whether the class has a provisioner that creates volumes.
 pub(super) fn is_dynamic(class: &StorageClass) -> bool {
     !class.provisioner.is_empty() && class.provisioner != NO_PROVISIONER
 }
@@ -105,20 +104,20 @@ pub(super) fn access_modes(claim: &PersistentVolumeClaim) -> &[String] {
         .unwrap_or_default()
 }
 
-/// The volume that is bound to a claim. A claim that names a volume is not bound until the control
-/// plane has confirmed it.
+/// Returns the volume that is bound to a claim. A volume that the claim only names is not bound
+/// until the control plane has confirmed it.
 pub(super) fn bound_volume(claim: &PersistentVolumeClaim) -> Option<&str> {
     annotation(&claim.metadata, BIND_COMPLETED)?;
     requested_volume(claim)
 }
 
-/// The volume that a claim names, bound or not.
+/// Returns the volume that a claim names, whether it is bound or not.
 pub(super) fn requested_volume(claim: &PersistentVolumeClaim) -> Option<&str> {
     let volume = claim.spec.as_ref()?.volume_name.as_deref()?;
     Some(volume).filter(|volume| !volume.is_empty())
 }
 
-/// The node that the scheduler has chosen for the volume of an unbound claim.
+/// Returns the node that the scheduler has chosen for the volume of an unbound claim.
 pub(super) fn selected_node(claim: &PersistentVolumeClaim) -> Option<&str> {
     annotation(&claim.metadata, SELECTED_NODE)
 }
@@ -128,7 +127,7 @@ pub(super) fn annotation<'m>(metadata: &'m ObjectMeta, key: &str) -> Option<&'m 
     Some(value.as_str())
 }
 
-/// The storage that a claim requests, in thousandths of a byte.
+/// Returns the storage that a claim requests, in thousandths of a byte.
 pub(super) fn requested_size(claim: &PersistentVolumeClaim) -> i128 {
     let resources = claim.spec.as_ref().and_then(|spec| spec.resources.as_ref());
     let requests = resources.and_then(|resources| resources.requests.as_ref());
@@ -142,18 +141,18 @@ pub(super) fn volume_size(volume: &PersistentVolume) -> i128 {
     size.and_then(|size| quantity::milli(&size.0)).unwrap_or(0)
 }
 
-/// How a volume suits a claim without a volume. Nodes are not considered.
+/// How a volume suits a claim that has none yet, regardless of nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum VolumeMatch {
-    /// It is reserved for the claim, which therefore gets no other volume.
+    /// The volume is reserved for the claim, so the claim gets no other volume.
     Reserved,
     Available,
-    /// Another claim has it.
+    /// Another claim holds the volume, or the volume is not available.
     Taken,
 }
 
-/// Compares a volume with a claim in `namespace`; `class` is the name of the claim's class, or
-/// empty. Returns `None` if the volume does not suit it.
+/// Compares a volume with the claim `name` in `namespace`. `class` is the name of the claim's
+/// class, or empty. Returns `None` if the volume does not suit the claim.
 pub(super) fn matching(
     claim: &PersistentVolumeClaim,
     name: &str,
@@ -228,7 +227,7 @@ fn selects(selector: &LabelSelector, labels: &BTreeMap<String, String>) -> bool 
     equal.all(|holds| holds) && expressions.all(|holds| holds)
 }
 
-/// Whether a volume can be used on a node with these labels.
+/// Returns true if a volume can be used on a node with these labels.
 ///
 /// The scheduler passes only the labels of the node, so `matchFields` with the node's name never
 /// match (`CheckNodeAffinity` in k8s.io/component-helpers/storage/volume).
@@ -242,8 +241,8 @@ pub(super) fn reaches(volume: &PersistentVolume, labels: &BTreeMap<String, Strin
     })
 }
 
-/// Whether the zone labels of a bound volume allow a node with these labels. Nodes without zones
-/// are not restricted.
+/// Returns true if the zone labels of a bound volume allow a node with these labels. Nodes without
+/// zone labels are always allowed.
 pub(super) fn is_in_zone(volume: &PersistentVolume, labels: &BTreeMap<String, String>) -> bool {
     if !ZONE_LABELS.iter().any(|(key, _)| labels.contains_key(*key)) {
         return true;
@@ -260,7 +259,7 @@ pub(super) fn is_in_zone(volume: &PersistentVolume, labels: &BTreeMap<String, St
     })
 }
 
-/// Whether a class may provision volumes for nodes with these labels (`allowedTopologies`).
+/// Returns true if a class may provision volumes for nodes with these labels (`allowedTopologies`).
 pub(super) fn is_allowed(class: &StorageClass, labels: &BTreeMap<String, String>) -> bool {
     let terms = class.allowed_topologies.as_deref().unwrap_or_default();
     // As in Kubernetes, an empty term matches nothing.
@@ -276,8 +275,8 @@ pub(super) fn is_allowed(class: &StorageClass, labels: &BTreeMap<String, String>
     terms.is_empty() || terms.iter().any(matches)
 }
 
-/// Whether a volume is attached to nodes, so that `ReadWriteOnce` keeps it from a second node.
-/// Volumes of file servers and directories of a node are only mounted.
+/// Returns true if a volume is attached to a node, so that `ReadWriteOnce` keeps it from a second
+/// node. Shares of file servers and directories of a node are only mounted.
 pub(super) fn is_attached(volume: &PersistentVolume) -> bool {
     let Some(spec) = &volume.spec else {
         return false;

@@ -1,5 +1,5 @@
 //! Determines which nodes can reach a volume that does not exist yet. A provisioner or a choice
-//! among volumes may lead to several results; the answer is certain only if all of them agree.
+//! between volumes allows several results, and the answer is certain only if all of them agree.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,20 +10,20 @@ use super::volume_facts::VolumeFacts;
 use super::volume_matching::{class_name, is_allowed, reaches};
 use gpuctl_core::model::Node;
 
-/// The nodes of the cluster, and those that accept the pods of the job if they have capacity.
+/// The cluster's nodes, and those that accept the job's pods regardless of free capacity.
 #[derive(Clone, Debug)]
 pub(super) struct JobNodes<'n> {
     pub all: &'n [Node],
     pub eligible: Vec<&'n Node>,
 }
 
-/// The eligible nodes that one possible volume can be used on.
+/// Names of the eligible nodes on which a possible volume can be used.
 pub(super) type Reach<'n> = BTreeSet<&'n str>;
 
-/// The possible locations of a volume that a provisioner creates.
+/// Possible locations of a volume that a provisioner creates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Provisioning<'n> {
-    /// The volume gets one of these reaches.
+    /// The volume will have one of these reaches.
     Alternatives(Vec<Reach<'n>>),
     /// The user is not allowed to read this resource.
     Unreadable(&'static str),
@@ -37,7 +37,7 @@ impl<'n> JobNodes<'n> {
         accepted.map(|node| node.name.as_str()).collect()
     }
 
-    /// The reaches of existing volumes.
+    /// Returns the reach of each existing volume.
     pub(super) fn of_volumes<'v>(
         &self,
         volumes: impl IntoIterator<Item = &'v PersistentVolume>,
@@ -48,7 +48,7 @@ impl<'n> JobNodes<'n> {
             .collect()
     }
 
-    /// The names of eligible nodes outside a reach.
+    /// Returns the names of the eligible nodes outside a reach.
     pub(super) fn outside(&self, reach: &Reach<'_>) -> BTreeSet<String> {
         let outside = self
             .eligible
@@ -57,9 +57,9 @@ impl<'n> JobNodes<'n> {
         outside.map(|node| node.name.clone()).collect()
     }
 
-    /// The reaches of a volume that a class provisions. If it is provisioned before a pod is
-    /// placed, the driver may choose any part of the cluster, otherwise only one with an eligible
-    /// node.
+    /// Returns the possible reaches of a volume that a class provisions. A volume that is
+    /// provisioned before its pod is placed can be in any part of the cluster. Otherwise, its part
+    /// contains an eligible node.
     pub(super) fn provisioned(
         &self,
         class: &StorageClass,
@@ -90,7 +90,8 @@ impl<'n> JobNodes<'n> {
     }
 }
 
-/// Node labels that a CSI driver uses as topology keys. `None` if it runs on no node.
+/// Returns the node labels that a CSI driver uses as topology keys, or `None` if it runs on no
+/// node.
 fn topology_keys<'c>(driver: &str, csi_nodes: &'c [CSINode]) -> Option<BTreeSet<&'c str>> {
     let drivers = csi_nodes.iter().flat_map(|node| &node.spec.drivers);
     let mut matches = drivers.filter(|entry| entry.name == driver).peekable();
@@ -99,8 +100,8 @@ fn topology_keys<'c>(driver: &str, csi_nodes: &'c [CSINode]) -> Option<BTreeSet<
     Some(keys.map(String::as_str).collect())
 }
 
-/// Whether the class has volumes, and none of them is restricted to some nodes. This is the only
-/// evidence for provisioners that are not CSI drivers.
+/// Returns true if the class has volumes, and none of them is restricted to some nodes.
+/// Provisioners that are not CSI drivers publish no other evidence.
 fn volumes_are_unrestricted(class: &StorageClass, facts: &VolumeFacts) -> bool {
     let volumes = facts.volumes.iter().flatten();
     let specs = volumes.filter_map(|volume| volume.spec.as_ref());
@@ -110,7 +111,7 @@ fn volumes_are_unrestricted(class: &StorageClass, facts: &VolumeFacts) -> bool {
     of_class.peek().is_some() && of_class.all(|spec| spec.node_affinity.is_none())
 }
 
-/// The reach that all alternatives have in common; `None` if they differ.
+/// Returns the reach that all alternatives share, or `None` if they differ.
 pub(super) fn agreed(alternatives: Vec<Reach<'_>>) -> Option<Reach<'_>> {
     let mut alternatives = alternatives.into_iter();
     let Some(first) = alternatives.next() else {

@@ -1,4 +1,4 @@
-//! The requirements of a job's volumes for nodes, and the problems with its claims.
+//! Restrictions on nodes that result from a job's volumes, and the problems with its claims, as
 //! `volume_judge.rs` computes them.
 
 use std::collections::BTreeSet;
@@ -10,21 +10,21 @@ use super::volume_matching::{is_allowed, is_dynamic, is_in_zone, reaches};
 use gpuctl_core::model::Node;
 use gpuctl_core::model::counting::fit::FitReason;
 
-/// What the volumes of a job require.
+/// Restrictions and problems of a job's volumes.
 #[derive(Clone, Debug, Default)]
 pub struct VolumeRules {
     pub findings: Vec<VolumeFinding>,
-    /// Problems that the scheduler ignores.
+    /// Problems that the scheduler does not check.
     pub warnings: Vec<String>,
-    /// Bound volumes, with the names of their claims.
+    /// Bound volumes, each with the name of its claim.
     pub(super) bound: Vec<(String, PersistentVolume)>,
-    /// Claims whose volume is chosen together with the node of the first pod, the smallest first.
+    /// Claims whose volume is chosen together with the first pod's node, the smallest first.
     pub(super) delayed: Vec<DelayedClaim>,
-    /// Nodes that cannot reach the volume that a claim will get.
+    /// Names of claims, each with the nodes that cannot reach its future volume.
     pub(super) excluded: Vec<(String, BTreeSet<String>)>,
 }
 
-/// A problem with a claim that does not depend on nodes.
+/// A problem with a claim, which applies to all nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VolumeFinding {
     Never(FitReason),
@@ -32,7 +32,7 @@ pub enum VolumeFinding {
     Unknown(FitReason),
 }
 
-/// A claim whose volume is bound together with the first pod.
+/// A claim whose volume is bound when its first pod is placed.
 #[derive(Clone, Debug)]
 pub(super) struct DelayedClaim {
     pub name: String,
@@ -41,12 +41,12 @@ pub(super) struct DelayedClaim {
     /// The node that the scheduler has already chosen for the volume.
     pub selected_node: Option<String>,
     pub class: StorageClass,
-    /// Existing volumes that suit it, the best first.
+    /// Existing volumes that suit the claim, the best first.
     pub candidates: Vec<PersistentVolume>,
 }
 
 impl VolumeRules {
-    /// The first claim whose volume cannot be used on the node.
+    /// Returns the first claim whose volume cannot be used on the node.
     pub fn unmet_claim(&self, node: &Node) -> Option<&str> {
         let labels = &node.labels;
         let bound = self
@@ -63,7 +63,7 @@ impl VolumeRules {
             .or_else(|| self.unmet_delayed(node))
     }
 
-    /// The first claim that would get no volume if a pod were placed on the node.
+    /// Returns the first claim that would get no volume if a pod were placed on the node.
     fn unmet_delayed(&self, node: &Node) -> Option<&str> {
         let mut chosen = BTreeSet::new();
         for claim in &self.delayed {

@@ -1,5 +1,5 @@
-//! Lists the checks of a document that do not need a cluster. Each check has an id and a reason,
-//! and a comment in the file can silence most of them.
+//! Lists the checks of a document that need no cluster. Each check has an id and a reason. A
+//! comment in the file can silence most checks.
 
 use std::sync::LazyLock;
 
@@ -13,15 +13,15 @@ use gpuctl_core::error::{FilePosition, Problem, Problems, Severity};
 /// A validation rule.
 #[derive(Debug)]
 pub struct Check {
-    /// The id in `# gpuctl: ignore ID`.
+    /// The check's id, as used in `# gpuctl: ignore ID`.
     pub id: &'static str,
-    /// A check with severity `Error` fails validation.
+    /// Severity of its findings. An `Error` fails validation.
     pub severity: Severity,
     /// A short description of the problem.
     pub title: &'static str,
     /// Why it matters, and how to fix it.
     pub why: &'static str,
-    /// `None` for checks made elsewhere: while parsing the file, or against the cluster.
+    /// The test, or `None` if other code performs the check while parsing or against the cluster.
     find: Option<fn(&JobDocument) -> Option<Finding>>,
 }
 
@@ -58,7 +58,7 @@ const fn external_check(
 
 use Severity::{Error, Warning};
 
-/// Every check, in the order of the documentation.
+/// All checks, in the order of the documentation.
 pub const CHECKS: [Check; 20] = [
     external_check(
         "form",
@@ -197,8 +197,8 @@ pub fn by_id(id: &str) -> Option<&'static Check> {
     CHECKS.iter().find(|check| check.id == id)
 }
 
-/// Parses the ids that a comment such as `# gpuctl: ignore port, image-tag` silences.
-/// `can_be_silenced` decides which checks a comment may silence.
+/// Parses the ids in comments such as `# gpuctl: ignore port, image-tag`. Also returns ids of
+/// checks that cannot be silenced.
 pub fn ignored_ids(text: &str) -> Vec<String> {
     static COMMENT: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"(?m)(?:^|\s)#\s*gpuctl:\s*ignore\s+([\w, -]+)").expect("the pattern is tested")
@@ -213,13 +213,13 @@ pub fn ignored_ids(text: &str) -> Vec<String> {
     ids.collect()
 }
 
-/// Whether a comment may silence the check: every warning, and the semantic errors of this table.
-/// Errors of parsing and of the cluster always count.
+/// Returns true if a comment may silence the check: every warning, and the semantic errors of this
+/// table. Errors of parsing and of the cluster cannot be silenced.
 pub fn can_be_silenced(check: &Check) -> bool {
     check.find.is_some() || check.severity == Warning
 }
 
-/// Runs the checks on the documents of one file and skips silenced checks.
+/// Runs the checks on the documents of one file, except those that the file silences.
 pub fn run(text: &str, documents: &[Document]) -> Vec<Problem> {
     let trees = tree::read(text, &mut Vec::new());
     let mut problems = Vec::new();
@@ -265,8 +265,8 @@ pub fn plain_secrets(file: &str, text: &str, documents: &[Document]) -> Option<P
     })
 }
 
-/// Finds the position of a field, or of its nearest parent that the document has. Ignores case, `-`
-/// and `_`, because keys may be written as `gpu-type`, `gpu_type` or `gpuType`.
+/// Finds the position of a field, or of its nearest parent in the document. Ignores case, `-` and
+/// `_`, because a key may be written as `gpu-type`, `gpu_type` or `gpuType`.
 fn position_of(root: &YamlNode, field: &str) -> FilePosition {
     let plain = |text: &str| text.to_ascii_lowercase().replace(['-', '_'], "");
     let mut position = FilePosition {

@@ -1,4 +1,4 @@
-//! Reads `kind: defaults`. Whether a value suits a job is checked when the job inherits it.
+//! Reads `kind: defaults`. Values are checked against a job only when the job inherits them.
 
 use super::defaults_document::{Defaults, SiteDefaults};
 use super::defaults_scope::{label_key, scope};
@@ -58,8 +58,7 @@ pub(super) fn defaults(
     Some(site)
 }
 
-/// Parses a name of `allow_env`. Rejects a single `*`, because it would silently allow every
-/// variable.
+/// Parses an entry of `allow_env`. Rejects a single `*`, which would silently allow every variable.
 fn pattern(reader: &mut Reader, node: &YamlNode) -> Option<String> {
     let text = reader.text(node, "allow_env")?;
     let name = text.value.strip_suffix('*').unwrap_or(&text.value);

@@ -1,5 +1,4 @@
-//! The site's defaults for all jobs, as a `kind: defaults` document describes them. Independent of
-//! clusters and jobs.
+//! The site's defaults for all jobs, as parsed from a `kind: defaults` document.
 
 use std::time::Duration;
 
@@ -15,22 +14,22 @@ use gpuctl_core::model::secrets::is_secret_name;
 
 #[derive(Clone, Debug, Default)]
 pub struct SiteDefaults {
-    /// Apply to every job.
+    /// Defaults of every job.
     pub all: Defaults,
-    /// Apply to jobs of one kind.
+    /// Defaults of the jobs of one kind.
     pub kinds: Vec<(JobKind, Defaults)>,
-    /// Apply to jobs in one pool.
+    /// Defaults of the jobs in one pool.
     pub pools: Vec<(String, Defaults)>,
-    /// Node labels that name the GPU type; they take precedence over the built-in ones.
+    /// Node labels that contain the GPU type. They take precedence over the built-in labels.
     pub gpu_type_labels: Vec<String>,
-    /// Allowed variables that change which code a program loads: names, or prefixes followed by
-    /// `*`.
+    /// Variables that jobs may set although they change which code a program loads: names, or
+    /// prefixes followed by `*`.
     pub allow_env: Vec<String>,
     /// The document as written.
     pub source: String,
 }
 
-/// The defaults of one scope. Fields that the scope does not set are empty.
+/// Defaults of one scope. Fields that the scope does not set are empty.
 #[derive(Clone, Debug, Default)]
 pub struct Defaults {
     /// `resources.pool`.
@@ -69,11 +68,11 @@ pub struct Defaults {
     pub limits: SiteLimits,
     /// Fields of this scope that a manifest cannot override.
     pub enforced: Vec<&'static str>,
-    /// Every field as written, by its canonical name.
+    /// Every set field as written, with its canonical name.
     pub source_values: Vec<(&'static str, Value)>,
 }
 
-/// Upper limits of a job; `None` means unlimited.
+/// Upper limits of a job. `None` means unlimited.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SiteLimits {
     /// GPUs of all pods together.
@@ -93,7 +92,7 @@ pub struct SiteLimits {
 /// A row of `gpuctl get defaults`: one field of one scope.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DefaultRow {
-    /// For example `all`, `kind training` or `pool infer-pool`.
+    /// Scope, such as `all`, `kind training` or `pool infer-pool`.
     pub scope: String,
     /// The canonical name of the field.
     pub field: &'static str,
@@ -104,10 +103,10 @@ pub struct DefaultRow {
 }
 
 impl SiteDefaults {
-    /// Name of the object that stores the defaults.
+    /// Name of the ConfigMap that stores the defaults.
     pub const NAME: &'static str = "gpuctl-defaults";
 
-    /// Explains why jobs do not inherit a variable; `None` if they do.
+    /// Explains why jobs do not inherit a variable. Returns `None` if they do.
     pub(super) fn withholds_variable(&self, name: &str) -> Option<String> {
         let is_withheld = loads_code(name)
             && !self
@@ -119,8 +118,8 @@ impl SiteDefaults {
         })
     }
 
-    /// Selects the scopes that apply to a job of this kind in this pool, most specific first, each
-    /// with its name.
+    /// Selects the scopes that apply to a job of this kind in this pool, each with its name,
+    /// starting with the most specific one.
     pub(super) fn scopes(&self, kind: JobKind, pool: Option<&str>) -> Vec<(String, &Defaults)> {
         let pool_scope = self
             .pools
@@ -145,8 +144,7 @@ impl SiteDefaults {
             .chain(self.pools.iter().map(|(_, set)| set))
     }
 
-    /// Lists every field that is set, with secrets masked, in the order of the document: all,
-    /// kinds, pools.
+    /// Lists all set fields in the order of the document: all, kinds, pools. Secrets are masked.
     pub fn rows(&self) -> Vec<DefaultRow> {
         let kinds = self
             .kinds

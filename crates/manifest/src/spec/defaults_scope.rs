@@ -10,7 +10,7 @@ use super::{environment, job, security};
 use gpuctl_core::error::Problem;
 use gpuctl_core::model::secrets::is_secret_name;
 
-/// Reads a field with several values; empty if the field is missing.
+/// Reads a field with several values, or returns an empty list if the field is missing.
 fn read_list<T>(
     reader: &mut Reader,
     fields: &mut Fields<'_>,
@@ -129,7 +129,7 @@ fn env_without_secrets(reader: &mut Reader, node: &YamlNode) -> Vec<EnvVariable>
     env
 }
 
-/// Collects the fields that are set, by canonical name and in the order of the reference table.
+/// Collects the set fields with their canonical names, in the order of the field reference.
 fn source_values(node: &YamlNode) -> Vec<(&'static str, serde_json::Value)> {
     let YamlValue::Map(entries) = &node.value else {
         return Vec::new();
@@ -236,8 +236,8 @@ fn toleration(reader: &mut Reader, node: &YamlNode) -> Option<SiteToleration> {
             note,
         ));
     }
-    // Kubernetes reads a toleration without `operator` as `Equal`. Here a toleration without a
-    // value tolerates every value, which is what `Exists` does.
+    // In Kubernetes, a toleration without `operator` means `Equal`. In defaults, a toleration
+    // without a value tolerates every value, as `Exists` does.
     let any = operator.is_none_or(|(word, _)| word == "Exists") && value.is_none();
     let value = if any {
         None

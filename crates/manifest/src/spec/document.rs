@@ -1,4 +1,4 @@
-//! The fields of a document, as parsed.
+//! Documents of a file, with their fields as parsed.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::values::{EnvVariable, Priority, Restart};
 use gpuctl_core::error::Problems;
 use gpuctl_core::model::{GangMode, JobKind, QueueSystem};
 
-/// The documents of a file without errors.
+/// Documents of a file without errors.
 #[derive(Debug)]
 pub struct Parsed {
     /// In file order.
@@ -33,7 +33,7 @@ pub enum Document {
 }
 
 impl Document {
-    /// The name of the object that the document creates.
+    /// Returns the name of the object that the document creates.
     pub fn name(&self) -> &str {
         match self {
             Self::Job(job) => &job.name.value,
@@ -43,7 +43,7 @@ impl Document {
         }
     }
 
-    /// The value of `kind:`.
+    /// Returns the value of `kind:`.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Job(job) => job.kind.word(),
@@ -65,15 +65,13 @@ pub struct AttachedFile {
 
 #[derive(Clone, Debug)]
 pub struct JobDocument {
-    /// `kind`.
     pub kind: JobKind,
-    /// `version`.
     pub version: String,
     /// The document as written, with its comments.
     pub source: String,
     /// The name, with its position in the file.
     pub name: Located<String>,
-    /// The name plus the suffix of `--generate-name`.
+    /// The name with the suffix of `--generate-name`, if the option is used.
     pub generated: Option<String>,
     /// `job.namespace`.
     pub namespace: Option<Located<String>>,
@@ -103,13 +101,11 @@ pub struct JobDocument {
     pub env: Vec<EnvVariable>,
     /// `environment.workingDir`.
     pub working_dir: Option<String>,
-    /// `model`.
     pub model: Option<Model>,
     /// `resources`, per pod.
     pub resources: JobResources,
     /// `storage.workdirs`.
     pub workdirs: Vec<Workdir>,
-    /// `security`.
     pub security: super::Security,
     /// `pod`, which is merged into the pod spec.
     pub pod: Option<serde_json::Value>,
@@ -128,8 +124,8 @@ pub struct JobDocument {
 }
 
 impl JobDocument {
-    /// Appends `suffix` to the job id and leaves the name as it is. Returns false if the id becomes
-    /// too long.
+    /// Appends `suffix` to the job's id, but not to its name. Returns false if the id becomes too
+    /// long.
     pub fn append(&mut self, suffix: &str) -> bool {
         let id = format!("{}-{suffix}", self.name.value);
         let fits = id.len() <= longest_name(self.kind, self.resources.node_count);
@@ -137,7 +133,7 @@ impl JobDocument {
         fits
     }
 
-    /// Joins `command` and `args` into one line for searches for programs and flags.
+    /// Joins `command` and `args` into one line, to search it for programs and flags.
     pub fn line(&self) -> String {
         let words = |command: &Command| match command {
             Command::Image => String::new(),
@@ -147,7 +143,7 @@ impl JobDocument {
         format!("{} {}", words(&self.command), words(&self.args))
     }
 
-    /// The name of the job's objects, and the `jobId` of the JSON contract.
+    /// Returns the name of the job's objects, which is `jobId` in JSON output.
     pub fn id(&self) -> &str {
         self.generated.as_deref().unwrap_or(&self.name.value)
     }
@@ -185,7 +181,7 @@ pub struct Model {
 pub struct JobResources {
     /// `pool: default` means no restriction and becomes `None`.
     pub pool: Option<Located<String>>,
-    /// Set by `pool: default`: no restriction, even if the site has a default pool.
+    /// Whether the file says `pool: default`: no restriction, even if the site has a default pool.
     pub no_pool: bool,
     /// GPUs per pod.
     pub gpu: u32,
@@ -205,7 +201,7 @@ pub struct JobResources {
     pub rdma: Option<Rdma>,
     /// Nodes that the pods must not use.
     pub exclude_nodes: Vec<String>,
-    /// `qos: guaranteed`: limits equal requests.
+    /// `qos: guaranteed`, which makes limits equal to requests.
     pub guaranteed: bool,
     /// Pods of a training, or of each replica of a service; each pod has its own GPUs. At least 1.
     pub node_count: u32,
@@ -261,7 +257,7 @@ pub struct Workdir {
     pub path: String,
     pub source: WorkdirSource,
     pub read_only: bool,
-    /// Whether it is a single file, by `type:` or by the file extension.
+    /// Whether the source is a single file, according to `type:` or the file extension.
     pub file: bool,
 }
 
@@ -307,13 +303,13 @@ pub enum VolumeAccess {
 }
 
 impl VolumeAccess {
-    /// The name in the Kubernetes API.
+    /// Returns the name in the Kubernetes API.
     pub fn word(self) -> &'static str {
         self.into()
     }
 }
 
-/// `checkpoint`.
+/// The block `checkpoint` of a training.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
     /// A directory in the container.
@@ -333,7 +329,7 @@ pub struct Training {
     pub retries: u32,
     /// The scope of a restart; `None` if the file does not set it.
     pub restart: Option<Restart>,
-    /// How long all ranks may produce no output.
+    /// Time without output from any rank after which the training counts as hung.
     pub hang_timeout: Option<Duration>,
     /// The directory of the checkpoints, and the arguments to resume from them.
     pub checkpoint: Option<Checkpoint>,
@@ -341,7 +337,7 @@ pub struct Training {
     pub max_runtime: Option<Duration>,
     /// The requested gang scheduler.
     pub gang: GangMode,
-    /// `rack`, `block`, or a node label whose equal values mean nearby nodes.
+    /// `rack`, `block`, or a node label with equal values on nearby nodes.
     pub topology: Option<Located<String>>,
     /// Time after which a partly placed gang releases its GPUs.
     pub gang_timeout: Option<Duration>,
@@ -367,7 +363,7 @@ impl Default for Training {
     }
 }
 
-/// The longest job name for which Kubernetes accepts all names derived from it. An Indexed Job
+/// Returns the longest job name for which Kubernetes accepts all derived names. An Indexed Job
 /// appends `-` and the highest index, up to 63 characters. A StatefulSet with more than 52
 /// characters is accepted but never gets a pod. A LeaderWorkerSet creates StatefulSets whose names
 /// also end in a number.

@@ -170,10 +170,11 @@ fn listed_variable(reader: &mut Reader, item: &YamlNode) -> Option<(Located<Stri
     Some((name, value))
 }
 
-/// Fields with which Kubernetes reads a variable from another object.
+/// Kubernetes' fields for a variable whose value comes from another object.
 const KUBERNETES_SOURCES: [&str; 3] = ["valueFrom", "secretKeyRef", "configMapKeyRef"];
 
-/// Explains a list entry such as `HF_TOKEN=abc`. Does not repeat the value, which may be a secret.
+/// Explains a list entry such as `HF_TOKEN=abc`. The message omits the value, which may be a
+/// secret.
 fn variable_in_one_word(text: &str, at: FilePosition) -> Problem {
     let name = text.split_once('=').map_or(text, |(name, _)| name).trim();
     let message = if text.contains('=') {
@@ -185,7 +186,7 @@ fn variable_in_one_word(text: &str, at: FilePosition) -> Problem {
     Problem::error(at, message, note)
 }
 
-/// Suggests gpuctl's form of a variable that has Kubernetes' form, such as `secretKeyRef`.
+/// Suggests gpuctl's syntax for a variable in Kubernetes' syntax, such as `secretKeyRef`.
 fn reference_note(node: &YamlNode, name: Option<&str>) -> String {
     let source = KUBERNETES_SOURCES[1..].iter().find_map(|field| {
         let kind = if *field == "secretKeyRef" {
@@ -208,7 +209,7 @@ fn reference_note(node: &YamlNode, name: Option<&str>) -> String {
     }
 }
 
-/// Explains a variable whose value in the map form is a map or a list.
+/// Explains that a variable in the map form cannot have a map or a list as its value.
 fn nested_variable(name: &str, value: &YamlNode) -> Problem {
     let message = format!(
         "the variable `{name}` must be text, not {}",
@@ -302,7 +303,7 @@ pub(super) fn model(reader: &mut Reader, document: &mut Fields<'_>) -> Option<Mo
         text(reader, "version"),
     );
     let format = text(reader, "format");
-    // Absolute paths are host paths, which get mounted. Anything else is a name on a model hub,
+    // An absolute path is a host path and is mounted. Any other value is a name on a model hub,
     // which is only passed to the program.
     let path = fields
         .take(reader, "path")

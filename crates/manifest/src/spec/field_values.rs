@@ -90,7 +90,7 @@ impl Reader {
         })
     }
 
-    /// Reads text. Numbers and booleans become their text.
+    /// Reads text. Numbers and booleans are converted to text.
     pub(super) fn text(&mut self, node: &YamlNode, name: &str) -> Option<Located<String>> {
         let text = scalar(node);
         if text.is_none() {
@@ -160,7 +160,7 @@ impl Reader {
         value
     }
 
-    /// Checks an amount of CPU and keeps its spelling.
+    /// Checks an amount of CPU and returns it as written.
     pub(super) fn cpu(&mut self, node: &YamlNode, name: &str) -> Option<Located<String>> {
         let cpus = |text: &str| {
             text.strip_suffix('m')
@@ -175,7 +175,7 @@ impl Reader {
         text
     }
 
-    /// Checks an amount of bytes with its unit and keeps its spelling.
+    /// Checks an amount of bytes with a unit and returns it as written.
     pub(super) fn bytes(&mut self, node: &YamlNode, name: &str) -> Option<Located<String>> {
         let Some(text) = scalar(node) else {
             self.wrong_type(node, name, "a size such as 128Gi");
@@ -201,14 +201,20 @@ impl Reader {
             self.problems.push(Problem::error(node.at, message, note));
             return None;
         }
-        // To Kubernetes `400m` of memory is 0.4 bytes; its documentation warns of this mistake too.
-        if let Some(number) = text.value.strip_suffix('m') {
-            let message = format!("`{name}` {} means thousandths of a byte", text.value);
-            self.problems.push(Problem::error(
-                node.at,
-                message,
-                format!("did you mean {number}Mi?"),
-            ));
+        // For Kubernetes, `400m` of memory is 0.4 bytes. Its documentation also warns of this
+        // mistake.
+        let fractions = [
+            ('m', "thousandths", "Mi"),
+            ('u', "millionths", "Mi"),
+            ('n', "billionths", "Gi"),
+        ];
+        for (unit, parts, likely_unit) in fractions {
+            let Some(number) = text.value.strip_suffix(unit) else {
+                continue;
+            };
+            let message = format!("`{name}` {} means {parts} of a byte", text.value);
+            let note = format!("did you mean {number}{likely_unit}?");
+            self.problems.push(Problem::error(node.at, message, note));
             return None;
         }
         if !quantity::has_unit(&text.value) {
@@ -250,8 +256,8 @@ impl Reader {
         Some(text)
     }
 
-    /// Reads the name of an existing object: DNS labels joined by dots, each of which may start
-    /// with a digit.
+    /// Reads the name of an existing object: DNS labels joined by dots. Each label may start with a
+    /// digit.
     pub(super) fn object_name(&mut self, node: &YamlNode, name: &str) -> Option<Located<String>> {
         let text = self.name(node, name)?;
         let label = |part: &str| {

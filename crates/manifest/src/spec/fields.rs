@@ -1,5 +1,5 @@
-//! Reads a YAML tree field by field. For an unknown key, suggests the nearest known one. For a
-//! value of the wrong type, names the expected type. Continues after each problem, so that all are
+//! Reads a YAML tree field by field. Suggests the nearest known field for an unknown key, and names
+//! the expected type for a wrong value. Continues after a problem, so that all problems are
 //! reported.
 
 use gpuctl_core::model::GpuType;
@@ -17,7 +17,7 @@ pub struct Located<T> {
     pub at: FilePosition,
 }
 
-/// A GPU type and its spelling in the file.
+/// A GPU type, with its spelling in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrittenGpuType {
     /// The text in the file.
@@ -25,18 +25,18 @@ pub struct WrittenGpuType {
     pub kind: GpuType,
 }
 
-/// Collects the problems of a document while it is read.
+/// Collects problems while a document is read.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
     pub problems: Vec<Problem>,
 }
 
-/// The entries of a map. Readers take them one by one; the remaining ones are unknown fields.
+/// Unread entries of a map. Readers take them one by one, and `finish` reports the rest as unknown.
 #[derive(Debug)]
 pub(super) struct Fields<'t> {
-    /// The parent path, such as `resources` in `resources.gpu`; empty for the document itself.
+    /// Path of the map, such as `resources`. Empty for the document itself.
     path: &'static str,
-    /// The fields that the map may have, with their spellings.
+    /// Fields that the map may have, with their spellings.
     table: &'static [Field],
     entries: Vec<&'t Entry>,
     known: Vec<&'static str>,
@@ -44,8 +44,8 @@ pub(super) struct Fields<'t> {
 }
 
 impl<'t> Fields<'t> {
-    /// Removes a field by its canonical name in any of its spellings. Reports a field that occurs
-    /// twice.
+    /// Removes a field in any of its spellings. `name` is its canonical name. Reports a field that
+    /// occurs twice.
     pub(super) fn take(&mut self, reader: &mut Reader, name: &'static str) -> Option<&'t YamlNode> {
         let names = spellings(self.table, name);
         debug_assert!(
@@ -73,15 +73,15 @@ impl<'t> Fields<'t> {
             }
             false
         });
-        // An empty field such as `queue:` is the same as no field.
+        // An empty field such as `queue:` counts as missing.
         found
             .or_else(|| self.take_misspelled(reader, name))
             .map(|entry| &entry.value)
             .filter(|node| !matches!(node.value, YamlValue::Null))
     }
 
-    /// Removes an unknown field that resembles `name` most, and reports it. Its value is then read
-    /// as if it were spelled correctly, so that a typing mistake is one problem and hides no others.
+    /// Removes the unknown field that is most similar to `name`, and reports it. Its value is read
+    /// as if the name were correct, so that a typing mistake causes only one problem.
     fn take_misspelled(&mut self, reader: &mut Reader, name: &str) -> Option<&'t Entry> {
         let names = spellings(self.table, name);
         let all: Vec<&str> = self
@@ -104,7 +104,7 @@ impl<'t> Fields<'t> {
         Some(entry)
     }
 
-    /// Takes a required field.
+    /// Removes a required field, and reports it if it is missing.
     pub(super) fn need(
         &mut self,
         reader: &mut Reader,
@@ -140,7 +140,7 @@ impl<'t> Fields<'t> {
         });
     }
 
-    /// The position of a field that has not been taken yet.
+    /// Returns the position of a field that has not been taken yet.
     pub(super) fn position_of(&self, name: &str) -> Option<FilePosition> {
         self.entries
             .iter()
@@ -173,7 +173,7 @@ impl<'t> Fields<'t> {
         )
     }
 
-    /// Whether this is a job's document, or one of its blocks.
+    /// Returns true for the top level of a job's document, and for its blocks.
     fn is_in_job(&self) -> bool {
         self.path.is_empty() && has_same_names(self.table, reference::DOCUMENT)
             || reference::DOCUMENT.iter().any(|field| {
@@ -181,7 +181,7 @@ impl<'t> Fields<'t> {
             })
     }
 
-    /// Names the block that a misplaced field of a job belongs to.
+    /// Returns the block of a job's document where the field `key` belongs.
     fn other_block(&self, key: &str) -> Option<String> {
         let has = |table: &[Field]| table.iter().any(|field| field.names.contains(&key));
         if !self.is_in_job() {
@@ -209,7 +209,7 @@ impl<'t> Fields<'t> {
     }
 }
 
-/// Shows how to write a block of a job's document. Empty for other maps.
+/// Shows how to write a block of a job's document. Returns an empty string for other maps.
 fn block_sample(path: &str) -> String {
     let blocks = reference::DOCUMENT
         .iter()
@@ -228,8 +228,8 @@ fn has_same_names(table: &[Field], other: &[Field]) -> bool {
     names(table) == names(other)
 }
 
-/// Finds the known word that `word` was probably meant to be, within an edit distance of a third of
-/// its length.
+/// Finds the known word that `word` probably misspells. The edit distance is at most a third of its
+/// length.
 pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     let plain = |text: &str| text.to_ascii_lowercase().replace(['-', '_'], "");
     let word = plain(word);

@@ -1,11 +1,11 @@
-//! Recognizes files that are not gpuctl's: scripts, and YAML of other tools.
+//! Recognizes files for other programs: scripts, and YAML of other tools.
 
 use super::KINDS;
 use super::fields::nearest;
 use super::tree::{Entry, YamlNode};
 use gpuctl_core::error::{FilePosition, Problem};
 
-/// Whether a text is a shell script, perhaps for Slurm.
+/// Returns true if a text is a shell script, including batch scripts for Slurm.
 pub(super) fn is_script(text: &str) -> bool {
     let is_manifest = text.lines().any(|line| line.starts_with("kind:"));
     !is_manifest && (text.starts_with("#!") || has_slurm_options(text))
@@ -16,7 +16,7 @@ fn has_slurm_options(text: &str) -> bool {
         .any(|line| line.trim_start().starts_with("#SBATCH"))
 }
 
-/// The only problem of a file that is a script.
+/// Builds the problem for a file that is a script. No other problem of the file is reported.
 pub(super) fn script(file: &str, text: &str) -> Problem {
     let at = FilePosition {
         line: 1,
@@ -39,7 +39,7 @@ pub(super) fn script(file: &str, text: &str) -> Problem {
     }
 }
 
-/// The problem of a document without `kind`.
+/// Builds the problem for a document without `kind`.
 pub(super) fn missing_kind(root: &YamlNode, entries: &[Entry]) -> Problem {
     let misspelled = entries
         .iter()

@@ -1,5 +1,5 @@
-//! Fills the unset fields of a job from the site's defaults. The most specific scope wins: pool,
-//! then kind, then all. Independent of clusters. Records the scope of every inherited value.
+//! Fills the unset fields of a job from the site's defaults, and records the scope of every
+//! inherited value. The most specific scope wins: pool, then kind, then all.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub fn inherit(job: &mut JobDocument, site: &SiteDefaults) {
         inherited: Vec::new(),
         withheld: Vec::new(),
     };
-    // The pool comes first, because it decides which scopes apply to the other fields.
+    // Set the pool first, because it determines which scopes apply to the other fields.
     inheritance.pool(job);
     inheritance.scopes = site.scopes(
         job.kind,
@@ -83,14 +83,14 @@ pub fn inherit(job: &mut JobDocument, site: &SiteDefaults) {
 
 struct Inheritance<'s> {
     site: &'s SiteDefaults,
-    /// Most specific first.
+    /// Scopes of the job, the most specific first.
     scopes: Vec<(String, &'s Defaults)>,
     inherited: Vec<Inherited>,
-    /// Warnings about values that gpuctl withholds from the job.
+    /// Warnings about site values that the job does not get.
     withheld: Vec<String>,
 }
 
-/// Explains why defaults must not set this key of a map; `None` if they may.
+/// Explains why defaults cannot set this key of a map. Returns `None` if they can.
 fn withholds(field: &str, key: &str) -> Option<String> {
     match field {
         "labels" if is_selector(key) => Some(format!(
@@ -104,7 +104,7 @@ fn withholds(field: &str, key: &str) -> Option<String> {
 }
 
 impl<'s> Inheritance<'s> {
-    /// Whether any scope of the job enforces the field.
+    /// Returns true if any scope of the job enforces the field.
     fn is_enforced(&self, field: &str) -> bool {
         self.scopes
             .iter()
@@ -149,7 +149,7 @@ impl<'s> Inheritance<'s> {
         }
     }
 
-    /// Gives a training without `max_runtime` the longest run time that the site allows.
+    /// Sets `max_runtime` to the site's limit if the training does not set it.
     fn longest_run(&mut self, slot: &mut Option<Duration>) {
         let nearest = self
             .scopes
@@ -167,7 +167,8 @@ impl<'s> Inheritance<'s> {
         );
     }
 
-    /// Merges a map entry by entry. A key in a more specific scope hides the same key elsewhere.
+    /// Merges a map entry by entry. A key in a more specific scope overrides the same key in all
+    /// others.
     fn inherit_pairs(
         &mut self,
         field: &str,
@@ -239,7 +240,7 @@ impl<'s> Inheritance<'s> {
 
     fn shared_memory(&mut self, job: &mut JobDocument) {
         if job.resources.gpu > 0 || job.kind == JobKind::Notebook {
-            // Memory-backed volumes count against the memory limit of the pod.
+            // `/dev/shm` is memory and counts against the pod's memory limit.
             let memory = job.resources.memory.as_deref().and_then(quantity::milli);
             let fits = |size: &String| {
                 memory.is_none_or(|memory| quantity::milli(size).is_some_and(|size| size <= memory))
@@ -304,7 +305,7 @@ impl<'s> Inheritance<'s> {
                     value,
                     replaced,
                 );
-                // The mark shows whether the site changed the value, but does not reveal a secret.
+                // The mark must change with the value, but must not reveal a secret.
                 if let (EnvValue::Text(text), Some(inherited)) =
                     (&variable.value, self.inherited.last_mut())
                 {
@@ -318,7 +319,7 @@ impl<'s> Inheritance<'s> {
         }
     }
 
-    /// Collects node labels and taints to tolerate, for which a job's document has no field.
+    /// Collects node labels and tolerations of the site, for which a job's document has no field.
     fn placement(&mut self, job: &mut JobDocument) {
         job.site.tolerations_enforced = self.is_enforced("tolerations");
         job.site.node_selector_enforced = self.is_enforced("node_selector");
@@ -347,7 +348,7 @@ impl<'s> Inheritance<'s> {
     }
 }
 
-/// Formats a duration as a whole number of the largest unit that divides it.
+/// Formats a duration in the largest unit that divides it.
 pub(super) fn duration_text(time: Duration) -> String {
     let seconds = time.as_secs();
     let unit = [(86_400, "d"), (3600, "h"), (60, "m")]
@@ -359,7 +360,7 @@ pub(super) fn duration_text(time: Duration) -> String {
     )
 }
 
-/// Formats a value on one line, and text without quotes.
+/// Formats a value on one line, without quotes around text.
 fn plain(value: &Value) -> String {
     value
         .as_str()

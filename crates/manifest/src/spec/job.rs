@@ -93,7 +93,8 @@ pub(super) fn job(
     })
 }
 
-/// Reads `service` and `autoscaling`, which trainings and, for the latter, notebooks do not have.
+/// Reads `service`, which trainings do not have, and `autoscaling`, which notebooks do not have
+/// either.
 fn serving(
     reader: &mut Reader,
     document: &mut Fields<'_>,
@@ -289,12 +290,12 @@ fn training(reader: &mut Reader, fields: &mut Fields<'_>) -> Training {
     }
 }
 
-/// Reads the user's labels. Rejects keys that gpuctl and Kubernetes reserve.
+/// Reads the user's labels. Rejects keys that are reserved for gpuctl or Kubernetes.
 pub(super) fn labels(reader: &mut Reader, node: &YamlNode) -> Vec<(String, String)> {
     let mut labels = Vec::new();
     for (key, value) in reader.text_map(node, "job.labels") {
         let prefix = key.value.split_once('/').map(|(prefix, _)| prefix);
-        // Kubernetes reserves `kubernetes.io/` and its subdomains; the other keys are gpuctl's.
+        // Kubernetes reserves `kubernetes.io/` and its subdomains. The other keys belong to gpuctl.
         let reserved = key.value == POOL_LABEL
             || prefix.is_some_and(|prefix| {
                 prefix == "gpuctl"
@@ -328,7 +329,7 @@ pub(super) fn labels(reader: &mut Reader, node: &YamlNode) -> Vec<(String, Strin
     labels
 }
 
-/// Whether Kubernetes accepts `key` as a label key, with or without a prefix.
+/// Returns true if Kubernetes accepts `key` as a label key, with or without a prefix.
 pub fn is_label_key(key: &str) -> bool {
     let (prefix, name) = key
         .split_once('/')
@@ -340,7 +341,7 @@ pub fn is_label_key(key: &str) -> bool {
         && is_label_value(name)
 }
 
-/// Whether Kubernetes accepts `value` as a label value.
+/// Returns true if Kubernetes accepts `value` as a label value.
 pub fn is_label_value(value: &str) -> bool {
     gpuctl_core::model::contract::labels::is_label_value(value)
 }

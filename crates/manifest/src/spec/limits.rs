@@ -1,4 +1,4 @@
-//! Compares a job with the site's limits. For each field the most specific scope that sets it
+//! Compares a job with the site's limits. If several scopes set a limit, the most specific one
 //! applies: pool, then kind, then all.
 
 use super::defaults_document::{Defaults, SiteDefaults};
@@ -7,8 +7,8 @@ use super::inherit::duration_text;
 use gpuctl_core::error::{FilePosition, Problem};
 use gpuctl_core::model::values::quantity;
 
-/// Reports every limit that the job exceeds, at the field if its position is known, else at the
-/// job's name.
+/// Reports every limit that the job exceeds. The problem has the position of the field if it is
+/// known, or else of the job's name.
 pub fn over_limits(job: &JobDocument, site: &SiteDefaults) -> Vec<Problem> {
     let pool = job.resources.pool.as_ref().map(|pool| pool.value.as_str());
     let mut check = LimitCheck {
@@ -26,13 +26,13 @@ pub fn over_limits(job: &JobDocument, site: &SiteDefaults) -> Vec<Problem> {
 /// Compares one job with the limits of its scopes.
 struct LimitCheck<'a> {
     job: &'a JobDocument,
-    /// Most specific first.
+    /// Scopes of the job, the most specific first.
     scopes: Vec<(String, &'a Defaults)>,
     problems: Vec<Problem>,
 }
 
 impl LimitCheck<'_> {
-    /// Finds the most specific limit and its scope.
+    /// Returns the most specific limit and its scope.
     fn nearest<T>(&self, field: impl Fn(&Defaults) -> Option<T>) -> Option<(String, T)> {
         self.scopes
             .iter()
@@ -135,7 +135,7 @@ impl LimitCheck<'_> {
     }
 }
 
-/// The highest number of pods that the job can reach.
+/// Returns the highest number of pods that the job can have.
 fn pods(job: &JobDocument) -> u32 {
     replicas(job) * job.resources.node_count
 }

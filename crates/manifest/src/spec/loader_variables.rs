@@ -1,13 +1,14 @@
-//! Lists the variables and labels that a site's defaults must not set silently. One person writes a
-//! default, and it reaches the pods of all users. It must not change the program in a pod or the
-//! sources of its traffic.
+//! Lists the variables and labels that a site's defaults must not set silently. A default of one
+//! administrator reaches the pods of all users, so it must not change the code that a pod runs or
+//! the Services that select it.
 //!
-//! Proxies (`HTTPS_PROXY`) are not in the list: sites set them for all users, and they do not
-//! change which code is loaded. `create` lists them like every other variable of the site.
+//! Proxy variables such as `HTTPS_PROXY` are not listed, because sites set them for all users, and
+//! they do not change which code is loaded. `create` prints them like every other variable of the
+//! site.
 
 /// Variables that change which code the loader, a shell, an interpreter, a package manager or a
 /// communication library runs. Sources: ld.so(8), bash(1), the manuals of the interpreters, NCCL's
-/// documentation of plugins, Open MPI's documentation of MCA parameters. Such a list is never
+/// documentation of plugins, Open MPI's documentation of MCA parameters. The list cannot be
 /// complete.
 const NAMES: [&str; 122] = [
     "AWS_CONFIG_FILE",
@@ -169,14 +170,15 @@ const PREFIXES: [&str; 33] = [
     "ZDOTDIR",
 ];
 
-/// Whether a variable changes which programs or libraries run.
+/// Returns true if a variable changes which programs or libraries run.
 pub(super) fn loads_code(name: &str) -> bool {
-    // npm documents its variables in lower case, for example `npm_config_prefix`.
+    // npm documents its variables in lower case, such as `npm_config_prefix`.
     let name = name.to_ascii_uppercase();
     NAMES.contains(&name.as_str()) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// Whether a pattern of `allow_env` matches a variable: an exact name, or a prefix followed by `*`.
+/// Returns true if an entry of `allow_env` matches a variable. An entry is an exact name, or a
+/// prefix followed by `*`.
 pub(super) fn matches_pattern(pattern: &str, name: &str) -> bool {
     pattern
         .strip_suffix('*')
@@ -185,7 +187,7 @@ pub(super) fn matches_pattern(pattern: &str, name: &str) -> bool {
         })
 }
 
-/// Label keys that Services, policies and monitors often select pods by.
+/// Label keys that Services, policies and monitors often use to select pods.
 const SELECTORS: [&str; 23] = [
     "app",
     "application",
@@ -212,7 +214,7 @@ const SELECTORS: [&str; 23] = [
     "workload",
 ];
 
-/// Whether a label of the defaults could make a Service or a policy select the pods of all users.
+/// Returns true if a label in the defaults could make a Service or a policy select all users' pods.
 pub(super) fn is_selector(key: &str) -> bool {
     let prefix = key.split_once('/').map_or("", |(prefix, _)| prefix);
     let is_reserved = prefix == "gpuctl"
@@ -223,9 +225,9 @@ pub(super) fn is_selector(key: &str) -> bool {
     is_reserved || changes_pods(&key) || SELECTORS.contains(&key.as_str())
 }
 
-/// Whether a label or annotation makes a webhook or a runtime change the pod: it injects a
-/// container, an identity, a device or a network. Sources: the documentation of Istio, Linkerd,
-/// Azure Workload Identity, Vault's agent injector, CDI, CRI-O and Multus.
+/// Returns true if a label or annotation makes a webhook or a runtime inject a container, an
+/// identity, a device or a network. Sources: the documentation of Istio, Linkerd, Azure Workload
+/// Identity, Vault's agent injector, CDI, CRI-O and Multus.
 fn changes_pods(key: &str) -> bool {
     const DOMAINS: [&str; 12] = [
         "istio.io",
@@ -249,8 +251,8 @@ fn changes_pods(key: &str) -> bool {
     })
 }
 
-/// Whether an annotation of the defaults disables a protection of the container, makes a webhook or
-/// a runtime change the pod, or belongs to gpuctl.
+/// Returns true if an annotation disables a protection of the container, makes a webhook or a
+/// runtime change the pod, or belongs to gpuctl.
 pub(super) fn weakens_pods(key: &str) -> bool {
     let prefix = key.split_once('/').map_or("", |(prefix, _)| prefix);
     prefix == "gpuctl"

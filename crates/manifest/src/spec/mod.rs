@@ -81,13 +81,12 @@ const KINDS: [&str; 8] = [
     "defaults",
 ];
 
-/// Parses every document of one file. Warnings come with the documents; a single error refuses the
-/// whole file.
+/// Parses every document of one file, with warnings. A single error makes the whole file fail.
 pub fn parse(file: &str, text: &str) -> Result<Parsed, Problems> {
     parse_with(file, text, &[])
 }
 
-/// Like `parse`, but changes fields of every document first.
+/// Like `parse`, but first applies `overrides` to every document.
 pub fn parse_with(file: &str, text: &str, overrides: &[Override]) -> Result<Parsed, Problems> {
     let (documents, problems) = read(file, text, overrides);
     if problems.are_fatal() {
@@ -100,11 +99,11 @@ pub fn parse_with(file: &str, text: &str, overrides: &[Override]) -> Result<Pars
     }
 }
 
-/// Reads all valid documents and collects every problem of the file. A file with an error is
-/// refused as a whole: its documents then only serve to find more problems.
+/// Reads all valid documents and collects every problem of the file. If the file has an error, the
+/// documents only serve to find further problems.
 pub fn read(file: &str, text: &str, overrides: &[Override]) -> (Vec<Document>, Problems) {
     let mut reader = Reader::default();
-    // Editors on Windows may write a byte order mark.
+    // Editors on Windows may write a byte order mark at the start of a file.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut trees = tree::read(text, &mut reader.problems);
     if foreign::is_script(text) {
@@ -194,8 +193,8 @@ fn kind_word(reader: &mut Reader, root: &YamlNode, entries: &[Entry]) -> Option<
     };
     let word = reader.text(&kind, "kind")?.value;
     if !KINDS.contains(&word.as_str()) {
-        // `apiVersion` means a Kubernetes object, so suggest `gpuctl convert` instead of a similar
-        // kind.
+        // A document with `apiVersion` is a Kubernetes object, so suggest `gpuctl convert` instead
+        // of a similar kind.
         let foreign = entries.iter().any(|entry| entry.key == "apiVersion");
         let near = nearest(&word, &KINDS).or_else(|| other_names::kind(&word));
         let note = near.filter(|_| !foreign).map_or_else(
@@ -217,7 +216,7 @@ fn kind_word(reader: &mut Reader, root: &YamlNode, entries: &[Entry]) -> Option<
     Some(word)
 }
 
-/// Reads `version`, which defaults to `v0.1`. Each kind takes the field again.
+/// Reads `version`, which defaults to `v0.1`. The reader of each kind takes the field again.
 fn version(reader: &mut Reader, root: &YamlNode) -> String {
     let YamlValue::Map(entries) = &root.value else {
         return "v0.1".to_owned();

@@ -1,7 +1,7 @@
-//! Fields and kinds of other tools, and what job files have instead.
+//! Fields and kinds of other tools, with the corresponding fields and kinds of manifests.
 
-/// Words that are similar to no field, by the advice that they get. In lower case, without
-/// separators.
+/// Field names in lower case, without separators, that resemble no field of a manifest. Grouped by
+/// the advice for them.
 const FIELDS: &[(&[&str], &str)] = &[
     (
         &["cmd", "entrypoint", "run", "script"],
@@ -62,12 +62,12 @@ const KINDS: &[(&[&str], &str)] = &[
     (&["jupyter", "workspace", "interactive"], "notebook"),
 ];
 
-/// What to use instead of a field of another tool.
+/// Returns advice for a field of another tool.
 pub(super) fn field_advice(field: &str) -> Option<&'static str> {
     entry(FIELDS, field)
 }
 
-/// The kind that corresponds to a word of another tool.
+/// Returns the kind that corresponds to a kind of another tool.
 pub(super) fn kind(word: &str) -> Option<&'static str> {
     entry(KINDS, word)
 }

@@ -5,7 +5,7 @@ use super::storage;
 use super::tree::{Entry, YamlNode, YamlValue};
 use gpuctl_core::error::Problem;
 
-/// Fields, at any level, that give a container access to the whole node.
+/// Fields at any level that give a container control of its whole node.
 const WHOLE_NODE: [&str; 3] = ["privileged", "hostPID", "hostIPC"];
 /// Capabilities with the same effect as `WHOLE_NODE`.
 const CAPABILITIES: [&str; 6] = [
@@ -17,7 +17,7 @@ const CAPABILITIES: [&str; 6] = [
     "DAC_READ_SEARCH",
 ];
 
-/// Refuses host paths that `host_path` refuses, and fields that would bypass that check.
+/// Refuses the host paths that `host_path` refuses, and fields that would bypass that check.
 pub(super) fn check(reader: &mut Reader, node: &YamlNode) {
     match &node.value {
         YamlValue::List(items) => items.iter().for_each(|item| check(reader, item)),
@@ -46,8 +46,8 @@ fn check_entry(reader: &mut Reader, entry: &Entry) {
         YamlValue::List(names) if entry.key == "add" => {
             for name in names {
                 if let YamlValue::Scalar { text, .. } = &name.value
-                    // Kubernetes documents capability names without `CAP_`, but some files have the
-                    // prefix.
+                    // Kubernetes documents capability names without the prefix `CAP_`, but some
+                    // files contain it.
                     && CAPABILITIES.contains(&text.trim_start_matches("CAP_"))
                 {
                     refuse(

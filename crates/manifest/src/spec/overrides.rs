@@ -1,10 +1,10 @@
-//! Applies `--set path=value` to a document before it is read, so that the value is checked like
-//! one in the file.
+//! Applies `--set path=value` to a document before the document is read, so that the value gets the
+//! same checks as a value in the file.
 
 use super::tree::{self, Entry, YamlNode, YamlValue};
 use gpuctl_core::error::{FilePosition, Problem};
 
-/// A path of keys and the new value.
+/// A new value, and the path of keys to it.
 #[derive(Clone, Debug)]
 pub struct Override {
     path: Vec<String>,
@@ -22,7 +22,8 @@ pub enum InvalidOverride {
 }
 
 impl Override {
-    /// Parses `resources.gpu=4`. The value is YAML. A key that contains a dot cannot be addressed.
+    /// Parses an override such as `resources.gpu=4`. The value is YAML. A path cannot contain a key
+    /// with a dot.
     pub fn parse(text: &str) -> Result<Self, InvalidOverride> {
         let (path, value) = text.split_once('=').ok_or(InvalidOverride::NoValue)?;
         let path: Vec<String> = path.trim().split('.').map(ToOwned::to_owned).collect();
@@ -44,7 +45,7 @@ impl Override {
         Ok(Self { path, value })
     }
 
-    /// Sets the value to `text`, even if it looks like another type.
+    /// Builds an override to the text `text`, even if the text looks like a number or a boolean.
     pub fn text(path: &[&str], text: &str) -> Self {
         let path = path.iter().map(ToString::to_string).collect();
         Self {
@@ -70,7 +71,7 @@ pub(super) fn apply(root: &mut YamlNode, overrides: &[Override], problems: &mut 
     }
 }
 
-/// Why a path does not lead to a value.
+/// Reason why a path does not lead to a value.
 #[derive(Debug, thiserror::Error)]
 enum DeadEnd<'p> {
     #[error("`{0}` is inside a value that has no fields")]
@@ -79,8 +80,8 @@ enum DeadEnd<'p> {
     NoEntry { index: &'p str, entries: usize },
 }
 
-/// Fields whose keys users choose freely. Below them a key must match exactly; elsewhere case, `-`
-/// and `_` are ignored.
+/// Fields whose keys are the user's. Keys below these fields must match exactly. In other fields,
+/// case, `-` and `_` are ignored.
 const THEIR_OWN: [&str; 7] = [
     "env",
     "labels",
@@ -135,10 +136,11 @@ fn set_value<'p>(
             {
                 return set_value(item, rest, value, ours);
             }
-            // `environment.env.LR=0.1` addresses an item by its `name` if `env` is a list.
+            // If `env` is a list, `environment.env.LR=0.1` refers to an item by its `name`.
             let has_name = |item: &YamlNode| matches!(field(item, "name"), Some(YamlValue::Scalar { text, .. }) if text == key);
             let named = items.iter().position(has_name);
-            // A number that is not a name is an index, not the name of a new entry.
+            // A number that matches no name is an index out of range. Do not add an entry with this
+            // name.
             if named.is_none() && key.bytes().all(|byte| byte.is_ascii_digit()) {
                 return Err(DeadEnd::NoEntry {
                     index: key,
@@ -175,7 +177,7 @@ fn without_position(value: YamlValue) -> YamlNode {
     }
 }
 
-/// Removes what distinguishes spellings: `gpu_type`, `gpu-type` and `gpuType` are one field.
+/// Normalizes a key, so that `gpu_type`, `gpu-type` and `gpuType` are equal.
 fn plain(key: &str) -> String {
     key.chars()
         .filter(char::is_ascii_alphanumeric)
@@ -193,7 +195,7 @@ fn field<'n>(node: &'n YamlNode, key: &str) -> Option<&'n YamlValue> {
         .map(|entry| &entry.value.value)
 }
 
-/// Writes the document back as YAML, without comments: the source that is stored with the job.
+/// Writes the document as YAML without comments. gpuctl stores this text with the job.
 pub(super) fn write(root: &YamlNode) -> String {
     let mut text = String::new();
     block(root, 0, &mut text);
@@ -242,7 +244,8 @@ fn inline(node: &YamlNode) -> String {
     }
 }
 
-/// Writes text unquoted if it needs no quotes, and otherwise as a JSON string, which is valid YAML.
+/// Writes text without quotes if `plain` and the syntax allow that, and otherwise as a JSON string,
+/// which is valid YAML.
 fn quoted(text: &str, plain: bool) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/');
     let word = text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '/')

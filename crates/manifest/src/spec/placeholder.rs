@@ -1,5 +1,5 @@
-//! Resolves `{{model.name}}` in one pass. A placeholder whose value contains a placeholder is an
-//! error, so there are no loops.
+//! Resolves placeholders such as `{{model.name}}` in one pass. A value that contains another
+//! placeholder is an error, so resolution cannot loop.
 
 use super::tree::{YamlNode, YamlValue};
 use gpuctl_core::error::Problem;
@@ -40,7 +40,7 @@ fn walk(node: &mut YamlNode, values: &YamlNode, problems: &mut Vec<Problem>) {
 #[derive(Debug)]
 struct Unresolved(String);
 
-/// Fills in the placeholders; `None` if the text has none.
+/// Replaces the placeholders of a text. Returns `None` if it has none.
 fn replace(text: &str, values: &YamlNode) -> Result<Option<String>, Unresolved> {
     let mut rest = text;
     let mut result = String::new();
@@ -66,8 +66,8 @@ fn replace(text: &str, values: &YamlNode) -> Result<Option<String>, Unresolved> 
     Ok((result != text).then_some(result))
 }
 
-/// Whether braces hold a path. Other templates, such as `{{ x | upper }}` or `{{#if}}`, belong to
-/// the job's program and stay.
+/// Returns true if braces contain a path. Other templates, such as `{{ x | upper }}` or `{{#if}}`,
+/// are left to the job's program.
 fn is_path(text: &str) -> bool {
     text.contains('.')
         && text.split('.').all(|part| {

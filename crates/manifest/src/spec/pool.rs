@@ -80,7 +80,7 @@ fn gpu_type(reader: &mut Reader, node: &YamlNode) -> Option<GpuType> {
     reader.gpu_type(node).map(|gpu_type| gpu_type.value.kind)
 }
 
-/// Reads a map of node to `{gpu-type}`, or a list of node names.
+/// Reads a map of node names to `{gpu-type}`, or a list of node names.
 fn pool_nodes(reader: &mut Reader, node: &YamlNode) -> Vec<PoolNode> {
     let mut nodes = Vec::new();
     match &node.value {
@@ -121,7 +121,7 @@ fn pool_nodes(reader: &mut Reader, node: &YamlNode) -> Vec<PoolNode> {
     nodes
 }
 
-/// Reports nodes in more than one pool, at both lines.
+/// Reports nodes in more than one pool. Each problem refers to the lines of both pools.
 pub(super) fn nodes_in_two_pools(reader: &mut Reader, documents: &[Document]) {
     let mut seen: Vec<(&Pool, &PoolNode)> = Vec::new();
     for document in documents {

@@ -9,12 +9,12 @@ pub struct Pool {
     /// The name, with its position in the file.
     pub name: Located<String>,
     pub description: Option<String>,
-    /// Allowed GPU types; empty allows all.
+    /// GPU types that the pool allows. Empty allows all.
     pub gpu_types: Vec<GpuType>,
     pub quota: PoolQuota,
-    /// Whether its nodes reject jobs of other pools and jobs without a pool.
+    /// Whether the pool's nodes reject jobs of other pools and jobs without a pool.
     pub exclusive: bool,
-    /// The nodes that the file assigns to the pool.
+    /// Nodes that the file assigns to the pool.
     pub nodes: Vec<PoolNode>,
 }
 
@@ -35,7 +35,7 @@ pub struct PoolNode {
     pub gpu_type: Option<GpuType>,
 }
 
-/// Limits of namespaces.
+/// Limits for one or more namespaces.
 #[derive(Clone, Debug)]
 pub struct Quota {
     pub name: String,
@@ -43,7 +43,7 @@ pub struct Quota {
     pub namespaces: Vec<(String, QuotaLimits)>,
 }
 
-/// Limits of one namespace; `None` means unlimited.
+/// Limits of one namespace. `None` means unlimited.
 #[derive(Clone, Debug, Default)]
 pub struct QuotaLimits {
     /// A CPU quantity.

@@ -1,4 +1,5 @@
-//! Finds the port on which a command's program listens, from a flag or the program's default.
+//! Finds the port that a command's program listens on: the value of a flag, or the program's
+//! default.
 
 use std::sync::LazyLock;
 
@@ -6,8 +7,8 @@ use regex::Regex;
 
 use super::document::JobDocument;
 
-/// Flags with a port, or with an address that contains one. `--master_port` and similar flags are
-/// for peers, so they do not match.
+/// Flags whose value is a port, or an address with a port. `--master_port` and similar flags do not
+/// match, because they refer to ports of other ranks.
 static FLAG: LazyLock<Regex> = LazyLock::new(|| {
     let port =
         r"--(?:(?:server|http|listen|web|rest|serve|ServerApp|NotebookApp|LabApp)[._-])?port";
@@ -30,13 +31,13 @@ const DEFAULTS: [(&str, u16); 8] = [
     ("marimo", 2718),
 ];
 
-/// The port in the command, or the default port of its program.
+/// Returns the port in the command, or the default port of its program.
 pub fn from_command(job: &JobDocument) -> Option<u16> {
     from_text(&job.line())
 }
 
 fn from_text(words: &str) -> Option<u16> {
-    // argparse and most other parsers let the last occurrence of a flag win.
+    // With argparse and most other parsers, the last occurrence of a flag wins.
     let flag = FLAG
         .captures_iter(words)
         .last()
@@ -64,8 +65,8 @@ fn from_text(words: &str) -> Option<u16> {
     })
 }
 
-/// Whether the command starts Jupyter without a flag that changes its listen address. Jupyter's
-/// default is localhost, which is out of reach from outside the pod.
+/// Returns true if the command starts Jupyter without a flag for its listen address. Jupyter then
+/// listens on localhost, which is not reachable from outside the pod.
 pub fn listens_on_loopback(job: &JobDocument) -> bool {
     let words = job.line();
     words.split_whitespace().any(|word| {

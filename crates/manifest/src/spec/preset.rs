@@ -1,7 +1,7 @@
-//! Templates for well-known programs. They are the files in `examples/presets`, which the tests
-//! validate and run.
+//! Templates for well-known programs, from the files in `examples/presets`. The tests validate and
+//! run these files.
 
-/// Presets and their files, in the order of the help.
+/// Names of presets with their files, in the order of the help.
 const PRESETS: [(&str, &str); 5] = [
     (
         "vllm",

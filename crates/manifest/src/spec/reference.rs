@@ -1,6 +1,6 @@
 //! The table of all fields: spellings, accepted values, kinds and descriptions. `explain`, `init`,
-//! `docs/yaml.md` and the JSON Schema are generated from it, and a test compares it with the
-//! readers.
+//! `docs/yaml.md` and the JSON Schema are generated from this table. A test compares the table with
+//! the code that reads manifests.
 
 mod defaults;
 mod job;
@@ -22,7 +22,7 @@ pub use pool::{POOL, QUOTA};
 pub use service::HEALTH_CHECK;
 pub(super) use service::{AUTOSCALING, SERVICE};
 
-/// The fields of a variable in a list.
+/// Fields of an item in a list of variables.
 pub(super) const VARIABLE: &[Field] = &[
     field(&["name"], Text, "Variable name.", "LOG_LEVEL"),
     field(&["value"], Text, "Variable value.", "info"),
@@ -270,11 +270,11 @@ pub(super) const STORAGE: &[Field] = &[field(
     "[{path: /data, size: 100Gi}]",
 )];
 
-/// The only Pod Security level that requires changes to a pod. Pods that gpuctl creates meet the
-/// other levels unless they mount host paths.
+/// The only Pod Security level for which gpuctl changes its pods. Without changes, the pods meet
+/// the other levels unless they mount host paths.
 pub(super) const SECURITY_LEVELS: [&str; 1] = ["restricted"];
 
-/// The map form of `security`.
+/// Fields of the map form of `security`.
 pub const SECURITY: &[Field] = &[
     field(
         &["level"],
@@ -375,7 +375,7 @@ pub const DOCUMENT: &[Field] = &[
     ),
 ];
 
-/// The kinds in their written form, with descriptions.
+/// All kinds as written in manifests, with descriptions.
 pub const KINDS: [(&str, &str); 7] = [
     ("training", "a training job on one or more nodes"),
     ("inference", "a model served over the network"),

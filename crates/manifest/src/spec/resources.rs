@@ -53,7 +53,7 @@ pub(super) fn resources(
     if let Some(node) = qos.filter(|_| guaranteed) {
         check_guaranteed(reader, node.at, cpu.as_ref(), memory.as_ref());
     }
-    // `gpu_share` without `gpu` is a share of one GPU.
+    // `gpu_share` without `gpu` requests a share of one GPU.
     let gpu = if gpu_node.is_none() && gpu_share.is_some() {
         Some(1)
     } else {
@@ -94,7 +94,7 @@ pub(super) fn resources(
 static RDMA_FORM: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(RDMA).expect("the pattern is tested"));
 
-/// Reads `gpu`. Explains which fields request a part of a GPU and a type.
+/// Reads `gpu`. For a fraction or a GPU type, names the field to use instead.
 fn gpu_count(reader: &mut Reader, node: &YamlNode) -> Option<u32> {
     let note = match &node.value {
         YamlValue::Scalar { text, .. } => other_gpu_field(text),
@@ -110,7 +110,7 @@ fn gpu_count(reader: &mut Reader, node: &YamlNode) -> Option<u32> {
 }
 
 fn other_gpu_field(text: &str) -> Option<String> {
-    // Slurm and SkyPilot write TYPE:COUNT.
+    // In Slurm and SkyPilot, a value has the form TYPE:COUNT.
     if let Some((kind, count)) = text.split_once(':') {
         let count: u32 = count.parse().ok()?;
         return Some(format!("write `gpu: {count}` and `gpu-type: {kind}`"));
@@ -123,7 +123,7 @@ fn other_gpu_field(text: &str) -> Option<String> {
         .then(|| "`gpu_share: 0.5` requests a part of one GPU; `gpu` counts whole GPUs".to_owned())
 }
 
-/// Refuses fields about GPUs if the job has no GPUs.
+/// Refuses the other GPU fields if the job has no GPUs.
 fn without_gpus(
     reader: &mut Reader,
     gpu_type: Option<&Located<WrittenGpuType>>,
@@ -204,8 +204,8 @@ fn rdma(reader: &mut Reader, node: &YamlNode) -> Option<Rdma> {
     })
 }
 
-/// Checks `qos: guaranteed`. Kubernetes' Guaranteed class needs limits equal to requests for CPU
-/// and memory, and the kubelet's static CPU policy pins whole CPUs only.
+/// Checks `qos: guaranteed`. The Guaranteed class of Kubernetes requires limits equal to requests
+/// for CPU and memory, and the kubelet's static CPU policy pins only whole CPUs.
 fn check_guaranteed(
     reader: &mut Reader,
     at: FilePosition,
@@ -225,7 +225,8 @@ fn check_guaranteed(
     }
 }
 
-/// Refuses a `/dev/shm` larger than `memory`: it counts against the container's memory limit.
+/// Refuses a `/dev/shm` that is larger than `memory`, because its content counts against the
+/// container's memory limit.
 fn shm_within_memory(
     reader: &mut Reader,
     shm: Option<&Located<String>>,
@@ -247,7 +248,9 @@ fn shm_within_memory(
 fn share(reader: &mut Reader, node: &YamlNode) -> Option<Located<Share>> {
     let text = reader.text(node, "gpu_share")?;
     let fraction = text.value.parse::<f64>().ok();
+    // A fraction of a byte is a mistake, as it is in `memory`.
     let memory = quantity::has_unit(&text.value)
+        && !text.value.ends_with(['n', 'u', 'm'])
         && quantity::whole(&text.value).is_some_and(|bytes| bytes > 0);
     let value = match fraction {
         Some(fraction) if fraction > 0.0 && fraction <= 1.0 => Share::Fraction(fraction),

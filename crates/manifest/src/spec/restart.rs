@@ -1,4 +1,4 @@
-//! Reads `job.restart` and `checkpoint:`, which set what restarts after a failure and where a
+//! Reads `job.restart` and `checkpoint:`, which determine what restarts after a failure and where a
 //! training resumes.
 
 use super::document::Checkpoint;

@@ -1,7 +1,7 @@
 //! Generates the JSON Schema (draft 2020-12) of manifests from the reference table.
 //!
-//! The schema accepts the same files as the readers, except that a schema cannot compare two
-//! values. `BEYOND` lists the rules that it lacks.
+//! The schema accepts the same files as the code that reads manifests, except that a schema cannot
+//! compare two values. `BEYOND` lists the missing rules.
 
 use serde_json::{Map, Value, json};
 
@@ -10,12 +10,13 @@ use super::reference::{
     VARIABLE, fields_of_kind,
 };
 use super::schema_patterns::{
-    AMOUNT, CONTROL, OBJECT, RDMA, UNITS, absolute_path, gpu_type, host_path, ignore_case,
-    label_key, label_text, nullable, number_or_pattern, pattern, text, up_to, whole_number,
+    AMOUNT, CONTROL, EXPONENT, OBJECT, RDMA, UNITS, absolute_path, gpu_type, host_path,
+    ignore_case, label_key, label_text, nullable, number_or_pattern, pattern, text, up_to,
+    whole_number,
 };
 use super::shape::{Field, Shape, spellings};
 
-/// Files that the readers refuse although the schema accepts them.
+/// Errors that the schema does not detect.
 pub const BEYOND: [&str; 11] = [
     "minReplicas above maxReplicas",
     "shm above memory",
@@ -45,7 +46,7 @@ pub fn schema(kind: Option<&str>) -> Value {
     schema
 }
 
-/// Removes empty lists of rules: JSON Schema requires at least one rule in `allOf`.
+/// Removes empty `allOf` lists, which JSON Schema forbids.
 fn without_empty_rules(value: &mut Value) {
     match value {
         Value::Object(map) => {
@@ -84,13 +85,13 @@ fn schema_of_kind(kind: &str) -> Value {
     schema
 }
 
-/// A map that allows these fields and no others.
+/// Builds the schema of a map that allows only these fields.
 fn block(fields: &[Field], kind: &str) -> Value {
     let (mut properties, mut required, mut rules) = (Map::new(), Vec::new(), Vec::new());
     for field in fields.iter().filter(|field| field.applies_to(kind)) {
         let is_needed = field.is_needed(kind);
         let mut value = shape(&field.shape, field.name(), kind);
-        // `version` may be absent, but not empty.
+        // `version` may be missing, but not null.
         if !is_needed && !matches!((field.name(), &field.shape), ("version", Shape::Word(_))) {
             value = nullable(value);
         }
@@ -139,7 +140,7 @@ fn shape(shape: &Shape, name: &str, kind: &str) -> Value {
         }
         Shape::Bytes => pattern(&format!("^{AMOUNT}{UNITS}$")),
         Shape::Cpu => {
-            json!({"anyOf": [{"type": "number", "minimum": 0}, pattern(&format!("^{AMOUNT}m?$"))]})
+            json!({"anyOf": [{"type": "number", "minimum": 0}, pattern(&format!("^{AMOUNT}(?:m|{EXPONENT})?$"))]})
         }
         Shape::Duration => pattern("^(?:[0-9]+[smhd])+$"),
         Shape::ShortDuration => {
@@ -155,7 +156,7 @@ fn shape(shape: &Shape, name: &str, kind: &str) -> Value {
         Shape::Share => {
             let fraction = json!({"type": "number", "exclusiveMinimum": 0, "maximum": 1});
             let written = pattern(r"^(?:0*\.[0-9]*[1-9][0-9]*|0*1(?:\.0*)?)$");
-            json!({"anyOf": [fraction, written, pattern(&format!("^(?=[^eE]*[1-9]){AMOUNT}(?:{UNITS}|m)$"))]})
+            json!({"anyOf": [fraction, written, pattern(&format!("^(?=[^a-zA-Z]*[1-9]){AMOUNT}{UNITS}$"))]})
         }
         Shape::Rdma => pattern(RDMA),
         Shape::GpuType => gpu_type(),
@@ -232,14 +233,14 @@ fn one_spelling(names: &[&str]) -> Vec<Value> {
         .collect()
 }
 
-/// Requires one of these spellings with a value other than null.
+/// Builds a schema that requires one of these spellings with a value other than null.
 fn requires_one(names: &[&str]) -> Value {
     let required =
         |name: &&str| json!({"required": [name], "properties": {*name: {"not": {"type": "null"}}}});
     json!({"anyOf": names.iter().map(required).collect::<Vec<_>>()})
 }
 
-/// Allows at most one of these fields.
+/// Builds rules that allow at most one of these fields.
 fn at_most_one(fields: &[&[&str]]) -> Vec<Value> {
     let pairs = fields.iter().enumerate().flat_map(|(index, first)| {
         fields[index + 1..]
@@ -276,7 +277,7 @@ fn workdir(fields: &[Field], kind: &str) -> Value {
             .iter()
             .map(|source| json!({"not": {"allOf": [requires_one(source), is_empty]}})),
     );
-    // A workdir without a source mounts `path` of the node.
+    // A workdir without a source mounts the node's directory `path`.
     let mut any: Vec<Value> = sources.iter().map(|source| requires_one(source)).collect();
     any.push(is_empty);
     rules.push(json!({"if": {"not": {"anyOf": any}}, "then": {"properties": {"path": pattern(&host_path())}}}));
@@ -298,7 +299,8 @@ fn labels() -> Value {
     json!({"type": "object", "propertyNames": {"pattern": key}, "additionalProperties": label_text()})
 }
 
-/// A list item that is a map. In a toleration `Exists` excludes a value.
+/// Builds the schema of a map in a list. The rule for `Exists`, which excludes a value, only
+/// affects tolerations.
 fn item(fields: &[Field], kind: &str) -> Value {
     let mut schema = block(fields, kind);
     let exists = json!({"required": ["operator"], "properties": {"operator": pattern(&format!("^{}$", ignore_case("Exists")))}});
@@ -307,14 +309,14 @@ fn item(fields: &[Field], kind: &str) -> Value {
     schema
 }
 
-/// Applies `schema` to a field of the document, which must be a map.
+/// Builds a schema that applies `schema` to a field of the document. The field must be a map.
 fn in_block(field: &str, schema: &Value) -> Value {
     json!({"required": [field], "properties": {field: {"allOf": [{"type": "object"}, schema]}}})
 }
 
 fn job_rules(kind: &str) -> Vec<Value> {
     let some_gpu = json!({"required": ["gpu"], "properties": {"gpu": {"not": {"anyOf": [{"type": "null"}, {"const": 0}, pattern(r"^\+?0+$")]}}}});
-    // `gpu_share` without `gpu` is a share of one GPU.
+    // `gpu_share` without `gpu` requests a share of one GPU.
     let no_number =
         json!({"not": {"required": ["gpu"], "properties": {"gpu": {"not": {"type": "null"}}}}});
     let some_or_one = json!({"anyOf": [no_number, &some_gpu]});
@@ -325,8 +327,7 @@ fn job_rules(kind: &str) -> Vec<Value> {
         json!({"if": in_block("resources", &requires_one(shares)), "then": in_block("resources", &some_or_one)}),
     ];
     if kind == "training" {
-        // Each pod's name ends with its rank, so more pods leave fewer characters for the job's
-        // name.
+        // Pod names end with the rank. The more pods a job has, the shorter its name must be.
         for (nodes, longest) in [(11, 60), (101, 59), (1001, 58)] {
             let many = |name: &&str| json!({"required": [name], "properties": {*name: whole_number(nodes, 10_000)}});
             let many = json!({"anyOf": spellings(RESOURCES, "node_count").iter().map(many).collect::<Vec<_>>()});

@@ -16,26 +16,29 @@ pub(super) fn pattern(pattern: &str) -> Value {
     json!({"type": "string", "pattern": pattern})
 }
 
-/// A schema for text that matches a pattern, or for a number of at least zero.
+/// Builds a schema for text that matches a pattern, or for a number of at least zero.
 pub(super) fn number_or_pattern(pattern: &str) -> Value {
     json!({"anyOf": [{"type": "string", "pattern": pattern}, {"type": "number", "minimum": 0}]})
 }
 
 pub(super) const CONTROL: &str = r"\u0000-\u001f\u007f-\u009f";
 
-pub(super) const AMOUNT: &str = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][0-9]{1,2})?";
+/// A number without an exponent, because an exponent takes the place of the unit.
+pub(super) const AMOUNT: &str = r"\+?(?:[0-9]+\.?[0-9]*|\.[0-9]+)";
 
-pub(super) const UNITS: &str = "(?:[KMGTP]i|[kMGTPE])";
+pub(super) const EXPONENT: &str = "[eE][+-]?[0-9]{1,2}";
+
+pub(super) const UNITS: &str = "(?:[KMGTPE]i|[kMGTPE])";
 
 pub(super) const OBJECT: &str =
     r"^(?=.{1,253}$)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$";
 
 const LABEL_VALUE: &str = "[A-Za-z0-9](?:[-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?";
 
-/// `auto`, or an extended resource with an optional count.
+/// Pattern for `resources.rdma`: `auto`, or an extended resource with an optional count.
 pub(super) const RDMA: &str = "^(?:auto|[a-z0-9](?:[a-z0-9.-]{0,200}[a-z0-9])?/[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?(?::[1-9][0-9]{0,3})?)$";
 
-/// A pattern for a word in upper or lower case. JSON Schema patterns have no flag for that.
+/// Builds a pattern for a word in any case, because JSON Schema patterns have no flag for that.
 pub(super) fn ignore_case(word: &str) -> String {
     let class = |c: char| match c {
         '.' => r"\.".to_owned(),
@@ -47,7 +50,7 @@ pub(super) fn ignore_case(word: &str) -> String {
     word.chars().map(class).collect()
 }
 
-/// A schema for an integer, as a number or as digits in quotes.
+/// Builds a schema for an integer, as a number or as text with digits.
 pub(super) fn whole_number(min: u32, max: u32) -> Value {
     let too_small = if min == 0 {
         String::new()
@@ -57,7 +60,7 @@ pub(super) fn whole_number(min: u32, max: u32) -> Value {
     json!({"anyOf": [{"type": "integer", "minimum": min, "maximum": max}, pattern(&format!(r"^\+?{too_small}0*{}$", up_to(max)))]})
 }
 
-/// A pattern for the integers from 0 to `max` without leading zeros. Draft 2020-12 can limit
+/// Builds a pattern for the integers from 0 to `max` without leading zeros. JSON Schema can limit
 /// numbers, but not numbers written as text.
 pub(super) fn up_to(max: u32) -> String {
     let digits = max.to_string();
@@ -80,14 +83,14 @@ pub(super) fn up_to(max: u32) -> String {
     format!("(?:{})", alternatives.join("|"))
 }
 
-/// A pattern for an absolute path without `..`.
+/// Builds a pattern for an absolute path without `..`.
 pub(super) fn absolute_path() -> String {
     format!(r"^(?!(?:.*/)?\.\.(?:/|$))/[^:{CONTROL}]*$")
 }
 
-/// A pattern for an absolute host path that does not give control of the node.
+/// Builds a pattern for an absolute host path that does not give control of the node.
 pub(super) fn host_path() -> String {
-    // Separators, with redundant slashes and `.` components.
+    // Separator between path components. Also matches redundant slashes and `.` components.
     const SEP: &str = r"/(?:\.?/)*";
     let protected = "etc|proc|sys|dev|root|boot|run";
     let protected_in_var = format!("run|lib{SEP}(?:kubelet|containerd|docker|crio|etcd)");
@@ -101,7 +104,8 @@ pub(super) fn host_path() -> String {
     )
 }
 
-/// A GPU type needs at least one word other than vendor names and filler words.
+/// Builds the schema of a GPU type, which needs at least one word that is not a vendor name or a
+/// filler word.
 pub(super) fn gpu_type() -> Value {
     let noise_words: Vec<String> = gpu::NOISE.iter().map(|word| ignore_case(word)).collect();
     let noise_words = noise_words.join("|");

@@ -1,5 +1,5 @@
-//! Finds secrets in a document that must not be printed: tokens in commands and passwords in
-//! variables.
+//! Finds the secrets in a document that gpuctl must not print, such as tokens in commands and
+//! passwords in variables.
 
 use std::sync::LazyLock;
 
@@ -17,7 +17,7 @@ use super::values::{EnvValue, EnvVariable};
 /// Placeholder for a secret in every output.
 const MASK: &str = "***";
 
-/// Secret values of `job`, longest first.
+/// Returns the secret values of `job`, the longest first.
 pub(super) fn secrets(job: &JobDocument) -> Vec<String> {
     longest_first(
         secret_fields(job)
@@ -27,7 +27,7 @@ pub(super) fn secrets(job: &JobDocument) -> Vec<String> {
     )
 }
 
-/// Secrets of `job` and the fields that contain them.
+/// Returns the secrets of `job`, each with the field that contains it.
 pub(super) fn secret_fields(job: &JobDocument) -> Vec<(&'static str, String)> {
     let mut secrets: Vec<(&'static str, String)> = Vec::new();
     secrets.extend(
@@ -55,14 +55,14 @@ pub(super) fn secret_fields(job: &JobDocument) -> Vec<(&'static str, String)> {
                 .map(|value| (field, value)),
         );
     }
-    // Masking shorter values would hide large parts of the file.
+    // A short value may occur anywhere in the file, so masking it would hide unrelated text.
     secrets.retain(|(_, value)| value.len() > 3 && !value.starts_with(['$', '-']));
     secrets
 }
 
 fn longest_first(mut values: Vec<String>) -> Vec<String> {
-    // A secret may contain another one; replacing the shorter one first would leave parts of the
-    // longer one.
+    // Replace long secrets first. If one secret contains another, replacing the shorter one first
+    // would leave parts of the longer one.
     values.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
     values.dedup();
     values
@@ -91,14 +91,14 @@ fn text_secrets(text: &str) -> impl Iterator<Item = String> {
         .map(|span| text[span].to_owned())
 }
 
-/// Whether a value is the mask of a secret instead of the secret.
+/// Returns true if a value is the mask of a secret.
 pub(super) fn is_mask(value: &str) -> bool {
     matches!(value.trim(), MASK | "[redacted]")
 }
 
-/// Whether a command contains a mask instead of a secret.
+/// Returns true if a command contains a mask in the place of a secret.
 pub(super) fn has_mask(command: &Command) -> bool {
-    // Use a sentinel value that occurs only here, because the search skips `***`.
+    // Replace the mask by a sentinel value, because the search for secrets skips `***`.
     const STAND_IN: &str = "masked-stand-in";
     let filled = |text: &String| text.replace(MASK, STAND_IN).replace("[redacted]", STAND_IN);
     let filled = match command {
@@ -111,7 +111,8 @@ pub(super) fn has_mask(command: &Command) -> bool {
         .any(|value| value.contains(STAND_IN))
 }
 
-/// Finds the secrets of all documents in a file; empty if the text is not a valid manifest.
+/// Finds the secrets of all documents in a file. Returns an empty list if the text is not a valid
+/// manifest.
 pub fn source_secrets(source: &str) -> Vec<String> {
     let documents = super::parse("", source)
         .map(|parsed| parsed.documents)
@@ -127,8 +128,8 @@ pub fn source_secrets(source: &str) -> Vec<String> {
     longest_first(documents.iter().flat_map(find).collect())
 }
 
-/// Finds secrets in the values of variables: whole values under a secret-looking name, and
-/// passwords in URLs.
+/// Finds secrets in the values of variables: the whole value of a variable with a secret-looking
+/// name, and credentials within other values.
 fn env_secrets(env: &[EnvVariable]) -> Vec<String> {
     let mut secrets = Vec::new();
     for variable in env {
@@ -154,8 +155,8 @@ pub fn masked(source: &str) -> String {
     if secrets.iter().all(|secret| source.contains(secret)) {
         return hide(source);
     }
-    // Quoting and folding can make the source differ from the parsed value, so a text search misses
-    // it. Mask the parsed values and write the documents again.
+    // Because of quotes and folded lines, the source may not contain a parsed value literally. Mask
+    // the parsed values and write the documents again.
     let trees = super::tree::read(source, &mut Vec::new());
     let masked = trees.into_iter().map(|mut tree| {
         hide_in(&mut tree.root, &hide);
@@ -175,7 +176,7 @@ fn hide_in(node: &mut YamlNode, hide: &impl Fn(&str) -> String) {
     }
 }
 
-/// Finds Jupyter's token, in a flag or in the variable that Jupyter reads.
+/// Finds Jupyter's token, from a flag or from the variable that Jupyter reads.
 pub fn notebook_token(job: &JobDocument) -> Option<String> {
     static FLAG: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r#"--(?:\w+\.)?token[= ]["']?([^\s"',]+)"#).expect("the pattern is tested")

@@ -7,11 +7,11 @@ use super::tree::YamlValue;
 /// `security`: the user of the pods, and the Pod Security level that they meet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Security {
-    /// Whether the pods must meet the restricted level.
+    /// Whether the pods must meet the restricted Pod Security level.
     pub restricted: bool,
     /// User id of the container.
     pub run_as: Option<u32>,
-    /// Group id that owns the files of volumes.
+    /// Group id that owns the files on volumes.
     pub fs_group: Option<u32>,
 }
 

@@ -1,4 +1,4 @@
-//! Semantic checks: each function compares several fields of a job.
+//! Implements the semantic checks. Each function compares several fields of a job.
 
 use std::sync::LazyLock;
 
@@ -9,7 +9,7 @@ use gpuctl_core::model::JobKind;
 use super::document::{Command, JobDocument};
 use super::secrets::secret_fields;
 
-/// A problem and the field that causes it.
+/// A problem, with the field that causes it.
 pub(super) struct Finding {
     pub field: &'static str,
     pub message: String,
@@ -24,7 +24,7 @@ fn finding(field: &'static str, message: String, note: impl Into<String>) -> Fin
     }
 }
 
-/// The field that defines the program to run.
+/// Returns the name of the field that starts the program.
 fn command_field(job: &JobDocument) -> &'static str {
     if job.command == Command::Image {
         "environment.args"
@@ -41,7 +41,7 @@ fn gpu_count(count: u64) -> String {
     }
 }
 
-/// Finds the number that follows a flag.
+/// Finds the number after a flag. `flags` is a pattern with the flag's spellings.
 fn number(line: &str, flags: &str) -> Option<u64> {
     let pattern = Regex::new(&format!(r#"(?:^|[\s"'])(?:{flags})[= ]"?(\d+)\b"#))
         .expect("the pattern is tested");
@@ -88,10 +88,10 @@ pub(super) fn tensor_parallel(job: &JobDocument) -> Option<Finding> {
         "--tensor[_-]parallel[_-]size|-tp|--tp|--tp-size|--num-shard",
     )?;
     let stages = number(&line, "--pipeline[_-]parallel[_-]size|-pp|--pp-size").unwrap_or(1);
-    // Data parallelism multiplies the number of GPUs.
+    // Each data-parallel copy needs its own GPUs.
     let copies = number(&line, "--data[_-]parallel[_-]size|-dp|--dp-size|--dp").unwrap_or(1);
     let needed = tensor * stages * copies;
-    // On several nodes the model may be split across pods, so the numbers may differ.
+    // On several nodes, the model may be split across pods, so a different number can be correct.
     (gpus > 0 && needed != gpus && job.resources.node_count == 1).then(|| {
         let message = format!(
             "the command splits the model across {}, but a pod has {gpus}",
@@ -191,8 +191,7 @@ pub(super) fn deprecated_launcher(job: &JobDocument) -> Option<Finding> {
 }
 
 pub(super) fn plain_secret(job: &JobDocument) -> Option<Finding> {
-    // A notebook's token is meant to be shared with its user, so it does not count as a leaked
-    // secret.
+    // A notebook's token is shared with its user on purpose, so it is not a leaked secret.
     let token = super::notebook_token(job);
     let (field, _) = secret_fields(job)
         .into_iter()

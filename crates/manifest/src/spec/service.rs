@@ -9,8 +9,8 @@ use super::service_document::{Autoscaling, HealthCheck, Service};
 use super::tree::{YamlNode, YamlValue};
 use gpuctl_core::error::{FilePosition, Problem};
 
-/// The longest stabilization window that the API server accepts (autoscaling/v2,
-/// `stabilizationWindowSeconds`).
+/// Longest stabilization window that the API server accepts (`stabilizationWindowSeconds` in
+/// autoscaling/v2).
 const LONGEST_DELAY: Duration = Duration::from_secs(3600);
 
 pub(super) fn service(
@@ -166,8 +166,8 @@ pub(super) fn autoscaling(reader: &mut Reader, document: &mut Fields<'_>) -> Opt
         .take(reader, "enabled")
         .and_then(|node| reader.boolean(node, "enabled"))
         .unwrap_or(true);
-    // A HorizontalPodAutoscaler cannot scale to zero on metrics of pods: without pods there are no
-    // metrics.
+    // A HorizontalPodAutoscaler on pod metrics cannot scale to zero, because there are no metrics
+    // without pods.
     let min = whole_number(reader, &mut fields, "minReplicas", 1..=10_000).unwrap_or(1);
     let max_node = fields.take(reader, "maxReplicas");
     let max = max_node.and_then(|node| reader.whole_number(node, "maxReplicas", 1..=10_000));
@@ -217,7 +217,7 @@ pub(super) fn autoscaling(reader: &mut Reader, document: &mut Fields<'_>) -> Opt
     })
 }
 
-/// Checks that the resources that each target refers to are requested.
+/// Checks that the job requests the resource of each target.
 pub(super) fn check_metrics(
     reader: &mut Reader,
     autoscaling: &Autoscaling,

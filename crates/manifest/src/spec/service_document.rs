@@ -1,15 +1,15 @@
-//! The blocks of a document that only services and notebooks have.
+//! Blocks that only documents of services and notebooks have.
 
 use std::time::Duration;
 
 /// `service`: how clients reach a job.
 #[derive(Clone, Debug)]
 pub struct Service {
-    /// 0 creates a paused service.
+    /// Number of replicas. 0 creates a paused service.
     pub replicas: u32,
     /// The port of the Service.
     pub port: Option<u16>,
-    /// The container's port, if it differs.
+    /// The container's port, if it differs from the Service's.
     pub target_port: Option<u16>,
     /// `TCP`, `UDP` or `SCTP`.
     pub protocol: Option<&'static str>,
@@ -20,7 +20,7 @@ pub struct Service {
     pub health_check: Option<HealthCheck>,
     /// Longest duration of a request.
     pub timeout: Option<Duration>,
-    /// Requests per second.
+    /// Limit on the requests per second.
     pub request_limit: Option<u32>,
 }
 
@@ -45,7 +45,7 @@ impl Default for Service {
 pub struct HealthCheck {
     /// Path of the HTTP probe.
     pub path: String,
-    /// The probed port, if it differs from the service's.
+    /// The probed port, if it differs from the container's.
     pub port: Option<u16>,
     /// Time before the first probe.
     pub initial_delay: Option<Duration>,
@@ -56,7 +56,7 @@ pub struct HealthCheck {
 /// `autoscaling`.
 #[derive(Clone, Debug)]
 pub struct Autoscaling {
-    /// `false` disables autoscaling and keeps the settings.
+    /// Whether autoscaling is on. If false, the other settings have no effect.
     pub enabled: bool,
     pub min_replicas: u32,
     pub max_replicas: u32,

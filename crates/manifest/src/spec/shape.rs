@@ -1,6 +1,6 @@
-//! Types of the reference table: the values that a field accepts and the kinds that have it.
+//! Types for the reference table: the values of a field, and the kinds that have the field.
 
-/// Kinds that have a field.
+/// The document kinds that a field applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldScope {
     /// Every kind.
@@ -18,7 +18,7 @@ pub enum FieldScope {
 /// Values that a field accepts.
 #[derive(Clone, Copy, Debug)]
 pub enum Shape {
-    /// Text; numbers and booleans become their text.
+    /// Text. Numbers and booleans are converted to text.
     Text,
     /// An image reference.
     Image,
@@ -59,9 +59,9 @@ pub enum Shape {
     HealthCheck,
     /// A Pod Security level, or a map.
     Security,
-    /// Local files that are sent with the job.
+    /// Local files that are copied into the container.
     Files,
-    /// Labels that users may set.
+    /// Labels with keys that are not reserved for gpuctl or Kubernetes.
     Labels,
     /// A map of text to text.
     TextMap,
@@ -71,9 +71,9 @@ pub enum Shape {
     Workdirs(&'static [Field]),
     /// A map with these fields.
     Block(&'static [Field]),
-    /// A map that is not checked further.
+    /// A map that gpuctl does not check further.
     Overlay,
-    /// A map of node to GPU type, or a list of nodes.
+    /// A map of node names to GPU types, or a list of node names.
     PoolNodes,
     /// A map of object names to maps with these fields.
     ByName(&'static [Field]),
@@ -96,11 +96,11 @@ pub struct Field {
     pub scope: FieldScope,
     /// One sentence for `explain`.
     pub about: &'static str,
-    /// A sample value as YAML; empty if there is none.
+    /// A sample value as YAML, or empty.
     pub sample: &'static str,
 }
 
-/// The spellings of the field with this canonical name; empty if the table lacks it.
+/// Returns the spellings of a field by its canonical name, or an empty list if the table lacks it.
 pub(super) fn spellings(table: &[Field], name: &str) -> &'static [&'static str] {
     table
         .iter()
@@ -137,7 +137,7 @@ impl Field {
         Self { scope, ..self }
     }
 
-    /// Marks a field that inference and compute services need, but notebooks do not.
+    /// Marks a field as required for inference and compute services, but optional for notebooks.
     pub(super) const fn needed_to_serve(self) -> Self {
         Self {
             needed_to_serve: true,
@@ -145,17 +145,17 @@ impl Field {
         }
     }
 
-    /// Whether a document of this kind must have the field.
+    /// Returns true if a document of this kind must have the field.
     pub fn is_needed(&self, kind: &str) -> bool {
         self.needed || (self.needed_to_serve && matches!(kind, "inference" | "compute"))
     }
 
-    /// The canonical spelling.
+    /// Returns the canonical spelling.
     pub fn name(&self) -> &'static str {
         self.names[0]
     }
 
-    /// Whether a document of this kind may have the field.
+    /// Returns true if a document of this kind may have the field.
     pub fn applies_to(&self, kind: &str) -> bool {
         match self.scope {
             FieldScope::All => true,

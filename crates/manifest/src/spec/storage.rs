@@ -6,7 +6,7 @@ use super::reference;
 use super::tree::{YamlNode, YamlValue};
 use gpuctl_core::error::{FilePosition, Problem};
 
-/// File extensions of single files, for host paths without `type:`.
+/// Extensions of host paths that count as single files if `type:` is not set.
 const DATA_FILES: [&str; 23] = [
     "json",
     "jsonl",
@@ -33,7 +33,7 @@ const DATA_FILES: [&str; 23] = [
     "zst",
 ];
 
-/// Host directories that give a job control of the node, its secrets or its container runtime.
+/// Host directories that give control of the node, its secrets or its container runtime.
 const FORBIDDEN: [&str; 13] = [
     "/etc",
     "/proc",
@@ -232,7 +232,7 @@ pub(super) fn absolute(reader: &mut Reader, path: &str, at: FilePosition) -> Opt
         ));
         return None;
     }
-    // Normalize, so that `//etc` and `/./etc` cannot bypass the check of `/etc`.
+    // Normalize the path, so that `//etc` and `/./etc` cannot bypass the check of `/etc`.
     let parts: Vec<&str> = path
         .split('/')
         .filter(|part| !part.is_empty() && *part != ".")
@@ -247,9 +247,9 @@ pub(super) fn host_path(reader: &mut Reader, path: &str, at: FilePosition) -> Op
                 .strip_prefix(folder)
                 .is_some_and(|rest| rest.starts_with('/'))
     };
-    // A parent of a forbidden directory contains it, so refuse parents too.
+    // Also refuse parents of forbidden directories, because they contain them.
     let touches = |folder: &&str| is_inside(path, folder) || is_inside(folder, path);
-    // Sockets of container runtimes give full control of the node.
+    // A container runtime's socket gives full control of the node.
     let forbidden = path == "/" || FORBIDDEN.iter().any(touches) || path.ends_with(".sock");
     if forbidden {
         let note = "mount a claim there instead (`pvc:` or `size:`), or use another `host_path:`";
@@ -270,7 +270,7 @@ fn is_data_file(path: &str) -> bool {
     })
 }
 
-/// Reads `files:`. A plain local path is copied to `/workspace`.
+/// Reads `files:`. An entry without a target path is copied to `/workspace`.
 pub(super) fn files(reader: &mut Reader, document: &mut Fields<'_>) -> Vec<AttachedFile> {
     let Some(node) = document.take(reader, "files") else {
         return Vec::new();

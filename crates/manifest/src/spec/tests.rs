@@ -1,5 +1,4 @@
-//! Tests how documents are parsed and how they fail, message by message. Every expected text was
-//! written by hand.
+//! Tests how documents are parsed, and the exact message for each problem.
 
 use proptest::prelude::*;
 
@@ -60,7 +59,7 @@ fn problems(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Builds a minimal training and adds these lines.
+/// Builds a minimal training with these additional lines.
 fn training(fields: &str) -> String {
     format!("kind: training\nversion: v0.1\njob: {{name: a}}\nenvironment: {{image: i}}\n{fields}")
 }
@@ -381,7 +380,7 @@ fn the_node_s_own_folders_are_not_mounted() {
             refusals.len() == 1 && refusals[0].contains("must not be mounted"),
             "{path}: {refusals:?}"
         );
-        // A path inside the container may be anything.
+        // Only host paths are restricted; a path in the container may be any path.
         let allowed = training(&format!(
             "storage: {{workdirs: [{{path: {path}, emptyDir: true}}]}}"
         ));
@@ -773,7 +772,7 @@ proptest! {
         let at = at % characters.len();
         let end = (at + cut).min(characters.len());
         let changed: String = characters[..at].iter().chain(with.chars().collect::<Vec<_>>().iter()).chain(&characters[end..]).collect();
-        // Positions are within the file.
+        // The position of every problem is within the file.
         if let Err(problems) = parse("t", &changed) {
             prop_assert!(problems.list.iter().all(|problem| problem.at.line <= changed.split(['\n', '\r']).count() + 1));
         }

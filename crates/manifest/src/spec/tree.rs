@@ -1,6 +1,6 @@
-//! Parses YAML into a tree in which every key and value has its position.
+//! Parses YAML into a tree that contains the position of every key and value.
 //!
-//! Aliases are refused, and size and depth are bounded, so that no file can exhaust memory.
+//! Refuses aliases and limits size and depth, so that no file can exhaust memory.
 
 use serde_saphyr::granit_parser::{
     ErrorKind, Event, Options, Parser, ScalarStyle, ScanError, Span as RawSpan,
@@ -9,12 +9,12 @@ use serde_saphyr::granit_parser::{
 use super::unquoted::{quoted, unquoted_colon};
 use gpuctl_core::error::{FilePosition, Problem};
 
-/// Maximum nesting depth. No job needs a deeper one.
+/// Maximum nesting depth. No valid document comes close to it.
 const DEPTH: usize = 32;
 /// Maximum number of values in one file.
 const NODES: usize = 10_000;
-/// Maximum size of a document, which is stored in an annotation. Kubernetes limits all annotations
-/// of an object to 262,144 bytes; the rest is left for other annotations.
+/// Maximum size of a document, which is stored in an annotation. Kubernetes limits the total size
+/// of an object's annotations to 262,144 bytes, so this leaves space for other annotations.
 pub(super) const DOCUMENT_BYTES: usize = 200 * 1024;
 
 /// A value and its position.
@@ -27,7 +27,7 @@ pub(super) struct YamlNode {
 #[derive(Clone, Debug)]
 pub(super) enum YamlValue {
     Null,
-    /// `plain` is false for quoted text, which is never a number or a boolean.
+    /// Text or a number. `plain` is false for quoted text, which is never a number or a boolean.
     Scalar {
         text: String,
         plain: bool,
@@ -47,12 +47,12 @@ pub(super) struct Entry {
 #[derive(Clone, Debug)]
 pub(super) struct YamlDocument {
     pub root: YamlNode,
-    /// The text of the document, with comments.
+    /// Source text of the document, with comments.
     pub source: String,
 }
 
 impl YamlNode {
-    /// Describes the type of the value in messages.
+    /// Describes the type of the value for messages.
     pub(super) fn description(&self) -> &'static str {
         match self.value {
             YamlValue::Null => "nothing",
@@ -81,8 +81,8 @@ pub(super) fn read(text: &str, problems: &mut Vec<Problem>) -> Vec<YamlDocument>
             .iter()
             .any(|(first, last)| *first < line && line <= *last);
         if !inside_text && failed.is_none_or(|position: FilePosition| line <= position.line) {
-            // The parser reports a tab as another syntax error in the same place; this message is
-            // clearer.
+            // The parser reports a tab as a different syntax error at the same position. Replace
+            // that error by a clearer message.
             problems.retain(|problem| failed.is_none_or(|position| problem.at != position));
             problems.push(Problem::error(
                 FilePosition {
@@ -124,7 +124,7 @@ struct Builder<'t, 'p> {
 type YamlEvents<'t> =
     std::iter::Peekable<Box<dyn Iterator<Item = Result<(Event<'t>, RawSpan), ScanError>> + 't>>;
 
-/// Stops reading after an error that has been reported.
+/// Error that stops reading at this position. It has already been reported as a problem.
 struct StopReading(FilePosition);
 
 impl<'t> Builder<'t, '_> {
@@ -132,7 +132,8 @@ impl<'t> Builder<'t, '_> {
         let mut options = Options::default();
         options.set_emit_comments(false);
         (options.flow_nesting_limit, options.block_nesting_limit) = (DEPTH, DEPTH);
-        // Otherwise the parser stops at the mask `***` before a reader can explain it.
+        // Without this option, the parser fails at the mask `***` before the field's reader can
+        // explain it.
         options.emit_unresolved_aliases = true;
         let parser = Parser::new_from_str_with_options(self.text, options);
         self.parser = Some((Box::new(parser) as Box<dyn Iterator<Item = _>>).peekable());
@@ -244,8 +245,8 @@ impl<'t> Builder<'t, '_> {
                 self.enter(at)?;
                 YamlValue::Map(self.entries()?)
             }
-            // Output masks secrets as `***`, which YAML parses as an alias. The field's parser
-            // explains the mask.
+            // gpuctl prints `***` for a secret, which YAML parses as an alias. Pass it on as text,
+            // so that the field's reader can explain it.
             Event::UnresolvedAlias(name) if name == "**" => YamlValue::Scalar {
                 text: "***".to_owned(),
                 plain: true,
@@ -315,7 +316,7 @@ impl<'t> Builder<'t, '_> {
         )
     }
 
-    /// Consumes the next event if it ends the collection.
+    /// Consumes the next event if it ends the current collection.
     fn is_at_end(&mut self, end: &Event<'_>) -> Result<bool, StopReading> {
         let is_end = match self.parser.as_mut().and_then(|events| events.peek()) {
             Some(Ok((event, _))) => std::mem::discriminant(event) == std::mem::discriminant(end),
@@ -343,7 +344,7 @@ impl<'t> Builder<'t, '_> {
         };
         let line = self.text.lines().nth(at.line - 1).unwrap_or_default();
         let character = line.chars().nth(at.column - 1);
-        // Users paste YAML from chats together with the surrounding Markdown backticks.
+        // Users copy YAML from chats together with the backticks of a Markdown code block.
         let tick = line
             .chars()
             .position(|c| c == '`')

@@ -4,7 +4,8 @@ use super::tree::{YamlNode, YamlValue};
 
 fn plain_json(text: &str) -> serde_json::Value {
     match text {
-        // The booleans of the core schema (YAML 1.2, section 10.3.2): `yes` and `on` are text.
+        // Only these booleans exist in the core schema (YAML 1.2, section 10.3.2); `yes` and `on`
+        // are text.
         "true" | "True" | "TRUE" => return true.into(),
         "false" | "False" | "FALSE" => return false.into(),
         _ => {}
@@ -22,7 +23,7 @@ fn plain_json(text: &str) -> serde_json::Value {
 }
 
 impl YamlNode {
-    /// Converts the value to JSON, with types like those of YAML's core schema.
+    /// Converts the value to JSON, with the types of YAML's core schema.
     pub(super) fn to_json(&self) -> serde_json::Value {
         match &self.value {
             YamlValue::Null => serde_json::Value::Null,

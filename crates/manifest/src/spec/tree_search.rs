@@ -1,10 +1,10 @@
-//! Finds values in a YAML tree by the names of their fields.
+//! Finds values in a YAML tree by field name.
 
 use super::tree::{YamlNode, YamlValue, read};
 use gpuctl_core::error::FilePosition;
 
 impl YamlNode {
-    /// The value of the first field with this name, at any depth of a map.
+    /// Returns the value of the first field with this name, at any depth.
     pub(super) fn find(&self, name: &str) -> Option<&Self> {
         let YamlValue::Map(entries) = &self.value else {
             return None;
@@ -14,7 +14,7 @@ impl YamlNode {
             .or_else(|| entries.iter().find_map(|entry| entry.value.find(name)))
     }
 
-    /// The text of a field of this map.
+    /// Returns the text of a field of this map.
     pub(super) fn text_of(&self, name: &str) -> Option<&str> {
         let YamlValue::Map(entries) = &self.value else {
             return None;
@@ -27,9 +27,9 @@ impl YamlNode {
     }
 }
 
-/// Finds where the document of the job `job` names the object `object`: as the value of one of
-/// `fields`, or in a list there. Field names are in lower case, without separators. Returns `None`
-/// if the name comes from elsewhere, such as from `--set` or the site's defaults.
+/// Finds the position where the document of `job` mentions `object`: as the value of one of
+/// `fields`, or in a list below one. `fields` are in lower case, without separators. Returns `None`
+/// if the name comes from another source, such as `--set` or the site's defaults.
 pub fn reference_position(
     text: &str,
     job: &str,
@@ -41,7 +41,8 @@ pub fn reference_position(
         root.find("job")
             .is_some_and(|head| head.text_of("name") == Some(job))
     };
-    // With `--name`, the only document has another name in the file.
+    // With `--name`, the job's name differs from the one in the file, so use the file's only
+    // document.
     let root = match trees.as_slice() {
         [tree] => Some(&tree.root),
         trees => trees

@@ -1,7 +1,7 @@
-//! Explains values that YAML reads as fields because they are not quoted.
+//! Explains values without quotes that YAML parses as fields.
 
-/// Finds the value of a field in one line if it contains `: ` at `column`, which YAML reads as
-/// another field. Returns the value and its column.
+/// Finds the value of the field in a line if the value contains another `: `, which YAML parses as
+/// a nested field. `column` is the position of the syntax error. Returns the value and its column.
 pub(super) fn unquoted_colon(line: &str, column: usize) -> Option<(&str, usize)> {
     let start = line.find(": ")? + 2;
     let value = line[start..].trim();

@@ -1,4 +1,4 @@
-//! Field values that have their own types: priorities, restart scopes and environment variables.
+//! Types of field values: priorities, restart scopes and environment variables.
 
 /// `job.priority`: one of gpuctl's three PriorityClasses, or an existing one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,14 +25,14 @@ impl Priority {
     }
 }
 
-/// `job.restart`: the pods that restart after a failed rank.
+/// `job.restart`: which pods restart after a rank has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Restart {
-    /// All ranks together, in their pods, at the cost of one retry.
+    /// All ranks restart together in their pods, which costs one retry.
     All,
-    /// The pod of the failed rank; each rank has its own retries.
+    /// Only the pod of the failed rank restarts. Each rank has its own retries.
     Rank,
-    /// Nothing: the first failure ends the training.
+    /// No pod restarts: the first failure ends the training.
     Never,
 }
 

@@ -1,16 +1,16 @@
-//! Removes the values of environment variables from a document before agents and other readers get
-//! it.
+//! Removes the values of environment variables from a document, before agents and other readers get
+//! the document.
 
 use super::tree::{YamlNode, YamlValue, read};
 use super::{Problem, Severity, overrides};
 use gpuctl_core::model::secrets::is_secret_name;
 
-/// Placeholder for a value.
+/// Placeholder for a removed value.
 const HIDDEN: &str = "[redacted]";
-/// Fields that contain variables in manifests of gpuctl, Kubernetes and Ray, in lower case without
+/// Fields that contain variables in manifests of gpuctl, Kubernetes and Ray. In lower case, without
 /// separators.
 const ENVIRONMENTS: [&str; 4] = ["env", "envvars", "runtimeenv", "runtimeenvyaml"];
-/// Fields with secret-looking names whose values are only names or keys, not secrets.
+/// Fields with secret-looking names whose values are only names or keys.
 const NAMES: [&str; 6] = [
     "secret",
     "secretname",
@@ -20,8 +20,8 @@ const NAMES: [&str; 6] = [
     "keys",
 ];
 
-/// Removes comments and the values of variables from a document, and passes all other text through
-/// `mask`. Returns `None` if the text cannot be parsed, because its variables cannot be found.
+/// Removes comments and the values of variables from a document, and applies `mask` to all other
+/// text. Returns `None` if the text cannot be parsed, because its variables cannot be found then.
 pub fn without_variables(source: &str, mask: &dyn Fn(&str) -> String) -> Option<String> {
     let mut problems: Vec<Problem> = Vec::new();
     let trees = read(source, &mut problems);
@@ -73,8 +73,8 @@ fn hide(node: &mut YamlNode, mask: &dyn Fn(&str) -> String) {
     }
 }
 
-/// Hides the values in a map, in a list of `name:` and `value:`, in a list of `NAME=value`, and in
-/// a single text.
+/// Hides the values of variables. They can be a map, a list of maps with `name` and `value`, a list
+/// of `NAME=value`, or a single text.
 fn variables(node: &mut YamlNode, mask: &dyn Fn(&str) -> String) {
     match &mut node.value {
         YamlValue::Map(entries) => entries
@@ -96,13 +96,13 @@ fn variables(node: &mut YamlNode, mask: &dyn Fn(&str) -> String) {
     }
 }
 
-/// The fields that an item in a list of variables can have.
+/// Fields of an item in a list of variables.
 const SOURCES: [&str; 5] = ["name", "secret", "key", "valuefrom", "value"];
 
-/// Hides one value, but keeps references to Secrets and ConfigMaps.
+/// Hides the value of one variable, but keeps references to Secrets and ConfigMaps.
 fn variable(node: &mut YamlNode, mask: &dyn Fn(&str) -> String) {
     match &mut node.value {
-        // Ray nests environments: `runtime_env: {env_vars: {…}}`.
+        // Ray nests variables: `runtime_env: {env_vars: {…}}`.
         YamlValue::Map(entries)
             if !entries
                 .iter()
@@ -141,7 +141,7 @@ fn is_flag(node: &YamlNode) -> bool {
     matches!(&node.value, YamlValue::Scalar { text, .. } if text.starts_with('-'))
 }
 
-/// Whether the next word of a command is a secret, as after `--token` or `login`.
+/// Returns true if the word after `node` in a command is a secret, as after `--token` or `login`.
 fn announces_a_secret(node: &YamlNode) -> bool {
     let YamlValue::Scalar { text, .. } = &node.value else {
         return false;

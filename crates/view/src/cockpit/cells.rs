@@ -1,11 +1,11 @@
-//! Builds the cells of the cockpit's lists, which consist of text and a color.
+//! Builds the cells of the cockpit's lists, each a text with a color.
 
 use ratatui::style::{Color, Style};
 
 use crate::format::coverage::{memory_of, percent};
 use gpuctl_core::model::{Figures, Percent, Watts};
 
-/// How a cell is styled on a terminal with colors.
+/// The meaning of a cell's color.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Tint {
     #[default]
@@ -16,7 +16,7 @@ pub(crate) enum Tint {
     Dim,
 }
 
-/// Converts a tint to a ratatui style: the default style for every tint when colors are off.
+/// Converts a tint to a ratatui style. Without colors, every tint has the default style.
 pub(super) fn style(tint: Tint, color: bool) -> Style {
     match tint {
         _ if !color => Style::new(),
@@ -28,7 +28,8 @@ pub(super) fn style(tint: Tint, color: bool) -> Style {
     }
 }
 
-/// Colors a utilization: red below 5 %, yellow below 40 %, green above, dim when unknown.
+/// Returns the tint of a utilization: red below 5 %, yellow below 40 %, green above, dim if
+/// unknown.
 pub(super) fn tint_of(utilization: Option<Percent>) -> Tint {
     match utilization {
         None => Tint::Dim,

@@ -1,10 +1,9 @@
-//! Defines the columns of each list of the cockpit, and which of them to hide first on narrow
-//! screens.
+//! Columns of the cockpit's lists, and their priorities on narrow screens.
 
 use super::lists::Tab;
 
-/// A column. `right` aligns it to the right. On narrow screens, columns with a higher `yields` are
-/// hidden first; a column with 0 is never hidden.
+/// A column, aligned to the right if `right` is set. On narrow screens, columns with a higher
+/// `yields` are hidden first, and columns with 0 are never hidden.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CockpitColumn {
     pub title: &'static str,
@@ -30,7 +29,7 @@ const fn right(title: &'static str, yields: u8) -> CockpitColumn {
 
 const CURVE: CockpitColumn = left("LAST 30 MIN", 3);
 
-/// Lists the columns of a tab from left to right.
+/// Returns the columns of a tab from left to right.
 pub(crate) fn columns(tab: Tab) -> Vec<CockpitColumn> {
     match tab {
         Tab::Jobs => vec![

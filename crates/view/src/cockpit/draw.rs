@@ -19,11 +19,10 @@ use crate::format::coverage::percent;
 use crate::format::text::{clean, count, or_dash};
 use help::draw_help;
 
-/// The keys that the last line always shows.
+/// Keys shown in the last line.
 const KEYS: &str = "? keys  q back  Enter step into  w why  l logs  d describe  g GPUs  e exec  o open  / filter  s sort";
 
-/// Draws the whole screen and records where the list was drawn, so that mouse clicks can be mapped
-/// to rows.
+/// Draws the screen. Records the position of the list, which maps mouse clicks to rows.
 pub fn draw(cockpit: &mut Cockpit, frame: &mut Frame<'_>) {
     let [head, tabs, body, keys] = Layout::vertical([
         Constraint::Length(1),
@@ -32,7 +31,7 @@ pub fn draw(cockpit: &mut Cockpit, frame: &mut Frame<'_>) {
         Constraint::Length(1),
     ])
     .areas(frame.area());
-    // `Cockpit::answer` wraps the lines of a new pane at this width.
+    // `Cockpit::answer` wraps new panes at this width.
     cockpit.width = usize::from(body.width);
     frame.render_widget(
         Paragraph::new(head_line(cockpit, usize::from(head.width))),
@@ -52,8 +51,8 @@ pub fn draw(cockpit: &mut Cockpit, frame: &mut Frame<'_>) {
     }
 }
 
-/// Renders the summary line: cluster, nodes, held GPUs, utilization, waiting jobs, and the time of
-/// the snapshot.
+/// Renders the summary line: cluster, nodes, held GPUs, utilization, waiting jobs, and the
+/// snapshot's time.
 fn head_line(cockpit: &Cockpit, width: usize) -> Line<'static> {
     let snapshot = &cockpit.snapshot;
     let (waiting, lacking) = snapshot.waiting();
@@ -90,7 +89,7 @@ fn head_line(cockpit: &Cockpit, width: usize) -> Line<'static> {
         .to_zoned(jiff::tz::TimeZone::system())
         .strftime("%H:%M:%S")
         .to_string();
-    // Cut by characters, not bytes: names in this line can contain non-ASCII text.
+    // Cut by characters instead of bytes, because names can contain non-ASCII text.
     let left = format!(" {}", parts.join("   "));
     let left: String = left
         .chars()
@@ -101,7 +100,7 @@ fn head_line(cockpit: &Cockpit, width: usize) -> Line<'static> {
         .style(Style::new().add_modifier(Modifier::REVERSED))
 }
 
-/// Formats the mean utilization of the held GPUs, and which of them it covers.
+/// Formats the mean utilization of the held GPUs, and how many of them were sampled.
 fn use_of_held(snapshot: &CockpitSnapshot) -> String {
     let held_use = &snapshot.held_use;
     match held_use.utilization {
@@ -137,8 +136,8 @@ fn tab_line(cockpit: &Cockpit) -> Line<'static> {
 fn last_line(cockpit: &Cockpit, width: usize) -> Line<'static> {
     let cursor = if cockpit.is_typing { "▏" } else { "" };
     let text = match (&cockpit.trouble, &cockpit.remark) {
-        // Active filters and outages stay visible. A remark hides the filter until the next key
-        // press.
+        // Show active filters and outages all the time, except that a remark replaces the filter
+        // until the next key press.
         _ if cockpit.is_typing
             || (!cockpit.filter.is_empty()
                 && cockpit.pane.is_none()
@@ -163,7 +162,7 @@ fn last_line(cockpit: &Cockpit, width: usize) -> Line<'static> {
     Line::from(text).style(Style::new().add_modifier(Modifier::DIM))
 }
 
-/// Lists as many keys as fit, because a key that is cut looks like another one.
+/// Returns the keys that fit. A truncated key would look like another key.
 fn whole_keys(width: usize) -> String {
     let mut text = String::new();
     for key in KEYS.split("  ") {
@@ -201,7 +200,7 @@ fn draw_list(cockpit: &mut Cockpit, frame: &mut Frame<'_>, area: Rect) {
     let selected = cockpit.place(&rows);
     let mut area = area;
     if cockpit.tab == Tab::Gpus && !rows.is_empty() {
-        // The map shows the same GPUs as the list below it.
+        // Show the same GPUs in the map as in the list below it.
         let shown_gpus: std::collections::BTreeSet<&str> =
             rows.iter().map(|row| row.key.as_str()).collect();
         let gpus = cockpit
@@ -209,7 +208,7 @@ fn draw_list(cockpit: &mut Cockpit, frame: &mut Frame<'_>, area: Rect) {
             .gpus
             .iter()
             .filter(|gpu| shown_gpus.contains(super::gpu_name(gpu).as_str()));
-        // The map takes at most half of the screen, so that the list keeps some rows.
+        // Give the map at most half of the screen, so that some rows of the list remain visible.
         let size = (usize::from(area.width), usize::from(area.height / 2));
         let lines = map(
             gpus,
@@ -223,9 +222,9 @@ fn draw_list(cockpit: &mut Cockpit, frame: &mut Frame<'_>, area: Rect) {
         frame.render_widget(Paragraph::new(lines), map_area);
         area = table_area;
     }
-    // The first row of the area holds the column titles.
+    // Subtract the row with the column titles.
     let height = usize::from(area.height.saturating_sub(1));
-    // Keep the old scroll position unless the selected row would be out of view.
+    // Keep the scroll position unless the selected row is outside the screen.
     let first = cockpit
         .viewport
         .0
@@ -261,7 +260,7 @@ fn draw_list(cockpit: &mut Cockpit, frame: &mut Frame<'_>, area: Rect) {
     frame.render_widget(Paragraph::new(lines), area);
 }
 
-/// Explains why a list is empty.
+/// Returns the text shown instead of an empty list.
 fn nothing(cockpit: &Cockpit) -> &'static str {
     match cockpit.tab {
         _ if !cockpit.filter.is_empty() => "nothing matches the filter",
@@ -279,11 +278,11 @@ fn nothing(cockpit: &Cockpit) -> &'static str {
     }
 }
 
-/// The columns that fit, each with its index, and their widths.
+/// The visible columns with their indexes, and their widths.
 type Fitted = (Vec<(usize, CockpitColumn)>, Vec<usize>);
 
-/// Picks the columns that fit into `width`, and computes their widths. Hides columns before it
-/// shortens names.
+/// Selects the columns that fit into `width`, and their widths. Hides columns before shortening
+/// names.
 fn fitted(tab: Tab, rows: &[Row], width: usize) -> Fitted {
     let mut columns: Vec<(usize, CockpitColumn)> = columns(tab).into_iter().enumerate().collect();
     let natural = |(cell_index, column): &(usize, CockpitColumn)| {
@@ -296,7 +295,7 @@ fn fitted(tab: Tab, rows: &[Row], width: usize) -> Fitted {
     };
     loop {
         let widths: Vec<usize> = columns.iter().map(natural).collect();
-        // Reserve one column for the selection mark, and a space after each cell.
+        // Reserve a column for the selection mark, and a space after each cell.
         let surplus =
             (1 + widths.iter().map(|width| width + 1).sum::<usize>()).saturating_sub(width);
         if surplus == 0 {
@@ -313,7 +312,7 @@ fn fitted(tab: Tab, rows: &[Row], width: usize) -> Fitted {
             Some(index) => drop(columns.remove(index)),
             None => {
                 let mut widths = widths;
-                // Shorten left-aligned cells from left to right, but never below 12 columns.
+                // Shorten left-aligned cells from left to right, to 12 columns at least.
                 for index in (0..columns.len())
                     .filter(|index| !columns[*index].1.right)
                     .collect::<Vec<_>>()
@@ -357,7 +356,7 @@ fn line(
     }
 }
 
-/// Shortens a text to `width` terminal columns and marks the cut with `…`.
+/// Truncates a text to `width` terminal columns and ends it with `…`.
 fn shortened(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();

@@ -1,7 +1,6 @@
-//! Draws the heat map of the cockpit: one character per GPU after the name of its node. The height
-//! and the color of the character show the utilization.
+//! Draws the cockpit's heat map: a line per node, or several nodes per line, with one character per
+//! GPU. The height and color of the character show the utilization.
 
-use gpuctl_core::model::values::natural::Natural;
 use std::collections::BTreeMap;
 
 use ratatui::style::{Modifier, Style};
@@ -10,11 +9,12 @@ use ratatui::text::{Line, Span};
 use super::cells::{Tint, style, tint_of};
 use super::snapshot::gpu_name;
 use crate::format::text::clean;
+use gpuctl_core::model::values::natural::Natural;
 use gpuctl_core::model::values::whole;
 use gpuctl_core::model::{Percent, Reading};
 
-/// Draws one GPU: `▁` to `█` by utilization, `·` when it is free, `!` when it is faulty, `?` when
-/// its utilization is unknown.
+/// Renders one GPU: `▁` to `█` by utilization, `·` if free, `!` if faulty, `?` if its utilization
+/// is unknown.
 fn cell(gpu: &Reading, color: bool) -> (char, Style) {
     const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let (letter, tint) = match (&gpu.fault, gpu.held, gpu.utilization) {
@@ -22,7 +22,7 @@ fn cell(gpu: &Reading, color: bool) -> (char, Style) {
         (None, Some(false), _) => ('·', Tint::Dim),
         (None, _, None) => ('?', Tint::Dim),
         (None, _, Some(Percent(value))) => {
-            // There are eight steps, so 100 % counts as the last one.
+            // Eight characters cover 0 to 100 %, and 100 % itself counts as the last one.
             let step = whole::to_usize(value.clamp(0.0, 100.0) / 100.0 * 8.0).min(7);
             (BLOCKS[step], tint_of(gpu.utilization))
         }
@@ -30,8 +30,8 @@ fn cell(gpu: &Reading, color: bool) -> (char, Style) {
     (letter, style(tint, color))
 }
 
-/// Draws the map with lines of at most `width` columns. If it needs more than `height` lines, it
-/// shows the lines around the selected GPU.
+/// Draws the map in lines of at most `width` columns. If `height` lines are not enough, draws the
+/// lines around the selected GPU.
 pub(super) fn map<'g>(
     gpus: impl Iterator<Item = &'g Reading>,
     selected: Option<&str>,
@@ -45,10 +45,10 @@ pub(super) fn map<'g>(
         .map(|Natural(name)| clean(name).chars().count())
         .max()
         .unwrap_or(0)
-        // Limit the width of node names, so that more GPUs fit on a line.
+        // Truncate long node names, so that more GPUs fit on a line.
         .min(32);
     let cells = nodes.values().map(Vec::len).max().unwrap_or(0);
-    // Two spaces separate the nodes on a line.
+    // Separate the nodes on a line by two spaces.
     let block = name_width + 1 + cells + 2;
     let beside = (width.saturating_sub(1) / block.max(1)).max(1);
     let (mut lines, mut of_selected) = (Vec::new(), 0);

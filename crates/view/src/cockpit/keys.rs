@@ -7,7 +7,7 @@ use crossterm::event::{
 use super::lists::Tab;
 use super::{Cockpit, CockpitAction};
 
-/// Every key and its effect, for the help page that `?` opens.
+/// The keys and their effects, as shown by `?`.
 pub(super) const HELP: [(&str, &str); 15] = [
     ("1 … 6, Tab", "jobs, nodes, GPUs, queues, waiting, overview"),
     ("↑ ↓ k j", "select; PgUp, PgDn, Home and End go further"),
@@ -16,7 +16,7 @@ pub(super) const HELP: [(&str, &str); 15] = [
     ("/", "filter: rows with a cell that contains the text"),
     (
         "s",
-        "sort by the next: utilization, GPUs, memory, power, age, name",
+        "change the sort key: utilization, GPUs, memory, power, age, name",
     ),
     ("w", "why the job waits, failed or is slow"),
     ("d", "describe the selection"),
@@ -42,11 +42,10 @@ pub(super) const HELP: [(&str, &str); 15] = [
 ];
 
 impl Cockpit {
-    /// Handles a key press or a mouse event.
+    /// Handles an event, and returns the action that the caller must take.
     pub fn take(&mut self, event: &Event) -> Option<CockpitAction> {
         match event {
-            // Windows also reports when a key is released (see crossterm's docs of
-            // `KeyEvent::kind`).
+            // Ignore releases, which Windows reports too (crossterm's docs of `KeyEvent::kind`).
             Event::Key(key) if key.kind != KeyEventKind::Release => {
                 self.remark = None;
                 self.key(*key)
@@ -61,11 +60,11 @@ impl Cockpit {
 
     fn key(&mut self, key: KeyEvent) -> Option<CockpitAction> {
         if key.modifiers.contains(KeyModifiers::CONTROL) {
-            // In raw mode the terminal sends Ctrl-C as a key instead of raising SIGINT.
+            // In raw mode, the terminal sends Ctrl-C as a key instead of SIGINT.
             return matches!(key.code, KeyCode::Char('c' | 'd')).then_some(CockpitAction::Quit);
         }
         if self.is_helping {
-            // Any key closes the help page.
+            // Any key closes the help.
             self.is_helping = false;
             return None;
         }
@@ -117,8 +116,8 @@ impl Cockpit {
         None
     }
 
-    /// Clears the filter, or goes one step back if no filter is set. Returns false if there is no
-    /// step to go back either.
+    /// Clears the filter, or goes one step back if there is no filter. Returns false if there is no
+    /// earlier step either.
     fn leave(&mut self) -> bool {
         if self.filter.is_empty() {
             return self.step_back();
@@ -136,7 +135,7 @@ impl Cockpit {
     }
 
     fn page(&self) -> isize {
-        // Consecutive pages overlap by one row, as in a pager.
+        // Let consecutive pages overlap by one row, as pagers do.
         isize::try_from(self.viewport.1.max(2) - 1).unwrap_or(1)
     }
 
@@ -191,7 +190,7 @@ impl Cockpit {
         if self.pane.is_some() || self.is_helping {
             return;
         }
-        // Row 0 is the summary line, row 1 the tabs.
+        // Row 0 is the summary line, and row 1 has the tabs.
         if row == 1 {
             let chosen = self
                 .tabs()
@@ -210,10 +209,10 @@ impl Cockpit {
         }
     }
 
-    /// Lists the tabs with their titles and the half-open range of screen columns of each.
+    /// Returns the tabs with their titles and half-open ranges of screen columns.
     pub(super) fn tabs(&self) -> Vec<(Tab, String, u16, u16)> {
-        // The positions must match `tab_line` in `draw.rs`: one space before the first title, and
-        // two spaces after each title.
+        // Match the positions of `tab_line` in `draw.rs`: one space before the first title, and two
+        // spaces after each title.
         let mut column = 1;
         let title = |(index, tab): (usize, Tab)| {
             let count = match tab {

@@ -1,4 +1,4 @@
-//! Defines the lists of the cockpit, their sort orders, and their scopes.
+//! The lists of the cockpit, with their sort orders and scopes.
 
 use jiff::Timestamp;
 
@@ -6,7 +6,7 @@ use crate::workloads::top::TopOrder;
 use gpuctl_core::model::Figures;
 use gpuctl_core::model::values::units::UnitValue;
 
-/// The lists, in the order of the keys `1` to `6`, which open them.
+/// The lists in the order of the keys `1` to `6`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tab {
     #[default]
@@ -40,7 +40,7 @@ impl Tab {
     }
 }
 
-/// The sort key of a list. Values are sorted from highest to lowest, names from A to Z.
+/// Sort key of a list. Values are sorted from high to low, and names from A to Z.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Order {
     #[default]
@@ -93,7 +93,7 @@ impl Order {
         }
     }
 
-    /// Extracts the value by which a row is sorted. Rows without a value come last, sorted by name.
+    /// Returns the sort value of a row. Rows without a value come last, sorted by name.
     pub(super) fn number(
         self,
         figures: &Figures,
@@ -105,15 +105,15 @@ impl Order {
             Self::Gpus => gpus.map(|gpus| gpus as f64),
             Self::Memory => figures.memory_used.map(UnitValue::value),
             Self::Power => figures.power_in_all.map(UnitValue::value),
-            // Negated, because the highest value comes first: the oldest row has the smallest
-            // timestamp.
+            // Negate the time: the highest value comes first, and the oldest row has the smallest
+            // time.
             Self::Age => since.map(|since| -(since.as_second() as f64)),
             Self::Name => None,
         }
     }
 }
 
-/// Limits a list to what belongs to the row that the user opened.
+/// Restricts a list to the rows that belong to an opened row of another list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     Node(String),
@@ -133,7 +133,7 @@ impl Scope {
     }
 }
 
-/// The object that a row shows.
+/// The object shown by a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RowTarget {
     Job {

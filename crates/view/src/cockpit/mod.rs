@@ -1,8 +1,8 @@
-//! Holds the state of `gpuctl top` on a terminal: lists of jobs, nodes, GPUs and queues, and the
-//! output of other commands.
+//! State of `gpuctl top` on a terminal: lists of jobs, nodes, GPUs and queues, and the output of
+//! other commands.
 //!
-//! The module takes snapshots and key presses, and produces screens and requests
-//! ([`CockpitAction`]). It does no I/O and reads no clock, so it is easy to test.
+//! The input is snapshots and key presses, and the output is screens and requests
+//! ([`CockpitAction`]). The module does no I/O and reads no clock, so that tests can drive it.
 
 mod cells;
 mod columns;
@@ -30,19 +30,19 @@ use crate::workloads::top::TopOrder;
 use lists::{Order, RowTarget, Scope};
 use rows::{ListRequest, Row};
 
-/// A user's request that the cockpit cannot handle itself. The strings are arguments for gpuctl.
+/// A request to the caller. The strings are arguments of gpuctl.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CockpitAction {
     Quit,
-    /// Run this command and show its output in the pane.
+    /// Run a command and show its output in the pane.
     Show(Vec<String>),
-    /// Stop the command whose output the pane shows.
+    /// Stop the command in the pane.
     Stop,
-    /// Hand the terminal over to this command until it ends.
+    /// Give the terminal to a command until the command ends.
     RunInTerminal(Vec<String>),
 }
 
-/// A list to go back to.
+/// An earlier list that the user can return to.
 #[derive(Clone, Debug)]
 struct StepBack {
     tab: Tab,
@@ -51,32 +51,32 @@ struct StepBack {
 }
 
 pub struct Cockpit {
-    /// Name of the kubeconfig context or of the server.
+    /// Name of the kubeconfig context or the server.
     title: String,
     style: TextStyle,
-    /// True in read-only mode, which refuses `exec`.
+    /// Whether gpuctl is in read-only mode, which forbids `exec`.
     is_read_only: bool,
     pub snapshot: CockpitSnapshot,
     pub curves: Curves,
-    /// Why the snapshot is out of date.
+    /// Error of the last refresh, if the snapshot is stale.
     pub trouble: Option<String>,
     pub pane: Option<Pane>,
     tab: Tab,
     scope: Option<Scope>,
     back: Vec<StepBack>,
-    /// Key of the selected row of each list.
+    /// Key of the selected row in each list.
     selected: BTreeMap<Tab, String>,
     order: Order,
     filter: String,
-    /// True while the user types the filter.
+    /// Whether the user is typing a filter.
     is_typing: bool,
     is_helping: bool,
-    /// A message that the last line shows until the next key press.
+    /// A message in the last line until the next key press.
     remark: Option<String>,
-    /// Index of the first visible row, and the number of visible rows. Used to map mouse clicks to
+    /// Index of the first visible row, and the number of visible rows. They map mouse clicks to
     /// rows.
     viewport: (usize, usize),
-    /// Screen row of the first row of the list, below the column titles.
+    /// Screen row of the list's first row, below the column titles.
     list_row: u16,
     /// Width of the screen in columns.
     width: usize,
@@ -111,12 +111,12 @@ impl Cockpit {
             remark: None,
             viewport: (0, 0),
             list_row: 0,
-            // Used until the first draw sets the actual width.
+            // Placeholder until the first draw sets the width.
             width: style.width.unwrap_or(80),
         }
     }
 
-    /// Replaces the snapshot with a newer one.
+    /// Replaces the snapshot and updates the curves.
     pub fn update(&mut self, snapshot: CockpitSnapshot) {
         snapshot.record(&mut self.curves);
         self.snapshot = snapshot;
@@ -133,8 +133,7 @@ impl Cockpit {
         rows::rows(request, &self.snapshot, &self.curves, self.style)
     }
 
-    /// Finds the position of the selected row; falls back to the first row when the selected one
-    /// has disappeared.
+    /// Returns the index of the selected row, or 0 if the row has disappeared.
     fn place(&self, rows: &[Row]) -> usize {
         let key = self.selected.get(&self.tab);
         key.and_then(|key| rows.iter().position(|row| row.key == *key))
@@ -159,7 +158,7 @@ impl Cockpit {
         self.filter.clear();
     }
 
-    /// Opens a list with a scope; `step_back` returns to the current one.
+    /// Opens a list with a scope. `step_back` returns to the current list.
     fn step(&mut self, tab: Tab, scope: Scope) {
         self.back.push(StepBack {
             tab: self.tab,
@@ -169,7 +168,7 @@ impl Cockpit {
         (self.tab, self.scope) = (tab, Some(scope));
     }
 
-    /// Goes back to the previous list. Returns false if there is none.
+    /// Returns to the previous list, or returns false if there is none.
     fn step_back(&mut self) -> bool {
         let Some(step) = self.back.pop() else {
             return false;
@@ -178,8 +177,8 @@ impl Cockpit {
         true
     }
 
-    /// Opens the selected row. A GPU type opens its nodes, a node its GPUs, a GPU the job that
-    /// holds it, and a job its logs. A queue opens the jobs of its namespace, or its description if
+    /// Opens the selected row. A GPU type leads to its nodes, a node to its GPUs, a GPU to its job,
+    /// and a job to its logs. A queue leads to the jobs of its namespace, or to its description if
     /// it has no namespace.
     fn enter(&mut self) -> Option<CockpitAction> {
         let rows = self.rows();
@@ -211,7 +210,7 @@ impl Cockpit {
         None
     }
 
-    /// Describes the selected row with another command.
+    /// Runs the command that describes the selected row.
     fn describe(&mut self) -> Option<CockpitAction> {
         let rows = self.rows();
         let place = rows.get(self.place(&rows))?.place.clone();
@@ -238,8 +237,7 @@ impl Cockpit {
                     .map_or_else(|| name.clone(), |namespace| format!("{namespace}/{name}"));
                 self.answer(&["describe", "queue", &name], false)
             }
-            // This row groups nodes of several types or of unknown type, but `--gpu-type` takes one
-            // type.
+            // Nodes without a single GPU type share this row, but `--gpu-type` needs one type.
             RowTarget::GpuType(kind) if kind.is_empty() || kind.contains(',') => {
                 self.remark =
                     Some("these nodes have no single GPU type; Enter lists them".to_owned());
@@ -249,7 +247,7 @@ impl Cockpit {
         }
     }
 
-    /// Finds the selected job, or the job that holds the selected GPU.
+    /// Returns the selected job, or the job that holds the selected GPU.
     fn job(&self) -> Option<(String, String, String)> {
         let rows = self.rows();
         match rows.get(self.place(&rows))?.place.clone() {
@@ -269,7 +267,7 @@ impl Cockpit {
         }
     }
 
-    /// Runs a command on the selected job.
+    /// Runs a command for the selected job.
     fn run_for_job(&mut self, verb: &str) -> Option<CockpitAction> {
         let Some((namespace, kind, name)) = self.job() else {
             self.remark = Some(format!(
@@ -285,10 +283,10 @@ impl Cockpit {
             .find(|job| job.full_name() == full)
             .and_then(|job| job.is_ours);
         match verb {
-            // `why` works with workloads that any tool created.
+            // `why` supports workloads that any tool created.
             "why" => self.answer(&["why", "-n", &namespace, &full], false),
-            // If it is unknown whether gpuctl created the job, let the command itself report an
-            // error.
+            // If it is unknown whether gpuctl created the job, run the command and let it report
+            // the error.
             _ if is_ours == Some(false) => {
                 self.remark = Some(format!(
                     "`{verb}` only works with jobs that gpuctl created; `w` and `d` work with every workload"
@@ -316,8 +314,7 @@ impl Cockpit {
         }
     }
 
-    /// Runs gpuctl and shows its output in a new pane. With `follows`, the pane stays at the end of
-    /// the output.
+    /// Runs a gpuctl command in a new pane. With `follows`, the pane scrolls to new output.
     fn answer(&mut self, words: &[&str], follows: bool) -> Option<CockpitAction> {
         self.pane = Some(Pane::new(
             format!("gpuctl {}", words.join(" ")),

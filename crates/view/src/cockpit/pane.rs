@@ -1,30 +1,29 @@
-//! A pane of the cockpit: the output of another command, line by line as it arrives.
+//! A pane of the cockpit, with the output of a command as it arrives.
 
 use std::borrow::Cow;
 
 use crate::format::text::clean;
 
-/// Maximum number of lines; older ones are dropped.
+/// Maximum number of lines. Older lines are dropped.
 const MOST: usize = 10_000;
 
 /// The output of a command.
 #[derive(Clone, Debug, Default)]
 pub struct Pane {
-    /// The command as a user would type it.
+    /// The command line, as a user would type it.
     pub title: String,
     lines: Vec<String>,
-    /// Index of the first visible line; `None` while the pane follows the end of the output.
+    /// Index of the first visible line, or `None` while the pane follows the output.
     top: Option<usize>,
-    /// How the command ended; `None` while it runs.
+    /// How the command ended, or `None` while it runs.
     pub ended: Option<String>,
-    /// Width and height when the pane was last drawn.
+    /// Size of the pane when it was last drawn.
     width: usize,
     rows: usize,
 }
 
 impl Pane {
-    /// Creates an empty pane. With `follows`, it scrolls to new output as it arrives, which is
-    /// useful for logs.
+    /// Creates an empty pane. With `follows`, it scrolls to new output, as suits logs.
     pub fn new(title: String, width: usize, follows: bool) -> Self {
         Self {
             title,
@@ -34,9 +33,9 @@ impl Pane {
         }
     }
 
-    /// Appends a line, wrapped at the width of the pane.
+    /// Appends a line, wrapped at the pane's width.
     pub fn push(&mut self, line: &str) {
-        // Continuation lines keep the indentation of the line, up to half the width.
+        // Indent continuation lines like the line itself, up to half the width.
         let indent = " ".repeat(
             line.chars()
                 .take_while(|letter| *letter == ' ')
@@ -51,13 +50,13 @@ impl Pane {
         );
         let surplus = self.lines.len().saturating_sub(MOST);
         if surplus > 0 {
-            // Shift the scroll position, so that the visible lines stay the same.
+            // Adjust the scroll position, so that the same lines remain visible.
             self.lines.drain(..surplus);
             self.top = self.top.map(|top| top.saturating_sub(surplus));
         }
     }
 
-    /// Scrolls by a number of lines. If it scrolls past the end, the pane follows the output again.
+    /// Scrolls by a number of lines. Scrolling past the end makes the pane follow the output.
     pub(crate) fn scroll(&mut self, offset: isize) {
         let last = self.last();
         let top = self.top.unwrap_or(last).saturating_add_signed(offset);
@@ -72,12 +71,12 @@ impl Pane {
         self.top = None;
     }
 
-    /// Number of lines by which one page scrolls.
+    /// Returns the number of lines that a page scrolls.
     pub fn page(&self) -> isize {
         isize::try_from(self.rows.saturating_sub(1).max(1)).unwrap_or(1)
     }
 
-    /// Selects the lines that are visible in a pane of this size, and remembers the size.
+    /// Returns the lines visible in a pane of this size, and stores the size.
     pub(crate) fn visible_lines(&mut self, width: usize, rows: usize) -> &[String] {
         (self.width, self.rows) = (width, rows);
         let top = self.top.unwrap_or_else(|| self.last()).min(self.last());

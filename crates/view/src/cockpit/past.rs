@@ -1,4 +1,5 @@
-//! Builds the curves for the half hour before the cockpit started, from the metrics store.
+//! Builds curves for the half hour before the cockpit started, from the history of the metrics
+//! store.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +9,8 @@ use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_core::stats::history::curves::{History, Trace};
 
 impl CockpitSnapshot {
-    /// Computes the utilization of each GPU, and its mean in percent over the GPUs of each node and
-    /// of each job. A GPU counts for a job only from the start of the job.
+    /// Returns the utilization of each GPU, and the mean over the GPUs of each node and job in
+    /// percent. A GPU counts for a job from the job's start.
     pub fn curves(&self, history: &History) -> Curves {
         let mut sums: BTreeMap<String, BTreeMap<i64, (f64, f64)>> = BTreeMap::new();
         let mut add = |line: String, points: &[Point], since: i64| {
@@ -39,7 +40,7 @@ impl CockpitSnapshot {
                 .map(|job| {
                     (
                         job.full_name(),
-                        // A job without a start time gets no curve from history.
+                        // Jobs without a start time get no curve from history.
                         job.started_at
                             .map_or(i64::MAX, jiff::Timestamp::as_millisecond),
                     )

@@ -1,7 +1,5 @@
-//! Builds the rows of each list of the cockpit. A list contains the rows in scope that match the
-//! filter, in sorted order.
+//! Builds the rows of the cockpit's lists: rows in the scope that match the filter, sorted.
 
-use gpuctl_core::model::values::natural;
 use std::cmp::Ordering;
 
 use super::cells::{Tint, memory, plain, utilization, watts};
@@ -12,6 +10,7 @@ use crate::format::chart::{ChartFrame, spark};
 use crate::format::coverage::percent;
 use crate::format::text::{age, clean, joined, or_dash};
 use gpuctl_core::model::facts::workload::WorkloadState;
+use gpuctl_core::model::values::natural;
 use gpuctl_core::model::{Figures, NodeHealth, NodeUsage, Queue, Reading};
 
 #[derive(Clone, Debug)]
@@ -22,15 +21,15 @@ pub(crate) struct Row {
     number: Option<f64>,
 }
 
-/// Width of a curve in characters.
+/// Width of a curve in columns.
 const CURVE_WIDTH: usize = 12;
 
-/// The list that the user asked for.
+/// The list to build, with its scope, filter and order.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ListRequest<'a> {
     pub tab: Tab,
     pub scope: Option<&'a Scope>,
-    /// Text that a row must contain in one of its cells; empty matches every row.
+    /// Text that one of a row's cells must contain. An empty text matches every row.
     pub filter: &'a str,
     pub order: Order,
 }
@@ -61,7 +60,7 @@ pub(crate) fn rows(
                 .iter()
                 .any(|(text, _)| text.to_lowercase().contains(&needle))
     });
-    // Rows with a value come before rows without one. Equal values are sorted by key.
+    // Sort rows with a value first, and equal values by key.
     rows.sort_by(|a, b| match (a.number, b.number) {
         (Some(a_number), Some(b_number)) => b_number
             .total_cmp(&a_number)
@@ -73,7 +72,7 @@ pub(crate) fn rows(
     rows
 }
 
-/// Selects the rows within the scope, unsorted.
+/// Returns the rows in the scope, unsorted and unfiltered.
 fn rows_in_scope(
     request: ListRequest<'_>,
     snapshot: &CockpitSnapshot,
@@ -106,7 +105,7 @@ fn rows_in_scope(
     }
 }
 
-/// Selects the GPUs of the node or of the job in scope.
+/// Returns the GPUs of the node or job in the scope.
 fn gpus_in_scope<'a>(
     snapshot: &'a CockpitSnapshot,
     scope: Option<&'a Scope>,
@@ -141,7 +140,7 @@ fn job_status(job: &JobLine) -> (String, Tint) {
         |reason| format!("{status} {}", clean(reason)),
     );
     let tint = match job.standing {
-        // If the job is not waiting, its reason describes a problem of one of its pods.
+        // The reason of a job that is not waiting describes a problem of one of its pods.
         _ if job.reason.is_some() && job.standing != WorkloadState::Pending => Tint::Bad,
         WorkloadState::Running => Tint::Good,
         WorkloadState::Pending => Tint::Waiting,
@@ -196,7 +195,7 @@ fn job_row(
             age,
         ]
     };
-    // Waiting jobs have no utilization, so the default order sorts them by age, longest wait first.
+    // Waiting jobs have no utilization, so sort them by age, with the longest wait first.
     let order = if tab == Tab::Waiting && order == Order::Utilization {
         Order::Age
     } else {
@@ -255,7 +254,7 @@ fn kind_of(node: &NodeUsage) -> String {
 fn gpu_row(gpu: &Reading, order: Order, curve: &dyn Fn(&str) -> (String, Tint)) -> Row {
     let figures = Figures::from_readings(std::iter::once(gpu));
     let holder = gpu.holders.first().cloned();
-    // Show a fault instead of the holder, because it is more important.
+    // Show a fault instead of the holder.
     let holder_text = match (&holder, gpu.held, &gpu.fault) {
         (_, _, Some(fault)) => (clean(fault).into_owned(), Tint::Bad),
         (Some((namespace, pod)), _, None) => plain(format!("{}/{}", clean(namespace), clean(pod))),
@@ -263,7 +262,7 @@ fn gpu_row(gpu: &Reading, order: Order, curve: &dyn Fn(&str) -> (String, Tint)) 
         (None, _, None) => ("-".to_owned(), Tint::Dim),
     };
     let key = gpu_name(gpu);
-    // A free GPU is expected to be idle, so its utilization is not colored as a problem.
+    // Dim the utilization of a free GPU, which is expected to be idle.
     let usage = if gpu.held == Some(false) {
         (percent(gpu.utilization), Tint::Dim)
     } else {
@@ -315,8 +314,7 @@ fn queue_row(queue: &Queue) -> Row {
         plain(or_dash(queue.running)),
         (or_dash(queue.waiting), tint),
     ];
-    // Queues with the most waiting jobs come first, whatever order the user chose for the other
-    // lists.
+    // Sort queues by their waiting jobs, regardless of the sort order that the user chose.
     let number = queue.waiting.map(|waiting| waiting as f64);
     Row {
         key,

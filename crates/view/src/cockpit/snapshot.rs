@@ -1,5 +1,4 @@
-//! A snapshot of the cluster for the cockpit: jobs, nodes, GPUs and queues as lines, with their
-//! totals.
+//! A snapshot of the cluster for the cockpit: jobs, nodes, GPUs and queues, with their totals.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -14,59 +13,60 @@ use gpuctl_core::model::{
     Readings, UnixSeconds, Workload,
 };
 
-/// How far back curves go, in milliseconds.
+/// Length of the curves in milliseconds.
 pub(crate) const PAST: i64 = 30 * 60 * 1000;
-/// Minimum time between two stored points, in milliseconds. A curve is only twelve characters wide,
-/// so more points would not be visible.
+/// Minimum time between two points of a curve in milliseconds. Curves are only twelve characters
+/// wide, so more points would not be visible.
 const APART: i64 = 30 * 1000;
 
-/// A workload that holds GPUs or waits for them.
+/// A workload that holds or waits for GPUs.
 #[derive(Clone, Debug)]
 pub struct JobLine {
     pub namespace: String,
     pub kind: String,
     pub name: String,
     pub standing: WorkloadState,
-    /// Why it waits or fails: the reason that Kubernetes gives.
+    /// Why the workload waits or fails, in Kubernetes' words.
     pub reason: Option<String>,
-    /// Devices and slices that it holds.
+    /// Devices and slices that the workload holds.
     pub held: GpuCount,
     pub requested: GpuCount,
     pub types: String,
     pub figures: Figures,
-    /// When its object was created, as in `get jobs`. Pausing and resuming does not change it.
+    /// When the workload was created, as in `get jobs`. Pausing and resuming do not change it.
     pub created_at: Option<Timestamp>,
-    /// When its present pods started to run.
+    /// When the workload's current pods started.
     pub started_at: Option<Timestamp>,
-    /// Since when its first pod without a node waits.
+    /// When the oldest pod without a node started to wait.
     pub waiting_since: Option<Timestamp>,
-    /// Whether it was paused or scaled to zero, so that it waits for nothing.
+    /// Whether the workload is paused or scaled to zero, so that it does not wait for GPUs.
     pub is_paused: bool,
-    /// Whether gpuctl created it, according to the labels of its pods with devices. `None` when the
-    /// pods are not visible or no pod is left.
+    /// Whether gpuctl created the workload, according to the labels of its pods with devices.
+    /// `None` if no such pod exists or is visible.
     pub is_ours: Option<bool>,
-    /// Its pods that have not terminated.
+    /// Pods of the workload that have not terminated.
     pub pods: BTreeSet<String>,
 }
 
 impl JobLine {
-    /// Formats the full name as NAMESPACE/KIND/NAME, which `why` and `describe workload` accept.
+    /// Returns NAMESPACE/KIND/NAME, which `why` and `describe workload` accept.
     pub(crate) fn full_name(&self) -> String {
         format!("{}/{}/{}", self.namespace, self.kind, self.name)
     }
 
-    /// Whether it waits for GPUs. A job that holds all of them may still pull its image.
+    /// Returns true if the workload waits for GPUs. One that holds all of them may still be pulling
+    /// its image.
     pub(crate) fn waits(&self) -> bool {
         self.standing == WorkloadState::Pending && !self.is_paused && self.held < self.requested
     }
 }
 
-/// The utilization of each line in percent, oldest point first. Times are in Unix milliseconds.
+/// Utilization by line in percent, with the oldest point first and times in Unix milliseconds.
 #[derive(Clone, Debug, Default)]
 pub struct Curves(BTreeMap<String, Vec<Point>>);
 
 impl Curves {
-    /// Prepends older curves to these.
+    /// Adds the points of older curves before the existing points.
     pub fn prepend_all(&mut self, older: Self) {
         older
             .0
@@ -74,7 +74,7 @@ impl Curves {
             .for_each(|(line, points)| self.prepend(line, points));
     }
 
-    /// Adds older points before the existing ones; skips points that overlap with them.
+    /// Adds older points of a line before the existing points, except those that overlap them.
     pub(crate) fn prepend(&mut self, line: String, mut points: Vec<Point>) {
         let points_of_line = self.0.entry(line).or_default();
         points.retain(|point| {
@@ -85,13 +85,13 @@ impl Curves {
         points_of_line.splice(0..0, points);
     }
 
-    /// Adds the current measurement of a line.
+    /// Appends the current utilization of a line.
     fn extend(&mut self, line: String, time: i64, utilization: Option<Percent>) {
         let Some(Percent(value)) = utilization else {
             return;
         };
         let points = self.0.entry(line).or_default();
-        // Replace the newest point until it is at least `APART` after the one before it.
+        // Replace the newest point until it is `APART` after its predecessor.
         if points.len() > 1 && time - points[points.len() - 2].at < APART {
             points.pop();
         }
@@ -106,19 +106,18 @@ impl Curves {
 #[derive(Clone, Debug, Default)]
 pub struct CockpitSnapshot {
     pub at: Timestamp,
-    /// Total and held numbers of whole devices; `None` when the user may not list nodes.
+    /// Total and held whole devices, or `None` if the user cannot list nodes.
     pub count: Option<Count>,
-    /// The use of the devices that pods hold. Free devices do not lower it.
+    /// Use of the held devices. Free devices do not reduce the mean.
     pub held_use: HeldUse,
     /// `None` without metrics.
     pub coverage: Option<Coverage>,
     pub jobs: Vec<JobLine>,
     pub nodes: Vec<NodeUsage>,
     pub gpus: Vec<Reading>,
-    /// `None` when the cluster has no queueing system, or when the user may not list its queues.
+    /// Queues, or `None` if the cluster has no queueing system or the user cannot list its queues.
     pub queues: Option<Vec<Queue>>,
-    /// The only namespace whose jobs are visible, when the user asked for all namespaces but may
-    /// not list all.
+    /// Set if the user asked for all namespaces but can list only the jobs of this one.
     pub narrowed_to: Option<String>,
 }
 
@@ -173,7 +172,7 @@ impl CockpitSnapshot {
         }
     }
 
-    /// Counts the waiting jobs and the GPUs that they still lack.
+    /// Returns the number of waiting jobs, and of the GPUs that they lack.
     pub fn waiting(&self) -> (u64, GpuCount) {
         let waiting = || self.jobs.iter().filter(|job| job.waits());
         let lacking = waiting()
@@ -182,7 +181,7 @@ impl CockpitSnapshot {
         (waiting().count() as u64, lacking)
     }
 
-    /// Collects the sums that the first line shows.
+    /// Returns the totals for the summary line.
     pub fn summary(&self) -> TopSummary {
         let (jobs_waiting, gpus_waiting) = self.waiting();
         TopSummary {
@@ -195,7 +194,7 @@ impl CockpitSnapshot {
         }
     }
 
-    /// Adds the current measurements to the curves, and drops points older than `PAST`.
+    /// Appends the current utilization to the curves, and drops points older than `PAST`.
     pub fn record(&self, curves: &mut Curves) {
         let at = self.at.as_millisecond();
         self.jobs
@@ -214,20 +213,20 @@ impl CockpitSnapshot {
         curves.0.retain(|_, points| !points.is_empty());
     }
 
-    /// Finds the job that a pod belongs to.
+    /// Returns the job of a pod.
     pub(crate) fn job_of(&self, namespace: &str, pod: &str) -> Option<&JobLine> {
         self.jobs
             .iter()
             .find(|job| job.namespace == namespace && job.pods.contains(pod))
     }
 
-    /// Computes the time at which the curves begin.
+    /// Returns the start of the curves.
     pub fn begin(&self) -> UnixSeconds {
         UnixSeconds::from(self.at) - PAST / 1000
     }
 }
 
-/// Formats the name of a GPU as NODE/DEVICE, which `who gpu` accepts.
+/// Returns NODE/DEVICE, which `who gpu` accepts.
 pub(crate) fn gpu_name(gpu: &Reading) -> String {
     format!("{}/{}", gpu.node, gpu.id())
 }
@@ -271,7 +270,7 @@ fn line(
             .filter(|_| live_pods().next().is_some())
             .map(|labels| {
                 live_pods().any(|pod| {
-                    // gpuctl labels the pods that it creates with the name of their job.
+                    // gpuctl labels the pods that it creates with their job's name.
                     labels.get(&(&*pod.namespace, &*pod.name))
                         == Some(&Some(workload.top.name.as_str()))
                 })

@@ -1,4 +1,4 @@
-//! Tests the screens of the cockpit and the effect of keys.
+//! Tests the cockpit's screens and keys.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -85,7 +85,7 @@ fn job(
     }
 }
 
-/// Two nodes with four GPUs each: one busy job, one idle notebook, one waiting job.
+/// Two nodes with four GPUs each, a busy job, an idle notebook and a waiting job.
 fn snapshot() -> CockpitSnapshot {
     let mut gpus: Vec<Reading> = (0..4)
         .map(|index| {
@@ -183,6 +183,7 @@ fn snapshot() -> CockpitSnapshot {
             borrowed: Some(GpuCount(0)),
             running: Some(2),
             waiting: Some(1),
+            labels: None,
         }]),
         narrowed_to: None,
     }
@@ -202,7 +203,7 @@ fn cockpit(tab: Tab, width: usize) -> Cockpit {
         snapshot(),
     );
     let mut curves = Curves::default();
-    // The utilization rises from 0 within half an hour.
+    // The utilization rises from 0 during half an hour.
     let points = (0..30)
         .map(|minute| Point {
             at: (NOW - 60 * (30 - minute)) * 1000,
@@ -218,7 +219,7 @@ fn screen(cockpit: &mut Cockpit, width: u16, height: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| draw(cockpit, frame)).unwrap();
     let text = terminal.backend().to_string();
-    // The first line contains the local time, so the tests of whole screens skip it.
+    // Skip the first line, which contains the local time.
     let lines = text.lines().map(|line| {
         line.trim_start_matches('"')
             .trim_end_matches('"')
@@ -251,7 +252,7 @@ fn words(action: Option<CockpitAction>) -> String {
     }
 }
 
-/// Renders a screen without its first line, which contains the local time.
+/// Renders a screen without the first line, which contains the local time.
 fn body(cockpit: &mut Cockpit, width: u16, height: u16) -> String {
     screen(cockpit, width, height)
         .split_once('\n')
@@ -280,7 +281,7 @@ fn the_first_line_has_correct_sums() {
         .next()
         .unwrap()
         .to_owned();
-    // (90 + 91 + 92 + 93 + 1) ÷ 5 = 73.4; the sixth held GPU has no sample.
+    // (90 + 91 + 92 + 93 + 1) ÷ 5 = 73.4. The sixth held GPU has no sample.
     assert!(
         head.starts_with(
             " lab   2 nodes   6 of 8 GPUs held   73% used, mean of 5 of 6 held, 1 unknown   \
@@ -316,10 +317,10 @@ fn only_jobs_that_lack_gpus_wait() {
             job.is_paused = is_paused;
         })
     };
-    // A job that pulls its image holds all GPUs that it wants.
+    // A job that holds all requested GPUs does not wait, even if it is pulling its image.
     assert!(!with_job(2, 2, false).contains("wait"));
     assert!(with_job(1, 2, false).contains("1 job waits for 1 GPU "));
-    // A paused job asks for nothing until it is resumed.
+    // A paused job does not wait.
     assert!(!with_job(0, 2, true).contains("wait"));
 }
 
@@ -419,7 +420,7 @@ fn keys_run_other_commands_for_the_selected_row() {
         command_of(Tab::Overview, "d"),
         "get nodes --gpu-type a100-80g"
     );
-    // On a GPU, keys apply to the job that holds it.
+    // Keys on a GPU apply to the job that holds it.
     assert_eq!(command_of(Tab::Gpus, "w"), "why -n team-a team-a/Job/bert");
     // A node has no logs.
     let mut nodes = cockpit(Tab::Nodes, 100);
@@ -428,7 +429,7 @@ fn keys_run_other_commands_for_the_selected_row() {
     let mut free = cockpit(Tab::Gpus, 100);
     press(&mut free, "/ f r e e enter enter");
     assert!(body(&mut free, 100, 14).contains("free, or held by a pod you cannot see"));
-    // `logs` only works with jobs that gpuctl created.
+    // `logs` supports only jobs that gpuctl created.
     let mut foreign = cockpit(Tab::Jobs, 100);
     assert_eq!(press(&mut foreign, "down l"), None);
     assert!(body(&mut foreign, 100, 9).contains("`logs` only works with jobs that gpuctl created"));
@@ -454,7 +455,7 @@ fn filters_and_orders_change_what_comes_first() {
             .to_owned()
     };
     assert_eq!(first(&mut cockpit), ">team-a/bert");
-    // Sorted by GPUs: 16, 4, 2.
+    // The order is 16, 4, 2 GPUs.
     press(&mut cockpit, "s");
     assert_eq!(
         body(&mut cockpit, 100, 9)
@@ -491,7 +492,7 @@ fn the_selected_row_stays_selected_when_rows_move() {
         screen.lines().nth(2).unwrap().starts_with(">lab/notebook"),
         "{screen}"
     );
-    // When the selected row disappears, the first row is selected.
+    // The selection moves to the first row if the selected row disappears.
     let mut without_selected = snapshot();
     without_selected.jobs.remove(1);
     cockpit.update(without_selected);
@@ -509,7 +510,7 @@ fn curves_keep_a_point_each_half_minute_and_the_newest() {
         cockpit.update(later);
     }
     let points = cockpit.curves.points("gpu-a-01/gpu-0");
-    // Ten minutes have 20 points, one per half minute.
+    // Ten minutes have 20 points, one for each half minute.
     assert!(
         (count_before + 19..=count_before + 21).contains(&points.len()),
         "{}",
@@ -545,7 +546,7 @@ fn curves_of_nodes_and_jobs_are_means_of_their_gpus() {
         trace("gpu-a-01", 1, [30.0, 80.0, 100.0]),
     ];
     let mut snapshot = snapshot();
-    // The job began 250 s ago. Earlier samples of its GPUs belong to another job.
+    // The job began 250 s ago, so earlier samples of its GPUs belong to another job.
     snapshot.jobs[0].started_at = Timestamp::from_second(NOW - 250).ok();
     let curves = snapshot.curves(&History {
         traces,
@@ -646,7 +647,7 @@ fn texts_from_the_cluster_contain_no_control_sequences() {
     let list = screen(&mut cockpit, 100, 9);
     cockpit.pane = Some(pane);
     let narrow = screen(&mut cockpit, 100, 9);
-    // ratatui would drop control characters silently; they must be shown escaped.
+    // Control characters must be shown escaped, because ratatui would drop them silently.
     assert!(
         list.contains("a\\u{1b}]0;x\\u{7}\\u{202e}b") && list.contains("\\u{9b}2J"),
         "{list}"

@@ -1,5 +1,5 @@
 //! Renders the difference between two objects as a list of fields and as a unified diff. Callers
-//! mask secrets before they pass objects here.
+//! must mask secrets in the objects.
 
 use colored::Color;
 use schemars::JsonSchema;
@@ -12,23 +12,29 @@ use gpuctl_manifest::compare::{Masks, changes, requested_changes};
 use crate::format::text::{clean, paint};
 use crate::{TextStyle, yaml};
 
-/// The difference between a live object and the object that a file declares.
+/// The difference between a live object and the object in a file.
 #[derive(Clone, Debug)]
 pub struct Difference {
-    /// Empty for cluster-scoped objects.
+    /// Namespace of the object. Empty for cluster-scoped objects.
     namespace: String,
-    /// The object as KIND/NAME.
+    /// KIND/NAME of the object.
     object: String,
-    /// `created`, `updated`, `removed`, `replaced`, or `file` for the job file itself.
+    /// One of `created`, `updated`, `removed`, `replaced`, or `file` for the job file.
     change: &'static str,
     fields: Vec<String>,
     before: String,
     after: String,
 }
 
-/// An entry in the JSON output of `diff`.
+/// The JSON output of `diff`.
 #[derive(JsonSchema, Serialize)]
-pub struct DifferenceItem<'a> {
+pub struct DifferenceList<'a> {
+    total: usize,
+    items: Vec<DifferenceItem<'a>>,
+}
+
+#[derive(JsonSchema, Serialize)]
+struct DifferenceItem<'a> {
     /// The object as KIND/NAME.
     object: &'a str,
     namespace: Option<&'a str>,
@@ -41,7 +47,7 @@ pub struct DifferenceItem<'a> {
 }
 
 impl Difference {
-    /// Creates the difference for an object that does not exist yet.
+    /// Creates the difference for an object that does not exist.
     pub fn new(namespace: &str, object: &str, desired: &Value) -> Self {
         Self::build(
             namespace,
@@ -65,18 +71,19 @@ impl Difference {
         )
     }
 
-    /// Creates the difference between the submitted file and the current one. People read it first.
+    /// Creates the difference between the submitted file and the current file, which is shown
+    /// before the objects.
     pub fn of_file(namespace: &str, document: &str, before: String, after: String) -> Self {
         Self::build(namespace, document, "file", before, after, Vec::new())
     }
 
-    /// Whether this is the difference between two files. JSON output omits it, because the
-    /// differences between objects contain the same changes.
-    pub fn is_of_file(&self) -> bool {
+    /// Returns true if the difference is between two files. JSON output omits it, because the
+    /// objects contain the same changes.
+    fn is_of_file(&self) -> bool {
         self.change == "file"
     }
 
-    /// Creates the difference for an object whose fields can be changed in place.
+    /// Creates the difference for an object that is changed in place.
     pub fn changed(namespace: &str, object: &str, live: &Value, desired: &Value) -> Self {
         let fields = changes(live, desired, &Masks::default());
         Self::build(
@@ -89,8 +96,8 @@ impl Difference {
         )
     }
 
-    /// Creates the difference for an object that must be replaced, because immutable fields change.
-    /// `desired` contains only the fields of the file.
+    /// Creates the difference for an object that is replaced, because immutable fields change.
+    /// `desired` has only the fields of the file.
     pub fn fixed(namespace: &str, object: &str, live: &Value, desired: &Value) -> Self {
         let fields = requested_changes(live, desired, &Masks::default());
         Self::build(
@@ -147,7 +154,7 @@ impl Difference {
             .to_string()
     }
 
-    pub fn document(&self) -> DifferenceItem<'_> {
+    fn item(&self) -> DifferenceItem<'_> {
         let namespace = Some(&*self.namespace).filter(|namespace| !namespace.is_empty());
         DifferenceItem {
             object: &self.object,
@@ -159,7 +166,19 @@ impl Difference {
     }
 }
 
-/// Renders the differences one after the other, in the format of `diff -u`.
+/// Builds the JSON output, without the difference of the job file.
+pub fn list(differences: &[Difference]) -> DifferenceList<'_> {
+    let of_objects = differences
+        .iter()
+        .filter(|difference| !difference.is_of_file());
+    let items: Vec<DifferenceItem<'_>> = of_objects.map(Difference::item).collect();
+    DifferenceList {
+        total: items.len(),
+        items,
+    }
+}
+
+/// Renders the differences in the format of `diff -u`.
 pub fn text(differences: &[Difference], style: TextStyle) -> String {
     let mut text = String::new();
     for line in differences
@@ -180,7 +199,7 @@ pub fn text(differences: &[Difference], style: TextStyle) -> String {
     text
 }
 
-/// Sorts the keys of all maps: the API server and gpuctl write them in different orders.
+/// Sorts the keys of all maps, because the API server and gpuctl write them in different orders.
 fn in_order(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
@@ -198,8 +217,8 @@ fn in_order(value: &Value) -> Value {
     }
 }
 
-/// Keeps only the fields of `live` that `desired` sets too, because the API server adds defaults.
-/// Items of lists are matched by their `name`.
+/// Keeps only the fields of `live` that `desired` also has, because the API server adds defaults.
+/// Matches list items by `name`.
 fn requested_fields(live: &Value, desired: &Value) -> Value {
     match (live, desired) {
         (Value::Object(live), Value::Object(desired)) => desired

@@ -1,11 +1,26 @@
-//! The JSON output of `convert`: each document, and the fields of its original that have no
-//! equivalent.
+//! JSON output of `convert`: the documents, and the fields of the originals without an equivalent.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-/// An entry in the JSON output of `convert`.
+/// The JSON output of `convert`.
+#[derive(JsonSchema, Serialize)]
+pub struct ConvertedList<'a> {
+    total: usize,
+    items: Vec<ConvertedItem<'a>>,
+}
+
+impl<'a> From<Vec<ConvertedItem<'a>>> for ConvertedList<'a> {
+    fn from(items: Vec<ConvertedItem<'a>>) -> Self {
+        Self {
+            total: items.len(),
+            items,
+        }
+    }
+}
+
+/// A converted document.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConvertedItem<'a> {

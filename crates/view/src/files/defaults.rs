@@ -1,4 +1,4 @@
-//! Renders the site's defaults, and the defaults of a job or a field.
+//! Renders the site's defaults, and the defaults that apply to a job or field.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -25,7 +25,7 @@ struct DefaultsItem<'a> {
     enforced: bool,
 }
 
-/// Who wrote the defaults, and when they were created.
+/// Author and creation time of the defaults.
 pub struct DefaultsOrigin<'a> {
     pub user: Option<&'a str>,
     pub created_at: Option<Timestamp>,
@@ -64,7 +64,7 @@ pub fn names(rows: &[DefaultRow]) -> Vec<String> {
         .collect()
 }
 
-/// Formats a value on one line. Text has no quotes.
+/// Formats a value on one line, with text unquoted.
 pub fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => clean(text).into_owned(),
@@ -87,7 +87,7 @@ pub fn table(rows: &[DefaultRow], format: Format, headers: bool, style: TextStyl
     ]);
     for row in rows {
         let enforced = if row.enforced { "yes" } else { "no" };
-        // One row for each entry of a map, so that a long list of variables fits on a terminal.
+        // Put each entry of a map in a separate row, so that many variables fit on a terminal.
         let entries: Vec<(String, String)> = match &row.value {
             Value::Object(map) => map
                 .iter()
@@ -107,7 +107,7 @@ pub fn table(rows: &[DefaultRow], format: Format, headers: bool, style: TextStyl
     table.show(format, headers, style)
 }
 
-/// Renders the site's defaults for one field, to print below its description.
+/// Renders the site's defaults of a field, for printing below its description.
 pub fn below(rows: &[DefaultRow]) -> String {
     let line = |row: &DefaultRow| {
         let enforced = if row.enforced { ", enforced" } else { "" };
@@ -138,8 +138,7 @@ pub fn whole<'a>(site: &'a SiteDefaults, origin: &DefaultsOrigin<'a>) -> WholeDe
     }
 }
 
-/// Renders the file with the site's defaults for people, below comments that name its author and
-/// the time of its creation.
+/// Renders the defaults file as text, below comments with its author and creation time.
 pub fn text(site: &SiteDefaults, origin: &DefaultsOrigin<'_>) -> String {
     let author = origin.user.map_or_else(String::new, |user| {
         format!("# written by {}\n", clean(user))

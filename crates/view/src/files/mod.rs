@@ -1,4 +1,4 @@
-//! Renders job files before they are submitted: differences, checks, references and starters.
+//! Renders job files before submission: differences, checks, references and starters.
 
 pub mod changes;
 pub mod converted;

@@ -10,15 +10,15 @@ use gpuctl_manifest::spec::shape::{Field, Shape};
 
 use super::defaults::DefaultsList;
 
-/// The result of looking up a path.
+/// The object that a path refers to.
 #[derive(Clone, Copy, Debug)]
 pub enum FieldLookup {
-    /// A complete document of this kind.
+    /// The document of a kind.
     Document(&'static str),
     Field(&'static str, &'static Field),
 }
 
-/// Lists the path of each field once, without the kind in front.
+/// Returns the path of each field without its kind, and without duplicates.
 pub fn paths() -> Vec<String> {
     fn walk(fields: &[Field], kind: &str, parent: &str, paths: &mut Vec<String>) {
         for field in fields.iter().filter(|field| field.applies_to(kind)) {
@@ -42,20 +42,19 @@ pub fn paths() -> Vec<String> {
     paths
 }
 
-/// Looks up a path with or without the kind in front, such as `training.resources.gpu` or
-/// `resources.gpu`.
+/// Looks up a path with or without its kind, such as `training.resources.gpu` or `resources.gpu`.
 ///
-/// The error contains the unknown part and the names that are valid in its place.
+/// Returns the unknown part and the valid names in its place as an error.
 pub fn find(path: &str) -> Result<FieldLookup, (String, Vec<&'static str>)> {
     let mut parts: Vec<&str> = path.split('.').collect();
     let kinds = KINDS.map(|(kind, _)| kind);
     let given = kinds
         .into_iter()
         .find(|kind| *kind == parts[0])
-        // `resource` is another spelling of the kind `pool`.
+        // Accept `resource` as another name of the kind `pool`.
         .or((parts[0] == "resource").then_some("pool"));
-    // `quota` and `pool` are also names of fields, as in `pool.quota.maxJobs`. The first part names
-    // such a field if the second part is not a field of the kind.
+    // `quota` and `pool` are names of kinds and of fields, as in `pool.quota.maxJobs`. Treat the
+    // first part as a field if the second part is not a field of the kind.
     let named_alike = |kind: &&str| {
         below(fields_of_kind(kind), kind, kind)
             && !below(fields_of_kind(kind), parts.get(1).unwrap_or(kind), kind)
@@ -70,8 +69,7 @@ pub fn find(path: &str) -> Result<FieldLookup, (String, Vec<&'static str>)> {
             }
             kind
         }
-        // A path without a kind belongs to the first kind that has a field named like its first
-        // part.
+        // Without a kind, use the first kind that has a field with the name of the first part.
         None => kinds
             .into_iter()
             .find(|kind| below(fields_of_kind(kind), parts[0], kind))
@@ -171,7 +169,7 @@ fn list(fields: &[Field], kind: &str) -> String {
     text
 }
 
-/// Renders a field as `kubectl explain` does.
+/// Renders a field like `kubectl explain`.
 pub fn explained(path: &str, lookup: FieldLookup) -> String {
     match lookup {
         FieldLookup::Document(kind) => {
@@ -274,9 +272,9 @@ pub fn document(path: &str, lookup: FieldLookup) -> Explanation<'_> {
     }
 }
 
-/// Picks an example value for a field.
+/// Returns an example value for a field.
 pub(super) fn sample(field: &Field, kind: &str, path: &str) -> String {
-    // A starter file must run without changes.
+    // A starter file must run unchanged.
     let example = match (kind, path) {
         ("training", "environment.command") => {
             "[python, -c, \"import torch; print(torch.cuda.get_device_name(0))\"]"
@@ -322,7 +320,7 @@ pub fn markdown() -> String {
     text
 }
 
-/// Adds a table row for each field that is not in `seen` yet, followed by its nested fields.
+/// Adds table rows for the fields that are not in `seen`, and for their nested fields.
 fn rows(
     fields: &[Field],
     prefix: &str,

@@ -5,7 +5,7 @@ use gpuctl_manifest::spec::shape::{Field, Shape};
 
 use super::reference::sample;
 
-/// Whether a starter sets an optional field.
+/// Returns true if a starter sets this optional field.
 fn begins_with(kind: &str, path: &str) -> bool {
     match path {
         "resources" | "resources.gpu" => !matches!(kind, "compute"),
@@ -18,7 +18,7 @@ fn begins_with(kind: &str, path: &str) -> bool {
     }
 }
 
-/// Renders a starter file: required fields are set, all other fields are commented out.
+/// Renders a starter file, with all but the required fields and some optional ones commented out.
 pub fn starter(kind: &str) -> String {
     let about = KINDS
         .iter()
@@ -39,7 +39,7 @@ fn fill(text: &mut String, fields: &[Field], kind: &str, parent: &str, depth: us
         } else {
             format!("{parent}.{}", field.name())
         };
-        // Everything below a commented-out block is commented out too.
+        // Comment out all fields of a block that is commented out.
         let on = on
             && (field.is_needed(kind)
                 || field.name() == "version" && depth == 0

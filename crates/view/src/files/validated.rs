@@ -1,5 +1,4 @@
-//! Renders the results of `validate` and the list of checks: for people, for programs, and for the
-//! documentation.
+//! Renders the results of `validate` and the list of checks, as text, JSON and Markdown.
 
 use colored::Color;
 use schemars::JsonSchema;
@@ -17,11 +16,11 @@ use crate::jobs::local_files::lines;
 /// A validated file with its problems and documents.
 #[derive(Clone, Debug)]
 pub struct Validated {
-    /// Problems of the file, including warnings.
+    /// Errors and warnings about the file.
     pub problems: Problems,
-    /// Kind and name of each document; empty when the file could not be parsed.
+    /// Kind and name of each document. Empty if the file could not be parsed.
     pub documents: Vec<(&'static str, String)>,
-    /// Local files whose content the documents send to the cluster.
+    /// Local files that the documents send to the cluster.
     pub files: Vec<LocalFile>,
 }
 
@@ -49,7 +48,7 @@ fn word(severity: Severity) -> &'static str {
     }
 }
 
-/// Renders a line with the verdict on each file, followed by its problems and their positions.
+/// Renders a line for each file, followed by the file's problems with their positions.
 pub fn text(files: &[Validated], style: TextStyle) -> String {
     let mut text = String::new();
     for file in files {
@@ -145,7 +144,7 @@ pub struct CheckItem<'a> {
 
 pub fn document(files: &[Validated], strict: bool) -> Validation<'_> {
     fn problem(problem: &Problem) -> ProblemItem<'_> {
-        // Values of `--set` have line 0, because they are not in the file.
+        // `--set` values are not in the file, and have line 0.
         let is_in_file = problem.at.line > 0;
         ProblemItem {
             id: problem.id,

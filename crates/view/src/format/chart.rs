@@ -1,4 +1,4 @@
-//! Draws curves in a terminal, with braille dots or with `#` in ASCII.
+//! Draws curves on a terminal with braille dots, or with `#` in ASCII.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -7,27 +7,27 @@ use gpuctl_core::model::Point;
 
 use crate::TextStyle;
 
-/// The ranges and the size of a chart.
+/// The axes and the size of a chart.
 #[derive(Clone, Copy, Debug)]
 pub struct ChartFrame {
     /// Start of the time axis in Unix milliseconds.
     pub from: i64,
     pub to: i64,
-    /// Value at the upper edge; the lower edge is 0.
+    /// Value at the upper edge. The lower edge is 0.
     pub top: f64,
-    /// Height of the plot in rows of text, without the time axis.
+    /// Height of the plot in lines, without the time axis.
     pub height: usize,
-    /// Width in columns of text, including the value axis.
+    /// Width in columns, including the value axis.
     pub width: usize,
 }
 
 /// Width of the value axis in columns.
 const AXIS: usize = 7;
 
-/// Draws a chart, with one line of text per row and `note` in the middle of the time axis.
+/// Draws a chart as lines of text, with `note` in the middle of the time axis.
 pub fn chart(points: &[Point], frame: ChartFrame, note: &str, style: TextStyle) -> String {
     let columns = frame.width.saturating_sub(AXIS).max(10);
-    // A braille character has two columns of four dots.
+    // A braille character has two columns of four dots each.
     let spans = spans(&levels(points, frame, columns * 2), frame.height * 4);
     let mut text = String::new();
     for row in (0..frame.height).rev() {
@@ -59,14 +59,14 @@ pub fn chart(points: &[Point], frame: ChartFrame, note: &str, style: TextStyle) 
         middle
     };
     text.push_str(&format!("{}{start}{middle}{end}\n", " ".repeat(AXIS)));
-    // A note that does not fit on the time axis gets a separate line.
+    // Print the note on its own line if it does not fit on the time axis.
     if middle.trim().is_empty() && !note.is_empty() {
         text.push_str(&format!("{}{note}\n", " ".repeat(AXIS)));
     }
     text
 }
 
-/// Computes the height of the curve in each half column, in dots; `None` where nothing was sampled.
+/// Returns the height of the curve in each half column in dots, or `None` without samples.
 fn levels(points: &[Point], frame: ChartFrame, halves: usize) -> Vec<Option<usize>> {
     let span = (frame.to - frame.from).max(1) as f64;
     let mut sums = vec![(0.0, 0_u32); halves];
@@ -84,8 +84,8 @@ fn levels(points: &[Point], frame: ChartFrame, halves: usize) -> Vec<Option<usiz
         let sum = &mut sums[half.min(halves - 1)];
         *sum = (sum.0 + point.value, sum.1 + 1);
     }
-    // If there are fewer samples than half columns, each sample counts until the next one. The
-    // smallest distance between two samples is taken as the sampling interval.
+    // With fewer samples than half columns, extend each sample to the next one. Take the smallest
+    // distance between two samples as the sampling interval.
     let step = points
         .windows(2)
         .map(|pair| pair[1].at - pair[0].at)
@@ -118,8 +118,8 @@ fn levels(points: &[Point], frame: ChartFrame, halves: usize) -> Vec<Option<usiz
         .collect()
 }
 
-/// Turns heights into ranges of dots per half column. Each range starts next to the previous
-/// height, so that a jump becomes a vertical line.
+/// Converts heights to ranges of dots. Each range starts at the height before it, so that jumps
+/// become vertical lines.
 fn spans(levels: &[Option<usize>], dots: usize) -> Vec<Option<(usize, usize)>> {
     let mut previous = None;
     let span = |level: &Option<usize>| {
@@ -134,11 +134,10 @@ fn spans(levels: &[Option<usize>], dots: usize) -> Vec<Option<(usize, usize)>> {
     levels.iter().map(span).collect()
 }
 
-/// Renders one character from two half columns. Height 0 is drawn as the lowest dot, and a missing
-/// value without a dot.
+/// Renders two half columns as one character. Height 0 has the lowest dot, and a missing value
+/// none.
 fn cell(pair: &[Option<(usize, usize)>], row: usize, style: TextStyle) -> char {
-    // The bits of the braille dots, from the bottom up. The character is U+2800 plus the sum of its
-    // bits.
+    // Bits of the dots from bottom to top. A braille character is U+2800 plus its bits.
     const LEFT: [u32; 4] = [0x40, 0x04, 0x02, 0x01];
     const RIGHT: [u32; 4] = [0x80, 0x20, 0x10, 0x08];
     let drawn = |span: Option<(usize, usize)>, bits: [u32; 4]| -> u32 {
@@ -154,7 +153,8 @@ fn cell(pair: &[Option<(usize, usize)>], row: usize, style: TextStyle) -> char {
     }
 }
 
-/// Rounds `highest` up to 1, 2, 2.5, 5 or 10 times a power of ten, for the upper edge of a chart.
+/// Returns the upper edge of a chart: `highest`, rounded up to 1, 2, 2.5, 5 or 10 times a power of
+/// ten.
 pub(crate) fn round_top(highest: f64) -> f64 {
     let power = 10_f64.powf(highest.max(1.0).log10().floor());
     [1.0, 2.0, 2.5, 5.0]
@@ -164,11 +164,11 @@ pub(crate) fn round_top(highest: f64) -> f64 {
         .unwrap_or(power * 10.0)
 }
 
-/// Draws a curve as one line of block characters, for lists: `▂▅█▇`.
+/// Draws a curve in one line of block characters for lists, such as `▂▅█▇`.
 pub(crate) fn spark(points: &[Point], frame: ChartFrame, style: TextStyle) -> String {
     const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     const PLAIN: [char; 4] = ['_', '.', 'o', '#'];
-    // Two rows of four dots give the eight heights of the block characters.
+    // Use two rows of four dots, because block characters have eight heights.
     let levels = levels(points, ChartFrame { height: 2, ..frame }, frame.width);
     levels
         .into_iter()
@@ -188,7 +188,7 @@ fn number(value: f64) -> String {
     }
 }
 
-/// Formats a time of day, with the date if the chart spans more than a day.
+/// Formats a time of day, preceded by the date if the chart is longer than a day.
 fn clock(millis: i64, frame: ChartFrame) -> String {
     let format = if frame.to - frame.from > 86_400_000 {
         "%m-%d %H:%M"
@@ -251,7 +251,7 @@ mod tests {
         let rows: Vec<&str> = text.lines().collect();
         assert_eq!((rows[0], rows[1]), ("  100 ┤", "      ┤⣀⣀⣀⣀⣀⣀⣀⣀⣀⣀"));
         assert_eq!(rows[2], "    0 ┴──────────");
-        // The curve jumps from the bottom to the top, and back again.
+        // The curve jumps from the bottom to the top and back.
         let values: Vec<f64> = (0..20)
             .map(|index| if (4..8).contains(&index) { 100.0 } else { 0.0 })
             .collect();

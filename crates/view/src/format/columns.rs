@@ -1,5 +1,5 @@
-//! Parses and renders `-o custom-columns`: fields of the JSON output of any list, under titles that
-//! the user chooses.
+//! Parses and renders `-o custom-columns`, which prints fields of the JSON output under custom
+//! titles.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use super::table::{Table, left};
 use super::text::clean;
 use crate::{Format, TextStyle, json_line};
 
-/// A column: its title, and the JSONPath of its field.
+/// A column with its title and the JSONPath of its field.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CustomColumn {
     pub title: String,
@@ -63,7 +63,7 @@ fn column(text: &str) -> Result<CustomColumn, ColumnMistake> {
     })
 }
 
-/// Splits at commas, except those in brackets, which belong to unions.
+/// Splits at commas, except those of unions in brackets.
 fn split(text: &str) -> Vec<&str> {
     let (mut parts, mut start, mut depth) = (Vec::new(), 0, 0_usize);
     for (index, c) in text.char_indices() {
@@ -81,9 +81,10 @@ fn split(text: &str) -> Vec<&str> {
     parts
 }
 
-/// Finds the first column whose outermost field exists in no row, and lists the fields that exist.
+/// Returns the first column whose outermost field does not exist in any row, and the existing
+/// fields.
 ///
-/// Returns `None` if all of them exist, or if there are no rows to check.
+/// Returns `None` if every field exists or there are no rows.
 pub fn unknown<'c, 'r>(
     columns: &'c [CustomColumn],
     rows: &[&'r Value],
@@ -103,15 +104,15 @@ pub fn unknown<'c, 'r>(
     (!fields.is_empty()).then_some((first, fields))
 }
 
-/// Renders the fields of the rows. As with kubectl, missing fields are `<none>`, and several values
-/// are joined by commas.
+/// Renders the fields of the rows. As in kubectl, missing fields are `<none>`, and several values
+/// are joined with commas.
 pub fn table(
     rows: &[&Value],
     columns: &[CustomColumn],
     headers: bool,
     style: TextStyle,
 ) -> Result<String, JsonPathFailure> {
-    // Column titles must be `&'static str`, but the user chose these, so they form an ordinary row.
+    // Render the titles as an ordinary row, because titles of columns must be `&'static str`.
     let mut table = Table::new(columns.iter().map(|_| left("")));
     if headers {
         let title = |column: &CustomColumn| column.title.as_str().into();

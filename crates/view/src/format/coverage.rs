@@ -1,5 +1,4 @@
-//! Rounds measured values in the same way for JSON and for cells, and counts the samples that they
-//! are based on.
+//! Rounds measured values alike in JSON and tables, and counts the samples behind them.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -50,14 +49,14 @@ impl From<&Readings> for Coverage {
     }
 }
 
-/// The mean utilization of the devices that pods hold, and the number of devices behind it.
+/// The mean utilization of held devices, and the number of devices that were sampled.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct HeldUse {
-    /// `None` when no held device has a sample.
+    /// `None` if no held device was sampled.
     pub utilization: Option<Percent>,
-    /// Whole devices with a sample.
+    /// Number of sampled whole devices.
     pub sampled: u64,
-    /// MIG instances and partitions with a sample. Counts of GPUs do not include them.
+    /// Number of sampled MIG instances and partitions, which do not count as GPUs.
     pub slices_sampled: u64,
 }
 
@@ -75,7 +74,7 @@ impl HeldUse {
         }
     }
 
-    /// Formats which devices the mean covers, as in `mean of 25 of 27 held, 2 unknown`. `held` is
+    /// Formats the number of sampled devices, such as `mean of 25 of 27 held, 2 unknown`. `held` is
     /// the number of held whole devices.
     pub(crate) fn basis(&self, held: Option<u64>) -> String {
         let sampled = self.sampled;
@@ -100,13 +99,13 @@ pub fn rate(percent: Percent) -> f64 {
     without_negative_zero((percent.0 * 100.0).round() / 10_000.0)
 }
 
-/// Formats a percentage as `87%`, or as `-` when it is unknown.
+/// Formats a percentage, such as `87%`, or `-` if it is unknown.
 pub fn percent(value: Option<Percent>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.0}%"))
 }
 
-/// Formats used and total memory, rounded to tenths, as in `68Gi/80Gi`. `None` when one of the two
-/// is unknown.
+/// Formats used and total memory rounded to tenths, such as `68Gi/80Gi`, or returns `None` if one
+/// of them is unknown.
 pub fn memory(used: Option<Mebibytes>, total: Option<Mebibytes>) -> Option<String> {
     let (used, total) = used.zip(total)?;
     Some(format!(
@@ -121,14 +120,14 @@ pub fn memory_of(figures: &Figures) -> Option<String> {
     memory(figures.memory_used, figures.memory_total)
 }
 
-/// Formats the use of GPUs as
-/// `87% mean, 34% lowest, of 15 of 16 GPUs; memory 68Gi/80Gi per GPU; 4992 W in total`.
+/// Formats the use of GPUs, such as `87% mean, 34% lowest, of 15 of 16 GPUs; memory 68Gi/80Gi per
+/// GPU; 4992 W in total`.
 ///
-/// `held` is the number of held GPUs, which can be higher than the number that exporters report.
-/// `None` when nothing was sampled.
+/// `held` is the number of held GPUs, which may include GPUs without samples. Returns `None` if no
+/// GPU was sampled.
 pub(crate) fn usage(figures: &Figures, held: u64) -> Option<String> {
     let mut text = format!("{} mean", percent(Some(figures.utilization?)));
-    // With one sampled device, the lowest value is the mean.
+    // Omit the lowest value of a single device, because it is the mean.
     if let Some(lowest) = figures.lowest.filter(|_| figures.sampled > 1) {
         text.push_str(&format!(", {} lowest", percent(Some(lowest))));
     }
@@ -147,7 +146,7 @@ pub(crate) fn usage(figures: &Figures, held: u64) -> Option<String> {
     Some(text)
 }
 
-/// Formats a number with at most one decimal, such as `68` or `79.7`.
+/// Formats a number with up to one decimal, such as `68` or `79.7`.
 fn tenths(value: f64) -> String {
     let text = format!("{value:.1}");
     text.strip_suffix(".0")

@@ -1,8 +1,8 @@
-//! Renders CSV as in RFC 4180, but with line feeds. It contains the columns of a table, or every
-//! field of rows.
+//! Renders CSV as in RFC 4180, except that lines end with a line feed. A record has the columns of
+//! a table or all fields of a row.
 //!
-//! Control characters are escaped. Text that a spreadsheet would evaluate as a formula gets an
-//! apostrophe in front (OWASP, "CSV Injection"). JSON output does not need this.
+//! Control characters are escaped, and text that a spreadsheet would evaluate as a formula gets a
+//! leading apostrophe (OWASP, "CSV Injection").
 
 use std::borrow::Cow;
 
@@ -28,10 +28,10 @@ pub fn records(records: impl IntoIterator<Item = Vec<String>>) -> String {
     String::from_utf8(bytes).expect("cells are text")
 }
 
-/// Puts an apostrophe in front of text that a spreadsheet would evaluate as a formula. Numbers stay
-/// as they are, including negative ones with a unit.
+/// Adds an apostrophe before text that a spreadsheet would evaluate as a formula. Numbers are
+/// unchanged, including negative numbers with a unit.
 fn defused(cell: Cow<'_, str>) -> Cow<'_, str> {
-    // An amount may have a unit, but no operator and no parenthesis.
+    // An amount may have a unit, but no operator or parenthesis.
     let is_amount = |rest: &str| {
         rest.starts_with(|first: char| first.is_ascii_digit() || first == '.')
             && rest
@@ -39,9 +39,10 @@ fn defused(cell: Cow<'_, str>) -> Cow<'_, str> {
                 .all(|letter| letter.is_ascii_alphanumeric() || ".%: ".contains(letter))
     };
     let starts_formula = match cell.chars().next() {
-        // `clean` has already replaced tabs and carriage returns, which start formulas as well.
+        // Formulas can also start with tabs and carriage returns, which `clean` has already
+        // replaced.
         Some('=' | '@') => true,
-        // A single dash means an unknown value.
+        // A single dash is an unknown value.
         Some('+' | '-') => cell.len() > 1 && !is_amount(&cell[1..]),
         _ => false,
     };
@@ -52,14 +53,13 @@ fn defused(cell: Cow<'_, str>) -> Cow<'_, str> {
     }
 }
 
-/// Renders every field of every row. Maps and lists are written as JSON, and unknown values are
-/// empty.
+/// Renders all fields of the rows. Maps and lists are JSON, and unknown values are empty.
 pub fn rows<T: Serialize>(rows: &[T], headers: bool) -> String {
     let rows: Vec<Value> = rows
         .iter()
         .map(|row| serde_json::to_value(row).expect("our structs are JSON"))
         .collect();
-    // All rows have the same type, so the fields of the first one are the header.
+    // The header is the fields of the first row, because all rows have the same type.
     let Some(keys) = rows
         .first()
         .and_then(Value::as_object)

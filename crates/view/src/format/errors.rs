@@ -1,5 +1,4 @@
-//! Renders errors, warnings and the problems of a file: text for people, one JSON object per line
-//! for programs.
+//! Renders errors, warnings and the problems of a file, as text or as one JSON object per line.
 
 use colored::Color;
 use schemars::JsonSchema;
@@ -43,7 +42,7 @@ pub fn error_text(error: &Error, style: TextStyle) -> String {
     text
 }
 
-/// Wraps a text at words. A command stays on one line, so that users can copy it.
+/// Wraps a text at words, except that a command stays on one line, so that users can copy it.
 fn wrapped(text: &str, indent: usize, style: TextStyle) -> String {
     let text = clean(text);
     let is_command = text.starts_with("gpuctl ") || text.starts_with("kubectl ");
@@ -54,12 +53,12 @@ fn wrapped(text: &str, indent: usize, style: TextStyle) -> String {
     }
 }
 
-/// Renders a problem with its position and its source line.
+/// Renders a problem with its position and source line.
 pub fn problem_text(problems: &Problems, problem: &Problem, style: TextStyle) -> String {
     rendered(problems, problem, "", style)
 }
 
-/// Renders a problem with the ID of its check as well.
+/// Renders a problem with the id of its check, position and source line.
 pub(crate) fn checked_text(problems: &Problems, problem: &Problem, style: TextStyle) -> String {
     rendered(problems, problem, &format!(" [{}]", problem.id), style)
 }
@@ -71,7 +70,7 @@ fn rendered(problems: &Problems, problem: &Problem, id: &str, style: TextStyle) 
     } else {
         (Color::Yellow, "warning: ")
     };
-    // A value of `--set` has no position in the file.
+    // `--set` values have no position in the file.
     let location = if position.line == 0 {
         "--set".to_owned()
     } else {
@@ -115,7 +114,7 @@ fn rendered(problems: &Problems, problem: &Problem, id: &str, style: TextStyle) 
     let indent = number.len() + 7;
     let end = indent + excerpt.before + excerpt.marked + columns(&note);
     match style.width.filter(|width| end > *width) {
-        // A note that does not fit after the marks goes below them.
+        // Print a note below the marks if it does not fit after them.
         Some(_) => {
             let note = super::text::wrapped(note.trim_start(), indent, style).replace(
                 &format!("\n{}", " ".repeat(indent)),
@@ -128,17 +127,17 @@ fn rendered(problems: &Problems, problem: &Problem, id: &str, style: TextStyle) 
     text
 }
 
-/// The part of a source line around a problem.
+/// The part of a source line around a problem, in terminal columns.
 struct Excerpt {
     shown: String,
-    /// Width of the text before the problem, in terminal columns.
+    /// Width of the text before the problem.
     before: usize,
-    /// Width of the problem in terminal columns, at least one.
+    /// Width of the problem, at least 1.
     marked: usize,
 }
 
 impl Excerpt {
-    /// Cuts a long line around the problem.
+    /// Truncates a long line around the problem.
     fn around(line: &str, problem: &Problem, style: TextStyle) -> Self {
         let position = problem.at;
         let first = position.column.saturating_sub(1);
@@ -171,13 +170,13 @@ impl Excerpt {
     }
 }
 
-/// Measures the width of a text in terminal columns.
+/// Returns the width of a text in terminal columns.
 fn columns(text: &str) -> usize {
     clean(text).chars().map(width).sum()
 }
 
-/// Replaces each character of a secret in a source line with a star, so that the columns stay
-/// correct. CI systems print and store these messages.
+/// Replaces the characters of secrets in a source line with stars, without changing the columns. CI
+/// systems print and store error messages.
 fn starred(line: &str, problems: &Problems, problem: &Problem) -> String {
     let stars = |secret: &str| "*".repeat(secret.chars().count());
     let mut shown = String::with_capacity(line.len());
@@ -188,8 +187,8 @@ fn starred(line: &str, problems: &Problems, problem: &Problem) -> String {
         end = span.end;
     }
     shown.push_str(&line[end..]);
-    // Skip a file with errors: it has no values, and parsing it again for each of a thousand errors
-    // is slow.
+    // Skip files with errors. They have no values, and parsing them again for each of a thousand
+    // errors would be slow.
     let values = if problem.severity == Severity::Warning {
         secrets_in(&problems.text)
     } else {
@@ -200,10 +199,10 @@ fn starred(line: &str, problems: &Problems, problem: &Problem) -> String {
         .fold(shown, |shown, secret| shown.replace(secret, &stars(secret)))
 }
 
-/// Maximum number of characters to show of a source line.
+/// Maximum number of characters shown of a source line.
 const LINE: usize = 100;
 
-/// Measures the width of a character in terminal columns.
+/// Returns the width of a character in terminal columns.
 fn width(c: char) -> usize {
     unicode_width::UnicodeWidthChar::width(c).unwrap_or(1)
 }
@@ -230,8 +229,8 @@ pub(crate) struct ErrorDocument<'a> {
     column: Option<usize>,
 }
 
-/// Renders the error as JSON objects, one per line. There is one object for each problem in a file,
-/// or a single object if the error is not about a file.
+/// Renders an error as JSON objects, one per line: an object for each problem of a file, or one
+/// object for any other error.
 pub fn error_json(error: &Error) -> String {
     let object = |message: &str, hints: &[String], location: Option<(&Problems, &Problem)>| {
         let warning = location.is_some_and(|(_, problem)| problem.severity == Severity::Warning);

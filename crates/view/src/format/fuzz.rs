@@ -1,8 +1,8 @@
-//! Checks that hostile text is displayed safely, for tests and fuzzers.
+//! Checks for tests and fuzzers that hostile text is escaped.
 
 use super::{csv, text};
 
-/// Renders any text for a terminal and for a spreadsheet, and panics if the result is unsafe.
+/// Renders text for a terminal and a spreadsheet, and panics if the result is unsafe.
 pub fn shown(bytes: &[u8]) {
     let input = String::from_utf8_lossy(bytes);
     let output = text::clean(&input);

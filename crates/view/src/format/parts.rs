@@ -1,5 +1,5 @@
-//! Renders parts of devices: MIG instances, partitions and shares. They are listed next to whole
-//! GPUs and never added to them.
+//! Renders parts of devices: MIG instances, partitions and shares. They are listed with whole GPUs,
+//! but not added to them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -60,7 +60,7 @@ impl PartItem {
         sums.iter().map(Self::from).collect()
     }
 
-    /// Lists the parts of a cluster that pods held or that nodes offered.
+    /// Lists the parts that pods held and nodes offered.
     pub(crate) fn of_cluster(sums: &[PartSum], capacities: &[(String, u64)]) -> Vec<Self> {
         let mut items = Self::from_sums(sums);
         for (name, capacity) in capacities {
@@ -102,7 +102,7 @@ pub(crate) struct PartAt {
     pub allocated: u64,
 }
 
-/// Formats parts for a cell, as in `2 mig-1g.10gb`.
+/// Formats parts for a cell, such as `2 mig-1g.10gb`.
 pub(crate) fn cell(parts: &[PartAt]) -> String {
     parts
         .iter()

@@ -1,4 +1,4 @@
-//! Selects parts of the JSON output: `-o jsonpath` and `-o custom-columns`.
+//! Selects parts of the JSON output, for `-o jsonpath` and `-o custom-columns`.
 
 use serde_json::Value;
 
@@ -6,10 +6,10 @@ use super::columns::{self, ColumnMistake, CustomColumn};
 use super::jsonpath::{JsonPath, JsonPathFailure, JsonPathMistake};
 use crate::TextStyle;
 
-/// The keys of rows in documents that are lists.
-const ROWS: [&str; 4] = ["items", "data", "groups", "gpus"];
+/// Fields that contain the rows of list documents.
+const ROWS: [&str; 3] = ["items", "data", "gpus"];
 
-/// The parts of the JSON output to print.
+/// Which parts of the JSON output to print.
 #[derive(Clone, Debug, PartialEq)]
 pub enum OutputSelection {
     JsonPath(JsonPath),
@@ -19,7 +19,7 @@ pub enum OutputSelection {
 /// Why a selection is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SelectionMistake {
-    /// Nothing follows the `=`.
+    /// The option has nothing after `=`.
     Empty,
     JsonPath(JsonPathMistake),
     Columns(ColumnMistake),
@@ -38,10 +38,10 @@ impl std::fmt::Display for SelectionMistake {
 impl std::error::Error for SelectionMistake {}
 
 impl OutputSelection {
-    /// Values of `-o` that select parts, without what follows.
+    /// Prefixes of `-o` values that select parts.
     pub const PREFIXES: [&str; 2] = ["jsonpath=", "custom-columns="];
 
-    /// Parses a value of `-o`. Returns `None` for a format that prints everything.
+    /// Parses a value of `-o`. Returns `None` if the format prints the entire output.
     pub fn parse(option: &str) -> Option<Result<Self, SelectionMistake>> {
         let [jsonpath, columns] = Self::PREFIXES.map(|prefix| option.strip_prefix(prefix));
         if let Some(template) = jsonpath {
@@ -56,7 +56,8 @@ impl OutputSelection {
         Some(parsed.map_err(SelectionMistake::Columns))
     }
 
-    /// Renders the selected parts of a document. `headers` also prints the titles of columns.
+    /// Renders the selected parts of a document. Titles of columns are included if `headers` is
+    /// set.
     pub fn render(
         &self,
         document: &Value,
@@ -69,7 +70,7 @@ impl OutputSelection {
         }
     }
 
-    /// The first column whose field does not exist, and the fields that do.
+    /// Returns the first column whose field does not exist, and the existing fields.
     pub fn unknown_column<'s, 'd>(
         &'s self,
         document: &'d Value,
@@ -81,7 +82,7 @@ impl OutputSelection {
     }
 }
 
-/// The rows of a document. A document that is not a list is one row.
+/// Returns the rows of a list document. Any other document is one row.
 fn rows(document: &Value) -> Vec<&Value> {
     let rows = ROWS.iter().find_map(|key| document.get(key)?.as_array());
     match document.as_array().or(rows) {

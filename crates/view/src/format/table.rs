@@ -1,4 +1,4 @@
-//! Renders lists in columns: aligned for people, unwrapped for pipes, or as CSV for programs.
+//! Renders lists as tables: aligned for a terminal, one row per line for pipes, or CSV.
 
 use jiff::Timestamp;
 use tabled::builder::Builder;
@@ -16,7 +16,7 @@ use colored::Color;
 pub struct Cell {
     text: String,
     color: Option<Color>,
-    /// The value in CSV: a number in the unit of the column's CSV header.
+    /// Value for CSV: a number in the unit of the column's header.
     number: Option<String>,
 }
 
@@ -29,7 +29,7 @@ impl Cell {
         }
     }
 
-    /// Creates a cell with a number for CSV, where `None` becomes an empty cell.
+    /// Creates a cell with a number for CSV. The CSV value of `None` is empty.
     pub fn measured(text: impl Into<String>, number: Option<impl ToString>) -> Self {
         let number = number.map(|number| number.to_string());
         Self {
@@ -39,8 +39,7 @@ impl Cell {
         }
     }
 
-    /// Creates a cell that shows how long ago a time was, in one unit for people and in seconds in
-    /// CSV.
+    /// Creates a cell with the age of a time: in one unit as text, and in seconds in CSV.
     pub fn age(from: Option<Timestamp>, now: Timestamp) -> Self {
         Self::measured(
             text::age(from, now),
@@ -48,7 +47,7 @@ impl Cell {
         )
     }
 
-    /// Formats the value for CSV, where the header names the unit.
+    /// Returns the value for CSV, whose header names the unit.
     fn plain(&self, column: &Column) -> String {
         match &self.number {
             Some(number) => number.clone(),
@@ -74,11 +73,11 @@ impl<T: Into<String>> From<T> for Cell {
 pub struct Column {
     pub title: &'static str,
     pub right: bool,
-    /// Whether to hide the column when the terminal is too narrow.
+    /// Whether the column is hidden on a terminal that is too narrow.
     pub yields: bool,
-    /// Header in CSV if it differs from the title, for example because it names the unit.
+    /// CSV header, if it differs from the title, for example because it names the unit.
     pub in_csv: Option<&'static str>,
-    /// Whether cells end in `%`. In CSV the header names the unit instead.
+    /// Whether the text of cells ends with `%`, which the header names in CSV.
     percentage: bool,
 }
 
@@ -97,7 +96,7 @@ impl Column {
         }
     }
 
-    /// Formats the header for CSV: the title in lower case, with the unit of the values.
+    /// Returns the CSV header: the title in lower case, with the unit of the values.
     fn header(&self) -> String {
         let name = || self.title.to_lowercase().replace(' ', "_");
         match self.in_csv {
@@ -133,12 +132,12 @@ pub(crate) const fn percentages(title: &'static str) -> Column {
     }
 }
 
-/// Rows below column titles.
+/// Column titles and rows.
 #[derive(Debug, Default)]
 pub struct Table {
     columns: Vec<Column>,
     rows: Vec<Vec<Cell>>,
-    /// The format that shows every column, for the note about hidden columns.
+    /// The format named in the note about hidden columns.
     all_columns_in: Option<&'static str>,
 }
 
@@ -151,12 +150,12 @@ impl Table {
         }
     }
 
-    /// Enables the note about hidden columns, for lists with `-o wide`.
+    /// Enables the note about hidden columns, with `-o wide` as the format.
     pub(crate) fn with_wide(self) -> Self {
         self.with_all_columns_in("wide")
     }
 
-    /// Enables the note about hidden columns, which points to this format.
+    /// Enables the note about hidden columns, with this format.
     pub(crate) fn with_all_columns_in(self, format: &'static str) -> Self {
         Self {
             all_columns_in: Some(format),
@@ -182,10 +181,10 @@ impl Table {
         }
     }
 
-    /// Computes the natural width of each column.
+    /// Returns the natural width of each column.
     fn widths(&self) -> Vec<usize> {
         let widest = |index: usize| {
-            // Measure the escaped text, because escapes make it wider.
+            // Measure the escaped text, which may be wider.
             let cells = self.rows.iter().map(|row| clean(&row[index].text).width());
             cells
                 .chain([self.columns[index].title.width()])
@@ -195,18 +194,18 @@ impl Table {
         (0..self.columns.len()).map(widest).collect()
     }
 
-    /// Picks the columns that fit into `width`, and computes their widths. Drops yielding columns
-    /// from the right first, then shortens long texts, then drops the rightmost columns except the
-    /// first two.
+    /// Returns the columns that fit into `width`, and their widths. Drops yielding columns from the
+    /// right, then shortens long texts, and finally drops all but the first two columns from the
+    /// right.
     fn fitting(&self, width: usize) -> (Vec<usize>, Vec<usize>) {
-        /// Names are never cut to fewer characters than this.
+        /// Minimum width of a shortened name.
         const SHORTEST: usize = 12;
         let mut widths = self.widths();
         let mut visible: Vec<usize> = (0..self.columns.len()).collect();
         let sum = |shown: &[usize], widths: &[usize]| {
             shown.iter().map(|index| widths[*index] + 1).sum::<usize>()
         };
-        // Each column is followed by a space, which the last one does not need.
+        // Each column except the last one is followed by a space.
         while sum(&visible, &widths) > width + 1 {
             if let Some(index) = visible
                 .iter()
@@ -253,18 +252,18 @@ impl Table {
             builder.push_record(visible.iter().map(|index| {
                 let cell = &row[*index];
                 let text = clean(&cell.text);
-                // A text with spaces is a sentence, which is wrapped; other texts are names, which
-                // are cut.
+                // Treat text with spaces as a sentence, which is wrapped, and other text as a name,
+                // which is shortened.
                 let text = match visible.last() == Some(index)
                     && text.contains(' ')
                     && !self.columns[*index].right
                 {
                     _ if text.is_empty() => "-".into(),
-                    // Wrap a sentence in the last column to the width of that column.
+                    // Wrap a sentence in the last column at the column's width.
                     true => folded(&text, widths[*index]),
                     false => shortened(&text, widths[*index]),
                 };
-                // Color after cutting: color sequences would count as characters.
+                // Add colors after shortening, because color sequences would count as characters.
                 text::paint(&text, cell.color, style)
             }));
         }
@@ -300,7 +299,7 @@ impl Table {
         result
     }
 
-    /// Renders CSV. Unknown cells are empty, because `-` is only for people.
+    /// Renders CSV, where unknown cells are empty instead of `-`.
     fn csv(&self, headers: bool) -> String {
         let titles = || self.columns.iter().map(Column::header).collect();
         let cells = |row: &Vec<Cell>| {
@@ -326,7 +325,7 @@ fn folded(text: &str, width: usize) -> std::borrow::Cow<'_, str> {
     }
 }
 
-/// Cuts a text in the middle, because names often differ at both ends.
+/// Shortens a text in the middle, because names often differ at both ends.
 fn shortened(text: &str, width: usize) -> std::borrow::Cow<'_, str> {
     if text.width() <= width {
         return text.into();

@@ -1,6 +1,7 @@
-//! Formats words and numbers, and escapes unsafe characters of text from the cluster.
+//! Formats words and numbers, and escapes unsafe text from the cluster.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use colored::{Color, Colorize};
 use jiff::{SignedDuration, Timestamp};
@@ -14,10 +15,10 @@ use gpuctl_core::model::values::whole;
 pub(crate) use gpuctl_core::model::values::text::is_unsafe;
 pub use gpuctl_core::model::values::text::{clean, count, plain_name};
 
-/// Makes the entire output of a command safe. Keeps line breaks, tabs and, with `color`, color
-/// sequences.
+/// Escapes unsafe characters in the output of a command, except line breaks, tabs and, with
+/// `color`, color sequences.
 ///
-/// This is the last line of defense, in case a view does not escape text from the cluster.
+/// This is a safety net for views that do not escape text from the cluster.
 pub fn sanitized(output: &str, color: bool) -> Cow<'_, str> {
     let is_line = |c: char| matches!(c, '\n' | '\t');
     if output
@@ -43,14 +44,13 @@ pub fn sanitized(output: &str, color: bool) -> Cow<'_, str> {
     Cow::Owned(result)
 }
 
-/// Prints each name on its own line, for `-o name`.
+/// Renders one name per line, for `-o name`.
 pub fn name_lines<N: AsRef<str>>(names: &[N]) -> String {
     let line = |name: &N| format!("{}\n", clean(name.as_ref()));
     names.iter().map(line).collect()
 }
 
-/// Escapes text for Markdown, so that it contains no markup, HTML, link, mention or table
-/// separator.
+/// Escapes text for Markdown: the result has no markup, HTML, links, mentions or table separators.
 pub(crate) fn in_markdown(text: &str) -> String {
     let mut result = String::with_capacity(text.len());
     for c in clean(text).chars() {
@@ -60,14 +60,14 @@ pub(crate) fn in_markdown(text: &str) -> String {
             c => result.push(c),
         }
     }
-    // Markdown renderers turn these into links without any markup.
+    // Markdown renderers convert these to links even without markup.
     result
         .replace("://", "&#58;//")
         .replace("www.", "www&#46;")
         .replace("WWW.", "WWW&#46;")
 }
 
-/// Makes external text safe for a chat: one line, without mentions, tags, markup or links.
+/// Escapes external text for a chat: one line without mentions, tags, markup or links.
 pub(crate) fn in_chat(text: &str) -> String {
     let escape = |c: char| match c {
         '<' => '‹',
@@ -85,7 +85,7 @@ pub(crate) fn in_chat(text: &str) -> String {
         .replace("://", ":/ /")
 }
 
-/// Measures the color sequence at the start of a text; `None` if there is none.
+/// Returns the length of the color sequence at the start of a text, or `None` if there is none.
 fn color_sequence_length(text: &str) -> Option<usize> {
     let codes = text.strip_prefix("\u{1b}[")?;
     let end = codes.find(|c: char| !matches!(c, '0'..='9' | ';' | ':'))?;
@@ -93,7 +93,7 @@ fn color_sequence_length(text: &str) -> Option<usize> {
 }
 
 /// Escapes the characters that JSON allows but a terminal may interpret: C1 controls, direction
-/// marks and tags. The values do not change.
+/// marks and tags. The values remain the same.
 pub fn escaped(json: String) -> String {
     with_escapes(json, |c, result| {
         c.encode_utf16(&mut [0; 2])
@@ -102,14 +102,14 @@ pub fn escaped(json: String) -> String {
     })
 }
 
-/// Escapes JSON that will be read as YAML. YAML has no surrogate pairs, so it needs `\U` escapes.
+/// Escapes JSON that is printed as YAML. YAML has no surrogate pairs, so it needs `\U` escapes.
 pub(crate) fn escaped_in_yaml(json: String) -> String {
     with_escapes(json, |c, result| {
         result.push_str(&format!("\\U{:08x}", u32::from(c)));
     })
 }
 
-/// Whether a text contains characters that `escaped` replaces.
+/// Returns true if `escaped` replaces characters of the text.
 pub(crate) fn is_escaped_in(text: &str) -> bool {
     !text.bytes().all(|byte| byte < 0x7f) && text.contains(is_escaped)
 }
@@ -130,14 +130,14 @@ fn with_escapes(json: String, write: impl Fn(char, &mut String)) -> String {
     result
 }
 
-/// Whether a character is unsafe and not ASCII. JSON already escapes control characters in strings,
-/// and line breaks between values must stay.
+/// Returns true for unsafe characters that are not ASCII. JSON escapes control characters in
+/// strings, and line breaks between values must remain.
 fn is_escaped(c: char) -> bool {
     (is_unsafe(c) || is_joiner(c)) && c >= '\u{7f}'
 }
 
-/// Formats how long ago a time was: `45s`, `12m`, `3h`, `2d`. A time in the future, which comes
-/// from a clock that is ahead, becomes `0s`.
+/// Formats the time since `from`, such as `45s`, `12m`, `3h` or `2d`. A future time, from a clock
+/// that is ahead, is `0s`.
 pub fn age(from: Option<Timestamp>, now: Timestamp) -> String {
     from.map_or_else(|| "-".to_owned(), |from| span(now.duration_since(from)))
 }
@@ -161,8 +161,8 @@ pub fn paint(text: &str, color: Option<Color>, style: TextStyle) -> String {
     }
 }
 
-/// Colors a status: red for failed, yellow for pending, green for running, dim for finished or
-/// paused.
+/// Returns the color of a status: red for failed, yellow for pending, green for running, and dim
+/// for finished or paused.
 pub(crate) fn status_color(status: Status) -> Option<Color> {
     match status {
         Status::Running => Some(Color::Green),
@@ -179,12 +179,18 @@ pub(crate) fn status_line(name: &str, value: &str) -> String {
     format!("  {name:<12} {value}\n")
 }
 
-/// Formats a value for a cell; `-` when it is unknown.
+/// Formats a value for a cell, or `-` if it is unknown.
 pub(crate) fn or_dash(value: Option<impl std::fmt::Display>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
 
-/// Joins several values for a cell, as in `a100-80g,h100-80g`.
+/// Formats labels for a cell, such as `team=nlp,tier=gold`.
+pub(crate) fn labels(labels: &BTreeMap<String, String>) -> String {
+    let label = |(key, value): (&String, &String)| format!("{key}={value}");
+    labels.iter().map(label).collect::<Vec<_>>().join(",")
+}
+
+/// Joins values for a cell, such as `a100-80g,h100-80g`.
 pub fn joined(values: &[impl std::fmt::Display]) -> String {
     values
         .iter()
@@ -193,12 +199,12 @@ pub fn joined(values: &[impl std::fmt::Display]) -> String {
         .join(",")
 }
 
-/// Draws a bar of `cells` characters, followed by its number: `███▎ 65%`.
+/// Draws a bar of `cells` characters and its number, such as `███▎ 65%`.
 pub fn bar(percent: Percent, cells: usize, style: TextStyle) -> String {
     format!("{} {percent:.0}%", blocks(percent, cells, style))
 }
 
-/// Draws a bar of `cells` characters without a number; the caller adds it.
+/// Draws a bar of `cells` characters without its number.
 pub fn blocks(percent: Percent, cells: usize, style: TextStyle) -> String {
     let eighths = whole::to_usize((percent.ratio().clamp(0.0, 1.0) * cells as f64 * 8.0).round());
     if style.plain {
@@ -211,8 +217,8 @@ pub fn blocks(percent: Percent, cells: usize, style: TextStyle) -> String {
     format!("{text}{}", " ".repeat(pad))
 }
 
-/// Wraps a long text at words, with continuation lines indented below its start. Does nothing
-/// without a terminal.
+/// Wraps a long text at words, and indents continuation lines to its start. Without a terminal,
+/// returns the text unchanged.
 pub fn wrapped(text: &str, indent: usize, style: TextStyle) -> String {
     let Some(available) = style
         .width
@@ -221,7 +227,7 @@ pub fn wrapped(text: &str, indent: usize, style: TextStyle) -> String {
     else {
         return text.to_owned();
     };
-    // Never break the name of an object, so that users can copy it.
+    // Do not break names of objects, so that users can copy them.
     let options = textwrap::Options::new(available)
         .break_words(false)
         .word_separator(textwrap::WordSeparator::AsciiSpace);
@@ -229,8 +235,8 @@ pub fn wrapped(text: &str, indent: usize, style: TextStyle) -> String {
     textwrap::wrap(text, options).join(&format!("\n{}", " ".repeat(indent)))
 }
 
-/// Rewrites the commands in a text for users of the kubectl plugin: `gpuctl logs` becomes `kubectl
-/// gpuctl logs`.
+/// Rewrites the commands in a text for users of the kubectl plugin, so that `gpuctl logs` becomes
+/// `kubectl gpuctl logs`.
 pub fn as_plugin(text: &str) -> String {
     const NAME: &str = "gpuctl ";
     let mut output = String::with_capacity(text.len() + 64);
@@ -238,9 +244,9 @@ pub fn as_plugin(text: &str) -> String {
     while let Some(index) = rest.find(NAME) {
         let (before, behind) = rest.split_at(index);
         output.push_str(before);
-        // Rewrite only the start of a command, because `gpuctl` also occurs as a name in sentences.
+        // Rewrite only at the start of a command, because `gpuctl` is also a name in sentences.
         let is_command = before.is_empty() && output.is_empty()
-            // A colored `hint:` ends with a reset sequence.
+            // A reset sequence follows a colored `hint:`.
             || ["`", "\"", "(", "\n  ", "hint: ", "-- ", "&& ", "\u{1b}[0m "]
                 .iter()
                 .any(|sign| output.ends_with(sign));

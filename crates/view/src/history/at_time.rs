@@ -1,13 +1,13 @@
-//! Renders nodes, jobs and single devices at a time in the past. Fields have the same names as in
-//! the current lists. Fields that history does not record are missing.
+//! Renders nodes, jobs and devices at a time in the past. Fields are named as in the current lists,
+//! and fields that history does not record are omitted.
 
-use gpuctl_core::model::values::natural;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use gpuctl_core::model::values::natural;
 use gpuctl_core::model::{Count, GpuCount, Percent};
 use gpuctl_core::stats::history::allocations::Allocation;
 use gpuctl_core::stats::history::top_owner::TopOwner;
@@ -36,7 +36,7 @@ impl<T> ListAt<T> {
         }
     }
 
-    /// Keeps the items that match `is_meant`.
+    /// Keeps the items that match `filter`, and updates the count.
     #[must_use]
     pub fn only(mut self, filter: impl Fn(&T) -> bool) -> Self {
         self.items.retain(filter);
@@ -129,7 +129,7 @@ pub struct DeviceAt {
     possible_holders: Vec<HolderAt>,
 }
 
-/// Lists every node that had GPUs at that time.
+/// Lists the nodes that had GPUs at that time.
 pub fn nodes(then: &PointInTime<'_>) -> ListAt<NodeAt> {
     let held = then.held();
     let node = |name: &String| {
@@ -169,7 +169,7 @@ pub fn nodes(then: &PointInTime<'_>) -> ListAt<NodeAt> {
     ListAt::new(then.time, names.map(node).collect())
 }
 
-/// Counts all parts of a node's devices, and the parts that pods held.
+/// Counts the parts of a node's devices, and those that pods held.
 fn node_slices(
     then: &PointInTime<'_>,
     node: &str,
@@ -204,7 +204,7 @@ fn slices(parts: &[PartAt]) -> BTreeMap<String, u64> {
         .collect()
 }
 
-/// Lists every workload that requested GPUs at that time.
+/// Lists the workloads that requested GPUs at that time.
 pub fn jobs(then: &PointInTime<'_>) -> ListAt<JobAt> {
     let Some(slot) = then.slot() else {
         return ListAt::new(then.time, Vec::new());
@@ -242,7 +242,7 @@ pub fn jobs(then: &PointInTime<'_>) -> ListAt<JobAt> {
             name: top.name.clone(),
             namespace: top.namespace.clone(),
             workload_type: top.kind.clone(),
-            // kube-state-metrics replaces the `/` in the label `gpuctl/pool` with `_`.
+            // kube-state-metrics replaces `/` with `_` in the label `gpuctl/pool`.
             pool: label("gpuctl_pool"),
             status: if running.is_empty() {
                 "pending"
@@ -260,7 +260,7 @@ pub fn jobs(then: &PointInTime<'_>) -> ListAt<JobAt> {
     ListAt::new(then.time, tops.into_iter().map(job).collect())
 }
 
-/// Finds the holders of a device at that time; `None` when the node had no such device.
+/// Finds the holders of a device at that time. Returns `None` if the node had no such device.
 pub fn device(then: &PointInTime<'_>, node: &str, index: u32) -> Option<DeviceAt> {
     let held = then.held()?;
     let total = *then.ledger.node_capacities.get(node)?;
@@ -269,7 +269,7 @@ pub fn device(then: &PointInTime<'_>, node: &str, index: u32) -> Option<DeviceAt
         .devices
         .iter()
         .position(|device| device.node == node && device.index == Some(index));
-    // A device without samples exists if the node had that many devices.
+    // A device without samples still exists if the node has enough devices.
     if device_index.is_none() && u64::from(index) >= total {
         return None;
     }
@@ -278,7 +278,7 @@ pub fn device(then: &PointInTime<'_>, node: &str, index: u32) -> Option<DeviceAt
         .runs()
         .iter()
         .filter(|run| Some(run.device) == device_index);
-    // The newest sample names the holders.
+    // Use the holders named by the newest sample.
     let last_run = runs
         .filter_map(|run| Some((&run.holders, run.values.last()?)))
         .max_by_key(|(_, point)| point.at);
@@ -295,7 +295,7 @@ pub fn device(then: &PointInTime<'_>, node: &str, index: u32) -> Option<DeviceAt
                 .collect()
         })
         .unwrap_or_default();
-    // A pod that holds all GPUs of the node holds this one too, even if the exporter names no pod.
+    // A pod that holds all GPUs of the node holds this one, even if the exporter names no pod.
     let sure = match on_this_node.as_slice() {
         [holder] if named_holders.is_empty() && then.tenure(*holder).gpus.0 >= total => {
             vec![*holder]
@@ -308,7 +308,7 @@ pub fn device(then: &PointInTime<'_>, node: &str, index: u32) -> Option<DeviceAt
             .map(|index| then.tenure(*index).into())
             .collect()
     };
-    // Any pod of the node may hold a device whose holder the exporter does not name.
+    // If the exporter names no holder, any pod on the node may hold the device.
     let possible: &[usize] = if sure.is_empty() { &on_this_node } else { &[] };
     Some(DeviceAt {
         node: node.to_owned(),
@@ -372,7 +372,7 @@ pub fn job_table(items: &[JobAt], format: Format, headers: bool, style: TextStyl
     table.show(format, headers, style)
 }
 
-/// Describes the holders and the utilization of a device in one sentence.
+/// Describes the holders and utilization of a device in one sentence.
 pub fn sentence(device: &DeviceAt) -> String {
     let names = |holders: &[HolderAt]| {
         let holder_text = |holder: &HolderAt| {

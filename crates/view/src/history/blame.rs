@@ -1,4 +1,4 @@
-//! Renders how often jobs failed on each node, to find nodes that fail more often than others.
+//! Renders failures of jobs by node, to find nodes that fail more often than others.
 
 use colored::Color;
 use jiff::Timestamp;

@@ -1,4 +1,4 @@
-//! Renders `eff`: how a workload used its GPUs, a bar per device, and advice.
+//! Renders `eff`: the GPU use of a workload, with a bar for each device and advice.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -16,23 +16,24 @@ use crate::format::coverage::rounded;
 use crate::format::parts::PartHoursItem;
 use crate::format::text::{blocks, clean, count};
 
-/// How one workload used its GPUs.
+/// The GPU use of one workload.
 pub struct Efficiency {
     pub top: TopOwner,
-    /// When it first held a device; `to` is when it last held one.
+    /// When the workload first held a device. `to` is when it last held one.
     pub from: Option<Timestamp>,
     pub to: Option<Timestamp>,
     pub wait_seconds: f64,
     pub account: GpuHours,
     pub works: Works,
     pub advice: Vec<Advice>,
-    /// Request metrics, if it is a server that exports them.
+    /// Request metrics, if the workload is a server that exports them.
     pub serving: Option<ServingHours>,
-    /// Number of samples from all devices with values outside the physically possible range.
+    /// Number of samples from all devices that were dropped because their values are physically
+    /// impossible.
     pub dropped: u64,
 }
 
-/// Formats a piece of advice: its kind, a sentence, and a change to the job file.
+/// Formats advice as a kind, a sentence, and a change to the job file.
 fn advice_text(advice: &Advice) -> (&'static str, String, Option<String>) {
     match advice {
         Advice::FewerGpus {
@@ -40,7 +41,8 @@ fn advice_text(advice: &Advice) -> (&'static str, String, Option<String>) {
             all: total,
             alone: only_job,
         } => {
-            // With several pods, the sum does not show how many GPUs each pod needs.
+            // Suggest a number only for a single pod, because the sum does not show how many GPUs
+            // each pod needs.
             let patch = only_job.then(|| format!("resources:\n  gpu: {}\n", total - idle));
             (
                 "fewer-gpus",
@@ -204,7 +206,7 @@ fn span(seconds: f64) -> String {
     }
 }
 
-/// Renders the line for all parts with the same name.
+/// Renders the line for the parts with this name.
 fn part_line(name: &str, hours: &PartHours) -> String {
     let worth = hours.equivalent.map_or_else(
         || "of unknown size".to_owned(),
@@ -276,7 +278,7 @@ fn heading(efficiency: &Efficiency) -> String {
     .into_owned()
 }
 
-/// Renders the GPU-hours and the energy, without a line break.
+/// Renders the GPU-hours and energy on one line.
 fn hours_line(account: &GpuHours) -> String {
     let mut text = format!("  GPU-hours   {:.1} held", account.held);
     if let Some((used, wasted)) = account
@@ -286,7 +288,7 @@ fn hours_line(account: &GpuHours) -> String {
     {
         text.push_str(&format!(", {used:.1} used, {wasted:.1} wasted"));
     }
-    // Smaller values would be shown as 0.0.
+    // Omit smaller values, which would be rounded to 0.0.
     if account.unknown() >= 0.05 {
         text.push_str(&format!(", {:.1} not measured", account.unknown()));
     }

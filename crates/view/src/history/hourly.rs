@@ -22,17 +22,17 @@ use gpuctl_core::stats::history::hourly::{Sum, WorkloadSum};
 pub struct Hour<'a> {
     pub cluster: &'a str,
     pub start: Timestamp,
-    /// End of the hour; for the current hour, the time of the query.
+    /// End of the hour, or the time of the query if the hour is not over.
     pub end: Timestamp,
     pub partial: bool,
 }
 
-/// Hashes the identity of a row with FNV-1a. The same row always gets the same number. It is below
-/// 2^53, so that JSON readers that use doubles keep it exact.
+/// Hashes the identity of a row with FNV-1a, so that the same row always gets the same id. Ids are
+/// below 2^53, which JSON readers can store in a double.
 pub fn id(parts: &[&str]) -> u64 {
-    // The offset basis and the prime of 64-bit FNV-1a.
+    // Offset basis and prime of 64-bit FNV-1a.
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
-    // The separator keeps `["a", "bc"]` and `["ab", "c"]` apart.
+    // Join with a separator, so that `["a", "bc"]` and `["ab", "c"]` differ.
     for byte in parts.join("\u{0}").bytes() {
         hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     }
@@ -159,7 +159,7 @@ pub enum HourlyRow {
 }
 
 impl HourlyRow {
-    /// Parses cached rows of one kind; `None` when they have another format.
+    /// Parses cached rows of one kind, or returns `None` if they have another format.
     pub fn read(kind: RowKind, stored: Value) -> Option<Vec<Self>> {
         fn parse_rows<T: DeserializeOwned>(
             stored: Value,
@@ -219,7 +219,7 @@ impl HourlyRow {
         self.utilization().avg_utilization
     }
 
-    /// Mean number of held GPUs.
+    /// Returns the mean number of held GPUs.
     pub fn allocated(&self) -> Option<f64> {
         match self {
             Self::Cluster(row) => row.allocated_gpu_count,
@@ -229,7 +229,7 @@ impl HourlyRow {
         }
     }
 
-    /// The name that identifies the row within its hour.
+    /// Returns the name that identifies the row within its hour.
     pub fn name(&self) -> &str {
         match self {
             Self::Cluster(row) => &row.cluster_name,
@@ -258,7 +258,7 @@ impl HourlyRow {
     }
 }
 
-/// Computes the ID of a row from its kind, cluster, hour and names.
+/// Returns the id of a row with this kind, cluster, hour and names.
 fn row_id(hour: &Hour<'_>, kind: &str, names: &[&str]) -> u64 {
     let start = hour.start.to_string();
     let parts: Vec<&str> = [kind, hour.cluster, &start]
@@ -313,7 +313,7 @@ pub fn namespace_row(
     })
 }
 
-/// Creates the row of one value. `dimension` is its type (`label` or `annotation`), key and value.
+/// Creates the row of one value. `dimension` is the type (`label` or `annotation`), key and value.
 pub fn dimension_row(hour: &Hour<'_>, dimension: [&str; 3], sum: &Sum) -> HourlyRow {
     let [kind, key, value] = dimension.map(ToOwned::to_owned);
     HourlyRow::Dimension(DimensionRow {

@@ -1,5 +1,5 @@
-//! Renders hourly rows for people: one table per kind of row, and the utilization of a cluster as a
-//! curve.
+//! Renders hourly rows as text: a table for each kind of row, and a curve of a cluster's
+//! utilization.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -17,7 +17,7 @@ use crate::{Format, TextStyle};
 use gpuctl_core::model::values::units::without_negative_zero;
 use gpuctl_core::model::{Percent, Point, UnixSeconds};
 
-/// Renders rows for people, or as CSV with every field.
+/// Renders rows as a table, or as CSV with all fields.
 pub fn table(
     kind: RowKind,
     rows: &[HourlyRow],
@@ -43,14 +43,14 @@ pub fn table(
             .then(|| row.cluster().into())
             .into_iter()
             .collect();
-        // Cut the RFC 3339 timestamp after the minutes.
+        // Truncate the RFC 3339 time after the minutes.
         let short = row
             .hour()
             .to_string()
             .get(..16)
             .unwrap_or_default()
             .replace('T', " ");
-        // `…` marks the current hour, which is not complete.
+        // Mark the current hour, which is incomplete, with `…`.
         cells.push(
             if row.is_partial() {
                 format!("{short} …")
@@ -65,7 +65,7 @@ pub fn table(
     table.show(format, headers, style)
 }
 
-/// Lists the columns that follow the cluster and the hour.
+/// Returns the columns after the cluster and the hour.
 fn figure_columns(kind: RowKind) -> Vec<Column> {
     match kind {
         RowKind::Cluster => vec![
@@ -109,7 +109,7 @@ fn figure_columns(kind: RowKind) -> Vec<Column> {
     }
 }
 
-/// Renders the cells of a row that follow its cluster and hour.
+/// Returns the cells after the cluster and the hour.
 fn figure_cells(row: &HourlyRow) -> Vec<Cell> {
     let windows = row.utilization();
     let share = |value: Option<Percent>| Cell::from(percent(value));
@@ -158,17 +158,17 @@ fn figure_cells(row: &HourlyRow) -> Vec<Cell> {
     }
 }
 
-/// Formats a count; `-` when it is unknown.
+/// Formats a count, or `-` if it is unknown.
 fn number(value: Option<impl Display>) -> Cell {
     or_dash(value).into()
 }
 
-/// Formats a number with two decimals, as all cells of its column; `-` when it is unknown.
+/// Formats a number with two decimals, or `-` if it is unknown.
 fn decimal(value: Option<f64>) -> Cell {
     or_dash(value.map(|value| format!("{:.2}", without_negative_zero(value)))).into()
 }
 
-/// Draws the hourly utilization of a cluster on a terminal.
+/// Draws the hourly utilization of a cluster if the output is a terminal.
 pub fn curve(rows: &[HourlyRow], start: UnixSeconds, end: UnixSeconds, style: TextStyle) -> String {
     let point_of = |row: &HourlyRow| {
         Some(Point {
@@ -177,7 +177,7 @@ pub fn curve(rows: &[HourlyRow], start: UnixSeconds, end: UnixSeconds, style: Te
         })
     };
     let points: Vec<Point> = rows.iter().filter_map(point_of).collect();
-    // A single point does not make a curve.
+    // A curve needs at least two points.
     if style.width.is_none() || points.len() < 2 {
         return String::new();
     }

@@ -1,4 +1,4 @@
-//! Renders `get metrics job`: its curves as JSON, and as charts for people.
+//! Renders `get metrics job`: the curves of a job as JSON or as charts.
 
 use std::collections::BTreeSet;
 
@@ -28,8 +28,8 @@ impl JobMetric {
     const ALL: [Self; 3] = [Self::GpuUtilization, Self::MemoryUsage, Self::Throughput];
 }
 
-/// The curves of a job: utilization in percent, memory in GiB per device, and the throughput that
-/// its log reports.
+/// The curves of a job: utilization in percent, memory in GiB per device, and the throughput in its
+/// log.
 pub struct JobCurves<'a> {
     pub history: &'a History,
     pub throughput: Vec<Point>,
@@ -108,7 +108,7 @@ pub struct JobMetrics {
     coverage: Option<Rests>,
 }
 
-/// Builds the JSON output. If `metrics` is not empty, the output contains only these metrics.
+/// Builds the JSON output with these metrics, or with all of them if `metrics` is empty.
 pub fn job(curves: &JobCurves<'_>, metrics: &[JobMetric]) -> JobMetrics {
     let is_whole = metrics.is_empty();
     let series =
@@ -131,7 +131,7 @@ pub fn job(curves: &JobCurves<'_>, metrics: &[JobMetric]) -> JobMetrics {
     }
 }
 
-/// Draws the charts of a job; with `per_device`, one line per device instead of the mean.
+/// Draws the charts of a job. With `per_device`, draws a line for each device instead of the mean.
 pub fn job_text(
     curves: &JobCurves<'_>,
     metrics: &[JobMetric],
@@ -181,7 +181,7 @@ pub fn job_text(
     text
 }
 
-/// Draws one line of block characters per device.
+/// Draws a line of block characters for each device.
 fn lines(curves: &JobCurves<'_>, metric: JobMetric, frame: ChartFrame, style: TextStyle) -> String {
     let quantity = if metric == JobMetric::GpuUtilization {
         Quantity::Utilization
@@ -229,7 +229,7 @@ fn lines(curves: &JobCurves<'_>, metric: JobMetric, frame: ChartFrame, style: Te
     text
 }
 
-/// Names the devices, with their node if they are on several nodes.
+/// Returns the names of the devices, with their nodes if there are several nodes.
 pub(super) fn names(history: &History) -> Vec<String> {
     let nodes: BTreeSet<&str> = history
         .traces
@@ -243,7 +243,7 @@ pub(super) fn names(history: &History) -> Vec<String> {
             trace.id().to_string()
         }
     };
-    // Names come from metrics, so they can contain any character.
+    // Escape names, because they come from metrics and can contain any character.
     history
         .traces
         .iter()

@@ -1,5 +1,5 @@
-//! Renders `report` as a table, CSV and Markdown: the GPU-hours of groups, or how their jobs spent
-//! their time.
+//! Renders `report` as a table, CSV or Markdown, with the GPU-hours of groups or how their jobs
+//! spent their time.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -14,28 +14,28 @@ use gpuctl_core::stats::history::job_time::JobSum;
 use gpuctl_core::stats::history::serving_hours::ServingHours;
 
 /// The name of the pods that belong to no group.
-const UNNAMED: &str = "(none)";
+pub(crate) const UNNAMED: &str = "(none)";
 
-/// A group with its GPU-hours.
+/// A group of workloads with its GPU-hours.
 #[derive(Default)]
 pub struct Group {
     /// `None` for the pods that belong to no group.
     pub name: Option<String>,
-    /// The keys that the report groups by, with the values of this group.
+    /// The keys that the report groups by, with this group's values.
     pub keys: Vec<(String, Option<String>)>,
-    /// Number of devices that its quota allows.
+    /// Number of devices that the group's quota allows.
     pub quota: Option<f64>,
     pub cost: Option<f64>,
-    /// Its budget for the period that the report covers.
+    /// The group's budget for the period of the report.
     pub allowance: Option<Allowance>,
     pub account: GpuHours,
     pub jobs: JobSum,
-    /// `None` when none of its servers exports request metrics.
+    /// `None` if no server of the group exports request metrics.
     pub serving: Option<ServingHours>,
 }
 
 impl Group {
-    /// Adds the sums of another group; keeps its own quota, cost and budget.
+    /// Adds the sums of another group. The quota, cost and budget remain.
     pub fn add(&mut self, other: &Self) {
         self.account.add(other.account.clone());
         self.jobs.add(&other.jobs);
@@ -44,8 +44,8 @@ impl Group {
         }
     }
 
-    /// Computes the remaining budget, in GPU-hours and in cost. Parts of devices are weighted by
-    /// their fraction. `None` when the budget or the use is unknown.
+    /// Returns the remaining budget in GPU-hours and in cost, or `None` where the budget or use is
+    /// unknown. Parts of devices count with their fraction.
     pub fn remaining_budget(&self) -> (Option<f64>, Option<f64>) {
         let used = self
             .account
@@ -59,8 +59,8 @@ impl Group {
         )
     }
 
-    /// Divides the cost of `gpu_hours` GPU-hours by a number of `things`, such as jobs or tokens.
-    /// `None` when a number is unknown or zero.
+    /// Returns the cost of `gpu_hours` GPU-hours per thing, such as a job or a token. Returns
+    /// `None` if a number is unknown or zero.
     pub(crate) fn cost_of(&self, gpu_hours: f64, things: f64) -> Option<f64> {
         let total_hours = self.account.held + self.account.part_equivalent()?;
         (total_hours > 0.0 && things > 0.0)
@@ -68,7 +68,7 @@ impl Group {
     }
 }
 
-/// Joins the values of a group to form its name; `None` when all are missing.
+/// Joins the values of a group to a name. Returns `None` if all values are missing.
 pub fn joined(values: &[Option<String>]) -> Option<String> {
     let name = |value: &Option<String>| value.clone().unwrap_or_else(|| UNNAMED.to_owned());
     values
@@ -77,20 +77,20 @@ pub fn joined(values: &[Option<String>]) -> Option<String> {
         .then(|| values.iter().map(name).collect::<Vec<_>>().join(", "))
 }
 
-/// Lists the names of the groups, as the table shows them.
+/// Returns the names of the groups as shown in the table.
 pub fn names(report: &GpuHourReport<'_>) -> Vec<String> {
     let name = |group: &Group| group.name.clone().unwrap_or_else(|| UNNAMED.to_owned());
     report.groups.iter().map(name).collect()
 }
 
-/// The GPU-hours in one hour of the report.
+/// The GPU-hours of one hour of the report.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HourPoint {
     /// Hours since the start of the report.
     pub hour: u32,
     pub held: f64,
     pub used: f64,
-    /// GPU-hours that were held but not measured.
+    /// GPU-hours on held devices that were not measured.
     pub unknown: f64,
 }
 
@@ -104,15 +104,15 @@ pub struct GpuHourReport<'a> {
     pub total: Group,
     /// Seconds between two checkpoints.
     pub checkpoint: Option<f64>,
-    /// Whether any group has a budget, so that budgets are shown.
+    /// Whether a group has a budget, so that budgets are shown.
     pub budgeted: bool,
-    /// Whether to show how jobs spent their time instead of the GPU-hours.
+    /// Whether to show how jobs spent their time instead of GPU-hours.
     pub of_jobs: bool,
-    /// Sorted by time.
+    /// GPU-hours by hour, sorted by time.
     pub over_time: Vec<HourPoint>,
 }
 
-/// The columns that show GPU-hours.
+/// Columns of GPU-hours.
 const OF_HOURS: [Column; 13] = [
     left("GROUP"),
     right("QUOTA"),
@@ -129,7 +129,7 @@ const OF_HOURS: [Column; 13] = [
     right("WORKLOADS"),
 ];
 
-/// The columns that show budgets. They follow the name of the group.
+/// Columns of budgets, which follow the name of the group.
 const OF_BUDGETS: [Column; 4] = [
     right("BUDGET"),
     right("LEFT"),
@@ -137,7 +137,7 @@ const OF_BUDGETS: [Column; 4] = [
     right("COST LEFT"),
 ];
 
-/// The columns that show how jobs spent their time. Hours are GPU-hours. In CSV, waiting times are
+/// Columns that show how jobs spent their time. Hours are GPU-hours, and waiting times in CSV are
 /// in seconds.
 const OF_JOBS: [Column; 12] = [
     left("GROUP"),
@@ -154,7 +154,7 @@ const OF_JOBS: [Column; 12] = [
     right("LOST"),
 ];
 
-/// The units of the columns. Titles with units would not fit into 80 columns.
+/// Describes the units of the columns, because titles with units would not fit into 80 columns.
 pub fn units(report: &GpuHourReport) -> &'static str {
     match (report.of_jobs, report.budgeted) {
         (true, _) => "WAITING, STARTING, RUNNING and LOST are GPU-hours",
@@ -164,7 +164,7 @@ pub fn units(report: &GpuHourReport) -> &'static str {
 }
 
 impl GpuHourReport<'_> {
-    /// Creates a report that contains nothing but groups, for tests.
+    /// Creates a report with only groups, for tests.
     #[cfg(test)]
     pub fn new(time: Timestamp, groups: Vec<Group>, total: Group) -> Self {
         Self {
@@ -192,8 +192,8 @@ impl GpuHourReport<'_> {
         columns
     }
 
-    /// Renders the cells of a row in the order of the columns, for people if `shown` is true, and
-    /// for CSV otherwise.
+    /// Returns the cells of a row in the order of the columns, as text if `shown` is true and
+    /// otherwise for CSV.
     pub(crate) fn cells(&self, group: &Group, unnamed: &str, shown: bool) -> Vec<String> {
         if self.of_jobs {
             job_cells(group, unnamed, shown)
@@ -203,7 +203,7 @@ impl GpuHourReport<'_> {
     }
 }
 
-/// Formats a number that can be unknown.
+/// Formats a number, or an unknown value as `-` in text and as an empty cell in CSV.
 fn optional(value: Option<f64>, shown: bool) -> String {
     value.map_or_else(
         || if shown { "-".to_owned() } else { String::new() },
@@ -214,7 +214,7 @@ fn optional(value: Option<f64>, shown: bool) -> String {
 fn hours(value: f64, shown: bool) -> String {
     if shown {
         let text = format!("{value:.1}");
-        // A budget that is exceeded by less than half a tenth.
+        // A budget exceeded by less than 0.05 would be shown as -0.0.
         if text == "-0.0" {
             "0.0".to_owned()
         } else {
@@ -303,7 +303,7 @@ fn job_cells(group: &Group, unnamed: &str, shown: bool) -> Vec<String> {
     ]
 }
 
-/// Renders the table, with a total row at the end for people. CSV contains only the groups.
+/// Renders a table, or CSV without the total row.
 pub fn table(
     report: &GpuHourReport<'_>,
     format: Format,
@@ -334,9 +334,9 @@ pub fn table(
     table.show(format, headers, style)
 }
 
-/// Renders a Markdown table, for a wiki or an issue.
+/// Renders a Markdown table, for example for an issue.
 pub fn markdown(report: &GpuHourReport<'_>) -> String {
-    // Names come from the cluster, so they may contain markup.
+    // Names come from the cluster and may contain markup.
     let line = |cells: Vec<String>| {
         cells
             .iter()
@@ -367,7 +367,7 @@ pub fn markdown(report: &GpuHourReport<'_>) -> String {
     )
 }
 
-/// Renders the total row. Only its title may contain markup.
+/// Returns the cells of the total row. Only the title may contain markup.
 fn totals(report: &GpuHourReport<'_>) -> Vec<String> {
     let mut cells = report.cells(&report.total, "total", true);
     if let Some(first_cell) = cells.first_mut() {

@@ -1,4 +1,4 @@
-//! The JSON output of `report`. Hours have two decimals, and unknown values are `null`.
+//! JSON output of `report`. Hours have two decimals, and unknown values are `null`.
 
 use std::collections::BTreeMap;
 
@@ -24,8 +24,11 @@ pub struct ReportDocument<'a> {
     /// Time between two checkpoints in seconds; `null` when it is not given. Without it, no
     /// GPU-hours count as lost.
     checkpoint_seconds: Option<f64>,
-    groups: Vec<GroupItem<'a>>,
-    total: GroupItem<'a>,
+    /// The number of groups.
+    total: usize,
+    items: Vec<GroupItem<'a>>,
+    /// The sum of the groups.
+    sum: GroupItem<'a>,
 }
 
 /// The GPU-hours of a group.
@@ -175,8 +178,9 @@ impl<'a> From<&'a GpuHourReport<'a>> for ReportDocument<'a> {
             to: report.to,
             currency: report.currency.as_deref(),
             checkpoint_seconds: report.checkpoint,
-            groups: report.groups.iter().map(GroupItem::from).collect(),
-            total: (&report.total).into(),
+            total: report.groups.len(),
+            items: report.groups.iter().map(GroupItem::from).collect(),
+            sum: (&report.total).into(),
         }
     }
 }

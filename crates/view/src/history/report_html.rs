@@ -1,45 +1,93 @@
 //! Renders `report -o html` as one file with inline plots and styles, which loads nothing from the
-//! network.
+//! network. Nothing is cut off on a narrow screen or in print.
 
 use std::fmt::Write as _;
 
-use plotters::drawing::DrawingAreaErrorKind;
-use plotters::prelude::{
-    ChartBuilder, Color, IntoDrawingArea, IntoSegmentedCoord, RGBColor, Rectangle, SVGBackend,
-    SegmentValue, TRANSPARENT,
+use plotters::prelude::RGBColor;
+
+use super::report::{GpuHourReport, Group, UNNAMED};
+use super::report_bars::TimeBars;
+use super::report_page::{
+    PreviousWindow, ReportPage, Trend, exceeded_budgets, in_currency, is_exceeded, owner,
 };
-
-use super::report::{GpuHourReport, Group, HourPoint};
+use super::report_plot::{self, UNKNOWN, USED, WASTED};
 use crate::format::text::clean;
-use gpuctl_core::model::values::units::total;
+use gpuctl_core::model::Percent;
 
-const USED: RGBColor = RGBColor(46, 125, 50);
-const WASTED: RGBColor = RGBColor(198, 40, 40);
-const UNKNOWN: RGBColor = RGBColor(158, 158, 158);
+/// Maximum number of columns in a table, apart from the name of the group. More do not fit on a
+/// printed page.
+const MOST_COLUMNS: usize = 12;
 
-/// Maximum number of groups in a plot. The groups that held the most are shown.
-const MOST_GROUPS: usize = 20;
-/// Maximum number of bars in the plot over time. If there are more hours, several share a bar.
-const MOST_BARS: usize = 96;
+/// Maximum number of columns of a table that fits on a narrow screen.
+const NARROW_COLUMNS: usize = 4;
 
-/// Width and height of a plot in pixels.
-const SIZE: (u32, u32) = (960, 320);
+/// Below 760 pixels, each row of a wide table becomes a list, because its columns do not fit.
+const STYLE: &str = include_str!("report_html.css");
 
-const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;margin:2em auto;max-width:1000px;padding:0 1em;color:#222;background:#fff}\
-h1{font-size:1.4em}h2{font-size:1.1em;margin-top:1.6em}table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}\
-th,td{padding:.3em .6em;border-bottom:1px solid #ddd;text-align:right}th:first-child,td:first-child{text-align:left}\
-tr:last-child td{font-weight:600}svg{max-width:100%;height:auto}.key span{display:inline-block;width:.9em;height:.9em;margin:0 .3em 0 1em}";
-
-pub fn page(report: &GpuHourReport<'_>) -> String {
-    let title = format!("GPU-hours by {}", report.by);
+pub fn page(report: &GpuHourReport<'_>, facts: &ReportPage) -> String {
+    let (title, window) = (facts.title(report), facts.window(report));
     let mut page = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{}</title>\n<style>{STYLE}</style></head>\n<body>\n\
-         <h1>{}</h1>\n<p>{} to {}</p>\n",
-        escaped(&title),
-        escaped(&title),
-        report.from,
-        report.to
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
+         <title>{title}, {window}</title>\n<style>\n{STYLE}</style></head>\n<body>\n\
+         <h1>{title}</h1>\n<p class=\"window\">{window}</p>\n",
+        title = escaped(&title),
+        window = escaped(&window),
     );
+    page.push_str(&warnings(report, facts));
+    page.push_str(&summary(report, facts));
+    page.push_str(&plots(report, facts));
+    page.push_str(&wasters(facts));
+    page.push_str(&groups(report));
+    page.push_str("</body></html>\n");
+    page
+}
+
+/// Lists what limits the numbers, and the budgets that are exceeded.
+fn warnings(report: &GpuHourReport<'_>, facts: &ReportPage) -> String {
+    let budgets = exceeded_budgets(report);
+    let budgets = budgets
+        .iter()
+        .map(|text| format!("<li class=\"over\">{}</li>", escaped(text)));
+    let warnings = facts
+        .warnings
+        .iter()
+        .map(|text| format!("<li>{}</li>", escaped(text)));
+    let items: String = budgets.chain(warnings).collect();
+    if items.is_empty() {
+        return String::new();
+    }
+    format!("<div class=\"warnings\"><ul>{items}</ul></div>\n")
+}
+
+/// Shows the totals and their change since the previous window.
+fn summary(report: &GpuHourReport<'_>, facts: &ReportPage) -> String {
+    let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| format!("{v:.1}"));
+    let row = |trend: Trend| {
+        let cells = vec![
+            trend.name.clone(),
+            number(trend.now),
+            number(trend.before),
+            trend.change(),
+        ];
+        TableRow::new(cells)
+    };
+    let titles = ["", "This window", "Previous window", "Change"].map(ToOwned::to_owned);
+    let rows: Vec<TableRow> = facts.trends(report).into_iter().map(row).collect();
+    let note = match &facts.previous {
+        PreviousWindow::Known { .. } => String::new(),
+        PreviousWindow::Unknown { reason } => format!(
+            "<p class=\"note\">The change is unknown: {}.</p>\n",
+            escaped(reason)
+        ),
+    };
+    format!(
+        "<h2>Summary</h2>\n{}{note}",
+        table("summary", &titles, &rows)
+    )
+}
+
+fn plots(report: &GpuHourReport<'_>, facts: &ReportPage) -> String {
     let key = [
         ("used", USED),
         ("wasted", WASTED),
@@ -48,153 +96,189 @@ pub fn page(report: &GpuHourReport<'_>) -> String {
     .map(|(label, RGBColor(r, g, b))| {
         format!("<span style=\"background:rgb({r},{g},{b})\"></span>{label}")
     });
-    let mut groups: Vec<&Group> = report.groups.iter().collect();
-    groups.sort_by(|a, b| b.account.held.total_cmp(&a.account.held));
-    groups.truncate(MOST_GROUPS);
-    let bars: Vec<Bar> = groups.iter().map(|group| Bar::from_group(group)).collect();
-    // Writing to a `String` never fails.
-    let _ = writeln!(page, "<p class=\"key\">{}</p>", key.concat());
-    let _ = writeln!(
-        page,
-        "<h2>GPU-hours by {}</h2>\n{}",
+    let key = format!("<p class=\"key\">{}</p>", key.concat());
+    let shown = match report.groups.len() {
+        all if all > report_plot::MOST_GROUPS => format!(
+            "<p class=\"note\">The {} groups of {all} that held the most.</p>\n",
+            report_plot::MOST_GROUPS
+        ),
+        _ => String::new(),
+    };
+    let bars = TimeBars::new(report, &facts.zone);
+    let length = match bars.length_name() {
+        name if name.starts_with(|c: char| c.is_ascii_digit()) => name,
+        name => format!("one {name}"),
+    };
+    let cut = if bars.is_cut {
+        " The window cuts the first or the last bar, which covers less."
+    } else {
+        ""
+    };
+    format!(
+        "<h2>GPU-hours by {}</h2>\n{key}\n{shown}{}\n\
+         <h2>GPU-hours over time</h2>\n{key}\n\
+         <p class=\"note\">A bar is {length} long. Dates are in {}.{cut}</p>\n{}\n",
         escaped(report.by),
-        plot(&bars)
-    );
-    let _ = writeln!(
-        page,
-        "<h2>GPU-hours over time</h2>\n{}",
-        plot(&over_time(report))
-    );
-    page.push_str("<h2>All groups</h2>\n<table id=\"groups\"><thead><tr>");
-    for column in report.columns() {
-        let _ = write!(page, "<th>{}</th>", escaped(&column.title.to_lowercase()));
+        report_plot::of_groups(&report.groups),
+        escaped(&facts.zone_name(report.from)),
+        report_plot::over_time(&bars)
+    )
+}
+
+/// Lists the workloads that wasted the most, with their owners.
+fn wasters(facts: &ReportPage) -> String {
+    if facts.wasters.is_empty() {
+        return String::new();
     }
-    page.push_str("</tr></thead><tbody>\n");
-    for (group, unnamed) in report
-        .groups
+    let titles = [
+        "Workload", "Kind", "Owner", "Held", "Used", "Wasted", "Util",
+    ];
+    let rows = facts.wasters.iter().map(|(top, work)| {
+        let account = &work.account;
+        let number = |value: Option<f64>| value.map_or("-".to_owned(), |v| format!("{v:.1}"));
+        TableRow::new(vec![
+            format!("{}/{}", top.namespace, top.name),
+            top.kind.clone(),
+            owner(work),
+            number(Some(account.held)),
+            number(account.used()),
+            number(account.wasted()),
+            account
+                .utilization()
+                .map_or("-".to_owned(), |Percent(value)| format!("{value:.0}%")),
+        ])
+    });
+    format!(
+        "<h2>Largest waste</h2>\n<p class=\"note\">Workloads by GPU-hours that were held, measured \
+         and not used. An owner is the user, or else the team, in the labels of the pods.</p>\n{}",
+        table(
+            "wasters",
+            &titles.map(ToOwned::to_owned),
+            &rows.collect::<Vec<_>>()
+        )
+    )
+}
+
+/// Renders the columns of the report as tables that fit on the page, each with the group's name.
+fn groups(report: &GpuHourReport<'_>) -> String {
+    let currency = report.currency.as_deref().unwrap_or_default();
+    let columns = report.columns();
+    let is_money = |title: &str| title.contains("COST");
+    let has_money = report.currency.is_some() || report.budgeted;
+    let is_budget = |title: &str| {
+        is_money(title)
+            || title.contains("BUDGET")
+            || title.contains("LEFT")
+            || (title == "KWH" && has_money)
+    };
+    // Without prices, every cost is unknown.
+    let is_shown = |title: &str| report.currency.is_some() || !is_money(title);
+    let titles: Vec<String> = columns
         .iter()
-        .map(|group| (group, "(none)"))
-        .chain([(&report.total, "total")])
-    {
-        let cells: String = report
-            .cells(group, unnamed, true)
+        .map(|column| match is_money(column.title) {
+            true => in_currency(&column.title.to_lowercase(), currency),
+            false => column.title.to_lowercase(),
+        })
+        .collect();
+    let (money, usage): (Vec<usize>, Vec<usize>) = (1..columns.len())
+        .filter(|index| is_shown(columns[*index].title))
+        .partition(|index| is_budget(columns[*index].title));
+    let mut page = "<h2>All groups</h2>\n".to_owned();
+    let parts = usage.chunks(MOST_COLUMNS).chain(money.chunks(MOST_COLUMNS));
+    for (number, part) in parts.enumerate() {
+        let of_part = |cells: &[String]| -> Vec<String> {
+            let chosen = std::iter::once(&0).chain(part);
+            chosen
+                .filter_map(|index| cells.get(*index).cloned())
+                .collect()
+        };
+        let row = |group: &Group, unnamed: &str, is_total: bool| {
+            let cells = report.cells(group, unnamed, true);
+            let over: Vec<usize> = (0..part.len())
+                .filter(|place| {
+                    let index = part[*place];
+                    columns[index].title.contains("LEFT")
+                        && cells[index].parse().is_ok_and(is_exceeded)
+                })
+                .map(|place| place + 1)
+                .collect();
+            TableRow {
+                cells: of_part(&cells),
+                over,
+                is_total,
+            }
+        };
+        let rows: Vec<TableRow> = report
+            .groups
             .iter()
-            .map(|cell| format!("<td>{}</td>", escaped(cell)))
+            .map(|group| row(group, UNNAMED, false))
+            .chain([row(&report.total, "total", true)])
             .collect();
-        let _ = writeln!(page, "<tr>{cells}</tr>");
+        let id = match number {
+            0 => "groups".to_owned(),
+            number => format!("groups-{}", number + 1),
+        };
+        page.push_str(&table(&id, &of_part(&titles), &rows));
     }
-    page.push_str("</tbody></table>\n</body></html>\n");
     page
 }
 
-/// One bar of a plot. Its parts are stacked from the bottom up.
-struct Bar {
-    name: String,
-    parts: [(f64, RGBColor); 3],
+/// A row of a table on the page.
+struct TableRow {
+    cells: Vec<String>,
+    /// The cells with a budget that is exceeded.
+    over: Vec<usize>,
+    is_total: bool,
 }
 
-impl Bar {
-    fn new(name: String, used: f64, wasted: f64, unknown: f64) -> Self {
+impl TableRow {
+    fn new(cells: Vec<String>) -> Self {
         Self {
-            name,
-            parts: [(used, USED), (wasted, WASTED), (unknown, UNKNOWN)],
+            cells,
+            over: Vec::new(),
+            is_total: false,
         }
     }
-
-    fn from_group(group: &Group) -> Self {
-        let account = &group.account;
-        let name = clean(group.name.as_deref().unwrap_or("(none)")).into_owned();
-        Self::new(
-            name,
-            account.used().unwrap_or(0.0),
-            account.wasted().unwrap_or(0.0),
-            account.unknown(),
-        )
-    }
-
-    fn height(&self) -> f64 {
-        total(self.parts.iter().map(|(part, _)| *part))
-    }
 }
 
-/// Groups the hours into at most `MOST_BARS` bars that cover the same number of hours each.
-fn over_time(report: &GpuHourReport<'_>) -> Vec<Bar> {
-    let hours_per_bar = report.over_time.len().div_ceil(MOST_BARS).max(1);
-    let bar = |hours: &[HourPoint]| {
-        let sum = |field: fn(&HourPoint) -> f64| total(hours.iter().map(field));
-        let (held, used, unknown) = (
-            sum(|hour| hour.held),
-            sum(|hour| hour.used),
-            sum(|hour| hour.unknown),
-        );
-        let name = format!("{}h", hours.first().map_or(0, |hour| hour.hour));
-        Bar::new(name, used, (held - used - unknown).max(0.0), unknown)
+fn table(id: &str, titles: &[String], rows: &[TableRow]) -> String {
+    // Names and kinds are text, all other cells are numbers.
+    let class = |index: usize| match titles[index].as_str() {
+        "Kind" | "Owner" => " class=\"text\"",
+        _ => "",
     };
-    report.over_time.chunks(hours_per_bar).map(bar).collect()
-}
-
-/// Draws a plot as SVG, or returns a sentence when there is nothing to plot.
-fn plot(bars: &[Bar]) -> String {
-    let highest = bars.iter().map(Bar::height).fold(0.0, f64::max);
-    if highest <= 0.0 {
-        return "<p>No GPU was held.</p>".to_owned();
-    }
-    let mut svg = String::new();
-    match draw(&mut svg, bars, highest) {
-        Ok(()) => svg,
-        Err(error) => format!(
-            "<p>The plot could not be drawn: {}</p>",
-            escaped(&error.to_string())
-        ),
-    }
-}
-
-/// The error type of the plotting library.
-type PlotError = DrawingAreaErrorKind<std::io::Error>;
-
-fn draw(svg: &mut String, bars: &[Bar], highest: f64) -> Result<(), PlotError> {
-    let area = SVGBackend::with_string(svg, SIZE).into_drawing_area();
-    // plotters treats the end of an integer range as inclusive.
-    let positions = (0..bars.len().saturating_sub(1)).into_segmented();
-    let mut chart = ChartBuilder::on(&area)
-        .margin(10)
-        .x_label_area_size(40)
-        .y_label_area_size(60)
-        .build_cartesian_2d(positions, 0.0..highest * 1.05)?;
-    let name = |position: &SegmentValue<usize>| match position {
-        SegmentValue::CenterOf(index) | SegmentValue::Exact(index) => bars
-            .get(*index)
-            .map_or_else(String::new, |bar| bar.name.chars().take(14).collect()),
-        SegmentValue::Last => String::new(),
+    let kind = if titles.len() > NARROW_COLUMNS {
+        " class=\"wide\""
+    } else {
+        ""
     };
-    chart
-        .configure_mesh()
-        .disable_x_mesh()
-        .light_line_style(TRANSPARENT)
-        .label_style(("sans-serif", 13))
-        .x_labels(bars.len().min(12))
-        .x_label_formatter(&name)
-        .y_desc("GPU-hours")
-        .draw()?;
-    for (index, bar) in bars.iter().enumerate() {
-        let mut below = 0.0;
-        for (part, color) in bar.parts.into_iter().filter(|(part, _)| *part > 0.0) {
-            let corners = [
-                (SegmentValue::Exact(index), below),
-                (SegmentValue::Exact(index + 1), below + part),
-            ];
-            let mut rectangle = Rectangle::new(corners, color.filled());
-            rectangle.set_margin(0, 0, 1, 1);
-            chart.draw_series([rectangle])?;
-            below += part;
+    let mut text = format!("<table id=\"{id}\"{kind}><thead><tr>");
+    for (index, title) in titles.iter().enumerate() {
+        let _ = write!(text, "<th{}>{}</th>", class(index), escaped(title));
+    }
+    text.push_str("</tr></thead><tbody>\n");
+    for row in rows {
+        text.push_str(if row.is_total {
+            "<tr class=\"total\">"
+        } else {
+            "<tr>"
+        });
+        for (index, cell) in row.cells.iter().enumerate() {
+            let (title, cell) = (escaped(&titles[index]), escaped(cell));
+            // Color alone would be lost on a black and white printer.
+            let (class, mark) = match row.over.contains(&index) {
+                true => (" class=\"over\"", " (exceeded)"),
+                false => (class(index), ""),
+            };
+            let _ = write!(text, "<td{class} data-title=\"{title}\">{cell}{mark}</td>");
         }
+        text.push_str("</tr>\n");
     }
-    // The chart borrows the area, which `present` needs.
-    drop(chart);
-    area.present()
+    text.push_str("</tbody></table>\n");
+    text
 }
 
-/// Escapes a text for HTML, because names come from the cluster.
+/// Escapes text for HTML, because names come from the cluster.
 fn escaped(text: &str) -> String {
     let mut safe = String::new();
     for letter in clean(text).chars() {
@@ -210,58 +294,4 @@ fn escaped(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use gpuctl_core::stats::history::gpu_hours::GpuHours;
-
-    #[test]
-    fn the_page_escapes_names_and_loads_nothing() {
-        let name = "<script>alert(1)</script>&\"";
-        let mut account = GpuHours::default();
-        account.held = 4.0;
-        let group = || Group {
-            name: Some(name.to_owned()),
-            account: account.clone(),
-            ..Group::default()
-        };
-        let time = jiff::Timestamp::UNIX_EPOCH;
-        let over_time = (0..200)
-            .map(|hour| HourPoint {
-                hour,
-                held: 2.0,
-                used: 1.0,
-                unknown: 0.5,
-            })
-            .collect();
-        let report = GpuHourReport {
-            over_time,
-            ..GpuHourReport::new(time, vec![group()], group())
-        };
-        let page = page(&report);
-        assert!(
-            !page.contains("<script") && page.contains("&lt;script&gt;"),
-            "{page}"
-        );
-        assert_eq!(page.matches("<svg").count(), 2);
-        for outside in ["src=", "href=", "@import", "url("] {
-            assert!(!page.contains(outside), "{outside}");
-        }
-        // 200 hours make 67 bars of up to three hours. In each hour, 2 GPU-hours were held and 1
-        // was used.
-        assert_eq!(super::over_time(&report).len(), 67);
-        assert_eq!(
-            super::over_time(&report)[0].parts.map(|(part, _)| part),
-            [3.0, 1.5, 1.5]
-        );
-        assert!(plot(&[]).contains("No GPU was held"));
-        // The library can draw any number of bars of any height.
-        for count in (1..=MOST_BARS).chain([500]) {
-            for height in [1e-6, 0.01, 3.0, 1e7] {
-                let bars: Vec<Bar> = (0..count)
-                    .map(|_| Bar::new("x".to_owned(), height, 0.0, 0.0))
-                    .collect();
-                assert!(plot(&bars).contains("<svg"), "{count} {height}");
-            }
-        }
-    }
-}
+mod tests;

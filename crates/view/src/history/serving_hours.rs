@@ -1,4 +1,4 @@
-//! The request metrics of servers. They have the same fields in `eff` and in `report`.
+//! Request metrics of servers, with the same fields in `eff` and `report`.
 
 use schemars::JsonSchema;
 use serde::Serialize;

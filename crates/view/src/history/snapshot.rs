@@ -1,4 +1,4 @@
-//! Renders snapshots: the pods that held GPUs at one time.
+//! Renders snapshots: the pods that held GPUs at a time in the past.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,10 +19,10 @@ use gpuctl_core::stats::history::collectors::WINDOW;
 use gpuctl_core::stats::history::top_owner::TopOwner;
 use gpuctl_core::stats::history::usage::{Usage, windows};
 
-/// UIDs of the top-level owners that still exist, by namespace, kind and name.
+/// UIDs of existing top-level owners, by namespace, kind and name.
 pub type Uids = BTreeMap<(String, String, String), String>;
 
-/// A point in time within a window of history.
+/// A point in time, with the history around it.
 pub struct PointInTime<'a> {
     pub cluster: &'a str,
     pub time: Timestamp,
@@ -34,16 +34,16 @@ pub struct PointInTime<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Details<'a> {
     pub uids: &'a Uids,
-    /// The key of an annotation, in the form that kube-state-metrics exports.
+    /// Annotation key, as kube-state-metrics exports it.
     pub annotation: Option<&'a str>,
 }
 
 impl PointInTime<'_> {
-    /// Finds the slot that ends at this time, or the last slot before it that was observed. `None`
+    /// Returns the slot that ends at this time, or the last observed slot before it. Returns `None`
     /// if that slot began more than five minutes earlier.
     pub(crate) fn slot(&self) -> Option<usize> {
-        // Slots are half-open ranges, so the slot that ends at this time contains the millisecond
-        // before.
+        // Slots are half-open, so the slot that ends at this time contains the millisecond before
+        // it.
         let slot = self.ledger.slot_of(self.time.as_millisecond() - 1)?;
         let observed = (0..=slot).rev().find(|slot| self.ledger.observed[*slot])?;
         let start = self.ledger.span.start
@@ -54,7 +54,7 @@ impl PointInTime<'_> {
         (ago <= WINDOW).then_some(observed)
     }
 
-    /// Finds the last known number of devices at that time.
+    /// Returns the last known number of devices at that time.
     fn capacity(&self) -> Option<u64> {
         self.ledger
             .capacities
@@ -64,7 +64,7 @@ impl PointInTime<'_> {
             .find_map(|capacity| *capacity)
     }
 
-    /// Finds the indexes of the allocations that held devices at that time.
+    /// Returns the indexes of the allocations that held devices at that time.
     pub(crate) fn held(&self) -> Option<Vec<usize>> {
         let slot = self.slot()?;
         Some(
@@ -78,7 +78,7 @@ impl PointInTime<'_> {
         &self.ledger.allocations[index]
     }
 
-    /// Sums the device parts that these allocations held, by name.
+    /// Sums the parts that these allocations held, by name.
     pub(crate) fn parts(&self, held: &[usize]) -> Vec<PartAt> {
         let mut names: BTreeMap<&str, u64> = BTreeMap::new();
         for (part, units) in held
@@ -97,7 +97,7 @@ impl PointInTime<'_> {
             .collect()
     }
 
-    /// Lists all parts of devices at that time, held or not.
+    /// Lists all parts at that time, including those that were not held.
     fn all_parts(&self, held: &[usize]) -> Vec<PartAt> {
         let held_parts = self.parts(held);
         let slot = self.slot();
@@ -128,8 +128,8 @@ impl PointInTime<'_> {
         held.iter().map(|index| self.tenure(*index).gpus).sum()
     }
 
-    /// Computes the mean utilization of the whole devices of these allocations in the five-minute
-    /// window before that time.
+    /// Returns the mean utilization of the whole devices of these allocations, over the five
+    /// minutes before that time.
     pub(crate) fn utilization(&self, held: &[usize]) -> Option<Percent> {
         let window = (self.time.as_millisecond() - 1 - self.ledger.span.start).div_euclid(WINDOW);
         let measured = held
@@ -219,7 +219,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Formats the name as CLUSTER/TIME, which identifies the snapshot.
+    /// Returns CLUSTER/TIME, which identifies the snapshot.
     pub fn name(&self) -> String {
         format!("{}/{}", self.cluster_name, self.snapshot_time)
     }
@@ -261,8 +261,7 @@ struct WorkloadAllocation {
     utilization: Option<Percent>,
 }
 
-/// Creates a snapshot. `with_dimension` adds the fields of the current snapshot, which snapshots
-/// in lists do not have.
+/// Creates a snapshot. `with_dimension` adds the dimension fields, which snapshots in lists omit.
 pub fn snapshot(
     at: &PointInTime<'_>,
     details: Option<Details<'_>>,
@@ -274,7 +273,7 @@ pub fn snapshot(
         cluster_name: at.cluster.to_owned(),
         snapshot_time: at.time,
         dimension_type: "cluster",
-        // A snapshot covers the whole cluster, so its dimension has no key and no value.
+        // The dimension has no key and value, because the snapshot covers the entire cluster.
         dimension_key: with_dimension.then_some(""),
         dimension_value: with_dimension.then_some(""),
         total_gpu_capacity: at.capacity(),
@@ -288,7 +287,7 @@ pub fn snapshot(
     }
 }
 
-/// Renders a snapshot with its workloads for people.
+/// Renders a snapshot and its workloads as text.
 pub fn text(snapshot: &Snapshot, style: TextStyle) -> String {
     let (held, capacity) = (
         or_dash(snapshot.allocated_gpu_count),
@@ -322,8 +321,8 @@ pub fn text(snapshot: &Snapshot, style: TextStyle) -> String {
     text
 }
 
-/// Renders snapshots for people, or as CSV with every field. On a terminal, times without data are
-/// counted instead of listed.
+/// Renders snapshots as a table, or as CSV with all fields. On a terminal, only the number of times
+/// without data is shown.
 pub fn table(rows: &[Snapshot], format: Format, headers: bool, style: TextStyle) -> String {
     if format == Format::Csv {
         return csv::rows(rows, headers);

@@ -1,4 +1,4 @@
-//! Renders `get metrics training-performance`: metrics that a workload logs about its own training.
+//! Renders `get metrics training-performance`: metrics in the log of a training.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -19,7 +19,7 @@ pub struct Performance {
     timestamp: i64,
 }
 
-/// Lists the values by metric, each sorted by time.
+/// Returns the values of each metric, sorted by time.
 pub fn performance(curves: &TrainingCurves) -> Vec<Performance> {
     let performance_of = |measure: Measure| {
         let points = curves.get(&measure).into_iter().flatten();
@@ -36,7 +36,7 @@ pub fn performance(curves: &TrainingCurves) -> Vec<Performance> {
         .collect()
 }
 
-/// Renders one line per metric for people, with its name, its last value, and a curve.
+/// Renders a line for each metric with its name, last value and curve.
 pub fn performance_text(curves: &TrainingCurves, from: i64, to: i64, style: TextStyle) -> String {
     let mut text = String::new();
     for &measure in Measure::ALL {
@@ -57,8 +57,7 @@ pub fn performance_text(curves: &TrainingCurves, from: i64, to: i64, style: Text
         let width = style
             .width
             .map_or(40, |width| width.saturating_sub(50).clamp(10, 60));
-        // The lowest value is at the bottom of the curve, because people want to see how it
-        // changes.
+        // Draw the lowest value at the bottom, so that changes are visible.
         let raised: Vec<Point> = points
             .iter()
             .map(|point| Point {
@@ -69,7 +68,7 @@ pub fn performance_text(curves: &TrainingCurves, from: i64, to: i64, style: Text
         let frame = ChartFrame {
             from,
             to,
-            // Heights are divided by the range, which is 0 for a constant curve.
+            // The range of a constant curve is 0, but heights are divided by it.
             top: (highest - lowest).max(f64::MIN_POSITIVE),
             height: 2,
             width,
@@ -85,7 +84,7 @@ pub fn performance_text(curves: &TrainingCurves, from: i64, to: i64, style: Text
     text
 }
 
-/// Formats small values, such as a learning rate, with an exponent.
+/// Formats a number, with an exponent if it is small, such as a learning rate.
 fn figure(value: f64) -> String {
     if value != 0.0 && value.abs() < 0.01 {
         format!("{value:.2e}")

@@ -1,4 +1,4 @@
-//! The utilization during one hour, as the rows of `stats` show it.
+//! Utilization during an hour, as in the rows of `stats`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

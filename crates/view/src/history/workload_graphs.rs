@@ -1,5 +1,5 @@
-//! Renders `get metrics workload`: the four graphs that the workloads document defines, and charts
-//! for people.
+//! Renders `get metrics workload`: the four graphs defined by the workloads document, and charts as
+//! text.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -33,8 +33,8 @@ struct ChartConfig {
     y_axis_unit: &'static str,
 }
 
-/// Builds the graphs of the workloads document. As in that document, ratios are from 0 to 1,
-/// although the unit of the axis is `%`.
+/// Builds the graphs of the workloads document. As defined there, ratios are from 0 to 1 although
+/// the axis is labeled `%`.
 pub fn workload(history: &History, curves: &TrainingCurves) -> Graphs {
     let names = names(history);
     let graph = |serial, unit, points: &dyn Fn(&Trace) -> Vec<(f64, i64)>| {
@@ -98,7 +98,7 @@ pub struct Graphs {
     training: Graph,
 }
 
-/// Draws charts for people: utilization and memory, then the utilization of each device.
+/// Draws charts of utilization and memory, and the utilization of each device.
 pub fn workload_text(history: &History, from: i64, to: i64, style: TextStyle) -> String {
     let curves = JobCurves {
         history,

@@ -1,4 +1,4 @@
-//! The JSON output of commands that change several objects.
+//! JSON output of commands that change several objects.
 
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::format::table::{Cell, Table, left, right};
-use crate::format::text::{age, clean};
+use crate::format::text::{age, clean, labels};
 use crate::{Format, TextStyle};
 use gpuctl_core::model::Claim;
 
@@ -75,7 +75,8 @@ pub fn table(
     style: TextStyle,
     now: Timestamp,
 ) -> String {
-    let mut table = Table::new([
+    let show_labels = claims.iter().any(|claim| claim.labels.is_some());
+    let mut columns = vec![
         left("NAMESPACE").yielding(),
         left("NAME"),
         right("SIZE"),
@@ -84,8 +85,9 @@ pub fn table(
         right("LAST USE"),
         left("CLASS").yielding(),
         right("AGE").in_csv("age_seconds"),
-    ])
-    .with_wide();
+    ];
+    columns.extend(show_labels.then_some(left("LABELS")));
+    let mut table = Table::new(columns).with_wide();
     for claim in claims {
         let job = match (&claim.job, claim.job_exists) {
             (Some(job), Some(false)) => format!("{job} (deleted)"),
@@ -97,7 +99,7 @@ pub fn table(
             (Some(_), Some(time)) => format!("{} ago", age(Some(time), now)),
             _ => "-".to_owned(),
         };
-        table.row(vec![
+        let mut cells: Vec<Cell> = vec![
             claim.namespace.clone().into(),
             claim.name.clone().into(),
             claim.size.clone().unwrap_or_else(|| "-".to_owned()).into(),
@@ -110,7 +112,14 @@ pub fn table(
                 .unwrap_or_else(|| "-".to_owned())
                 .into(),
             Cell::age(claim.created_at, now),
-        ]);
+        ];
+        cells.extend(
+            claim
+                .labels
+                .as_ref()
+                .map(|of_claim| labels(of_claim).into()),
+        );
+        table.row(cells);
     }
     table.show(format, headers, style)
 }

@@ -28,7 +28,7 @@ pub fn text(answer: &CopyResult) -> String {
     )
 }
 
-/// Formats bytes in binary units: `12 B`, `1.5 MiB`.
+/// Formats bytes in binary units, such as `12 B` or `1.5 MiB`.
 pub fn size(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut value = bytes as f64;
@@ -37,7 +37,7 @@ pub fn size(bytes: u64) -> String {
         value /= 1024.0;
         unit += 1;
     }
-    // Bytes are shown without a fraction.
+    // Whole bytes need no fraction.
     if unit == 0 {
         format!("{bytes} B")
     } else {

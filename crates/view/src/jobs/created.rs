@@ -9,7 +9,7 @@ use gpuctl_core::model::GpuCount;
 pub use gpuctl_core::model::contract::submission::{Created, Made};
 use gpuctl_core::model::contract::submission::{DocumentName, FailedDocument, FromSite, LocalFile};
 
-/// Renders a line for each value that the site's defaults set, for people.
+/// Renders a line for each value from the site's defaults.
 pub fn site_lines(defaults: &[FromSite]) -> Vec<String> {
     let instead = |value: &FromSite| {
         if value.enforced {
@@ -92,15 +92,15 @@ pub fn batch<'a>(
     }
 }
 
-/// Renders for people that a pool, a quota or the site's defaults were written.
+/// Renders that a pool, a quota or the site's defaults were written.
 pub fn made_text(made: &Made) -> String {
     format!("{}/{} {}\n", made.kind, made.name, made.message)
 }
 
-/// Renders a created job for people.
+/// Renders a created job as text.
 pub fn text(created: &Created) -> String {
     let unit = match created.kind {
-        // What users of each kind of job call one of its pods.
+        // Use the usual word for a pod of this kind of job.
         "training" if created.gpus_per_pod > GpuCount::ZERO => "node",
         "inference" | "compute" => "replica",
         _ => "pod",

@@ -1,4 +1,4 @@
-//! Renders `describe job` for people.
+//! Renders `describe job` as text.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use crate::format::coverage;
 use crate::format::named_lines::NamedLines;
 use crate::format::text::{age, bar, clean, count, paint, span, status_color};
 
-/// Renders a job for people: the summary first, then the details.
+/// Renders a summary of the job, followed by the details.
 pub fn text(description: &Description, style: TextStyle, now: Timestamp) -> String {
     let job = &description.job;
     let mut lines = NamedLines::below(heading(description, style, now), style);
@@ -62,7 +62,7 @@ fn heading(description: &Description, style: TextStyle, now: Timestamp) -> Strin
     )
 }
 
-/// Adds the reason for the job's status, and advice.
+/// Adds the reason of the job's status, and advice.
 fn add_trouble(lines: &mut NamedLines, description: &Description) {
     let Description { job, state, .. } = description;
     lines.add_known("why", state.message.as_deref().map(clean));
@@ -81,7 +81,7 @@ fn add_trouble(lines: &mut NamedLines, description: &Description) {
     }
 }
 
-/// Adds the requested resources, and the GPUs that its pods hold.
+/// Adds the requested resources and the held GPUs.
 fn add_request(lines: &mut NamedLines, job: &Job) {
     let kind = job
         .gpu_type
@@ -123,7 +123,7 @@ fn held_on_nodes(job: &Job) -> String {
     }
 }
 
-/// Adds the progress and the speed of the job.
+/// Adds the job's progress and speed.
 fn add_work(lines: &mut NamedLines, description: &Description, style: TextStyle) {
     let progress = description.progress.map(|percent| bar(percent, 20, style));
     lines.add_known("progress", progress);
@@ -147,7 +147,7 @@ fn add_work(lines: &mut NamedLines, description: &Description, style: TextStyle)
     }
 }
 
-/// Adds the description of the job, its addresses, its autoscaler, its user and its queue.
+/// Adds the job's description, addresses, autoscaler, user and queue.
 fn add_access(lines: &mut NamedLines, description: &Description) {
     let job = &description.job;
     lines.add_known("description", job.description.as_deref().map(clean));
@@ -209,7 +209,7 @@ fn utilization_chart(description: &Description, style: TextStyle) -> String {
     chart(&work.curve, frame, &sampled, style)
 }
 
-/// Indents lines of external text below a title.
+/// Indents lines of external text below a heading.
 fn indented<'a>(heading: &str, lines: impl Iterator<Item = &'a str>) -> String {
     let mut text = format!("{heading}\n");
     for line in lines {
@@ -219,7 +219,7 @@ fn indented<'a>(heading: &str, lines: impl Iterator<Item = &'a str>) -> String {
     text
 }
 
-/// Formats an autoscaler as `1 to 10 replicas; gpu_utilization 45% of 70%`.
+/// Formats an autoscaler, such as `1 to 10 replicas; gpu_utilization 45% of 70%`.
 fn autoscaler_text(autoscaler: &Autoscaler) -> String {
     let mut text = format!(
         "{} to {} replicas",
@@ -243,7 +243,7 @@ fn autoscaler_text(autoscaler: &Autoscaler) -> String {
     text
 }
 
-/// Formats the position of a job in its queue, to print after the name of the queue.
+/// Formats the position of a job in its queue, for printing after the queue's name.
 fn queue_position(position: QueuePosition) -> String {
     let queue_length = position
         .waiting

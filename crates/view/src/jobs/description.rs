@@ -1,4 +1,4 @@
-//! Collects the facts about one job, and renders them as JSON for `describe job`.
+//! Collects facts about one job for `describe job`, and renders them as JSON.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -16,7 +16,7 @@ use super::pods::PodDocument;
 use super::remaining::RemainingTime;
 use crate::format::coverage::{Coverage, memory_of, rounded};
 
-/// The facts about one job.
+/// The facts about a job that `describe job` shows.
 #[derive(Clone, Debug)]
 pub struct Description {
     pub job: Job,
@@ -26,29 +26,29 @@ pub struct Description {
     pub remaining: Option<Remaining>,
     /// Oldest first.
     pub events: Vec<Event>,
-    /// Objects of the job except its pods, as KIND/NAME.
+    /// KIND/NAME of the job's objects except its pods.
     pub objects: Vec<String>,
     pub addresses: Vec<Endpoint>,
     pub autoscaler: Option<Autoscaler>,
-    /// The speed that its log reports, such as `245 tokens/sec`.
+    /// Speed according to the job's log, such as `245 tokens/sec`.
     pub throughput: Option<String>,
-    /// The use of its devices; `None` without metrics.
+    /// Use of the job's devices, or `None` without metrics.
     pub work: Option<JobWork>,
-    /// Last lines of the pod that failed first; empty unless the job failed.
+    /// Last log lines of the pod that failed first. Empty unless the job failed.
     pub last_lines: Vec<String>,
 }
 
-/// The use of a job's devices, now and in the last hour.
+/// Use of a job's devices now and in the last hour.
 #[derive(Clone, Debug)]
 pub struct JobWork {
     pub readings: Readings,
     pub figures: Figures,
-    /// Mean utilization of its devices in percent.
+    /// Mean utilization of the devices in percent.
     pub curve: Vec<Point>,
     /// Start of the curve in Unix milliseconds.
     pub from: i64,
     pub to: i64,
-    /// A finding from the metrics of its devices.
+    /// A finding from the metrics of the devices.
     pub note: Option<String>,
 }
 
@@ -285,7 +285,7 @@ fn measured(description: &Description) -> MeasuredValues {
     }
 }
 
-/// Averages the metrics over the devices of one pod.
+/// Returns the means of the metrics over the devices of one pod.
 pub(super) fn pod_figures(description: &Description, pod: &Pod) -> Option<Figures> {
     let work = description.work.as_ref().filter(|_| pod.holds())?;
     Some(

@@ -1,5 +1,4 @@
-//! Renders the events of a job as JSON, and for people in words that need no knowledge of
-//! Kubernetes.
+//! Renders the events of a job as JSON, or as text that requires no knowledge of Kubernetes.
 
 use colored::Color;
 use jiff::Timestamp;
@@ -47,7 +46,7 @@ pub fn event_document(event: &Event) -> EventDocument<'_> {
     }
 }
 
-/// Renders events as a table, newest last.
+/// Renders events as a table, with the newest last.
 pub fn table(
     events: &[Event],
     format: Format,
@@ -74,8 +73,8 @@ pub fn table(
     table.show(format, headers, style)
 }
 
-/// Renders events for a terminal, each with its age, its object and a wrapped message. If the name
-/// of an object begins with `job`, that part is omitted.
+/// Renders events for a terminal with their age, object and wrapped message. Omits the job's name
+/// where an object's name begins with it.
 pub fn listing(events: &[Event], job: &str, style: TextStyle, now: Timestamp) -> String {
     let object_text = |event: &Event| {
         let (kind, name) = event
@@ -116,7 +115,7 @@ pub fn listing(events: &[Event], job: &str, style: TextStyle, now: Timestamp) ->
     text
 }
 
-/// Renders one event on one line, for `--watch`.
+/// Renders an event on one line, for `--watch`.
 pub fn line(event: &Event, style: TextStyle) -> String {
     let time = event
         .at
@@ -129,8 +128,8 @@ pub fn line(event: &Event, style: TextStyle) -> String {
     format!("{time} {} {message}\n", clean(&event.object))
 }
 
-/// Renders the last events in plain words, newest last. Events with the same words, such as those
-/// of several pods, share a line.
+/// Renders the last events in plain words, with the newest last. Events with the same words, such
+/// as those of several pods, are merged.
 pub fn recent(events: &[Event], style: TextStyle, now: Timestamp) -> String {
     const SHOWN: usize = 8;
     let mut lines: Vec<(&Event, String, u32)> = Vec::new();
@@ -139,7 +138,7 @@ pub fn recent(events: &[Event], style: TextStyle, now: Timestamp) -> String {
         let earlier = lines
             .iter()
             .position(|(_, existing, _)| *existing == message);
-        // A shared line shows the newest time, so it moves to the place of that time.
+        // Move a merged line to the end, because it shows the newest time.
         let count = earlier.map_or(0, |index| lines.remove(index).2);
         lines.push((event, message, count.saturating_add(event.count)));
     }
@@ -164,8 +163,7 @@ pub fn recent(events: &[Event], style: TextStyle, now: Timestamp) -> String {
     text
 }
 
-/// Translates an event for people who do not know Kubernetes. Unknown events keep their original
-/// message.
+/// Translates an event for users who do not know Kubernetes. Unknown events keep their message.
 fn plain_words(event: &Event) -> String {
     let message = clean(&event.message);
     let last_word = message.rsplit(' ').next().unwrap_or_default();
@@ -185,11 +183,11 @@ fn plain_words(event: &Event) -> String {
                 message.find(" from ").map_or("", |at| &message[at..])
             )
         }
-        // The event of the job controller does not say who suspended the job.
+        // The job controller's event does not show who suspended the job.
         "Suspended" => "paused, or held back by its queue".to_owned(),
         "Resumed" => "resumed".to_owned(),
         "Completed" => "completed".to_owned(),
-        // These messages are clear without the reason in front.
+        // Omit the reason, because these messages are clear without it.
         "SuccessfulRescale" | "Started" | "Created" | "Pulling" | "Pulled" | "Killing"
         | "Failed" | "BackOff" => message.into_owned(),
         reason => format!("{}: {message}", clean(reason)),

@@ -56,7 +56,7 @@ impl<'a> FirstErrorLine<'a> {
     }
 }
 
-/// Renders the error and the lines before it.
+/// Renders the error and the preceding lines.
 pub fn text(line: &FirstErrorLine<'_>, style: TextStyle) -> String {
     let source = line.rank.map_or_else(
         || clean(line.pod).into_owned(),
@@ -72,11 +72,11 @@ pub fn text(line: &FirstErrorLine<'_>, style: TextStyle) -> String {
         (0, 0) => String::new(),
         (same, 0) => format!("; the same on {}", count(same as u64, "other pod")),
         (0, others) => format!(
-            "; later something else on {}",
+            "; a different error later on {}",
             count(others as u64, "other pod")
         ),
         (same, others) => format!(
-            "; the same on {}, something else on {others}",
+            "; the same on {}, a different error on {others}",
             count(same as u64, "other pod")
         ),
     };

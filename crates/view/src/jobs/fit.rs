@@ -1,4 +1,4 @@
-//! Renders the output of `fit`, which shows whether jobs fit into the cluster.
+//! Renders `fit`: whether jobs fit into the cluster.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -9,13 +9,20 @@ use gpuctl_core::model::counting::fit::{Domain, Fit, FitReason, FitVerdict, Node
 use gpuctl_core::model::counting::start::StartForecast;
 use gpuctl_core::model::counting::victims::Victim;
 
-/// Maximum number of node names on a line.
+/// Maximum number of node names per line.
 const SHOWN: usize = 4;
 
-/// The JSON output of `fit` for one job.
+/// The JSON output of `fit`.
+#[derive(JsonSchema, Serialize)]
+pub struct FitList<'a> {
+    total: usize,
+    items: Vec<FitItem<'a>>,
+}
+
+/// Whether one job fits.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct FitItem<'a> {
+struct FitItem<'a> {
     name: &'a str,
     namespace: &'a str,
     kind: &'static str,
@@ -83,18 +90,21 @@ struct VictimItem<'a> {
     node: &'a str,
 }
 
-/// A job, and whether it fits.
+/// A job with the result of `fit`.
 pub struct FitRow {
     pub name: String,
     pub namespace: String,
     pub kind: &'static str,
     pub fit: Fit,
-    /// When it is expected to start.
+    /// Expected start of the job.
     pub start: Option<StartForecast>,
 }
 
-pub fn items(rows: &[FitRow]) -> Vec<FitItem<'_>> {
-    rows.iter().map(item).collect()
+pub fn list(rows: &[FitRow]) -> FitList<'_> {
+    FitList {
+        total: rows.len(),
+        items: rows.iter().map(item).collect(),
+    }
 }
 
 fn word(verdict: FitVerdict) -> &'static str {
@@ -114,7 +124,7 @@ fn item(row: &FitRow) -> FitItem<'_> {
         fit,
         start,
     } = row;
-    // What was not checked matters only if nothing else decides.
+    // Show what was not checked only if nothing else decides the verdict.
     let undecided = match fit.verdict {
         FitVerdict::Unknown => fit.not_evaluated.as_slice(),
         FitVerdict::Now | FitVerdict::NotNow | FitVerdict::Never => &[],
@@ -192,7 +202,7 @@ fn domain_item(domain: &Domain) -> DomainItem<'_> {
     }
 }
 
-/// Renders jobs for people. `level` is the label that separates the domains.
+/// Renders the verdicts as text. `level` is the label that separates the domains.
 pub fn text(rows: &[FitRow], level: &str) -> String {
     rows.iter()
         .map(|row| job_text(row, &clean(level)))
@@ -251,7 +261,7 @@ fn verdict_text(fit: &Fit, level: &str) -> String {
             )
         }
         (FitVerdict::NotNow, _) => "not now".to_owned(),
-        // Nothing rules out the job itself, so it never fits only because all pods must be in one
+        // Without other reasons, the job never fits only because its pods must be in one
         // domain.
         (FitVerdict::Never, _) if !fit.domains.is_empty() && fit.reasons.is_empty() => {
             format!("never within one {level}")

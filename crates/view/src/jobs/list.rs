@@ -10,10 +10,10 @@ use gpuctl_core::stats::logs::remaining::Remaining;
 use super::remaining::RemainingTime;
 use crate::format::coverage::{Coverage, memory_of, percent, rounded};
 use crate::format::table::{Cell, Column, Table, left, percentages, right};
-use crate::format::text::{bar, clean, status_color};
+use crate::format::text::{bar, clean, labels, status_color};
 use crate::{Format, TextStyle};
 
-/// A job with its state and its metrics.
+/// A job with its state and metrics.
 #[derive(Clone, Debug)]
 pub struct JobRow {
     pub job: Job,
@@ -21,7 +21,7 @@ pub struct JobRow {
     /// In percent.
     pub progress: Option<Percent>,
     pub remaining: Option<Remaining>,
-    /// The use of its devices; `None` without metrics.
+    /// Use of the job's devices, or `None` without metrics.
     pub figures: Option<Figures>,
 }
 
@@ -151,8 +151,8 @@ pub fn list(rows: &[JobRow], total: usize, coverage: Option<Coverage>) -> JobLis
     }
 }
 
-/// Renders jobs for people. The columns for namespace and user are shown only when they differ
-/// between jobs, and the labels on request.
+/// Renders jobs as a table. Shows namespaces and users only if they differ between jobs, and labels
+/// only on request.
 pub fn table(
     rows: &[JobRow],
     format: Format,
@@ -172,7 +172,7 @@ pub fn table(
     table.show(format, headers, style)
 }
 
-/// The columns of a list, and how their cells are rendered.
+/// The optional columns of a list, and the format of its cells.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each controls a separate column"
@@ -180,13 +180,13 @@ pub fn table(
 struct ShownColumns {
     namespaces: bool,
     users: bool,
-    /// Whether to show remaining times. They need about as much space as a name.
+    /// Whether to show remaining times, which are about as wide as names.
     remaining: bool,
     messages: bool,
     labels: bool,
-    /// Whether to draw the progress as a bar. Next to metrics, a bar would only take up space.
+    /// Whether to draw progress as a bar. Metrics leave no space for bars.
     bars: bool,
-    /// Whether to print states for programs, without the position in the queue.
+    /// Whether to print states without the position in the queue, for scripts.
     bare_states: bool,
 }
 
@@ -285,14 +285,12 @@ impl ShownColumns {
             self.messages
                 .then(|| state.message.clone().unwrap_or_default().into()),
         );
-        let label = |(key, value): (&String, &String)| format!("{key}={value}");
-        let labels = || job.labels.iter().map(label).collect::<Vec<_>>().join(",");
-        cells.extend(self.labels.then(|| labels().into()));
+        cells.extend(self.labels.then(|| labels(&job.labels).into()));
         cells
     }
 }
 
-/// Lists the names for `-o name`, which other commands accept.
+/// Returns the names that other commands accept, for `-o name`.
 pub fn names(rows: &[JobRow]) -> Vec<String> {
     rows.iter()
         .map(|row| format!("{}/{}", clean(&row.job.namespace), clean(&row.job.name)))

@@ -1,4 +1,4 @@
-//! Lists the local files whose content a job file sends to the cluster.
+//! Renders the local files that a job file sends to the cluster.
 
 use super::copied::size;
 use crate::format::text::clean;

@@ -1,5 +1,5 @@
-//! Renders log lines of several pods with a rank prefix and colors. Removes every sequence that
-//! moves the cursor.
+//! Renders log lines of several pods with a rank prefix and colors. Removes escape sequences that
+//! move the cursor.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use gpuctl_core::model::State;
 use crate::TextStyle;
 use crate::format::text::{clean, is_unsafe, paint};
 
-/// A log line with its origin.
+/// A log line and its pod.
 #[derive(Clone, Debug)]
 pub struct PodLogLine {
     pub namespace: String,
@@ -68,11 +68,11 @@ pub fn document(lines: &[PodLogLine]) -> LogDocument<'_> {
     }
 }
 
-/// What to print before a line.
+/// What to print before each line.
 #[derive(Clone, Copy, Debug)]
 pub struct Prefix {
     pub job: JobPrefix,
-    /// Whether to print the rank or the replica, which is useful when there are several.
+    /// Whether to print the rank or replica, for jobs with several.
     pub rank: bool,
     pub timestamps: bool,
 }
@@ -109,8 +109,8 @@ const COLORS: [Color; 6] = [
     Color::BrightRed,
 ];
 
-/// Renders one line for people. `raw` keeps all bytes that the program wrote. Without colors, the
-/// program's own colors are removed too.
+/// Renders a line as text. `raw` keeps all bytes that the program wrote. Without colors, the
+/// program's colors are removed too.
 pub fn text(line: &PodLogLine, prefix: Prefix, style: TextStyle, raw: bool) -> String {
     let mut result = String::new();
     if let Some((name, color)) = origin(line, prefix) {
@@ -130,7 +130,7 @@ pub fn text(line: &PodLogLine, prefix: Prefix, style: TextStyle, raw: bool) -> S
         visible(&line.text, style.color)
     };
     result.push_str(&text);
-    // The program may leave its colors on at the end of a line.
+    // Reset colors, which the program may not have done at the end of the line.
     if !raw && style.color && text.contains('\u{1b}') {
         result.push_str("\u{1b}[0m");
     }
@@ -162,12 +162,12 @@ fn origin(line: &PodLogLine, prefix: Prefix) -> Option<(String, Color)> {
     })
 }
 
-/// Formats a remark that gpuctl prints between log lines.
+/// Formats a remark that is printed between log lines.
 pub fn remark(text: &str) -> String {
     format!("── {text} ──")
 }
 
-/// Formats the remark that follows the last line of a job that has ended.
+/// Formats the remark that follows the last line of an ended job.
 pub fn ending(job: &str, state: &State) -> String {
     let message = state
         .message
@@ -176,11 +176,12 @@ pub fn ending(job: &str, state: &State) -> String {
     remark(&format!("{job} {state}{message}"))
 }
 
-/// Removes escape sequences and control characters. Keeps colors if `colors` is true.
+/// Removes escape sequences and control characters, except colors if `colors` is true.
 ///
-/// Progress bars redraw their line with carriage returns; only its last state is kept.
+/// Progress bars redraw their line with carriage returns, so only the text after the last one is
+/// kept.
 pub fn visible(text: &str, colors: bool) -> String {
-    // A carriage return before the line feed is not a redraw.
+    // A carriage return before the line feed does not redraw the line.
     let text = text.trim_end_matches('\r');
     let text = text.rsplit('\r').next().unwrap_or(text);
     let mut result = String::new();
@@ -190,11 +191,11 @@ pub fn visible(text: &str, colors: bool) -> String {
             '\t' => result.push('\t'),
             '\u{1b}' => match chars.next() {
                 Some('[') => result.push_str(&control_sequence(&mut chars, colors)),
-                // OSC, DCS, APC, PM and SOS are followed by a string (ECMA-48).
+                // A string follows OSC, DCS, APC, PM and SOS (ECMA-48).
                 Some(']' | 'P' | '_' | '^' | 'X') => skip_string(&mut chars),
                 _ => {}
             },
-            // The 8-bit C1 controls start the same sequences: CSI, then DCS, OSC, PM and APC.
+            // The 8-bit C1 controls are equivalent: CSI, then DCS, OSC, PM and APC.
             '\u{9b}' => result.push_str(&control_sequence(&mut chars, colors)),
             '\u{90}' | '\u{9d}' | '\u{9e}' | '\u{9f}' => skip_string(&mut chars),
             c if is_unsafe(c) => {}
@@ -204,11 +205,11 @@ pub fn visible(text: &str, colors: bool) -> String {
     result
 }
 
-/// Consumes a control sequence, and returns it if it only sets colors and `keep` is true.
+/// Consumes a control sequence. Returns it if it sets colors and `keep` is true.
 fn control_sequence(chars: &mut impl Iterator<Item = char>, keep: bool) -> String {
     let mut parameters = String::new();
     for c in chars {
-        // The final byte of a control sequence (ECMA-48, section 5.4).
+        // The final byte ends a control sequence (ECMA-48, section 5.4).
         if ('\u{40}'..='\u{7e}').contains(&c) {
             let colors = keep
                 && c == 'm'
@@ -228,7 +229,7 @@ fn control_sequence(chars: &mut impl Iterator<Item = char>, keep: bool) -> Strin
 
 fn skip_string(chars: &mut std::iter::Peekable<impl Iterator<Item = char>>) {
     while let Some(c) = chars.next() {
-        // BEL ends the string in xterm. ECMA-48 defines only ST, which is U+009C or `ESC \`.
+        // xterm also ends the string at BEL. ECMA-48 defines only ST, which is U+009C or `ESC \`.
         if c == '\u{7}' || c == '\u{9c}' {
             return;
         }

@@ -1,4 +1,4 @@
-//! Renders jobs, and the results of commands that change them.
+//! Renders jobs and the results of commands that change jobs.
 
 pub mod batch;
 pub mod claims;

@@ -1,5 +1,4 @@
-//! Renders the local address that `open` serves. The URL contains the token only with
-//! `--show-token`.
+//! Renders the local address of `open`. The URL contains the token only with `--show-token`.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -38,7 +37,7 @@ impl Opened {
     }
 }
 
-/// Prints the URL alone on its line, so that terminals turn it into a link.
+/// Prints the URL alone on its line, so that terminals make it a link.
 pub fn text(opened: &Opened) -> String {
     format!("{}\n", opened.url)
 }

@@ -45,7 +45,7 @@ pub(crate) fn pod_document(pod: &Pod, figures: Option<Figures>) -> PodDocument<'
     }
 }
 
-/// Summarizes the state of a pod in a few words.
+/// Describes the state of a pod in a few words.
 fn pod_status(pod: &Pod) -> String {
     let terminated = pod
         .containers
@@ -57,8 +57,8 @@ fn pod_status(pod: &Pod) -> String {
         .find_map(|container| container.waiting.as_ref());
     match (pod.phase, terminated, waiting) {
         (PodPhase::Succeeded, ..) => "succeeded".to_owned(),
-        // The kubelet sets a reason such as `DeadlineExceeded` on a pod that it ended. A program
-        // that then exits with 0 has still failed.
+        // If the program exited with 0 after the kubelet ended the pod, show the kubelet's reason,
+        // such as `DeadlineExceeded`, because the pod has still failed.
         (PodPhase::Failed, Some(end), _) if end.code != 0 || pod.reason.is_none() => {
             format!("failed {} (exit {})", end.reason, end.code)
         }
@@ -81,8 +81,8 @@ fn pod_status(pod: &Pod) -> String {
     }
 }
 
-/// Renders the pods of the current try. Trainings show the number of tries, and servers show the
-/// number of restarts in place.
+/// Renders the pods of the current attempt, with the number of attempts for trainings and of
+/// restarts for servers.
 pub fn table(
     job: &Job,
     style: TextStyle,
@@ -101,7 +101,7 @@ pub fn table(
         right("RUNS"),
         percentages("UTIL"),
     ]);
-    // Every try of a rank has a new pod.
+    // Count the pods of each rank, because every attempt creates a new pod.
     let mut tries: BTreeMap<Option<u32>, u32> = BTreeMap::new();
     job.pods
         .iter()

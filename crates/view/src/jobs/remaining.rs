@@ -29,7 +29,7 @@ impl RemainingTime {
         self.seconds
     }
 
-    /// Formats the interval, such as `2h 10m–2h 40m`, or one time if both limits look the same.
+    /// Formats the interval, such as `2h 10m–2h 40m`, or one time if both bounds look the same.
     pub(super) fn text(self) -> String {
         let (low, high) = (text(self.low_seconds), text(self.high_seconds));
         match low == high {
@@ -48,7 +48,7 @@ fn whole(seconds: f64) -> u64 {
     seconds.max(0.0) as u64
 }
 
-/// Formats a time in at most two units.
+/// Formats a time with at most two units.
 fn text(seconds: u64) -> String {
     let two = |large: u64, unit: &str, small: u64, small_unit: &str| match small {
         0 => format!("{large}{unit}"),

@@ -27,7 +27,7 @@ pub fn text(scaled: &Scaled) -> String {
     format!("{}{dry_run}: {}\n", scaled.job_id, scaled.message)
 }
 
-/// The mark of a result that was only rehearsed.
+/// Returns the suffix that marks the result of a dry run.
 pub(super) fn dry_run_text(dry_run: Option<&str>) -> String {
     dry_run.map_or_else(String::new, |place| format!(" ({place} dry run)"))
 }

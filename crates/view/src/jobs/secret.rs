@@ -1,4 +1,4 @@
-//! Renders the result of `create secret`, without values.
+//! Renders the result of `create secret` without the secret's values.
 
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -1,28 +1,28 @@
-//! Renders the YAML that a job was submitted with. The content of its local files is not part of
-//! the YAML, so a comment contains the commands that restore them.
+//! Renders the YAML that a job was submitted with. It does not contain the job's local files, so a
+//! comment lists the commands that restore them.
 
 use std::path::Path;
 
 use crate::format::text::clean;
 use gpuctl_core::model::Job;
 
-/// Begins every line of the comment. A job that was submitted from such output has them in its
-/// stored YAML, with the names of the first job.
+/// Prefix of the comment's lines. The stored YAML of a job that was submitted from this output
+/// contains the comment too, with the first job's names.
 const PREFIX: &str = "# local files: ";
 
-/// A local file whose content a ConfigMap stores.
+/// A local file whose contents are stored in a ConfigMap.
 #[derive(Clone, Debug)]
 pub struct StoredFile {
-    /// The path in the YAML.
+    /// Path in the YAML.
     pub path: String,
-    /// The key in the ConfigMap.
+    /// Key in the ConfigMap.
     pub key: String,
-    /// Whether the ConfigMap stores the content as text, not as binary data.
+    /// Whether the ConfigMap stores the file as text instead of binary data.
     pub is_text: bool,
 }
 
-/// Returns the YAML. If it names local files, it starts with the commands that restore them from
-/// `config_map`, as a comment.
+/// Returns the YAML, after a comment with the commands that restore its local files from
+/// `config_map`.
 pub fn specification(source: &str, job: &Job, config_map: &str, files: &[StoredFile]) -> String {
     let mut text = String::new();
     if !files.is_empty() {
@@ -62,7 +62,7 @@ fn restore_command(file: &StoredFile, job: &Job, config_map: &str) -> String {
     )
 }
 
-/// Quotes a path for a POSIX shell. A path with line breaks must not end the comment.
+/// Quotes a path for a POSIX shell. Line breaks in a path must not end the comment.
 fn quoted(path: &str) -> String {
     let path = clean(path);
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=@:,".contains(c);
@@ -113,7 +113,7 @@ mod tests {
 kind: training
 "
         );
-        // A job that was submitted from this output has one comment, not two.
+        // The output of a job that was submitted from this output has only one comment.
         let again = specification(&text, &job(), "lora-files", &files);
         assert_eq!(again, text);
     }

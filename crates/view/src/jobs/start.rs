@@ -1,4 +1,4 @@
-//! Renders the forecast of when a waiting job will start.
+//! Renders the expected start of a waiting job.
 
 use jiff::SignedDuration;
 use schemars::JsonSchema;

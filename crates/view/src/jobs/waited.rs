@@ -29,7 +29,7 @@ pub struct WaitedJob {
 }
 
 impl WaitedJob {
-    /// `running 2/2` or `deleted`, with the reason.
+    /// Formats the state with its reason, such as `running 2/2` or `deleted`.
     pub fn state(&self) -> String {
         match (self.status, &self.reason) {
             (None, _) => "deleted".to_owned(),
@@ -39,7 +39,7 @@ impl WaitedJob {
     }
 }
 
-/// One line per job.
+/// Renders one line per job.
 pub fn text(result: &WaitResult) -> String {
     let line = |job: &WaitedJob| format!("{}: {}\n", job.job_id, job.state());
     result.items.iter().map(line).collect()

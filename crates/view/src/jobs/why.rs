@@ -1,5 +1,5 @@
-//! Renders why a job waits, failed, hangs or is slow: a sentence, the causes with their evidence,
-//! and commands that help.
+//! Renders why a job waits, failed, hangs or is slow: a sentence, causes with evidence, and
+//! commands that help.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -11,12 +11,12 @@ use crate::format::text::{age, clean, count, span, wrapped};
 use gpuctl_core::stats::logs::stacks::StackGroup;
 use gpuctl_diagnosis::{Answer, Cause, HolderTime};
 
-/// Maximum size of an answer in bytes of JSON, so that hundreds of them can be read at once. Within
-/// 2 KB, this leaves enough space to indent the answer in a list.
+/// Maximum size of an answer in bytes of JSON, so that hundreds of answers can be read at once. The
+/// rest of 2 KB is for the indentation in a list.
 const LARGEST: usize = 1800;
 /// Maximum size of a text in bytes of JSON.
 const LONGEST: usize = 240;
-/// Maximum number of stacks in JSON.
+/// Maximum number of stack traces in JSON.
 const STACKS: usize = 3;
 
 /// The JSON output of `why`.
@@ -92,7 +92,7 @@ struct CoverageItem {
     events: &'static str,
 }
 
-/// A job, and the answer to why it waits, failed, hangs or is slow.
+/// A job and its `why` answer.
 #[derive(Clone, Copy)]
 pub struct WhyRow<'a> {
     pub name: &'a str,
@@ -113,7 +113,7 @@ fn clip(text: &str) -> String {
     format!("{}…", &text[..end])
 }
 
-/// Builds the answer, shortened to at most 2 KB. The least important parts are dropped first.
+/// Builds the JSON output. Drops the least important parts of an answer larger than 2 KB.
 pub fn item<'a>(row: &WhyRow<'a>) -> WhyItem<'a> {
     let answer = row.answer;
     let mut item = WhyItem {
@@ -135,18 +135,18 @@ pub fn item<'a>(row: &WhyRow<'a>) -> WhyItem<'a> {
             events: answer.coverage.events,
         },
     };
-    // Measure the indented form, because `-o json` prints it.
+    // Measure the indented form, which `-o json` prints.
     while serde_json::to_string_pretty(&item).map_or(0, |text| text.len()) >= LARGEST
         && shorten(&mut item)
     {}
     item
 }
 
-/// Drops one part of the answer. Returns false when only the first cause with one piece of evidence
-/// remains.
+/// Drops one part of the answer. Returns false if only the first cause with one piece of evidence
+/// is left.
 fn shorten(item: &mut WhyItem<'_>) -> bool {
     let causes = &mut item.causes;
-    // Causes are sorted by weight, so the last ones matter least.
+    // Start with the last causes, which have the smallest weights.
     let trimmable = causes
         .iter_mut()
         .rev()
@@ -189,7 +189,8 @@ fn cause_item(cause: &Cause) -> CauseItem {
         helps: cause
             .helps
             .iter()
-            // A truncated command would be a different command.
+            // Drop a command that would have to be truncated, because the rest would be another
+            // command.
             .filter(|help| {
                 help.command
                     .as_ref()
@@ -224,17 +225,17 @@ fn holder_item(holder: &HolderTime) -> BlockingHolderItem {
     }
 }
 
-/// Renders the answer for people.
+/// Renders the answer as text.
 pub fn text(row: &WhyRow<'_>, style: TextStyle, now: Timestamp) -> String {
     let answer = row.answer;
     let sentence = clean(&answer.sentence);
     let mut text = format!("{}\n", wrapped(&sentence, 2, style).trim_end());
     for (index, cause) in answer.causes.iter().enumerate() {
-        // The sentence already contains the first evidence of the first cause.
+        // Skip the first evidence of the first cause, which the sentence already contains.
         let skipped = usize::from(index == 0);
         text.push_str(&cause_text(cause, skipped, style, now));
     }
-    // Do not repeat stacks that a cause already shows.
+    // Skip stack traces that a cause already shows.
     let in_causes = answer
         .causes
         .iter()
@@ -260,7 +261,7 @@ pub fn text(row: &WhyRow<'_>, style: TextStyle, now: Timestamp) -> String {
     text
 }
 
-/// Renders an indented line; continuation lines are indented by two more columns.
+/// Renders an indented line, with continuation lines indented by two more columns.
 fn line(indent: usize, content: &str, style: TextStyle) -> String {
     format!(
         "{}{}\n",
@@ -269,8 +270,8 @@ fn line(indent: usize, content: &str, style: TextStyle) -> String {
     )
 }
 
-/// Renders a cause with its holders, commands that help, and its evidence except for the first
-/// `skipped` items.
+/// Renders a cause with its holders, commands that help, and its evidence after the first `skipped`
+/// items.
 fn cause_text(cause: &Cause, skipped: usize, style: TextStyle, now: Timestamp) -> String {
     let nodes = cause.nodes.map_or(String::new(), |nodes| {
         format!(" on {}", count(nodes, "node"))
@@ -288,7 +289,7 @@ fn cause_text(cause: &Cause, skipped: usize, style: TextStyle, now: Timestamp) -
     for help in &cause.helps {
         let perhaps = if help.proven { "" } else { "perhaps: " };
         text.push_str(&line(4, &format!("{perhaps}{}", help.text), style));
-        // A command stays on one line, so that users can copy it.
+        // Keep a command on one line, so that users can copy it.
         if let Some(command) = &help.command {
             text.push_str(&format!("      {}\n", clean(command)));
         }
@@ -317,7 +318,7 @@ fn holder_text(holder: &HolderTime, now: Timestamp) -> String {
 mod tests {
     use super::*;
 
-    /// The situation, the sentence and the first cause are kept, however long the answer is.
+    /// However long an answer is, it keeps its situation, its sentence and the first cause.
     #[test]
     fn an_answer_stays_within_its_size() {
         let long_text = "x".repeat(4000);

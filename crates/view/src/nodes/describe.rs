@@ -1,9 +1,10 @@
-//! Renders `describe node` for people.
+//! Renders `describe node` as text.
 
 use jiff::Timestamp;
 
+use gpuctl_core::model::facts::condition::REMEDIATION_LABEL;
 use gpuctl_core::model::values::quantity;
-use gpuctl_core::model::{Celsius, NodeHealth, NodeUsage, Watts};
+use gpuctl_core::model::{Celsius, HostCondition, NodeHealth, NodeUsage, Watts};
 
 use super::document::{GpuItem, gpus};
 use crate::format::coverage;
@@ -12,7 +13,7 @@ use crate::format::table::{Cell, Table, left, percentages, right};
 use crate::format::text::{age, clean, or_dash, paint};
 use crate::{Format, TextStyle};
 
-/// Renders one node: its state, its resources, the holders of its devices, and its labels.
+/// Renders a node with its state, resources, holders of devices, and labels.
 pub fn text(host: &NodeUsage, style: TextStyle, now: Timestamp) -> String {
     let mut lines = NamedLines::below(heading(host, style), style);
     add_devices(&mut lines, host);
@@ -57,7 +58,7 @@ fn heading(host: &NodeUsage, style: TextStyle) -> String {
     format!("{}   {status}   {pool}\n", clean(&node.name))
 }
 
-/// Adds the GPUs and slices, and their use.
+/// Adds the GPUs and slices with their use.
 fn add_devices(lines: &mut NamedLines, host: &NodeUsage) {
     let types: Vec<String> = host
         .types
@@ -122,25 +123,19 @@ fn add_requests(lines: &mut NamedLines, host: &NodeUsage) {
     );
 }
 
-/// Adds the taints, and the conditions that are unhealthy.
+/// Adds the taints, the conditions that report a fault, and the state of an automatic repair.
 fn add_conditions(lines: &mut NamedLines, host: &NodeUsage) {
     let bad: Vec<String> = host
         .details
         .conditions
         .iter()
-        // `Ready` is healthy when it is True. All other node conditions are healthy when they are
-        // not True.
-        .filter(|condition| (condition.kind == "Ready") == (condition.status != "True"))
-        .map(|condition| {
-            format!(
-                "{} {} ({})",
-                clean(&condition.kind),
-                clean(&condition.status),
-                clean(&condition.reason)
-            )
-        })
+        .filter(|condition| condition.fault().is_some())
+        .map(condition_text)
         .collect();
     lines.add_list("conditions", &bad);
+    if let Some(state) = host.details.node.labels.get(REMEDIATION_LABEL) {
+        lines.add("remediation", format!("NVSentinel: {}", clean(state)));
+    }
     let taints: Vec<String> = host
         .details
         .node
@@ -149,6 +144,25 @@ fn add_conditions(lines: &mut NamedLines, host: &NodeUsage) {
         .map(|taint| format!("{}:{}", clean(&taint.key), clean(&taint.effect)))
         .collect();
     lines.add_list("taints", &taints);
+}
+
+/// Formats a condition with its message, in which problem detectors name the recommended action.
+fn condition_text(condition: &HostCondition) -> String {
+    let HostCondition {
+        kind,
+        status,
+        reason,
+        message,
+        ..
+    } = condition;
+    let mut text = format!("{} {}", clean(kind), clean(status));
+    if !reason.is_empty() {
+        text.push_str(&format!(" ({})", clean(reason)));
+    }
+    if !message.is_empty() {
+        text.push_str(&format!(": {}", clean(message)));
+    }
+    text
 }
 
 /// Adds the operating system and its kernel.

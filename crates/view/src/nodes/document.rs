@@ -1,4 +1,4 @@
-//! Renders nodes as documents. Unknown values are `null`, never 0.
+//! Renders nodes as JSON. Unknown values are `null`, never 0.
 
 use std::collections::BTreeMap;
 
@@ -109,7 +109,7 @@ impl From<&NodeUsage> for NodeItem {
     }
 }
 
-/// Formats a quantity such as `263842964Ki` in the largest unit that keeps it exact.
+/// Formats a quantity, such as `263842964Ki`, in the largest unit that keeps it exact.
 pub(crate) fn memory(text: Option<&String>) -> Option<String> {
     text.and_then(|text| quantity::whole(text))
         .map(quantity::binary)
@@ -160,11 +160,10 @@ pub(crate) struct HolderKey {
     pub pod: String,
 }
 
-/// Lists the devices of a node: the ones with metrics, then the ones that only the node's capacity
-/// counts.
+/// Lists the devices of a node: first those with metrics, then those that are only part of the
+/// node's capacity.
 pub fn gpus(host: &NodeUsage) -> Vec<GpuItem> {
-    // Without metrics, the state of a single device is only known if all devices are held or all
-    // are free.
+    // Without metrics, a device's state is known only if all devices are held or all are free.
     let unmeasured = match host.gpus.used {
         Some(0) => "free",
         Some(used) if used >= host.gpus.total => "used",
@@ -187,7 +186,7 @@ pub fn gpus(host: &NodeUsage) -> Vec<GpuItem> {
         .types
         .iter()
         .flat_map(|(kind, count)| std::iter::repeat_n(kind, usize::try_from(*count).unwrap_or(0)));
-    // The types of the measured devices are unknown, so the other devices get the last types.
+    // The types of the measured devices are unknown, so assign the last types to the rest.
     let remaining = types
         .skip(indexes.len())
         .zip((0_u32..).filter(|index| !indexes.contains(index)));

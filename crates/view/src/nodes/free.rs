@@ -12,7 +12,7 @@ use gpuctl_core::model::counting::free::{FreeGpus, Move};
 use gpuctl_core::model::counting::stranded::{Stranded, StrandedBy};
 use gpuctl_core::model::values::quantity;
 
-/// Maximum number of pods to suggest for moving.
+/// Maximum number of pods that are suggested for moving.
 const MOST_MOVES: usize = 5;
 
 /// The JSON output of `free`.
@@ -91,7 +91,7 @@ pub fn answer(groups: &[FreeGpus], slots: Option<u64>) -> FreeAnswer<'_> {
     }
 }
 
-/// Lists the GPU type of each group, with its label value and exclusive pool, if any.
+/// Returns the GPU type of each group, with its label value and exclusive pool if it has them.
 pub fn names(groups: &[FreeGpus]) -> Vec<String> {
     let name = |group: &FreeGpus| {
         let parts = [
@@ -158,8 +158,8 @@ fn stranded_item(stranded: &Stranded) -> StrandedItem<'_> {
     }
 }
 
-/// Renders the groups for people, followed by the stranded GPUs. The last lines show how many jobs
-/// with `slots` GPUs each fit.
+/// Renders the groups and the stranded GPUs as text, and how many jobs with `slots` GPUs each would
+/// fit.
 pub fn text(groups: &[FreeGpus], slots: Option<u64>, headers: bool, style: TextStyle) -> String {
     if groups.is_empty() {
         return String::new();
@@ -225,16 +225,16 @@ fn dash(text: &str) -> String {
     }
 }
 
-/// GPUs that are stranded for the same reason on several nodes.
+/// GPUs on several nodes that are stranded for the same reason.
 #[derive(Default)]
 struct Together<'a> {
     gpus: u64,
     nodes: Vec<&'a str>,
-    /// How much of the missing resource the holder has.
+    /// Amount of the missing resource that the holder has.
     amount: u64,
 }
 
-/// Renders the stranded GPUs, one line per cause, detail and holder.
+/// Renders the stranded GPUs with a line for each cause, detail and holder.
 fn stranded(group: &FreeGpus) -> Vec<String> {
     let mut lines: BTreeMap<(StrandedBy, Option<&str>, Option<&str>), Together<'_>> =
         BTreeMap::new();
@@ -280,7 +280,7 @@ fn stranded(group: &FreeGpus) -> Vec<String> {
     texts
 }
 
-/// Formats an amount of CPU that is given in thousandths.
+/// Formats an amount of CPU, given in thousandths.
 fn cpus(milli: u64) -> String {
     if milli.is_multiple_of(1000) {
         count(milli / 1000, "CPU")

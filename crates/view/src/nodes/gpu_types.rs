@@ -1,5 +1,4 @@
-//! Renders the GPU types of a cluster, with the total and free number of GPUs of each type, and its
-//! pools.
+//! Renders the GPU types of a cluster with the numbers of total and free GPUs, and the pools.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,8 +32,7 @@ pub struct GpuTypeItem {
     pools: BTreeSet<String>,
 }
 
-/// Groups nodes by GPU type, sorted by name. A node with devices of several types counts for each
-/// of them.
+/// Groups nodes by GPU type, sorted by name. A node with several types belongs to each of them.
 pub fn items(hosts: &[NodeUsage]) -> Vec<GpuTypeItem> {
     let mut by_type: BTreeMap<String, Vec<&NodeUsage>> = BTreeMap::new();
     for host in hosts.iter().filter(|host| host.gpus.total > 0) {
@@ -44,8 +42,8 @@ pub fn items(hosts: &[NodeUsage]) -> Vec<GpuTypeItem> {
     }
     let item = |(gpu_type, hosts): (String, Vec<&NodeUsage>)| {
         let total = |host: &NodeUsage| host.types.get(&gpu_type).copied().unwrap_or(0);
-        // On a node with several types, it is unknown which types its pods hold. The use of a type
-        // is therefore unknown if one of its nodes has several types.
+        // On a node with several types, pods may hold GPUs of any of them. The use of these types
+        // is therefore unknown.
         let single = hosts.iter().all(|host| host.types.len() == 1);
         let sum = |value_of: fn(&NodeUsage) -> Option<u64>| {
             hosts

@@ -1,4 +1,4 @@
-//! Renders `get heatmap`: the highest values in JSON, and a grid of all devices for people.
+//! Renders `get heatmap`: the highest values as JSON, or a grid of all devices as text.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ impl HeatmapMetric {
         }
     }
 
-    /// Position of the panel in the document.
+    /// Returns the position of the panel in the document.
     fn serial(self) -> u8 {
         match self {
             Self::Utilization => 1,
@@ -55,9 +55,8 @@ impl HeatmapMetric {
         }
     }
 
-    /// Computes the range of the axis. For power, it ends at the highest limit, which is either
-    /// measured or known for the model. If a value exceeds that limit, the range ends at a round
-    /// number above the value.
+    /// Returns the range of the axis. For power, it ends at the highest limit, either measured or
+    /// known for the model, or at a round number above a value that exceeds the limit.
     fn axis(self, devices: &[Reading]) -> (i64, i64) {
         #[expect(
             clippy::cast_possible_truncation,
@@ -123,7 +122,7 @@ pub fn document(devices: &[Reading], coverage: Coverage, top: usize) -> Heatmap 
             .iter()
             .filter_map(|reading| Some((metric.value(reading)?, reading)))
             .collect();
-        // The devices are already in order, and the sort is stable, so equal values stay in order.
+        // The sort is stable, so equal values remain in the order of the devices.
         measured.sort_by(|a, b| b.0.total_cmp(&a.0));
         let (lowest, highest) = metric.axis(devices);
         HeatmapPanel {
@@ -152,8 +151,8 @@ pub fn document(devices: &[Reading], coverage: Coverage, top: usize) -> Heatmap 
     }
 }
 
-/// Draws a grid with one row per node and one column per device number. Nodes whose devices have no
-/// metrics get a row too.
+/// Draws a grid with a row for each node, including nodes without metrics, and a column for each
+/// device number.
 pub fn grid(
     devices: &[Reading],
     hosts: &[NodeUsage],
@@ -194,7 +193,7 @@ pub fn grid(
     text
 }
 
-/// Arranges devices by node and number; `None` where a device has no reading.
+/// Arranges readings by node and device number, with `None` for devices without a reading.
 fn readings_by_node<'a>(
     devices: &'a [Reading],
     hosts: &'a [NodeUsage],
@@ -210,7 +209,7 @@ fn readings_by_node<'a>(
         let row = nodes.entry(&reading.node).or_default();
         let index = usize::try_from(reading.index).unwrap_or(WIDEST);
         match row.get(index) {
-            // MIG instances share the number of their device, so they are appended.
+            // Append MIG instances, because they share the number of their device.
             _ if reading.slice.is_some() || index >= WIDEST => row.push(Some(reading)),
             Some(Some(_)) => row.push(Some(reading)),
             Some(None) => row[index] = Some(reading),
@@ -223,7 +222,7 @@ fn readings_by_node<'a>(
     nodes
 }
 
-/// Renders one device in five columns.
+/// Renders a device in five columns.
 fn cell(
     reading: Option<&Reading>,
     metric: HeatmapMetric,
@@ -232,12 +231,11 @@ fn cell(
 ) -> String {
     match reading.and_then(|reading| metric.value(reading)) {
         None => "    -".to_owned(),
-        // `·` marks a free device.
+        // Show a free device as `·`.
         Some(_) if metric == HeatmapMetric::Utilization && is_free(reading) => "    ·".to_owned(),
         Some(value) => {
             let share = if metric == HeatmapMetric::Utilization {
-                // The scale is inverted, because low utilization is a problem, unlike low power or
-                // temperature.
+                // Invert the scale: low utilization is a problem, unlike low power or temperature.
                 1.0 - value / 100.0
             } else {
                 (value - lowest as f64) / (highest - lowest).max(1) as f64
@@ -247,7 +245,7 @@ fn cell(
     }
 }
 
-/// Notes how many devices of a node have no value, and why.
+/// Describes how many devices of a node have no value, and why.
 fn missing(readings: &[Option<&Reading>], metric: HeatmapMetric, style: TextStyle) -> String {
     let missing_count = readings
         .iter()
@@ -268,7 +266,7 @@ fn missing(readings: &[Option<&Reading>], metric: HeatmapMetric, style: TextStyl
     )
 }
 
-/// Names the device with the highest value, and the held device with the lowest.
+/// Describes the device with the highest value, and the held device with the lowest.
 fn extremes(devices: &[Reading], metric: HeatmapMetric) -> String {
     let sampled = || {
         devices
@@ -303,8 +301,8 @@ fn is_free(reading: Option<&Reading>) -> bool {
     reading.is_some_and(|reading| reading.held == Some(false))
 }
 
-/// Maximum number of devices per node that are placed by their number. Devices
-/// with a higher number are appended, so that a wrong number does not allocate a huge row.
+/// Maximum number of devices per node that are placed by their number. Higher numbers are appended,
+/// so that a wrong number does not allocate a huge row.
 const WIDEST: usize = 64;
 
 /// Colors a number by its share of the scale, from blue through green to red.

@@ -1,4 +1,4 @@
-//! Renders node labels that were read, written or removed.
+//! Renders node labels that a command read, wrote or removed.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;

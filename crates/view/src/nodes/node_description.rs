@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use gpuctl_core::model::facts::condition::REMEDIATION_LABEL;
 use gpuctl_core::model::values::quantity;
 use gpuctl_core::model::{GpuCount, GpuType, Holder, NodeUsage};
 
@@ -21,7 +22,7 @@ pub struct RunningJob {
     pub gpu: GpuCount,
 }
 
-/// Sums the GPUs that each job of gpuctl holds, given the holders of one or several nodes.
+/// Sums the GPUs held by each gpuctl job over the holders of one or several nodes.
 pub fn jobs<'a>(holders: impl Iterator<Item = &'a Holder>) -> Vec<RunningJob> {
     let mut gpus_by_job: BTreeMap<(&str, &str), GpuCount> = BTreeMap::new();
     for holder in holders {
@@ -52,6 +53,8 @@ pub struct NodeDocument {
     gpu_slices: BTreeMap<String, SliceItem>,
     labels: Vec<LabelItem>,
     taints: Vec<String>,
+    /// How far NVSentinel's repair of the node is, such as `draining`; `null` without a repair.
+    remediation: Option<String>,
     bound_pools: Vec<String>,
     running_jobs: Vec<RunningJob>,
     holders: Vec<HolderItem>,
@@ -166,11 +169,12 @@ pub fn document(host: &NodeUsage) -> NodeDocument {
         gpu_slices: slices(&host.slices),
         labels: labels(host),
         taints: taints(host),
+        remediation: node.labels.get(REMEDIATION_LABEL).cloned(),
         bound_pools: node.pool().map(ToOwned::to_owned).into_iter().collect(),
         running_jobs: jobs(host.holders.iter()),
         holders: host.holders.iter().map(holder_item).collect(),
         created_at: host.details.created_at,
-        // The newest heartbeat of a condition is the last update of the node's status.
+        // The newest heartbeat is the time at which the kubelet last updated the node's status.
         last_updated_at: host
             .details
             .conditions

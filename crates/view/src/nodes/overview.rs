@@ -1,5 +1,5 @@
-//! Renders `get overview`. In JSON, rates are from 0 to 1. Unknown values are `null`, and `-` for
-//! people.
+//! Renders `get overview`. In JSON, rates are from 0 to 1 and unknown values are `null`. In text,
+//! unknown values are `-`.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -13,10 +13,10 @@ use crate::TextStyle;
 use crate::format::coverage::{Coverage, HeldUse, percent, rate};
 use crate::format::text::{bar, clean, count, or_dash, paint};
 
-/// The data of an overview.
+/// The data shown in an overview.
 pub struct OverviewSource<'a> {
     pub inventory: &'a Inventory,
-    /// `None` when the user is not allowed to list pods.
+    /// `None` if the user cannot list pods.
     pub consumers: Option<&'a Consumers>,
     pub machines: Machines,
     pub coverage: Option<Coverage>,
@@ -83,7 +83,7 @@ struct RdmaStat {
     bandwidth: Option<String>,
 }
 
-/// How full a healthy node is.
+/// The occupancy of a healthy node.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fill {
     Idle,
@@ -92,7 +92,8 @@ enum Fill {
 }
 
 fn fill(host: &NodeUsage) -> Option<Fill> {
-    // A node whose slices are held is not idle, even if its whole GPUs are free.
+    // Count slices too, because a node with held slices is not idle even if its whole GPUs are
+    // free.
     let units = inventory::total(host.slices.values().copied().chain([host.gpus]));
     Some(match units.used? {
         0 => Fill::Idle,
@@ -101,7 +102,7 @@ fn fill(host: &NodeUsage) -> Option<Fill> {
     })
 }
 
-/// Formats bytes in decimal units, in which storage is sold, as in `450TB` or `1.5GB`.
+/// Formats bytes in decimal units, as storage is sold, such as `450TB` or `1.5GB`.
 fn bytes(value: f64) -> String {
     let (unit, size) = [("TB", 1e12), ("GB", 1e9), ("MB", 1e6)]
         .into_iter()
@@ -111,7 +112,7 @@ fn bytes(value: f64) -> String {
     format!("{}{unit}", text.trim_end_matches(".0"))
 }
 
-/// Builds the overview of the cluster, which is the source of both the JSON and the text.
+/// Builds the overview for both JSON and text.
 pub fn document(cluster: &OverviewSource<'_>) -> Overview {
     let hosts: Vec<&NodeUsage> = cluster
         .inventory
@@ -149,7 +150,7 @@ pub fn document(cluster: &OverviewSource<'_>) -> Overview {
         utilization: held.utilization.map(rate),
         gpu_total: gpus.total,
         gpu_allocated: gpus.used,
-        // Count only whole devices, as the allocated count does.
+        // Count only whole devices, as the number of allocated devices does.
         gpu_sampled: cluster.coverage.map(|_| held.sampled),
         held,
         waiting_pods: waiting.as_ref().map(Vec::len),
@@ -196,7 +197,7 @@ fn rdma_stat(rdma: Option<FabricPorts>) -> RdmaStat {
     }
 }
 
-/// Selects the pods that request devices and have no node yet.
+/// Returns the pods that request devices and have no node.
 fn waiting(consumers: &Consumers) -> Vec<&Consumer> {
     consumers
         .with_devices
@@ -213,7 +214,7 @@ fn devices(consumer: &Consumer) -> u64 {
     whole_devices.map(|(_, amount)| amount).sum()
 }
 
-/// Renders the overview for people: first bars with numbers, then what needs attention.
+/// Renders the overview as text: bars with numbers, followed by problems.
 pub fn text(overview: &Overview, style: TextStyle) -> String {
     let cells = style
         .width
@@ -266,7 +267,7 @@ pub fn text(overview: &Overview, style: TextStyle) -> String {
     text
 }
 
-/// Notes how many devices the mean utilization is based on.
+/// Describes how many devices the mean utilization covers.
 fn sampled_text(overview: &Overview) -> String {
     match overview.gpu_sampled {
         Some(_) => overview.held.basis(overview.gpu_allocated),
@@ -274,7 +275,7 @@ fn sampled_text(overview: &Overview) -> String {
     }
 }
 
-/// Counts the nodes by how full they are, and names the faulty ones.
+/// Counts the nodes by occupancy, and names the faulty nodes.
 fn node_text(overview: &Overview, style: TextStyle) -> String {
     let mut parts = vec![
         format!("{} idle", or_dash(overview.fully_idle_nodes)),

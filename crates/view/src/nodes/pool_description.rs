@@ -93,7 +93,7 @@ pub fn document(pool: &PoolUse) -> PoolDocument {
     }
 }
 
-/// Renders one pool for people.
+/// Renders a pool as text.
 pub fn text(pool: &PoolUse, style: TextStyle) -> String {
     let heading = format!(
         "{}   {}   {}\n",
@@ -111,7 +111,7 @@ pub fn text(pool: &PoolUse, style: TextStyle) -> String {
     lines.into_text() + &job_table(pool, style) + &guest_table(pool, style)
 }
 
-/// Adds the GPUs and slices, and their use.
+/// Adds the GPUs and slices with their use.
 fn add_devices(lines: &mut NamedLines, pool: &PoolUse) {
     let gpus = pool.gpus();
     let types: Vec<String> = pool
@@ -147,7 +147,7 @@ fn add_devices(lines: &mut NamedLines, pool: &PoolUse) {
     }
 }
 
-/// Adds the limits from the definition of the pool.
+/// Adds the limits from the pool's definition.
 fn add_limits(lines: &mut NamedLines, pool: &PoolUse, definition: &PoolDefinition) {
     if !definition.gpu_types.is_empty() {
         lines.add("allowed", definition.type_names().join(", "));

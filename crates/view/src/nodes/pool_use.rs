@@ -1,4 +1,4 @@
-//! Combines a pool with its nodes and jobs, and sums up their use.
+//! Combines a pool with its nodes and jobs, and sums their use.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,14 +12,13 @@ use gpuctl_core::model::{
 pub struct PoolUse {
     pub name: String,
     pub hosts: Vec<NodeUsage>,
-    /// `None` when the pool exists only as node labels, or when the user is not allowed to read
-    /// definitions.
+    /// `None` if the pool exists only as node labels, or if the user cannot read definitions.
     pub definition: Option<PoolDefinition>,
-    /// False when the user is not allowed to read definitions.
+    /// Whether the user can read definitions.
     pub defined: bool,
-    /// Visible jobs that have not ended and that name the pool or run on its nodes.
+    /// Visible unfinished jobs that name the pool or run on its nodes.
     pub jobs: Vec<Job>,
-    /// Whether these are all jobs of the pool.
+    /// Whether `jobs` contains all jobs of the pool.
     pub all_jobs: bool,
 }
 
@@ -28,12 +27,13 @@ impl PoolUse {
         inventory::total(self.hosts.iter().map(|host| host.gpus))
     }
 
-    /// Counts the jobs; `None` when some are not visible.
+    /// Returns the number of jobs, or `None` if some may be hidden from the user.
     pub fn job_count(&self) -> Option<u64> {
         self.all_jobs.then_some(self.jobs.len() as u64)
     }
 
-    /// Lists the pods that hold devices of its nodes but belong to no listed job, with their nodes.
+    /// Lists the pods that hold devices in the pool but belong to none of its jobs, with their
+    /// nodes.
     pub(super) fn guests(&self) -> Vec<(&str, &Holder)> {
         let is_listed = |holder: &Holder| {
             let is_holder = |job: &Job| {
@@ -77,7 +77,7 @@ impl PoolUse {
         types
     }
 
-    /// Lists the types of devices and slices, as far as labels show them.
+    /// Lists the types of devices and slices that labels show.
     pub(super) fn kinds(&self) -> Vec<GpuType> {
         self.hosts
             .iter()
@@ -87,8 +87,8 @@ impl PoolUse {
             .collect()
     }
 
-    /// Determines the state of the pool: `active` if any node accepts jobs; `None` when the nodes
-    /// are not visible.
+    /// Returns the pool's state, which is `active` if any node accepts jobs, or `None` if the nodes
+    /// are hidden from the user.
     pub(super) fn status(&self) -> Option<&'static str> {
         let any = |health: NodeHealth| self.hosts.iter().any(|host| host.health == health);
         if self.hosts.is_empty() {

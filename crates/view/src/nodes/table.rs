@@ -1,5 +1,5 @@
-//! Renders nodes for people: their free GPUs, and why they may be unusable. Unknown values are `-`,
-//! never 0.
+//! Renders nodes as a table, with their free GPUs and why they may be unusable. Unknown values are
+//! `-`, never 0.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use gpuctl_core::model::{Count, NodeHealth, NodeUsage};
 use super::document::gpus;
 use crate::format::coverage::percent;
 use crate::format::table::{Cell, Table, left, percentages, right};
-use crate::format::text::{count, joined, or_dash};
+use crate::format::text::{count, joined, labels, or_dash};
 use crate::{Format, TextStyle};
 
-/// Formats how much of a resource is requested, in percent.
+/// Formats the requested share of a resource in percent.
 fn share(used_milli: Option<u128>, total: Option<i128>) -> String {
     match (
         used_milli,
@@ -23,7 +23,7 @@ fn share(used_milli: Option<u128>, total: Option<i128>) -> String {
             .and_then(|total| u128::try_from(total).ok())
             .filter(|total| *total > 0),
     ) {
-        // Half of the total is added to round to the nearest percent.
+        // Add half of the total to round to the nearest percent.
         (Some(used), Some(total)) => format!("{}%", (used * 100 + total / 2) / total),
         _ => "-".to_owned(),
     }
@@ -38,7 +38,7 @@ fn health_color(health: NodeHealth) -> Option<Color> {
     }
 }
 
-/// Formats the CPU and memory that pods request, in percent of the node's capacity.
+/// Formats the requested CPU and memory in percent of the node's capacity.
 fn requested(host: &NodeUsage) -> [Cell; 2] {
     let cpu = share(
         host.cpu_used_milli.map(u128::from),
@@ -60,16 +60,18 @@ fn types(host: &NodeUsage) -> String {
     joined(&host.kinds())
 }
 
-/// Renders nodes compactly on a terminal, or with one value per cell when piped.
+/// Renders nodes compactly on a terminal, or with one value per cell in a pipe. Labels are the last
+/// column, on request.
 pub fn table(
     hosts: &[&NodeUsage],
     format: Format,
     headers: bool,
+    show_labels: bool,
     style: TextStyle,
     now: Timestamp,
 ) -> String {
     if format == Format::Table && style.width.is_some() {
-        return compact(hosts, headers, style);
+        return compact(hosts, headers, show_labels, style);
     }
     let wide = matches!(format, Format::Wide | Format::Csv);
     let sliced = format == Format::Csv || hosts.iter().any(|host| !host.slices.is_empty());
@@ -88,6 +90,7 @@ pub fn table(
             .into_iter()
             .flatten(),
     );
+    columns.extend(show_labels.then_some(left("LABELS")));
     let mut table = Table::new(columns);
     for host in hosts {
         let mut cells: Vec<Cell> = vec![
@@ -112,15 +115,16 @@ pub fn table(
                 host.reason.clone().unwrap_or_default().into(),
             ]);
         }
+        cells.extend(show_labels.then(|| labels(&host.details.node.labels).into()));
         table.row(cells);
     }
     table.show(format, headers, style)
 }
 
-/// Renders nodes for a terminal. Slices and reasons share a column with the free GPUs, so that a
-/// node fits on one line.
-fn compact(hosts: &[&NodeUsage], headers: bool, style: TextStyle) -> String {
-    let mut table = Table::new([
+/// Renders nodes for a terminal. Slices and reasons are in the column of free GPUs, so that a node
+/// fits on one line.
+fn compact(hosts: &[&NodeUsage], headers: bool, show_labels: bool, style: TextStyle) -> String {
+    let mut columns = vec![
         left("NAME"),
         left("STATUS"),
         left("POOL"),
@@ -130,8 +134,9 @@ fn compact(hosts: &[&NodeUsage], headers: bool, style: TextStyle) -> String {
         percentages("UTIL"),
         percentages("CPU").yielding(),
         percentages("MEM").yielding(),
-    ])
-    .with_wide();
+    ];
+    columns.extend(show_labels.then_some(left("LABELS")));
+    let mut table = Table::new(columns).with_wide();
     for host in hosts {
         let slices = inventory::total(host.slices.values().copied());
         let sliced =
@@ -157,13 +162,14 @@ fn compact(hosts: &[&NodeUsage], headers: bool, style: TextStyle) -> String {
             utilization(host),
         ];
         cells.extend(requested(host));
+        cells.extend(show_labels.then(|| labels(&host.details.node.labels).into()));
         table.row(cells);
     }
     table.show(Format::Table, headers, style)
 }
 
-/// Formats the free GPUs of a node, such as `2/8`, `8/8 cordoned` or `4/7 1g.10gb`. Names only the
-/// first of several profiles.
+/// Formats the free GPUs of a node, such as `2/8`, `8/8 cordoned` or `4/7 1g.10gb`. Includes only
+/// the first profile of several.
 fn free(host: &NodeUsage) -> String {
     const REASON: usize = 14;
     let free_of_total = |count: Count| format!("{}/{}", or_dash(count.free()), count.total);
@@ -191,7 +197,7 @@ fn free(host: &NodeUsage) -> String {
     parts.join(" ")
 }
 
-/// Draws held and free devices as squares if there are few enough to count.
+/// Draws held and free devices as squares if they are few.
 fn squares(gpus: Count, style: TextStyle) -> String {
     const MOST: u64 = 16;
     let (full, empty) = if style.plain {
@@ -210,7 +216,7 @@ fn squares(gpus: Count, style: TextStyle) -> String {
     }
 }
 
-/// Formats slices as in `mig-1g.10gb 4/7`.
+/// Formats slices, such as `mig-1g.10gb 4/7`.
 fn slices_text(slices: &BTreeMap<String, Count>) -> String {
     let slice_text = |(name, count): (&String, &Count)| {
         format!("{name} {}/{}", or_dash(count.free()), count.total)
@@ -218,7 +224,7 @@ fn slices_text(slices: &BTreeMap<String, Count>) -> String {
     slices.iter().map(slice_text).collect::<Vec<_>>().join(", ")
 }
 
-/// Summarizes the nodes and their free GPUs, for a terminal.
+/// Summarizes the nodes and their free GPUs for a terminal.
 pub fn footer(hosts: &[&NodeUsage]) -> String {
     let total = inventory::total(hosts.iter().map(|host| host.gpus));
     let free_on = |health: NodeHealth| {
@@ -237,7 +243,7 @@ pub fn footer(hosts: &[&NodeUsage]) -> String {
         None => text.push_str(": number of free GPUs unknown"),
         Some(free) => {
             text.push_str(&format!(": {free} free"));
-            // Free GPUs on these nodes cannot be used.
+            // List free GPUs on these nodes separately, because they cannot be used.
             let (cordoned, faulty) = (
                 free_on(NodeHealth::Maintaining),
                 free_on(NodeHealth::Faulty),
@@ -264,7 +270,7 @@ pub fn footer(hosts: &[&NodeUsage]) -> String {
     text
 }
 
-/// Renders the devices of several nodes for people.
+/// Renders the devices of several nodes as a table.
 pub fn detail_table(
     hosts: &[&NodeUsage],
     format: Format,

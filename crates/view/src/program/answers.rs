@@ -1,8 +1,7 @@
-//! Provides the JSON Schema of the output of each command with `-o json`, which is called an
-//! answer here.
+//! JSON Schemas of answers, which are the outputs of commands with `-o json`.
 //!
-//! The program embeds the schemas as text instead of generating them, because the code that
-//! generates them is several times as large.
+//! The program embeds the schemas as text, because the code that generates them is several times as
+//! large.
 
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -10,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::format::errors::ErrorDocument;
 
-/// A function that generates the schema of a type.
+/// Generates the schema of a type.
 pub type MakeSchema = fn(&mut SchemaGenerator) -> Schema;
 
 /// Generates the schema of `T`. Function pointers to it serve as the [`MakeSchema`] of a command.
@@ -18,7 +17,7 @@ pub fn shape<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }
 
-/// Converts the words of a command into the name of its answer.
+/// Returns the name of a command's answer.
 pub fn name(command: &str) -> String {
     command.replace(' ', "-")
 }
@@ -26,17 +25,17 @@ pub fn name(command: &str) -> String {
 /// Name of the error answer, which every command can print.
 pub const ERROR: &str = "error";
 
-/// The output of [`from_types`].
+/// The output of [`from_types`], stored in the repository.
 const TEXT: &str = include_str!("../../../../schemas/answers.json");
 
-/// Looks up the schema of an answer by its name.
+/// Returns the schema of an answer.
 pub fn schema(name: &str) -> Option<Value> {
     let mut schemas: Map<String, Value> = serde_json::from_str(TEXT).expect("the schemas are JSON");
     schemas.remove(name)
 }
 
-/// Generates the text of a JSON object with the schemas of these commands and of an error. Each
-/// answer is on one line, sorted by name.
+/// Generates the JSON text with the schemas of these commands and of the error answer, sorted by
+/// name with one answer per line.
 pub fn from_types(commands: &[(String, &[MakeSchema])]) -> String {
     let mut answers: Vec<(&str, &[MakeSchema])> = vec![(ERROR, &[shape::<ErrorDocument<'_>>])];
     answers.extend(
@@ -53,7 +52,7 @@ pub fn from_types(commands: &[(String, &[MakeSchema])]) -> String {
 }
 
 fn of_types(command: &str, shapes: &[MakeSchema]) -> Value {
-    // The contract for serialization marks fields with `skip_serializing_if` as optional.
+    // With the serialization contract, fields with `skip_serializing_if` are optional.
     let mut generator = SchemaSettings::draft2020_12()
         .for_serialize()
         .into_generator();
@@ -75,9 +74,9 @@ fn of_types(command: &str, shapes: &[MakeSchema]) -> Value {
     Value::Object(schema)
 }
 
-/// Builds the schema of a line that a command prints with `--watch`. A line is a row of the answer,
-/// or the whole answer if it has no rows. If options choose between several answers, each of them
-/// is accepted.
+/// Returns the schema of a line that a command prints with `--watch`: a row of the answer, or the
+/// entire answer if it has no rows. If options select one of several answers, the schema accepts
+/// each of them.
 pub fn line(name: &str) -> Option<Value> {
     let answer_schema = schema(name)?;
     let shapes = answer_schema["anyOf"].as_array().map_or_else(
@@ -89,7 +88,7 @@ pub fn line(name: &str) -> Option<Value> {
             .as_str()
             .and_then(|pointer| answer_schema.pointer(pointer.strip_prefix('#')?))
             .unwrap_or(shape);
-        // An answer with rows is a list, or an object with `items` or `data`.
+        // The rows are the answer itself, or its field `items` or `data`.
         let rows = [
             "/items",
             "/properties/items/items",

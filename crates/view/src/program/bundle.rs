@@ -1,4 +1,4 @@
-//! The JSON output of `doctor --bundle`: the file that it wrote, and what is missing from it.
+//! JSON output of `doctor --bundle`: the written file, and what it lacks.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;

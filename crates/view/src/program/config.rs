@@ -1,4 +1,4 @@
-//! Renders `config view`: settings with their origin, and masked secrets.
+//! Renders `config view`: settings with their origin and masked secrets.
 
 use std::collections::BTreeMap;
 
@@ -19,19 +19,19 @@ pub struct ConfigView {
 }
 
 pub struct Setting {
-    /// The section and the key, such as `prometheus.url`.
+    /// Section and key, such as `prometheus.url`.
     pub name: &'static str,
     pub value: Value,
-    /// Where the value comes from: `file /path`, `environment PROM_URL` or `default`.
+    /// Source of the value: `file /path`, `environment PROM_URL` or `default`.
     pub origin: String,
     pub secret: bool,
 }
 
-/// Replaces every secret, whatever its length, because even the length would be a hint.
+/// Replacement for every secret. It has a fixed length, because the length would be a hint.
 const MASK: &str = "********";
 
 impl Setting {
-    /// Masks the secret parts of the value.
+    /// Masks the secret parts of a value.
     fn masked(&self) -> Value {
         match &self.value {
             Value::Null => Value::Null,
@@ -41,7 +41,7 @@ impl Setting {
                 .collect::<Map<_, _>>()
                 .into(),
             _ if self.secret => json!(MASK),
-            // This must come before the check for `url`, because `api_url` also ends with `url`.
+            // Check for `api_url` first, because it also ends with `url`.
             Value::String(text) if self.name.ends_with("api_url") => json!(origin_of(text)),
             Value::String(text) if self.name.ends_with("url") => json!(without_credentials(text)),
             Value::String(text) if self.name.ends_with("command") => json!(program_of(text)),
@@ -49,7 +49,7 @@ impl Setting {
         }
     }
 
-    /// Formats the value for people.
+    /// Formats the value as text.
     pub fn shown(&self) -> String {
         match self.masked() {
             Value::Null => "-".to_owned(),
@@ -64,7 +64,7 @@ impl Setting {
     }
 }
 
-/// Masks the user and password of a URL, and drops its query and fragment, which may contain a key.
+/// Removes the user and password of a URL, and its query and fragment, which may contain a key.
 pub fn without_credentials(url: &str) -> String {
     let shown = shown_url(url);
     let login = if url.contains('@') {
@@ -79,7 +79,7 @@ pub fn without_credentials(url: &str) -> String {
     }
 }
 
-/// Cuts a URL after its origin, because the path of a webhook is its password.
+/// Truncates a URL after its origin, because the path of a webhook contains its secret.
 fn origin_of(url: &str) -> String {
     let origin = shown_origin(url);
     if url.trim_end_matches('/') == origin {
@@ -89,12 +89,12 @@ fn origin_of(url: &str) -> String {
     }
 }
 
-/// Cuts a command after its program. Its arguments and variables can be secrets of any form.
+/// Truncates a command after its program, because arguments and variables can contain secrets.
 fn program_of(command: &str) -> String {
     let mut words = command.split_whitespace();
     match words
         .next()
-        // A first word like `TOKEN=secret` is a variable, not the program.
+        // A first word such as `TOKEN=secret` sets a variable.
         .filter(|program| !program.contains(['=', '"', '\'', '$', '`']))
     {
         Some(program) if words.next().is_none() => program.to_owned(),
@@ -103,8 +103,8 @@ fn program_of(command: &str) -> String {
     }
 }
 
-/// Nests settings as section → key → value, or as key → value for a key that is in no section. With
-/// `origins`, each value comes with its origin.
+/// Nests settings by section and key. Keys without a section are at the top. With `origins`,
+/// includes the origin of each value.
 pub fn nested(settings: &[Setting], origins: bool) -> Map<String, Value> {
     let mut sections = Map::new();
     for setting in settings {
@@ -125,7 +125,7 @@ pub fn nested(settings: &[Setting], origins: bool) -> Map<String, Value> {
     sections
 }
 
-/// Renders settings as a config file. Omits settings that have no value.
+/// Renders settings as a config file, without settings that have no value.
 pub fn yaml(settings: &[Setting]) -> String {
     let defined: Map<String, Value> = nested(settings, false)
         .into_iter()

@@ -1,4 +1,4 @@
-//! Renders the output of `doctor` and the response of `/health`.
+//! Renders `doctor` and the response of `/health`.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -60,7 +60,7 @@ pub struct DoctorReport {
     pub checks: Vec<DoctorCheck>,
 }
 
-/// Concludes from the connections and all checks. Without GPU metrics, a cluster is degraded.
+/// Combines the connections and all checks. A cluster without GPU metrics is degraded.
 pub fn verdict(
     kubernetes: &ClusterHealth,
     prometheus: &PrometheusHealth,
@@ -75,7 +75,7 @@ pub fn verdict(
     }
 }
 
-/// Renders one line per check, followed by the command that fixes the problem.
+/// Renders a line for each check, followed by the command that fixes a problem.
 pub fn text(report: &DoctorReport) -> String {
     let mut text = kubernetes_line(&report.kubernetes) + &prometheus_line(&report.prometheus);
     for check in &report.checks {
@@ -100,7 +100,7 @@ fn line(status: CheckStatus, component: &str, message: &str) -> String {
     format!("{:<5} {component:<11} {}\n", status.word(), clean(message))
 }
 
-/// Formats the duration of a request, to print after the name of the server.
+/// Formats the duration of a request, for printing after the server's name.
 fn milliseconds(seconds: Option<f64>) -> String {
     seconds.map_or(String::new(), |seconds| {
         format!(", {:.0} ms", seconds * 1000.0)
@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(verdict_of(None, fine()), "degraded");
         let warning = check(CheckStatus::Warn, "rights");
         assert_eq!(verdict_of(Some(true), warning), "degraded");
-        // One node without its driver leaves the others usable.
+        // One node without a driver does not affect other nodes.
         let node = check(CheckStatus::Fail, GPU_STACK).on("gpu-a-01");
         assert_eq!(verdict_of(Some(true), node), "degraded");
         let every_node = check(CheckStatus::Fail, GPU_STACK);

@@ -1,5 +1,4 @@
-//! Renders facts about gpuctl itself: settings, permissions, version, and schemas of its JSON
-//! output.
+//! Renders settings, permissions and the version of gpuctl, and the schemas of its JSON output.
 
 pub mod answers;
 pub mod bundle;

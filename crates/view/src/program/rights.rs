@@ -42,9 +42,8 @@ pub struct MissingFor {
     pub missing: Vec<String>,
 }
 
-/// Evaluates a command against the permissions in the namespace and in all namespaces. The
-/// permissions in `absent` belong to API groups that the cluster does not serve, so no command
-/// fails without them.
+/// Checks a command against the permissions in the namespace and in all namespaces. Permissions in
+/// `absent` are for API groups that the cluster does not serve, so no command needs them.
 pub fn checked(
     task: &Task,
     here: &BTreeMap<Right, bool>,
@@ -63,7 +62,7 @@ pub fn checked(
         match rule.need {
             Need::Optional(feature) if !lacks.is_empty() => drop(unavailable.insert(feature)),
             Need::For(feature) => {
-                // The permissions that every use needs are already in `missing`.
+                // Skip permissions that every use needs, because they are already in `missing`.
                 let lacks = lacks
                     .iter()
                     .filter(|right| !absent.contains(right) && !needed.contains(right));
@@ -100,16 +99,16 @@ pub fn checked(
     }
 }
 
-/// Shown as missing for a command that has all permissions but no metrics.
+/// Shown as missing if a command has all permissions but no metrics.
 const PROMETHEUS: &str = "Prometheus";
 
 impl Checked {
-    /// Whether the command works only for some arguments and files.
+    /// Returns true if the command works only for some arguments and files.
     fn is_partial(&self) -> bool {
         self.missing.is_empty() && !self.missing_for.is_empty()
     }
 
-    /// Formats the uses that fail as `size: workdirs; multi-node trainings`.
+    /// Formats the uses that fail, such as `size: workdirs; multi-node trainings`.
     fn lacking_uses(&self) -> String {
         self.missing_for
             .iter()
@@ -118,7 +117,7 @@ impl Checked {
             .join("; ")
     }
 
-    /// Records that a command cannot query Prometheus although it needs it, and why.
+    /// Records why a command that needs Prometheus cannot query it.
     #[must_use]
     pub fn without(mut self, error: Option<&str>) -> Self {
         if let Some(error) = error {
@@ -298,7 +297,7 @@ impl PoolRoom {
     }
 }
 
-/// Renders a verdict for people.
+/// Renders a verdict as text.
 pub fn text(verdict: &Verdict, style: TextStyle) -> String {
     let answer = match (
         verdict.allowed,

@@ -1,4 +1,4 @@
-//! The JSON output of `version`: the program, and the settings that decide what it can do.
+//! JSON output of `version`: the program, and settings that affect its abilities.
 
 use schemars::JsonSchema;
 use serde::Serialize;

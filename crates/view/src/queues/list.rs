@@ -6,11 +6,11 @@ use serde::Serialize;
 
 use crate::format::coverage::{percent, rounded};
 use crate::format::table::{Cell, Table, left, percentages, right};
-use crate::format::text::{clean, or_dash, status_color, status_line};
+use crate::format::text::{clean, labels, or_dash, status_color, status_line};
 use crate::{Format, TextStyle};
 use gpuctl_core::model::{Figures, GpuCount, Job, Percent, Queue, State};
 
-/// A queue with the metrics of its jobs' GPUs; `None` without metrics.
+/// A queue with metrics of its jobs' GPUs, or `None` without metrics.
 #[derive(Clone, Debug)]
 pub struct QueueRow {
     pub queue: Queue,
@@ -100,7 +100,7 @@ fn item(queue: &Queue, figures: Option<Figures>) -> QueueItem<'_> {
     }
 }
 
-/// Formats the name that `describe queue` accepts.
+/// Returns the name that `describe queue` accepts.
 pub fn name(queue: &Queue) -> String {
     match &queue.namespace {
         Some(namespace) => format!("{}/{}", clean(namespace), clean(&queue.name)),
@@ -114,7 +114,8 @@ fn or_unknown(count: Option<impl ToString>) -> String {
 }
 
 pub fn table(rows: &[QueueRow], format: Format, headers: bool, style: TextStyle) -> String {
-    let mut table = Table::new([
+    let show_labels = rows.iter().any(|row| row.queue.labels.is_some());
+    let mut columns = vec![
         left("NAMESPACE"),
         left("NAME"),
         left("SYSTEM").yielding(),
@@ -126,12 +127,13 @@ pub fn table(rows: &[QueueRow], format: Format, headers: bool, style: TextStyle)
         right("WAITING"),
         left("CLUSTER QUEUE").yielding(),
         left("STATUS"),
-    ])
-    .with_wide();
+    ];
+    columns.extend(show_labels.then_some(left("LABELS")));
+    let mut table = Table::new(columns).with_wide();
     for QueueRow { queue, figures } in rows {
         let status = if queue.active { "active" } else { "inactive" };
         let color = (!queue.active).then_some(colored::Color::Red);
-        table.row(vec![
+        let mut cells: Vec<Cell> = vec![
             queue
                 .namespace
                 .clone()
@@ -151,7 +153,14 @@ pub fn table(rows: &[QueueRow], format: Format, headers: bool, style: TextStyle)
                 .unwrap_or_else(|| "-".to_owned())
                 .into(),
             Cell::colored(status, color),
-        ]);
+        ];
+        cells.extend(
+            queue
+                .labels
+                .as_ref()
+                .map(|of_queue| labels(of_queue).into()),
+        );
+        table.row(cells);
     }
     table.show(format, headers, style)
 }
@@ -183,7 +192,7 @@ pub fn description<'a>(
     }
 }
 
-/// Renders a queue with its jobs for people.
+/// Renders a queue and its jobs as text.
 pub fn text(
     queue: &Queue,
     figures: Option<Figures>,
@@ -214,7 +223,7 @@ pub fn text(
     text
 }
 
-/// Formats the number of used GPUs and the quota of a queue.
+/// Formats the used GPUs and the quota of a queue.
 fn gpu_use(queue: &Queue, figures: Option<Figures>) -> String {
     let beyond = queue.borrowed.filter(|borrowed| *borrowed > GpuCount::ZERO);
     let beyond = beyond.map_or(String::new(), |borrowed| {

@@ -1,4 +1,4 @@
-//! Renders preempted jobs, and the jobs that they were preempted for.
+//! Renders preempted jobs and their preemptors.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;

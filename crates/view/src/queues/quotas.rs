@@ -1,4 +1,4 @@
-//! Renders quotas. The output for people contains bars.
+//! Renders quotas as JSON, or as text with bars.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +39,7 @@ pub fn list(quotas: &[QuotaUse], total: usize) -> QuotaList<'_> {
     }
 }
 
-/// Renders one quota as a document.
+/// Builds the JSON of a quota.
 pub fn item(quota: &QuotaUse) -> QuotaItem<'_> {
     QuotaItem {
         namespace: &quota.namespace,
@@ -61,7 +61,7 @@ pub fn names(quotas: &[QuotaUse]) -> Vec<String> {
         .collect()
 }
 
-/// Computes the used percentage of a limit; `None` when the limit is zero or the use is not counted
+/// Returns the used percentage of a limit, or `None` if the limit is zero or the use is not counted
 /// yet.
 fn percent(quota: &QuotaUse, key: &str) -> Option<Percent> {
     let hard = quantity::milli(quota.hard.get(key)?)?;
@@ -69,8 +69,8 @@ fn percent(quota: &QuotaUse, key: &str) -> Option<Percent> {
     Percent::from_ratio(used as f64, hard as f64)
 }
 
-/// Finds the highest use of any limit, in thousandths of that limit; `None` when nothing is counted
-/// yet.
+/// Returns the highest use of any limit in thousandths of that limit, or `None` if no use is
+/// counted yet.
 pub fn fullest(quota: &QuotaUse) -> Option<u64> {
     let percentages = quota.hard.keys().filter_map(|key| percent(quota, key));
     percentages
@@ -110,7 +110,7 @@ pub fn table(quotas: &[QuotaUse], format: Format, headers: bool, style: TextStyl
     table.show(format, headers, style)
 }
 
-/// Renders the quotas of one namespace for people.
+/// Renders the quotas of a namespace as text.
 pub fn text(namespace: &str, quotas: &[QuotaUse], style: TextStyle) -> String {
     let mut text = format!("{}\n", clean(namespace));
     let widest = quotas

@@ -1,5 +1,9 @@
 //! Renders scores in the Prometheus text format, with the metric names of the utilization monitor.
 //! Unknown values produce no sample.
+//!
+//! The status of a score has its own family with a series per status, as OpenMetrics describes for
+//! state sets. As a label of the score, each change would end one series and begin another, and
+//! reset the `for` of alerts.
 
 use std::collections::VecDeque;
 
@@ -9,7 +13,7 @@ use gpuctl_core::stats::score::value::Band;
 
 use super::summary::ScoreStats;
 
-/// Statistics about the analyses so far.
+/// Counters and durations of the analyses so far.
 #[derive(Clone, Debug, Default)]
 pub struct Analyses {
     pub total: u64,
@@ -20,7 +24,7 @@ pub struct Analyses {
     count: u64,
 }
 
-/// Maximum number of durations from which the quantiles are computed.
+/// Maximum number of durations for computing quantiles.
 const RECENT: usize = 1000;
 const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
 
@@ -40,8 +44,8 @@ impl Analyses {
         self.errors += 1;
     }
 
-    /// Computes a quantile: the smallest duration that this fraction of the durations does not
-    /// exceed. `None` if there are no durations.
+    /// Returns a quantile: the smallest duration that is not exceeded by this fraction of the
+    /// durations. Returns `None` without durations.
     fn quantile(&self, quantile: f64) -> Option<f64> {
         let mut sorted: Vec<f64> = self.recent.iter().copied().collect();
         sorted.sort_by(f64::total_cmp);
@@ -56,17 +60,23 @@ impl Analyses {
 }
 
 /// Metrics in the Prometheus text format.
-struct MetricsText(String);
+struct MetricsText<'a> {
+    text: String,
+    /// The value of the label `cluster` of every series.
+    cluster: Option<&'a str>,
+}
 
-impl MetricsText {
+impl MetricsText<'_> {
     fn family(&mut self, name: &str, kind: &str, help: &str) {
-        self.0
+        self.text
             .push_str(&format!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
     }
 
     fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: f64) {
+        let cluster = self.cluster.map(|cluster| ("cluster", cluster));
         let labels: Vec<String> = labels
             .iter()
+            .chain(&cluster)
             .map(|(label, value)| format!("{label}=\"{}\"", escaped(value)))
             .collect();
         let labels = if labels.is_empty() {
@@ -74,13 +84,13 @@ impl MetricsText {
         } else {
             format!("{{{}}}", labels.join(","))
         };
-        self.0.push_str(&format!("{name}{labels} {value}\n"));
+        self.text.push_str(&format!("{name}{labels} {value}\n"));
     }
 
     /// Writes a metric family with at most one sample.
     fn gauge(&mut self, name: &str, help: &str, value: Option<f64>) {
         self.family(name, "gauge", help);
-        // Prometheus marks a series as stale when a scrape no longer contains it.
+        // Omit unknown values: Prometheus marks a series as stale once a scrape lacks it.
         if let Some(value) = value {
             self.sample(name, &[], value);
         }
@@ -94,6 +104,9 @@ fn escaped(value: &str) -> String {
         .replace('"', "\\\"")
         .replace('\n', "\\n")
 }
+
+/// The family with the status of a score.
+const STATUS: &str = "gpu_utilization_status";
 
 /// A metric family with one sample per device: name, help text, and value.
 type Family = (&'static str, &'static str, fn(&Scored) -> Option<f64>);
@@ -135,7 +148,8 @@ const OF_DEVICES: [Family; 8] = [
     ),
 ];
 
-fn device(text: &mut MetricsText, name: &str, row: &Scored, value: f64) {
+/// Writes a sample about a device. `status` is an additional label.
+fn device(text: &mut MetricsText, name: &str, row: &Scored, value: f64, status: Option<&str>) {
     let Some(id) = row.id() else { return };
     let (namespace, pod) = row.holder();
     let slice = row
@@ -143,7 +157,7 @@ fn device(text: &mut MetricsText, name: &str, row: &Scored, value: f64) {
         .slice
         .as_ref()
         .map(|(profile, number)| format!("{profile}-{number}"));
-    // The label names are those of the utilization monitor.
+    // Use the label names of the utilization monitor.
     let mut labels = vec![("gpu_id", id.as_str())];
     let holder = [
         ("pod", pod.unwrap_or_default()),
@@ -155,34 +169,52 @@ fn device(text: &mut MetricsText, name: &str, row: &Scored, value: f64) {
         }
         _ => labels.extend(holder),
     }
+    labels.push(("node", row.reading.node.as_str()));
     // MIG instances share the UUID of their device.
     labels.extend(slice.as_deref().map(|slice| ("slice", slice)));
-    if name == "gpu_utilization_score" {
-        labels.push(("status", row.score.band.word()));
-    }
+    labels.extend(status.map(|status| ("status", status)));
     text.sample(name, &labels, value);
 }
 
 /// Renders all metric families. Without `scored`, the families that describe devices have no
-/// samples.
-pub fn text(scored: Option<(&[Scored], &ScoreStats)>, analyses: &Analyses) -> String {
-    let mut text = MetricsText(String::new());
+/// samples. With `cluster`, every series has this label.
+pub fn text(
+    scored: Option<(&[Scored], &ScoreStats)>,
+    analyses: &Analyses,
+    cluster: Option<&str>,
+) -> String {
+    let mut text = MetricsText {
+        text: String::new(),
+        cluster,
+    };
+    let rows = scored.map_or(&[][..], |(rows, _)| rows);
     for (name, help, value) in OF_DEVICES {
         text.family(name, "gauge", help);
-        for row in scored.map_or(&[][..], |(rows, _)| rows) {
+        for row in rows {
             if let Some(value) = value(row) {
-                device(&mut text, name, row, value);
+                device(&mut text, name, row, value, None);
             }
+        }
+    }
+    text.family(
+        STATUS,
+        "gauge",
+        "1 for the status of a GPU's score, 0 for the others",
+    );
+    for row in rows {
+        for band in Band::ALL {
+            let is_current = f64::from(u8::from(row.score.band == *band));
+            device(&mut text, STATUS, row, is_current, Some(band.word()));
         }
     }
     let stats = scored.map(|(_, stats)| stats);
     write_totals(&mut text, stats);
     write_namespaces(&mut text, stats);
     write_analyses(&mut text, analyses);
-    text.0
+    text.text
 }
 
-/// Writes counts and means over all devices.
+/// Writes the counts and means over all devices.
 fn write_totals(text: &mut MetricsText, stats: Option<&ScoreStats>) {
     let number = |count: fn(&ScoreStats) -> usize| stats.map(|stats| count(stats) as f64);
     text.gauge(
@@ -211,7 +243,7 @@ fn write_totals(text: &mut MetricsText, stats: Option<&ScoreStats>) {
     }
 }
 
-/// Writes counts and means by namespace.
+/// Writes the counts and means of each namespace.
 fn write_namespaces(text: &mut MetricsText, stats: Option<&ScoreStats>) {
     let namespaces = || stats.into_iter().flat_map(|stats| &stats.by_namespace);
     text.family("gpu_namespace_count", "gauge", "GPUs by namespace");
@@ -238,7 +270,7 @@ fn write_namespaces(text: &mut MetricsText, stats: Option<&ScoreStats>) {
     }
 }
 
-/// Writes the number of analyses and their durations.
+/// Writes the number and durations of analyses.
 fn write_analyses(text: &mut MetricsText, analyses: &Analyses) {
     text.family("gpu_analysis_total", "counter", "Analyses so far");
     text.sample("gpu_analysis_total", &[], analyses.total as f64);
@@ -275,7 +307,7 @@ mod tests {
             [0.5, 0.9, 0.99].map(|part| analyses.quantile(part)),
             [Some(3.0), Some(5.0), Some(5.0)]
         );
-        let text = text(None, &analyses);
+        let text = text(None, &analyses, None);
         assert!(
             text.contains("gpu_analysis_total 6\n")
                 && text.contains("gpu_analysis_errors_total 1\n"),

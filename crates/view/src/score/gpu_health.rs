@@ -1,4 +1,4 @@
-//! Renders the devices whose counters show a fault, although Kubernetes may consider them healthy.
+//! Renders devices whose counters show a fault. Kubernetes may report such devices as healthy.
 
 use colored::Color;
 use schemars::JsonSchema;
@@ -17,14 +17,15 @@ pub struct HealthList<'a> {
     pub coverage: Coverage,
 }
 
-/// A device with a finding.
+/// A device or a node with a finding.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HealthItem<'a> {
     node_name: &'a str,
-    device: String,
+    /// `null` if the finding is about the whole node.
+    device: Option<String>,
     uuid: Option<&'a str>,
-    /// `fail` means that the device should not be used; `warn` means that someone should look at
+    /// `fail` means that the device or the node should not be used; `warn` means that someone should look at
     /// it.
     severity: &'static str,
     finding: &'static str,
@@ -50,7 +51,7 @@ pub fn list(findings: &[HealthFinding], coverage: Coverage) -> HealthList<'_> {
         } = finding;
         HealthItem {
             node_name: node,
-            device: device.to_string(),
+            device: device.as_ref().map(ToString::to_string),
             uuid: uuid.as_deref(),
             severity: word(*severity),
             finding,
@@ -86,7 +87,7 @@ pub fn table(
         table.row(vec![
             Cell::colored(word(finding.severity), Some(color)),
             finding.node.clone().into(),
-            finding.device.to_string().into(),
+            device_text(finding).into(),
             finding.finding.to_owned().into(),
             finding.message.clone().into(),
         ]);
@@ -94,10 +95,20 @@ pub fn table(
     table.show(format, headers, style)
 }
 
-/// Lists the names for `-o name`.
+/// Returns the names, for `-o name`.
 pub fn names(findings: &[HealthFinding]) -> Vec<String> {
     findings
         .iter()
-        .map(|finding| format!("{}/{}", finding.node, finding.device))
+        .map(|finding| match &finding.device {
+            Some(device) => format!("{}/{device}", finding.node),
+            None => finding.node.clone(),
+        })
         .collect()
+}
+
+fn device_text(finding: &HealthFinding) -> String {
+    finding
+        .device
+        .as_ref()
+        .map_or_else(|| "-".to_owned(), ToString::to_string)
 }

@@ -1,4 +1,4 @@
-//! Renders `score` as JSON with the field names of the utilization monitor, and as a table.
+//! Renders `score` as JSON with the field names of the utilization monitor, or as a table.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -57,8 +57,8 @@ pub fn results(rows: &[Scored], now: Timestamp) -> Vec<ScoreItem> {
     rows.iter().map(|row| item(row, now)).collect()
 }
 
-/// Builds the name `NODE/GPU` of each device, as `who gpu` accepts it. A device that no exporter
-/// reports has no number, so its name is that of its pod.
+/// Returns the NODE/GPU name of each device, which `who gpu` accepts. A device without an exporter
+/// has no number and is named after its pod.
 pub fn names(rows: &[Scored]) -> Vec<String> {
     let name = |row: &Scored| match (row.measured, row.holder()) {
         (false, (Some(namespace), Some(pod))) => format!("{namespace}/{pod}"),
@@ -94,7 +94,7 @@ pub fn item(row: &Scored, now: Timestamp) -> ScoreItem {
     }
 }
 
-/// Renders the request body that tells a control system about a device.
+/// Renders the body of the request that reports a device to a control system.
 pub fn control_body(row: &Scored, now: Timestamp) -> String {
     let ScoreItem {
         gpu_id,
@@ -153,7 +153,7 @@ fn color(band: Band) -> Option<colored::Color> {
     }
 }
 
-/// Renders scores for people, followed by a summary on a terminal.
+/// Renders scores as a table, with a summary on a terminal.
 pub fn table(rows: &[Scored], format: Format, headers: bool, style: TextStyle) -> String {
     let columns = ScoreColumns {
         bars: style.width.is_some() && format == Format::Table,
@@ -171,9 +171,9 @@ pub fn table(rows: &[Scored], format: Format, headers: bool, style: TextStyle) -
     text
 }
 
-/// The columns of a list, and how its scores are rendered.
+/// The optional columns of a list, and the format of its scores.
 struct ScoreColumns {
-    /// Whether to draw scores as bars, for a terminal.
+    /// Whether to draw scores as bars.
     bars: bool,
     opinions: bool,
     details: bool,
@@ -247,7 +247,7 @@ impl ScoreColumns {
         cells
     }
 
-    /// Formats the score; `*` marks one with missing terms.
+    /// Formats the score, and marks a score with missing terms with `*`.
     fn score(&self, row: &Scored, style: TextStyle) -> String {
         let mark = if row.score.terms().len() < TERMS.len() {
             "*"

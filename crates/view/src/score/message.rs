@@ -5,11 +5,11 @@ use gpuctl_core::stats::score::value::Score;
 
 use crate::format::text::{count, in_chat};
 
-/// Maximum length of a reason that an AI gives, in characters.
+/// Maximum number of characters of an AI's reason.
 const REASON: usize = 120;
 
-/// Renders a chat message about underused devices, in at most `max_length` bytes. Also returns the
-/// number of devices that it names.
+/// Renders a chat message about underused devices with at most `max_length` bytes. Also returns the
+/// number of devices in the message.
 pub fn message(rows: &[&Scored], threshold: f64, max_length: usize) -> (String, usize) {
     let mut text = format!(
         "{} with a utilization score below {threshold}\n",
@@ -39,7 +39,7 @@ pub fn message(rows: &[&Scored], threshold: f64, max_length: usize) -> (String, 
             line.push_str(&format!("  AI: {}, {reason}\n", opinion.verdict.word()));
         }
         let rest = format!("and {} more\n", rows.len() - count);
-        // The last device may use the space that is reserved for the note about the rest.
+        // The last device can use the space reserved for the note about further devices.
         let available = if count + 1 == rows.len() {
             max_length
         } else {

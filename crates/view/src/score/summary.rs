@@ -1,7 +1,9 @@
 //! Renders `score stats`: totals and means over all devices.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -88,6 +90,25 @@ pub fn stats(rows: &[Scored]) -> ScoreStats {
             })
             .collect(),
     }
+}
+
+/// Renders one line for the log of a watch.
+pub fn line(stats: &ScoreStats, at: Timestamp, took: Duration) -> String {
+    let mean = stats
+        .avg_score
+        .map_or_else(|| "-".to_owned(), |mean| format!("{mean:.1}"));
+    format!(
+        "{at}: {}, mean score {mean}; {} low, {} of them idle; {} unknown; took {:.1}s\n",
+        count(stats.total_gpus as u64, "GPU"),
+        stats.low_utilization_count,
+        stats.idle_count,
+        stats
+            .by_status
+            .get(Band::Unknown.word())
+            .copied()
+            .unwrap_or(0),
+        took.as_secs_f64()
+    )
 }
 
 /// Renders `score stats` for people.

@@ -1,4 +1,4 @@
-//! Snapshot tests of the lists at 80 columns, at 120 columns, and in a pipe.
+//! Snapshot tests of lists at 80 and 120 columns, and in a pipe.
 
 mod past;
 
@@ -35,7 +35,7 @@ fn now() -> Timestamp {
     "2026-01-31T12:00:00Z".parse().unwrap()
 }
 
-/// Renders a table five times: at 80 and at 120 columns, in a pipe, with every column, and as CSV.
+/// Renders a table at 80 and 120 columns, in a pipe, with every column, and as CSV.
 fn at_widths(table: impl Fn(Format, TextStyle) -> String) -> String {
     let style = |width| TextStyle {
         width,
@@ -123,7 +123,7 @@ fn workload(kind: &str, name: &str, standing: WorkloadState, held: u64) -> Workl
         // A waiting workload has no start time.
         pods: Vec::new(),
         sums: PodSums::from_pods([&WorkPod {
-            // Paused and resumed since it was created.
+            // The workload was paused and resumed after its creation.
             started_at: "2026-01-31T11:00:00Z"
                 .parse()
                 .ok()
@@ -185,6 +185,7 @@ fn nodes_fit() {
         &hosts,
         format,
         true,
+        false,
         style,
         now()
     )));
@@ -252,6 +253,7 @@ fn queues_fit() {
         borrowed: namespace.map(|_| GpuCount(16)),
         running: namespace.map(|_| 6),
         waiting: namespace.map(|_| waiting),
+        labels: None,
     };
     let busy = Figures {
         devices: 48,

@@ -1,5 +1,4 @@
-//! Snapshot tests of the lists that show the past. They render one hour of made-up history at every
-//! width.
+//! Snapshot tests of lists of the past, with one hour of artificial history at every width.
 
 use std::collections::BTreeMap;
 
@@ -114,8 +113,7 @@ fn hourly_rows_fit() {
     }
 }
 
-/// One hour of history: a training holds four of the eight devices of a node, and another pod
-/// waits.
+/// An hour of history: a training holds four of a node's eight devices, and another pod waits.
 fn an_hour_of_the_past() -> (AllocationHistory, Usage) {
     let tenure = |name: &str, node: &str, gpus: u64, held: bool| Allocation {
         pod: ("ml-research".to_owned(), format!("{name}-0-2gsvl")),

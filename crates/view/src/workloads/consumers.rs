@@ -1,5 +1,4 @@
-//! Renders `get consumers`: workloads, and how they use their devices. In JSON, rates are from 0 to
-//! 1.
+//! Renders `get consumers`: workloads and the use of their devices. In JSON, rates are from 0 to 1.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -78,7 +77,7 @@ pub fn consumers(
     }
 }
 
-/// Renders consumers for people.
+/// Renders consumers as a table.
 pub fn consumer_table(
     rows: &[ConsumerRow<'_>],
     format: Format,

@@ -91,7 +91,7 @@ pub fn document(row: &ConsumerRow<'_>) -> WorkloadDocument {
     }
 }
 
-/// Renders one workload for people.
+/// Renders a workload as text.
 pub fn text(row: &ConsumerRow<'_>, style: TextStyle, now: Timestamp) -> String {
     let ConsumerRow { workload, figures } = row;
     let mut lines = NamedLines::below(heading(workload, style), style);

@@ -1,5 +1,4 @@
-//! Renders lists of workloads that any tool created, in the form that the workloads document
-//! defines.
+//! Renders lists of workloads that any tool created, as defined by the workloads document.
 //!
 //! In JSON, times are in Unix seconds.
 
@@ -47,7 +46,8 @@ struct WorkloadItem {
     source: &'static str,
 }
 
-/// End of the workload in Unix seconds; 0 while it has not ended.
+/// Returns the end of the workload in Unix seconds, 0 if it has not ended, or `None` if its end was
+/// not recorded.
 pub(super) fn end(workload: &Workload) -> Option<i64> {
     if workload.has_ended() {
         workload.ended_at().map(Timestamp::as_second)
@@ -82,11 +82,11 @@ pub fn list(workloads: &[&Workload], total: usize) -> WorkloadList {
     }
 }
 
-/// The data source of every workload.
+/// Data source of all workloads.
 pub(super) const SOURCE: &str = "k8s";
 
-/// Shows why a pod of the workload fails, or the state of the workload if none fails. The states
-/// that the document defines would hide such a failure.
+/// Returns why a pod of the workload fails, or else the workload's state. The states in the
+/// document do not show such a failure.
 pub(super) fn status_cell(workload: &Workload) -> Cell {
     match workload.trouble() {
         Some(problem) => Cell::colored(problem, Some(colored::Color::Red)),
@@ -103,7 +103,7 @@ pub(super) fn color(standing: WorkloadState) -> Option<colored::Color> {
     }
 }
 
-/// Renders workloads for people.
+/// Renders workloads as a table.
 pub fn table(
     workloads: &[&Workload],
     format: Format,
@@ -146,12 +146,12 @@ pub fn table(
     table.show(format, headers, style)
 }
 
-/// Counts the devices and slices that a workload holds.
+/// Returns the number of devices and slices that a workload holds.
 pub(super) fn held(workload: &Workload) -> GpuCount {
     workload.gpus_held() + GpuCount(workload.slices.values().sum())
 }
 
-/// Lists the names for `-o name`, which `describe workload` accepts.
+/// Returns the names that `describe workload` accepts, for `-o name`.
 pub fn names(workloads: &[&Workload]) -> Vec<String> {
     let name = |workload: &&Workload| {
         format!(

@@ -1,10 +1,10 @@
-//! Renders `top` when it prints once: the current use of each line, the busiest line first, and the
-//! sums of the cluster in JSON.
+//! Renders the current use for `top` without a screen: the busiest line first, and the totals of
+//! the cluster in JSON.
 
-use gpuctl_core::model::values::natural;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use gpuctl_core::model::values::natural;
 use gpuctl_core::model::values::units::UnitValue;
 use gpuctl_core::model::{Count, Figures, GpuCount, NodeUsage, Percent, Reading, Watts};
 
@@ -19,13 +19,13 @@ pub struct TopLine {
     pub name: String,
     /// The GPU type of a node, the kind of a job, or the pod that holds a GPU.
     pub about: Option<String>,
-    /// Number of held devices, out of `total`.
+    /// Number of held devices of `total`.
     pub held: Option<u64>,
     pub total: u64,
     pub figures: Figures,
 }
 
-/// The kind of the lines.
+/// The objects that lines describe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TopRows {
     Nodes,
@@ -51,12 +51,12 @@ impl TopRows {
     }
 }
 
-/// The sums that the first line of the dashboard shows.
+/// Totals in the first line of the dashboard.
 #[derive(Clone, Debug)]
 pub struct TopSummary {
-    /// Number of nodes with GPUs; `None` when the user may not list nodes.
+    /// Number of nodes with GPUs, or `None` if the user cannot list nodes.
     pub nodes: Option<usize>,
-    /// Whole devices; `None` when the user may not list nodes.
+    /// Whole devices, or `None` if the user cannot list nodes.
     pub gpus: Option<Count>,
     pub held_use: HeldUse,
     pub jobs_waiting: u64,
@@ -149,7 +149,7 @@ fn item(rows: TopRows, line: &TopLine) -> TopItem<'_> {
     }
 }
 
-/// The sort key of the lines.
+/// Sort key of the lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TopOrder {
     #[default]
@@ -184,7 +184,7 @@ pub fn of_gpu(reading: &Reading) -> TopLine {
     }
 }
 
-/// Sorts lines from highest to lowest. Lines without a value come last.
+/// Sorts lines by value from high to low. Lines without a value come last.
 pub fn sort(lines: &mut [TopLine], key: TopOrder) {
     let number = |line: &TopLine| match key {
         TopOrder::Utilization => line.figures.utilization.map(UnitValue::value),
@@ -194,7 +194,7 @@ pub fn sort(lines: &mut [TopLine], key: TopOrder) {
         TopOrder::Name => None,
     };
     lines.sort_by(|a, b| {
-        // Unknown values become negative infinity, which comes last in descending order.
+        // Negative infinity for unknown values puts them last in descending order.
         let unknown_last = number(b)
             .unwrap_or(f64::NEG_INFINITY)
             .total_cmp(&number(a).unwrap_or(f64::NEG_INFINITY));

@@ -28,7 +28,7 @@ pub fn document(branch: &Branch) -> TreeItem<'_> {
     }
 }
 
-/// Renders a tree with box-drawing characters, or with ASCII.
+/// Renders a tree with box-drawing characters, or with ASCII characters.
 pub fn text(branch: &Branch, style: TextStyle) -> String {
     let mut lines = format!(
         "{}/{}\n",

@@ -1,5 +1,4 @@
-//! `gpuctl auth check --emit-role`: prints roles and their bindings. It writes nothing to the
-//! cluster.
+//! `gpuctl auth check --emit-role`: prints roles and bindings without writing to the cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
@@ -20,7 +19,7 @@ use gpuctl_manifest::render::{BindingSubject, ProxyGrant, RoleSet, SubjectKind, 
 use gpuctl_view::format::objects::ObjectList;
 use gpuctl_view::{Format, json, yaml};
 
-/// Prints the roles as YAML documents, or as one list in JSON.
+/// Prints the roles as YAML documents or as a JSON list.
 pub(super) async fn print(
     args: &AuthCheck,
     tasks: Option<Vec<&'static Task>>,
@@ -73,7 +72,7 @@ pub(super) async fn print(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Collects the permissions that the role grants, and remarks for the administrator.
+/// Collects the rights that the role grants, with remarks for the administrator.
 fn rights(tasks: Option<&[&'static Task]>, extent: RoleExtent) -> (BTreeSet<Right>, Vec<String>) {
     if let Some(person) = person(extent) {
         let remarks = vec![person.summary().to_owned()];
@@ -91,7 +90,7 @@ fn rights(tasks: Option<&[&'static Task]>, extent: RoleExtent) -> (BTreeSet<Righ
     (rights, remarks)
 }
 
-/// Renders the objects as YAML documents, preceded by the remarks.
+/// Renders the objects as YAML, after the remarks as comments.
 fn commented_yaml(remarks: &[String], objects: &[Value]) -> String {
     let comments: String = remarks
         .iter()
@@ -110,8 +109,8 @@ fn person(extent: RoleExtent) -> Option<UserRole> {
     }
 }
 
-/// Builds the name of the role. Roles with different rules get different names, so that applying
-/// one role does not change another user's permissions.
+/// Names the role. Roles with different rules have different names, so that applying one does not
+/// change another user's permissions.
 fn role_name(tasks: Option<&[&Task]>, extent: RoleExtent, namespace: Option<&str>) -> String {
     let commands = tasks.map(|tasks| {
         tasks
@@ -134,7 +133,7 @@ fn role_name(tasks: Option<&[&Task]>, extent: RoleExtent, namespace: Option<&str
     dns_name(&name)
 }
 
-/// Lists the permissions that only some arguments need, so that an administrator can omit them.
+/// Lists the rights that only some arguments need, so that an administrator can remove them.
 fn remarks(tasks: &[&Task], rights: &BTreeSet<Right>) -> Vec<String> {
     let always_needed: BTreeSet<Right> = tasks.iter().flat_map(|task| task.needed()).collect();
     let mut uses_by_right: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
@@ -178,7 +177,7 @@ fn remarks(tasks: &[&Task], rights: &BTreeSet<Right>) -> Vec<String> {
     .collect()
 }
 
-/// Finds the Service in front of Prometheus, because the role grants access to it by name.
+/// Finds Prometheus' Service, to which the role grants access by name.
 async fn proxy(
     args: &AuthCheck,
     rights: &mut BTreeSet<Right>,
@@ -208,13 +207,13 @@ async fn proxy(
         }
     };
     if !service.is_well_known() {
-        // Without this permission, gpuctl tries only the usual names.
+        // Without this right, gpuctl tries only the usual names of the Service.
         rights.insert(service_list());
         remarks.push("list services outside the namespace: finds Prometheus, whose Service has an unusual name".to_owned());
     }
     let mut names = vec![service.proxy_name()];
-    // When a Service is accessed through the proxy, its resource name contains the scheme. If the
-    // scheme is unknown, grant both.
+    // RBAC checks proxy requests for a resource name that includes the Service's scheme. Grant both
+    // names if the scheme is unknown.
     if needs_both_schemes {
         names.push(
             PrometheusService {
@@ -230,8 +229,7 @@ async fn proxy(
     }))
 }
 
-/// Resolves the Service given by `--prometheus-service`, and looks up its port if the user omits
-/// it.
+/// Resolves `--prometheus-service`, and looks up the port if the user omits it.
 async fn service_path(
     service_args: &NamedService,
     connection: &Connection,
@@ -274,7 +272,7 @@ async fn service_path(
     }
 }
 
-/// Drops reads of a namespace that does not exist, because kubectl could not create a role in it.
+/// Drops reads of a missing namespace, because kubectl could not create the role there.
 fn check_home_rights(
     rights: &mut BTreeSet<Right>,
     exists: bool,
@@ -298,7 +296,7 @@ fn check_home_rights(
     }
 }
 
-/// Collects the subjects of the bindings: those given by flags, or else the current user.
+/// The subjects of the bindings: those given by flags, or else the current user.
 async fn subjects(
     args: &AuthCheck,
     connection: &Connection,
@@ -340,11 +338,15 @@ async fn subjects(
     match &user {
         Some(user) => {
             context.terminal.note(&format!(
-                "the bindings name you ({user}); --user, --group or --serviceaccount specify others"
+                "the bindings are for you ({user}); use --user, --group or --serviceaccount for \
+                 others"
             ));
         }
         None => {
-            context.terminal.warn("no binding is printed, because your user name is unknown; name a subject with --user NAME");
+            context.terminal.warn(
+                "no bindings are printed, because your user name is unknown; set it with --user \
+                 NAME",
+            );
         }
     }
     Ok(user

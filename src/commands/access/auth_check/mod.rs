@@ -1,5 +1,4 @@
-//! `gpuctl auth check`: asks the API server which commands the user may use, and prints the roles
-//! that allow them.
+//! `gpuctl auth check`: reports which commands the user may run, or prints roles that allow them.
 
 mod emit_role;
 
@@ -50,7 +49,7 @@ pub(crate) async fn run(args: &AuthCheck, context: &Context) -> Result<ExitCode,
     }
 }
 
-/// Replaces command aliases with the full names, for example `get wl` with `get workloads`.
+/// Replaces command aliases, for example `get wl` by `get workloads`.
 fn without_aliases(words: &[String]) -> Vec<String> {
     let root = Cli::command();
     let mut parent = &root;
@@ -81,7 +80,7 @@ fn unknown_command(words: &str) -> Error {
         .filter(|task| task.split(' ').next() == Some(verb))
         .collect();
     match similar.is_empty() {
-        false => error.hint(format!("there is: {}", similar.join(", "))),
+        false => error.hint(format!("similar commands: {}", similar.join(", "))),
         true => match nearest(
             words,
             &verbs::tasks().map(|task| task.words).collect::<Vec<_>>(),
@@ -92,8 +91,7 @@ fn unknown_command(words: &str) -> Error {
     }
 }
 
-/// Checks that Prometheus responds, either at its address or through the API server. Returns the
-/// error, or `None` on success.
+/// Queries Prometheus once. Returns the error, or `None` on success.
 async fn metrics_error(connection: &Connection, context: &Context) -> Option<String> {
     let query = async {
         let prometheus = metrics::find(
@@ -108,8 +106,7 @@ async fn metrics_error(connection: &Connection, context: &Context) -> Option<Str
     query.await.err().map(|error| error.to_string())
 }
 
-/// Collects the permissions to check. Permissions in API groups that the cluster does not serve are
-/// returned separately.
+/// Collects the rights to check. Separates rights of API groups that the cluster does not serve.
 async fn rights_to_check(
     tasks: &[&Task],
     connection: &Connection,
@@ -122,7 +119,7 @@ async fn rights_to_check(
     Ok((rights, absent))
 }
 
-/// Reports on several commands, or on all of them if the user names none.
+/// Checks the given commands, or all commands.
 async fn check_commands(
     args: &AuthCheck,
     tasks: &[&Task],
@@ -172,7 +169,7 @@ async fn check_commands(
     })
 }
 
-/// The user's permissions for several commands.
+/// The user's access to several commands.
 struct UserAccess {
     items: Vec<Checked>,
     user: Option<String>,
@@ -180,7 +177,7 @@ struct UserAccess {
     metrics_error: Option<String>,
 }
 
-/// Asks the API server which of the commands the user may use.
+/// Checks the rights of the commands with the API server.
 async fn access(
     tasks: &[&Task],
     connection: &Connection,
@@ -205,7 +202,7 @@ async fn access(
     )
     .await;
     let (mut namespaced, mut cluster_wide, user) = (namespaced?, cluster_wide?, user?);
-    // If Prometheus responds, no further permission is needed, no matter how it was reached.
+    // If Prometheus responds, the right to use the proxy makes no difference.
     if metrics_error.is_none() {
         namespaced.insert(PROXY, true);
         cluster_wide.insert(PROXY, true);
@@ -272,7 +269,7 @@ async fn check_command(
     })
 }
 
-/// Checks whether the pool exists and how many jobs it has.
+/// Reads whether the pool exists and how many jobs it has.
 async fn read_pool_room(connection: &Connection, pool: &str) -> Result<PoolRoom, Error> {
     let selector = JobFilter {
         pool: Some(pool.to_owned()),
@@ -299,16 +296,14 @@ async fn read_pool_room(connection: &Connection, pool: &str) -> Result<PoolRoom,
         .is_some_and(|selection| selection.unseen().is_none());
     let is_labelled = nodes.all().iter().any(|node| node.pool() == Some(pool));
     let is_defined = definition.as_ref().is_some_and(Option::is_some);
-    // A pool is known not to exist only if the user may list all nodes and read all pool
-    // definitions.
+    // A pool certainly does not exist only if the user may list all nodes and all pool definitions.
     let exists = match (&nodes, is_labelled || is_defined) {
         (_, true) => Some(true),
         (Nodes::Listed(_), false) if definition.is_some() => Some(false),
         _ => None,
     };
     let definition = definition.flatten().unwrap_or_default();
-    // If some jobs are not visible, the count is only a lower bound. It is conclusive only if it
-    // reaches the limit.
+    // If some jobs are hidden, the count is a lower bound. Only a count at the limit is conclusive.
     let is_full = definition
         .max_jobs
         .zip(job_count)

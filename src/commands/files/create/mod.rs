@@ -1,4 +1,4 @@
-//! `gpuctl create`: submits the jobs and other objects that files declare.
+//! `gpuctl create`: creates the jobs and other objects that files declare.
 
 pub(crate) mod secret;
 
@@ -25,7 +25,7 @@ pub(crate) async fn run(args: &Create, context: &Context) -> Result<ExitCode, Er
             || args.submit.is_given()
         {
             return Err(
-                Error::usage("the options of `create secret` must follow `secret`")
+                Error::usage("options of `create secret` must come after `secret`")
                     .hint("gpuctl create secret --help"),
             );
         }

@@ -1,6 +1,5 @@
-//! `gpuctl create secret`: stores tokens and registry passwords. Values come from the environment,
-//! a file or stdin. They never come from the command line, because other users of the machine can
-//! read it.
+//! `gpuctl create secret`: stores tokens and registry passwords. Reads values from the environment,
+//! files or stdin, but not from arguments, which other users of the machine can see.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -77,13 +76,14 @@ pub(crate) async fn run(args: &CreateSecret, context: &Context) -> Result<ExitCo
     Ok(ExitCode::SUCCESS)
 }
 
-/// Refuses to overwrite a secret without `--replace`, and to overwrite one that gpuctl did not
-/// create.
+/// Fails if a secret exists without `--replace`, or if gpuctl did not create it.
 fn check_replacement(args: &CreateSecret, live: &Value, namespace: &str) -> Result<(), Error> {
     let name = &args.name;
     if !args.replace {
         let message = format!("secret `{name}` already exists in namespace `{namespace}`");
-        return Err(Error::new(ErrorName::AlreadyExists, message).hint("`--replace` overwrites it"));
+        return Err(
+            Error::new(ErrorName::AlreadyExists, message).hint("use `--replace` to overwrite it")
+        );
     }
     if live["metadata"]["labels"][MANAGED_BY] != MANAGED_BY_US {
         let message =
@@ -118,7 +118,7 @@ fn values(args: &CreateSecret) -> Result<BTreeMap<String, Vec<u8>>, Error> {
             || (file_name(), pair.as_str()),
             |(key, path)| (key.to_owned(), path),
         );
-        // Do not repeat an unreadable path: it may be a secret value passed by mistake.
+        // Do not print the path: it may be a secret value in the wrong position.
         let content = inputs::read_bytes(path).map_err(|error| {
             let error = Error::new(error.name, format!("cannot read the file for key `{key}`"));
             error.hint("specify the file that contains the value: `--from-file KEY=PATH`")
@@ -128,8 +128,8 @@ fn values(args: &CreateSecret) -> Result<BTreeMap<String, Vec<u8>>, Error> {
     Ok(values)
 }
 
-/// Reads an environment variable. If a variable with an unusual name is not set, the error omits
-/// the name. It may be a secret value that was passed by mistake.
+/// Reads an environment variable. If an unset name is unusual, the error omits it, because it may
+/// be a secret value in the wrong position.
 fn variable_value(variable: &str) -> Result<String, Error> {
     let is_uppercase = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
     let looks_like_name = variable.len() <= 40

@@ -1,4 +1,4 @@
-//! Compares pools for `diff`: their definitions, and the labels of their nodes.
+//! Compares pool definitions and node labels for `diff`.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ fn labels_by_node(pool: &PoolDefinition) -> LabelsByNode {
         .collect()
 }
 
-/// Renders a pool as the document that `diff` compares.
+/// Renders a pool as a document for comparison.
 fn pool_document(pool: &PoolDefinition, nodes: LabelsByNode) -> Value {
     json!({
         "description": pool.description, "gpu-type": pool.gpu_types, "exclusive": pool.exclusive,
@@ -36,7 +36,7 @@ fn pool_document(pool: &PoolDefinition, nodes: LabelsByNode) -> Value {
     })
 }
 
-/// Plans the changes to a pool, and warns if `apply` would reject them.
+/// Plans the changes to a pool. If `apply` would reject them, warns and continues.
 async fn plan_pool(
     connection: &Connection,
     pool: &Pool,
@@ -44,7 +44,7 @@ async fn plan_pool(
 ) -> Result<PoolPlan, Error> {
     let mut plan = match pool_plan::plan(connection, pool, false).await {
         Ok(plan) => plan,
-        // Show the difference even if `apply` would reject it.
+        // Show the differences even if `apply` would reject the pool.
         Err(error) if matches!(error.kind, ErrorKind::Request | ErrorKind::Access) => {
             reporter.warn(&format!(
                 "`apply` would reject pool `{}`: {error}",
@@ -68,7 +68,7 @@ async fn plan_pool(
     Ok(plan)
 }
 
-/// Compares a pool's definition and the labels of its nodes with the file.
+/// Compares a pool's definition and node labels with the file.
 pub(super) async fn diff_pool(
     connection: &Connection,
     pool: &Pool,
@@ -81,8 +81,7 @@ pub(super) async fn diff_pool(
         return Ok(Some(Difference::new("", &name, &desired_document)));
     };
     let desired = stored.updated_to(&plan.desired);
-    // The recorded labels of a node may differ from the labels it actually has. Compare with the
-    // actual ones.
+    // Compare with the actual labels of a node, which may differ from the recorded ones.
     let mut live = labels_by_node(&stored);
     for step in plan.steps {
         if let Some(labels) = live.get_mut(&step.node) {

@@ -1,4 +1,4 @@
-//! Reads price and budget files, and applies them to groups.
+//! Reads files with prices and budgets.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use gpuctl_core::model::values::prices::{Budget, Prices};
 use gpuctl_core::stats::history::gpu_hours::GpuHours;
 use gpuctl_local::files;
 
-/// The user's prices and budgets.
+/// Prices and budgets from the user's files.
 pub(super) struct Costs {
     pub prices: Option<Prices>,
     pub budget: Option<Budget>,
@@ -45,8 +45,8 @@ impl Costs {
         Ok(Self { prices, budget })
     }
 
-    /// Computes the cost of an account. Returns `None` if energy has a price but was not measured,
-    /// or if it is unknown what fraction of a GPU a share is.
+    /// Computes the cost of GPU-hours. Returns `None` if energy has a price but was not measured,
+    /// or if a share's fraction of a GPU is unknown.
     pub(super) fn of_gpu_hours(&self, gpu_hours: &GpuHours) -> Option<f64> {
         self.prices.as_ref()?.cost(
             gpu_hours.held + gpu_hours.part_equivalent()?,
@@ -55,7 +55,7 @@ impl Costs {
     }
 }
 
-/// Reads a file of the given `kind`. Errors list the `keys` that such a file may have.
+/// Reads a file of `kind`. Errors list the valid `keys`.
 fn read<T: DeserializeOwned>(
     path: &Path,
     kind: &str,

@@ -1,10 +1,10 @@
-//! Sums the usage of each group of a report, hour by hour.
+//! Sums the usage of a report's groups, hour by hour.
 
 use std::collections::BTreeMap;
 
 use futures::future::try_join;
 
-use crate::cli::history::report::{GroupBy, Report};
+use crate::cli::history::report::{GroupBy, Report, ReportFormat};
 use crate::concurrent::OrderedConcurrent;
 use crate::context::Context;
 use crate::observe::history::ClusterHistory;
@@ -17,14 +17,22 @@ use gpuctl_core::stats::history::allocations::{Allocation, AllocationGroup, Allo
 use gpuctl_core::stats::history::gpu_hours::GpuHours;
 use gpuctl_core::stats::history::job_time::{GroupValues, JobSum, JobTimes};
 use gpuctl_core::stats::history::serving_hours::ServingHours;
+use gpuctl_core::stats::history::workload_use::WorkloadUses;
 use gpuctl_manifest::render::label_value;
 use gpuctl_view::history::report::HourPoint;
 
 /// Number of hours to read concurrently.
 const MAX_CONCURRENT: usize = 3;
 
+impl Report {
+    /// Whether the largest wasters and the trend are shown. They need more queries than the table.
+    pub(super) fn has_page(&self) -> bool {
+        self.output == ReportFormat::Html
+    }
+}
+
 impl GroupBy {
-    /// Converts the key to the form that kube-state-metrics uses in label names.
+    /// The key as kube-state-metrics spells it in label names.
     pub(super) fn exported_key(&self) -> String {
         match self {
             Self::Namespace => String::new(),
@@ -32,8 +40,8 @@ impl GroupBy {
         }
     }
 
-    /// Determines the group of an allocation. Returns `None` if the allocation lacks the label, or
-    /// if the cluster exports no labels.
+    /// Returns the group of an allocation, or `None` if the allocation lacks the label or the
+    /// cluster exports no labels.
     fn group_of(&self, allocation: &Allocation, key: &str) -> Option<String> {
         match self {
             Self::Namespace => Some(allocation.pod.0.clone()),
@@ -43,13 +51,13 @@ impl GroupBy {
     }
 }
 
-/// Selects the allocations of a report and assigns each to its group.
+/// Selects the allocations of a report and assigns them to groups.
 struct Grouping<'a> {
-    /// The grouping dimensions, each with its key in the form of kube-state-metrics.
+    /// Grouping dimensions, with the keys as kube-state-metrics spells them.
     dimensions: Vec<(&'a GroupBy, String)>,
-    /// The namespace to which the report is restricted.
+    /// Only this namespace is included, if set.
     namespace: Option<&'a str>,
-    /// The value of the user label to which the report is restricted.
+    /// Only this value of the user label is included, if set.
     user: Option<String>,
 }
 
@@ -107,7 +115,7 @@ pub(super) struct GroupTotals {
     pub serving: Option<ServingHours>,
 }
 
-/// Usage of one group in one hour.
+/// Usage of a group in one hour.
 struct HourUsage {
     group: GroupValues,
     account: GpuHours,
@@ -118,6 +126,8 @@ struct HourUsage {
 #[derive(Default)]
 pub(super) struct ReportTotals {
     pub groups: BTreeMap<GroupValues, GroupTotals>,
+    /// The use of each workload. Empty unless the report has a page.
+    pub workloads: WorkloadUses,
     pub over_time: Vec<HourPoint>,
     pub hours: u64,
     pub without_data: u64,
@@ -150,8 +160,8 @@ impl ReportTotals {
     }
 }
 
-/// Reads the hours concurrently and adds up the groups of each hour. With `user`, only the pods of
-/// that user's jobs count.
+/// Reads the hours concurrently and adds up their groups. With `user`, includes only this user's
+/// jobs.
 pub(super) async fn gather(
     args: &Report,
     cluster_history: &ClusterHistory<'_>,
@@ -162,6 +172,7 @@ pub(super) async fn gather(
     let scope = HistoryScope {
         power: true,
         names: user.is_some()
+            || args.has_page()
             || args
                 .by
                 .iter()
@@ -187,13 +198,18 @@ pub(super) async fn gather(
             .into_iter()
             .map(usage_of_group)
             .collect();
-        Ok::<_, Error>((usages, history))
+        let workloads = match args.has_page() {
+            true => WorkloadUses::of_hour(&history, &usage, |item| grouping.includes(item)),
+            false => WorkloadUses::default(),
+        };
+        Ok::<_, Error>((usages, workloads, history))
     };
     let mut results = OrderedConcurrent::new(pieces.into_iter().map(read_hour), MAX_CONCURRENT);
     let mut totals = ReportTotals::default();
     let mut jobs = JobTimes::new(args.checkpoint.map_or(0.0, |span| span.as_secs_f64()));
     while let Some(result) = results.next().await {
-        let (usages, history) = result?;
+        let (usages, workloads, history) = result?;
+        totals.workloads.add(workloads);
         totals.add_hour(usages, history.observed_slots() != 0);
         jobs.add(&history, |allocation| {
             grouping

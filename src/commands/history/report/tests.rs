@@ -1,4 +1,4 @@
-//! Tests how a report divides its range into hours, and how it names its groups.
+//! Tests how a report splits its range into hours and names its groups.
 
 use super::*;
 use crate::cli::history::report::group_by;

@@ -1,4 +1,4 @@
-//! Runs `tar` and other commands in the container that `cp` reads or writes.
+//! Runs `tar` and other commands for `cp` in a container.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -12,13 +12,13 @@ use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::Pod;
 use gpuctl_core::model::contract::refusal::ContainerComplaint;
 
-/// Maximum number of archive chunks in transit between disk and network.
+/// Maximum number of archive chunks that wait between disk and network.
 pub(super) const MAX_CHUNKS: usize = 16;
 
-/// Maximum number of bytes to keep from a command's error messages.
+/// Maximum size of a command's stderr in bytes. The rest is dropped.
 const MAX_STDERR_BYTES: usize = 16 << 10;
 
-/// How long tar may take to write its last input or error messages.
+/// Timeout for tar's exit after its input or output has ended.
 pub(super) const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A container that runs commands for a copy.
@@ -31,8 +31,8 @@ pub(super) struct TarContainer<'a> {
 }
 
 impl TarContainer<'_> {
-    /// Runs a command. Returns how it ended, with its messages on stderr. A `sink` that returns
-    /// false ends the command.
+    /// Runs a command and returns how it ended, with its stderr. The command ends early if `sink`
+    /// returns false.
     pub(super) async fn command(
         &self,
         command: &[&str],
@@ -46,7 +46,7 @@ impl TarContainer<'_> {
         Ok((end, message(&stderr)))
     }
 
-    /// Runs a command, and appends its error messages to `stderr` as they arrive.
+    /// Runs a command and appends its stderr to `stderr` as it arrives.
     pub(super) async fn command_with_stderr(
         &self,
         command: &[&str],
@@ -69,7 +69,7 @@ impl TarContainer<'_> {
             .start(&request)
             .await
             .map_err(|failure| from_node(failure, self.pod))?;
-        // Without input, use a channel that is already closed.
+        // A command without input gets a closed channel.
         let input = input.unwrap_or_else(|| mpsc::channel(1).1);
         let end = session
             .run_slowly(input, async |stream, bytes: &[u8]| match stream {
@@ -125,14 +125,16 @@ pub(super) fn connection_lost() -> Error {
     )
 }
 
-/// Converts the way a command in the container ended into an error.
+/// Builds the error for a command that ended with `end` and `message` on stderr.
 pub(super) fn command_error(end: SessionEnd, message: String, path: &str) -> Error {
     let to_error = |cause: String| copy_failed(path).cause(cause);
     let without_tar = |cause: String| {
-        to_error(cause).hint("the image has no `tar`: gpuctl exec JOB -- cat FILE > FILE")
+        to_error(cause).hint(
+            "the image has no `tar`; copy single files with `gpuctl exec JOB -- cat FILE > FILE`",
+        )
     };
     match end {
-        // The shell's exit code for a command that it does not find (POSIX, 2.8.2).
+        // The shell's exit code for a command that does not exist (POSIX, 2.8.2).
         SessionEnd::Exit(127) => without_tar(message),
         SessionEnd::Exit(code) => to_error(if message.is_empty() {
             format!("tar exited with code {code}")

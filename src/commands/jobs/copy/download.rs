@@ -1,4 +1,4 @@
-//! Copies a file or folder out of a container, and unpacks the archive while it arrives.
+//! Copies a file or folder out of a container, unpacking the archive as it arrives.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -21,17 +21,17 @@ use gpuctl_local::files::unpack::Staged;
 use gpuctl_local::platform::termination_signal;
 use gpuctl_view::jobs::copied;
 
-/// Keeps the session open after the end of the archive until gpuctl sends a line. Otherwise the
-/// node closes the connection when tar exits, and drops what is still on its way to a slow reader
-/// (kubernetes/kubernetes#60140). A failed tar may have sent no archive, so the script ends with
-/// its exit code at once. The names are arguments, so the shell does not read them.
+/// Runs tar and keeps the session open until gpuctl sends a line. Otherwise, the node closes the
+/// connection when tar exits, and drops data that a slow reader has not received
+/// (kubernetes/kubernetes#60140). If tar fails, the script exits immediately with its code. Names
+/// are arguments, so the shell does not parse them.
 const SCRIPT: &str = r#"tar cf - -C "$1" "$2" && { read -r line || true; }"#;
 
-/// How long tar may take to exit after the end of its archive. The session is also confirmed if it
-/// sends nothing for that long, because an archive without an end would keep it open.
+/// Timeout for tar's exit after the end of the archive. If the session is idle for this long,
+/// gpuctl sends the line anyway, because an archive without an end would keep the session open.
 const ARCHIVE_END_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The result of tar, if it exited in time, and the result of unpacking.
+/// Result of tar, if it exited in time, and of unpacking.
 struct Received {
     command: Option<Result<(SessionEnd, String), Error>>,
     staged: io::Result<Staged>,
@@ -41,10 +41,10 @@ impl TarContainer<'_> {
     pub(super) async fn download(&self, path: &str, local_path: &str) -> Result<Copied, Error> {
         let (folder, name) = parts(path)?;
         let target = target(local_path, name);
-        // Listen for signals from here on, so that none is missed between two steps.
+        // Listen for signals early, so that none is lost between two steps.
         let mut signal = pin!(termination_signal());
         let (sender, mut unpacking) = Unpacking::start(name, &target, MAX_CHUNKS);
-        // Without the prefix, tar would read a name with a leading `-` as an option.
+        // The prefix prevents tar from parsing a name with a leading `-` as an option.
         let name = format!("./{name}");
         let received = self
             .receive(
@@ -62,8 +62,8 @@ impl TarContainer<'_> {
         let (end, message) = command.unwrap_or(Ok((SessionEnd::Unread, String::new())))?;
         let staged = match (end, staged) {
             (SessionEnd::Exit(0), Ok(staged)) => staged,
-            // If a file is written to during the copy, tar reports it, and GNU tar exits with 1.
-            // This is common for checkpoints and logs.
+            // GNU tar exits with 1 if a file changes during the copy, which is common for
+            // checkpoints and logs.
             (SessionEnd::Exit(1), Ok(staged))
                 if ContainerComplaint::from_tar_output(&message)
                     == Some(ContainerComplaint::Changed) =>
@@ -81,8 +81,7 @@ impl TarContainer<'_> {
             .map_err(|error| copy_failed(path).cause(error.to_string()))
     }
 
-    /// Passes the archive to the thread that unpacks it. Fails with the number of the signal
-    /// that arrived.
+    /// Unpacks the archive as it arrives. Returns the number of a signal as the error.
     async fn receive(
         &self,
         path: &str,
@@ -114,7 +113,7 @@ impl TarContainer<'_> {
                             command: Some(end),
                             staged: unpacking.end().await,
                         },
-                        // A hostile tar may never exit.
+                        // A hostile tar may never exit, so wait with a timeout.
                         staged = unpacking.end() => {
                             send_line(&confirm);
                             let timeout = if staged.is_ok() { ARCHIVE_END_TIMEOUT } else { EXIT_TIMEOUT };
@@ -131,7 +130,7 @@ impl TarContainer<'_> {
         received
     }
 
-    /// Runs tar in a shell, or alone if the image has no shell.
+    /// Runs tar in a shell, or directly if the image has no shell.
     async fn send_archive(
         &self,
         (folder, name): (&str, &str),
@@ -153,12 +152,12 @@ impl TarContainer<'_> {
     }
 }
 
-/// Ends the script in the container. Has no effect if it ended already.
+/// Sends the line that ends the script. Has no effect after its end.
 fn send_line(confirm: &mpsc::Sender<SessionInput>) {
     let _ = confirm.try_send(SessionInput::Bytes(Bytes::from_static(b"\n")));
 }
 
-/// Sends a line if the session stays idle. `idle_since` is `None` while a chunk is unpacked.
+/// Sends the line if the session is idle. `idle_since` is `None` while a chunk is unpacked.
 async fn confirm_when_idle(
     idle_since: &Cell<Option<Instant>>,
     confirm: &mpsc::Sender<SessionInput>,
@@ -177,7 +176,7 @@ async fn confirm_when_idle(
     std::future::pending().await
 }
 
-/// Explains a failed download. `unpack_error` is the error of the local side.
+/// Builds the error of a failed download. `unpack_error` is the local error, if any.
 fn download_error(
     path: &str,
     end: SessionEnd,

@@ -1,5 +1,5 @@
-//! Copies out of a job whose pods no longer run: a small pod mounts its claims read-only, and is
-//! removed after the copy.
+//! Copies out of an ended job: a small pod mounts the job's claims read-only until the copy is
+//! complete.
 
 use std::pin::pin;
 use std::time::{Duration, Instant};
@@ -16,22 +16,22 @@ use gpuctl_local::files::archive::Copied;
 use gpuctl_local::platform::termination_signal;
 use gpuctl_manifest::render::{CopyPod, NotOnClaim, copy_pod};
 
-/// How long the pod may take to start. Pulling a large image takes minutes.
+/// Timeout for the pod's start. Pulling a large image takes minutes.
 const START_TIMEOUT: Duration = Duration::from_secs(600);
 
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// How long the removal of the pod may take. The user may have pressed Ctrl-C.
+/// Timeout for the pod's removal. Short, because the user may have pressed Ctrl-C.
 const REMOVAL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Whether no pod of the job runs, now or later, unless a user starts it again.
+/// Returns true if no pod of the job runs or will run, unless a user restarts the job.
 pub(super) fn has_ended(job: &Job) -> bool {
     let status = State::from_job(job).status;
     let runs = |pod: &Pod| pod.phase == PodPhase::Running;
     (status.is_final() || status == Status::Paused) && !job.pods.iter().any(runs)
 }
 
-/// The error for an upload to an ended job.
+/// Builds the error for an upload to an ended job.
 pub(super) fn cannot_write(job: &Job) -> Error {
     let state = State::from_job(job);
     let message = format!(
@@ -44,12 +44,12 @@ pub(super) fn cannot_write(job: &Job) -> Error {
         _ => format!("gpuctl restart job {full_name}"),
     };
     Error::new(ErrorName::NotRunning, message).hint(format!(
-        "`{restart}` runs it again; its claims can also be mounted by another job \
+        "run it again with `{restart}`, or mount its claims in another job \
          (`storage.workdirs`, `pvc:`)"
     ))
 }
 
-/// A job whose pods no longer run.
+/// A job without running pods.
 pub(super) struct EndedJob<'a> {
     pub connection: &'a Connection,
     pub job: &'a Job,
@@ -58,19 +58,23 @@ pub(super) struct EndedJob<'a> {
 }
 
 impl EndedJob<'_> {
-    /// Starts a pod with the claims, copies from it and removes it, also after an error or signal.
+    /// Copies through a new pod that mounts the claims, and removes the pod even after an error or
+    /// signal.
     pub(super) async fn download(&self, path: &str, local_path: &str) -> Result<Copied, Error> {
         let copy = self.plan(path).await?;
-        // Refuse before announcing a pod that cannot be created.
+        // Fail before announcing a pod that gpuctl may not create.
         if let Some(by) = self.context.read_only() {
-            let message = format!("{} would need a new pod to read its claims", self.job.name);
+            let message = format!(
+                "copying from job `{}` needs a new pod that reads its claims",
+                self.job.name
+            );
             return Err(read_only(message, &by));
         }
         self.announce(&copy);
-        // Listen from here on, so that no signal leaves the pod behind.
+        // Listen for signals early, so that none leaves the pod behind.
         let mut signal = pin!(termination_signal());
         let name = copy.object.name();
-        // The request is not cancelled, because the server might have created the pod already.
+        // Do not cancel this request, because the server may have created the pod already.
         if let Err(failure) = self.connection.jobs().start_pod(&copy.object).await {
             // Without a response, it is unknown whether the pod exists.
             if failure.code().is_none() {
@@ -156,8 +160,8 @@ impl EndedJob<'_> {
         }
     }
 
-    /// Explains why the pod does not run, with its newest warning event, because volumes report
-    /// their problems only there.
+    /// Builds the error for a pod that does not run, with its newest warning event: volume problems
+    /// appear only in events.
     async fn not_started(&self, pod: &Pod, claims: &[String], state: &str) -> Error {
         let events = self.connection.events();
         let events = events.for_object(&self.job.namespace, &pod.uid).await;
@@ -179,8 +183,8 @@ impl EndedJob<'_> {
                        busybox (`storage.workdirs`, `pvc:`), and copy from it";
         if is_volume_in_use(&causes) {
             error.hint(format!(
-                "another pod uses {claims}: copy through it, or wait for its end; `gpuctl get \
-                 claims` names it"
+                "another pod uses {claims}: copy from that pod, or wait until it ends; `gpuctl \
+                 get claims` shows its name"
             ))
         } else if ContainerComplaint::from_runtime_message(&causes)
             == Some(ContainerComplaint::NoProgram)
@@ -193,7 +197,7 @@ impl EndedJob<'_> {
         }
     }
 
-    /// Explains why the API server refused the pod.
+    /// Builds the error for a pod that the API server rejected.
     fn refused(&self, failure: Failure) -> Error {
         let note = format!(
             "job `{}` has ended, so `cp` starts a pod that mounts its claims (1 CPU, 512Mi, no \
@@ -203,7 +207,7 @@ impl EndedJob<'_> {
         Error::from(failure).note(note)
     }
 
-    /// Removes the pod. If that fails, its deadline ends it.
+    /// Removes the pod. If this fails, the pod's deadline ends it.
     async fn remove(&self, name: &str) {
         let namespace = &self.job.namespace;
         let removal = self.connection.jobs().remove_pod(namespace, name);
@@ -213,13 +217,13 @@ impl EndedJob<'_> {
             Err(_) => "the API server did not respond in time".to_owned(),
         };
         self.context.terminal.warn(&format!(
-            "pod {name} was not removed: {problem}; `kubectl delete pod {name} -n {namespace}` \
-             removes it, and it ends by itself after 4 hours"
+            "pod {name} was not removed: {problem}; remove it with `kubectl delete pod {name} -n \
+             {namespace}`, or it ends after 4 hours"
         ));
     }
 }
 
-/// Describes why a pod does not run yet.
+/// Describes why a pod is not running yet.
 fn start_state(pod: &Pod) -> String {
     let of_container = pod.containers.iter().find_map(|container| {
         let ended = container.terminated.as_ref().map(|end| {
@@ -238,7 +242,7 @@ fn start_state(pod: &Pod) -> String {
     }
 }
 
-/// Whether a container waits for a reason that does not go away, such as a missing image.
+/// Returns true if a container waits for a reason that will not go away, such as a missing image.
 fn is_hopeless(pod: &Pod) -> bool {
     // The kubelet reports the first failed pull as `ErrImagePull`, and tries again.
     let is_lasting = |reason: &str| !is_starting(reason) && reason != "ErrImagePull";
@@ -249,7 +253,7 @@ fn is_hopeless(pod: &Pod) -> bool {
     waiting.any(|(reason, _)| is_lasting(reason))
 }
 
-/// Converts the reason why a path cannot be read into an error.
+/// Builds the error for a path that is not on a readable claim.
 fn not_on_claim(job: &Job, path: &str, reason: NotOnClaim) -> Error {
     let name = &job.name;
     match reason {
@@ -259,7 +263,7 @@ fn not_on_claim(job: &Job, path: &str, reason: NotOnClaim) -> Error {
         )
         .hint(format!("available: {}", names.join(", "))),
         NotOnClaim::Relative => Error::usage(format!(
-            "`{path}` is relative, but job `{name}` does not run and sets no working directory"
+            "`{path}` is relative, but job `{name}` is not running and sets no working directory"
         ))
         .hint(format!("specify an absolute path: {name}:/path")),
         NotOnClaim::Parent => {
@@ -275,7 +279,7 @@ fn not_on_claim(job: &Job, path: &str, reason: NotOnClaim) -> Error {
             match existing.is_empty() {
                 true => error
                     .note(format!("job `{name}` had no claims"))
-                    .hint("`storage.workdirs` with `size:` or `pvc:` keeps results"),
+                    .hint("to keep results, use `storage.workdirs` with `size:` or `pvc:`"),
                 false => error.hint(format!(
                     "these paths still exist: {}",
                     existing.iter().map(path).collect::<Vec<_>>().join(", ")

@@ -1,5 +1,5 @@
-//! Connects the archive of `cp` to the session that transfers it. A separate thread packs or
-//! unpacks, so that a slow disk does not block the async runtime, which handles Ctrl-C.
+//! Connects the archive of `cp` with the session. Packs and unpacks in a separate thread, so that a
+//! slow disk does not block the async runtime, which handles Ctrl-C.
 
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -18,14 +18,14 @@ use gpuctl_local::files::archive::Copied;
 use gpuctl_local::files::unpack::{Staged, stage, staging_folder};
 use gpuctl_local::platform::termination_signal;
 
-/// How long the thread may take to remove a partial copy. An interrupted command must end within a
-/// second. If there are very many files, or the disk is slow, a folder is left behind.
+/// Timeout for removing a partial copy, because an interrupted command should end within a second.
+/// On a slow disk or with very many files, the folder remains.
 const REMOVAL_TIMEOUT: Duration = Duration::from_millis(900);
 
-/// Maximum number of bytes after the end of an archive, because tar pads its last record.
+/// Maximum number of bytes after the end marker of an archive: tar pads its last record.
 const MAX_TRAILING_BYTES: usize = 1 << 20;
 
-/// A thread that unpacks an archive while it arrives.
+/// A thread that unpacks an archive as it arrives.
 pub(super) struct Unpacking {
     folder: PathBuf,
     stop: Arc<AtomicBool>,
@@ -34,7 +34,7 @@ pub(super) struct Unpacking {
 }
 
 impl Unpacking {
-    /// Starts the thread. The sender has to wait while `max_chunks` chunks are still unwritten.
+    /// Starts the thread. The sender blocks while `max_chunks` chunks are waiting.
     pub(super) fn start(
         name: &str,
         target: &Path,
@@ -56,15 +56,15 @@ impl Unpacking {
                 is_stopped: &stopped,
             };
             let staged = stage(&mut reader, &name, &staging, &stopped);
-            // Even an archive without the requested file has an end marker. tar's exit code
-            // explains why the file is missing.
+            // An archive without the requested file also has an end marker. tar's exit code
+            // explains the missing file.
             let has_end = staged.as_ref().map_or_else(
                 |error| error.kind() == io::ErrorKind::UnexpectedEof,
                 |_| true,
             );
-            // If the receiver is gone, this drops the result, which removes the folder.
+            // If the receiver is gone, dropping the result removes the folder.
             drop(result_sender.send(staged));
-            // tar still has to send the rest of its last record, and then its exit code.
+            // Read the rest of tar's last record, so that tar can exit.
             let mut trailing_bytes = 0;
             while has_end && trailing_bytes < MAX_TRAILING_BYTES {
                 let Some(chunk) = reader.receiver.blocking_recv() else {
@@ -86,7 +86,7 @@ impl Unpacking {
         )
     }
 
-    /// Waits for the end of the archive, or for an error that stops the unpacking.
+    /// Waits for the end of the archive or for an unpacking error.
     pub(super) async fn end(&mut self) -> io::Result<Staged> {
         (&mut self.result)
             .await
@@ -94,10 +94,11 @@ impl Unpacking {
     }
 
     /// Moves the copy to its target in a separate thread, because merging a large folder takes
-    /// time. A signal (`signal`) stops it.
+    /// time. A signal (`signal`) stops the merge.
     ///
     /// # Errors
-    /// The outer error means that the user interrupted it.
+    ///
+    /// The outer error is an interruption by the user.
     pub(super) async fn place(
         self,
         staged: Staged,
@@ -122,7 +123,7 @@ impl Unpacking {
         }
     }
 
-    /// Stops unpacking after a signal, and waits until the partial copy is removed.
+    /// Stops unpacking after a signal and waits for the removal of the partial copy.
     pub(super) async fn abort(mut self, signal: u8) -> Error {
         self.stop.store(true, Ordering::Relaxed);
         self.result.close();
@@ -131,7 +132,7 @@ impl Unpacking {
         self.interrupted(signal)
     }
 
-    /// Builds the error for an interrupted copy. It names the partial copy if that still exists.
+    /// Builds the error for an interrupted copy. Names the partial copy if it still exists.
     fn interrupted(&self, signal: u8) -> Error {
         let folder = self.folder.display();
         match self.folder.symlink_metadata() {
@@ -143,7 +144,7 @@ impl Unpacking {
     }
 }
 
-/// Waits for a thread to end and to remove its folder. A second signal ends the wait.
+/// Waits until a thread has ended and removed its folder. A second signal ends the wait.
 async fn wait_for_removal<T>(
     thread: impl Future<Output = Result<T, oneshot::error::RecvError>>,
 ) -> Option<T> {
@@ -172,7 +173,7 @@ impl Read for ArchiveReader<'_> {
                 None => return Ok(0),
             }
         }
-        // A reader retries after `ErrorKind::Interrupted`.
+        // Callers retry after `ErrorKind::Interrupted`, so use another kind.
         if self.is_stopped.load(Ordering::Relaxed) {
             return Err(io::Error::other("it was interrupted"));
         }
@@ -185,7 +186,7 @@ impl Read for ArchiveReader<'_> {
 /// Writes an archive to the session.
 pub(super) struct Sink {
     pub sender: mpsc::Sender<SessionInput>,
-    /// Number of chunks sent.
+    /// Number of sent chunks.
     pub chunk_count: Arc<AtomicU64>,
 }
 

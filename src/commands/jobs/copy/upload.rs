@@ -1,4 +1,5 @@
-//! Copies a file or folder into a container. A file gets its final name only when it is complete.
+//! Copies a file or folder into a container. A file is renamed to its final name after it is
+//! complete.
 
 use std::cell::RefCell;
 use std::io;
@@ -25,7 +26,7 @@ use gpuctl_local::platform::termination_signal;
 /// Exit code of tar after a fatal error.
 const TAR_FAILED: i32 = 2;
 
-/// How long an interrupted upload may take to remove its file in the container.
+/// Timeout for removing the partial file in the container after an interrupt.
 const CLEANUP: Duration = Duration::from_millis(800);
 
 impl TarContainer<'_> {
@@ -33,14 +34,13 @@ impl TarContainer<'_> {
         let is_single_file = is_file(from).map_err(|error| unreadable(from, &error))?;
         let (folder, name) = self.destination(from, path).await?;
         if !is_single_file {
-            // A folder is unpacked in place, so an interrupted copy leaves some of its files
-            // behind.
+            // A folder is unpacked in place, so an interrupted copy leaves files behind.
             return tokio::select! {
                 result = self.send(from, folder, name, path) => result,
                 signal = termination_signal() => Err(interrupted(signal)),
             };
         }
-        // Unpack under a temporary name in the same folder, because `mv` within a folder is atomic.
+        // Unpack under a temporary name in the same folder, where `mv` is atomic.
         let temporary_name = format!(".gpuctl-cp-{}", suffix());
         let (temporary, target) = (
             format!("{folder}/{temporary_name}"),
@@ -65,7 +65,7 @@ impl TarContainer<'_> {
         result
     }
 
-    /// Determines the folder in the container and the name of the copy there.
+    /// Returns the folder in the container and the name of the copy.
     async fn destination<'p>(
         &self,
         from: &'p str,
@@ -105,7 +105,7 @@ impl TarContainer<'_> {
         }
     }
 
-    /// Sends the archive to a `tar` process that unpacks it in `folder`.
+    /// Sends the archive to a `tar` process that unpacks it into `folder`.
     async fn send(
         &self,
         from: &str,
@@ -114,7 +114,7 @@ impl TarContainer<'_> {
         path: &str,
     ) -> Result<Copied, Error> {
         let (sender, receiver) = mpsc::channel(MAX_CHUNKS);
-        // Keep tar's input open until the grace period has passed.
+        // Holds tar's input open until the grace period has passed.
         let (open_input, chunk_count) = (sender.clone(), Arc::new(AtomicU64::new(0)));
         let sink = Sink {
             sender,
@@ -127,16 +127,16 @@ impl TarContainer<'_> {
             pin!(self.command_with_stderr(&command, Some(receiver), async |_| true, &stderr));
         let (end, pack_result) = tokio::select! {
             // containerd stops reading the input after the command has exited, but reports the exit
-            // only once all input is read. So if the transfer stalls and stderr has a message, tar
-            // is considered to have failed.
+            // only after all input is read. If the transfer stalls and stderr has a message, assume
+            // that tar has failed.
             () = stalled(&chunk_count, &stderr) => (Ok(SessionEnd::Exit(TAR_FAILED)), None),
-            // tar stopped reading. Its messages explain why, unless it had read everything.
+            // tar stopped reading. Unless it had read everything, stderr explains why.
             end = &mut running => (end, tokio::time::timeout(EXIT_TIMEOUT, &mut pack_result).await.ok()),
             pack_result = &mut pack_result => {
                 if let Ok(Err(error)) = pack_result {
                     return Err(copy_failed(from).cause(error.to_string()));
                 }
-                // Old servers kill the process when its input is closed, so give tar time to exit
+                // Old servers kill the process when its input is closed, so wait for tar's exit
                 // first.
                 let end = tokio::time::timeout(EXIT_TIMEOUT, &mut running).await;
                 drop(open_input);
@@ -185,8 +185,8 @@ fn start_packing(from: &str, name: &str, sink: Sink) -> oneshot::Receiver<io::Re
     receiver
 }
 
-/// Completes when the command has written to stderr and no longer reads its input. A warning alone
-/// does not count, because tar continues reading after it.
+/// Completes if the command has written to stderr and no longer reads its input. After a mere
+/// warning, tar continues to read.
 async fn stalled(chunk_count: &AtomicU64, stderr: &RefCell<Vec<u8>>) {
     let mut previous = None;
     loop {

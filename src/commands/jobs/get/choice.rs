@@ -1,4 +1,4 @@
-//! Selects the jobs that the arguments of `get jobs` describe.
+//! Selects jobs by the arguments of `get jobs`.
 
 use crate::cli::jobs::get::{GetJobs, JobSortKey};
 use crate::context::Context;
@@ -10,7 +10,7 @@ use gpuctl_core::error::Error;
 use gpuctl_core::model::values::natural;
 use gpuctl_core::model::{Job, JobKind, State, Status};
 
-/// Builds the API server query from the arguments.
+/// Converts the arguments to a filter for the API server.
 pub(super) async fn job_selector(
     args: &GetJobs,
     connection: &Connection,
@@ -33,7 +33,7 @@ pub(super) async fn job_selector(
     })
 }
 
-/// Builds an error for each given name that no job has.
+/// Builds an error for each name in the arguments without a job.
 pub(super) async fn missing_names(
     args: &GetJobs,
     selection: &Selection,
@@ -50,7 +50,7 @@ pub(super) async fn missing_names(
     errors
 }
 
-/// Warns about the jobs that the user may not list.
+/// Warns about jobs that the user may not list.
 pub(super) fn warn_of(selection: &Selection, context: &Context) {
     if let Some(namespace) = &selection.narrowed_to {
         context.terminal.warn_missing_permission(&format!(
@@ -65,7 +65,7 @@ pub(super) fn warn_of(selection: &Selection, context: &Context) {
     }
 }
 
-/// Extracts the namespace if all names have the form `NAMESPACE/NAME` and share one namespace.
+/// Returns the namespace if all names have the form `NAMESPACE/NAME` with the same namespace.
 fn named_namespace(args: &GetJobs) -> Option<String> {
     let mut namespaces = args
         .names
@@ -77,7 +77,7 @@ fn named_namespace(args: &GetJobs) -> Option<String> {
         .then(|| first.to_owned())
 }
 
-/// Matches a job with NAME in any namespace, or with NAMESPACE/NAME.
+/// Returns true if `name` is the job's NAME or NAMESPACE/NAME.
 fn has_name(job: &Job, name: &str) -> bool {
     match name.split_once('/') {
         Some((namespace, name)) => job.namespace == namespace && job.name == name,
@@ -101,8 +101,8 @@ pub(super) fn select_jobs(
             let state = State::from_job(&job);
             (job, state)
         })
-        // Some user names are not valid as label values, so different users may have the same
-        // label.
+        // Several users can have the same label, because not every user name is a valid label
+        // value.
         .filter(|(job, _)| selector.user.is_none() || job.user == selector.user)
         .filter(|(job, _)| {
             args.names.is_empty() || args.names.iter().any(|name| has_name(job, name))

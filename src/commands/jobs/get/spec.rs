@@ -1,4 +1,4 @@
-//! `gpuctl get jobs -o spec`: prints the YAML that each job was submitted with.
+//! `gpuctl get jobs -o spec`: prints the YAML of each job as it was submitted.
 
 use std::process::ExitCode;
 
@@ -17,7 +17,7 @@ use gpuctl_manifest::spec::Document;
 use gpuctl_manifest::spec::checks::plain_secrets;
 use gpuctl_view::jobs::specification::{StoredFile, specification};
 
-/// Rejects options that need a table.
+/// Rejects options that only a table supports.
 pub(super) fn check(args: &GetJobs) -> Result<(), Error> {
     let is_spec = matches!(args.list.print.output, ListFormat::Spec);
     match (is_spec, args.at.is_some(), args.list.watch) {
@@ -31,7 +31,7 @@ pub(super) fn check(args: &GetJobs) -> Result<(), Error> {
     }
 }
 
-/// Prints the YAML of the selected jobs, then reports the jobs that have none.
+/// Prints the YAML of the selected jobs and reports jobs without stored YAML.
 pub(super) async fn run(
     args: &GetJobs,
     connection: &Connection,
@@ -62,11 +62,10 @@ pub(super) async fn run(
     failure.map_or(Ok(ExitCode::SUCCESS), Err)
 }
 
-/// Returns the YAML of a job. Warns about secrets in plain text, which the output contains.
+/// Returns a job's YAML. Warns about secrets in plain text, which are printed.
 async fn text(job: &Job, connection: &Connection, context: &Context) -> Result<String, Error> {
     let source = stored_text(job)?;
-    // An earlier version may have stored YAML that this version refuses. It is still the YAML that
-    // the job was submitted with.
+    // Print YAML that an older version accepted even if the current one rejects it.
     let Ok((document, _)) = parse(job, source, &[]) else {
         return Ok(specification(source, job, "", &[]));
     };

@@ -1,11 +1,11 @@
-//! Selects the pods whose logs are read.
+//! Selects the pods whose logs to print.
 
 use crate::cli::jobs::logs::Logs;
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::values::natural;
 use gpuctl_core::model::{Job, Pod};
 
-/// Selects the pods of the current attempt, or of the previous one.
+/// Selects the pods of the current attempt, or of the previous one with `--previous`.
 pub(super) fn select_pods(args: &Logs, job: &Job) -> Result<Vec<Pod>, Error> {
     let current = job.current_pods();
     let mut pods: Vec<Pod> = if args.previous && !job.kind.serves() {
@@ -34,7 +34,7 @@ pub(super) fn select_pods(args: &Logs, job: &Job) -> Result<Vec<Pod>, Error> {
     Ok(pods)
 }
 
-/// Finds the previous pod of the same rank.
+/// Returns the rank's pod of the previous attempt.
 fn previous_pod(job: &Job, pod: &Pod) -> Option<Pod> {
     let mut pods_of_rank: Vec<&Pod> = job
         .pods
@@ -42,11 +42,11 @@ fn previous_pod(job: &Job, pod: &Pod) -> Option<Pod> {
         .filter(|other| other.rank == pod.rank)
         .collect();
     pods_of_rank.sort_by(|a, b| (a.created_at, &a.name).cmp(&(b.created_at, &b.name)));
-    // The last pod of a rank belongs to the current attempt.
+    // The rank's last pod belongs to the current attempt.
     pods_of_rank.iter().rev().nth(1).map(|pod| (*pod).clone())
 }
 
-/// Builds the error for a rank or pod that the job does not have.
+/// Builds the error for a missing rank or pod.
 fn no_such_pod(args: &Logs, job: &Job) -> Error {
     let requested = args.rank.map_or_else(
         || format!("pod `{}`", args.pod.clone().unwrap_or_default()),
@@ -65,7 +65,7 @@ fn no_such_pod(args: &Logs, job: &Job) -> Error {
     error.hint(format!("available: {}", names.join(", ")))
 }
 
-/// Selects pods: a training's pods by rank, a service's pods by their current number.
+/// Selects a training's pods by rank, and a service's pods by their current number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct PodFilter {
     pod: Option<String>,
@@ -87,7 +87,7 @@ impl PodFilter {
             .map(|pod| pod.name.as_str())
             .collect();
         names.sort_by(|a, b| natural::compare(a, b));
-        // If no pod has the number, none is selected.
+        // Without a pod of this number, nothing is selected.
         let name = args
             .rank
             .and_then(|rank| names.get(rank as usize))

@@ -1,5 +1,5 @@
-//! Prints log lines as they arrive, until the jobs end. A job that did not complete is an error, so
-//! that the exit code is that of the jobs.
+//! Prints log lines as they arrive, until the jobs end. Returns an error unless all jobs completed,
+//! so that the exit code reflects their results.
 
 use std::cell::RefCell;
 use std::process::ExitCode;
@@ -20,22 +20,22 @@ use gpuctl_view::jobs::logs;
 use gpuctl_view::jobs::logs::{JobPrefix, JsonLine, PodLogLine, Prefix};
 use gpuctl_view::{Format, json_line};
 
-/// Maximum number of bytes to buffer when lines arrive faster than they are written.
+/// Maximum number of buffered bytes if lines arrive faster than they are written.
 const MAX_BUFFER_BYTES: usize = 1 << 16;
 
 /// Maximum number of jobs to follow. Each pod needs a connection for its log, and each job another
 /// one for changes.
 const MAX_FOLLOWED: usize = 50;
 
-/// Buffers lines, and writes lines that arrive together in one call: a system call per line costs
-/// more than the line itself.
+/// Buffers lines that arrive together and writes them in one call, because a system call per line
+/// costs more than the line.
 struct LineBuffer<'a> {
     args: &'a Logs,
     context: &'a Context,
     prefix: Prefix,
     unwritten: RefCell<String>,
     has_lines: Notify,
-    /// The error of the first write that failed.
+    /// Error of the first failed write.
     write_error: RefCell<Option<Error>>,
 }
 
@@ -66,7 +66,7 @@ impl LineBuffer<'_> {
         }
     }
 
-    /// Writes the buffered lines whenever some have arrived. Never completes.
+    /// Writes buffered lines whenever lines arrive. Never completes.
     async fn write_arriving(&self) -> ! {
         loop {
             self.has_lines.notified().await;

@@ -1,5 +1,5 @@
-//! Runs this program itself for the cockpit. The command's output appears line by line in the pane,
-//! or the command gets the whole terminal.
+//! Runs gpuctl commands for the cockpit, either with their output in a pane or on the whole
+//! terminal.
 
 use std::ffi::OsString;
 use std::io;
@@ -13,21 +13,20 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use crate::config::TOKEN;
 use gpuctl_cluster::AccessToken;
 
-/// Maximum number of lines that wait to be shown. A command that prints more blocks until some
-/// lines are shown.
+/// Maximum number of lines that wait to be displayed. Beyond this, the command blocks.
 const MAX_WAITING_LINES: usize = 1000;
 
-/// The path of this program, and the options that it was started with.
+/// Path and global options of this program.
 pub(super) struct CurrentProgram {
     path: PathBuf,
     options: Vec<OsString>,
-    /// The token for the API server. It is not an argument, because others can read these.
+    /// Token for the API server. Passed through the environment, because other users can read
+    /// arguments.
     token: Option<AccessToken>,
 }
 
 impl CurrentProgram {
-    /// Finds the path once at startup, because an upgrade may remove the file while the cockpit
-    /// runs.
+    /// Resolves the path at startup, because an upgrade may remove the file while the cockpit runs.
     pub(super) fn find(options: Vec<OsString>, token: Option<AccessToken>) -> io::Result<Self> {
         Ok(Self {
             path: std::env::current_exe()?,
@@ -38,7 +37,7 @@ impl CurrentProgram {
 
     fn command(&self, words: &[String]) -> Command {
         let mut command = Command::new(&self.path);
-        // A command must not keep running after the cockpit has closed its pane.
+        // Kill the command when the cockpit closes the pane.
         command.args(&self.options).args(words).kill_on_drop(true);
         if let Some(token) = &self.token {
             command.env(TOKEN, token.secret());
@@ -46,11 +45,11 @@ impl CurrentProgram {
         command
     }
 
-    /// Starts a command whose output is shown as it arrives.
+    /// Starts a command whose output goes to the pane.
     pub(super) fn answer(&self, words: &[String]) -> io::Result<CommandOutput> {
         let mut command = self.command(words);
         command
-            // The pane shows text without styles.
+            // The pane displays text without styles.
             .env("NO_COLOR", "1")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -70,26 +69,25 @@ impl CurrentProgram {
         Ok(CommandOutput { child, lines })
     }
 
-    /// Hands the terminal to a command until it exits. Returns the exit code, or `None` after a
-    /// signal.
+    /// Runs a command on the terminal. Returns its exit code, or `None` after a signal.
     pub(super) async fn run_in_terminal(&self, words: &[String]) -> io::Result<Option<i32>> {
         Ok(self.command(words).status().await?.code())
     }
 }
 
-/// A running command whose output is shown as it arrives.
+/// A running command with output for the pane.
 pub(super) struct CommandOutput {
     child: Child,
     lines: Receiver<String>,
 }
 
-/// How a command ended, in the form that the pane shows.
+/// The pane's message about a command's end.
 pub(super) struct CommandEnd {
     pub text: String,
 }
 
 impl CommandOutput {
-    /// Waits for output lines, or for the end of the command.
+    /// Waits for output lines or the end of the command.
     pub(super) async fn next(&mut self) -> Result<Vec<String>, CommandEnd> {
         if let Some(line) = self.lines.recv().await {
             let mut lines = vec![line];

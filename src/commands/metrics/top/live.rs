@@ -1,5 +1,5 @@
-//! Runs the cockpit: draws it, and passes it key presses, snapshots and the output of other
-//! commands. Also carries out the cockpit's requests.
+//! Runs the cockpit's event loop: draws the screen, forwards keys, snapshots and command output,
+//! and executes the cockpit's requests.
 
 use std::pin::{Pin, pin};
 use std::process::ExitCode;
@@ -17,11 +17,11 @@ use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_local::platform;
 use gpuctl_view::cockpit::{Cockpit, CockpitAction, CockpitSnapshot, Curves, Tab, draw};
 
-/// After a read, the next one waits for this many times the duration of that read. A large cluster
-/// changes all the time, so it would otherwise be read continuously.
+/// Pause between reads, as a multiple of the duration of the last read. A large cluster changes
+/// constantly, so gpuctl would otherwise read without a pause.
 const READ_PAUSE_FACTOR: u32 = 20;
 
-/// Minimum refresh interval; people cannot read faster.
+/// Minimum refresh interval: people cannot read faster.
 const MIN_INTERVAL: Duration = Duration::from_millis(500);
 
 pub(super) async fn live(
@@ -30,7 +30,7 @@ pub(super) async fn live(
     connection: &Connection,
 ) -> Result<ExitCode, Error> {
     let reader = SnapshotReader::new(context, connection, OtherPods::Named);
-    // Print warnings about missing metrics and permissions before the cockpit takes over.
+    // Print warnings about metrics and permissions before the cockpit takes over the screen.
     let snapshot = reader.read(true).await?;
     let current_context = || {
         Connection::contexts(&context.access)
@@ -54,9 +54,9 @@ pub(super) async fn live(
         context.read_only().is_some(),
         snapshot,
     );
-    // Messages on stderr would garble the screen.
+    // Messages on stderr would overwrite the screen.
     let verbosity = context.terminal.swap_verbosity(Verbosity::Errors);
-    // Tasks that read the output of commands are not `Send`.
+    // The tasks that read command output are not `Send`.
     let result = tokio::task::LocalSet::new()
         .run_until(watch(args, &mut cockpit, connection, &reader, context))
         .await;
@@ -94,8 +94,7 @@ async fn watch(
     };
     let mut notifications = connection.watch_nodes(args.interval.max(MIN_INTERVAL));
     let mut earlier_curves = Some(Box::pin(reader.past(&first)));
-    // Whether anything has changed since the last read, when that read happened, and how long it
-    // took.
+    // Whether a change was reported since the last read, and the time and duration of this read.
     let (mut has_changed, mut read_at, mut read_duration) = (false, Instant::now(), Duration::ZERO);
     loop {
         let next = async {
@@ -115,25 +114,25 @@ async fn watch(
     }
 }
 
-/// A signal that terminates the program.
+/// A future that resolves to the number of a terminating signal.
 type Signal = Pin<Box<dyn Future<Output = u8>>>;
 
-/// The cockpit on the screen, with the command whose output it shows.
+/// The cockpit on the screen, with a command whose output it displays.
 struct CockpitSession<'a> {
     cockpit: &'a mut Cockpit,
     program: CurrentProgram,
     context: &'a Context,
     end_signal: Signal,
     output: Option<CommandOutput>,
-    /// `None` while another command reads the keys.
+    /// `None` while another command uses the terminal.
     events: Option<InputEvents>,
     // Must be the last field: fields are dropped in order, and the terminal must be restored last.
     screen: Screen,
 }
 
 impl CockpitSession<'_> {
-    /// Draws and handles keys until the next snapshot is read. Returns the exit code when the user
-    /// quits.
+    /// Draws and handles keys until the next snapshot is complete. Returns the exit code if the
+    /// user quits.
     async fn run_until(
         &mut self,
         mut next: Pin<&mut impl Future<Output = Result<CockpitSnapshot, Error>>>,
@@ -146,7 +145,7 @@ impl CockpitSession<'_> {
                 result = &mut next => {
                     match result {
                         Ok(snapshot) => self.cockpit.update(snapshot),
-                        // Outages are usually short, so keep showing the last data.
+                        // Keep the last data on the screen, because outages are usually short.
                         Err(error) => self.cockpit.trouble = Some(error.to_string()),
                     }
                     return Ok(None);
@@ -172,7 +171,7 @@ impl CockpitSession<'_> {
         }
     }
 
-    /// Shows output lines of the command in the pane, or its end.
+    /// Adds output lines or the end of the command to the pane.
     fn show_lines(&mut self, lines: Result<Vec<String>, CommandEnd>) {
         match (lines, &mut self.cockpit.pane) {
             (Ok(lines), Some(pane)) => lines.into_iter().for_each(|line| pane.push(&line)),
@@ -184,7 +183,7 @@ impl CockpitSession<'_> {
         }
     }
 
-    /// Carries out the request of a key press. Returns the exit code when the user quits.
+    /// Executes the request of a key press. Returns the exit code if the user quits.
     async fn handle_request(
         &mut self,
         request: Option<CockpitAction>,
@@ -204,10 +203,9 @@ impl CockpitSession<'_> {
         Ok(None)
     }
 
-    /// Hands the keyboard and the screen to a command until it exits. Returns an exit code after a
-    /// signal.
+    /// Hands the terminal to a command until it exits. Returns an exit code after a signal.
     async fn hand_over(&mut self, words: &[String]) -> Result<Option<ExitCode>, Error> {
-        // Stop reading keys, because from now on they belong to the command.
+        // Stop reading keys, because the command reads them.
         drop(self.events.take());
         self.screen.leave();
         let code = tokio::select! {
@@ -236,7 +234,7 @@ impl CockpitSession<'_> {
     }
 }
 
-/// Awaits a future, or waits forever if there is none.
+/// Awaits the future, or waits forever if it is `None`.
 async fn or_never<T>(future: Option<impl Future<Output = T>>) -> T {
     match future {
         Some(future) => future.await,
@@ -244,8 +242,8 @@ async fn or_never<T>(future: Option<impl Future<Output = T>>) -> T {
     }
 }
 
-/// Waits for a signal that terminates this process while a child process has the terminal. Ctrl-C
-/// is left to the child process.
+/// Waits for a terminating signal while a child process uses the terminal. Ignores Ctrl-C, which
+/// the child process handles.
 async fn end_signal(signal: &mut Signal) -> u8 {
     loop {
         match signal.as_mut().await {
@@ -255,7 +253,7 @@ async fn end_signal(signal: &mut Signal) -> u8 {
     }
 }
 
-/// Shows in the pane why the command has no output.
+/// Displays an error in the pane.
 fn show_error(cockpit: &mut Cockpit, message: &str) {
     if let Some(pane) = &mut cockpit.pane {
         pane.ended = Some(message.to_owned());

@@ -1,5 +1,5 @@
-//! `gpuctl top`: a cockpit on a terminal (`live.rs`). In a pipe, it prints a table of nodes, jobs
-//! or GPUs by utilization.
+//! `gpuctl top`: runs the cockpit on a terminal (`live.rs`). In a pipe, prints a table of nodes,
+//! jobs or GPUs by utilization.
 
 mod current_program;
 mod live;
@@ -27,7 +27,7 @@ pub(crate) async fn run(args: &Top, context: &Context) -> Result<ExitCode, Error
     context.terminal.set_format(options.format);
     let connection = context.connect().await?;
     let look = context.terminal.style();
-    // A screen reader cannot handle a screen that redraws itself.
+    // A screen that redraws itself is useless to a screen reader.
     let is_live = look.width.is_some()
         && context.terminal.stdin_is_terminal()
         && !look.plain
@@ -64,7 +64,7 @@ async fn lines(
         let namespace = lookup::explicit_namespace(connection);
         lookup::check_empty(connection, namespace, snapshot.jobs.is_empty()).await?;
     } else if snapshot.count.is_none() {
-        // An empty table would claim that the cluster has no GPUs.
+        // An empty table would suggest that the cluster has no GPUs.
         let error = Error::new(ErrorName::Forbidden, "you are not allowed to list nodes");
         return Err(error.hint("`gpuctl top jobs --once` lists the jobs that you may see"));
     }

@@ -1,5 +1,5 @@
-//! Reads the cockpit's data: objects after each change, metrics at each refresh, and the curves of
-//! the last half hour once.
+//! Reads the cockpit's data: objects after each change, metrics at each refresh, and half an hour
+//! of curves at startup.
 
 use std::cell::{Cell, RefCell};
 
@@ -21,21 +21,21 @@ use gpuctl_core::stats::history::curves::Lifetimes;
 use gpuctl_prometheus::Window;
 use gpuctl_view::cockpit::{CockpitSnapshot, Curves};
 
-/// Seconds between two points of the curves.
+/// Resolution of the curves in seconds.
 const STEP: i64 = 60;
 
 /// Reads snapshots for the cockpit.
 pub(super) struct SnapshotReader<'c> {
     context: &'c Context,
     connection: &'c Connection,
-    /// How to record pods without devices. Only the dashboard shows their names.
+    /// How to read pods without devices. Only the dashboard shows their names.
     others: OtherPods,
     metrics: OptionalMetrics<'c>,
     cached_objects: CachedObjects,
     served: OnceCell<ServedQueueing>,
-    /// The queues from the last successful read. A failed read does not clear them.
+    /// Queues from the last successful read, which remain after a failed read.
     queues: RefCell<Option<Vec<Queue>>>,
-    /// Whether the user has already been warned about missing permissions.
+    /// Whether missing permissions were reported.
     has_warned: Cell<bool>,
 }
 
@@ -53,7 +53,7 @@ impl<'c> SnapshotReader<'c> {
         }
     }
 
-    /// Reads a snapshot. Objects are read again if `fresh` is set.
+    /// Reads a snapshot. Rereads objects if `fresh` is true.
     pub(super) async fn read(&self, fresh: bool) -> Result<CockpitSnapshot, Error> {
         let connection = self.connection;
         let namespace = connection
@@ -121,7 +121,7 @@ impl<'c> SnapshotReader<'c> {
     }
 
     async fn read_queues(&self, namespace: Option<&str>) {
-        // Only the dashboard has a list of queues.
+        // Only the dashboard shows queues.
         if self.others != OtherPods::Named {
             return;
         }
@@ -140,7 +140,7 @@ impl<'c> SnapshotReader<'c> {
         }
     }
 
-    /// Reads the curves up to the first snapshot. Without metrics, they are empty.
+    /// Reads the curves before the first snapshot. Returns empty curves without metrics.
     pub(super) async fn past(&self, snapshot: &CockpitSnapshot) -> Curves {
         let window = Window {
             start: snapshot.begin(),

@@ -1,6 +1,6 @@
-//! `gpuctl doctor --bundle FILE`: captures the objects in the cluster, then runs read-only commands
-//! on the capture and fetches the data that they lack. It repeats this until no data is missing, so
-//! a bundle always contains what those commands read.
+//! `gpuctl doctor --bundle FILE`: captures the cluster's objects, runs read-only commands on the
+//! capture, and fetches the data that they lack, until nothing is missing. A bundle therefore
+//! contains everything that these commands read.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -25,16 +25,16 @@ use gpuctl_view::format::text::count;
 use gpuctl_view::program::bundle::BundleWritten;
 use gpuctl_view::{Format, document};
 
-/// How many seconds of history a replay may query.
+/// Range of history that a replay may query, in seconds.
 const HISTORY_SECONDS: i64 = 31 * 86_400;
-/// Maximum number of jobs to capture individually.
+/// Maximum number of jobs whose details are captured.
 const MAX_JOBS: usize = 30;
-/// Maximum number of rounds, because a command's reads can depend on the results of earlier reads.
+/// Maximum number of rounds. Several are needed, because reads can depend on earlier results.
 const MAX_ROUNDS: usize = 24;
 /// Number of items to fetch concurrently.
 const MAX_CONCURRENT: usize = 8;
 
-/// Captures the cluster and Prometheus into a file.
+/// Captures the cluster and Prometheus to a file.
 pub(crate) async fn write(
     file: &Path,
     format: Format,
@@ -81,8 +81,7 @@ pub(crate) async fn write(
     report(file, &bundle, &unreadable, format, context)
 }
 
-/// Finds Prometheus, restricts it to this cluster's series, and records in the bundle how to query
-/// it.
+/// Finds Prometheus, limits it to this cluster's series, and records its queries in the bundle.
 async fn find_store<'c>(
     connection: &'c Connection,
     bundle: &mut Bundle,
@@ -104,7 +103,7 @@ async fn find_store<'c>(
             return None;
         }
     };
-    // A replay may query all of this range. Its sums must not exceed those of the live command.
+    // A replay may query this whole range, and its sums must not include other clusters' devices.
     let until = UnixSeconds::from(context.now());
     let clusters = match candidate.matchers().is_empty() {
         true => identify(&candidate, connection, (until - HISTORY_SECONDS, until))
@@ -125,7 +124,7 @@ async fn find_store<'c>(
     Some(prometheus)
 }
 
-/// Prints where the bundle was written and what is missing from it.
+/// Prints the bundle's path and the data that it lacks.
 fn report(
     file: &Path,
     bundle: &Bundle,
@@ -163,8 +162,8 @@ fn report(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Fetches the data that the commands lack, until none is missing. Returns the number of items that
-/// could not be fetched.
+/// Fetches the data that the commands lack until nothing is missing. Returns the number of failed
+/// items.
 async fn fill(
     bundle: &Arc<Bundle>,
     connection: &Connection,
@@ -181,7 +180,7 @@ async fn fill(
             progress.set_message(format!("gpuctl {command}"));
             run_on_bundle(&command, bundle, context).await;
             let mut missed_by_command = bundle.take_missing();
-            // Do not retry items that already failed.
+            // Do not retry failed items.
             missed_by_command.retain(|question| !failed.contains(question));
             if !missed_by_command.is_empty() {
                 incomplete.push(command);
@@ -205,7 +204,7 @@ async fn fill(
         pending = incomplete;
     }
     progress.finish_and_clear();
-    // From now on, missing data is an error. It is no longer noted for the next fetch.
+    // From here on, missing data is an error instead of an item to fetch.
     bundle.close();
     failed.iter().for_each(|question| {
         context
@@ -220,7 +219,7 @@ async fn fill(
     Ok(failed.len() + pending.len())
 }
 
-/// Lists the command lines that can be run on a bundle.
+/// Command lines that can run on a bundle.
 fn commands(jobs: &[String]) -> Vec<String> {
     let mut commands = Vec::new();
     for row in ROWS {
@@ -236,7 +235,7 @@ fn commands(jobs: &[String]) -> Vec<String> {
     commands
 }
 
-/// Runs one command on the data captured so far, to find out what is missing.
+/// Runs a command on the captured data, which records the data that it lacks.
 async fn run_on_bundle(command: &str, bundle: &Arc<Bundle>, context: &Context) {
     let words = std::iter::once("gpuctl").chain(command.split(' '));
     let Ok(cli) = Cli::try_parse_from(words) else {
@@ -244,7 +243,7 @@ async fn run_on_bundle(command: &str, bundle: &Arc<Bundle>, context: &Context) {
     };
     let mut silent_context = context.silent(Arc::clone(bundle));
     silent_context.all_namespaces = cli.global.all_namespaces;
-    // Boxed, because `doctor` is a command itself and its future would contain itself.
+    // Box the future: `doctor` is itself a command, so its type would be infinite.
     let _ = Box::pin(cli.command.run(&silent_context)).await;
 }
 
@@ -265,8 +264,8 @@ async fn fetch(
     }
 }
 
-/// Lists gpuctl's jobs as `NAMESPACE/NAME`, newest first. It reads the owners of pods too, because
-/// jobs that wait in a queue have no pods yet.
+/// Lists gpuctl's jobs as `NAMESPACE/NAME`, newest first. Reads owners too, because queued jobs
+/// have no pods.
 fn jobs(bundle: &Bundle) -> Vec<String> {
     const KINDS: [(&str, &str); 4] = [
         ("/apis/batch/v1", "jobs"),

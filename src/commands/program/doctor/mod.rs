@@ -1,4 +1,4 @@
-//! `gpuctl doctor`: checks the cluster, Prometheus, its exporters and the autoscaling metrics.
+//! `gpuctl doctor`: checks the cluster, Prometheus, exporters and autoscaling metrics.
 
 mod bundle;
 
@@ -17,11 +17,10 @@ use gpuctl_view::program::health;
 use gpuctl_view::program::health::{ClusterHealth, DoctorReport, HealthStatus, PrometheusHealth};
 use gpuctl_view::{Format, document};
 
-/// The default of `scheduler.interval`.
+/// Default of `scheduler.interval`.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(300);
 
-/// The file is included from `examples/autoscaling`, so that the program and the example cannot
-/// differ.
+/// Included from `examples/autoscaling`, so that the program and the example are identical.
 const ADAPTER_RULES: &str =
     include_str!("../../../../examples/autoscaling/prometheus-adapter.yaml");
 
@@ -40,7 +39,7 @@ pub(crate) async fn run(args: &Doctor, context: &Context) -> Result<ExitCode, Er
         return bundle::write(file, format, context).await;
     }
     let config = context.config()?;
-    // An invalid setting is reported, but must not prevent the other checks.
+    // An invalid setting must not prevent the other checks.
     let warn_and_pass = |error: anyhow::Error| context.terminal.warn(&error.to_string());
     let interval = config
         .duration("scheduler.interval")
@@ -57,7 +56,7 @@ pub(crate) async fn run(args: &Doctor, context: &Context) -> Result<ExitCode, Er
         checks,
     } = check_cluster(context).await?;
     if context.metrics()?.url.is_some() {
-        // A Prometheus with a configured address may be reachable even if the cluster is not.
+        // A Prometheus at a configured address may respond even if the cluster does not.
         check_prometheus(
             &mut prometheus,
             metrics::configured(context, context.access.request_timeout),
@@ -83,7 +82,7 @@ pub(crate) async fn run(args: &Doctor, context: &Context) -> Result<ExitCode, Er
     context
         .terminal
         .print(&document(format, &report).unwrap_or_else(|| health::text(&report)))?;
-    // The report already contains the error of a cluster that does not respond.
+    // The report includes the error of an unreachable cluster.
     let code = report.verdict.result_code();
     Ok(code.map_or(ExitCode::SUCCESS, |code| ExitCode::from(code.exit_code())))
 }
@@ -97,7 +96,7 @@ fn status(cluster: bool, prometheus: bool) -> &'static str {
     }
 }
 
-/// The results of the checks of the cluster.
+/// Results of the cluster checks.
 #[derive(Default)]
 struct ClusterReport {
     cluster: ClusterHealth,
@@ -105,7 +104,7 @@ struct ClusterReport {
     checks: Vec<DoctorCheck>,
 }
 
-/// Checks the cluster. Also checks the Prometheus in it, unless an address is configured.
+/// Checks the cluster, and its Prometheus unless an address is configured.
 async fn check_cluster(context: &Context) -> Result<ClusterReport, Error> {
     let mut report = ClusterReport::default();
     let has_address = context.metrics()?.url.is_some();
@@ -169,7 +168,7 @@ async fn check_prometheus(
     }
 }
 
-/// Elapsed seconds, rounded to milliseconds.
+/// Elapsed time in seconds, rounded to milliseconds.
 fn elapsed_seconds(start: Instant) -> f64 {
     (start.elapsed().as_secs_f64() * 1000.0).round() / 1000.0
 }

@@ -1,16 +1,16 @@
-//! Detects changes to the config file.
+//! Detects changes of the config file.
 
 use crate::config::Config;
 use crate::context::Context;
 
-/// The parsed config file. An unreadable file is compared by its error message.
+/// A parsed config file. Unreadable files are compared by their error.
 #[derive(Clone, PartialEq)]
 enum ConfigSnapshot {
     Read(Box<Config>),
     Unreadable { message: String },
 }
 
-/// The config file in use, and its state at the last check.
+/// The config file in use and at the last check.
 pub(super) struct WatchedConfig {
     in_use: ConfigSnapshot,
     last_seen: ConfigSnapshot,
@@ -36,8 +36,8 @@ impl WatchedConfig {
         }
     }
 
-    /// Whether the file differs from the one in use and has not changed since the last check. While
-    /// a file is being written, it may be incomplete or empty.
+    /// Returns true if the file differs from the one in use and is unchanged since the last check.
+    /// A file that is being written may be incomplete.
     pub(super) fn has_changed(&mut self, context: &Context) -> bool {
         let current = ConfigSnapshot::now(context);
         let is_stable = std::mem::replace(&mut self.last_seen, current.clone()) == current;

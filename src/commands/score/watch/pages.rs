@@ -1,4 +1,4 @@
-//! Renders the latest scores as pages for the HTTP server and as text for Prometheus.
+//! Renders the latest scores as HTTP pages and Prometheus metrics.
 
 use jiff::Timestamp;
 use serde_json::json;
@@ -21,7 +21,7 @@ fn json_page(code: u16, text: String) -> HttpPage {
 }
 
 impl ScoreWatch<'_> {
-    /// Whether the last results are recent enough to show.
+    /// Returns true if the last results are recent enough to display.
     fn is_fresh(&self, state: &WatchState) -> bool {
         let max_age = self
             .settings
@@ -40,7 +40,8 @@ impl ScoreWatch<'_> {
         let scores = last
             .zip(stats.as_ref())
             .map(|(last, stats)| (&last.devices[..], stats));
-        exposition::text(scores, &state.analyses)
+        let settings = self.settings.borrow();
+        exposition::text(scores, &state.analyses, settings.cluster.as_deref())
     }
 
     fn health(&self) -> HealthStatus {
@@ -64,7 +65,7 @@ impl ScoreWatch<'_> {
         }
     }
 
-    /// Updates all pages to match the current state.
+    /// Updates all pages from the current state.
     pub(super) fn refresh(&self) {
         let health = self.health();
         let code = if health.analysis_timeout { 503 } else { 200 };
@@ -73,7 +74,7 @@ impl ScoreWatch<'_> {
         let no_analysis = || {
             let error = json!({
                 "error": "NoAnalysis",
-                "message": "no analysis lately",
+                "message": "no recent analysis",
                 "last_analysis": health.last_analysis,
             });
             json_page(503, json(&error))
@@ -90,7 +91,7 @@ impl ScoreWatch<'_> {
         };
         let mut pages = self.pages.borrow_mut();
         pages.insert("/metrics", metrics);
-        // The kubelet restarts a pod whose liveness probe gets no response from `/health`.
+        // The kubelet restarts a pod if `/health`, its liveness probe, does not respond.
         pages.insert(
             "/health",
             HttpPage {

@@ -18,7 +18,7 @@ fn node(name: &str) -> Node {
     }
 }
 
-/// There are three nodes with eight GPUs each: the first has five free, the second is cordoned, and
+/// Uses three nodes with eight GPUs each: the first has five free GPUs, the second is cordoned, and
 /// the third is full.
 #[test]
 fn now_later_and_never() {
@@ -60,7 +60,7 @@ fn now_later_and_never() {
             (Some("insufficient-gpu"), 1, Some(0))
         ]
     );
-    // The nodes of one rack have five and eight free GPUs, the node of the other rack has four.
+    // The nodes of one rack have five and eight free GPUs, and the node of another rack has four.
     // Three pods with three GPUs each fit only into the first rack.
     let node_in_rack = |name: &str, rack: &str| {
         let mut node = node(name);
@@ -111,8 +111,7 @@ fn now_later_and_never() {
             2
         )
     );
-    // If no other jobs run, one rack holds 2 + 2 pods and the other holds 2. So five pods need more
-    // than one rack.
+    // Without other jobs, the racks hold 2 + 2 and 2 pods. So five pods need more than one rack.
     assert_eq!(fit_by_label(5, "rack").0, Never);
     assert_eq!(fit_by_label(1, "row").0, Unknown, "no node has this label");
     assert_eq!(fit(&requests(1), 1, &nodes, None).verdict, Unknown);

@@ -6,8 +6,7 @@ use super::*;
 use crate::transport::protobuf::decode;
 use crate::transport::protobuf::encode::encoded_list;
 
-/// If the protobuf fields of a kind had no numbers, they would decode as empty, so this test lists
-/// every kind.
+/// Fields without a protobuf number decode as empty, so this test lists every kind.
 #[test]
 fn every_kind_of_object_is_read_in_protobuf() {
     for kind in [

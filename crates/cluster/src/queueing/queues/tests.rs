@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 
-/// The quota has two flavors, with 8 and 4 GPUs. CPUs do not count.
+/// The quota has two flavors with 8 and 4 GPUs. CPUs do not count.
 #[test]
 fn queues_are_counted_in_devices() {
     let flavor = |gpus: &str, field: &str| json!({"name": "f", "resources": [{"name": "nvidia.com/gpu", field: gpus}, {"name": "cpu", field: "99"}]});

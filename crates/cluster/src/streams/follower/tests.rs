@@ -8,7 +8,7 @@ fn at(millis: i64) -> Timestamp {
 }
 
 proptest! {
-    /// The follower passes on every line exactly once, regardless of where the connection breaks.
+    /// Every line must be returned exactly once, wherever the connection breaks.
     #[test]
     fn no_line_is_lost_or_repeated(steps in prop::collection::vec(0_i64..700, 1..60), breaks in prop::collection::vec(0_usize..60, 0..8)) {
         let mut time = 1_000;

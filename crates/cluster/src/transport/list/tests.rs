@@ -45,7 +45,7 @@ fn an_undecodable_object_does_not_hide_others() {
 
 #[test]
 fn pages_grow_with_small_objects() {
-    // Pages of 500 pods that take 3.2 kB, 9 kB and 200 bytes each.
+    // Pages of 500 pods with 3.2 kB, 9 kB and 200 bytes per pod.
     assert_eq!(
         (
             next_size(500, 1_600_000),
@@ -54,14 +54,14 @@ fn pages_grow_with_small_objects() {
         ),
         (1310, 500, 2000)
     );
-    // The first objects are small, but later ones are not.
+    // The first objects are small and later ones are not.
     assert_eq!(
         (next_size(2000, 40_000_000), next_size(500, 0)),
         (500, 2000)
     );
 }
 
-/// Accepts pages until a limit is exceeded. Returns their number and the reason.
+/// Accepts pages until a limit is exceeded, and returns their number and the error.
 fn refused(objects: usize, token: impl Fn(usize) -> String, elapsed: Duration) -> (usize, String) {
     let mut limits = PageLimits::new(MINUTE);
     (0..10_000)
@@ -116,7 +116,7 @@ fn an_endless_list_is_abandoned() {
 fn half_a_million_pods_are_read_from_a_slow_server() {
     let mut limits = PageLimits::new(MINUTE);
     for page in 1..=1000_u32 {
-        // At 500 objects every half second, the list takes 500 s.
+        // At a rate of 500 objects every half second, the list takes 500 s.
         limits.count(500, 500 * 1000).unwrap();
         limits
             .take(

@@ -23,7 +23,7 @@ pub(super) fn number_field(number: u64, value: i64, buffer: &mut Vec<u8>) {
     varint(value.cast_unsigned(), buffer);
 }
 
-/// Encodes a value as Go does, with fields in the order of their numbers and with empty strings.
+/// Encodes a value like Go, with fields in the order of their numbers and including empty strings.
 pub(super) fn value(number: u64, kind: Kind, json: &Value, buffer: &mut Vec<u8>) {
     let mut inner = Vec::new();
     match kind {
@@ -65,7 +65,7 @@ pub(super) fn value(number: u64, kind: Kind, json: &Value, buffer: &mut Vec<u8>)
 
 pub(super) fn encoded(message: &Message, json: &Value) -> Vec<u8> {
     let mut buffer = Vec::new();
-    // This field is unknown to this version, so the decoder must skip it.
+    // Add a field that this version does not know, which the decoder must skip.
     bytes_field(900, b"newer", &mut buffer);
     for field in message.fields {
         match field.kind {

@@ -1,12 +1,11 @@
-//! Declares the names and numbers of the protobuf fields that gpuctl reads, for the kinds of which
-//! a cluster has thousands of objects. It covers every field that a struct decodes; the decoder
-//! skips all other fields. Source: `generated.proto` of k8s.io/api and k8s.io/apimachinery 0.34.
-//! Field numbers never change.
+//! Names and numbers of the protobuf fields that gpuctl reads, for the kinds of which a cluster has
+//! thousands of objects. Every field that a struct decodes must be listed. Source:
+//! `generated.proto` of k8s.io/api and k8s.io/apimachinery 0.34. Field numbers never change.
 
 use super::pod_messages::{CONDITION, POD_SPEC, POD_STATUS, field, message};
 use super::{Kind, Message};
 
-/// Declares the message of a list, which consists of its metadata and of items of this message.
+/// Declares a list message: its metadata, and items of the given message.
 macro_rules! list_of {
     ($item:expr) => {{
         static LIST: Message = message(&[
@@ -17,7 +16,7 @@ macro_rules! list_of {
     }};
 }
 
-/// Declares the message of an object, which consists of its metadata, spec and status.
+/// Declares an object message: its metadata, spec and status.
 macro_rules! object {
     ($name:ident, $spec:expr, $status:expr) => {
         static $name: Message = message(&[
@@ -28,7 +27,7 @@ macro_rules! object {
     };
 }
 
-/// Finds the message for the list at this API path; `None` for a kind that is read as JSON.
+/// Returns the message of the list at this API path, or `None` for a kind that is read as JSON.
 pub(crate) fn list_of(path: &str) -> Option<&'static Message> {
     let (core, batch, apps) = (
         path.strip_prefix("/api/v1/"),
@@ -71,7 +70,7 @@ static LIST_METADATA: Message = message(&[
     field(3, "continue", Kind::Text),
 ]);
 
-/// The `Status` of an error response.
+/// A `Status`, which error responses contain.
 pub(crate) static STATUS: Message = Message {
     fields: &[
         field(1, "metadata", Kind::Message(&LIST_METADATA)),
@@ -81,7 +80,7 @@ pub(crate) static STATUS: Message = Message {
         field(5, "details", Kind::Message(&STATUS_DETAILS)),
         field(6, "code", Kind::Integer),
     ],
-    // JSON identifies a Status by this field.
+    // Only JSON has `kind`, which identifies a Status there.
     absent: &["kind"],
 };
 
@@ -225,8 +224,8 @@ static CRON_JOB_STATUS: Message = Message {
     ],
 };
 
-/// Fields that structs for all owners read, but that Deployments, StatefulSets, ReplicaSets and
-/// DaemonSets lack.
+/// Fields that the structs for all owners read, but that Deployments, StatefulSets, ReplicaSets and
+/// DaemonSets do not have.
 const BESIDE_SETS: &[&str] = &[
     "parallelism",
     "completions",

@@ -1,7 +1,7 @@
-//! Decodes protobuf responses of the API server. It is a serde deserializer that maps field numbers
-//! to the names in `kinds.rs`, so that the structs that decode JSON also decode protobuf. It skips
-//! fields that `kinds.rs` does not name, and borrows strings. Source of the envelope: Kubernetes
-//! API Concepts, "Kubernetes Protobuf encoding".
+//! Decodes protobuf responses of the API server with a serde deserializer. It maps field numbers to
+//! the names in `kinds.rs`, so that structs decode from protobuf and JSON alike. Fields without a
+//! name are skipped, and strings are borrowed. Source of the envelope: Kubernetes API Concepts,
+//! "Kubernetes Protobuf encoding".
 
 mod kinds;
 mod pod_messages;
@@ -18,18 +18,18 @@ use gpuctl_core::protobuf::{MessageReader, Scalar};
 
 pub(crate) const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 
-/// The fields of a message that gpuctl reads, and the names of fields that only related kinds have.
+/// The fields that gpuctl reads from a protobuf message.
 #[derive(Debug)]
 pub(crate) struct Message {
     pub fields: &'static [MessageField],
-    /// Names of fields that a struct for several kinds decodes but this kind does not have.
+    /// Fields that a struct for several kinds decodes, but that this kind lacks.
     pub absent: &'static [&'static str],
 }
 
 #[derive(Debug)]
 pub(crate) struct MessageField {
     pub number: u64,
-    /// The name of the field in JSON.
+    /// Name of the field in JSON.
     pub name: &'static str,
     pub kind: Kind,
 }
@@ -39,12 +39,12 @@ pub(crate) enum Kind {
     Text,
     Integer,
     Flag,
-    /// Seconds since 1970; zero means no time.
+    /// Seconds since 1970, where 0 means that no time is set.
     Time,
     /// A message that contains a string.
     Quantity,
     Message(&'static Message),
-    /// A message whose fields JSON puts into the surrounding object.
+    /// A message whose fields are part of the surrounding object in JSON.
     Inline(&'static Message),
     List(&'static Kind),
     /// A map from strings to values of this kind.
@@ -56,7 +56,7 @@ impl Message {
         self.fields.iter().find(|field| field.number == number)
     }
 
-    /// Whether a struct may decode a field of this name.
+    /// Returns true if a struct may decode a field with this name.
     fn names(&self, name: &str) -> bool {
         self.absent.contains(&name)
             || self.fields.iter().any(|field| match field.kind {
@@ -66,7 +66,7 @@ impl Message {
     }
 }
 
-/// Decodes a response that contains this message.
+/// Decodes a response that contains `message`.
 pub(crate) fn decode<'de, T: Deserialize<'de>>(
     answer: &'de [u8],
     message: &'static Message,
@@ -77,8 +77,8 @@ pub(crate) fn decode<'de, T: Deserialize<'de>>(
     })
 }
 
-/// Extracts the object from its envelope: four magic bytes, then a message (`runtime.Unknown`) with
-/// the object in field 2.
+/// Extracts the object from its envelope: four magic bytes and a `runtime.Unknown` message with the
+/// object in field 2.
 fn object(answer: &[u8]) -> Result<&[u8]> {
     let envelope = answer
         .strip_prefix(b"k8s\0")
@@ -89,18 +89,19 @@ fn object(answer: &[u8]) -> Result<&[u8]> {
             return Ok(raw);
         }
     }
-    // The object has no field set.
+    // The envelope has no field 2 if all fields of the object are empty.
     Ok(&[])
 }
 
-/// A value and its kind.
+/// An undecoded value and its kind.
 struct Payload<'de> {
     kind: Kind,
     raw: Scalar<'de>,
 }
 
 impl Payload<'_> {
-    /// Whether JSON omits the field. Go omits empty strings, and writes the zero time as `null`.
+    /// Returns true if JSON would omit the field or write `null`. Go omits empty strings, and
+    /// writes the zero time as `null`.
     fn is_absent(&self) -> Result<bool> {
         Ok(match (self.kind, self.raw) {
             (Kind::Text, Scalar::Bytes(text)) => text.is_empty(),
@@ -140,7 +141,7 @@ fn text(raw: Scalar<'_>) -> Result<&str> {
     std::str::from_utf8(bytes(raw)?).map_err(|_| Error::custom("a string is not valid UTF-8"))
 }
 
-/// Returns the first field of a time or a quantity.
+/// Returns the first field of a `Time` or `Quantity` message.
 fn first(raw: Scalar<'_>) -> Result<Option<Scalar<'_>>> {
     let mut fields = MessageReader::new(bytes(raw)?);
     while let Some((number, scalar)) = fields.field()? {
@@ -164,7 +165,7 @@ impl<'de> Deserializer<'de> for Payload<'de> {
             Kind::Integer => visitor.visit_i64(number(self.raw)?),
             Kind::Flag => visitor.visit_bool(number(self.raw)? != 0),
             Kind::Time => {
-                // The struct's field decodes an empty string as an unknown value.
+                // Structs decode an empty string as an unknown time.
                 let time = Timestamp::from_second(seconds(self.raw)?);
                 visitor.visit_string(time.map_or_else(|_| String::new(), |time| time.to_string()))
             }
@@ -205,7 +206,7 @@ impl<'de> Deserializer<'de> for Payload<'de> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value> {
-        // If a field that is read from JSON had no number here, it would silently stay empty.
+        // A field without a number in `kinds.rs` would always be empty, so fail debug builds.
         debug_assert!(
             self.message()
                 .is_none_or(|message| fields.iter().all(|field| message.names(field))),
@@ -224,11 +225,11 @@ impl<'de> Deserializer<'de> for Payload<'de> {
     }
 }
 
-/// Iterates over the fields of a message.
+/// Iterator over the fields of a message.
 struct MessageFields<'de> {
     message: &'static Message,
     rest: MessageReader<'de>,
-    /// The messages that surround an inline message, with their remaining bytes.
+    /// The messages around an inline message, with their remaining bytes.
     outer: Vec<(&'static Message, MessageReader<'de>)>,
     next: Option<Payload<'de>>,
 }
@@ -255,8 +256,8 @@ impl<'de> MapAccess<'de> for MessageFields<'de> {
                     (self.message, self.rest) = (message, MessageReader::new(bytes(raw)?));
                     continue;
                 }
-                // The value consists of all consecutive fields with the same number, including
-                // their keys.
+                // Include the keys: the value of a list or map is the run of consecutive fields
+                // with its number.
                 Kind::List(_) | Kind::Map(_) => {
                     let run = self.rest.run_since(start, number)?;
                     Payload {
@@ -288,7 +289,7 @@ impl<'de> MapAccess<'de> for MessageFields<'de> {
     }
 }
 
-/// Iterates over the items of a list.
+/// Iterator over the items of a list.
 struct Items<'de> {
     element: Kind,
     rest: MessageReader<'de>,
@@ -309,8 +310,8 @@ impl<'de> SeqAccess<'de> for Items<'de> {
     }
 }
 
-/// Iterates over the entries of a map. Each entry is a message with a key and a value, either of
-/// which is omitted if empty.
+/// Iterator over the entries of a map. An entry is a message with a key and a value, each omitted
+/// if empty.
 struct Entries<'de> {
     element: Kind,
     rest: MessageReader<'de>,

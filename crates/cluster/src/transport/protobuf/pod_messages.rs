@@ -1,4 +1,4 @@
-//! Declares the names and numbers of the protobuf fields that gpuctl reads from pods.
+//! Names and numbers of the protobuf fields that gpuctl reads from pods.
 
 use super::{Kind, Message, MessageField};
 
@@ -30,7 +30,7 @@ pub(super) static POD_SPEC: Message = message(&[
     field(40, "resources", Kind::Message(&RESOURCES)),
 ]);
 
-/// A message of which only the presence matters.
+/// A message that is only checked for presence.
 static UNREAD: Message = message(&[]);
 
 static POD_RESOURCE_CLAIM: Message = message(&[field(1, "name", Kind::Text)]);

@@ -1,5 +1,6 @@
-//! Checks that both encodings decode to the same objects and that no bytes make the decoder panic.
-//! The encoder is `encode.rs`; `tests/cluster/encodings.rs` compares both with a real API server.
+//! Checks that both encodings decode to the same objects, and that no input makes the decoder
+//! panic. The encoder is `encode.rs`. `tests/cluster/encodings.rs` compares both encodings of a
+//! real API server.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -109,7 +110,7 @@ proptest! {
             prop_assert_eq!(protobuf_pod.metadata.controller().map(|owner| owner.uid.clone()), json_pod.metadata.controller().map(|owner| owner.uid.clone()));
             prop_assert_eq!(protobuf_pod.spec.volumes.len(), json_pod.spec.volumes.len());
         }
-        // Every named field survives encoding and decoding, for any struct.
+        // Every named field must survive encoding and decoding, for any struct.
         let all: Value = decode(&in_protobuf, message).unwrap();
         prop_assert_eq!(sorted(&all), sorted(&without_empty(list)));
     }
@@ -135,7 +136,7 @@ proptest! {
     }
 }
 
-/// JSON omits empty strings, except as values of maps, and empty lists and maps.
+/// Removes what JSON omits: empty lists and maps, and empty strings that are not values of maps.
 fn without_empty(value: Value) -> Value {
     match value {
         Value::Object(fields) => fields
@@ -198,8 +199,8 @@ fn refusals_are_read_and_invalid_times_are_ignored() {
         "details": {"kind": "pods", "causes": [{"reason": "R", "message": "M", "field": "F"}]}});
     let decoded: Value = decode(&answer(&STATUS, &status), &STATUS).unwrap();
     assert_eq!(sorted(&decoded), sorted(&status));
-    // Go writes a container that never started as one that started in 1970, and a zero time as an
-    // empty message.
+    // Go writes 1970 as the start of a container that never started, and a zero time as an empty
+    // message.
     let mut bytes = Vec::new();
     bytes_field(8, b"", &mut bytes);
     let mut pod = Vec::new();

@@ -31,7 +31,7 @@ fn conflicts_with_own_writes_are_ignored() {
         "conflict with \"kube-controller-manager\" with subresource \"scale\"",
     )]);
     assert!(is_of_ours(&autoscaler, true) && !is_of_ours(&autoscaler, false));
-    // A conflict between resource versions names no field.
+    // A conflict between resource versions lists no field.
     assert!(!is_of_ours(&failure(Vec::new()), true));
 }
 

@@ -1,4 +1,4 @@
-//! The result of one check of `doctor`, and the verdict about the cluster. Scripts read them as JSON,
+//! Results of the checks of `doctor`, and its verdict about the cluster. Scripts read them as JSON,
 //! so field names must not change.
 
 use schemars::JsonSchema;
@@ -15,7 +15,7 @@ pub enum CheckStatus {
 }
 
 impl CheckStatus {
-    /// The name of this status in JSON.
+    /// Returns the status as it appears in JSON.
     pub fn word(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -25,7 +25,7 @@ impl CheckStatus {
     }
 }
 
-/// The check of the GPU software on the nodes.
+/// Name of the check of the GPU software on the nodes.
 pub const GPU_STACK: &str = "gpu-stack";
 
 /// What `doctor` concludes from all checks.
@@ -41,7 +41,7 @@ pub enum ClusterVerdict {
 }
 
 impl ClusterVerdict {
-    /// Concludes from the checks of a cluster that responds.
+    /// Derives the verdict from the checks of a cluster that responds.
     pub fn from_checks(checks: &[DoctorCheck]) -> Self {
         let breaks_cluster = |check: &DoctorCheck| {
             check.check == GPU_STACK && check.node.is_none() && check.status == CheckStatus::Fail
@@ -55,7 +55,7 @@ impl ClusterVerdict {
         }
     }
 
-    /// The name of this verdict in JSON.
+    /// Returns the verdict as it appears in JSON.
     pub fn word(self) -> &'static str {
         match self {
             Self::Healthy => "healthy",
@@ -64,7 +64,7 @@ impl ClusterVerdict {
         }
     }
 
-    /// The exit code of `doctor`; `None` is success.
+    /// Returns the exit code of `doctor`, or `None` for success.
     pub fn result_code(self) -> Option<ResultCode> {
         match self {
             Self::Healthy => None,

@@ -35,7 +35,7 @@ pub struct Deleted {
 }
 
 impl Deleted {
-    /// Creates a result without a job, name or namespace. The caller sets them.
+    /// Creates a result without a job, name or namespace, which the caller sets.
     pub fn new(status: &'static str, message: String) -> Self {
         Self {
             job_id: None,

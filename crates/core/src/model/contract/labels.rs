@@ -1,42 +1,42 @@
 //! Labels, annotations and names that gpuctl writes into the cluster. gpuctl finds its objects by
-//! them, so a change here orphans the objects of older versions.
+//! them, so changing one orphans the objects of older versions.
 
-/// The common label of the tool that manages an object.
+/// Kubernetes' recommended label for the tool that manages an object.
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
-/// The value of [`MANAGED_BY`] on objects that gpuctl manages.
+/// Value of [`MANAGED_BY`] on gpuctl's objects.
 pub const MANAGED_BY_US: &str = "gpuctl";
-/// The job that an object or pod belongs to.
+/// Label with the job that an object or pod belongs to.
 pub const JOB: &str = "gpuctl/job";
-/// The ended job whose claims a pod of `cp` reads. Such a pod does not belong to the job, although
-/// it is deleted with it.
+/// Label on a pod that `cp` creates to read the claims of an ended job, with the job's name. The
+/// pod is deleted with the job but is not one of its pods.
 pub const COPY_OF: &str = "gpuctl/copy-of";
-/// The kind of the document, for example `training` or `pool`.
+/// Label with the kind of the document, for example `training` or `pool`.
 pub const KIND: &str = "gpuctl/kind";
-/// The user who submitted the job.
+/// Label with the user who submitted the job.
 pub const USER: &str = "gpuctl/user";
-/// The GPU type that the job requests.
+/// Label with the GPU type that the job requests.
 pub const GPU_TYPE: &str = "gpuctl/gpu-type";
-/// The submitted YAML. Only the root object has this annotation: in a pod template, editing a YAML
-/// comment would start a rollout.
+/// Annotation with the submitted YAML. Only the root object has it: in a pod template, editing a
+/// YAML comment would start a rollout.
 pub const SOURCE: &str = "gpuctl/source";
-/// The values that the job takes from the site's defaults, as a JSON object that maps fields to
-/// values.
+/// Annotation with the values that the job takes from the site defaults, as a JSON object that maps
+/// fields to values.
 pub const DEFAULTS: &str = "gpuctl/defaults";
-/// The version of the job's specification.
+/// Version of the job's specification.
 pub const VERSION: &str = "gpuctl/spec-version";
-/// The number of times that each pod may be retried.
+/// Number of times that each pod may be retried.
 pub const RETRIES: &str = "gpuctl/retries";
-/// The time at which a user last restarted the pods of a service. It is set on the pod template.
+/// Time at which a user last restarted the pods of a service. Set on the pod template.
 pub const RESTARTED: &str = "gpuctl/restarted-at";
-/// The number of replicas that a paused service or notebook had before the pause.
+/// Number of replicas that a paused service or notebook had before the pause.
 pub const REPLICAS: &str = "gpuctl/replicas";
 /// Kueue's label for the LocalQueue, set on the object that owns the pods.
 pub const KUEUE_QUEUE: &str = "kueue.x-k8s.io/queue-name";
-/// Kueue's annotation on a pod template. It names the node label whose topology domain should hold
-/// all pods. Kueue falls back to wider domains.
+/// Kueue's annotation on a pod template with a node label. Kueue tries to place all pods in one
+/// topology domain of that label, and falls back to wider domains.
 pub const KUEUE_TOPOLOGY: &str = "kueue.x-k8s.io/podset-preferred-topology";
-/// LeaderWorkerSet's pod labels: the name of the set, the index of the replica, and the index of
-/// the pod within the replica.
+/// LeaderWorkerSet's pod labels: name of the set, index of the replica, and index of the pod within
+/// the replica.
 pub const GROUP: &str = "leaderworkerset.sigs.k8s.io/name";
 pub const GROUP_INDEX: &str = "leaderworkerset.sigs.k8s.io/group-index";
 pub const GROUP_RANK: &str = "leaderworkerset.sigs.k8s.io/worker-index";
@@ -44,56 +44,54 @@ pub const GROUP_RANK: &str = "leaderworkerset.sigs.k8s.io/worker-index";
 pub const GROUP_REVISION: &str = "leaderworkerset.sigs.k8s.io/template-revision-hash";
 /// Volcano's pod annotation for the queue.
 pub const VOLCANO_QUEUE: &str = "scheduling.volcano.sh/queue-name";
-/// Volcano's annotation on the object that owns the pods: the minimum number of pods that Volcano
-/// schedules together.
+/// Volcano's annotation on the owner of the pods: the minimum number of pods that Volcano schedules
+/// together.
 pub const VOLCANO_GROUP_SIZE: &str = "scheduling.volcano.sh/group-min-member";
-/// The pod label that names the PodGroup, for the coscheduling plugin of scheduler-plugins.
+/// Pod label of the coscheduling plugin of scheduler-plugins, with the name of the PodGroup.
 pub const COSCHEDULING_GROUP: &str = "scheduling.x-k8s.io/pod-group";
-/// Marks a job that a user paused. Without this mark, it would look like a job that Kueue
-/// suspended.
+/// Marks a job that a user paused. Kueue suspends jobs too, without this annotation.
 pub const PAUSED: &str = "gpuctl/paused";
-/// The name in the file, if `--generate-name` added a suffix to it.
+/// Annotation with the name in the file, if `--generate-name` added a suffix.
 pub const NAME: &str = "gpuctl/name";
-/// `job.description`, or the description of a quota.
+/// Annotation with `job.description`, or the description of a quota.
 pub const DESCRIPTION: &str = "gpuctl/description";
 /// The quota that an object belongs to.
 pub const QUOTA: &str = "gpuctl/quota";
-/// Set on a namespace that other users must not read.
+/// Marks a namespace that other users must not read.
 pub const PRIVATE: &str = "gpuctl/private";
-/// The run of gpuctl that created an object. It tells an object of an earlier attempt from one that
-/// another user created.
+/// The run of gpuctl that created an object. It distinguishes objects of an earlier attempt from
+/// objects that another user created.
 pub const RUN: &str = "gpuctl/run";
-/// The pool that a node belongs to. The jobs of the pool have this label too.
+/// Label with the pool of a node, also set on the jobs of the pool.
 pub const POOL_LABEL: &str = "gpuctl/pool";
-/// The UID of the namespace `HOME`, as an annotation on a ClusterRole. Only administrators can
-/// create ClusterRoles, so the annotation proves that an administrator created the namespace.
+/// Annotation on a ClusterRole with the UID of the namespace `HOME`. Only administrators can create
+/// ClusterRoles, so the annotation proves that an administrator created the namespace.
 pub const HOME_UID: &str = "gpuctl/namespace-uid";
-/// The namespace that contains gpuctl's cluster-wide objects.
+/// Namespace of gpuctl's cluster-wide objects.
 pub const HOME: &str = "gpuctl-system";
-/// Prefix of the name that a pod gives its request for devices from a claim. The number of devices
-/// follows the prefix, because it appears nowhere else in the pod.
+/// Prefix of the name that a pod gives to its device request in a claim. The number of devices
+/// follows it, because the pod contains that number nowhere else.
 pub const CLAIMED_GPUS: &str = "gpus-";
-/// The volume that contains the supervisor, and the name of its file. The supervisor is the program
-/// that keeps the ranks in step.
+/// Name of the volume with the supervisor, and of its file. The supervisor starts and restarts all
+/// ranks of a training together.
 pub const SUPERVISOR_VOLUME: &str = "supervisor";
 pub const SUPERVISOR_FILE: &str = "supervisor.py";
-/// The file with the token that all ranks of a training share. It is in the same directory.
+/// File with the token that all ranks of a training share, next to the supervisor.
 pub const TOKEN_FILE: &str = "token";
-/// The type of the Secret that contains this token.
+/// Type of the Secret that contains the token in `TOKEN_FILE`.
 pub const TOKEN_TYPE: &str = "gpuctl/supervisor-token";
-/// The SHA-256 hash of the supervisor that a Job was created with, as an annotation on the Job.
-/// Newer versions of gpuctl may contain a different supervisor.
+/// Annotation on a Job with the SHA-256 hash of its supervisor, because newer versions of gpuctl
+/// may contain a different supervisor.
 pub const SUPERVISOR_HASH: &str = "gpuctl/supervisor-sha256";
 /// Set on the ConfigMap of `files:` once `apply` has changed its content, as an annotation. Pods that
 /// were created before keep the old content.
 pub const FILES_CHANGED: &str = "gpuctl/files-changed";
-/// Prefix of the termination message that the supervisor writes. It is followed by a reason, `: `
-/// and a sentence.
+/// Prefix of the supervisor's termination message. A reason, `: ` and a sentence follow it.
 pub const TERMINATION_PREFIX: &str = "gpuctl/";
-/// The volume mounted at `/dev/shm`.
+/// Name of the volume that is mounted at `/dev/shm`.
 pub const SHARED_MEMORY_VOLUME: &str = "shm";
 
-/// Whether Kubernetes accepts `text` as a label value.
+/// Returns true if Kubernetes accepts `text` as a label value.
 pub fn is_label_value(text: &str) -> bool {
     let edge = |c: char| c.is_ascii_alphanumeric();
     text.is_empty()

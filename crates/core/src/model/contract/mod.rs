@@ -1,6 +1,5 @@
-//! Defines what clusters and scripts rely on. For clusters, these are labels, permissions and the
-//! causes of refusals. For scripts, they are the results of submissions, deletions and `doctor`
-//! checks.
+//! Names and formats that clusters and scripts rely on: labels, permissions, recognized error
+//! messages, and the JSON results of submissions, deletions and `doctor`.
 
 pub mod check;
 pub mod deletion;

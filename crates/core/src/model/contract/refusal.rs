@@ -1,14 +1,14 @@
 //! Recognizes causes that Kubernetes, container runtimes and `tar` report only as text.
 //!
-//! No other decision in gpuctl depends on the wording of another program. Wherever the API has a
-//! code, a reason or a field, gpuctl uses that instead. The texts have not changed since the
-//! versions named here. If one does change, gpuctl reports the general error.
+//! All other decisions in gpuctl are independent of other programs' wording. Where the API has a
+//! code, a reason or a field, gpuctl uses that. If one of these texts changes, gpuctl reports the
+//! general error.
 
-/// Why the API server rejected an object, if its message shows the cause.
+/// Cause of a rejected request, recognized from the API server's message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusalCause {
     QuotaExceeded,
-    /// A quota limits a resource for which the object sets no amount.
+    /// A quota limits a resource, but the object sets no amount of it.
     QuotaUnset,
     LimitRange,
     PodSecurity,
@@ -18,16 +18,15 @@ pub enum RefusalCause {
     NamespaceTerminating,
     NoServiceAccount,
     NoPriorityClass,
-    /// The user may create the object, but not its pods.
+    /// The user may create the object but not its pods.
     NoRightToPods,
-    /// A webhook with side effects does not support dry runs.
+    /// A webhook has side effects and does not support dry runs.
     NoDryRun,
     NoSuchContainer,
 }
 
-/// Texts in error messages, and the cause that each indicates. Status codes are not enough:
-/// admission answers 403 for a quota, Pod Security and a webhook, and a webhook may choose any
-/// code.
+/// Parts of error messages and the causes that they indicate. The status code is not enough:
+/// quotas, Pod Security and webhooks all respond with 403, and a webhook may choose any code.
 const REFUSALS: [(&str, RefusalCause); 13] = [
     // k8s.io/apiserver, plugin/resourcequota/controller.go.
     ("exceeded quota", RefusalCause::QuotaExceeded),
@@ -41,7 +40,7 @@ const REFUSALS: [(&str, RefusalCause); 13] = [
     ("admission webhook", RefusalCause::WebhookDenied),
     // k8s.io/apiserver, plugin/policy/validating.
     ("ValidatingAdmissionPolicy", RefusalCause::PolicyDenied),
-    // k8s.io/apiserver, plugin/webhook: a webhook is down, and its failure policy is `Fail`.
+    // k8s.io/apiserver, plugin/webhook: the webhook is down and has failure policy `Fail`.
     ("failed calling webhook", RefusalCause::WebhookUnreachable),
     // k8s.io/apiserver, plugin/namespace/lifecycle.
     ("being terminated", RefusalCause::NamespaceTerminating),
@@ -57,13 +56,13 @@ const REFUSALS: [(&str, RefusalCause); 13] = [
         "cannot create resource \"pods\"",
         RefusalCause::NoRightToPods,
     ),
-    // kubernetes, pkg/registry/core/pod/strategy.go: "container x is not valid for pod y". The
-    // status 400 is not enough, because a container that has not started yet causes it too.
+    // kubernetes, pkg/registry/core/pod/strategy.go: "container x is not valid for pod y". Its
+    // status, 400, also occurs for a container that has not started yet.
     ("is not valid for pod", RefusalCause::NoSuchContainer),
 ];
 
 impl RefusalCause {
-    /// Finds the cause in a message from the API server. The first match in the table wins.
+    /// Recognizes the cause in a message from the API server. The first match in the table wins.
     pub fn from_message(message: &str) -> Option<Self> {
         REFUSALS
             .iter()
@@ -72,7 +71,8 @@ impl RefusalCause {
     }
 }
 
-/// Whether a message says that another pod uses a volume on another node, or exclusively.
+/// Returns true if a message reports that another pod uses a volume on another node, or
+/// exclusively.
 pub fn is_volume_in_use(message: &str) -> bool {
     let words = [
         // kubernetes, pkg/controller/volume/attachdetach/reconciler: FailedAttachVolume.
@@ -83,20 +83,20 @@ pub fn is_volume_in_use(message: &str) -> bool {
     words.iter().any(|words| message.contains(words))
 }
 
-/// An error of a container runtime, or of `tar` in a container.
+/// An error of a container runtime, or of `tar` in a container, recognized from its message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContainerComplaint {
-    /// The image does not contain the program; reported by runc and crun.
+    /// The image does not contain the program. Reported by runc and crun.
     NoProgram,
-    /// The file or directory does not exist or cannot be entered; reported by GNU tar and BusyBox
+    /// The file or directory does not exist or cannot be entered. Reported by GNU tar and BusyBox
     /// tar.
     NoFile,
-    /// A file changed while `tar` read it. GNU tar archives it anyway and exits with 1.
+    /// A file changed while `tar` read it. GNU tar archives the file anyway and exits with 1.
     Changed,
 }
 
 impl ContainerComplaint {
-    /// Recognizes why a runtime did not start a command.
+    /// Recognizes why a container runtime did not start a command.
     pub fn from_runtime_message(message: &str) -> Option<Self> {
         let words = ["executable file not found", "no such file"];
         words
@@ -105,7 +105,7 @@ impl ContainerComplaint {
             .then_some(Self::NoProgram)
     }
 
-    /// Recognizes the cause of an error from `tar`.
+    /// Recognizes the cause of an error in the output of `tar`.
     pub fn from_tar_output(output: &str) -> Option<Self> {
         let missing = ["No such file", "can't open", "can't change"];
         if missing.iter().any(|words| output.contains(words)) {

@@ -1,5 +1,5 @@
-//! Lists the permissions that each command needs in the cluster, and what it omits without the
-//! optional ones. `auth check` and the roles that it prints are generated from this list.
+//! Permissions that each command needs in the cluster, and the output that it omits without the
+//! optional ones. `auth check` and the roles that it prints are generated from these lists.
 
 mod cluster_rules;
 mod queue_rules;
@@ -13,24 +13,24 @@ pub use queue_rules::*;
 pub use rules::*;
 pub use user_role::UserRole;
 
-/// Where a permission applies.
+/// Scope of a permission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RightScope {
-    /// In the job's namespace.
+    /// The namespace of the job.
     Namespace,
-    /// In the whole cluster.
+    /// The whole cluster.
     Cluster,
-    /// In the namespace that contains the pool definitions.
+    /// The namespace with the pool definitions.
     Home,
 }
 
-/// Several verbs on one resource, and when a command needs them.
+/// Permissions for one resource, and when a command needs them.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
     pub scope: RightScope,
-    /// The API group; empty for the core group.
+    /// API group, or empty for the core group.
     pub group: &'static str,
-    /// The resource, with its subresource if it has one: `pods/log`.
+    /// Plural name of the resource, with a subresource if necessary: `pods/log`.
     pub resource: &'static str,
     pub verbs: &'static [&'static str],
     pub need: Need,
@@ -47,7 +47,7 @@ pub enum Need {
     Optional(&'static str),
 }
 
-/// One verb on one resource.
+/// Permission for one verb on one resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Right {
     pub scope: RightScope,
@@ -57,7 +57,7 @@ pub struct Right {
 }
 
 impl Right {
-    /// Formats as `list jobs.batch`.
+    /// Formats the permission, for example `list jobs.batch`.
     pub fn text(&self) -> String {
         let dot = if self.group.is_empty() { "" } else { "." };
         format!("{} {}{dot}{}", self.verb, self.resource, self.group)
@@ -65,7 +65,7 @@ impl Right {
 }
 
 impl Rule {
-    /// Splits the rule into one permission per verb.
+    /// Splits a rule into one permission per verb.
     pub fn rights(self) -> impl Iterator<Item = Right> {
         let Self {
             scope,
@@ -86,8 +86,8 @@ impl Rule {
 /// A command of gpuctl and the permissions that it needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Task {
-    /// The command as it is passed to `auth check`: `create jobs`, `logs`. For verbs whose
-    /// permissions depend on the kind of job, `jobs` stands for trainings.
+    /// The command as passed to `auth check`, such as `create jobs` or `logs`. If the permissions
+    /// of a verb depend on the kind of job, `jobs` means trainings.
     pub words: &'static str,
     rules: &'static [&'static [Rule]],
 }
@@ -97,21 +97,21 @@ impl Task {
         Self { words, rules }
     }
 
-    /// The verb as the user types it: `create`.
+    /// Returns the verb as the user types it, such as `create`.
     pub fn verb(&self) -> &'static str {
         self.words
             .split_once(' ')
             .map_or(self.words, |(verb, _)| verb)
     }
 
-    /// The resource that the command works on: `jobs`.
+    /// Returns the resource that the command works on, such as `jobs`.
     pub fn resource(&self) -> &'static str {
         self.words
             .split_once(' ')
             .map_or("", |(_, resource)| resource)
     }
 
-    /// True for a command that does not work without Prometheus.
+    /// Returns true if the command does not work without Prometheus.
     pub fn needs_prometheus(&self) -> bool {
         self.needed().contains(&PROXY)
     }
@@ -120,7 +120,7 @@ impl Task {
         self.rules.iter().flat_map(|rules| rules.iter().copied())
     }
 
-    /// Collects the permissions that are needed in a case for which `includes` returns true.
+    /// Collects the permissions of all rules whose need satisfies `includes`.
     pub(crate) fn rights_where(&self, includes: impl Fn(Need) -> bool) -> BTreeSet<Right> {
         self.rules()
             .filter(|rule| includes(rule.need))
@@ -128,23 +128,22 @@ impl Task {
             .collect()
     }
 
-    /// The permissions without which the command always fails.
+    /// Returns the permissions without which the command always fails.
     pub fn needed(&self) -> BTreeSet<Right> {
         self.rights_where(|need| need == Need::Always)
     }
 
-    /// The permissions that the command always needs, plus those that only some arguments or files
-    /// need.
+    /// Returns the permissions for all arguments and files, without the optional ones.
     pub fn sufficient(&self) -> BTreeSet<Right> {
         self.rights_where(|need| !matches!(need, Need::Optional(_)))
     }
 
-    /// All permissions, including those that only make the output more complete.
+    /// Returns all permissions, including the optional ones.
     pub fn complete(&self) -> BTreeSet<Right> {
         self.rights_where(|_| true)
     }
 
-    /// The command that creates or applies a document of this kind.
+    /// Returns the command that creates or applies a document of this kind.
     pub fn writing(kind: &str, is_apply: bool) -> &'static str {
         match (kind, is_apply) {
             ("inference" | "compute", false) => "create services",
@@ -184,7 +183,7 @@ pub fn descriptions<'r>(rights: impl Iterator<Item = &'r Right>) -> Vec<String> 
     grouped.into_iter().map(format_group).collect()
 }
 
-/// Groups permissions by scope, API group and resource, to form the rules of a role.
+/// Groups permissions by scope, API group and resource, as in the rules of a role.
 pub fn merged(
     rights: impl Iterator<Item = Right>,
 ) -> BTreeMap<RightScope, BTreeMap<(&'static str, &'static str), BTreeSet<&'static str>>> {

@@ -1,5 +1,5 @@
-//! The result of a submission for each document. Scripts read it as JSON, so field names must not
-//! change.
+//! Results of a submission, one for each document. Scripts read them as JSON, so field names must
+//! not change.
 
 use std::fmt;
 
@@ -88,7 +88,7 @@ pub struct Made {
 }
 
 impl Made {
-    /// Converts the result to the form that submissions of several documents use.
+    /// Converts to the form that submissions of several documents print.
     pub fn created(&self) -> Created {
         Created {
             job_id: self.name.clone(),
@@ -127,7 +127,7 @@ impl fmt::Display for DocumentName {
     }
 }
 
-/// A document that could not be written, together with the error.
+/// A document that could not be written, with the error.
 #[derive(Clone, Debug)]
 pub struct FailedDocument {
     pub document: DocumentName,

@@ -1,5 +1,5 @@
-//! The free resources of nodes, the pods that hold their devices, and the pods that wait for
-//! devices. Other modules read these facts from the API server.
+//! Facts for placing pods: free resources of nodes, the pods that hold devices, and the pods that
+//! wait for them. Other modules read these facts from the API server.
 
 use std::collections::BTreeMap;
 
@@ -8,18 +8,17 @@ use jiff::Timestamp;
 use super::capacity::Amounts;
 use crate::model::facts::node::Node;
 
-/// The free resources of nodes, and the pods that hold their devices.
+/// Free and held resources of all nodes, and the waiting pods.
 #[derive(Clone, Debug, Default)]
 pub struct ClusterCapacity {
-    /// Keyed by node. An amount is negative if the pods request more than the node's allocatable
-    /// amount.
+    /// Free amounts by node. An amount is negative if the pods request more than is allocatable.
     pub free: BTreeMap<String, Amounts>,
-    /// Devices in use, keyed by node and then by holder. The holder is the NAMESPACE/NAME of the
-    /// job, or else of the pod's owner, or else of the pod.
+    /// Number of held devices by node and holder. A holder is the NAMESPACE/NAME of a job, or of
+    /// the pod's owner or the pod if it belongs to no job.
     pub held: BTreeMap<String, BTreeMap<String, u64>>,
-    /// CPU and memory in use, in thousandths. The keys are the same as in `held`.
+    /// Requested CPU and memory in thousandths, with the same keys as `held`.
     pub machine: BTreeMap<String, BTreeMap<String, Amounts>>,
-    /// The pods that are bound to a node, keyed by node.
+    /// Pods that are bound to a node, by node.
     pub placed: BTreeMap<String, Vec<PlacedPod>>,
     /// Pods that are not bound to a node.
     pub waiting: Vec<WaitingPod>,
@@ -28,7 +27,7 @@ pub struct ClusterCapacity {
 /// A pod that is bound to a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlacedPod {
-    /// NAMESPACE/NAME, as in `ClusterCapacity::held`.
+    /// NAMESPACE/NAME of the holder, as in `ClusterCapacity::held`.
     pub holder: String,
     pub priority: i64,
     pub devices: u64,
@@ -39,18 +38,18 @@ pub struct PlacedPod {
 /// A pod that is not bound to a node yet.
 #[derive(Clone, Debug, Default)]
 pub struct WaitingPod {
-    /// NAMESPACE/NAME, as in `ClusterCapacity::held`.
+    /// NAMESPACE/NAME of the holder, as in `ClusterCapacity::held`.
     pub holder: String,
     pub priority: i64,
     pub devices: u64,
-    /// The node on which the scheduler preempts pods for it (`status.nominatedNodeName`).
+    /// Node on which the scheduler preempts other pods for this one (`status.nominatedNodeName`).
     pub nominated: Option<String>,
-    /// The pod's node selector.
+    /// Node selector of the pod.
     pub selector: BTreeMap<String, String>,
 }
 
 impl ClusterCapacity {
-    /// Lists the holders of devices on these nodes, starting with the one that holds the most.
+    /// Returns the holders of devices on these nodes, the largest first.
     pub fn holders<'n>(&self, nodes: impl Iterator<Item = &'n str>) -> Vec<(String, u64)> {
         let mut held: BTreeMap<&str, u64> = BTreeMap::new();
         for (holder, devices) in nodes.filter_map(|node| self.held.get(node)).flatten() {
@@ -64,8 +63,8 @@ impl ClusterCapacity {
         held
     }
 
-    /// Whether other holders wait for devices that may come from one of these nodes. It checks only
-    /// node selectors.
+    /// Returns true if other holders wait for devices and could get them on one of these nodes.
+    /// Checks node selectors only.
     pub fn has_rivals(&self, waiting_holder: &str, nodes: &[&Node]) -> bool {
         let may_run = |pod: &WaitingPod, node: &Node| {
             pod.selector
@@ -80,8 +79,7 @@ impl ClusterCapacity {
         self.waiting.iter().any(rival)
     }
 
-    /// Finds the holder that requests the most of a machine resource (CPU or memory) on these
-    /// nodes.
+    /// Returns the holder that requests the most CPU or memory on these nodes.
     pub fn most_of<'n>(
         &self,
         resource: &str,

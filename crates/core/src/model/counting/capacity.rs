@@ -1,36 +1,36 @@
-//! Compares the requests of one pod with the capacity of nodes. It finds which resource is short on
-//! every node, and how many such pods fit. It ignores taints and the pods that run now.
+//! Compares the requests of a pod with the capacity of nodes: finds the resource that is short on
+//! every node, and computes the number of pods that fit. Ignores taints and running pods.
 
 use std::collections::BTreeMap;
 
-/// Amounts keyed by resource, in thousandths of the unit, so that CPU amounts stay integers.
+/// Amounts by resource, in thousandths of the unit so that CPU amounts are integers.
 pub type Amounts = BTreeMap<String, i128>;
 
-/// A resource of which a pod requests more than any node has.
+/// A resource that no node has enough of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shortage {
-    /// The name of the resource in Kubernetes: `nvidia.com/gpu`, `memory`.
+    /// Kubernetes' name of the resource, such as `nvidia.com/gpu` or `memory`.
     pub resource: String,
     /// The pod's request, in thousandths.
     pub requested: i128,
-    /// The highest amount, in thousandths, on a node that satisfies the requests checked so far.
+    /// Largest amount, in thousandths, on a node with enough of the resources checked earlier.
     pub most: i128,
     /// The node with that amount, or `None` if there are no nodes.
     pub node: Option<String>,
 }
 
-/// Finds the first resource that no remaining node has enough of. Checks devices before CPU, memory
-/// and disk, because devices are scarcer.
+/// Returns the first resource that no node has enough of, considering only nodes with enough of the
+/// resources before it. Devices are checked before CPU, memory and disk, because they are scarcer.
 pub fn shortage(requests: &Amounts, nodes: &BTreeMap<String, Amounts>) -> Option<Shortage> {
     let mut left: Vec<(&String, &Amounts)> = nodes.iter().collect();
     let mut scarce: Vec<(&String, &i128)> =
         requests.iter().filter(|(_, amount)| **amount > 0).collect();
-    // Extended resources have a `/` in their names. CPU, memory and disk do not.
+    // Names of extended resources contain a `/`, unlike CPU, memory and disk.
     scarce.sort_by_key(|(resource, _)| (!resource.contains('/'), *resource));
     for (resource, amount) in scarce {
         let has = |amounts: &Amounts| amount_of(amounts, resource);
-        // If several nodes have the same amount, the first one by name wins, so that the answer is
-        // deterministic. `max_by_key` returns the last one, hence `rev`.
+        // `max_by_key` returns the last maximum, so reverse the order to get the first node by
+        // name.
         let best = left
             .iter()
             .rev()
@@ -50,7 +50,7 @@ pub fn shortage(requests: &Amounts, nodes: &BTreeMap<String, Amounts>) -> Option
     None
 }
 
-/// Lists the resources that are insufficient for one such pod, devices first.
+/// Returns the resources that are insufficient for one pod, devices first.
 pub fn lacking(requests: &Amounts, amounts: &Amounts) -> Vec<String> {
     let short = requests
         .iter()
@@ -60,8 +60,8 @@ pub fn lacking(requests: &Amounts, amounts: &Amounts) -> Vec<String> {
     short
 }
 
-/// Computes how many such pods fit on all nodes together. If a pod requests nothing, the number is
-/// unlimited.
+/// Computes the number of pods that fit on all nodes together, or `u64::MAX` if the pod requests
+/// nothing.
 pub fn pods_held(requests: &Amounts, nodes: &BTreeMap<String, Amounts>) -> u64 {
     let on = |amounts: &Amounts| {
         let needed = requests.iter().filter(|(_, amount)| **amount > 0);
@@ -76,8 +76,8 @@ pub fn pods_held(requests: &Amounts, nodes: &BTreeMap<String, Amounts>) -> u64 {
         .fold(0, u64::saturating_add)
 }
 
-/// Returns the amount of a resource on a node. If the node does not report its CPU, memory or disk,
-/// they count as sufficient. Devices that it does not report count as absent.
+/// Returns the amount of a resource on a node. CPU, memory or disk that the node does not report
+/// count as unlimited, and unreported devices as 0.
 fn amount_of(amounts: &Amounts, resource: &str) -> i128 {
     amounts
         .get(resource)

@@ -1,7 +1,7 @@
 //! Resources held by pods that have not terminated, per node.
 //!
-//! A cluster may have hundreds of thousands of pods, and most request no devices. For those, only
-//! sums are kept. Other modules read nodes and parse pods.
+//! A cluster may have hundreds of thousands of pods, and most request no devices. To save memory,
+//! only sums are stored for those. Other modules read nodes and parse pods.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, RandomState};
@@ -9,20 +9,20 @@ use std::rc::Rc;
 
 use jiff::Timestamp;
 
-/// A pod that has not terminated and uses resources of its node. Values that many pods have in
-/// common are shared.
+/// A pod that has not terminated, with its requests. Values that many pods have in common are
+/// stored once.
 #[derive(Clone, Debug, Default)]
 pub struct Consumer {
     pub namespace: Rc<str>,
     pub name: Rc<str>,
     pub node: Option<Rc<str>>,
-    /// When its last container started, or `None` if not all containers are running.
+    /// Start time of the pod's last container, or `None` if not all containers are running.
     pub runs_since: Option<Timestamp>,
-    /// The gpuctl job that the pod belongs to.
+    /// Name of the gpuctl job that the pod belongs to.
     pub job: Option<Rc<str>>,
-    /// The number of units of each extended resource, counted in the same way as in the scheduler.
+    /// Number of units of each extended resource, computed as the scheduler does.
     pub devices: Rc<BTreeMap<String, u64>>,
-    /// Whether the pod requests devices, either as extended resources or through claims.
+    /// True if the pod requests devices, as extended resources or through claims.
     pub asks_for_devices: bool,
     pub requests: MachineRequests,
 }
@@ -44,27 +44,27 @@ impl std::ops::AddAssign for MachineRequests {
 /// The pods in a cluster or a namespace that have not terminated.
 #[derive(Clone, Debug, Default)]
 pub struct Consumers {
-    /// Pods that request devices, whether or not they are bound to a node.
+    /// Pods that request devices, bound to a node or not.
     pub with_devices: Vec<Consumer>,
     /// Bound pods that request no devices, grouped by node.
     others: BTreeMap<Rc<str>, OthersOnNode>,
     pod_nodes: PodNodes,
 }
 
-/// What the pods without devices on one node request.
+/// Requests of the pods without devices on one node.
 #[derive(Clone, Debug, Default)]
 struct OthersOnNode {
     sum: MachineRequests,
-    /// Keyed by the namespace and name of the gpuctl job.
+    /// Requests by the namespace and name of the gpuctl job.
     jobs: BTreeMap<(Rc<str>, Rc<str>), MachineRequests>,
-    /// The pods that request the most CPU and the most memory, among those without a gpuctl job.
+    /// The pods without a gpuctl job that request the most CPU and the most memory.
     most_cpu: Option<LargestPod>,
     most_memory: Option<LargestPod>,
 }
 
 #[derive(Clone, Debug)]
 struct LargestPod {
-    /// The pod as `namespace/name`.
+    /// NAMESPACE/NAME of the pod.
     name: String,
     requests: MachineRequests,
 }
@@ -82,7 +82,7 @@ impl Consumers {
         }
     }
 
-    /// Sums the requests of pods without devices on a node.
+    /// Returns the summed requests of the pods without devices on a node.
     pub fn others_on(&self, node: &str) -> MachineRequests {
         self.others
             .get(node)
@@ -94,7 +94,7 @@ impl Consumers {
         &self.pod_nodes
     }
 
-    /// Indexes the pods with devices by node, for callers that look up many nodes.
+    /// Groups the pods with devices by node, for callers that look up many nodes.
     pub(crate) fn by_node(&self) -> ConsumersByNode<'_> {
         let mut with_devices: BTreeMap<&str, Vec<&Consumer>> = BTreeMap::new();
         for pod in &self.with_devices {
@@ -110,15 +110,15 @@ impl Consumers {
     }
 }
 
-/// The pods in `Consumers`, grouped by node.
+/// The pods of [`Consumers`], grouped by node.
 pub(crate) struct ConsumersByNode<'c> {
     with_devices: BTreeMap<&'c str, Vec<&'c Consumer>>,
     others: &'c BTreeMap<Rc<str>, OthersOnNode>,
 }
 
 impl ConsumersByNode<'_> {
-    /// Finds the largest consumer on a node, as `namespace/name`, and its amount. A gpuctl job
-    /// counts as a whole, and other pods count one by one.
+    /// Returns the largest consumer on a node as NAMESPACE/NAME, and its amount. Each gpuctl job
+    /// counts as a whole, and other pods individually.
     pub(crate) fn largest_on(
         &self,
         node: &str,
@@ -142,7 +142,7 @@ impl ConsumersByNode<'_> {
         let by_name = held
             .into_iter()
             .chain(pods.map(|pod| (pod.name.clone(), pod.requests)));
-        // Ties are broken by name, so that the result does not depend on the order of the list.
+        // Break ties by name, so that the result does not depend on the order of the list.
         let largest = by_name
             .map(|(name, requests)| (amount(&requests), name))
             .max();
@@ -182,8 +182,8 @@ impl OthersOnNode {
 }
 
 impl LargestPod {
-    /// Replaces the largest pod if this one requests more. If both request the same amount, the
-    /// last one by name wins, so the result does not depend on the order of the list.
+    /// Replaces the largest pod if `pod` requests more. With equal requests, the last name wins, so
+    /// that the result does not depend on the order of the list.
     fn replace(
         largest: &mut Option<Self>,
         pod: &Consumer,
@@ -206,18 +206,16 @@ impl LargestPod {
     }
 }
 
-/// The node of each bound pod. Pods are keyed by a hash of their names, because the names would
-/// take eight times as much memory. The hash has a random key, so that nobody can craft a
-/// collision. Among a million pods, the probability that two have the same hash is 3 in 100
-/// million.
+/// Nodes of the bound pods, by a hash of the pod's name, because the names would take eight times
+/// as much memory. The hash has a random key, so that collisions cannot be crafted. In a million
+/// pods, a collision has a probability of 3 in 100 million.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PodNodes {
     pods: Rc<NumberedNodes>,
     key: RandomState,
 }
 
-/// Each node has a number here, because numbers need only two thirds of the memory of pointers to
-/// names.
+/// Nodes by pod. Numbers for nodes take two thirds of the memory of pointers to their names.
 #[derive(Clone, Debug, Default)]
 struct NumberedNodes {
     by_pod: HashMap<u64, u32>,
@@ -245,7 +243,7 @@ impl PodNodes {
         by_pod.insert(hash, number);
     }
 
-    /// The node that a pod is bound to.
+    /// Returns the node that a pod is bound to.
     pub(crate) fn node(&self, namespace: &str, name: &str) -> Option<&str> {
         let number = *self.pods.by_pod.get(&self.hash(namespace, name))?;
         self.pods.names.get(number as usize).map(AsRef::as_ref)
@@ -307,8 +305,8 @@ mod tests {
             }
         );
         assert_eq!(consumers.others_on("b"), MachineRequests::default());
-        // The job requests 500 and 250 of CPU, which exceeds the largest pod's 700. Its 600 of
-        // memory is less than 900.
+        // In milli-CPUs, the job requests 500 + 250, more than the largest pod's 700. Its memory,
+        // 600, is less than 900.
         assert_eq!(
             consumers
                 .by_node()
@@ -346,7 +344,7 @@ mod tests {
             },
             ..Consumer::default()
         };
-        // A pod that only has the same name as a job is not part of that job.
+        // A pod that has the name of a job does not belong to that job.
         let mut pods = [
             pod("small", None, 10, 10),
             pod("cpu", None, 300, 20),

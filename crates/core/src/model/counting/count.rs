@@ -1,4 +1,4 @@
-//! Number of device units, and how many of them are used. Sums saturate.
+//! Counts of device units and of the used ones. Sums saturate.
 
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -1,9 +1,9 @@
-//! Compares the claims of a pod for dynamic resource allocation (DRA) with the devices that nodes
-//! offer. Each claim becomes an amount of a synthetic resource, so that the arithmetic for extended
-//! resources works for it too.
+//! Compares a pod's claims for dynamic resource allocation (DRA) with the devices that nodes offer.
+//! Each claim becomes a request for a synthetic resource, so that it is handled like an extended
+//! resource.
 //!
 //! CEL expressions select the devices. This module evaluates only comparisons of the driver and of
-//! string attributes that are joined by `&&`. It reports all other expressions as not evaluated.
+//! string attributes, joined by `&&`, and reports all others as not evaluated.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -15,32 +15,32 @@ use super::capacity::Amounts;
 use crate::model::Taint;
 use crate::model::facts::node::Node;
 
-/// Prefix of the extended resource name of a device class (Kubernetes, KEP-5004).
+/// Prefix of the extended resources that represent device classes (Kubernetes, KEP-5004).
 const CLASS_RESOURCE: &str = "deviceclass.resource.kubernetes.io/";
 
-/// The device class that a resource name stands for.
+/// Returns the device class that an extended resource represents.
 pub fn device_class(resource: &str) -> Option<&str> {
     resource.strip_prefix(CLASS_RESOURCE)
 }
 
-/// The devices of one class that each pod claims.
+/// Number of devices of one class that each pod claims.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceDemand {
     pub class: String,
     pub count: u64,
-    /// CEL expressions from the class and the request, which a device must satisfy.
+    /// CEL expressions of the class and the request. A device must satisfy all of them.
     pub selectors: Vec<String>,
     pub tolerations: Vec<DeviceToleration>,
 }
 
-/// A toleration for device taints. Source: resource.k8s.io/v1 (DeviceToleration).
+/// A toleration of device taints. Source: resource.k8s.io/v1 (DeviceToleration).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceToleration {
-    /// The key of the taint. An empty key matches every taint.
+    /// Key of the tolerated taints; empty matches every key.
     pub key: String,
-    /// `None` matches every value (`operator: Exists`).
+    /// Value of the tolerated taints; `None` matches every value (`operator: Exists`).
     pub value: Option<String>,
-    /// The effect of the taint. An empty effect matches every effect.
+    /// Effect of the tolerated taints; empty matches every effect.
     pub effect: String,
 }
 
@@ -49,39 +49,38 @@ pub struct DeviceToleration {
 pub struct OfferedDevice {
     pub node: String,
     pub driver: String,
-    /// String attributes. The names include the domain: `gpu.nvidia.com/type`.
+    /// String attributes by name, including the domain: `gpu.nvidia.com/type`.
     pub attributes: BTreeMap<String, String>,
     pub taints: Vec<Taint>,
-    /// True when it is allocated to a claim.
+    /// True if a claim holds the device.
     pub is_held: bool,
-    /// False for a device that several nodes can reach or several claims can share. Counting cannot
-    /// show whether such a device has room for one more claim.
+    /// False for a device that several nodes can reach or several claims can share, because
+    /// counting cannot show whether it can serve another claim.
     pub is_countable: bool,
 }
 
-/// The number of devices of one class on a node.
+/// Number of devices of one class on a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClassCapacity {
-    /// The number of devices that a claim can get now.
+    /// Devices that a new claim can get.
     pub free: u64,
-    /// The number of free devices whose taint is not tolerated, and the key of the first such
-    /// taint.
+    /// Free devices with a taint that is not tolerated, and the key of the first such taint.
     pub tainted: u64,
     pub taint: Option<String>,
-    /// The number of all devices, including allocated and tainted ones.
+    /// All devices, including held and tainted ones.
     pub all: u64,
 }
 
-/// The result of comparing a pod's claims with the offered devices.
+/// Result of comparing a pod's claims with the offered devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeviceClaims {
     None,
     ClassMissing(String),
-    /// The ResourceClaimTemplate does not exist.
+    /// The named ResourceClaimTemplate does not exist.
     TemplateMissing(String),
-    /// Why the claims could not be compared.
+    /// The claims could not be compared, for this reason.
     NotEvaluated(String),
-    /// The demand for each class, and the capacity for it on each node.
+    /// Each demand, and the matching devices by node.
     Compared(Vec<(DeviceDemand, BTreeMap<String, ClassCapacity>)>),
 }
 
@@ -93,8 +92,8 @@ impl DeviceClaims {
         }
         let mut pairs: Vec<(DeviceDemand, BTreeMap<String, ClassCapacity>)> = Vec::new();
         for demand in demands {
-            // If one device can meet two demands, the demands compete for it. Two independent
-            // counts would be wrong then: the devices must be assigned to claims.
+            // Two demands for the same device compete for it, so counting each alone would be
+            // wrong.
             let meets_both = |device: &OfferedDevice| {
                 demand.is_met_by(device) && pairs.iter().any(|(other, _)| other.is_met_by(device))
             };
@@ -119,7 +118,7 @@ impl DeviceClaims {
         Self::Compared(pairs)
     }
 
-    /// Adds the claims to the pod's requests, and adds the offered devices to the nodes.
+    /// Adds the claims to the pod's requests, and the matching devices to the nodes.
     pub fn add_to(
         &self,
         requests: &mut Amounts,
@@ -135,8 +134,8 @@ impl DeviceClaims {
                 let Some(offered) = capacities.get(&node.name) else {
                     continue;
                 };
-                // `allocatable` includes held devices, because it decides whether the pod could
-                // ever fit. `free` decides whether it fits now.
+                // `allocatable` includes held devices, because it determines whether the pod could
+                // ever fit. `free` determines whether the pod fits now.
                 node.allocatable
                     .insert(resource.clone(), offered.all.to_string());
                 if let Some(free) = free.as_mut().and_then(|free| free.get_mut(&node.name)) {
@@ -146,7 +145,7 @@ impl DeviceClaims {
         }
     }
 
-    /// Returns the devices of a class on a node, or `None` if they were not compared.
+    /// Returns the devices of a class on a node, or `None` if claims were not compared.
     pub fn on_node(&self, class: &str, node: &str) -> Option<ClassCapacity> {
         let Self::Compared(claims) = self else {
             return None;
@@ -157,14 +156,15 @@ impl DeviceClaims {
 }
 
 impl DeviceDemand {
-    /// True for a device that satisfies all selectors; false if a selector cannot be evaluated.
+    /// Returns true if a device satisfies all selectors, and false if it does not or a selector
+    /// cannot be evaluated.
     fn is_met_by(&self, device: &OfferedDevice) -> bool {
         let terms: Option<Vec<Vec<Term>>> = self.selectors.iter().map(|text| terms(text)).collect();
         terms.is_some_and(|terms| meets(&terms.concat(), device) == Some(true))
     }
 
-    /// Counts the devices on each node. `None` if a selector cannot be evaluated or a device is not
-    /// countable.
+    /// Counts the matching devices by node. Returns `None` if a selector cannot be evaluated or a
+    /// device is not countable.
     fn capacities(&self, devices: &[OfferedDevice]) -> Option<BTreeMap<String, ClassCapacity>> {
         let terms: Vec<Term> = self
             .selectors
@@ -205,7 +205,7 @@ impl DeviceDemand {
                     .as_ref()
                     .is_none_or(|value| *value == taint.value.clone().unwrap_or_default())
         };
-        // Other effects of device taints do not prevent allocation.
+        // Other effects, such as `None`, do not prevent allocation.
         matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute")
             && !self.tolerations.iter().any(tolerates)
     }
@@ -215,17 +215,17 @@ impl DeviceDemand {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Term {
     Driver(String),
-    /// The attribute, with its domain, and the values that it may have.
+    /// The device's attribute, with its domain, has one of the values.
     Attribute(String, Vec<String>),
 }
 
-/// Whether a device satisfies all terms. `None` if the scheduler would fail to evaluate them.
+/// Returns true if a device satisfies all terms, or `None` if the scheduler would fail to evaluate
+/// them.
 fn meets(terms: &[Term], device: &OfferedDevice) -> Option<bool> {
     for term in terms {
         let holds = match term {
             Term::Driver(driver) => device.driver == *driver,
-            // CEL fails on a missing attribute, and the scheduler then reports an error for the
-            // claim.
+            // In CEL, a missing attribute is an error, and the scheduler then rejects the claim.
             Term::Attribute(name, values) => values.contains(device.attributes.get(name)?),
         };
         if !holds {
@@ -235,9 +235,9 @@ fn meets(terms: &[Term], device: &OfferedDevice) -> Option<bool> {
     Some(true)
 }
 
-/// Parses the comparisons in an expression. `None` if the expression contains anything else.
+/// Parses an expression into its comparisons, or returns `None` if it contains anything else.
 fn terms(expression: &str) -> Option<Vec<Term>> {
-    // String literals without escapes. An expression with escapes is not evaluated.
+    // A string literal without escapes. Expressions with escapes are not evaluated.
     const TEXT: &str = r#"(?:"[^"\\]*"|'[^'\\]*')"#;
     static DRIVER: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(&format!(r"^device\.driver\s*==\s*({TEXT})$")).expect("the pattern is valid")
@@ -268,8 +268,8 @@ fn terms(expression: &str) -> Option<Vec<Term>> {
             values,
         ))
     };
-    // A `&&` inside a string literal leaves parts that match no pattern, so such an expression is
-    // not evaluated either.
+    // Splitting at a `&&` inside a string literal leaves parts that match no pattern, so such an
+    // expression is not evaluated.
     expression.split("&&").map(term).collect()
 }
 

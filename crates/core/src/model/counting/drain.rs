@@ -1,5 +1,5 @@
-//! The effect of draining a node: which pods it evicts, and where each of them could run instead.
-//! PodDisruptionBudgets are ignored.
+//! Effect of draining a node: the pods that it would evict, and the nodes that could run them
+//! instead. Ignores PodDisruptionBudgets.
 
 use jiff::Timestamp;
 
@@ -8,16 +8,15 @@ use jiff::Timestamp;
 pub struct DrainedPod {
     pub namespace: String,
     pub name: String,
-    /// The gpuctl job that the pod belongs to.
+    /// Name of the gpuctl job that the pod belongs to.
     pub job: Option<String>,
     pub rank: Option<u32>,
     pub gpus: u64,
     pub since: Option<Timestamp>,
-    /// The time of the last log line that reported a saved checkpoint.
+    /// Time of the last log line that reports a saved checkpoint.
     pub checkpoint: Option<Timestamp>,
-    /// A node that could run the pod now. `None` if there is no such node, or if free capacity is
-    /// unknown.
+    /// A node that could run the pod now, or `None` if no node can or free capacity is unknown.
     pub moves_to: Option<String>,
-    /// The number of other pods in the job, which end together with this one.
+    /// Number of other pods of the job, which end together with this pod.
     pub peers: u32,
 }

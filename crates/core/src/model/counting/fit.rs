@@ -1,5 +1,5 @@
-//! Describes whether a job fits, and which nodes each constraint rules out. `deploy/fit.rs` makes
-//! the decision.
+//! Result of `fit`: whether a job fits, and the nodes that each constraint excludes.
+//! `deploy/fit.rs` computes it.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -11,34 +11,35 @@ use super::victims::Victim;
 #[derive(Clone, Debug)]
 pub struct Fit {
     pub verdict: FitVerdict,
-    /// The number of pods that must run together, or of replicas.
+    /// Number of pods that must run together, or of replicas.
     pub pods: u64,
-    /// How many of these pods fit now. `None` if free capacity is unknown.
+    /// Number of these pods that fit now, or `None` if free capacity is unknown.
     pub pods_now: Option<u64>,
     pub gpus_per_pod: u64,
-    /// Nodes grouped by the reason why no more pods fit. Groups with free capacity come first.
+    /// Nodes by the constraint that excludes further pods. Groups with free capacity come first.
     pub groups: Vec<NodeGroup>,
-    /// Nodes grouped by the value of the topology label. The group that fits the most pods comes
-    /// first. Empty if no label was given.
+    /// Nodes by the value of the topology label, with the most fitting pods first. Empty if no
+    /// label was given.
     pub domains: Vec<Domain>,
-    /// Pods that the scheduler would preempt to make room for the job. `None` if it would preempt
-    /// none, or if that is unknown.
+    /// Pods that the scheduler would preempt for the job, or `None` if it would preempt none or
+    /// that is unknown.
     pub victims: Option<Vec<Victim>>,
-    /// The time by which the deadlines of running jobs free enough capacity for all pods. `None` if
-    /// they free too little, or if other pods wait too.
+    /// Time by which the deadlines of running jobs free enough capacity for all pods. `None` if
+    /// they free too little, or if other pods also wait.
     pub free_by: Option<Timestamp>,
-    /// Why the job cannot be submitted, or would wait for something other than a node.
+    /// Reasons why the job cannot be submitted, or would wait for something other than nodes.
     pub reasons: Vec<FitReason>,
-    /// Constraints that were not checked.
+    /// Constraints that gpuctl did not check.
     pub not_evaluated: Vec<FitReason>,
-    /// Problems that the scheduler ignores, but that may keep the containers from starting.
+    /// Problems that do not affect scheduling but may prevent the containers from starting.
     pub warnings: Vec<String>,
 }
 
-/// Why a job does not fit, or why that is unknown.
+/// Reason why a job does not fit, or why that is unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FitReason {
-    /// A cause, named as by `why` (`claim-missing`), or the name of an error (`SecretNotFound`).
+    /// Id of a cause of `why`, such as `claim-missing`, or name of an error, such as
+    /// `SecretNotFound`.
     pub cause: Cow<'static, str>,
     pub text: String,
 }
@@ -53,20 +54,20 @@ impl FitReason {
 }
 
 impl Fit {
-    /// The number of devices that all pods need together.
+    /// Returns the number of devices of all pods together.
     pub fn gpus(&self) -> u64 {
         self.pods.saturating_mul(self.gpus_per_pod)
     }
 
-    /// Whether the job waits for a volume, which no forecast of free capacity covers.
+    /// Returns true if the job waits for a volume. Forecasts of free capacity are then useless.
     pub fn waits_for_claim(&self) -> bool {
         let mut causes = self.reasons.iter().map(|reason| &reason.cause);
         causes.any(|cause| cause.starts_with("claim-"))
     }
 
-    /// The nodes on which its pods could run if enough capacity were free.
+    /// Returns the nodes that could run the job's pods if enough capacity were free.
     pub fn possible(&self) -> BTreeSet<String> {
-        // Only a lack of capacity can end without a change to the job or the nodes.
+        // Only a lack of capacity can end without changes to the job or the nodes.
         let is_possible = |group: &&NodeGroup| {
             group
                 .cause
@@ -89,25 +90,25 @@ pub enum FitVerdict {
     Never,
 }
 
-/// Nodes with the same value of a label.
+/// Nodes in one topology domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Domain {
     pub value: String,
     pub verdict: FitVerdict,
-    /// `None` when free capacity is unknown.
+    /// `None` if free capacity is unknown.
     pub pods_now: Option<u64>,
     pub nodes: usize,
 }
 
-/// Nodes ruled out by the same constraint.
+/// Nodes that the same constraint excludes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeGroup {
-    /// The name of the constraint, or `None` for nodes with free capacity.
+    /// Name of the constraint, or `None` for nodes with free capacity.
     pub cause: Option<&'static str>,
-    /// The taint, label, resource or volume claim that the constraint is about.
+    /// The taint, label, resource or volume claim in conflict.
     pub detail: Option<String>,
     pub nodes: Vec<String>,
-    /// How many more pods fit on these nodes now, in total. `None` if their free capacity is
+    /// Number of further pods that fit on these nodes in total, or `None` if free capacity is
     /// unknown.
     pub pods_now: Option<u64>,
 }

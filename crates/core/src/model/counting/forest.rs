@@ -1,7 +1,6 @@
-//! Builds workloads from owners and pods. Each workload consists of a top-level owner, the objects
-//! below it, and the GPUs that they request and hold.
+//! Builds workloads from owners and pods. A workload is a top-level owner with the objects below
+//! it, and the GPUs that they request and hold.
 
-use crate::model::values::natural;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -10,6 +9,7 @@ use super::node_usage::{Holder, NodeUsage};
 use crate::model::facts::job_pod::PodPhase;
 use crate::model::facts::work_pod::{PodSums, WorkPod};
 use crate::model::facts::workload::{OwnerObject, Workload, WorkloadState};
+use crate::model::values::natural;
 use crate::model::values::units::GpuCount;
 
 /// Owners and pods, linked by UID.
@@ -17,11 +17,11 @@ use crate::model::values::units::GpuCount;
 pub struct Forest {
     pub owners: BTreeMap<String, OwnerObject>,
     pub pods: Vec<Rc<WorkPod>>,
-    /// Sums over the pods that are not in `pods`, keyed by the UID of their owner.
+    /// Sums of the pods that are not in `pods`, by the UID of their owner.
     pub others: BTreeMap<Rc<str>, PodSums>,
 }
 
-/// The pods below one top-level owner, or a single pod that has no owner.
+/// The pods below one top-level owner, or a single pod without an owner.
 #[derive(Default)]
 struct OwnerGroup<'f> {
     top: Option<&'f OwnerObject>,
@@ -31,7 +31,7 @@ struct OwnerGroup<'f> {
     is_wanted: bool,
 }
 
-/// An object and the objects that it owns.
+/// An object with the objects that it owns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Branch {
     pub kind: String,
@@ -41,11 +41,11 @@ pub struct Branch {
     pub children: Vec<Branch>,
 }
 
-/// The maximum length of an owner chain. Real chains are short, so a longer one is a cycle.
+/// Maximum length of an owner chain. Real chains are much shorter, so a longer one is a cycle.
 const DEEPEST: usize = 16;
 
 impl Forest {
-    /// Follows owner references to the topmost known owner.
+    /// Follows owner references to the topmost owner that could be read.
     fn top<'f>(&'f self, parent: Option<&'f str>) -> Option<&'f OwnerObject> {
         let mut topmost = None;
         let mut next = parent;
@@ -59,7 +59,7 @@ impl Forest {
         topmost
     }
 
-    /// Builds all workloads that request devices, whatever their phase, sorted by namespace and
+    /// Builds all workloads that request or hold devices, in any phase, sorted by namespace and
     /// name.
     pub fn workloads(&self, inventory: &Inventory) -> Vec<Workload> {
         let holders: BTreeMap<(&str, &str), (&NodeUsage, &Holder)> = inventory
@@ -71,8 +71,8 @@ impl Forest {
                     .map(move |holder| ((&*holder.namespace, &*holder.pod), (host, holder)))
             })
             .collect();
-        // If the user cannot list the pods of all namespaces, the holders of devices are unknown.
-        // The requests of the visible pods are then used instead.
+        // Without the right to list the pods of all namespaces, holders are unknown. Use the
+        // requests of the visible pods instead.
         let counted = !inventory.hosts.is_empty() && inventory.gpus().used.is_some();
         let products: BTreeMap<&str, &str> = inventory
             .hosts
@@ -117,7 +117,7 @@ impl Forest {
         workloads
     }
 
-    /// Groups pods by the top-level owner of their chain.
+    /// Groups pods by their top-level owner.
     fn groups(&self, holds: impl Fn(&WorkPod) -> bool) -> BTreeMap<&str, OwnerGroup<'_>> {
         let mut groups: BTreeMap<&str, OwnerGroup<'_>> = BTreeMap::new();
         for pod in &self.pods {
@@ -142,7 +142,7 @@ impl Forest {
             (group.top, group.is_wanted) = (Some(top), true);
         }
         for (parent, sums) in &self.others {
-            // An owner that has no group has no pod or template that requests devices.
+            // An owner without a group has no pods or templates with devices, so skip its pods.
             if let Some(group) = self
                 .top(Some(parent))
                 .and_then(|top| groups.get_mut(top.uid.as_str()))
@@ -153,7 +153,7 @@ impl Forest {
         groups
     }
 
-    /// Builds the tree of known objects below an object.
+    /// Builds the tree of the known objects below an object.
     pub fn branch(&self, top: &OwnerObject) -> Branch {
         self.branch_within(top, DEEPEST)
     }
@@ -193,7 +193,7 @@ impl Forest {
     }
 }
 
-/// Treats a pod without an owner as a workload.
+/// Converts a pod without an owner to the top-level object of a workload.
 fn pod_as_owner(pod: &WorkPod) -> OwnerObject {
     OwnerObject {
         api_version: "v1".to_owned(),
@@ -244,7 +244,7 @@ fn workload(
         .map(|pod| pod.gpus)
         .sum();
     let held_now = held.values().copied().sum::<GpuCount>() + GpuCount(slices.values().sum());
-    // Problems of pods with devices take precedence over problems of other pods.
+    // Merge the pods with devices first, because their problems take precedence.
     let mut sums = PodSums::from_pods(
         pods.iter()
             .map(AsRef::as_ref)
@@ -258,7 +258,7 @@ fn workload(
     sums.merge(others);
     let state = workload_state(&top, &sums);
     let over = matches!(state, WorkloadState::Completed | WorkloadState::Failed);
-    // A completed workload starts no further pods, so its template requests nothing.
+    // A completed or failed workload starts no further pods, so ignore its template.
     let requested = living
         .max(held_now)
         .max(if over { GpuCount::ZERO } else { template });
@@ -273,7 +273,7 @@ fn workload(
     }
 }
 
-/// Determines the state from the object's own status, or else from its pods.
+/// Returns the state from the object's own status, or otherwise from its pods.
 fn workload_state(top: &OwnerObject, sums: &PodSums) -> WorkloadState {
     if let Some(verdict) = top.verdict {
         return verdict;
@@ -289,13 +289,13 @@ fn workload_state(top: &OwnerObject, sums: &PodSums) -> WorkloadState {
         () if any(PodPhase::Unknown) => WorkloadState::Unknown,
         () if any(PodPhase::Failed) => WorkloadState::Failed,
         () if any(PodPhase::Succeeded) => WorkloadState::Completed,
-        // The object has no pods yet.
+        // No pods were created yet.
         () => WorkloadState::Pending,
     }
 }
 
 /// Sums the devices that the templates below an object request. The object's own template counts
-/// only if no template below it requests any.
+/// only if no template below it requests devices.
 fn template_gpus(
     top: &OwnerObject,
     children: &BTreeMap<&str, Vec<&OwnerObject>>,

@@ -1,7 +1,6 @@
-//! Analyzes which free GPUs are usable: the free blocks on each node, and how many jobs of a given
-//! size fit. It also finds stranded GPUs with the reason, and the pods that would have to move so
-//! that one more job fits. Only whole GPUs count. Of the scheduler's constraints, only CPU, memory,
-//! taints and health are considered.
+//! Finds usable free GPUs: free blocks by node, the number of jobs of a given size that fit,
+//! stranded GPUs with the reason, and the pods to move so that one more job fits. Only whole GPUs
+//! count. Of the scheduler's constraints, only CPU, memory, taints and health are considered.
 
 use std::collections::BTreeMap;
 
@@ -13,31 +12,30 @@ use crate::model::contract::labels::POOL_LABEL;
 use crate::model::facts::gpu::GpuType;
 use crate::model::values::quantity;
 
-/// The maximum number of nodes to consider for emptying. Those that lack the fewest GPUs come
-/// first.
+/// Maximum number of nodes to consider for emptying. Nodes that lack the fewest GPUs come first.
 const LOOKED_AT: usize = 32;
 
-/// The CPU and memory that a job needs per GPU. A free GPU without them is stranded.
+/// CPU and memory that a job needs per GPU. Free GPUs without them are stranded.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HostPerGpu {
     pub cpu_milli: u64,
     pub memory_bytes: u64,
 }
 
-/// GPUs of the same type. If a label defines domains, they are also in the same domain.
+/// GPUs of one type and, if a label defines topology domains, of one domain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FreeGpus {
     pub gpu_type: String,
     pub domain: Option<String>,
-    /// The pool whose jobs alone may use these GPUs.
+    /// The only pool whose jobs may use these GPUs.
     pub exclusive_pool: Option<String>,
     pub total: u64,
-    /// The nodes with usable GPUs, sorted by name.
+    /// Nodes with usable free GPUs, sorted by name.
     pub blocks: Vec<Block>,
     pub stranded: Vec<Stranded>,
-    /// Pods with whole GPUs, on nodes that accept new pods: (node, pod, number of GPUs).
+    /// Pods with whole GPUs on nodes that accept new pods, as (node, pod, number of GPUs).
     movable: Vec<(String, String, u64)>,
-    /// The number of GPUs on each node that accepts new pods.
+    /// Number of GPUs of each node that accepts new pods.
     sizes: BTreeMap<String, u64>,
 }
 
@@ -51,22 +49,22 @@ pub struct Block {
 /// A pod that would have to move to another node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Move {
-    /// NAMESPACE/NAME.
+    /// NAMESPACE/NAME of the pod.
     pub pod: String,
     pub gpus: u64,
     pub from: String,
     pub to: String,
 }
 
-/// The largest gang of equally sized pods that fits: the number of pods, and the GPUs per pod.
+/// The largest gang of equal pods that fits, with one pod per node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LargestGang {
     pub nodes: u64,
     pub gpus_per_node: u64,
 }
 
-/// Groups free GPUs by type, domain and pool. `None` if usage is unknown. `domain_label` is a node
-/// label.
+/// Groups free GPUs by type, domain and pool, or returns `None` if usage is unknown. `domain_label`
+/// is the node label that defines domains.
 pub fn free_gpus(
     inventory: &Inventory,
     consumers: &Consumers,
@@ -110,7 +108,7 @@ pub fn free_gpus(
 }
 
 impl FreeGpus {
-    /// Adds the GPUs of a node. `None` if its usage is unknown.
+    /// Adds the GPUs of a node, or returns `None` if its usage is unknown.
     fn take(
         &mut self,
         host: &NodeUsage,
@@ -125,8 +123,8 @@ impl FreeGpus {
             detail,
             holder,
         };
-        // The GPUs of a closed node count towards the total. No job can use them, and no pod can
-        // move there.
+        // The GPUs of a closed node count only towards the total: no job can use them, and no pod
+        // can move there.
         if let Some((cause, detail)) = closed(host) {
             self.stranded
                 .extend((free > 0).then(|| strand(free, cause, detail, None)));
@@ -177,12 +175,13 @@ impl FreeGpus {
         Some(())
     }
 
-    /// Counts the usable GPUs.
+    /// Returns the number of usable free GPUs.
     pub fn free(&self) -> u64 {
         self.blocks.iter().map(|block| block.free).sum()
     }
 
-    /// Counts the nodes by the size of their free block, largest size first.
+    /// Returns the sizes of free blocks, largest first, with the number of nodes that have such a
+    /// block.
     pub fn sizes_of_blocks(&self) -> Vec<(u64, u64)> {
         let mut sizes: BTreeMap<u64, u64> = BTreeMap::new();
         self.blocks
@@ -191,8 +190,8 @@ impl FreeGpus {
         sizes.into_iter().rev().collect()
     }
 
-    /// Finds the gang with the most GPUs. For each block size, the gang uses every node whose block
-    /// is at least that large.
+    /// Returns the gang with the most GPUs. For each block size, considers a gang on all nodes with
+    /// at least this much free.
     pub fn largest_gang(&self) -> LargestGang {
         let gang = |(size, _): &(u64, u64)| LargestGang {
             nodes: self
@@ -202,8 +201,7 @@ impl FreeGpus {
                 .count() as u64,
             gpus_per_node: *size,
         };
-        // `sums` starts with the largest blocks. `max_by_key` returns the last maximum, so `rev` is
-        // needed to prefer larger blocks.
+        // `max_by_key` returns the last maximum, so reverse the order to prefer larger blocks.
         let sums = self.sizes_of_blocks();
         sums.iter()
             .map(gang)
@@ -212,7 +210,7 @@ impl FreeGpus {
             .unwrap_or_default()
     }
 
-    /// Computes how many jobs with this number of GPUs fit at the same time.
+    /// Returns the number of jobs with `slots` GPUs each that fit at the same time.
     pub fn jobs(&self, slots: u64) -> u64 {
         self.jobs_with(
             &self
@@ -224,7 +222,8 @@ impl FreeGpus {
         )
     }
 
-    /// A job larger than a node takes whole nodes of the largest size.
+    /// Like `jobs`, for given free GPUs. A job that is larger than a node uses whole nodes of the
+    /// largest size.
     fn jobs_with(&self, free: &BTreeMap<String, u64>, slots: u64) -> u64 {
         let Some((block, nodes)) = self.shape(slots) else {
             return 0;
@@ -235,7 +234,7 @@ impl FreeGpus {
         }
     }
 
-    /// Computes how many GPUs a job uses per node, and on how many nodes.
+    /// Returns the GPUs per node and the number of nodes that a job uses.
     fn shape(&self, slots: u64) -> Option<(u64, u64)> {
         let largest = self.sizes.values().copied().max().filter(|_| slots > 0)?;
         Some(if slots <= largest {
@@ -245,8 +244,8 @@ impl FreeGpus {
         })
     }
 
-    /// Finds pods to move so that one more job fits. The result is empty if `limit` moves are not
-    /// enough. Each pod moves to the smallest block that it fits into.
+    /// Returns the pods to move so that one more job fits, or an empty list if more than `limit`
+    /// moves are necessary. Each pod moves to the smallest block that fits.
     pub fn moves(&self, slots: u64, limit: usize) -> Vec<Move> {
         let Some((block, nodes)) = self.shape(slots) else {
             return Vec::new();
@@ -274,8 +273,7 @@ impl FreeGpus {
                 .filter_map(|(node, free_gpus)| {
                     free_up(node, block - free_gpus, &free, &pods, block)
                 });
-            // The number of whole blocks gained decides. If it is equal, fewer moved GPUs win, and
-            // then fewer moved pods.
+            // Prefer the most whole blocks, then the fewest moved GPUs, then the fewest moves.
             let whole_blocks =
                 |free: &BTreeMap<String, u64>| free.values().map(|free| free / block).sum::<u64>();
             let cost =
@@ -303,7 +301,7 @@ impl FreeGpus {
     }
 }
 
-/// Computes how much of a resource is unused on a node. `None` if the node does not report the
+/// Returns the unused amount of a resource on a node, or `None` if the node does not report the
 /// resource.
 fn unused(host: &NodeUsage, resource: &str, used: u64) -> Option<u64> {
     let milli = quantity::milli(host.details.allocatable.get(resource)?)?;
@@ -315,18 +313,17 @@ fn unused(host: &NodeUsage, resource: &str, used: u64) -> Option<u64> {
     Some(u64::try_from(allocatable).unwrap_or(0).saturating_sub(used))
 }
 
-/// Computes how often `per_unit` fits into the unused amount. A resource that the node does not
-/// report is not a limit.
+/// Returns how often `per_unit` fits into the unused amount. A resource that the node does not
+/// report is unlimited.
 fn units_within(unused: Option<u64>, per_unit: u64) -> u64 {
-    // If nothing is needed per GPU, the division by 0 gives `None`, which means that there is no
-    // limit.
+    // If a GPU needs none of the resource, `checked_div` returns `None`: no limit.
     unused
         .and_then(|unused| unused.checked_div(per_unit))
         .unwrap_or(u64::MAX)
 }
 
-/// Frees GPUs of a node by moving its smallest pods to other nodes. `None` if too few pods can
-/// move.
+/// Frees GPUs of a node by moving its smallest pods to other nodes, or returns `None` if too few
+/// pods can move.
 fn free_up(
     node: &str,
     missing: u64,
@@ -342,7 +339,7 @@ fn free_up(
         if freed >= missing {
             break;
         }
-        // Prefer blocks that are too small for a job, so that large blocks stay intact.
+        // Prefer blocks that are too small for a job, so that larger blocks stay intact.
         let takes = free
             .iter()
             .filter(|(target, target_free)| *target != node && **target_free >= *gpus);

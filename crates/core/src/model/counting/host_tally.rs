@@ -1,4 +1,4 @@
-//! Counts the devices of one node, and how many of them pods and claims hold.
+//! Counts the devices of one node, and the devices that pods and claims hold.
 
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
@@ -13,9 +13,9 @@ use crate::model::values::omissions::Omission;
 use crate::model::values::quantity;
 use crate::model::values::units::{GpuCount, MOST_PER_NODE};
 
-/// Counts how the resources of a node are used. `consumers` are pods that request devices. `others`
-/// is the sum over all other pods, or `None` if the user cannot list pods. Claims contain names of
-/// pods, which are looked up in `by_name`.
+/// Counts the used resources of a node. `consumers` are its pods that request devices. `others`
+/// sums all other pods, or is `None` if the user cannot list pods. `by_name` resolves the pod names
+/// in claims.
 pub(super) fn host_use(
     host: NodeDetails,
     consumers: &[&Consumer],
@@ -26,7 +26,7 @@ pub(super) fn host_use(
     let mut tally = HostTally::new(&host, others.is_some());
     tally.add_allocatable();
     // A DRA driver may serve an extended resource through claims (KEP-5004). The claim already
-    // counts the devices, so the pod's request must not count them again.
+    // counts those devices, so skip the pod's request.
     let by_claim = |resource: &str| {
         !devices.is_empty()
             && !host.capacity.contains_key(resource)
@@ -41,7 +41,7 @@ pub(super) fn host_use(
             tally.add_request(consumer, resource, *amount);
         }
     }
-    // A tainted device is not available. It counts only while a claim holds it.
+    // Tainted devices are not available, so count them only if a claim holds them.
     for device in devices
         .iter()
         .filter(|device| device.taint.is_none() || device.held_by.is_some())
@@ -76,17 +76,17 @@ pub(super) fn host_use(
     }
 }
 
-/// The devices of a node and their holders, while the counting is in progress.
+/// Counts of a node in progress.
 struct HostTally<'h> {
     host: &'h NodeDetails,
-    /// The device type that the node's labels contain.
+    /// The device type from the node's labels.
     gpu_type: Option<String>,
-    /// The count that a resource starts from. If usage is unknown, it stays unknown.
+    /// Initial count of a resource, whose usage is `None` if it is unknown.
     empty: Count,
     gpus: Count,
     slices: BTreeMap<String, Count>,
     types: BTreeMap<String, u64>,
-    /// Keyed by namespace and name.
+    /// Holders by namespace and name of the pod.
     holders: BTreeMap<(Rc<str>, Rc<str>), Holder>,
 }
 
@@ -111,7 +111,7 @@ impl<'h> HostTally<'h> {
         }
     }
 
-    /// Adds whole devices of a type. The default is the type in the node's labels.
+    /// Adds whole devices of a type, by default of the type in the node's labels.
     fn add_type(&mut self, product: Option<String>, amount: u64) {
         let kind = product
             .or_else(|| self.gpu_type.clone())
@@ -119,7 +119,7 @@ impl<'h> HostTally<'h> {
         *self.types.entry(kind).or_default() += amount;
     }
 
-    /// Adds the extended resources that the node offers.
+    /// Adds the devices that the node offers as extended resources.
     fn add_allocatable(&mut self) {
         let host = self.host;
         for (resource, amount) in &host.allocatable {
@@ -127,7 +127,7 @@ impl<'h> HostTally<'h> {
             else {
                 continue;
             };
-            // A single absurd amount would dominate every sum over the cluster.
+            // Skip absurd amounts: one would dominate every sum over the cluster.
             if amount > MOST_PER_NODE {
                 omissions::note(
                     Omission::AbsurdAmount,
@@ -150,7 +150,7 @@ impl<'h> HostTally<'h> {
         }
     }
 
-    /// Adds devices that a pod requests as an extended resource.
+    /// Adds the devices that a pod requests as an extended resource.
     fn add_request(&mut self, consumer: &Consumer, resource: &str, amount: u64) {
         let Some(unit) = unit(&self.host.node, resource) else {
             return;
@@ -174,11 +174,11 @@ impl<'h> HostTally<'h> {
         }
     }
 
-    /// Adds a DRA device, and the pods that hold it.
+    /// Adds a DRA device and the pods that hold it.
     fn add_device(&mut self, device: &Device, by_name: &HashMap<(&str, &str), &Consumer>) {
         let taken = u64::from(device.held_by.is_some());
-        // Claims are a separate API resource, so usage through claims is known even if the user
-        // cannot list pods.
+        // Claims are a separate resource of the API, so usage by claims can be known even if pods
+        // cannot be listed.
         let count = Count {
             total: 1,
             used: device.claims_readable.then_some(taken),
@@ -216,7 +216,7 @@ impl<'h> HostTally<'h> {
     }
 }
 
-/// Determines the health of a node. An active node with tainted devices counts as faulty.
+/// Returns the health of a node and the reason. A tainted device makes an active node faulty.
 fn health_with(host: &NodeDetails, devices: &[&Device]) -> (NodeHealth, Option<String>) {
     match health(host) {
         (NodeHealth::Active, _) if devices.iter().any(|device| device.taint.is_some()) => {

@@ -1,8 +1,7 @@
-//! Counts which pod holds which GPU, based on nodes, pods and DRA devices. Every command shows
-//! these counts. Whole devices and slices are counted separately. If the user cannot read the
-//! usage, it is unknown, not zero.
+//! Assigns GPUs to the pods that hold them, from nodes, pods and DRA devices, for all commands.
+//! Whole devices and slices are counted separately. Usage that the user cannot read is unknown, not
+//! zero.
 
-use crate::model::values::natural;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::consumer::{Consumer, Consumers};
@@ -10,30 +9,30 @@ pub use super::count::Count;
 use super::host_tally::host_use;
 use super::node_usage::{Device, NodeUsage};
 use crate::model::facts::host::NodeDetails;
+use crate::model::values::natural;
 
-/// The GPUs of a cluster, grouped by node.
+/// The GPUs of a cluster by node.
 #[derive(Clone, Debug, Default)]
 pub struct Inventory {
     pub hosts: Vec<NodeUsage>,
 }
 
 impl Inventory {
-    /// Counts devices and their holders. `consumers` is `None` when the user cannot list the pods
-    /// of all namespaces.
+    /// Counts devices and their holders. `consumers` is `None` if the user cannot list the pods of
+    /// all namespaces.
     pub fn new(hosts: Vec<NodeDetails>, consumers: Option<&Consumers>, devices: &[Device]) -> Self {
         let mut by_node: BTreeMap<&str, Vec<&Consumer>> = BTreeMap::new();
         let with_devices = consumers
             .map(|cluster_consumers| cluster_consumers.with_devices.as_slice())
             .unwrap_or_default();
-        // A bound pod holds its devices even while it pulls an image or terminates.
+        // A bound pod holds its devices even while it pulls images or terminates.
         for (node, consumer) in with_devices
             .iter()
             .filter_map(|consumer| Some((consumer.node.as_deref()?, consumer)))
         {
             by_node.entry(node).or_default().push(consumer);
         }
-        // Only pods that hold claims are looked up by name, so the index is needed only if there
-        // are claims.
+        // The index by name is needed only to resolve the holders of claims.
         let are_claimed = devices.iter().any(|device| device.held_by.is_some());
         let claimed = with_devices.iter().filter(|_| are_claimed);
         let by_name: HashMap<(&str, &str), &Consumer> = claimed
@@ -57,7 +56,7 @@ impl Inventory {
         Self { hosts }
     }
 
-    /// Sums the whole devices of all nodes.
+    /// Returns the sum of whole devices over all nodes.
     pub fn gpus(&self) -> Count {
         total(self.hosts.iter().map(|host| host.gpus))
     }
@@ -68,7 +67,7 @@ impl Inventory {
             .filter(move |host| host.details.node.pool() == Some(pool))
     }
 
-    /// Every pool that contains a node.
+    /// Returns the pools that have at least one node.
     pub fn pools(&self) -> BTreeSet<&str> {
         self.hosts
             .iter()
@@ -77,7 +76,7 @@ impl Inventory {
     }
 }
 
-/// Sums counts. If one usage is unknown, the sum's usage is unknown too.
+/// Sums counts. If the usage of any count is unknown, the usage of the sum is too.
 pub fn total(counts: impl Iterator<Item = Count>) -> Count {
     let mut sum = Count {
         total: 0,

@@ -1,4 +1,4 @@
-//! Combines an inventory with the measurements of its devices.
+//! Adds the readings of devices to an inventory.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::model::facts::host::NodeHealth;
 use crate::model::facts::reading::{Figures, Reading, Readings};
 
 impl Inventory {
-    /// Assigns readings to their nodes. If a device is broken, its node becomes faulty.
+    /// Assigns readings to their nodes. A broken device makes its node faulty.
     pub fn measure(&mut self, readings: &Readings) {
         let mut by_node: BTreeMap<&str, Vec<Reading>> = BTreeMap::new();
         for reading in &readings.devices {
@@ -31,12 +31,12 @@ impl Inventory {
 }
 
 impl NodeUsage {
-    /// Computes means over the devices of the node that are held by pods.
+    /// Computes means over the node's held devices.
     pub fn figures(&self) -> Figures {
         Figures::from_readings(self.held_devices())
     }
 
-    /// Iterates over the devices that are known to be held by a pod.
+    /// Returns the readings of the devices that are known to be held.
     pub fn held_devices(&self) -> impl Iterator<Item = &Reading> + Clone {
         self.devices
             .iter()

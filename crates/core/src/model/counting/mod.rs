@@ -1,4 +1,4 @@
-//! Counts devices, their holders and the free capacity, and computes which jobs fit.
+//! Counts devices, holders and free capacity, and computes which jobs fit.
 
 pub mod candidates;
 pub mod capacity;

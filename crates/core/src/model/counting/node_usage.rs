@@ -11,20 +11,20 @@ use crate::model::facts::reading::Reading;
 use crate::model::values::quantity;
 use crate::model::values::units::GpuCount;
 
-/// A device offered through dynamic resource allocation (DRA).
+/// A device that a DRA driver (dynamic resource allocation) offers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Device {
     pub node: String,
     pub driver: String,
-    /// The key of a taint that prevents its allocation.
+    /// Key of a taint that prevents allocation of the device.
     pub taint: Option<String>,
-    /// The MIG profile, or `None` for a whole device.
+    /// MIG profile of the device, or `None` for a whole device.
     pub profile: Option<String>,
     pub product: Option<String>,
-    /// The pods for which the claim of this device is reserved, as (namespace, name). `None` if the
-    /// device is not allocated.
+    /// Pods for which the device's claim is reserved, as (namespace, name). `None` if no claim
+    /// holds the device.
     pub held_by: Option<Vec<(String, String)>>,
-    /// False if the user cannot read claims, so that the holder is unknown.
+    /// False if the user cannot read claims, so that the device's holder is unknown.
     pub claims_readable: bool,
 }
 
@@ -34,7 +34,7 @@ pub struct Holder {
     pub namespace: Rc<str>,
     pub pod: Rc<str>,
     pub job: Option<Rc<str>>,
-    /// The number of whole devices that the pod holds.
+    /// Number of whole devices that the pod holds.
     pub gpus: GpuCount,
     pub slices: BTreeMap<String, u64>,
 }
@@ -51,23 +51,24 @@ impl Holder {
     }
 }
 
-/// A node and how its resources are used.
+/// A node, its devices and their holders.
 #[derive(Clone, Debug)]
 pub struct NodeUsage {
     pub details: NodeDetails,
     pub health: NodeHealth,
-    /// Why the health is not `Active`.
+    /// Reason why the health is not `Active`.
     pub reason: Option<String>,
-    /// Whole devices. The total is 0 on a node that has none.
+    /// Whole devices; the total is 0 on a node with only slices.
     pub gpus: Count,
-    /// Slices and shares, keyed by the short name of their resource: `mig-1g.10gb`, `gpu.shared`.
+    /// Slices and shares by the short name of their resource, such as `mig-1g.10gb` or
+    /// `gpu.shared`.
     pub slices: BTreeMap<String, Count>,
-    /// The number of whole devices of each type.
+    /// Number of whole devices by type.
     pub types: BTreeMap<String, u64>,
     pub cpu_used_milli: Option<u64>,
     pub memory_used_bytes: Option<u64>,
     pub holders: Vec<Holder>,
-    /// The measurements of its devices, or `None` without a metrics source.
+    /// Readings of the node's devices, or `None` without a metrics source.
     pub devices: Option<Vec<Reading>>,
 }
 
@@ -76,7 +77,7 @@ impl NodeUsage {
         &self.details.node.name
     }
 
-    /// Lists the GPU types of the node's devices, including slices, if labels show them.
+    /// Returns the GPU types of the node's devices and slices, if labels show them.
     pub fn kinds(&self) -> Vec<GpuType> {
         let whole: Vec<GpuType> = self
             .types
@@ -95,15 +96,15 @@ impl NodeUsage {
         }
     }
 
-    /// The GPU type of the node, if it has exactly one. `None` if it has no devices, several types,
-    /// or no type label.
+    /// Returns the GPU type of the node, or `None` if it has no devices, several types, or no type
+    /// label.
     pub fn gpu_type(&self) -> Option<GpuType> {
         self.kinds()
             .pop()
             .filter(|_| self.kinds().len() == 1 && self.types.len() < 2)
     }
 
-    /// The node's capacity of a resource, in thousandths of its unit.
+    /// Returns the node's capacity of a resource in thousandths.
     pub fn capacity_milli(&self, resource: &str) -> Option<i128> {
         self.details
             .capacity
@@ -116,5 +117,5 @@ impl NodeUsage {
     }
 }
 
-/// The type name of devices without a type label.
+/// GPU type of devices without a type label.
 pub const UNTYPED: &str = "unknown";

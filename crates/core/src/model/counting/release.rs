@@ -1,5 +1,6 @@
-//! Determines which GPUs a deletion releases. A forced deletion removes pods from the API server,
-//! but only their node can stop the containers. If the node does not respond, they may continue.
+//! Determines which GPUs a deletion releases. Forced deletion removes pods from the API server, but
+//! only the kubelet can stop their containers. On a node that does not respond, they may continue
+//! to run.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +8,11 @@ use crate::model::contract::deletion::UnconfirmedNode;
 use crate::model::values::text::count;
 use crate::model::{GpuCount, Pod};
 
-/// Whether a node's kubelet can confirm that containers have ended.
+/// Whether the kubelet of a node can confirm that containers have ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeContact {
     Ready,
-    /// The reason of its `Ready` condition, such as `NodeStatusUnknown`.
+    /// Reason of the node's `Ready` condition, such as `NodeStatusUnknown`.
     NotReady(String),
     /// The Node object no longer exists, so its GPUs are not part of the cluster.
     Removed,
@@ -19,19 +20,20 @@ pub enum NodeContact {
     Hidden,
 }
 
-/// The reason for a node that is judged only by its pods.
+/// Reason for a node whose state is inferred from its pods.
 const NODE_LOST: &str = "NodeLost";
 
 /// The GPUs that a deletion releases, and the nodes on which containers may still run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Release {
     pub freed: GpuCount,
-    /// Sorted by name.
+    /// Nodes without confirmation, sorted by name.
     pub unconfirmed: Vec<UnconfirmedNode>,
 }
 
 impl Release {
-    /// Judges the pods that held devices before the deletion by the state of their nodes.
+    /// Computes the release of the GPUs that `pods` held before the deletion. `contact` returns the
+    /// state of a node.
     pub fn new(pods: &[Pod], contact: impl Fn(&str) -> NodeContact) -> Self {
         let mut by_node: BTreeMap<&str, Vec<&Pod>> = BTreeMap::new();
         for pod in pods.iter().filter(|pod| pod.holds()) {
@@ -59,7 +61,7 @@ impl Release {
         release
     }
 
-    /// Predicts the release from the pods alone: a node counts as not ready if its pods are lost.
+    /// Predicts the release from the pods alone: a node with lost pods counts as not ready.
     pub fn predict(pods: &[Pod]) -> Self {
         Self::new(pods, |node| {
             let is_lost = |pod: &Pod| pod.is_lost() && pod.node.as_deref() == Some(node);
@@ -100,8 +102,9 @@ impl Release {
         }
     }
 
-    /// Describes the GPUs that a pause or a deletion would release: `verb` is `would be` or
-    /// `become`, with the form for one GPU first. Empty if no GPUs are held.
+    /// Describes the GPUs that a pause or a deletion would release, or returns an empty string if
+    /// none are held. The argument is the verb for one GPU and for several, such as `would be` or
+    /// `become`.
     pub fn forecast(&self, (one, many): (&str, &str)) -> String {
         let mut parts = Vec::new();
         if self.freed > GpuCount::ZERO {
@@ -120,7 +123,7 @@ impl Release {
 
     /// Builds a warning for each node on which containers of the job may still run.
     pub fn warnings(&self, job: &str) -> Vec<String> {
-        /// Maximum number of containers to name per node.
+        /// Maximum number of containers in one warning.
         const NAMED: usize = 8;
         let warning = |node: &UnconfirmedNode| {
             let mut names = node.containers.clone();
@@ -155,7 +158,7 @@ impl Release {
     }
 }
 
-/// Lists the containers of a pod that have not terminated, as POD/CONTAINER.
+/// Returns the containers of a pod that have not terminated, as POD/CONTAINER.
 fn containers(pod: &Pod) -> Vec<String> {
     pod.containers
         .iter()

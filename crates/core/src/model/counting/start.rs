@@ -1,4 +1,4 @@
-//! Forecasts when a waiting job starts, from past waiting times and the deadlines of running jobs.
+//! Forecasts the start of a waiting job from past waiting times and the deadlines of running jobs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,23 +7,23 @@ use jiff::Timestamp;
 use super::capacity::{Amounts, pods_held};
 use super::victims::{NodeLoad, add};
 
-/// How much longer the job will wait.
+/// Remaining waiting time of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StartForecast {
-    /// The seconds after which 10, 50 and 90 % of such jobs have started. `None` if there are too
-    /// few samples.
+    /// Seconds after which 10, 50 and 90 % of similar jobs have started, or `None` with too few
+    /// samples.
     pub quantiles: Option<(f64, f64, f64)>,
-    /// The number of similar jobs that waited at least as long before they started.
+    /// Number of similar jobs that waited at least as long as this job has.
     pub similar: u64,
-    /// The number of days of history in which similar starts were searched.
+    /// Days of history that were searched for similar jobs.
     pub days: i64,
-    /// The number of seconds until the deadlines of running jobs free enough capacity. `None` if
-    /// they do not free enough, or if other pods wait too.
+    /// Seconds until the deadlines of running jobs free enough capacity. `None` if they free too
+    /// little, or if other pods also wait.
     pub latest: Option<f64>,
 }
 
 impl StartForecast {
-    /// Limits the quantiles to the time at which deadlines free enough capacity.
+    /// Adds the time at which deadlines free enough capacity, and limits the quantiles to it.
     pub fn bounded(past: Option<Self>, free_by: Option<Timestamp>, now: Timestamp) -> Option<Self> {
         let Some(latest) = free_by.map(|time| time.duration_since(now).as_secs_f64().max(0.0))
         else {
@@ -41,15 +41,15 @@ impl StartForecast {
     }
 }
 
-/// Computes the time by which this number of pods will fit on these nodes at the latest. `ends`
-/// contains the deadline of each holder that has one.
+/// Returns the first deadline after which `pods` pods fit on these nodes. `ends` contains the
+/// deadline of each holder that has one.
 pub fn free_by(
     requests: &Amounts,
     pods: u64,
     nodes: &BTreeMap<String, NodeLoad>,
     ends: &BTreeMap<String, Timestamp>,
 ) -> Option<Timestamp> {
-    // Capacity is freed only when a holder ends, so only the deadlines need to be checked.
+    // Capacity becomes free only when holders end, so check only their deadlines.
     let end_times: BTreeSet<Timestamp> = ends.values().copied().collect();
     end_times.into_iter().find(|time| {
         let has_ended = |holder: &String| ends.get(holder).is_some_and(|end| end <= time);
@@ -82,8 +82,8 @@ mod tests {
         Timestamp::from_second(minute * 60).unwrap()
     }
 
-    /// Node a has 2 free GPUs. x holds 4 until minute 10, and y holds 2 without a deadline. Node b
-    /// has 0 free GPUs. x holds 4, and z holds 4 until minute 30.
+    /// Node a has 2 free GPUs: x holds 4 until minute 10, and y holds 2 without a deadline. Node b
+    /// has none: x holds 4, and z holds 4 until minute 30.
     #[test]
     fn capacity_is_free_after_the_deadlines_of_holders() {
         let pod = |holder: &str, count| PlacedPod {
@@ -103,7 +103,8 @@ mod tests {
         ]);
         let ends = BTreeMap::from([("n/x".to_owned(), at(10)), ("n/z".to_owned(), at(30))]);
         let free_at = |gpus_per_pod, pods| free_by(&gpus(gpus_per_pod), pods, &nodes, &ends);
-        // At minute 10, a has six free GPUs and b has four. At minute 30, they have six and eight.
+        // At minute 10, node a has six free GPUs and node b has four. At minute 30, they have six
+        // and eight.
         assert_eq!(
             [
                 free_at(6, 1),

@@ -1,14 +1,14 @@
-//! Finds free GPUs that no job can use, and the reason.
+//! Finds free GPUs that no job can use, with the reason.
 
 use super::node_usage::NodeUsage;
 use crate::model::contract::labels::POOL_LABEL;
 use crate::model::facts::host::NodeHealth;
 use crate::model::facts::node::DEDICATED;
 
-/// The taint effect that expresses only a preference.
+/// Taint effect that pods need not tolerate.
 pub(super) const PREFERENCE: &str = "PreferNoSchedule";
 
-/// Why free GPUs are unusable. The variants become names of causes.
+/// Reason why free GPUs are unusable. The kebab-case names of the variants are causes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 pub enum StrandedBy {
@@ -27,21 +27,21 @@ impl StrandedBy {
     }
 }
 
-/// Free GPUs of one node that no pod can use.
+/// Free GPUs of one node that no job can use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stranded {
     pub node: String,
     pub gpus: u64,
     pub by: StrandedBy,
-    /// The fault or the taint that is the cause.
+    /// Fault or taint that makes the GPUs unusable.
     pub detail: Option<String>,
-    /// The pod or job that uses the most of the scarce resource on the node, as NAMESPACE/NAME. The
+    /// NAMESPACE/NAME of the pod or job that uses the most of the scarce resource on the node. The
     /// amount is in thousandths of a CPU, or in bytes.
     pub holder: Option<(String, u64)>,
 }
 
-/// Why a node accepts no ordinary GPU job. A fault without a taint does not prevent scheduling.
-/// Nodes that are not ready are tainted by Kubernetes.
+/// Returns why a node accepts no ordinary GPU job, if so. A fault closes the node only with a
+/// taint, which does prevent scheduling. Kubernetes taints nodes that are not ready.
 pub(super) fn closed(host: &NodeUsage) -> Option<(StrandedBy, Option<String>)> {
     let node = &host.details.node;
     if !node.schedulable {
@@ -51,7 +51,7 @@ pub(super) fn closed(host: &NodeUsage) -> Option<(StrandedBy, Option<String>)> {
         let dedicated = |(key, value): &(&str, Option<&str>)| {
             taint.key == *key && value.is_none_or(|value| taint.value.as_deref() == Some(value))
         };
-        // A taint whose key is the name of the resource also dedicates a node:
+        // A taint whose key is a resource name only reserves the node for GPU pods:
         // `gpu.intel.com/i915`.
         let of_vendor = host.details.allocatable.contains_key(&taint.key);
         taint.effect == PREFERENCE
@@ -61,8 +61,7 @@ pub(super) fn closed(host: &NodeUsage) -> Option<(StrandedBy, Option<String>)> {
     };
     let taint = node.taints.iter().find(|taint| !is_expected(taint))?;
     Some(match host.health {
-        // A faulty node is usually tainted because of its fault, so the fault is the better
-        // explanation.
+        // The taint is usually a consequence of the fault, so report the fault.
         NodeHealth::Faulty => (StrandedBy::NodeFaulty, host.reason.clone()),
         _ => (StrandedBy::Taint, Some(taint.key.clone())),
     })

@@ -1,6 +1,6 @@
-//! Selects the pods that would be preempted for pods of higher priority. Like kube-scheduler, it
-//! first removes all pods of lower priority. Then it spares as many of them as possible, starting
-//! with the highest priority. It ignores PodDisruptionBudgets and inter-pod affinity.
+//! Selects the pods that would be preempted for pods of higher priority. Like kube-scheduler, first
+//! removes all pods of lower priority, then spares as many of them as possible, highest priority
+//! first. Ignores PodDisruptionBudgets and inter-pod affinity.
 //!
 //! Source: kubernetes, pkg/scheduler/framework/plugins/defaultpreemption (SelectVictimsOnNode,
 //! pickOneNodeForPreemption).
@@ -17,10 +17,10 @@ pub struct Victim {
     pub pod: PlacedPod,
 }
 
-/// The free resources of a node, and the pods on it.
+/// Free resources of a node, and the pods bound to it.
 pub type NodeLoad = (Amounts, Vec<PlacedPod>);
 
-/// Selects victims for `pods` pods of this priority. `None` if preemption cannot free enough
+/// Selects the victims for `pods` new pods, or returns `None` if preemption cannot free enough
 /// capacity for all of them.
 pub fn victims(
     requests: &Amounts,
@@ -30,7 +30,7 @@ pub fn victims(
 ) -> Option<Vec<Victim>> {
     let mut ended = Vec::new();
     for _ in 0..pods {
-        // The scheduler preempts only if the pod does not fit on any node without preemption.
+        // The scheduler preempts only if the pod fits on no node without preemption.
         let free = nodes
             .iter()
             .find(|(_, (free, _))| lacking(requests, free).is_empty())
@@ -52,7 +52,7 @@ pub fn victims(
             add(free, &victim.amounts, 1);
         }
         add(free, requests, -1);
-        // The ranks of a job can be identical, so remove only one pod for each victim.
+        // Ranks of a job can be identical, so remove only one pod per victim.
         for victim in &on_node {
             if let Some(index) = placed.iter().position(|pod| pod == victim) {
                 placed.swap_remove(index);
@@ -66,8 +66,8 @@ pub fn victims(
     Some(ended)
 }
 
-/// Ranks nodes as kube-scheduler does. It prefers the node whose highest victim priority is lowest,
-/// then the lowest sum of priorities, and then the fewest victims.
+/// Ranks nodes as kube-scheduler does: prefers the node whose highest victim priority is lowest,
+/// then the lowest sum of priorities, then the fewest victims.
 fn cost(victims: &[PlacedPod]) -> (i64, i64, usize) {
     let priorities = || victims.iter().map(|pod| pod.priority);
     (
@@ -77,7 +77,7 @@ fn cost(victims: &[PlacedPod]) -> (i64, i64, usize) {
     )
 }
 
-/// Selects victims on one node for one pod.
+/// Selects the victims on one node for one pod.
 fn on_node(requests: &Amounts, priority: i64, (free, placed): &NodeLoad) -> Option<Vec<PlacedPod>> {
     let (mut lower, mut left): (Vec<&PlacedPod>, Amounts) = (
         placed
@@ -87,11 +87,11 @@ fn on_node(requests: &Amounts, priority: i64, (free, placed): &NodeLoad) -> Opti
         free.clone(),
     );
     lower.iter().for_each(|pod| add(&mut left, &pod.amounts, 1));
-    // The pod would not fit even without all pods of lower priority.
+    // The pod does not fit even without all pods of lower priority.
     if lower.is_empty() || !lacking(requests, &left).is_empty() {
         return None;
     }
-    // Among pods of equal priority, the one that has run the longest is spared first.
+    // Among pods of equal priority, spare the longest-running first.
     lower.sort_by(|a, b| (b.priority, a.started_at).cmp(&(a.priority, b.started_at)));
     let mut ended = Vec::new();
     for pod in lower {
@@ -157,11 +157,11 @@ mod tests {
         )
     }
 
-    /// The expected values come from following the scheduler's algorithm by hand.
+    /// The expected values come from executing the scheduler's algorithm by hand.
     #[test]
     fn lowest_priority_pods_are_preempted_and_no_more_than_needed() {
         let first = ("n1", 0, vec![pod("low", 0, 4), pod("middle", 500, 4)]);
-        // Both pods have a lower priority and could be preempted. The middle one is spared first.
+        // Both pods have lower priority. The one with the higher priority is spared.
         assert_eq!(
             victim_pods(4, 1000, 1, std::slice::from_ref(&first)),
             pairs(&[("n1", "low")])
@@ -173,13 +173,13 @@ mod tests {
         // Pods of equal priority are not preempted.
         assert_eq!(victim_pods(8, 500, 1, std::slice::from_ref(&first)), None);
         assert_eq!(victim_pods(1, 0, 1, std::slice::from_ref(&first)), None);
-        // The node whose highest victim priority is lower wins.
+        // The node whose highest victim priority is lowest wins.
         let second = ("n2", 0, vec![pod("lowest", -10, 4), pod("high", 2000, 4)]);
         assert_eq!(
             victim_pods(4, 1000, 1, &[first.clone(), second.clone()]),
             pairs(&[("n2", "lowest")])
         );
-        // The first pod has taken this capacity, so the second pod cannot use it.
+        // The first pod uses this node's capacity, so the second pod needs another node.
         assert_eq!(
             victim_pods(4, 1000, 2, &[first.clone(), second]),
             pairs(&[("n2", "lowest"), ("n1", "low")])

@@ -1,5 +1,7 @@
-//! A PersistentVolumeClaim and the pods that use it. Kubernetes does not record past use, so it is
+//! A PersistentVolumeClaim and the pods that use it. Kubernetes does not record past use, which is
 //! unknown once the ended pods are deleted.
+
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
@@ -10,24 +12,26 @@ pub struct Claim {
     pub name: String,
     /// Whether gpuctl created the claim.
     pub is_managed: bool,
-    /// The gpuctl job that the claim was created for.
+    /// Name of the gpuctl job for which the claim was created.
     pub job: Option<String>,
-    /// Whether that job exists. `None` if the user cannot list jobs.
+    /// True if that job still exists, or `None` if the user cannot list jobs.
     pub job_exists: Option<bool>,
-    /// The capacity of its volume, or the requested size if it has no volume: `100Gi`.
+    /// Capacity of the bound volume, or the requested size without one: `100Gi`.
     pub size: Option<String>,
     /// `Bound`, `Pending`, `Lost`, or `Terminating`.
     pub status: String,
     pub storage_class: Option<String>,
     pub access_modes: Vec<String>,
-    /// The pods that mount the claim and have not terminated. `None` if the user cannot list pods.
+    /// Pods that mount the claim and have not terminated, or `None` if the user cannot list pods.
     pub pods: Option<Vec<String>>,
-    /// When the last pod that mounted the claim ended. Deleted pods are not taken into account.
+    /// End time of the last ended pod that mounted the claim. Deleted pods are not considered.
     pub last_used: Option<Timestamp>,
+    /// `None` if they are not shown.
+    pub labels: Option<BTreeMap<String, String>>,
     pub created_at: Option<Timestamp>,
 }
 
-/// Whether a claim that a pod mounts is usable, and if not, what it waits for.
+/// State of a claim that a pod mounts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClaimState {
     Bound,
@@ -35,9 +39,9 @@ pub enum ClaimState {
     /// The claim waits for a volume.
     Unbound {
         class: Option<String>,
-        /// Whether the storage class exists. `None` if the user cannot read it.
+        /// True if the storage class exists, or `None` if the user cannot read it.
         class_exists: Option<bool>,
-        /// The claim is bound only when its first pod is scheduled (`volumeBindingMode:
+        /// True if the claim is bound only when its first pod is scheduled (`volumeBindingMode:
         /// WaitForFirstConsumer`).
         with_first_pod: bool,
     },

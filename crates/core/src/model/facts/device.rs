@@ -1,5 +1,5 @@
-//! Names a device on its node, in the same way for every command: `gpu-3`, or `gpu-3/1g.10gb-7` for
-//! an instance of a partitioned device. `stats/exporters/device_numbers.rs` assigns the numbers.
+//! Names of devices: `gpu-3`, or `gpu-3/1g.10gb-7` for an instance of a partitioned device. All
+//! commands use them. `stats/exporters/device_numbers.rs` assigns the numbers.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,14 +7,14 @@ use std::str::FromStr;
 /// A device of a node, or an instance of a partitioned device.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DeviceId {
-    /// The device's number on its node, from 0.
+    /// Number of the device on its node, from 0.
     pub index: u32,
-    /// The MIG profile or the partition type, and the number of the instance on the device.
+    /// MIG profile or partition type, and number of the instance on its device.
     pub slice: Option<(String, u32)>,
 }
 
 impl DeviceId {
-    /// Creates the id of a device that is not partitioned.
+    /// Creates the id of an unpartitioned device.
     pub fn whole(index: u32) -> Self {
         Self { index, slice: None }
     }
@@ -30,7 +30,7 @@ impl fmt::Display for DeviceId {
     }
 }
 
-/// The error for a text that is not the name of a whole device.
+/// Error for text that is not the name of a whole device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidDeviceId;
 

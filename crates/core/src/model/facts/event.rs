@@ -11,19 +11,19 @@ pub struct Event {
     pub warning: bool,
     pub reason: String,
     pub message: String,
-    /// The kind and name of the object: `Pod/name`, `Job/name`.
+    /// Kind and name of the object, such as `Pod/name` or `Job/name`.
     pub object: String,
     pub count: u32,
-    /// The resource version as a number, which is higher for later writes. It is 0 if the resource
-    /// version is not a number.
+    /// The resource version as a number, which is higher for later writes, or 0 if it is not a
+    /// number.
     pub version: u64,
 }
 
 impl Event {
-    /// Orders events by causality. Kubelets report times in whole seconds, and the scheduler in
-    /// microseconds. Within one second, events are therefore ordered by their step in the life of a
-    /// pod, and then by resource version (comparable numbers, KEP-5504). The step comes first
-    /// because controllers report later than the scheduler acts.
+    /// Orders events by causality. Kubelets report whole seconds, and the scheduler microseconds,
+    /// so events within one second are ordered by their step in the life of a pod, and then by
+    /// resource version (comparable numbers, KEP-5504). The step takes precedence because
+    /// controllers report after the scheduler has acted.
     pub fn in_order(a: &Self, b: &Self) -> Ordering {
         let key = |event: &Self| {
             (
@@ -35,8 +35,8 @@ impl Event {
         key(a).cmp(&key(b)).then_with(|| a.message.cmp(&b.message))
     }
 
-    /// Returns the step in the life of a pod. Events that can happen at any time come after the
-    /// start of the container.
+    /// Returns an event's step in the life of a pod. Events that can happen at any time count as
+    /// the last step.
     fn step(&self) -> usize {
         const STEPS: [&str; 7] = [
             "SuccessfulCreate",

@@ -1,5 +1,5 @@
-//! Converts the many spellings of GPU types by vendors, exporters and users to one form, and
-//! classifies extended resources as whole devices, slices or shares.
+//! Normalizes the names of GPU types that vendors, exporters and users write, and classifies
+//! extended resources as whole devices, slices or shares.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,8 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GpuType {
     model: String,
-    /// Device memory in GB, as sold by the vendor. It is known if the name contains it, or if the
-    /// model is sold with only one size.
+    /// Device memory in GB as sold, if the name contains it or the model has only one size.
     gigabytes: Option<u32>,
 }
 
@@ -52,8 +51,8 @@ pub const NOISE: [&str; 30] = [
     "com",
 ];
 
-/// Models that are sold with only one memory size, so that `a10` equals `a10-24g`. Sizes are in GB
-/// as sold, derived from the totals in MiB that vendors state.
+/// Models that are sold with only one memory size, so that `a10` equals `a10-24g`. The sizes are in
+/// GB as sold, rounded from the MiB that vendors state.
 const ONE_SIZE: [(&str, u32); 12] = [
     ("a10", 24),
     ("a30", 24),
@@ -69,8 +68,8 @@ const ONE_SIZE: [(&str, u32); 12] = [
     ("5090", 32),
 ];
 
-/// Label values of common devices, and the labels that clouds use for them. They are needed when
-/// users cannot read nodes, and when the nodes do not exist yet.
+/// Node labels and their values for common devices, as vendors and clouds set them. Used if the
+/// user cannot read nodes, or if the nodes do not exist yet.
 const PRODUCTS: [(&str, &str); 40] = [
     ("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-80GB"),
     ("nvidia.com/gpu.product", "NVIDIA-A100-80GB-PCIe"),
@@ -115,15 +114,15 @@ const PRODUCTS: [(&str, &str); 40] = [
 ];
 
 impl GpuType {
-    /// Parses any spelling, with or without a `vendor.com/` prefix. `None` if no letter or digit of
-    /// a model remains.
+    /// Parses any spelling, with or without a `vendor.com/` prefix. Returns `None` if the text
+    /// names no model.
     pub fn parse(text: &str) -> Option<Self> {
         let name = text
             .rsplit_once('/')
             .map_or(text, |(_, name)| name)
             .to_ascii_lowercase();
-        // With MIG's single strategy, the product label includes the profile. The GPU type is the
-        // type of the whole device.
+        // With MIG's single strategy, the product label includes the profile. The GPU type is that
+        // of the whole device.
         let name = name.split("-mig-").next().unwrap_or_default();
         let (mut model, mut gigabytes) = (Vec::new(), None);
         for word in name
@@ -131,7 +130,7 @@ impl GpuType {
             .filter(|word| !word.is_empty())
         {
             // The memory size follows the model, so the first word is never a size, even if it
-            // looks like `80g`.
+            // resembles one (`80g`).
             if let Some(size) = memory_word(word).filter(|_| !model.is_empty()) {
                 gigabytes = Some(size);
             } else if !NOISE.contains(&word) {
@@ -161,7 +160,7 @@ impl GpuType {
         Some(Self { model, gigabytes })
     }
 
-    /// Whether both may be the same type. A missing memory size matches any size.
+    /// Returns true if both names may mean the same type. A missing memory size matches any size.
     pub fn matches(&self, other: &Self) -> bool {
         self.model == other.model
             && match (self.gigabytes, other.gigabytes) {
@@ -170,7 +169,7 @@ impl GpuType {
             }
     }
 
-    /// Lists the labels that nodes of this type may have, with the values that vendors and clouds
+    /// Returns the labels that nodes of this type can have, with the values that vendors and clouds
     /// set.
     pub fn known_labels(&self) -> BTreeMap<&'static str, BTreeSet<String>> {
         let mut labels: BTreeMap<&'static str, BTreeSet<String>> = BTreeMap::new();
@@ -182,9 +181,9 @@ impl GpuType {
         labels
     }
 
-    /// Returns the extended resource that counts devices of this type. It depends on the vendor.
+    /// Returns the extended resource that counts devices of this type, which depends on the vendor.
     pub fn resource(&self) -> &'static str {
-        // AMD's Instinct models are named MI plus a number.
+        // Names of AMD's Instinct models are `MI` plus a number.
         let amd = self
             .model
             .strip_prefix("mi")
@@ -208,7 +207,7 @@ impl Serialize for GpuType {
     }
 }
 
-/// Types serialize as strings.
+/// A GPU type is a string in JSON.
 impl JsonSchema for GpuType {
     fn inline_schema() -> bool {
         true
@@ -236,7 +235,7 @@ fn memory_word(word: &str) -> Option<u32> {
     number.parse().ok()
 }
 
-/// Node labels that contain the type of the node's GPUs, in descending order of reliability.
+/// Node labels with the type of the node's GPUs, most reliable first.
 pub const TYPE_LABELS: [&str; 7] = [
     "nvidia.com/gpu-type",
     "nvidia.com/gpu.product",
@@ -247,28 +246,28 @@ pub const TYPE_LABELS: [&str; 7] = [
     "aliyun.accelerator/nvidia_name",
 ];
 
-/// The number of shares into which the device plugin divides each device. It is 1 or absent on
-/// nodes with whole devices.
+/// Node label with the number of shares of each device. It is 1 or absent on nodes with whole
+/// devices.
 pub const REPLICAS_LABEL: &str = "nvidia.com/gpu.replicas";
 
-/// The annotation in which HAMi lists the devices of a node. HAMi shares devices by memory.
+/// Node annotation of HAMi, which shares devices by memory. It lists the devices.
 pub const HAMI_REGISTER: &str = "hami.io/node-nvidia-register";
 
-/// The type labels by which the cluster autoscalers of clouds choose node groups.
+/// Node labels with the GPU type that clouds' cluster autoscalers use to choose node groups.
 pub const CLOUD_TYPE_LABELS: [&str; 3] = [
     "cloud.google.com/gke-accelerator",
     "karpenter.k8s.aws/instance-gpu-name",
     "aliyun.accelerator/nvidia_name",
 ];
 
-/// True for every label that may contain a type: the vendors' labels, and any label whose key ends
-/// with `/gpu-type` or `/gpu-model`.
+/// Returns true for every label that may contain a GPU type: those of vendors, and labels whose key
+/// ends with `/gpu-type` or `/gpu-model`.
 pub fn is_type_label(key: &str) -> bool {
     TYPE_LABELS.contains(&key) || key.ends_with("/gpu-type") || key.ends_with("/gpu-model")
 }
 
-/// Extended resources that count whole devices. If a cluster offers several, the first one in this
-/// list is used.
+/// Extended resources that count whole devices. If a cluster offers several, gpuctl uses the first
+/// in this list.
 pub const WHOLE: [&str; 11] = [
     "nvidia.com/gpu",
     "amd.com/gpu",
@@ -283,16 +282,15 @@ pub const WHOLE: [&str; 11] = [
     "mthreads.com/vgpu",
 ];
 
-/// GPU memory in GiB. Aliyun's gpushare uses this resource to allocate parts of devices.
+/// Resource of Aliyun's gpushare, which counts GPU memory in GiB.
 pub const SHARED_MEMORY: &str = "aliyun.com/gpu-mem";
 
-/// Extracts the MIG profile from the name of an extended resource: `nvidia.com/mig-1g.10gb` →
-/// `1g.10gb`.
+/// Extracts the MIG profile from a resource name: `nvidia.com/mig-1g.10gb` → `1g.10gb`.
 pub fn mig_profile(resource: &str) -> Option<&str> {
     resource.strip_prefix("nvidia.com/mig-")
 }
 
-/// Returns the memory of a slice with this MIG profile in GB: `3g.40gb` → 40.
+/// Extracts the memory in GB from a MIG profile: `3g.40gb` → 40.
 pub fn mig_gigabytes(profile: &str) -> Option<u64> {
     let memory = profile
         .split('.')
@@ -300,7 +298,7 @@ pub fn mig_gigabytes(profile: &str) -> Option<u64> {
     memory.parse().ok()
 }
 
-/// True for extended resources that count devices or slices of devices.
+/// Returns true for resources that count whole devices, shares or MIG slices.
 pub fn is_device(resource: &str) -> bool {
     WHOLE.contains(&resource)
         || resource == "nvidia.com/gpu.shared"

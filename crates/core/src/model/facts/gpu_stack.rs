@@ -1,12 +1,12 @@
-//! The software that makes a node's GPUs usable and observable: driver, container toolkit, device
-//! plugin, feature discovery, exporter and scrape. This module finds the first broken component on
-//! a node, however the components were installed.
+//! Checks the software that makes a node's GPUs usable and observable: driver, container toolkit,
+//! device plugin, feature discovery, exporter and scrape. Finds the first broken component, however
+//! it was installed.
 
 use super::gpu::WHOLE;
 use super::host::NodeDetails;
 use crate::model::values::quantity;
 
-/// A component of the stack. Each one depends on those before it.
+/// A component of the GPU software. Each component depends on those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 pub enum StackLink {
@@ -25,7 +25,7 @@ impl StackLink {
     }
 }
 
-/// A pod of one of these components.
+/// A pod of a component of the GPU software.
 #[derive(Clone, Debug, Default)]
 pub struct StackPod {
     pub link: Option<StackLink>,
@@ -33,7 +33,7 @@ pub struct StackPod {
     pub name: String,
     pub node: String,
     pub ready: bool,
-    /// Why the pod is not ready, if its containers report a reason.
+    /// Reason why the pod is not ready, if its containers report one.
     pub trouble: Option<String>,
 }
 
@@ -42,30 +42,30 @@ pub struct StackPod {
 pub struct BrokenLink {
     pub link: StackLink,
     pub message: String,
-    /// A command or an action that repairs the problem or shows more about it.
+    /// A command or action that repairs the problem or shows more about it.
     pub fix: String,
 }
 
-/// Whether a node's devices have metrics.
+/// State of the metrics of a node's devices.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum NodeMetrics {
     /// No metrics source was available.
     Unknown,
     Missing,
-    /// The newest sample is this many seconds old.
+    /// Age of the newest sample in seconds.
     Stale(f64),
     Fresh,
 }
 
-/// Labels that say that a node has GPUs. Feature discovery or an administrator sets them.
+/// Node labels that feature discovery or an administrator sets on nodes with GPUs.
 const PRESENT: [&str; 3] = [
     "nvidia.com/gpu.present",
-    // PCI vendor IDs: 10de is NVIDIA and 1002 is AMD.
+    // PCI vendor IDs: 10de is NVIDIA, and 1002 is AMD.
     "feature.node.kubernetes.io/pci-10de.present",
     "feature.node.kubernetes.io/pci-1002.present",
 ];
 
-/// Whether a node has GPUs, usable or not. A label that says so is enough.
+/// Returns true if a node has GPUs, usable or not. A label in `PRESENT` is sufficient.
 pub fn has_gpus(host: &NodeDetails) -> bool {
     host.node.has_gpus()
         || installed(host) > 0
@@ -77,7 +77,7 @@ pub fn has_gpus(host: &NodeDetails) -> bool {
         })
 }
 
-/// Counts the whole GPUs of a node, healthy or not.
+/// Returns the number of whole GPUs of a node, healthy or not.
 fn installed(host: &NodeDetails) -> u64 {
     let amount = |resource: &&str| {
         host.capacity
@@ -87,7 +87,7 @@ fn installed(host: &NodeDetails) -> u64 {
     WHOLE.iter().filter_map(amount).sum()
 }
 
-/// Counts the whole GPUs that pods can use.
+/// Returns the number of whole GPUs that pods can use.
 fn offered(host: &NodeDetails) -> u64 {
     WHOLE
         .iter()
@@ -95,7 +95,7 @@ fn offered(host: &NodeDetails) -> u64 {
         .sum()
 }
 
-/// Finds the first broken component of a node with GPUs.
+/// Returns the first broken component of a node with GPUs.
 pub fn broken(host: &NodeDetails, pods: &[StackPod], metrics: NodeMetrics) -> Option<BrokenLink> {
     let node = &host.node;
     let stack = NodeStack {
@@ -106,7 +106,7 @@ pub fn broken(host: &NodeDetails, pods: &[StackPod], metrics: NodeMetrics) -> Op
     if !node.has_gpus() && installed == 0 {
         return stack.without_gpus();
     }
-    // The kubelet removes unhealthy devices from `allocatable`, but keeps them in `capacity`.
+    // The kubelet removes unhealthy devices from `allocatable` but keeps them in `capacity`.
     if offered < installed {
         let bad = installed - offered;
         return Some(BrokenLink {
@@ -138,7 +138,7 @@ pub fn broken(host: &NodeDetails, pods: &[StackPod], metrics: NodeMetrics) -> Op
     }
 }
 
-/// The pods of the stack that matter for one node.
+/// The pods of the GPU software, and the node to check.
 struct NodeStack<'s> {
     node: &'s str,
     pods: &'s [StackPod],
@@ -151,9 +151,9 @@ impl NodeStack<'_> {
             .filter(move |pod| pod.link == Some(link) && pod.node == self.node)
     }
 
-    /// Finds a component whose pod is not ready, or a component that runs only on other nodes. A
-    /// component without any pod is not a fault: the driver, for example, may be installed on the
-    /// host.
+    /// Returns a fault if a pod of the component is not ready, or if the component runs only on
+    /// other nodes. A component without any pods is not faulty, because it may be installed on the
+    /// host, like a driver.
     fn fault(&self, link: StackLink) -> Option<BrokenLink> {
         if let Some(pod) = self.on_node(link).find(|pod| !pod.ready) {
             let why = pod
@@ -177,7 +177,7 @@ impl NodeStack<'_> {
         })
     }
 
-    /// Explains why a node offers no GPUs although its labels say that it has some.
+    /// Explains why a node offers no GPUs although its labels state that it has some.
     fn without_gpus(&self) -> Option<BrokenLink> {
         let plugin = || BrokenLink {
             link: StackLink::DevicePlugin,
@@ -198,7 +198,7 @@ impl NodeStack<'_> {
             .or_else(|| Some(plugin()))
     }
 
-    /// Explains why there are no metrics of the GPUs, or only stale ones.
+    /// Explains why metrics of the node's GPUs are missing or stale. `stale` describes their state.
     fn without_metrics(&self, stale: &str) -> BrokenLink {
         match self.fault(StackLink::Exporter) {
             Some(link) => BrokenLink {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
+use super::condition::{HostCondition, words};
 use super::gpu::{HAMI_REGISTER, REPLICAS_LABEL, SHARED_MEMORY, WHOLE, mig_profile};
 use crate::model::Node;
 use crate::model::values::quantity;
@@ -27,17 +28,6 @@ pub struct NodeDetails {
     pub labels_written: BTreeMap<String, Timestamp>,
     /// True if the details come from a published copy, which does not include the current health.
     pub published: bool,
-}
-
-/// A condition reported by the kubelet or a problem detector.
-#[derive(Clone, Debug, Default)]
-pub struct HostCondition {
-    pub kind: String,
-    /// `True`, `False` or `Unknown`.
-    pub status: String,
-    pub reason: String,
-    pub message: String,
-    pub heartbeat_at: Option<Timestamp>,
 }
 
 /// The health of a node, in the terms of the contract.
@@ -128,57 +118,13 @@ pub(crate) fn health(host: &NodeDetails) -> (NodeHealth, Option<String>) {
     let broken = host
         .conditions
         .iter()
-        .find_map(condition_fault)
+        .find_map(HostCondition::fault)
         .or_else(|| taint_fault(host))
         .or_else(|| missing_devices(host));
     match broken {
         Some(reason) => (NodeHealth::Faulty, Some(reason)),
         None if !host.node.schedulable => (NodeHealth::Maintaining, Some("cordoned".to_owned())),
         None => (NodeHealth::Active, None),
-    }
-}
-
-fn condition_fault(condition: &HostCondition) -> Option<String> {
-    const PRESSURE: [&str; 4] = [
-        "MemoryPressure",
-        "DiskPressure",
-        "PIDPressure",
-        "NetworkUnavailable",
-    ];
-    const DEVICES: [&str; 7] = [
-        "gpu",
-        "gpus",
-        "xid",
-        "nvlink",
-        "nvswitch",
-        "accelerated",
-        "accelerator",
-    ];
-    const WELL: [&str; 7] = [
-        "healthy",
-        "ready",
-        "present",
-        "available",
-        "installed",
-        "configured",
-        "ok",
-    ];
-    let kind = condition.kind.as_str();
-    let words = words(kind);
-    let of_gpus = words.iter().any(|word| DEVICES.contains(&word.as_str()));
-    // Problem detectors report a fault as a condition that is true, for example `GpuXidError`.
-    // Managed node groups report it as a condition that is false: `AcceleratedHardwareReady` of
-    // EKS, or `GPUHealthy`.
-    let is_good = words
-        .last()
-        .is_some_and(|word| WELL.contains(&word.as_str()));
-    match condition.status.as_str() {
-        "True" if PRESSURE.contains(&kind) => Some(kind.to_owned()),
-        "True" if of_gpus && !is_good => Some(kind.to_owned()),
-        "False" if of_gpus && is_good => Some(format!("not {kind}")),
-        // The node controller sets `Unknown` when the kubelet stops reporting its status.
-        "False" | "Unknown" if kind == "Ready" => Some("NotReady".to_owned()),
-        _ => None,
     }
 }
 
@@ -205,44 +151,45 @@ fn taint_fault(host: &NodeDetails) -> Option<String> {
     bad.map(|taint| taint.key.clone())
 }
 
-/// Splits a key or a CamelCase name into lower-case words: `GPUHealthy` becomes `gpu` and
-/// `healthy`. Comparing whole words prevents false matches, such as `fault` in `default`.
-fn words(text: &str) -> Vec<String> {
-    let (mut words, mut word) = (Vec::new(), String::new());
-    let letters: Vec<char> = text.chars().collect();
-    for (place, letter) in letters.iter().enumerate() {
-        let before = place.checked_sub(1).map(|place| letters[place]);
-        let next_is_lower = letters.get(place + 1).is_some_and(char::is_ascii_lowercase);
-        // A capital starts a word if it follows a lower-case letter, or if a lower-case letter
-        // follows it, as with the `H` in `GPUHealthy`.
-        let begins = letter.is_ascii_uppercase()
-            && before.is_some_and(|before| !before.is_ascii_uppercase() || next_is_lower);
-        if (begins || !letter.is_ascii_alphanumeric()) && !word.is_empty() {
-            words.push(std::mem::take(&mut word));
-        }
-        if letter.is_ascii_alphanumeric() {
-            word.push(letter.to_ascii_lowercase());
-        }
-    }
-    words.extend(Some(word).filter(|word| !word.is_empty()));
-    words
+/// A resource of which the kubelet took devices out of service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LostDevices {
+    pub resource: String,
+    /// Number of devices that pods can still request.
+    pub usable: u64,
+    /// Number of devices that the node has.
+    pub all: u64,
 }
 
-/// Finds a resource of which the kubelet took some devices out of service.
+impl NodeDetails {
+    /// Returns the first resource of which fewer devices are allocatable than the node has.
+    pub fn lost_devices(&self) -> Option<LostDevices> {
+        let amount = |map: &BTreeMap<String, String>, resource: &str| {
+            map.get(resource).and_then(|text| quantity::units(text))
+        };
+        self.capacity
+            .keys()
+            .filter(|resource| unit(&self.node, resource).is_some())
+            .find_map(|resource| {
+                let all = amount(&self.capacity, resource)?;
+                let usable = amount(&self.allocatable, resource).unwrap_or(0);
+                (usable < all).then(|| LostDevices {
+                    resource: resource.clone(),
+                    usable,
+                    all,
+                })
+            })
+    }
+}
+
+/// Says how many devices of a node the kubelet took out of service.
 fn missing_devices(host: &NodeDetails) -> Option<String> {
-    let amount = |map: &BTreeMap<String, String>, resource: &str| {
-        map.get(resource).and_then(|text| quantity::units(text))
-    };
-    host.capacity
-        .keys()
-        .filter(|resource| unit(&host.node, resource).is_some())
-        .find_map(|resource| {
-            let (all, left) = (
-                amount(&host.capacity, resource)?,
-                amount(&host.allocatable, resource).unwrap_or(0),
-            );
-            (left < all).then(|| format!("{left} of {all} {resource} usable"))
-        })
+    let LostDevices {
+        resource,
+        usable,
+        all,
+    } = host.lost_devices()?;
+    Some(format!("{usable} of {all} {resource} usable"))
 }
 
 #[cfg(test)]
@@ -325,25 +272,5 @@ mod tests {
             .taints
             .push(taint("example.com/default-gpu-pool"));
         assert_eq!(word(default_reason), "active", "`default` is no fault");
-        assert_eq!(
-            word(with(vec![condition("GPUHealthy", "False")])),
-            "faulty not GPUHealthy"
-        );
-        assert_eq!(
-            word(with(vec![condition("AcceleratedHardwareReady", "False")])),
-            "faulty not AcceleratedHardwareReady"
-        );
-        assert_eq!(
-            word(with(vec![condition("AcceleratedHardwareReady", "True")])),
-            "active"
-        );
-        assert_eq!(
-            word(with(vec![condition("GPUUnhealthy", "True")])),
-            "faulty GPUUnhealthy"
-        );
-        assert_eq!(
-            words("nvidia.com/GPUXidErrors-now2"),
-            ["nvidia", "com", "gpu", "xid", "errors", "now2"]
-        );
     }
 }

@@ -1,15 +1,15 @@
 //! A gpuctl job, as the cluster reports it.
 
-use crate::model::values::natural;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
 use super::job_pod::{Pod, PodPhase};
 use super::queue::{Queue, QueuePosition, QueueSystem, QueueVerdict};
+use crate::model::values::natural;
 use crate::model::values::units::GpuCount;
 
-/// The kind of a job.
+/// Kind of a job.
 #[derive(
     Clone,
     Copy,
@@ -37,106 +37,102 @@ pub enum JobKind {
 impl JobKind {
     pub const ALL: &'static [Self] = <Self as strum::VariantArray>::VARIANTS;
 
-    /// True for kinds of jobs that run until they are deleted, because their pods serve and never
-    /// complete.
+    /// Returns true for kinds whose pods serve until the job is deleted and never complete.
     pub fn serves(self) -> bool {
         self != Self::Training
     }
 
-    /// True for kinds of jobs whose number of pods is set by a user or an autoscaler.
+    /// Returns true for kinds whose number of pods a user or an autoscaler sets.
     pub fn is_replicated(self) -> bool {
         matches!(self, Self::Inference | Self::Compute)
     }
 
-    /// The name of the kind in files, labels and JSON.
+    /// Returns the kind as it appears in files, labels and JSON.
     pub fn word(self) -> &'static str {
         self.into()
     }
 }
 
-/// A job: its pods, and the object that owns them.
+/// A job: the object that owns its pods, and the pods.
 #[derive(Clone, Debug, Default)]
 pub struct Job {
     pub namespace: String,
-    /// The object's name, called `jobId` in the contract.
+    /// Name of the owning object, called `jobId` in JSON.
     pub name: String,
-    /// The name in the file. It differs from `name` only if `--generate-name` was used.
+    /// Name in the file, which differs from `name` only if `--generate-name` was used.
     pub display_name: String,
     pub uid: String,
     pub kind: JobKind,
     pub version: String,
     pub pool: Option<String>,
     pub gpu_type: Option<String>,
-    /// Labels of the object.
+    /// Labels of the owning object.
     pub labels: BTreeMap<String, String>,
-    /// The value of `job.description` in the YAML.
+    /// `job.description` of the file.
     pub description: Option<String>,
-    /// The user who submitted the job, under the name that the API server uses.
+    /// User who submitted the job, as the API server names them.
     pub user: Option<String>,
     /// The submitted YAML.
     pub source: Option<String>,
     pub created_at: Option<Timestamp>,
     pub finished_at: Option<Timestamp>,
     pub deleting: bool,
-    /// True if a user or Kueue paused the job. Its Job is then suspended, or its service or
-    /// notebook is scaled to 0.
+    /// True if a user or Kueue paused the job: its Job is suspended, or its service or notebook is
+    /// scaled to 0.
     pub suspended: bool,
-    /// The value of `job.queue`, for any queue system.
+    /// `job.queue` of the file, for any queue system.
     pub queue: Option<String>,
     /// True if Kueue decides when the job runs.
     pub queued: bool,
-    /// The number of pods per replica. It is more than 1 for a service whose replicas span several
-    /// nodes.
+    /// Number of pods per replica, which exceeds 1 only for services whose replicas span nodes.
     pub group_size: u32,
-    /// Why the queue has not admitted the job, if the queue reports it.
+    /// Reason why the queue has not admitted the job, if the queue reports one.
     pub queue_verdict: Option<QueueVerdict>,
-    /// The job's position in its queue, if the queue reports it.
+    /// Position of the job in its queue, if the queue reports one.
     pub queue_position: Option<QueuePosition>,
     /// True if a user paused the job although a queue manages it.
     pub held: bool,
-    /// The number of pods that must run so that the job counts as running. For a paused job, it is
-    /// the number of pods after the pause.
+    /// Number of pods that must run for the job to count as running. For a paused job, the number
+    /// of pods after resuming it.
     pub pods_wanted: u32,
-    /// The number of pods that have succeeded, including deleted ones.
+    /// Number of pods that have succeeded, including deleted ones.
     pub pods_done: u32,
-    /// How often each pod may be retried.
+    /// Number of times that each pod may be retried.
     pub retries: u32,
-    /// The number of devices per pod, either whole devices or slices.
+    /// Number of devices or slices per pod.
     pub gpus_per_pod: GpuCount,
     pub cpu: Option<String>,
     pub memory: Option<String>,
-    /// The port on which its container listens.
+    /// Port on which the main container listens.
     pub port: Option<u16>,
-    /// True if a probe decides whether the job is up. Without a probe, only its port shows it.
+    /// True if a probe determines whether the job is up. Otherwise the port does.
     pub checked: bool,
-    /// PersistentVolumeClaims that its pods mount.
+    /// PersistentVolumeClaims that the pods mount.
     pub claims: Vec<String>,
-    /// The node on which the job must run, because its files are stored there.
+    /// Node on which the job must run, because it stores the job's files.
     pub pinned: Option<String>,
-    /// True if the job mounts directories of its node, which other nodes do not have.
+    /// True if the job mounts directories of its node, which other nodes lack.
     pub on_host: bool,
-    /// The conditions of the owning object whose status is `True`. The key is the type, and the
-    /// value is (reason, message).
+    /// Conditions of the owning object with status `True`, as (reason, message) by type.
     pub conditions: BTreeMap<String, (String, String)>,
     pub pods: Vec<Pod>,
-    /// Why the owning object could not create pods, according to its newest warning event.
+    /// Reason why the owning object could not create pods, from its newest warning event.
     pub create_failure: Option<String>,
-    /// Why a scheduled pod cannot start, according to its newest warning event, as (reason,
-    /// message).
+    /// Reason and message why a scheduled pod cannot start, from its newest warning event.
     pub start_failure: Option<(String, String)>,
-    /// The kubelet's message about the eviction of a pod that the API server still shows as
+    /// Message of the kubelet about the eviction of a pod that the API server still shows as
     /// running.
     pub eviction: Option<String>,
     /// True while the controller has not observed the newest specification, or while pods with an
-    /// older one remain.
+    /// older one exist.
     pub rolling_out: bool,
-    /// True if the owning object is deleted and only terminating pods remain.
+    /// True if the owning object was deleted and only terminating pods remain.
     pub owner_is_gone: bool,
 }
 
 impl Job {
-    /// Whether Kueue holds back the job, or a pod of a service. Either it is not admitted yet, or
-    /// it was evicted.
+    /// Returns true if Kueue holds back the job or a pod of a service, before its admission or
+    /// after an eviction.
     pub fn waits_in_queue(&self) -> bool {
         let ended = ["Complete", "Failed"]
             .iter()
@@ -148,7 +144,8 @@ impl Job {
                     .as_ref()
                     .is_some_and(|(reason, _)| reason == "SchedulingGated")
         };
-        // Kueue gates the pods of a service one by one. It suspends a training's Job as a whole.
+        // Kueue suspends the Job of a training as a whole, but gates the pods of a service one by
+        // one.
         let held_back = if self.kind.serves() {
             self.pods.iter().any(gated)
         } else {
@@ -157,7 +154,7 @@ impl Job {
         self.queued && !self.held && !self.deleting && !ended && held_back
     }
 
-    /// Explains why a job does not run that is held back by its queue.
+    /// Explains why the queue holds back the job.
     pub(crate) fn queue_words(&self) -> String {
         let queue = self
             .queue
@@ -169,14 +166,14 @@ impl Job {
         }
     }
 
-    /// Whether a pod receives requests. This is the case for the leader of a group and for any pod
-    /// without a group.
+    /// Returns true for pods that receive requests: leaders of groups, and pods without a group.
     pub fn answers(pod: &Pod) -> bool {
-        // LeaderWorkerSet gives the leader index 0.
+        // LeaderWorkerSet gives index 0 to the leader.
         pod.group.is_none_or(|(_, number)| number == 0)
     }
 
-    /// Whether a pod serves: it must be ready, and so must the leader of its replica.
+    /// Returns true if a pod serves, which requires that both the pod and the leader of its replica
+    /// are ready.
     pub(crate) fn serves_with(&self, pod: &Pod) -> bool {
         let leads = |other: &Pod| {
             other.ready
@@ -189,10 +186,10 @@ impl Job {
         pod.ready && !pod.deleting && (pod.group.is_none() || self.pods.iter().any(leads))
     }
 
-    /// Whether the job is in this queue.
+    /// Returns true if the job is in this queue.
     pub fn is_in(&self, queue: &Queue) -> bool {
         self.queue.as_deref() == Some(queue.name.as_str())
-            // A queue of Kueue and a queue of Volcano can have the same name.
+            // Queues of Kueue and of Volcano can have the same name.
             && self.queued == (queue.system == QueueSystem::Kueue)
             && queue
                 .namespace
@@ -200,18 +197,18 @@ impl Job {
                 .is_none_or(|namespace| *namespace == self.namespace)
     }
 
-    /// Returns the number of replicas. A replica is a pod or a group of pods.
+    /// Returns the number of replicas, which are single pods or groups of pods.
     pub fn replicas(&self) -> u32 {
         self.pods_wanted / self.group_size.max(1)
     }
 
-    /// Returns the number of devices that the whole job requests, whatever its state.
+    /// Returns the number of devices that all pods of the job request, in any state.
     pub fn gpus(&self) -> GpuCount {
         self.gpus_per_pod * u64::from(self.pods_wanted)
     }
 
-    /// Returns the number of devices that the job holds now, which are those of bound pods that
-    /// have not terminated.
+    /// Returns the number of devices that the job holds now: those of bound pods that have not
+    /// terminated.
     pub fn gpus_held(&self) -> GpuCount {
         self.pods
             .iter()
@@ -220,14 +217,14 @@ impl Job {
             .sum()
     }
 
-    /// Returns the time at which the first pod started. `status.startTime` of a Job is not used,
-    /// because it is set while pods still wait.
+    /// Returns the start time of the first pod. `status.startTime` of a Job is set even while its
+    /// pods wait, so it is not used.
     pub fn started_at(&self) -> Option<Timestamp> {
         self.pods.iter().filter_map(|pod| pod.started_at).min()
     }
 
     /// Returns the time at which the job ended. The controller records it shortly after the last
-    /// pod has succeeded. Until then, the end of the last pod is used.
+    /// pod has succeeded; until then, this is the end of the last pod.
     pub fn ended_at(&self) -> Option<Timestamp> {
         let pods = self.current_pods();
         let succeeded = !self.kind.serves()
@@ -249,7 +246,7 @@ impl Job {
             order.then_with(|| natural::compare(&a.name, &b.name))
         });
         let mut last = None;
-        // The newest pod of each rank comes first, so keep only the first pod of each rank.
+        // For each rank, the newest pod comes first. Drop the others.
         pods.retain(|pod| pod.rank.is_none() || std::mem::replace(&mut last, pod.rank) != pod.rank);
         pods
     }

@@ -5,10 +5,10 @@ use jiff::Timestamp;
 use crate::model::contract::labels::TERMINATION_PREFIX;
 use crate::model::values::units::GpuCount;
 
-/// The main container of every pod that gpuctl creates.
+/// Name of the main container in every pod that gpuctl creates.
 pub const OWN_CONTAINER: &str = "main";
 
-/// The phase of a pod, as defined by Kubernetes.
+/// Phase of a pod, as defined by Kubernetes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum PodPhase {
     #[default]
@@ -20,7 +20,7 @@ pub enum PodPhase {
 }
 
 impl PodPhase {
-    /// True if no container of the pod will run again.
+    /// Returns true if no container of the pod will run again.
     pub fn has_ended(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed)
     }
@@ -31,32 +31,32 @@ impl PodPhase {
 pub struct Pod {
     pub name: String,
     pub uid: String,
-    /// The completion index of the pod in an Indexed Job.
+    /// Completion index of the pod in an Indexed Job.
     pub rank: Option<u32>,
-    /// The index of its replica, and its index within the replica. Only set if replicas have
-    /// several pods. The pod with index 0 receives requests.
+    /// Index of the replica, and of the pod within the replica, if replicas have several pods. The
+    /// pod with index 0 receives requests.
     pub group: Option<(u32, u32)>,
-    /// The version of the pod template, if the controller replaces pods during a rollout.
+    /// Version of the pod template, if the controller replaces pods during a rollout.
     pub revision: Option<String>,
     pub node: Option<String>,
-    /// The address of its node. Node ports are reachable there.
+    /// IP address of the pod's node, which serves node ports.
     pub host_ip: Option<String>,
     pub phase: PodPhase,
     pub deleting: bool,
     pub created_at: Option<Timestamp>,
-    /// The time at which its first container started.
+    /// Start time of the first container.
     pub started_at: Option<Timestamp>,
-    /// The time at which its last terminated container ended.
+    /// End time of the container that terminated last.
     pub ended_at: Option<Timestamp>,
     pub ready: bool,
     pub gpus: GpuCount,
-    /// Why the pod is not scheduled, as (reason, message).
+    /// Reason and message why the pod is not scheduled.
     pub unscheduled: Option<(String, String)>,
-    /// The node has stopped responding. The pod is marked as not ready, although its containers
-    /// were ready in their last known state.
+    /// True if the pod is marked as not ready although its containers last reported ready, because
+    /// the node has stopped responding.
     pub silent: bool,
-    /// The reason in the pod's DisruptionTarget condition. It means that something other than the
-    /// pod itself ended the pod.
+    /// Reason of the pod's DisruptionTarget condition, which Kubernetes sets if something other
+    /// than the pod ended it.
     pub disrupted: Option<String>,
     pub reason: Option<String>,
     /// The kubelet's message about the eviction of the pod.
@@ -65,8 +65,8 @@ pub struct Pod {
 }
 
 impl Pod {
-    /// Whether the pod is bound to a node and has not terminated. Such a pod holds its devices,
-    /// even while it pulls its image or terminates.
+    /// Returns true if the pod is bound to a node and has not terminated. It then holds its
+    /// devices, even while it pulls its image or terminates.
     pub fn holds(&self) -> bool {
         self.node.is_some() && !self.ended()
     }
@@ -75,15 +75,15 @@ impl Pod {
         self.phase.has_ended()
     }
 
-    /// True when its node does not respond.
+    /// Returns true if the node of the pod does not respond.
     pub fn is_lost(&self) -> bool {
         // A pod that the taint manager deletes remains until its node responds again.
         let given_up = self.deleting && self.disrupted.as_deref() == Some("DeletionByTaintManager");
         self.node.is_some() && (self.phase == PodPhase::Unknown || self.silent || given_up)
     }
 
-    /// Returns the name of the container that runs the job. It is not simply the first container:
-    /// the kubelet sorts containers by name, so a sidecar may come first.
+    /// Returns the name of the container that runs the job. The kubelet sorts container statuses by
+    /// name, so the first one may be a sidecar.
     pub fn own_container(&self) -> &str {
         let main = self
             .containers
@@ -93,14 +93,14 @@ impl Pod {
             .map_or(OWN_CONTAINER, |container| container.name.as_str())
     }
 
-    /// Whether the job's own container has terminated. Sidecars do not matter.
+    /// Returns true if the main container has terminated, whether or not sidecars still run.
     pub fn own_ended(&self) -> bool {
         self.containers
             .iter()
             .any(|container| container.name == OWN_CONTAINER && container.terminated.is_some())
     }
 
-    /// Finds a container that keeps the pod running after the job's own container has terminated.
+    /// Returns a sidecar that keeps the pod running after the main container has terminated.
     pub fn sidecar_left(&self) -> Option<&str> {
         let left = self.containers.iter().find(|container| container.running)?;
         (self.own_ended() && self.phase == PodPhase::Running).then_some(left.name.as_str())
@@ -114,26 +114,26 @@ impl Pod {
     }
 }
 
-/// How a container terminated.
+/// Exit code, reason and message of a terminated container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContainerEnd {
     pub code: i32,
-    /// The reason from the container runtime: `OOMKilled`, `Error`, `StartError`.
+    /// Reason from the container runtime, such as `OOMKilled`, `Error` or `StartError`.
     pub reason: String,
-    /// The runtime's message if it could not start the container. Otherwise, the program's
+    /// Message of the runtime if it could not start the container, otherwise the program's
     /// termination message.
     pub message: String,
 }
 
 impl ContainerEnd {
-    /// Whether the container's command never ran.
+    /// Returns true if the container's command never ran.
     pub fn never_started(&self) -> bool {
-        // containerd reports `StartError`, Docker reports `ContainerCannotRun`.
+        // containerd reports `StartError`, and Docker reports `ContainerCannotRun`.
         matches!(self.reason.as_str(), "StartError" | "ContainerCannotRun")
     }
 
-    /// Returns the command's exit code. The rank supervisor exits with its own code, and reports
-    /// the command's in its termination message.
+    /// Returns the exit code of the command. The supervisor exits with its own code, and states the
+    /// command's code in its termination message.
     pub fn command_code(&self) -> i32 {
         let reported = self
             .message
@@ -149,18 +149,18 @@ impl ContainerEnd {
     }
 }
 
-/// The state of a container.
+/// State of a container.
 #[derive(Clone, Debug, Default)]
 pub struct Container {
     pub name: String,
     pub restarts: u32,
-    /// The reason and message if the container is waiting.
+    /// Reason and message, if the container is waiting.
     pub waiting: Option<(String, String)>,
-    /// How the container terminated, if it has terminated.
+    /// Termination of the container, if it has terminated.
     pub terminated: Option<ContainerEnd>,
-    /// How the container terminated before its last restart.
+    /// Termination of the container before its last restart.
     pub last_ended: Option<ContainerEnd>,
     pub running: bool,
-    /// True once the startup probe has succeeded, or if there is no such probe.
+    /// True once the startup probe has succeeded, or if the container has none.
     pub started: bool,
 }

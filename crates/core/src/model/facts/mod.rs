@@ -1,6 +1,7 @@
 //! Facts about nodes, devices, jobs and workloads.
 
 pub(crate) mod claim;
+pub mod condition;
 pub mod device;
 pub(crate) mod event;
 pub mod gpu;

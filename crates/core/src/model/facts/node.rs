@@ -1,5 +1,5 @@
-//! A node with the details that are needed to place a job. For users who cannot list nodes, copies
-//! of it are published in the cluster.
+//! A node with the details that determine which jobs it can run. For users who cannot list nodes,
+//! gpuctl publishes copies in the cluster.
 
 use std::collections::BTreeMap;
 
@@ -74,30 +74,30 @@ pub struct Taint {
     pub effect: String,
 }
 
-/// Taints with which vendors and clouds dedicate nodes to GPUs. The value is given if the key alone
-/// is ambiguous. A job tolerates other taints, such as a quarantine or a reservation, only if its
-/// `pod:` section says so.
+/// Taints with which vendors and clouds dedicate nodes to GPUs, with a value if the key alone is
+/// ambiguous. gpuctl's jobs tolerate these. Other taints, such as a quarantine or a reservation,
+/// are tolerated only if the `pod:` section of a job lists them.
 pub const DEDICATED: [(&str, Option<&str>); 3] = [
     ("nvidia.com/gpu", None),
     ("amd.com/gpu", None),
-    // Used by AKS. Source: learn.microsoft.com/azure/aks/use-nvidia-gpu.
+    // Set by AKS. Source: learn.microsoft.com/azure/aks/use-nvidia-gpu.
     ("sku", Some("gpu")),
 ];
 
-/// The nodes in the cluster, as far as the user can see them.
+/// The nodes of the cluster, depending on the user's rights.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Nodes {
     /// The current nodes.
     Listed(Vec<Node>),
-    /// A published copy for users who cannot list nodes. It may be out of date.
+    /// A published copy for users who cannot list nodes, which may be outdated.
     Published(Vec<Node>),
-    /// The user cannot list nodes, and no copy is published.
+    /// The user cannot list nodes, and there is no published copy.
     #[default]
     Hidden,
 }
 
 impl Nodes {
-    /// Returns the nodes. The list is empty if the user cannot see them.
+    /// Returns the nodes, or an empty slice if the user cannot see them.
     pub fn all(&self) -> &[Node] {
         match self {
             Self::Listed(nodes) | Self::Published(nodes) => nodes,
@@ -107,15 +107,15 @@ impl Nodes {
 }
 
 impl Node {
-    /// The pool of the node.
+    /// Returns the pool of the node.
     pub fn pool(&self) -> Option<&str> {
         self.labels.get(POOL_LABEL).map(String::as_str)
     }
 
-    /// Returns the product of the node's devices from the vendor's label. Type names that users set
-    /// are ignored.
+    /// Returns the product of the node's devices. Prefers the vendors' labels to types that users
+    /// set.
     pub fn product(&self) -> &str {
-        // Users and gpuctl set the first type label. Vendors set the others.
+        // The first label is set by users and gpuctl, the others by vendors and clouds.
         let vendor = TYPE_LABELS
             .iter()
             .skip(1)
@@ -141,7 +141,7 @@ impl Node {
         label.map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
-    /// Returns the type of the node's GPUs. `None` if the node has no GPUs or no type label.
+    /// Returns the type of the node's GPUs, or `None` if the node has no GPUs or no type label.
     pub fn gpu_type(&self) -> Option<GpuType> {
         let parsed = self.has_gpus().then(|| {
             self.type_label()
@@ -151,7 +151,7 @@ impl Node {
             .claimable
             .iter()
             .filter_map(|devices| devices.product.as_deref().and_then(GpuType::parse));
-        // A node with several products has no single type.
+        // A node whose DRA devices have several products has no single type.
         parsed.or_else(|| {
             products
                 .next()
@@ -159,7 +159,7 @@ impl Node {
         })
     }
 
-    /// The allocatable units of an extended resource.
+    /// Returns the allocatable units of an extended resource.
     pub fn allocatable(&self, resource: &str) -> u64 {
         self.allocatable
             .get(resource)
@@ -167,19 +167,19 @@ impl Node {
             .unwrap_or(0)
     }
 
-    /// The installed units of an extended resource, healthy or not.
+    /// Returns the installed units of an extended resource, healthy or not.
     pub fn installed(&self, resource: &str) -> u64 {
         let reported = self
             .capacity
             .get(resource)
             .and_then(|text| quantity::units(text))
             .unwrap_or(0);
-        // Published copies do not contain the capacity.
+        // Published copies do not include the capacity.
         reported.max(self.allocatable(resource))
     }
 
-    /// Returns the most that one pod could request if the node were empty. Cordons and taints are
-    /// ignored.
+    /// Returns the amounts that one pod could request on an empty, healthy node, ignoring cordons
+    /// and taints.
     pub fn most(&self) -> Amounts {
         let extended = self.allocatable.keys().chain(self.capacity.keys());
         let extended = extended.map(|resource| {
@@ -208,15 +208,15 @@ impl Node {
             .filter_map(|(resource, text)| Some((resource.clone(), quantity::milli(text)?)))
     }
 
-    /// Returns the resource that counts the node's whole GPUs.
+    /// Returns the extended resource that counts the node's whole GPUs.
     pub fn whole_resource(&self) -> Option<&'static str> {
         WHOLE
             .into_iter()
             .find(|resource| self.installed(resource) > 0)
     }
 
-    /// Returns the number of shares per device, if the device plugin shares devices by time-slicing
-    /// or MPS.
+    /// Returns the number of shares per device, if the device plugin shares devices through
+    /// time-slicing or MPS.
     pub fn shares(&self) -> Option<u32> {
         let count = self
             .labels
@@ -225,8 +225,8 @@ impl Node {
         count.filter(|count| *count > 1)
     }
 
-    /// Whether the node offers parts of devices under the resource name of whole GPUs. The parts
-    /// are shares, or slices with MIG's single strategy.
+    /// Returns true if the node offers parts of devices under the resource name of whole GPUs:
+    /// shares, or slices with MIG's single strategy.
     pub fn offers_parts_as_gpus(&self) -> bool {
         let product = self
             .labels
@@ -235,7 +235,7 @@ impl Node {
         self.shares().is_some() || product.contains("-MIG-") || product.ends_with("-SHARED")
     }
 
-    /// Whether the node has whole devices, slices or shares, free or not.
+    /// Returns true if the node has whole devices, slices or shares, free or not.
     pub fn has_gpus(&self) -> bool {
         let counts = |resource: &str| is_device(resource) || resource == SHARED_MEMORY;
         let mut resources = self.allocatable.keys().chain(self.capacity.keys());
@@ -243,14 +243,14 @@ impl Node {
             || resources.any(|resource| counts(resource) && self.installed(resource) > 0)
     }
 
-    /// Whether an autoscaler may add similar nodes, because the node belongs to a cloud's node
-    /// group or to Karpenter.
+    /// Returns true if an autoscaler may add similar nodes, because the node belongs to a cloud's
+    /// node group or to Karpenter.
     pub fn is_autoscaled(&self) -> bool {
         self.labels.keys().any(|label| is_group_label(label))
     }
 }
 
-/// Whether a label marks a node group that an autoscaler may scale.
+/// Returns true for labels of node groups that an autoscaler may scale.
 pub fn is_group_label(key: &str) -> bool {
     const GROUPS: [&str; 5] = [
         "karpenter.sh/nodepool",

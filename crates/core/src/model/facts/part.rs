@@ -1,5 +1,5 @@
-//! Determines which fraction of a device one unit of an extended resource represents. The unit is
-//! an instance, a partition, or a share of a device that other pods use too.
+//! Determines the fraction of a device that one unit of an extended resource represents. Such a
+//! unit is an instance, a partition, or a share of a device.
 //!
 //! Sources: NVIDIA's MIG user guide for the compute slices of profiles, AMD's partitioning guide
 //! for compute modes, and HAMi's `pkg/device/nvidia` for how nodes are registered.
@@ -11,25 +11,24 @@ use super::host::{Unit, unit};
 use super::node::Node;
 use crate::model::values::quantity;
 
-/// The part of a device that one unit of a resource represents.
+/// The part of a device that one unit of an extended resource represents.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part {
-    /// The name that node lists show: `mig-1g.10gb`, `cpx_nps4`, `gpu.shared`, `gpu-mem`.
+    /// Name in node lists, such as `mig-1g.10gb`, `cpx_nps4`, `gpu.shared` or `gpu-mem`.
     pub name: String,
-    /// The fraction of the device's compute, from 0 to 1. For shares, it is the fraction of memory
-    /// or time. `None` if unknown.
+    /// Fraction of the device's compute (for shares, of its memory or time) from 0 to 1, or `None`
+    /// if unknown.
     pub fraction: Option<f64>,
-    /// True if exporters measure the part separately. False for a share of a device, because
-    /// exporters measure only the whole device.
+    /// True if exporters measure the part. They measure a shared device only as a whole.
     pub instance: bool,
     /// True if pods request an amount of the device's memory.
     pub by_memory: bool,
-    /// The memory of the whole device in MiB, if all devices of the node have the same amount.
+    /// Memory of the whole device in MiB, if all devices of the node have the same amount.
     pub device_memory: Option<f64>,
 }
 
 impl Part {
-    /// Classifies a unit of `resource` on a node. `None` for whole devices and other resources.
+    /// Classifies a unit of `resource`, or returns `None` if it is a whole device or no device.
     pub fn read(node: &Node, capacity: &BTreeMap<String, String>, resource: &str) -> Option<Self> {
         let Some(Unit::Slice(name)) = unit(node, resource) else {
             return None;
@@ -45,8 +44,8 @@ impl Part {
                     .and_then(|text| quantity::units(text))
                     .filter(|amount| *amount > 0)
             };
-            // One unit is 1 GiB, so the fraction is the number of devices divided by their memory
-            // in GiB.
+            // One unit is 1 GiB, so the fraction is the number of devices divided by their total
+            // GiB.
             let fraction = amount("aliyun.com/gpu-count")
                 .zip(amount(SHARED_MEMORY))
                 .map(|(count, all)| count as f64 / all as f64);
@@ -80,7 +79,7 @@ impl Part {
         Some(Self { fraction, ..plain })
     }
 
-    /// Creates the part that has this name on a device of this product.
+    /// Creates the part with this name on a device of this product.
     pub fn from_name(name: &str, product: Option<&GpuType>) -> Self {
         let of_modes = || {
             name.split_once("_nps")
@@ -88,8 +87,7 @@ impl Part {
         };
         let profile = name.strip_prefix("mig-");
         let fraction = profile.map_or_else(of_modes, |profile| mig_fraction(profile, product));
-        // In SPX mode, a device has a single partition, which exporters measure as the whole
-        // device.
+        // In SPX mode, a device has one partition, which exporters measure as the whole device.
         let instance = profile.is_some() || (name.contains("_nps") && !name.starts_with("spx"));
         Self {
             name: name.to_owned(),
@@ -100,8 +98,8 @@ impl Part {
         }
     }
 
-    /// Classifies a resource by the name that kube-state-metrics gives it in labels, without facts
-    /// about its node. `None` for whole devices and other resources.
+    /// Classifies a resource by its name in labels of kube-state-metrics, without facts about its
+    /// node. Returns `None` for whole devices and other resources.
     pub fn from_label(resource: &str) -> Option<Self> {
         let name = match resource {
             "aliyun_com_gpu_mem" => "gpu-mem".to_owned(),
@@ -118,13 +116,13 @@ impl Part {
         Some(Self::from_name(&name, None))
     }
 
-    /// Returns the weight of a unit whose fraction is unknown. It is 1, as for a device. A GiB of
-    /// memory has weight 0, because a device has many of them.
+    /// Returns the weight of a unit whose fraction is unknown: 1, as for a whole device, or 0 for a
+    /// GiB of memory, because a device has many.
     pub fn unknown(&self) -> f64 {
         if self.name == "gpu-mem" { 0.0 } else { 1.0 }
     }
 
-    /// Creates the share that each pod has if several pods claim the same device or instance.
+    /// Creates the share of each pod if several pods claim one device or instance (`shared`).
     pub(crate) fn shared_by(pods: usize, shared: Option<Self>) -> Self {
         let whole = shared.map_or(Some(1.0), |part| part.fraction);
         let fraction = whole.map(|whole| whole / pods.max(1) as f64);
@@ -137,8 +135,8 @@ impl Part {
         }
     }
 
-    /// Sets the fraction for a pod that requests device memory, in MiB or in percent. A pod that
-    /// requests neither may use all of the memory.
+    /// Sets the fraction for a pod that requests device memory in MiB or in percent. A pod that
+    /// requests neither may use all memory.
     pub(crate) fn with_memory(self, mebibytes: Option<f64>, percent: Option<f64>) -> Self {
         let Some(total) = self.device_memory.filter(|total| *total > 0.0) else {
             return Self {
@@ -158,8 +156,8 @@ impl Part {
     }
 }
 
-/// Computes the fraction of a device's compute slices that a profile includes: `3g.40gb` is 3 of 7.
-/// Two product lines have four slices instead of seven.
+/// Computes the fraction of the device's compute slices in a MIG profile: `3g.40gb` has 3 of 7. Two
+/// product lines have four slices instead of seven.
 fn mig_fraction(profile: &str, product: Option<&GpuType>) -> Option<f64> {
     let mut parts = profile.split('.');
     let first = parts.next()?;
@@ -177,9 +175,9 @@ fn mig_fraction(profile: &str, product: Option<&GpuType>) -> Option<f64> {
         Some(product) if product.starts_with("a30") || product.contains("pro-") => 4.0,
         Some(_) => 7.0,
         None => match sizes.as_slice() {
-            // Profiles of the A30 (24 GB) and the RTX PRO 6000 (96 GB) with four slices.
+            // Profiles of devices with four slices: A30 (24 GB) and RTX PRO 6000 (96 GB).
             ["1g", "6gb"] | ["2g", "12gb" | "48gb"] | ["4g", "24gb" | "96gb"] => 4.0,
-            // This profile exists on an H100 with 96 GB and on an RTX PRO 6000.
+            // Ambiguous: the profile exists on an H100 with 96 GB and on an RTX PRO 6000.
             ["1g", "24gb"] => return None,
             _ => 7.0,
         },
@@ -187,11 +185,9 @@ fn mig_fraction(profile: &str, product: Option<&GpuType>) -> Option<f64> {
     (count <= total).then_some(count / total)
 }
 
-/// Computes the fraction of a device that one partition has in a compute mode. A `cpx` partition is
-/// a single compute die, and the number of dies depends on the product.
+/// Computes the fraction of a device in one partition of a compute mode. A `cpx` partition is one
+/// compute die, and the number of dies depends on the product.
 fn mode_fraction(mode: &str, product: Option<&GpuType>) -> Option<f64> {
-    // The modes split a device into one, two, three or four partitions, or into one partition per
-    // core.
     match mode {
         "spx" => Some(1.0),
         "dpx" => Some(1.0 / 2.0),
@@ -215,8 +211,7 @@ fn mode_fraction(mode: &str, product: Option<&GpuType>) -> Option<f64> {
     }
 }
 
-/// Returns the memory in MiB of the devices that HAMi registered on a node, if all of them have the
-/// same amount.
+/// Returns the memory in MiB of each device that HAMi registered on a node, if all are equal.
 fn hami_memory(node: &Node) -> Option<f64> {
     let text = node.annotations.get(HAMI_REGISTER)?;
     let sizes: Vec<f64> = match serde_json::from_str::<Vec<serde_json::Value>>(text) {
@@ -224,7 +219,7 @@ fn hami_memory(node: &Node) -> Option<f64> {
             .iter()
             .filter_map(|device| device["devmem"].as_f64())
             .collect(),
-        // Before HAMi 2.5, each device was written as `UUID,count,MiB,cores,type,numa,health:`.
+        // Before 2.5, HAMi wrote each device as `UUID,count,MiB,cores,type,numa,health:`.
         Err(_) => text
             .split(':')
             .filter_map(|device| device.split(',').nth(2)?.parse().ok())

@@ -1,5 +1,5 @@
 //! The definition of a pool, which adds a description, allowed GPU types and a quota to the label
-//! on its nodes. It also records the labels that were set on each node for the pool, so that
+//! of its nodes. The definition also records the labels that gpuctl set on each node, so that
 //! deleting the pool removes exactly those.
 
 use std::collections::BTreeMap;
@@ -42,25 +42,24 @@ pub struct LabelNote {
     pub before: Option<String>,
 }
 
-/// How to change the labels of a node that leaves a pool.
+/// Changes to the labels of a node that leaves a pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeRemoval {
     /// Labels to remove, or to reset to their previous values.
     pub restored: LabelNotes,
-    /// Keys in the definition that gpuctl never sets for a pool. The labels with these keys are not
-    /// changed.
+    /// Recorded keys that gpuctl never sets for a pool, and therefore does not change.
     pub foreign: Vec<String>,
 }
 
-/// Checks the recorded labels of a node. A user who can write the definition may not be allowed to
-/// change nodes. Therefore, gpuctl restores only labels that it could have set: the label of the
-/// pool, and the GPU type of a node in the pool.
+/// Computes the label changes of a node that leaves the pool. A user who can write the definition
+/// may not be allowed to change nodes, so gpuctl restores only labels that it could have set: the
+/// pool label, and the GPU type of a node that is in the pool.
 pub fn node_removal(pool: &str, node: &Node, notes: &LabelNotes) -> NodeRemoval {
     let mut removal = NodeRemoval::default();
     for (key, note) in notes {
         let is_value = |value: &String| is_label_value(value);
         match key.as_str() {
-            // A node is in at most one pool, so the pool label has no previous value.
+            // A node is in at most one pool, so the label had no previous value.
             POOL_LABEL if note.value == pool => {
                 removal.restored.insert(
                     key.clone(),
@@ -84,18 +83,18 @@ pub fn node_removal(pool: &str, node: &Node, notes: &LabelNotes) -> NodeRemoval 
     removal
 }
 
-/// The reason why a pool rejects a job.
+/// Reason why a pool rejects a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolRefusal {
-    /// The CamelCase name of the error.
+    /// Name of the error in CamelCase.
     pub name: &'static str,
     pub message: String,
     pub hint: String,
 }
 
 impl PoolDefinition {
-    /// Explains why the pool rejects a job, if it does. `gpus` is the number of GPUs of the whole
-    /// job. `jobs` is the number of other jobs in the pool that have not ended.
+    /// Returns why the pool rejects a job, if it does. `gpus` is the number of GPUs of the whole
+    /// job, and `jobs` the number of other jobs in the pool that have not ended.
     pub fn refuses(
         &self,
         gpus: GpuCount,
@@ -134,8 +133,8 @@ impl PoolDefinition {
         })
     }
 
-    /// Resets the definition to `before`. For nodes that are not in `attempted`, the current labels
-    /// stay.
+    /// Resets the definition to `before` after a failed attempt, but keeps the labels of nodes that
+    /// `attempted` does not contain.
     #[must_use]
     pub fn rolled_back(&self, attempted: &Self, before: &Self) -> Self {
         let mut labels = self.labels.clone();
@@ -151,7 +150,8 @@ impl PoolDefinition {
         }
     }
 
-    /// Changes the definition to `target`. Nodes that are only in the current definition are kept.
+    /// Changes the definition to `target`, but keeps the labels of nodes that `target` does not
+    /// contain.
     #[must_use]
     pub fn updated_to(&self, target: &Self) -> Self {
         let mut labels = self.labels.clone();
@@ -164,12 +164,12 @@ impl PoolDefinition {
         }
     }
 
-    /// Whether the pool accepts jobs with this GPU type.
+    /// Returns true if the pool accepts jobs with this GPU type.
     pub fn allows(&self, kind: &GpuType) -> bool {
         self.gpu_types.is_empty() || self.gpu_types.iter().any(|allowed| allowed.matches(kind))
     }
 
-    /// The names of the allowed types.
+    /// Returns the names of the allowed GPU types.
     pub fn type_names(&self) -> Vec<String> {
         self.gpu_types.iter().map(ToString::to_string).collect()
     }
@@ -212,7 +212,8 @@ mod tests {
                 "security-zone"
             ]
         );
-        // If the node is now in another pool, its type label and its pool label stay.
+        // The node has moved to another pool, so its type label does not belong to this pool
+        // anymore.
         let other_node = node_removal("p", &node("q"), &notes);
         assert_eq!(
             other_node.restored.keys().collect::<Vec<_>>(),

@@ -1,19 +1,19 @@
-//! A ResourceQuota of a namespace, and how much of it is used.
+//! A ResourceQuota of a namespace and its use.
 
 use std::collections::BTreeMap;
 
-/// The limits of a ResourceQuota and the amounts in use.
+/// Limits and used amounts of a ResourceQuota.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuotaUse {
     pub namespace: String,
-    /// The name of the object.
+    /// Name of the ResourceQuota.
     pub name: String,
-    /// The gpuctl quota that it belongs to. `None` if the ResourceQuota was not created by gpuctl.
+    /// The gpuctl quota that the ResourceQuota belongs to, or `None` if gpuctl did not create it.
     pub quota: Option<String>,
-    /// Limits, keyed by the names that Kubernetes uses: `requests.nvidia.com/gpu`, `pods`.
+    /// Limits by Kubernetes' names, such as `requests.nvidia.com/gpu` or `pods`.
     pub hard: BTreeMap<String, String>,
     pub used: BTreeMap<String, String>,
-    /// True if a scope restricts the quota to some pods, for example those with a certain priority
-    /// class or those without a deadline.
+    /// True if the quota applies only to some pods, for example those with a certain priority class
+    /// or without a deadline.
     pub scoped: bool,
 }

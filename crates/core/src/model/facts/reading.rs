@@ -1,5 +1,5 @@
-//! Current measurements of the devices in the cluster. Each device has one entry, with its node and
-//! the pods that hold it. A missing value means that the value is unknown, not zero.
+//! Current readings of the devices in the cluster, with their nodes and holders. A missing value is
+//! unknown, not zero.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,36 +10,36 @@ use crate::model::values::units::{Celsius, Mebibytes, Percent, UnitValue, Watts}
 /// A pod as (namespace, name).
 pub type PodKey = (String, String);
 
-/// The measurements of a device, or of one instance of a partitioned device.
+/// Current values of a device, or of one instance of a partitioned device.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reading {
     pub node: String,
-    /// The number of the device on its node.
+    /// Number of the device on its node.
     pub index: u32,
     pub uuid: Option<String>,
-    /// The MIG profile or partition type, and the instance's index on the device.
+    /// MIG profile or partition type, and index of the instance on the device.
     pub slice: Option<(String, u32)>,
-    /// The model name that the exporter reports.
+    /// Model name from the exporter.
     pub model: Option<String>,
-    /// The pods that hold the device. A shared device has several.
+    /// Pods that hold the device; a shared device has several.
     pub holders: Vec<PodKey>,
-    /// Whether a pod holds the device. `None` if that is unknown.
+    /// True if a pod holds the device, or `None` if that is unknown.
     pub held: Option<bool>,
     /// Percentage of the time in which a kernel ran on the device.
     pub utilization: Option<Percent>,
     /// Percentage of the time in which the device memory was read or written.
     pub memory_copy: Option<Percent>,
     pub memory_used: Option<Mebibytes>,
-    /// The memory that programs can use, without what the driver reserves.
+    /// Memory that programs can use, without the memory that the driver reserves.
     pub memory_total: Option<Mebibytes>,
     pub power: Option<Watts>,
     pub power_limit: Option<Watts>,
     pub temperature: Option<Celsius>,
-    /// Why the device is broken, if its exporter reports it.
+    /// Reason why the device is broken, if its exporter reports one.
     pub fault: Option<String>,
-    /// How old its newest utilization sample is. `None` if it is at most two scrape intervals old.
+    /// Age of the newest utilization sample, or `None` if it is at most two scrape intervals old.
     pub sample_age_seconds: Option<f64>,
-    /// True if its newest sample is older than two scrape intervals. Its values are unknown then.
+    /// True if the newest sample is older than two scrape intervals. The values are then unknown.
     pub stale: bool,
 }
 
@@ -50,7 +50,7 @@ impl Reading {
             .any(|(held_in, name)| held_in == namespace && name == pod)
     }
 
-    /// Returns the name of the device on its node.
+    /// Returns the id of the device on its node.
     pub fn id(&self) -> DeviceId {
         DeviceId {
             index: self.index,
@@ -59,23 +59,23 @@ impl Reading {
     }
 }
 
-/// The measurements of all devices, and how many samples were used and omitted.
+/// Readings of all devices, with counts of the samples behind them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Readings {
-    /// Sorted by node, number and slice.
+    /// Readings, sorted by node, number and slice.
     pub devices: Vec<Reading>,
-    /// The number of samples that were omitted because their value is physically impossible.
+    /// Number of samples that were omitted as physically impossible.
     pub dropped: u64,
-    /// The number of samples that were used.
+    /// Number of samples that were used.
     pub samples: u64,
-    /// The number of samples from nodes that do not belong to this cluster.
+    /// Number of samples from nodes of other clusters.
     pub elsewhere: u64,
-    /// Indexes into `devices`, keyed by the pod that holds the device.
+    /// Indexes into `devices` by the pod that holds the device.
     held_by: BTreeMap<PodKey, Vec<usize>>,
 }
 
 impl Readings {
-    /// Indexes the devices by the pods that hold them.
+    /// Creates the readings and indexes them by the pods that hold the devices.
     pub fn new(devices: Vec<Reading>, samples: u64, dropped: u64, elsewhere: u64) -> Self {
         let mut held_by: BTreeMap<PodKey, Vec<usize>> = BTreeMap::new();
         for (place, reading) in devices.iter().enumerate() {
@@ -92,13 +92,13 @@ impl Readings {
         }
     }
 
-    /// Computes means over the devices that are held by these pods of a namespace. A device counts
-    /// once, even if several pods hold it.
+    /// Computes means over the devices that these pods of one namespace hold. A device that several
+    /// of them hold counts once.
     pub fn figures_of(&self, namespace: &str, pods: &[&str]) -> Figures {
         self.figures_of_all(pods.iter().map(|pod| (namespace, *pod)))
     }
 
-    /// Like `figures_of`, but for pods of several namespaces.
+    /// Computes means like `figures_of`, for pods as (namespace, name).
     pub fn figures_of_all<'p>(&self, pods: impl Iterator<Item = (&'p str, &'p str)>) -> Figures {
         let places = |(namespace, pod): (&str, &str)| {
             self.held_by
@@ -111,30 +111,31 @@ impl Readings {
     }
 }
 
-/// Means over several devices, and the number of devices behind them.
+/// Means over several devices.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Figures {
     /// Number of devices.
     pub devices: u64,
-    /// The number of devices whose utilization is known.
+    /// Number of devices with known utilization.
     pub sampled: u64,
-    /// The mean over the devices whose utilization is known.
+    /// Mean over the devices with known utilization.
     pub utilization: Option<Percent>,
-    /// The utilization of the device with the lowest utilization.
+    /// Lowest utilization of any device.
     pub lowest: Option<Percent>,
     /// Mean per device.
     pub memory_used: Option<Mebibytes>,
     pub memory_total: Option<Mebibytes>,
     /// Mean per device.
     pub power: Option<Watts>,
-    /// The sum over all devices. `None` if the power of one device is unknown.
+    /// Sum over all devices, or `None` if the power of any device is unknown.
     pub power_in_all: Option<Watts>,
 }
 
 impl Figures {
-    /// Computes the means over these devices.
+    /// Computes the means of these readings.
     pub fn from_readings<'a>(readings: impl Iterator<Item = &'a Reading> + Clone) -> Self {
-        // Used and total memory are comparable only if both are known for the same devices.
+        // Used and total memory are comparable only over the same devices, so use those with both
+        // values.
         let both = |reading: &Reading| reading.memory_used.zip(reading.memory_total);
         let pairs = || readings.clone().filter_map(both);
         let memory_used = if pairs().next().is_some() {
@@ -158,7 +159,7 @@ impl Figures {
     }
 }
 
-/// Sums the values. `None` if there are no devices, or if one value is unknown.
+/// Sums the values, or returns `None` if there are none or any is unknown.
 fn sum_of_all(values: impl Iterator<Item = Option<Watts>>) -> Option<Watts> {
     let watts: Option<Vec<f64>> = values
         .map(|value| value.map(|Watts(watts)| watts))
@@ -191,7 +192,7 @@ mod tests {
                 .collect();
             Figures::from_readings(readings.iter()).power_in_all
         };
-        // 300 + 250 + 62.
+        // 300 + 250 + 62
         assert_eq!(
             total(&[Some(300.0), Some(250.0), Some(62.0)]),
             Some(Watts(612.0))

@@ -1,5 +1,4 @@
-//! Determines the state of services and notebooks. It depends on which of their pods are ready, and
-//! on why others are not.
+//! Computes the state of services and notebooks from the readiness of their pods.
 
 use super::job::Job;
 use super::job_pod::{Container, Pod, PodPhase};
@@ -8,9 +7,9 @@ use super::state::{
     stuck, why,
 };
 
-/// Determines the state of a service or notebook.
+/// Computes the state of a service or notebook.
 pub(crate) fn state(job: &Job) -> State {
-    // Evicted pods are ignored, because their controller has replaced them.
+    // Ignore ended pods, such as evicted ones, because the controller has replaced them.
     let pods: Vec<&Pod> = job.pods.iter().filter(|pod| !pod.ended()).collect();
     let ready = pods.iter().filter(|pod| job.serves_with(pod)).count();
     let ready = u32::try_from(ready).unwrap_or(u32::MAX);
@@ -21,8 +20,8 @@ pub(crate) fn state(job: &Job) -> State {
     } else if ready >= job.pods_wanted {
         (
             Status::Running,
-            // A service can have a problem even if all its pods are ready, for example a rollout
-            // that makes no progress.
+            // A service can have a problem even if all wanted pods are ready, for example a rollout
+            // without progress.
             trouble(job, &pods)
                 .map(|why| degraded(job, ready, why))
                 .or_else(|| rollout(job, &pods)),
@@ -56,7 +55,7 @@ pub(crate) fn state(job: &Job) -> State {
     }
 }
 
-/// Describes a service with some ready pods and a reason why others are not.
+/// Describes a service with some ready pods, and the problem of the others.
 fn degraded(job: &Job, ready: u32, (reason, message): StateReason) -> StateReason {
     let detail = if message.is_empty() {
         reason
@@ -69,7 +68,7 @@ fn degraded(job: &Job, ready: u32, (reason, message): StateReason) -> StateReaso
     )
 }
 
-/// Finds a problem that does not go away by itself.
+/// Returns the first problem that will not resolve without intervention.
 fn trouble(job: &Job, pods: &[&Pod]) -> Option<StateReason> {
     if let Some(why) = pods.iter().find_map(|pod| lost(pod)) {
         return Some(why);
@@ -86,7 +85,7 @@ fn trouble(job: &Job, pods: &[&Pod]) -> Option<StateReason> {
     }
     if let Some((reason, message)) = present.iter().find_map(|pod| pod.unscheduled.as_ref()) {
         return Some(match &job.pinned {
-            // Kueue holds back single pods by a scheduling gate.
+            // Kueue holds back pods of services through a scheduling gate.
             _ if job.queued && reason == "SchedulingGated" => why("Queued", job.queue_words()),
             Some(node) => {
                 let release = format!(
@@ -110,7 +109,7 @@ fn trouble(job: &Job, pods: &[&Pod]) -> Option<StateReason> {
     if let Some(message) = job
         .create_failure
         .as_deref()
-        // The event may be old, so it counts only while pods are missing.
+        // The event may be outdated, so use it only while pods are missing.
         .filter(|_| present.len() < job.pods_wanted as usize)
     {
         return Some(why(create_failure_reason(message), message));
@@ -129,15 +128,15 @@ fn trouble(job: &Job, pods: &[&Pod]) -> Option<StateReason> {
     ))
 }
 
-/// Describes a container that keeps crashing, and why it ended the last time.
+/// Describes a container that keeps crashing, with its last exit.
 fn crashing(job: &Job, pod: &Pod) -> Option<StateReason> {
     let ends = |container: &&Container| {
         let waits = container
             .waiting
             .as_ref()
             .is_some_and(|(reason, _)| reason == "CrashLoopBackOff");
-        // A container that starts again after a crash is not just starting. If its startup probe
-        // has succeeded and the next probe fails, it is unhealthy, whatever ended it before.
+        // After a crash, a running container that is not ready is restarting. But if its startup
+        // probe has succeeded, the failing probe is the current problem.
         let loads = !(job.checked && container.started);
         let is_reloading =
             container.running && container.last_ended.is_some() && !pod.ready && loads;
@@ -171,7 +170,7 @@ fn crashing(job: &Job, pod: &Pod) -> Option<StateReason> {
     Some(why(reason, message))
 }
 
-/// Reports a rollout while pods of two versions exist, or while the controller has not observed the
+/// Reports a rollout while pods of two versions exist, or before the controller has observed the
 /// newest specification.
 fn rollout(job: &Job, pods: &[&Pod]) -> Option<StateReason> {
     let mut revisions: Vec<&str> = pods
@@ -184,7 +183,7 @@ fn rollout(job: &Job, pods: &[&Pod]) -> Option<StateReason> {
         .then(|| why("RollingOut", "a new version is replacing the old one"))
 }
 
-/// Describes how far a pod that is not ready yet has come.
+/// Describes the progress of a starting pod.
 fn beginning(job: &Job, pods: &[&Pod]) -> StateReason {
     let present: Vec<&&Pod> = pods
         .iter()

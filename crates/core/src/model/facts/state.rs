@@ -1,5 +1,5 @@
-//! The state of a job: its status, and the reasons that trainings and services have in common. The
-//! state always depends on the pods. The mere existence of an object proves nothing.
+//! The state of a job, and the reasons that trainings and services share. The state is computed
+//! from pods, because the existence of a Job or Deployment proves nothing.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use crate::model::contract::labels::TERMINATION_PREFIX;
 use crate::model::contract::refusal::RefusalCause;
 use crate::model::values::text::clean;
 
-/// The state of a job, in the words of the contract.
+/// Status of a job, as it appears in JSON.
 #[derive(
     Clone,
     Copy,
@@ -39,29 +39,29 @@ impl Status {
         self.into()
     }
 
-    /// True if no part of the job will run again.
+    /// Returns true if no pod of the job will run again.
     pub fn is_final(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed)
     }
 }
 
-/// A status with its reason, and the numbers of running and desired pods.
+/// Status of a job with its reason and numbers of pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
     pub status: Status,
-    /// A CamelCase reason, as Kubernetes uses them: `Unschedulable`, `OOMKilled`.
+    /// Reason in CamelCase, such as `Unschedulable` or `OOMKilled`.
     pub reason: Option<String>,
-    /// A message of one sentence.
+    /// Message of one sentence.
     pub message: Option<String>,
-    /// The number of running pods. For a service, the number of ready pods.
+    /// Number of running pods, or of ready pods for services and notebooks.
     pub running: u32,
     pub wanted: u32,
-    /// True if the number of pods is displayed too: `running 2/2`.
+    /// True if the status is displayed with numbers of pods, as in `running 2/2`.
     pub counted: bool,
 }
 
 impl fmt::Display for State {
-    /// Formats as `pending ImagePullBackOff`, `running 2/2`.
+    /// Formats the status, for example `pending ImagePullBackOff` or `running 2/2`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.status)?;
         if self.counted && self.status == Status::Running {
@@ -116,7 +116,7 @@ pub(crate) fn pod_failure(pod: &Pod) -> Option<StateReason> {
         (Some(reason), _) if reason == "DeadlineExceeded" => {
             why(reason, format!("{name} ran longer than `job.max_runtime`"))
         }
-        // When the kubelet evicts a pod, it does not always set a DisruptionTarget condition.
+        // The kubelet does not set a DisruptionTarget condition for every eviction.
         (Some(reason), _) if reason == "Evicted" => {
             why(reason, format!("{name} was evicted by its node{detail}"))
         }
@@ -126,7 +126,7 @@ pub(crate) fn pod_failure(pod: &Pod) -> Option<StateReason> {
     })
 }
 
-/// Explains why a container never started, and includes the runtime's message.
+/// Explains that a container never started, with the runtime's message.
 pub fn not_started(name: &str, end: &ContainerEnd) -> String {
     if end.message.is_empty() {
         format!("{name} could not start")
@@ -140,7 +140,7 @@ pub fn pod_name(pod: &Pod) -> String {
         .map_or_else(|| pod.name.clone(), |rank| format!("rank {rank}"))
 }
 
-/// Reports that a node is evicting a pod of the job. The pod's status may not show it yet.
+/// Reports that a node evicts a pod of the job, even if the pod's status does not show it yet.
 pub(crate) fn evicted(job: &Job) -> Option<StateReason> {
     let message = job.eviction.as_deref()?.trim_end_matches(['.', ' ']);
     Some(why(
@@ -149,7 +149,7 @@ pub(crate) fn evicted(job: &Job) -> Option<StateReason> {
     ))
 }
 
-/// Reports a pod whose node does not respond, so that the pod's state is unknown.
+/// Reports a pod whose state is unknown because its node does not respond.
 pub fn lost(pod: &Pod) -> Option<StateReason> {
     let node = pod.node.as_deref()?;
     pod.is_lost().then(|| {
@@ -160,8 +160,8 @@ pub fn lost(pod: &Pod) -> Option<StateReason> {
     })
 }
 
-/// Removes the part about preemption and claims from the scheduler's message. That part only
-/// explains why preemption did not help.
+/// Truncates the scheduler's message before the part about preemption and claims, which explains
+/// only why preemption did not help.
 pub fn scheduler_words(message: &str) -> &str {
     let end = [". no new claims", ". preemption:", ", preemption:"]
         .iter()
@@ -170,12 +170,13 @@ pub fn scheduler_words(message: &str) -> &str {
     message[..end.unwrap_or(message.len())].trim_end_matches('.')
 }
 
-/// Whether a waiting reason is one that every container has shortly before it starts.
+/// Returns true for waiting reasons that every container has shortly before it starts.
 pub fn is_starting(reason: &str) -> bool {
     matches!(reason, "ContainerCreating" | "PodInitializing")
 }
 
-/// Returns the reason why a container waits, if it is a problem that does not go away by itself.
+/// Returns the reason and message of a container that waits for anything other than its normal
+/// start.
 pub(crate) fn stuck(pod: &Pod) -> Option<StateReason> {
     let waits = |container: &Container| {
         container
@@ -186,9 +187,9 @@ pub(crate) fn stuck(pod: &Pod) -> Option<StateReason> {
     pod.containers.iter().find_map(waits)
 }
 
-/// Explains why a pod of the job does not start and probably never will. Its image cannot be
-/// pulled, its container crashes, or the runtime rejects its container. `counts` is false for pods
-/// of an older version.
+/// Explains why a pod of the job does not start and probably never will: the image cannot be
+/// pulled, the container crashes, or the runtime rejects it. Only considers pods for which `counts`
+/// is true, to exclude pods of an older version.
 pub fn cannot_start(job: &Job, counts: impl Fn(&Pod) -> bool) -> Option<StateReason> {
     const LASTING: [&str; 8] = [
         "ImagePullBackOff",
@@ -205,8 +206,7 @@ pub fn cannot_start(job: &Job, counts: impl Fn(&Pod) -> bool) -> Option<StateRea
         .into_iter()
         .filter(|pod| !pod.deleting && counts(pod))
         .collect();
-    // If the program of a training cannot be started, the pod fails, and its replacement fails in
-    // the same way.
+    // If the runtime cannot start a training's program, the pod fails, and so will its replacement.
     let refused = |pod: &&Pod| {
         let mut ends = pod
             .containers
@@ -238,7 +238,7 @@ pub fn cannot_start(job: &Job, counts: impl Fn(&Pod) -> bool) -> Option<StateRea
     Some((reason, message))
 }
 
-/// Classifies in one word why the API server rejected a pod.
+/// Returns a CamelCase reason for the API server's rejection of a pod.
 pub(crate) fn create_failure_reason(message: &str) -> &'static str {
     match RefusalCause::from_message(message) {
         Some(RefusalCause::QuotaExceeded | RefusalCause::QuotaUnset) => "QuotaExceeded",

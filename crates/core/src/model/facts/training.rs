@@ -1,5 +1,5 @@
-//! Determines the state of a training from the phases of its pods. `State::from_job` also handles
-//! services and notebooks, but their state depends on whether their pods are ready.
+//! Computes the state of trainings from the phases of their pods. `State::from_job` also passes
+//! services and notebooks to `serving`.
 
 use super::job::Job;
 use super::job_pod::{Container, Pod, PodPhase};
@@ -10,7 +10,7 @@ use super::state::{
 };
 
 impl State {
-    /// Determines the state of `job`.
+    /// Computes the state of a job of any kind.
     pub fn from_job(job: &Job) -> Self {
         if job.kind.serves() {
             return serving::state(job);
@@ -19,12 +19,12 @@ impl State {
         let running = count(&pods, |pod| {
             pod.phase == PodPhase::Running && !pod.deleting && !pod.own_ended()
         });
-        // Succeeded pods may have been deleted, but the Job's status still counts them.
+        // Succeeded pods may have been deleted, but the status of the Job still counts them.
         let done = count(&pods, |pod| pod.phase == PodPhase::Succeeded).max(job.pods_done);
         let (status, why) = if job.deleting {
             (Status::Terminating, None)
-        // The Job controller adds `SuccessCriteriaMet` and `FailureTarget` as soon as the outcome
-        // is certain. It adds `Complete` and `Failed` only after all pods have terminated.
+        // The Job controller adds `SuccessCriteriaMet` or `FailureTarget` once the outcome is
+        // certain, but `Complete` or `Failed` only after all pods have terminated.
         } else if holds(job, &["Complete", "SuccessCriteriaMet"]).is_some() {
             (Status::Succeeded, None)
         } else if let Some(why) = holds(job, &["Failed", "FailureTarget"]) {
@@ -67,9 +67,10 @@ fn holds(job: &Job, conditions: &[&str]) -> Option<StateReason> {
         .find_map(|condition| job.conditions.get(*condition).cloned())
 }
 
-/// Returns the reason why a pod failed. It is more specific than the Job's `BackoffLimitExceeded`.
+/// Returns the reason of the pod that caused the failure, which is more specific than the Job's
+/// `BackoffLimitExceeded`.
 fn failure(job: &Job, condition: StateReason) -> StateReason {
-    // Pods of the current attempt come first, because failures in earlier attempts led to a retry.
+    // Consider pods of the current attempt first, because earlier failures led only to a retry.
     let mut present = job.current_pods();
     let mut earlier: Vec<&Pod> = job
         .pods
@@ -77,8 +78,8 @@ fn failure(job: &Job, condition: StateReason) -> StateReason {
         .filter(|pod| !present.iter().any(|existing| existing.name == pod.name))
         .collect();
     earlier.sort_by(|a, b| (b.created_at, &b.name).cmp(&(a.created_at, &a.name)));
-    // Within one attempt, the rank that ended first is the likely cause. The others fail because it
-    // is gone.
+    // Within an attempt, the rank that ended first is the likely cause, because the other ranks
+    // fail without it.
     present.sort_by_key(|pod| (pod.ended_at.is_none(), pod.ended_at));
     let ended: Vec<StateReason> = present
         .into_iter()
@@ -86,8 +87,8 @@ fn failure(job: &Job, condition: StateReason) -> StateReason {
         .filter(|pod| pod.disrupted.is_none())
         .filter_map(pod_failure)
         .collect();
-    // Ranks that end within the same second as the first one only report `Error`. A rank with a
-    // more specific reason therefore takes precedence.
+    // Several ranks can end within the same second. Prefer a specific reason to a plain `Error`,
+    // which is often only a consequence.
     let specific = ended
         .iter()
         .find(|(reason, _)| reason != "Error")
@@ -95,7 +96,7 @@ fn failure(job: &Job, condition: StateReason) -> StateReason {
     specific.cloned().unwrap_or(condition)
 }
 
-/// Explains why a job that should run does not run. The first pod with a known reason decides.
+/// Explains why a job does not run, from the first pod with a known reason.
 fn waiting(job: &Job, pods: &[&Pod]) -> StateReason {
     if let Some(why) = evicted(job) {
         return why;
@@ -118,8 +119,7 @@ fn waiting(job: &Job, pods: &[&Pod]) -> StateReason {
     if let Some((reason, message)) = unscheduled {
         return waiting_for_node(job, bound.len(), reason, message);
     }
-    // The event about a pod that could not be created may be old, so it counts only while pods are
-    // missing.
+    // The event may be outdated, so use it only while pods are missing.
     let lacks_pods = count(pods, |pod| pod.phase != PodPhase::Failed) < job.pods_wanted;
     if let Some(message) = job.create_failure.as_deref().filter(|_| lacks_pods) {
         return why(create_failure_reason(message), message);
@@ -169,7 +169,7 @@ fn waiting_for_node(job: &Job, placed: usize, reason: &str, message: &str) -> St
     why("WaitingForPeers", message)
 }
 
-/// Describes a container that failed and that the kubelet is about to restart.
+/// Describes a failed container that the kubelet is about to restart.
 fn restarted(pod: &Pod) -> Option<String> {
     let ended =
         |container: &Container| Some((container.restarts, container.terminated.as_ref()?.code));

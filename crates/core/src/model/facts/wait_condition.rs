@@ -1,4 +1,4 @@
-//! Conditions of `gpuctl wait`, judged from the state of a job.
+//! Conditions of `gpuctl wait`, evaluated on the state of a job.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,42 +6,42 @@ use std::str::FromStr;
 use super::job::Job;
 use super::state::{State, Status};
 
-/// A condition that a job can meet.
+/// A condition that `gpuctl wait` waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitCondition {
-    /// All pods run. A job that has succeeded has run.
+    /// All pods run, or the job has succeeded.
     Running,
     Complete,
     Failed,
-    /// Succeeded or failed.
+    /// The job has succeeded or failed.
     Ended,
     /// The job and its pods no longer exist.
     Deleted,
-    /// At least this many pods run; of a service, are ready.
+    /// At least this many pods run or, for services, are ready.
     Ready(u32),
 }
 
-/// How far a job is from a condition.
+/// Whether a job meets a condition, or still can.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitVerdict {
     Met,
     Waiting,
-    /// The job cannot meet the condition any longer.
+    /// The job can no longer meet the condition.
     Impossible,
 }
 
 impl WaitCondition {
-    /// The form of each condition, for help and errors.
+    /// Forms of the conditions, for help and error messages.
     pub const FORMS: [&'static str; 6] = [
         "running", "complete", "failed", "ended", "deleted", "ready=N",
     ];
 
-    /// Whether a job without an end, such as a service, can never meet the condition.
+    /// Returns true if jobs that never end, such as services, cannot meet the condition.
     pub fn needs_an_end(self) -> bool {
         matches!(self, Self::Complete | Self::Failed | Self::Ended)
     }
 
-    /// Judges a job; `None` if it does not exist.
+    /// Evaluates the condition on a job, or on `None` if the job does not exist.
     pub fn judge(self, job: Option<(&Job, &State)>) -> WaitVerdict {
         let Some((job, state)) = job else {
             return match self {
@@ -69,7 +69,8 @@ impl WaitCondition {
     }
 }
 
-/// A service runs only if all its pods run the version of its file.
+/// Returns true for a training, and for a service whose pods are all ready and have the newest
+/// version.
 fn is_whole(job: &Job, state: &State) -> bool {
     !job.kind.serves() || (!job.rolling_out && state.running >= state.wanted)
 }

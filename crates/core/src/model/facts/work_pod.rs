@@ -1,5 +1,5 @@
-//! A pod with the details that a workload needs, and sums over several pods. The sums include their
-//! phases, the first start, the last end and the first problem.
+//! A pod of a workload, and sums over several pods: phases, first start, last end and first
+//! problem.
 
 use std::rc::Rc;
 
@@ -9,8 +9,8 @@ use super::job_pod::PodPhase;
 use super::reading::PodKey;
 use crate::model::values::units::GpuCount;
 
-/// A pod with the details that a workload needs. A cluster may have hundreds of thousands, so
-/// values that many pods have in common are shared.
+/// A pod of a workload. A cluster may have hundreds of thousands, so values that many pods have in
+/// common are stored once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkPod {
     pub namespace: Rc<str>,
@@ -19,15 +19,15 @@ pub struct WorkPod {
     pub parent: Option<Rc<str>>,
     pub node: Option<Rc<str>>,
     pub phase: PodPhase,
-    /// The number of devices that it requests.
+    /// Number of devices that the pod requests.
     pub gpus: GpuCount,
-    /// The container that requests devices, or the first container if none does.
+    /// Name of the container that requests devices, or of the first container if none does.
     pub container: Rc<str>,
     pub created_at: Option<Timestamp>,
     pub started_at: Option<Timestamp>,
     pub ended_at: Option<Timestamp>,
-    /// Why a container does not start, such as `CrashLoopBackOff`. `None` while it is just being
-    /// created.
+    /// Reason why a container does not start, such as `CrashLoopBackOff`. `None` while it is being
+    /// created normally.
     pub trouble: Option<Rc<str>>,
 }
 
@@ -44,16 +44,16 @@ impl WorkPod {
 /// Sums over several pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodSums {
-    /// One flag per phase, which is true if at least one pod is in that phase.
+    /// One flag per phase, set if at least one pod is in that phase.
     phases: [bool; 5],
     /// True if at least one pod runs without a problem. The phase alone is not enough, because it
-    /// stays `Running` in a crash loop.
+    /// remains `Running` in a crash loop.
     pub works: bool,
-    /// The first problem that was added. Pods that have terminated are ignored.
+    /// First problem of a pod that has not terminated.
     pub trouble: Option<Rc<str>>,
-    /// When the first container started.
+    /// Start time of the first container.
     pub started_at: Option<Timestamp>,
-    /// When the last container terminated.
+    /// End time of the last container.
     pub ended_at: Option<Timestamp>,
 }
 
@@ -114,7 +114,7 @@ mod tests {
         let mut sums = PodSums::from_pods(&pods[..1]);
         sums.merge(&PodSums::from_pods(&pods[1..]));
         assert_eq!(sums, PodSums::from_pods(&pods));
-        // A terminated pod has no problem, and a pod in a crash loop does not work.
+        // A terminated pod counts as having no problem, and a pod in a crash loop as not working.
         assert_eq!(
             (
                 sums.trouble.as_deref(),

@@ -1,11 +1,12 @@
-//! Finds secrets in a command line that is a list of words: `["docker", "login", "-p", "x"]`.
+//! Finds secrets in a command line that is a list of words, such as `["docker", "login", "-p",
+//! "x"]`.
 
 use super::secret_names::holds_secret;
 use super::secret_text::secret_spans;
 use super::secret_tools::secret_words;
 use super::secret_values::is_count;
 
-/// Finds the indexes of the words that are secrets, or that join a short flag with a secret, as in
+/// Returns the indexes of the words that are secrets or that join a short flag with a secret, as in
 /// `-pSECRET`. [`secret_spans`] finds other secrets within a word.
 pub fn argument_secrets(words: &[&str]) -> Vec<usize> {
     let mut secrets: Vec<usize> = (1..words.len())
@@ -13,8 +14,7 @@ pub fn argument_secrets(words: &[&str]) -> Vec<usize> {
         .collect();
     let in_programs = secret_words(words.iter().map(|word| (*word, false)));
     secrets.extend(in_programs.into_iter().map(|secret| secret.index));
-    // A name and its secret can be separate words, so the rules also run on the words joined into
-    // one line.
+    // A name and its secret can be separate words, so also search the words joined into one line.
     let line = words.join(" ");
     let spans = secret_spans(&line);
     let mut start = 0;
@@ -34,7 +34,7 @@ pub fn argument_secrets(words: &[&str]) -> Vec<usize> {
     secrets
 }
 
-/// Whether `word` is the value of a flag whose name indicates a secret.
+/// Returns true if `word` is the value of a flag whose name indicates a secret.
 fn follows_secret_flag(flag: &str, word: &str) -> bool {
     let is_flag = flag.starts_with('-') && !flag.contains(['=', ' ', '\n']);
     // `--max-tokens 8192` is a count.

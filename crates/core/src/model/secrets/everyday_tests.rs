@@ -1,5 +1,5 @@
-//! Harmless texts that resemble secrets, from the logs of training and serving programs, the logs
-//! of Kubernetes, and command lines. If ordinary words were masked, the output would be useless.
+//! Harmless texts that resemble secrets: logs of training and serving programs, logs of Kubernetes,
+//! and command lines. Masking ordinary words would make output useless.
 
 use super::scrubbed;
 

@@ -1,6 +1,5 @@
-//! Recognizes secrets by their form: in the names of variables and flags, in text, and in URLs. All
-//! masking, redaction and warnings use these rules, so that no output shows a secret that another
-//! output hides.
+//! Recognizes secrets in the names of variables and flags, in text, and in URLs. Masks, redaction
+//! and warnings all use these rules, so that no output shows a secret that another output hides.
 
 mod argument_secrets;
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! Word lists for the recognition of secrets by the name of a variable, flag or key.
+//! Word lists for recognizing secrets by the name of a variable, flag or key.
 
-/// Suffixes in the singular that always indicate a secret. They need no separator before them:
+/// Suffixes (singular) that always indicate a secret, even without a separator before them:
 /// `PGPASSWORD`, `hftoken`.
 #[rustfmt::skip]
 pub(super) const STRONG_ENDS: [&str; 21] = [
@@ -8,13 +8,13 @@ pub(super) const STRONG_ENDS: [&str; 21] = [
     "privatekey", "accountkey", "licensekey", "authkey", "credential", "authorization", "pswd", "psswd",
     "passwrd", "pword", "secretid", "connectionstring",
 ];
-/// Words in the singular that indicate a secret in the name of a flag or variable.
+/// Words (singular) that indicate a secret only in the name of a flag or variable.
 #[rustfmt::skip]
 pub(super) const WEAK: [&str; 20] = [
     "key", "auth", "pat", "license", "licence", "login", "pwd", "pw", "pass", "cred", "bearer", "jwt",
     "cookie", "signature", "sig", "webhook", "otp", "pin", "psk", "sas",
 ];
-/// Words that make `key` a secret wherever the two appear together.
+/// Words that make `key` a secret in the same name.
 #[rustfmt::skip]
 pub(super) const KEY_OWNERS: [&str; 39] = [
     "api", "access", "secret", "private", "account", "license", "wandb", "auth", "encryption", "signing",
@@ -23,7 +23,7 @@ pub(super) const KEY_OWNERS: [&str; 39] = [
     "ingestion", "instrumentation", "session", "huggingface", "cohere", "mistral", "sendgrid", "stripe",
     "datadog",
 ];
-/// Words that show that `key` means a column, a field or a sort order, as in `--sort-key` and
+/// Words next to `key` that make it a column, a field or a sort order, as in `--sort-key` and
 /// `--prompt-key`.
 #[rustfmt::skip]
 pub(super) const PLAIN_KEYS: [&str; 81] = [
@@ -36,7 +36,7 @@ pub(super) const PLAIN_KEYS: [&str; 81] = [
     "shuffle", "sort", "source", "state", "taint", "target", "tensor", "text", "time", "toleration",
     "topology", "value", "video", "weight", "xattr",
 ];
-/// Words that show that `token` means a number of tokens or a symbol of a tokenizer.
+/// Words next to `token` that make it a number of tokens or a symbol of a tokenizer.
 #[rustfmt::skip]
 pub(super) const PLAIN_TOKENS: [&str; 65] = [
     "accepted", "add", "additional", "all", "audio", "batched", "bos", "cached", "chunk", "cls", "completion",
@@ -59,33 +59,32 @@ pub(super) const DESCRIPTIONS: [&str; 81] = [
     "second", "seconds", "server", "size", "sock", "source", "status", "store", "throughput", "timeout", "ttl",
     "type", "url", "usage", "username", "version",
 ];
-/// Words that show that a later `tokens` means a number, as in `max_num_batched_tokens`.
+/// Words before `tokens` that make it a number, as in `max_num_batched_tokens`.
 #[rustfmt::skip]
 pub(super) const COUNTS: [&str; 9] = [
     "avg", "max", "mean", "min", "n", "num", "per", "sum", "total",
 ];
-/// Beginnings of words that end in `key` by chance, or that name a key on a keyboard.
+/// Letters before `key` in words that end in `key` by chance, or that name a key on a keyboard.
 #[rustfmt::skip]
 pub(super) const KEY_LETTERS: [&str; 22] = [
     "alt", "ctrl", "dar", "don", "flun", "fn", "hic", "hoc", "hot", "jer", "joc", "lac", "mic", "mon",
     "multi", "on", "press", "shift", "short", "stoc", "tur", "whis",
 ];
-/// Words that show that `pass` means a step or a filter, with and without a separator:
-/// `forward_pass`, `bypass`.
+/// Words that make `pass` a step or a filter, with or without a separator: `forward_pass`,
+/// `bypass`.
 #[rustfmt::skip]
 pub(super) const PLAIN_PASSES: [&str; 30] = [
     "all", "back", "backward", "band", "by", "com", "encom", "fast", "first", "forward", "full", "half",
     "high", "kee", "last", "low", "multi", "num", "one", "over", "pre", "render", "second", "single", "sub",
     "sur", "test", "tres", "two", "under",
 ];
-/// Words after `key` that show that it means a tensor or a part of a mapping, as in
-/// `num_key_value_heads`.
+/// Words after `key` that make it a tensor or a part of a mapping, as in `num_key_value_heads`.
 #[rustfmt::skip]
 pub(super) const AFTER_KEYS: [&str; 14] = [
     "cache", "frame", "frames", "head", "heads", "layer", "padding", "point", "points", "proj", "projection",
     "states", "value", "values",
 ];
-/// Words that indicate a secret only at the end of a name. `pin_memory` and `sas_address`, for
+/// Words that indicate a secret only at the end of a name: `pin_memory` and `sas_address`, for
 /// example, are settings.
 #[rustfmt::skip]
 pub(super) const FINAL_ONLY: [&str; 4] = [
@@ -96,13 +95,13 @@ pub(super) const FINAL_ONLY: [&str; 4] = [
 pub(super) const NO_PLURAL: [&str; 8] = [
     "auth", "licence", "license", "login", "pass", "pin", "sig", "signature",
 ];
-/// File extensions. They mark a position in a source file, such as `secret.go:189`.
+/// File extensions, which mark a position in a source file, such as `secret.go:189`.
 #[rustfmt::skip]
 pub(super) const EXTENSIONS: [&str; 27] = [
     "c", "cc", "cpp", "crt", "csv", "cu", "go", "h", "hpp", "java", "js", "json", "jsonl", "log", "md", "pem",
     "proto", "py", "rb", "rs", "sh", "so", "toml", "ts", "txt", "yaml", "yml",
 ];
-/// Last words of names whose value is usually a file path.
+/// Last words of names whose values are usually file paths.
 #[rustfmt::skip]
 pub(super) const FILE_NAMES: [&str; 8] = [
     "cert", "certificate", "crt", "key", "licence", "license", "pem", "pwd",

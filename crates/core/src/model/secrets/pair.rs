@@ -1,4 +1,4 @@
-//! A name in text and the value after it, with the evidence that the text around them gives.
+//! A name in text and the value after it.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use super::secret_values::{
     TextValue, ValueEnd, is_count, is_number_of_tokens, number_before_pair, value_at,
 };
 
-/// A name in text, the separator after it, and the position where its value starts.
+/// A name in text, the separator after it, and the start of its value.
 pub(super) struct Pair<'a> {
     pub(super) text: &'a str,
     pub(super) name: &'a str,
@@ -34,13 +34,13 @@ impl<'a> Pair<'a> {
         strength_of(self.name).strength
     }
 
-    /// Whether only words connect the name and the value: `is`, `will be`.
+    /// Returns true if the separator consists only of words, such as `is` or `will be`.
     pub(super) fn is_in_sentence(&self) -> bool {
         self.name.is_ascii() && !self.separator.contains([':', '=', '>', '：'])
     }
 
-    /// Whether this is a sentence that states a password: `the password is x`. Such passwords can
-    /// be ordinary words.
+    /// Returns true for a sentence that states a password, such as `the password is x`. Such a
+    /// password can be an ordinary word.
     pub(super) fn tells_password(&self) -> bool {
         let name = self.name.to_ascii_lowercase().replace([' ', '-'], "");
         let says = self.separator.trim().to_ascii_lowercase();
@@ -60,8 +60,8 @@ impl<'a> Pair<'a> {
         &self.text[self.value_at..]
     }
 
-    /// Finds the value. In a list, a switch or a count before the separator is a complete value:
-    /// `token=None,lr=0.1`.
+    /// Returns the value. In a list such as `token=None,lr=0.1`, a switch or count before a
+    /// separator is a complete value.
     pub(super) fn value(&self, end: ValueEnd) -> TextValue {
         const LONGEST_SWITCH: usize = 8;
         let letters = self
@@ -93,15 +93,16 @@ impl<'a> Pair<'a> {
         self.separator.contains(['"', '\'', '`'])
     }
 
-    /// True for the name of a variable (`DB_PASS`). False for a word in a sentence.
+    /// Returns true for the name of a variable, such as `DB_PASS`, and false for a word in a
+    /// sentence.
     pub(super) fn is_variable(&self) -> bool {
         self.name.len() > 1 && !self.name.contains(|c: char| c.is_lowercase())
     }
 
-    /// Whether the value is a number, and the name says that it is a count.
+    /// Returns true if the value is a number and the name indicates a count.
     pub(super) fn counts(&self, value: &str) -> bool {
         let name = self.name.trim_end_matches('s').to_ascii_lowercase();
-        // `PASS=12 FAIL=3` is a summary of tests.
+        // `PASS=12 FAIL=3` summarizes tests.
         let may_count = name.ends_with("token")
             || name.ends_with("secret")
             || self.name.eq_ignore_ascii_case("pass");
@@ -109,7 +110,7 @@ impl<'a> Pair<'a> {
             || (is_number_of_tokens(value) && strength_of(self.name).counts_tokens)
     }
 
-    /// Returns the span of the value, if the value can be a secret with this name.
+    /// Returns the span of the value if it can be a secret with this name.
     pub(super) fn accepted(&self, value: TextValue) -> Option<Range<usize>> {
         let content = &self.text[value.span.clone()];
         (!self.counts(content) && holds_secret(self.name, content)).then_some(value.span)

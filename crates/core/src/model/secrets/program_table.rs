@@ -1,19 +1,19 @@
-//! Lists programs that accept secrets in positions where no name indicates them.
+//! Programs that accept secrets as arguments without a name that indicates a secret.
 
-/// Where a program takes its secret.
+/// Position of the secret in the arguments of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SecretPlace {
     /// After a flag.
     Flag,
-    /// After a flag that can end a cluster of short flags: `curl -sSLu me:x`.
+    /// After a flag that can end a cluster of short flags, as in `curl -sSLu me:x`.
     Cluster,
-    /// After a flag, with a prefix for the kind of source: `pass:x`, `file:x`.
+    /// After a flag, with a prefix for the kind of source, such as `pass:x` or `file:x`.
     Source,
-    /// After a flag and the user name: `me%x`.
+    /// After a flag and the user name, as in `me%x`.
     UserAndPassword,
-    /// After the name of a setting: `git config user.password x`.
+    /// After the name of a setting, as in `git config user.password x`.
     Settings,
-    /// After the name of a variable: `setenv TOKEN x`.
+    /// After the name of a variable, as in `setenv TOKEN x`.
     Assign,
     /// In the last word, after certain subcommands.
     Subcommand,
@@ -21,11 +21,11 @@ pub(super) enum SecretPlace {
     LastWord,
     /// In the last word, if the flag `-b` is present.
     Batch,
-    /// In the words that the program prints, if a login reads its output.
+    /// In the words that the program prints, if a login reads them from a pipe.
     Echo,
 }
 
-/// Programs that accept secrets in the same way.
+/// Programs that accept secrets in one position.
 pub(super) struct KnownProgram {
     pub names: &'static [&'static str],
     /// Flags that precede a secret.
@@ -49,7 +49,7 @@ const fn program(
     }
 }
 
-/// Flags whose name indicates a password, such as `--http-password`, need no entry here.
+/// Known programs. Flags whose names indicate a password, such as `--http-password`, need no entry.
 #[rustfmt::skip]
 pub(super) const PROGRAMS: [KnownProgram; 24] = [
     program(&["curl"], &["-u", "-U", "--user", "--proxy-user", "--pass", "--proxy-pass", "--oauth2-bearer", "--tlspassword"],
@@ -86,7 +86,7 @@ pub(super) const KEY_LOGINS: [&str; 19] = [
     "wandb", "weave", "comet", "clearml", "neptune", "swanlab", "hf", "huggingface-cli", "modelscope", "ngc", "npm", "kaggle",
     "vault", "doctl", "replicate", "modal", "lightning", "dvc", "runpodctl",
 ];
-/// Flags of login commands that have no value.
+/// Flags of login commands without a value.
 pub(super) const LONE_LOGIN_FLAGS: [&str; 5] = [
     "--relogin",
     "--verify",

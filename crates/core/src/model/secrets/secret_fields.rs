@@ -9,8 +9,8 @@ use super::secret_values::{
     value_at,
 };
 
-/// Finds the value in `token: x` and `"token":"x"`. The value in `token:1.2` is an image tag and
-/// does not count.
+/// Returns the value in `token: x` or `"token":"x"`. Ignores `token:1.2`, which is an image with a
+/// tag.
 pub(super) fn field(pair: &Pair<'_>) -> Option<Range<usize>> {
     let is_path = pair.before() == Some('/') && pair.separator == ":";
     let is_place =
@@ -35,7 +35,7 @@ pub(super) fn field(pair: &Pair<'_>) -> Option<Range<usize>> {
         ValueEnd::Blank
     });
     let content = &pair.text[value.span.clone()];
-    // In documents, backticks enclose a command: "keep it in a secret: `gpuctl create secret x`".
+    // Documents put commands in backticks: "keep it in a secret: `gpuctl create secret x`".
     let is_command = pair.rest().starts_with('`') && content.contains(' ');
     let is_word =
         is_command || (!value.is_quoted && (is_word_of_a_message(content) || is_type(content)));
@@ -53,7 +53,7 @@ pub(super) fn field(pair: &Pair<'_>) -> Option<Range<usize>> {
 }
 
 fn is_field_name(pair: &Pair<'_>) -> bool {
-    // Everyday words. They indicate a secret only in names of variables and in the `auths` of a
+    // Everyday words, which indicate a secret only in names of variables and in the `auths` of a
     // Docker config.
     const PROSE: [&str; 8] = ["pwd", "pw", "cred", "creds", "jwt", "pass", "psk", "otp"];
     let name = pair.name.to_ascii_lowercase();
@@ -75,7 +75,7 @@ fn is_field_name(pair: &Pair<'_>) -> bool {
     }
 }
 
-/// Whether a value is a type, as in `token: str = "x"`.
+/// Returns true if a value is a type, as in `token: str = "x"`.
 fn is_type(value: &str) -> bool {
     matches!(
         value,
@@ -83,8 +83,8 @@ fn is_type(value: &str) -> bool {
     ) || value.starts_with("Optional[")
 }
 
-/// Whether an unquoted value directly after `name:` is a reference. It can be an image tag, a line
-/// number in a source file, or the name of a Secret.
+/// Returns true if an unquoted value directly after `name:` is an image tag, a line number in a
+/// source file, or the name of a Secret.
 fn is_reference(pair: &Pair<'_>, value: &str) -> bool {
     if pair.separator != ":" {
         return false;
@@ -104,7 +104,7 @@ fn is_reference(pair: &Pair<'_>, value: &str) -> bool {
     is_tagged || is_object || (pair.strength() == NameStrength::Weak && is_count(value))
 }
 
-/// Finds a value on the line after its name, as in indented JSON. If that line contains another
+/// Returns a value on the line after its name, as in indented JSON. If that line contains another
 /// key, the value is an object and not a secret.
 fn next_line(pair: &Pair<'_>) -> Option<Range<usize>> {
     let blanks = pair.rest().len() - pair.rest().trim_start().len();
@@ -120,8 +120,7 @@ fn next_line(pair: &Pair<'_>) -> Option<Range<usize>> {
     if is_value { pair.accepted(value) } else { None }
 }
 
-/// Whether a YAML line consists of a name and a value that may contain spaces: `password: two
-/// words`.
+/// Returns true for a YAML line whose value may contain spaces, such as `password: two words`.
 fn is_phrase_of_yaml(pair: &Pair<'_>) -> bool {
     let name = pair.name.to_ascii_lowercase();
     let is_password = ["password", "passwd", "passphrase", "passcode", "pswd"]

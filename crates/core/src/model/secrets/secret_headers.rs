@@ -1,6 +1,6 @@
-//! Finds the values of HTTP headers that contain credentials. They can contain spaces, for example
-//! after a scheme such as `token` or in a list of cookies. Therefore, a value extends to the end of
-//! the line or to the closing quote.
+//! Finds the values of HTTP headers with credentials. Such a value extends to the end of the line
+//! or to the closing quote, because it can contain spaces, for example after a scheme such as
+//! `token` or between cookies.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -23,7 +23,7 @@ static HEADER: LazyLock<Regex> = LazyLock::new(|| {
     .expect("the pattern is tested")
 });
 
-/// Adds the spans of the values of headers.
+/// Adds the spans of the values of credential headers.
 pub(super) fn add_headers(text: &str, spans: &mut Vec<Range<usize>>) {
     let mut at = 0;
     while let Some(captures) = HEADER.captures_at(text, at) {
@@ -43,17 +43,17 @@ pub(super) fn add_headers(text: &str, spans: &mut Vec<Range<usize>>) {
     }
 }
 
-/// Finds the value of a header that may contain spaces.
+/// Returns the value of a header that may contain spaces.
 fn long_value(text: &str, name_at: usize, separator: &str, at: usize) -> Option<Range<usize>> {
     let value = value_at(text, at, ValueEnd::Blank);
     if value.is_quoted {
         return Some(value.span);
     }
-    // `cookie=x` is a parameter. A header name without a separator is part of a sentence.
+    // `cookie=x` is a parameter, and a header name without a separator is part of a sentence.
     let is_header = separator.contains(':')
         || (separator.contains('=') && text[name_at..at].to_ascii_lowercase().contains("auth"));
-    // Check the first word before searching for the end of the line, because a long line can
-    // contain many headers.
+    // Check the first word before searching the end of the line, because one long line can contain
+    // many headers.
     if !is_header || text[at..].starts_with('{') || !is_credential(&text[at..value.span.end]) {
         return None;
     }
@@ -67,14 +67,14 @@ fn long_value(text: &str, name_at: usize, separator: &str, at: usize) -> Option<
     Some(at..end.map_or(at + line.len(), |end| end.min(at + line.len())))
 }
 
-/// Finds the value of a header that is a single word.
+/// Returns the value of a header that is a single word.
 fn short_value(text: &str, separator: &str, at: usize) -> Option<Range<usize>> {
     let value = value_at(text, at, ValueEnd::Blank);
     (value.is_quoted || separator.contains(':')).then_some(value.span)
 }
 
-/// Finds the quote that was opened before a header, and the number of backslashes before the quote:
-/// `-H "Authorization: x"`.
+/// Returns the quote that was opened before a header, as in `-H "Authorization: x"`, and the number
+/// of backslashes before the quote.
 fn enclosing_quote(text: &str, name_at: usize) -> Option<(u8, usize)> {
     let line = line_before(text, name_at).1;
     let opening = line.rfind(['"', '\'', '`'])?;
@@ -84,8 +84,8 @@ fn enclosing_quote(text: &str, name_at: usize) -> Option<(u8, usize)> {
     opens.then_some((line.as_bytes()[opening], opening - before.len()))
 }
 
-/// Whether a value is a credential. A message about one, such as `Authorization: missing`, does not
-/// count.
+/// Returns true if a value is a credential, and false for messages such as `Authorization:
+/// missing`.
 fn is_credential(value: &str) -> bool {
     let value = value.trim();
     let first = value.split_whitespace().next().unwrap_or_default();

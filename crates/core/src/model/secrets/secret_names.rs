@@ -1,4 +1,4 @@
-//! Decides from the name of a variable, flag or key whether its value is a secret.
+//! Determines from the name of a variable, flag or key whether its value is a secret.
 
 use super::name_words::{
     AFTER_KEYS, COUNTS, DESCRIPTIONS, EXTENSIONS, FILE_NAMES, FINAL_ONLY, KEY_LETTERS, KEY_OWNERS,
@@ -6,24 +6,23 @@ use super::name_words::{
 };
 use super::secret_values::is_number_of_tokens;
 
-/// How reliable a name is as an indication of a secret.
+/// How reliably a name indicates a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NameStrength {
     /// The name does not indicate a secret.
     None,
-    /// The name indicates a secret in a flag or a variable, but is an everyday word in prose and
-    /// API objects: `key`, `login`.
+    /// The name indicates a secret in a flag or variable, but is an everyday word in prose and API
+    /// objects, such as `key` or `login`.
     Weak,
-    /// The name indicates a secret everywhere: `password`, `api_key`.
+    /// The name indicates a secret everywhere, such as `password` or `api_key`.
     Strong,
 }
 
-/// What a name says about its value. It compares equal to a [`NameStrength`] if the strength is the
-/// same.
+/// Classification of a name. Comparing it with a [`NameStrength`] compares only the strength.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Announcement {
     pub strength: NameStrength,
-    /// Whether a number after the name is a number of tokens, as in `tokens=8388608`.
+    /// True if a number after the name is a number of tokens, as in `tokens=8388608`.
     pub counts_tokens: bool,
 }
 
@@ -42,7 +41,7 @@ impl PartialEq<NameStrength> for Announcement {
     }
 }
 
-/// Classifies a name: `--wandb-key`, `HF_TOKEN`, `NotebookApp.token`, `clientSecret`.
+/// Classifies a name such as `--wandb-key`, `HF_TOKEN`, `NotebookApp.token` or `clientSecret`.
 pub fn strength_of(name: &str) -> Announcement {
     let words = words_of(name);
     let Some(last) = words.last() else {
@@ -51,19 +50,20 @@ pub fn strength_of(name: &str) -> Announcement {
     let is_file = name
         .rsplit_once('.')
         .is_some_and(|(_, extension)| EXTENSIONS.contains(&extension));
-    // The secret ID of an AppRole is a password. Other IDs are public.
+    // Vault's AppRole has a `secret_id`, which is a password. Other ids are public.
     let is_secret_id = words.len() > 1 && last == "id" && words[words.len() - 2] == "secret";
     if is_secret_id {
         return NameStrength::Strong.into();
     }
-    // `secretName` and `--token-file` refer to a secret. `TOKEN_1` and `password2` contain one.
+    // `secretName` and `--token-file` only refer to a secret, while `TOKEN_1` and `password2`
+    // contain one.
     if is_file || DESCRIPTIONS.contains(&last.as_str()) {
         return NameStrength::None.into();
     }
     let strengths: Vec<NameStrength> = (0..words.len())
         .map(|index| strength_in(&words, index))
         .collect();
-    // `password_tokens` and `auth_tokens` also contain a second word that indicates a secret.
+    // In `password_tokens` and `auth_tokens`, another word than `tokens` indicates a secret.
     let counts_tokens =
         strengths
             .iter()
@@ -80,7 +80,7 @@ pub fn strength_of(name: &str) -> Announcement {
     }
 }
 
-/// Classifies one word of a name by its neighbors.
+/// Classifies one word of a name, considering its neighbors.
 fn strength_in(words: &[String], index: usize) -> NameStrength {
     let written = words[index].as_str();
     let singular = written
@@ -98,7 +98,7 @@ fn strength_in(words: &[String], index: usize) -> NameStrength {
     if let Some(start) = word.strip_suffix("token") {
         return strength_of_token(&words[..index], start, written != word, after);
     }
-    // `imagePullSecret` and `tlsSecret` contain the name of a Secret, and not a secret value.
+    // `imagePullSecret` and `tlsSecret` contain the name of a Secret instead of a secret value.
     if word == "secret" && matches!(before, "pull" | "tls")
         || word.ends_with("pullsecret")
         || word == "tlssecret"
@@ -116,8 +116,8 @@ fn strength_in(words: &[String], index: usize) -> NameStrength {
     }
 }
 
-/// Classifies `token` by the words `before` it and the word `after` it. `start` is joined to it, as
-/// in `hftoken`.
+/// Classifies `token` by the words before and after it. `start` is the text joined to it, as in
+/// `hftoken`.
 fn strength_of_token(before: &[String], start: &str, is_plural: bool, after: &str) -> NameStrength {
     let owner = if start.is_empty() {
         before.last().map_or("", String::as_str)
@@ -138,7 +138,7 @@ fn strength_of_token(before: &[String], start: &str, is_plural: bool, after: &st
     }
 }
 
-/// Classifies `key` by the word before it. That word can be joined to it, as in `WANDBKEY` and
+/// Classifies `key` by the word before it, which can be joined to it, as in `WANDBKEY` and
 /// `monkey`.
 fn strength_of_key(owner: &str, is_glued: bool) -> NameStrength {
     if PLAIN_KEYS.contains(&owner) || (is_glued && KEY_LETTERS.contains(&owner)) {
@@ -151,7 +151,8 @@ fn strength_of_key(owner: &str, is_glued: bool) -> NameStrength {
     }
 }
 
-/// Classifies all other words. They can be joined to an owner: `pin`, `DBPASS`.
+/// Classifies a word other than `token` and `key`, such as `pin`, or `DBPASS` with an owner joined
+/// to it.
 fn strength_of_word(word: &str, before: &str, is_last: bool) -> NameStrength {
     if word == "pass" && PLAIN_PASSES.contains(&before) || FINAL_ONLY.contains(&word) && !is_last {
         return NameStrength::None;
@@ -166,7 +167,7 @@ fn strength_of_word(word: &str, before: &str, is_last: bool) -> NameStrength {
             NameStrength::Strong
         };
     }
-    // `OLDPWD` is the variable in which the shell stores the previous directory.
+    // Shells store the previous directory in `OLDPWD`.
     let is_glued = (word.ends_with("pw") || word.ends_with("pwd") || word.ends_with("psk"))
         && word != "oldpwd";
     if is_glued {
@@ -176,15 +177,15 @@ fn strength_of_word(word: &str, before: &str, is_last: bool) -> NameStrength {
     }
 }
 
-/// Whether the value of an environment variable with this name is a secret.
+/// Returns true if an environment variable with this name contains a secret.
 pub fn is_secret_name(name: &str) -> bool {
-    // `PWD` resembles the name of a password, but shells store the working directory in it.
+    // Shells store the working directory in `PWD`.
     !matches!(name, "PWD" | "OLDPWD") && strength_of(name) != NameStrength::None
 }
 
-/// Whether a value can be a secret if its name has this strength. Switches and numbers of tokens
-/// cannot. A path can be a secret only after an unambiguous name. [`holds_secret`] also considers
-/// which names are usually followed by a file.
+/// Returns true if a value can be a secret, given the strength of its name. Switches and numbers of
+/// tokens cannot. A path can be a secret only after an unambiguous name. [`holds_secret`] also
+/// considers that some names usually precede a file.
 pub fn is_secret_value(announced: impl Into<Announcement>, value: &str) -> bool {
     const SWITCHES: [&str; 12] = [
         "true", "false", "yes", "no", "on", "off", "none", "null", "nil", "auto", "disabled",
@@ -208,8 +209,8 @@ pub fn is_secret_value(announced: impl Into<Announcement>, value: &str) -> bool 
     }
 }
 
-/// Whether a value after this name can be a secret. The name decides whether a path can be one: the
-/// value of `--key` is usually a file, but the value of `--auth` is not.
+/// Returns true if a value can be a secret after this name. The name determines whether a path can
+/// be one: the value of `--key` is usually a file, unlike that of `--auth`.
 pub(super) fn holds_secret(name: &str, value: &str) -> bool {
     let announced = strength_of(name);
     let takes_file = words_of(name).last().is_some_and(|last| {
@@ -232,13 +233,13 @@ pub(super) fn holds_secret(name: &str, value: &str) -> bool {
         )
 }
 
-/// Whether a value looks like a path. Base64 can also start with a slash, but it often contains `+`
-/// or `=`.
+/// Returns true if a value looks like a path. Base64 can also start with a slash, but often
+/// contains `+` or `=`.
 fn is_path(value: &str) -> bool {
     const EXTENSIONS: [&str; 10] = [
         "pem", "key", "crt", "cer", "lic", "json", "txt", "p12", "pub", "der",
     ];
-    // `PATH_MAX` on Linux. The kernel does not open longer paths.
+    // `PATH_MAX` of Linux.
     const LONGEST: usize = 4096;
     let Some(rest) = ["../", "./", "~/", "/"]
         .iter()
@@ -252,8 +253,8 @@ fn is_path(value: &str) -> bool {
     value.len() <= LONGEST && !value.contains(['+', '=']) && (rest.contains('/') || has_extension)
 }
 
-/// Splits a name at every character that is neither a letter nor a digit, and at changes from lower
-/// to upper case. Removes trailing digits from each word.
+/// Splits a name into words at every character that is neither a letter nor a digit, and at changes
+/// from lower to upper case. Removes trailing digits of each word.
 fn words_of(name: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut last = ' ';

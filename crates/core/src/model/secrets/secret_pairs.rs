@@ -1,5 +1,5 @@
-//! Finds secrets that follow a name: in assignments, fields, flags, environment variables of
-//! containers, and sentences.
+//! Finds secrets that follow a name in assignments, fields, flags, container environments and
+//! sentences.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -14,7 +14,7 @@ use super::secret_values::{
     is_word_of_a_message, line_before, near_end_of_line,
 };
 
-/// A function that finds the secret in a pair.
+/// Returns the span of the secret in a pair, if its value is one.
 type Find = fn(&Pair<'_>) -> Option<Range<usize>>;
 
 static RULES: LazyLock<Vec<(Regex, Find)>> = LazyLock::new(|| {
@@ -52,7 +52,7 @@ static RULES: LazyLock<Vec<(Regex, Find)>> = LazyLock::new(|| {
         .collect()
 });
 
-/// Matches `"value": "x", "name": "TOKEN"`, as in JSON with sorted keys.
+/// Matches a value before its name, as in JSON with sorted keys: `"value": "x", "name": "TOKEN"`.
 static REVERSED: LazyLock<Regex> = LazyLock::new(|| {
     let quote = r#"\\{0,3}""#;
     let pattern = format!(
@@ -69,7 +69,7 @@ pub(super) fn add_pairs(text: &str, spans: &mut Vec<Range<usize>>) {
             let Some(pair) = Pair::from_captures(text, &captures) else {
                 break;
             };
-            // The next name can start directly after this one: `--env=TOKEN=x`.
+            // The next name can start directly after this name: `--env=TOKEN=x`.
             at = pair.name_at + pair.name.len();
             if let Some(span) = find(&pair) {
                 at = at.max(span.end);
@@ -83,7 +83,7 @@ pub(super) fn add_pairs(text: &str, spans: &mut Vec<Range<usize>>) {
     spans.extend(reversed.filter_map(|captures| captures.name("v").map(|value| value.range())));
 }
 
-/// Finds the value in `token=x`, `password = "x"`, `os.environ["TOKEN"] = 'x'` and `token: str =
+/// Returns the value in `token=x`, `password = "x"`, `os.environ["TOKEN"] = 'x'` and `token: str =
 /// "x"`.
 fn assigned(pair: &Pair<'_>) -> Option<Range<usize>> {
     let strength = pair.strength();
@@ -109,14 +109,14 @@ fn assigned(pair: &Pair<'_>) -> Option<Range<usize>> {
     pair.accepted(value).filter(|_| !is_word)
 }
 
-/// Finds the value in `--token x` and `["--token", "x"]`, on one line or on two.
+/// Returns the value in `--token x` and `["--token", "x"]`, on one line or on two.
 fn flag(pair: &Pair<'_>) -> Option<Range<usize>> {
     const PROSE: [&str; 11] = [
         "is", "was", "and", "or", "must", "not", "requires", "cannot", "flag", "option", "are",
     ];
     let is_list = pair.separator.starts_with(',');
-    // In prose, `-auth` is the end of a hyphenated word. Go programs use long flags with a single
-    // dash.
+    // In prose, `-auth` ends a hyphenated word. In a command, Go programs use long flags with a
+    // single dash.
     if pair.rest().starts_with('-') || (is_list && !pair.name.starts_with("--")) {
         return None;
     }
@@ -129,7 +129,7 @@ fn flag(pair: &Pair<'_>) -> Option<Range<usize>> {
     pair.accepted(value).filter(|_| !is_prose)
 }
 
-/// Finds the value in `Secret access key: x` and `wandb key is x`.
+/// Returns the value in `Secret access key: x` and `wandb key is x`.
 fn key_of_owner(pair: &Pair<'_>) -> Option<Range<usize>> {
     if pair.rest().starts_with(['{', '=']) {
         return None;
@@ -143,9 +143,9 @@ fn key_of_owner(pair: &Pair<'_>) -> Option<Range<usize>> {
     may.then_some(value.span)
 }
 
-/// Finds the value in `The password is x`.
+/// Returns the value in `The password is x`.
 fn sentence(pair: &Pair<'_>) -> Option<Range<usize>> {
-    // Chinese text has no spaces, so ordinary words follow directly after the name.
+    // Chinese text has no spaces, so an ordinary word can follow the name directly.
     if !pair.name.is_ascii() && pair.rest().starts_with(|c: char| !c.is_ascii()) {
         return None;
     }
@@ -154,7 +154,7 @@ fn sentence(pair: &Pair<'_>) -> Option<Range<usize>> {
     let name = pair.name.to_ascii_lowercase();
     let is_number = (name == "tokens" && is_number_of_tokens(content))
         || (name == "token" && is_count(content));
-    // These are special tokens of tokenizers: `<s>`, `[PAD]`.
+    // Special tokens of tokenizers, such as `<s>` and `[PAD]`.
     let is_symbol = name.starts_with("token")
         && content.starts_with(['<', '['])
         && content.len() < 16
@@ -166,8 +166,8 @@ fn sentence(pair: &Pair<'_>) -> Option<Range<usize>> {
     may.then_some(value.span)
 }
 
-/// Finds the value in `- name: TOKEN` with `value: x`, and in `{Name:TOKEN Value:x ValueFrom:nil}`,
-/// which is how Go prints it.
+/// Returns the value in `- name: TOKEN` with `value: x`, and in Go's format `{Name:TOKEN Value:x
+/// ValueFrom:nil}`.
 fn variable(pair: &Pair<'_>) -> Option<Range<usize>> {
     if pair.strength() == NameStrength::None {
         return None;
@@ -199,7 +199,7 @@ fn variable(pair: &Pair<'_>) -> Option<Range<usize>> {
     })
 }
 
-/// Finds the value in `<password>x</password>`.
+/// Returns the value in `<password>x</password>`.
 fn element(pair: &Pair<'_>) -> Option<Range<usize>> {
     let length = if pair.strength() == NameStrength::Strong {
         pair.rest().find('<')?
@@ -219,8 +219,8 @@ fn element(pair: &Pair<'_>) -> Option<Range<usize>> {
     }
 }
 
-/// Finds the value in `kubectl create secret generic x --from-literal=name=value`. It is a secret
-/// whatever the name is.
+/// Returns the value in `kubectl create secret generic x --from-literal=name=value`, which is a
+/// secret under any name.
 fn literal(pair: &Pair<'_>) -> Option<Range<usize>> {
     let before = pair
         .separator
@@ -236,7 +236,7 @@ fn literal(pair: &Pair<'_>) -> Option<Range<usize>> {
     ))
 }
 
-/// Finds the value in `IDENTIFIED BY 'x'` and `WITH PASSWORD 'x'`.
+/// Returns the value in `IDENTIFIED BY 'x'` and `WITH PASSWORD 'x'`.
 fn sql(pair: &Pair<'_>) -> Option<Range<usize>> {
     Some(pair.value(ValueEnd::Blank))
         .filter(|value| value.is_quoted)

@@ -1,4 +1,4 @@
-//! Recognizes secrets by their own form: private keys, the prefixes of well-known services'
+//! Recognizes secrets by their own form: private keys, prefixes of well-known services'
 //! credentials, logins in URLs, and URLs whose path is a password.
 
 use std::ops::Range;
@@ -8,8 +8,8 @@ use regex::{Captures, Regex};
 
 use super::secret_names::{is_secret_value, strength_of};
 
-/// Decides whether a match is a secret. The value is the group `v`, or the whole match if there is
-/// no such group.
+/// Returns true if a match is a secret. The value is the group `v`, or the whole match without that
+/// group.
 type Judge = fn(&Captures<'_>) -> bool;
 
 static RULES: LazyLock<Vec<(Regex, Judge)>> = LazyLock::new(|| {
@@ -42,11 +42,11 @@ static RULES: LazyLock<Vec<(Regex, Judge)>> = LazyLock::new(|| {
         .collect()
 });
 
-/// Returns a pattern for the prefixes and formats that well-known services use for credentials.
+/// Returns a pattern for credentials of well-known services, by prefix or format.
 fn prefixes() -> String {
     let prefixed = [
         r"hf_[A-Za-z0-9]{16,}",
-        // Pod names can also start with `sk-`, but they contain neither capitals nor twenty letters
+        // Pod names can also start with `sk-`, but they contain no capitals and no 20 letters
         // without a hyphen.
         r"sk-(?:proj|ant|or|svcacct|admin|lf)-[\w-]{8,}",
         r"sk-[\w-]{0,80}[A-Z][\w-]{8,}",
@@ -83,12 +83,12 @@ fn prefixes() -> String {
         r"(?:ABSK|lsv2_(?:pt|sk)_|sntry[su]_|dapi|ATATT3|figd_|PMAK-|rpa_|tgp_v1_)[\w+/=-]{20,}",
         r"eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*",
     ];
-    // Match only ASCII. With all Unicode letters, the repetitions would exceed the size limit of a
+    // Match ASCII only: with Unicode classes, the repetitions would exceed the size limit of a
     // regex.
     format!(r"(?-u:\b(?:{}))", prefixed.join("|"))
 }
 
-/// Returns a pattern for logins without a scheme that follow the name of a connection:
+/// Returns a pattern for logins without a scheme after the name of a connection:
 /// `DATABASE_DSN=user:x@host:5432/db`.
 fn addresses_by_name() -> String {
     let name = r"\w*(?:dsn|database|(?:db|database|redis|broker|amqp|mongo|postgres|mysql|proxy)_?ur[il]|conn|connection)\w*";
@@ -112,13 +112,13 @@ fn webhooks() -> String {
     format!(r#"https?://(?:{})/+(?P<v>[^\s"'<>]+)"#, places.join("|"))
 }
 
-/// Returns a pattern for the URLs of alert receivers that have a key in the middle of the path:
-/// PagerDuty, Grafana OnCall.
+/// Returns a pattern for URLs of alert receivers with a key in the middle of the path: PagerDuty,
+/// Grafana OnCall.
 fn alert_receivers() -> String {
     r#"https?://[\w.-]+(?::\d+)?/(?:integration|integrations/v\d/\w+)/(?P<v>[^\s"'<>/]{4,})(?:/|\b)"#.to_owned()
 }
 
-/// Adds the spans of secrets that have a recognizable form.
+/// Adds the spans of secrets with a recognizable form.
 pub(super) fn add_shapes(text: &str, spans: &mut Vec<Range<usize>>) {
     for (pattern, judge) in RULES.iter() {
         let value_range = |captures: Captures<'_>| {
@@ -139,7 +139,7 @@ pub(super) fn add_shapes(text: &str, spans: &mut Vec<Range<usize>>) {
 fn is_bootstrap_token(captures: &Captures<'_>) -> bool {
     let token = &captures["v"];
     let has = |is_kind: fn(&u8) -> bool| token.as_bytes().iter().any(is_kind);
-    // A decimal fraction contains no letters, and a file extension rarely contains a digit.
+    // A decimal fraction contains no letters, and a file extension rarely contains digits.
     has(u8::is_ascii_alphabetic) && token[7..].bytes().any(|byte| byte.is_ascii_digit())
 }
 
@@ -151,8 +151,8 @@ fn is_header_value(captures: &Captures<'_>) -> bool {
         && !value.to_ascii_lowercase().starts_with("authenti")
 }
 
-/// Whether the text before an `@` is a login. A port with a path, as in `http://host:80/a@b`, is
-/// not one.
+/// Returns true if the text before an `@` is a login. In `http://host:80/a@b`, it is a port and a
+/// path.
 fn is_login(captures: &Captures<'_>) -> bool {
     let password = captures["v"]
         .split_once(':')
@@ -161,7 +161,7 @@ fn is_login(captures: &Captures<'_>) -> bool {
     !(after_digits.len() < password.len() && after_digits.starts_with(['/', '?', '#']))
 }
 
-/// Whether a query parameter is a credential. The one of OAuth and Azure Functions is named `code`.
+/// Returns true if a query parameter is a credential. OAuth and Azure Functions name theirs `code`.
 fn is_parameter(captures: &Captures<'_>) -> bool {
     const SESSIONS: [&str; 9] = [
         "code",
@@ -176,7 +176,7 @@ fn is_parameter(captures: &Captures<'_>) -> bool {
     ];
     let (name, value) = (captures["n"].to_ascii_lowercase(), &captures["v"]);
     let is_signed = name.starts_with("x-amz-") && name != "x-amz-algorithm";
-    // The code is an exit code or a status code if it is a number.
+    // A numeric `code` is an exit code or a status code.
     let opens_session = SESSIONS.contains(&name.as_str()) && value.parse::<u32>().is_err();
     is_signed || opens_session || is_secret_value(strength_of(&captures["n"]), value)
 }

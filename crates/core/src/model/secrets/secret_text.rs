@@ -1,6 +1,6 @@
-//! Finds secrets in text such as commands, logs, events, annotations and error messages. The
-//! secrets are credentials with a known form, values after names that indicate a secret, headers,
-//! and arguments of programs.
+//! Finds secrets in text such as commands, logs, events, annotations and error messages:
+//! credentials with a known form, values after names that indicate a secret, headers, and arguments
+//! of programs.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -13,11 +13,11 @@ use super::secret_shapes::add_shapes;
 use super::secret_tools::add_tools;
 use super::secret_values::is_masked;
 
-/// The text that replaces a secret where other people may read it.
+/// Replacement for a secret where other people may read it.
 const REDACTED: &str = "[redacted]";
 
-/// Every name that indicates a secret contains one of these substrings. A text without any of them
-/// contains no pairs and no headers.
+/// Substrings of every name that indicates a secret. Text without them contains no pairs and no
+/// headers.
 static STEMS: LazyLock<Regex> = LazyLock::new(|| {
     let stems = "tok|pass|secret|key|cred|auth|pat|licen|login|pwd|pw|bearer|jwt|cookie|sig|hook|otp|pin|psk|sas|pswd|identified|literal\
                  |密码|口令|令牌|密钥";
@@ -28,8 +28,7 @@ static STEMS: LazyLock<Regex> = LazyLock::new(|| {
 pub fn secret_spans(text: &str) -> Vec<Range<usize>> {
     let mut spans: Vec<Range<usize>> = Vec::new();
     add_shapes(text, &mut spans);
-    // Most texts in a cluster are names, times and images. With this check, searching them is
-    // cheap.
+    // Most texts in a cluster are names, times and images, which this check excludes cheaply.
     if has_separator(text) && STEMS.is_match(text) {
         add_pairs(text, &mut spans);
         add_headers(text, &mut spans);
@@ -38,7 +37,7 @@ pub fn secret_spans(text: &str) -> Vec<Range<usize>> {
         add_tools(text, &mut spans);
     }
     spans.retain(|span| !span.is_empty() && !is_masked(&text[span.clone()]));
-    // If several spans start at the same position, the longest comes first and absorbs the others.
+    // Of several spans with the same start, the longest comes first and absorbs the others.
     spans.sort_by_key(|span| (span.start, std::cmp::Reverse(span.end)));
     let mut merged: Vec<Range<usize>> = Vec::new();
     for span in spans {
@@ -50,13 +49,13 @@ pub fn secret_spans(text: &str) -> Vec<Range<usize>> {
     merged
 }
 
-/// Whether a text can contain a name and a value.
+/// Returns true if a text can contain a name and a value.
 fn has_separator(text: &str) -> bool {
     text.bytes()
         .any(|byte| !byte.is_ascii_alphanumeric() && !b"-_./+".contains(&byte))
 }
 
-/// Replaces the secrets in a text; `None` if it contains none.
+/// Replaces the secrets in a text, or returns `None` if it contains none.
 pub fn scrubbed(text: &str) -> Option<String> {
     let spans = secret_spans(text);
     if spans.is_empty() {

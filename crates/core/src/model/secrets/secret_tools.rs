@@ -1,5 +1,5 @@
-//! Finds secrets in arguments that have no telling name: `curl -u`, `mysql -p`, `wandb login`, and
-//! a password that `echo` pipes into a login.
+//! Finds secrets in arguments without a name that indicates one: `curl -u`, `mysql -p`, `wandb
+//! login`, and a password that `echo` pipes into a login.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -10,8 +10,7 @@ use super::program_table::{KEY_LOGINS, KnownProgram, LONE_LOGIN_FLAGS, PROGRAMS,
 use super::secret_names::{NameStrength, is_secret_value, strength_of};
 use super::secret_values::{ValueEnd, is_word_of_a_message, value_at};
 
-/// Matches the words of a line. A pipe character separates words even if there are no spaces around
-/// it.
+/// Matches the words of a line. A pipe character is a separate word even without spaces around it.
 static WORD: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\|+|[^\s|]+").expect("the pattern is tested"));
 
@@ -24,18 +23,17 @@ const READERS: [&str; 5] = [
     "--stdin",
 ];
 
-/// Programs that process text and files. In their arguments, `login` is the name of a file or a
-/// search term.
+/// Programs that process text and files. In their arguments, `login` is a file name or a search
+/// term.
 const TEXT_TOOLS: [&str; 18] = [
     "awk", "cat", "cp", "cut", "grep", "egrep", "head", "less", "mv", "rg", "sed", "sort", "tail",
     "tee", "touch", "tr", "uniq", "wc",
 ];
-/// Suffixes of settings that contain a password, although these words are ambiguous in prose and in
-/// other settings. Examples are `_auth` of npm, `wifi-sec.psk` of nmcli and `pass` of rclone.
+/// Suffixes of settings that contain a password, although the same words are ambiguous elsewhere:
+/// `_auth` of npm, `wifi-sec.psk` of nmcli, `pass` of rclone.
 const SHORT_SETTINGS: [&str; 5] = ["auth", "pass", "psk", "pw", "pwd"];
 
-/// A word that contains a secret, and the number of bytes in the word before the secret, as in
-/// `-pSECRET`.
+/// A word that contains a secret, and the number of bytes before the secret, as in `-pSECRET`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SecretWord {
     pub index: usize,
@@ -65,8 +63,8 @@ pub(super) fn add_tools(text: &str, spans: &mut Vec<Range<usize>>) {
     }
 }
 
-/// Finds the secrets in the words of command lines. Each word comes with a flag that is true for
-/// the last word of a line.
+/// Returns the secrets in the words of command lines. The flag of a word is true if the word ends a
+/// line.
 pub(super) fn secret_words<'a>(words: impl Iterator<Item = (&'a str, bool)>) -> Vec<SecretWord> {
     let mut secrets = Vec::new();
     let mut command = CommandWords::default();
@@ -88,7 +86,7 @@ pub(super) fn secret_words<'a>(words: impl Iterator<Item = (&'a str, bool)>) -> 
     secrets
 }
 
-/// The state of the parser for one command in a line.
+/// Parser state for one command in a line.
 #[derive(Default)]
 struct CommandWords<'a> {
     program: Option<&'static KnownProgram>,
@@ -97,19 +95,19 @@ struct CommandWords<'a> {
     logs_in: bool,
     sets: bool,
     before: &'a str,
-    /// The number of words read so far.
+    /// Number of words read so far.
     words: usize,
-    /// Whether the first word is one of [`TEXT_TOOLS`].
+    /// True if the first word is one of [`TEXT_TOOLS`].
     handles_text: bool,
     /// Words that are neither flags nor values of flags.
     bare: Vec<SecretWord>,
     /// Words that `echo` pipes into this command.
     piped: Vec<SecretWord>,
-    /// Whether the last word is a password, as it is for `htpasswd -b` and `rabbitmqctl add_user`.
+    /// True if the last word is a password, as for `htpasswd -b` and `rabbitmqctl add_user`.
     ends_with_password: bool,
-    /// The index of the name of the program.
+    /// Index of the program's name.
     program_at: usize,
-    /// The quote that was opened by a word of this command.
+    /// Quote that a word of this command opened.
     quote: Option<char>,
 }
 
@@ -143,7 +141,7 @@ impl<'a> CommandWords<'a> {
         self.before = word;
     }
 
-    /// Returns the offset of the secret in a word.
+    /// Returns the offset of the secret in a word, if the word contains one.
     fn secret_in(&self, written: &str, word: &str) -> Option<usize> {
         let is_flag = word.starts_with('-');
         let is_value = self.before.starts_with('-')
@@ -177,8 +175,7 @@ impl<'a> CommandWords<'a> {
             .map(|glued| offset(written, word, glued))
     }
 
-    /// Whether the previous word is the name of a setting that is secret: `aws configure set token
-    /// x`.
+    /// Returns true if the previous word names a secret setting, as in `aws configure set token x`.
     fn names_secret(&self, word: &str) -> bool {
         let is_setting = self.is_rule(SecretPlace::Settings);
         let name = self.before.rsplit(['/', ':']).next().unwrap_or_default();
@@ -217,7 +214,7 @@ impl<'a> CommandWords<'a> {
         if is_key_login || program.is_some() {
             self.program_at = index;
         }
-        // `sudo -S` reads the password from standard input.
+        // `sudo -S` reads the password from stdin.
         let is_sudo = self.before == "sudo" && word.starts_with('-') && word.contains('S');
         let reads_password =
             is_sudo || READERS.contains(&word) || (word == "login" && self.is_subcommand());
@@ -241,8 +238,8 @@ impl<'a> CommandWords<'a> {
         self.ends_with_password |= self.is_rule(SecretPlace::Settings) && word == "obscure";
     }
 
-    /// Whether the next word can be a subcommand: true for `docker login`, false for `tee login`
-    /// and `train.py --stage login`.
+    /// Returns true if the next word can be a subcommand, as in `docker login` but not in `tee
+    /// login` or `train.py --stage login`.
     fn is_subcommand(&self) -> bool {
         let is_short = self.before.len() == 2 || matches!(self.before, "--debug" | "--verbose");
         let is_lone_flag = self.words < 3 && is_short && !self.handles_text;
@@ -255,8 +252,8 @@ impl<'a> CommandWords<'a> {
         self.program.is_some_and(|program| program.rule == rule)
     }
 
-    /// Whether a word ends with the quote that closes a text around the command: "`wandb login`
-    /// saves the key".
+    /// Returns true if a word ends with the quote that closes a text around the command, as in
+    /// "`wandb login` saves the key".
     fn is_closed_by(&mut self, written: &str, index: usize) -> bool {
         let written = written.trim_end_matches([',', '.', ')', ':']);
         let unpaired = ['"', '\'', '`']
@@ -274,7 +271,7 @@ impl<'a> CommandWords<'a> {
         closes
     }
 
-    /// Starts the next command after a pipe, which reads the output of this command.
+    /// Starts the next command after a pipe. That command reads the output of this one.
     fn piped(self, secrets: &mut Vec<SecretWord>) -> Self {
         let piped = if self.echoes {
             self.bare.iter().skip(1).copied().collect()
@@ -290,8 +287,8 @@ impl<'a> CommandWords<'a> {
 
     /// Ends this command and starts the next one.
     fn ended(self, secrets: &mut Vec<SecretWord>) -> Self {
-        // The words before the password are the program and a user. With `htpasswd -nb user
-        // password`, the user counts as the value of the flag.
+        // Words before the password: the program and a user. With `htpasswd -nb user password`, the
+        // user counts as the value of the flag.
         let least = if self.is_rule(SecretPlace::Batch) {
             1
         } else {
@@ -308,8 +305,8 @@ fn is_text_tool(word: &str) -> bool {
     TEXT_TOOLS.contains(&word.rsplit('/').next().unwrap_or(word))
 }
 
-/// Returns the offset of a part within the word as it was written. The written word can start with
-/// a quote.
+/// Returns the offset of `part`, the end of `word`, in the word as written, which can start with a
+/// quote.
 fn offset(written: &str, word: &str, part: &str) -> usize {
     written.find(word).unwrap_or_default() + word.len() - part.len()
 }
@@ -333,8 +330,8 @@ impl KnownProgram {
         value.filter(|value| !value.is_empty() && self.is_password(value))
     }
 
-    /// Whether a value is a password. The source of a password, or a user without a password, does
-    /// not count.
+    /// Returns true if a value is a password, and false for the source of a password or a user
+    /// without one.
     fn is_password(&self, value: &str) -> bool {
         let is_elsewhere = ["file:", "env:", "fd:", "stdin"]
             .iter()

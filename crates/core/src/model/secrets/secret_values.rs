@@ -3,14 +3,14 @@
 
 use std::ops::Range;
 
-/// The characters that end an unquoted value, in addition to whitespace.
+/// Characters that end an unquoted value, in addition to white space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ValueEnd {
-    /// No other character, as in shell arguments.
+    /// None, as in shell arguments.
     Blank,
     /// `&` or `#`, as in the query of a URL.
     Query,
-    /// The separators of a list: `a=1,b=2`.
+    /// The separators of a list, as in `a=1,b=2`.
     List,
 }
 
@@ -24,15 +24,15 @@ impl ValueEnd {
     }
 }
 
-/// A value in text: the span of its content, and whether it is quoted.
+/// The span of a value's content in text, and whether the value is quoted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TextValue {
     pub span: Range<usize>,
     pub is_quoted: bool,
 }
 
-/// Finds the value that starts at `at`. The prefixes of strings in Python and C# do not belong to
-/// it: `b'x'`.
+/// Finds the value that starts at `at`. Prefixes of string literals in Python and C#, as in `b'x'`,
+/// do not belong to the value.
 pub(super) fn value_at(text: &str, at: usize, end: ValueEnd) -> TextValue {
     let bytes = text.as_bytes();
     let letters = bytes[at..]
@@ -48,7 +48,7 @@ pub(super) fn value_at(text: &str, at: usize, end: ValueEnd) -> TextValue {
     })
 }
 
-/// Finds a quoted value at `start`. The quotes can be escaped, as in JSON that contains JSON.
+/// Finds a quoted value at `start`. Its quotes can be escaped, as in JSON inside JSON.
 fn quoted_at(text: &str, start: usize) -> Option<TextValue> {
     let bytes = text.as_bytes();
     let level = bytes[start..]
@@ -59,7 +59,7 @@ fn quoted_at(text: &str, start: usize) -> Option<TextValue> {
         .get(start + level)
         .filter(|byte| matches!(byte, b'"' | b'\'' | b'`'))?;
     let content = start + level + 1;
-    // Python has triple quotes.
+    // Python's triple quotes.
     if level == 0 && bytes[content..].starts_with(&[quote, quote]) {
         let triple = &text[start..content + 2];
         let length = text[content + 2..]
@@ -79,8 +79,8 @@ fn quoted_at(text: &str, start: usize) -> Option<TextValue> {
 }
 
 /// Finds the end of a value whose quotes are escaped by `level` backslashes. Each level of escaping
-/// doubles the backslashes in the value, so their number tells a quote in the value from the
-/// closing quote.
+/// doubles the backslashes in the value, so their number distinguishes a quote in the value from
+/// the closing quote.
 pub(super) fn closing_quote(
     bytes: &[u8],
     content: usize,
@@ -94,7 +94,7 @@ pub(super) fn closing_quote(
             let is_escaped = slashes > level
                 && (slashes - level).is_multiple_of(level + 1)
                 && (slashes - level) / (level + 1) % 2 == 1;
-            // In YAML and SQL, a single quote is escaped by doubling it.
+            // YAML and SQL escape a single quote by doubling it.
             let is_doubled =
                 quote == b'\'' && level == 0 && at > content && bytes.get(at + 1) == Some(&quote);
             if is_doubled {
@@ -109,8 +109,8 @@ pub(super) fn closing_quote(
     None
 }
 
-/// Finds the end of an unquoted value. If the surrounding text is quoted, a quote ends the value.
-/// Otherwise it starts a quoted part of the value, as in a shell: `ab"c d"`.
+/// Finds the end of an unquoted value. A quote ends the value if the surrounding text is quoted.
+/// Otherwise it starts a quoted part, as in the shell's `ab"c d"`.
 fn end_of_word(text: &str, start: usize, end: ValueEnd) -> usize {
     let bytes = text.as_bytes();
     let mut at = start;
@@ -128,7 +128,7 @@ fn end_of_word(text: &str, start: usize, end: ValueEnd) -> usize {
         }
         at += 1;
     }
-    // Trailing brackets and separators belong to the text around the value.
+    // Trailing brackets and separators belong to the surrounding text.
     let word = &text[start..at];
     start + word.trim_end_matches(['}', ')', ']', ',', ';', '\\']).len()
 }
@@ -140,9 +140,9 @@ pub(super) fn end_of_line(text: &str, at: usize) -> usize {
         .map_or(text.len(), |length| at + length)
 }
 
-/// Returns the end of the line that contains `at`. In a very long line, returns a position at a
-/// limited distance after `at`. Callers search once per name in a line, so scanning the whole line
-/// would take quadratic time.
+/// Returns the end of the line that contains `at`, or a position at a limited distance in a very
+/// long line. Callers search once per name, so scanning long lines completely would take quadratic
+/// time.
 pub(super) fn near_end_of_line(text: &str, at: usize) -> usize {
     const DISTANCE: usize = 4096;
     let mut limit = text.len().min(at + DISTANCE);
@@ -153,7 +153,7 @@ pub(super) fn near_end_of_line(text: &str, at: usize) -> usize {
 }
 
 /// Returns the indentation of the line that contains `at`, and the text between the indentation and
-/// `at`. It looks back only over a limited distance, because a text can be a single long line.
+/// `at`. Looks back over a limited distance only, because a text can be a single long line.
 pub(super) fn line_before(text: &str, at: usize) -> (usize, &str) {
     const DISTANCE: usize = 256;
     let mut from = at.saturating_sub(DISTANCE);
@@ -165,11 +165,12 @@ pub(super) fn line_before(text: &str, at: usize) -> (usize, &str) {
     (line.len() - rest.len(), rest)
 }
 
-/// Finds the YAML block scalar that starts with `|` or `>` at `at`. It consists of the following
-/// lines that are indented by more than `indent`.
+/// Finds the YAML block scalar whose `
+/// ` or `>` is at `at`: the following lines that are indented by more than `indent`.
 pub(super) fn block_at(text: &str, at: usize, indent: usize) -> Option<Range<usize>> {
     let header = text[at..near_end_of_line(text, at)].trim_end();
-    // Indicators for indentation and chomping can follow the style: `|2-`.
+    // Indicators for indentation and chomping can follow the style, as in `
+    // 2-`.
     let is_header = header.starts_with(['|', '>'])
         && header.len() < 4
         && !header[1..].contains(|c: char| c.is_alphabetic());
@@ -190,8 +191,7 @@ pub(super) fn block_at(text: &str, at: usize, indent: usize) -> Option<Range<usi
     Some(content..start + block.trim_end().len()).filter(|span| span.start < span.end)
 }
 
-/// Whether a value is an ordinary word in a message, as in `token is expired` and `password:
-/// wrong`.
+/// Returns true for ordinary words in a message, as in `token is expired` and `password: wrong`.
 pub(super) fn is_word_of_a_message(value: &str) -> bool {
     #[rustfmt::skip]
     const WORDS: [&str; 171] = [
@@ -220,7 +220,7 @@ pub(super) fn is_word_of_a_message(value: &str) -> bool {
     )
 }
 
-/// Whether a value is a number with an optional unit, such as a number of tokens.
+/// Returns true for a number with an optional unit.
 pub(super) fn is_count(value: &str) -> bool {
     const UNITS: [&str; 14] = [
         "", "k", "m", "b", "t", "/s", "%", "s", "ms", "us", "it/s", "tok/s", "x", "k/s",
@@ -233,16 +233,16 @@ pub(super) fn is_count(value: &str) -> bool {
     is_number && is_short && UNITS.contains(&unit.to_ascii_lowercase().as_str())
 }
 
-/// Whether a value after a name such as `tokens` is a number of tokens. Numbers of any length that
-/// programs print are accepted.
+/// Returns true for a number of tokens after a name such as `tokens`. Unlike `is_count`, accepts
+/// long numbers without separators.
 pub(super) fn is_number_of_tokens(value: &str) -> bool {
     const LONGEST: usize = 15;
     is_count(value)
         || (value.len() <= LONGEST && value.replace([',', '_'], "").parse::<f64>().is_ok())
 }
 
-/// Returns the number at the start of a list of pairs: `1.5` in `1.5,lr=0.1`. It reads only a
-/// limited distance, because callers search once per name in a long list.
+/// Returns the number at the start of a list of pairs, such as `1.5` in `1.5,lr=0.1`. Reads a
+/// limited distance only, because callers search once per name in a long list.
 pub(super) fn number_before_pair(text: &str) -> Option<&str> {
     const LONGEST_NUMBER: usize = 15;
     const LONGEST_NAME: usize = 64;
@@ -267,7 +267,8 @@ pub(super) fn number_before_pair(text: &str) -> Option<&str> {
     (is_separated && is_pair).then(|| &text[..length])
 }
 
-/// Whether a value in a sentence looks like an ordinary word: `packed`, `left-padded`, `Done.`.
+/// Returns true for values that look like ordinary words of a sentence: `packed`, `left-padded`,
+/// `Done.`.
 pub(super) fn is_plain_word(value: &str) -> bool {
     const LONGEST: usize = 24;
     let word = value.trim_end_matches(['.', ',', ':', ';', '!', '?', ')']);
@@ -278,7 +279,7 @@ pub(super) fn is_plain_word(value: &str) -> bool {
         && word.chars().skip(1).all(is_inner)
 }
 
-/// Whether a value is already masked.
+/// Returns true for values that are already masked.
 pub(super) fn is_masked(value: &str) -> bool {
     value.starts_with("[redacted") || (value.len() > 1 && value.bytes().all(|byte| byte == b'*'))
 }

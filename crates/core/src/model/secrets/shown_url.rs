@@ -1,6 +1,6 @@
-//! Reduces a URL to the parts that are safe to print or store. It removes the user, the password
-//! and the query, and also the path if that is a secret. It works on text, because error messages
-//! also contain URLs that cannot be parsed.
+//! Reduces a URL to the parts that are safe to print or store: removes user, password and query,
+//! and the path if it is a secret. Works on text, because error messages also contain URLs that
+//! cannot be parsed.
 
 use std::sync::LazyLock;
 
@@ -11,14 +11,14 @@ use super::secret_text::scrubbed;
 /// Removes user, password, query and fragment from a URL.
 pub fn shown_url(text: &str) -> String {
     let (scheme, rest) = split_scheme(text.trim());
-    // A password can contain an unescaped `/`, `?` or `#`, so everything before the last `@` may be
-    // part of it.
+    // A password can contain an unescaped `/`, `?` or `#`, so everything before the last `@` may
+    // belong to it.
     let host_on = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
     let shown = host_on.split(['?', '#']).next().unwrap_or_default();
     format!("{scheme}{}", shown.trim_end_matches('/'))
 }
 
-/// Keeps only the scheme, host and port, because the path of a webhook is its password.
+/// Returns only scheme, host and port, because the path of a webhook is its password.
 pub fn shown_origin(text: &str) -> String {
     let shown = shown_url(text);
     let (scheme, rest) = split_scheme(&shown);
@@ -28,8 +28,8 @@ pub fn shown_origin(text: &str) -> String {
     )
 }
 
-/// Shortens every URL in a message from a library. The message may contain the URL of a server, a
-/// proxy or a redirect, including a password.
+/// Shortens every URL in a library's message. It may be the URL of a server, a proxy or a redirect,
+/// with a password.
 pub fn shown_error(text: &str) -> String {
     static URL: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r#"[A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>`]+"#).expect("the pattern is tested")
@@ -41,8 +41,8 @@ pub fn shown_error(text: &str) -> String {
     scrubbed(&shown).unwrap_or_else(|| shown.into_owned())
 }
 
-/// Splits off the scheme, for example `https://`. If the text before `://` is not a valid scheme,
-/// it can be part of a password.
+/// Splits off the scheme, such as `https://`. Text before `://` that is not a valid scheme can be
+/// part of a password.
 fn split_scheme(text: &str) -> (&str, &str) {
     match text.find("://") {
         Some(position)

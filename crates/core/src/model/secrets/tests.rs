@@ -1,5 +1,5 @@
-//! Tests with every form of secret and with hostile texts. `everyday_tests.rs` contains harmless
-//! texts that resemble secrets.
+//! Tests with every form of secret and with hostile texts. The harmless texts are in
+//! `everyday_tests.rs`.
 
 use super::scrubbed;
 
@@ -280,7 +280,7 @@ fn redaction_keeps_the_rest_of_the_text() {
     }
 }
 
-/// With each of these repetitions, a rule used to scan the rest of the line for every name.
+/// For each of these repetitions, a rule once scanned the rest of the line again for every name.
 #[test]
 fn hostile_line_of_a_mebibyte_is_redacted() {
     let pieces = [

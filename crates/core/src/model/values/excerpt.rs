@@ -1,23 +1,22 @@
-//! Truncates text from a server or another program before it becomes part of a message.
+//! Truncates text from servers and other programs before it becomes part of a message.
 
 use std::borrow::Cow;
 
-/// The maximum length in bytes of a message from a server.
+/// Maximum length of a message from a server in bytes.
 pub const SERVER_MESSAGE: usize = 4 << 10;
-/// The maximum length in bytes of one part of an error. A complete message from a server fits,
-/// together with its context.
+/// Maximum length of one part of an error in bytes. A message from a server fits with its context.
 pub(crate) const ERROR_PART: usize = 8 << 10;
-/// The maximum length in bytes of a line on stderr. An error fits, together with its causes.
+/// Maximum length of a line on stderr in bytes. An error fits with its causes.
 pub const LINE: usize = 32 << 10;
 
-/// Truncates `text` to about `limit` bytes and says how many bytes it omits. It also keeps the end,
-/// because the API server puts the reason there: `spec.template: Invalid value: {...}: field is
-/// immutable`.
+/// Truncates `text` to about `limit` bytes and states the number of omitted bytes. Keeps the end of
+/// the text too, because the API server puts the reason there: `spec.template: Invalid value:
+/// {...}: field is immutable`.
 pub fn excerpt(text: &str, limit: usize) -> Cow<'_, str> {
     if text.len() <= limit {
         return Cow::Borrowed(text);
     }
-    // Three quarters of the excerpt come from the start of the text, and one quarter from its end.
+    // Take three quarters of the excerpt from the start of the text, and one quarter from its end.
     let end = text.floor_char_boundary(limit - limit / 4);
     let rest = text.ceil_char_boundary(text.len() - limit / 4);
     Cow::Owned(format!(
@@ -28,7 +27,7 @@ pub fn excerpt(text: &str, limit: usize) -> Cow<'_, str> {
     ))
 }
 
-/// Truncates an owned text. A text that is short enough is not copied.
+/// Truncates an owned text like `excerpt`, without copying a short one.
 pub fn shortened(text: String, limit: usize) -> String {
     match excerpt(&text, limit) {
         Cow::Borrowed(_) => text,

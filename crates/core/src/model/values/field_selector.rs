@@ -1,9 +1,9 @@
-//! Field selectors in the syntax of `kubectl --field-selector`, for the fields that jobs of every
-//! kind have.
+//! Field selectors in the syntax of `kubectl --field-selector`, for fields that jobs of every kind
+//! have.
 
 use std::fmt;
 
-/// Requirements on the name and the namespace. All of them must match.
+/// Requirements on name and namespace. All must match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldSelector(Vec<FieldRequirement>);
 
@@ -20,13 +20,13 @@ enum SelectedField {
     Namespace,
 }
 
-/// Why a field selector is invalid.
+/// Reason why a field selector is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FieldSelectorMistake {
     NoOperator {
         requirement: String,
     },
-    /// Kubernetes has such fields, but gpuctl has better filters.
+    /// The field exists in Kubernetes, but gpuctl has a better filter.
     Status {
         field: String,
     },
@@ -68,7 +68,7 @@ impl FieldSelector {
             .map(Self)
     }
 
-    /// True when every requirement matches.
+    /// Returns true if every requirement matches.
     pub fn matches(&self, namespace: &str, name: &str) -> bool {
         self.0.iter().all(|requirement| {
             let value = match requirement.field {

@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-/// Serializes a value. The API server parses the body of an apply request as YAML. YAML rejects raw
-/// control characters and treats some other characters as line breaks, but it reads their escapes
-/// correctly. All of these characters fit into four hexadecimal digits. This matters because YAML
-/// does not combine surrogate pairs.
+/// Serializes a value as JSON for the API server, which parses the bodies of apply requests as
+/// YAML. YAML rejects raw control characters and treats some other characters as line breaks, so
+/// these are escaped. All of them fit into four hexadecimal digits; YAML would not combine
+/// surrogate pairs.
 pub fn for_yaml(value: &Value) -> String {
     let text = value.to_string();
     let is_read_otherwise = |c: char| {

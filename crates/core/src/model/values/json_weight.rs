@@ -1,25 +1,25 @@
-//! Estimates how much memory parsing a JSON text would need, without allocating it. A text like
-//! `0,0,0` needs 36 times its length, so limiting the length is not enough.
+//! Estimates the memory for parsing a JSON text, without allocating it. A text like `0,0,0` needs
+//! 36 times its length, so limiting the length is not enough.
 
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-/// Reads a value and returns its estimated size in memory. Fails if the size exceeds the limit,
-/// which is in bytes.
+/// Reads a value and returns its estimated size in memory. Fails if the size exceeds this limit in
+/// bytes.
 #[derive(Clone, Copy)]
 pub struct WithinWeight(pub usize);
 
-/// The size of a value without its heap allocations.
+/// Size of a value without its heap allocations.
 const VALUE: usize = size_of::<Value>();
-/// The overhead of each field in a map, in addition to the text of the key and the value. It
-/// consists of the key's `String`, its hash and its index.
+/// Overhead of a map's field in addition to its key text and value: the key's `String`, its hash
+/// and its index.
 const FIELD: usize = size_of::<String>() + 2 * size_of::<usize>();
 
 impl WithinWeight {
     fn add<E: Error>(self, sum: usize, more: usize) -> Result<usize, E> {
-        // Check after every value, so that the parser stops as soon as the limit is exceeded.
+        // Check after every value, so that the parser stops at the limit.
         match sum.saturating_add(more) {
             sum if sum > self.0 => Err(E::custom(format!(
                 "its values need more than {} MiB of memory",

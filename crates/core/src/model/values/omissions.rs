@@ -1,18 +1,18 @@
-//! Collects objects and values that the output omits because they are unreadable or impossible. A
-//! command then reports all of them in one warning.
+//! Collects the objects and values that the output omits because they are unreadable or impossible.
+//! A command reports them in one warning at the end.
 //!
 //! The collection is thread-local, because decoders run in callbacks that cannot return warnings.
-//! This works because gpuctl runs on one thread.
+//! gpuctl runs on one thread.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The maximum number of names in the collection. A hostile cluster could produce millions.
+/// Maximum number of collected names. A hostile cluster could produce millions.
 const MOST: usize = 1000;
-/// The maximum number of names in a message.
+/// Maximum number of names in a message.
 const SHOWN: usize = 3;
 
-/// Why gpuctl omits an object or value.
+/// Reason why an object or value is omitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Omission {
     /// The object cannot be decoded.
@@ -29,8 +29,8 @@ pub enum Omission {
 struct Collected {
     pending: BTreeSet<(Omission, String)>,
     reported: BTreeSet<(Omission, String)>,
-    /// How many more omissions there were whose names did not fit into the collection. Each reason
-    /// is reported only once, because repetitions cannot be recognized.
+    /// Numbers of omissions whose names exceeded `MOST`. Each reason is reported only once, because
+    /// repetitions cannot be recognized without names.
     unnamed: BTreeMap<Omission, usize>,
     reported_unnamed: BTreeSet<Omission>,
 }
@@ -39,7 +39,7 @@ thread_local! {
     static COLLECTED: RefCell<Collected> = RefCell::default();
 }
 
-/// Records that `name` is omitted. A name that is recorded twice counts once.
+/// Records that `name` is omitted. Recording the same name and reason again has no effect.
 pub fn note(why: Omission, name: impl Into<String>) {
     COLLECTED.with_borrow_mut(|collected| {
         let omission = (why, name.into());
@@ -54,7 +54,7 @@ pub fn note(why: Omission, name: impl Into<String>) {
     });
 }
 
-/// Writes one sentence for each reason with unreported names, and marks these names as reported.
+/// Returns one sentence for each reason with unreported names, and marks these names as reported.
 pub fn messages() -> Vec<String> {
     let (pending, unnamed) = COLLECTED.with_borrow_mut(|collected| {
         let (pending, unnamed) = (

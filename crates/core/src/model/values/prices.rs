@@ -1,5 +1,5 @@
-//! Prices of GPU-hours and energy, and the budgets of groups. They are read from the files that
-//! `report --prices` and `report --budget` name.
+//! Prices of GPU-hours and energy, and budgets of groups, as read from the files of `report
+//! --prices` and `report --budget`.
 
 use std::collections::BTreeMap;
 
@@ -17,15 +17,16 @@ pub struct Prices {
 }
 
 impl Prices {
-    /// Explains why the prices are invalid, if they are.
+    /// Returns why the prices are invalid, if they are.
     pub fn problem(&self) -> Option<&'static str> {
         let fine = |price: f64| price.is_finite() && price >= 0.0;
         (!(fine(self.gpu_hour) && fine(self.kwh))).then_some("prices cannot be negative")
     }
 
-    /// Computes the cost of GPU-hours and kWh. `None` if energy has a price but was not measured.
+    /// Computes the cost of GPU-hours and kWh, or returns `None` if energy has a price but was not
+    /// measured.
     pub fn cost(&self, gpu_hours: f64, kwh: Option<f64>) -> Option<f64> {
-        // Zero GPU-hours used no energy, so a missing measurement does not matter then.
+        // Zero GPU-hours used no energy, so ignore a missing measurement.
         let energy = if self.kwh > 0.0 && gpu_hours > 0.0 {
             kwh?
         } else {
@@ -35,29 +36,29 @@ impl Prices {
     }
 }
 
-/// How much a group may use within the period of a report.
+/// Amounts that a group may use within the period of a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Allowance {
     pub gpu_hours: Option<f64>,
-    /// The cost, in the currency of the prices.
+    /// Cost in the currency of the prices.
     pub cost: Option<f64>,
 }
 
-/// The budgets of all groups.
+/// Budgets of all groups.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Budget {
     #[serde(default)]
     pub groups: BTreeMap<String, Allowance>,
-    /// The budget for every group that has no entry.
+    /// Budget of each group without an entry.
     pub default: Option<Allowance>,
-    /// The budget for all groups together.
+    /// Budget of all groups together.
     pub total: Option<Allowance>,
 }
 
 impl Budget {
-    /// Explains why the budget is invalid, if it is.
+    /// Returns why the budget is invalid, if it is.
     pub fn problem(&self) -> Option<&'static str> {
         let allowances = || self.groups.values().chain(&self.default).chain(&self.total);
         let amounts = || {

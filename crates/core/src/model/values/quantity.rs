@@ -2,44 +2,49 @@
 
 use std::time::Duration;
 
-/// Suffixes and their factors in thousandths. Source: the grammar of quantities in the Kubernetes
-/// API reference.
-const SUFFIXES: [(&str, i128); 13] = [
-    ("Ki", 1_024_000),
-    ("Mi", 1_048_576_000),
-    ("Gi", 1_073_741_824_000),
-    ("Ti", 1_099_511_627_776_000),
-    ("Pi", 1_125_899_906_842_624_000),
-    ("m", 1),
-    ("k", 1_000_000),
-    ("M", 1_000_000_000),
-    ("G", 1_000_000_000_000),
-    ("T", 1_000_000_000_000_000),
-    ("P", 1_000_000_000_000_000_000),
-    ("E", 1_000_000_000_000_000_000_000),
-    ("", 1000),
+/// Suffixes, each with a factor and a power of ten. Source: the grammar of quantities in the
+/// Kubernetes API reference, and `suffix.go` of apimachinery.
+const SUFFIXES: [(&str, i128, i32); 16] = [
+    ("Ki", 1 << 10, 0),
+    ("Mi", 1 << 20, 0),
+    ("Gi", 1 << 30, 0),
+    ("Ti", 1 << 40, 0),
+    ("Pi", 1 << 50, 0),
+    ("Ei", 1 << 60, 0),
+    ("n", 1, -9),
+    ("u", 1, -6),
+    ("m", 1, -3),
+    ("k", 1, 3),
+    ("M", 1, 6),
+    ("G", 1, 9),
+    ("T", 1, 12),
+    ("P", 1, 15),
+    ("E", 1, 18),
+    ("", 1, 0),
 ];
 
 /// The largest quantity that Kubernetes allows, 2⁶³-1, in thousandths.
 const LARGEST_MILLI: i128 = i64::MAX as i128 * 1000;
-/// The maximum number of units of a device resource on one node. It is high because some plugins
-/// count memory in MiB. A sum over all nodes still fits into 64 bits.
+/// Maximum units of a device resource on one node. Some plugins count MiB of memory, so it is high,
+/// but a sum over all nodes still fits into 64 bits.
 const MOST_UNITS: u64 = 1_000_000_000;
 
-/// Parses a quantity into thousandths of the base unit. `None` if it is invalid or negative. Limits
-/// it to the largest quantity, as Kubernetes does.
+/// Parses a quantity into thousandths of the base unit, rounded up as Kubernetes does. `None` if it
+/// is invalid or negative. Limits it to the largest quantity, as Kubernetes does.
 pub fn milli(text: &str) -> Option<i128> {
-    let (number, factor) = SUFFIXES.iter().find_map(|(suffix, factor)| {
+    let text = text.strip_prefix('+').unwrap_or(text);
+    let (number, factor, power) = SUFFIXES.iter().find_map(|(suffix, factor, power)| {
         let number = text.strip_suffix(suffix)?;
-        // A digit or a point must precede the suffix. Otherwise the empty suffix would match any
-        // text.
+        // Require a digit or point before the suffix, because the empty suffix matches any text.
         number
             .ends_with(|c: char| c.is_ascii_digit() || c == '.')
-            .then_some((number, *factor))
+            .then_some((number, *factor, *power))
     })?;
     let (mantissa, exponent) = match number.split_once(['e', 'E']) {
+        // An exponent takes the place of the suffix.
+        Some(_) if number.len() < text.len() => return None,
         Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
-        None => (number, 0),
+        None => (number, power),
     };
     let (integer, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     let digits: String = [integer, fraction].concat();
@@ -47,35 +52,36 @@ pub fn milli(text: &str) -> Option<i128> {
         return None;
     }
     let value = digits.parse::<i128>().ok()?.checked_mul(factor)?;
-    let shift = exponent.checked_sub(i32::try_from(fraction.len()).ok()?)?;
-    let power = 10_i128.checked_pow(shift.unsigned_abs())?;
+    let to_milli = 3 - i32::try_from(fraction.len()).ok()?;
+    let shift = exponent.checked_add(to_milli)?;
+    let power_of_ten = 10_i128.saturating_pow(shift.unsigned_abs());
     let value = if shift >= 0 {
-        value.checked_mul(power)?
+        value.saturating_mul(power_of_ten)
     } else {
-        value.div_euclid(power)
+        value.div_euclid(power_of_ten) + i128::from(value.rem_euclid(power_of_ten) > 0)
     };
     Some(value.min(LARGEST_MILLI))
 }
 
-/// Parses a number of device units. `None` if no node can have that many.
+/// Parses a number of device units, or returns `None` if no node can have that many.
 pub fn units(text: &str) -> Option<u64> {
     whole(text).filter(|units| *units <= MOST_UNITS)
 }
 
-/// Parses a quantity into whole units, rounded up as Kubernetes does. `None` if it is invalid or
-/// does not fit into a `u64`.
+/// Parses a quantity into whole units, rounded up as in Kubernetes. Returns `None` if it is invalid
+/// or does not fit into a `u64`.
 pub fn whole(text: &str) -> Option<u64> {
     u64::try_from(milli(text)?.checked_add(999)? / 1000).ok()
 }
 
-/// True when `text` ends with a unit (`128Gi`).
+/// Returns true if `text` ends with a unit, as in `128Gi`.
 pub fn has_unit(text: &str) -> bool {
     text.ends_with(|c: char| c.is_ascii_alphabetic())
 }
 
 /// Formats bytes in the largest binary unit that divides them: `134217728` → `128Mi`.
 pub fn binary(bytes: u64) -> String {
-    let units = ["", "Ki", "Mi", "Gi", "Ti", "Pi"];
+    let units = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
     let (mut value, mut unit) = (bytes, 0);
     while value != 0 && value.is_multiple_of(1024) && unit + 1 < units.len() {
         value /= 1024;
@@ -84,8 +90,8 @@ pub fn binary(bytes: u64) -> String {
     format!("{value}{}", units[unit])
 }
 
-/// Parses `30s`, `5m`, `1h30m` and `2d`. `None` for anything else, including a number without a
-/// unit.
+/// Parses `30s`, `5m`, `1h30m` and `2d`. Returns `None` for anything else, including a number
+/// without a unit.
 pub fn duration(text: &str) -> Option<Duration> {
     let mut seconds: u64 = 0;
     let mut digits = String::new();
@@ -125,13 +131,37 @@ mod tests {
             ("1e3", Some(1_000_000)),
             ("1.5k", Some(1_500_000)),
             ("1E", Some(1_000_000_000_000_000_000_000)),
+            ("1Ei", Some(1024 * 1024 * 1024 * 1024 * 1024 * 1024 * 1000)),
+            ("8Ei", Some(LARGEST_MILLI)),
+            ("+1.5Gi", Some(1536 * 1024 * 1024 * 1000)),
+            ("5.", Some(5000)),
+            (".5", Some(500)),
+            ("1500u", Some(2)),
+            ("1n", Some(1)),
+            ("0n", Some(0)),
+            ("0.0001", Some(1)),
+            ("1E3", Some(1_000_000)),
+            ("1e+3", Some(1_000_000)),
+            ("1.5e-2", Some(15)),
+            ("1e-100", Some(1)),
+            ("0e100", Some(0)),
+            ("1e3Ki", None),
+            ("1e3k", None),
+            ("1EE", None),
+            ("1e", None),
+            (".", None),
+            ("+", None),
+            ("++1", None),
+            ("-1Ki", None),
+            ("1ki", None),
+            ("1K", None),
             ("", None),
             ("Gi", None),
             ("-1", None),
             ("12Gib", None),
             ("1.2.3", None),
             ("9999999999999999999999999", None),
-            ("1.5e-2147483648", None),
+            ("1.5e-2147483648", Some(1)),
             ("9223372036854775807", Some(LARGEST_MILLI)),
             ("9223372036854775808", Some(LARGEST_MILLI)),
             ("10E", Some(LARGEST_MILLI)),
@@ -155,6 +185,35 @@ mod tests {
         assert_eq!(binary(128 << 30), "128Gi");
         assert_eq!(binary(1536 << 20), "1536Mi");
         assert_eq!(binary(0), "0");
+        assert_eq!(binary(2 << 60), "2Ei");
+    }
+
+    #[test]
+    fn parses_every_suffix() {
+        for (suffix, expected) in [
+            ("n", 1),
+            ("u", 3),
+            ("m", 2048),
+            ("", 2_048_000),
+            ("k", 2_048_000_000),
+            ("M", 2_048_000_000_000),
+            ("G", 2_048_000_000_000_000),
+            ("T", 2_048_000_000_000_000_000),
+            ("P", 2_048_000_000_000_000_000_000),
+            ("E", LARGEST_MILLI),
+            ("Ki", 2_097_152_000),
+            ("Mi", 2_147_483_648_000),
+            ("Gi", 2_199_023_255_552_000),
+            ("Ti", 2_251_799_813_685_248_000),
+            ("Pi", 2_305_843_009_213_693_952_000),
+            ("Ei", LARGEST_MILLI),
+        ] {
+            for sign in ["", "+"] {
+                let text = format!("{sign}2048{suffix}");
+                assert_eq!(milli(&text), Some(expected), "{text}");
+            }
+            assert_eq!(milli(&format!("-2048{suffix}")), None);
+        }
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! Label selectors in the syntax of `kubectl -l`: `team=nlp`, `tier!=test`, `gpu`, `!spot`, `zone
-//! in (a,b)`. They work as in the Kubernetes documentation "Labels and Selectors": a negative
-//! requirement also matches objects without the label.
+//! in (a,b)`. As in Kubernetes ("Labels and Selectors"), a negative requirement also matches
+//! objects without the label.
 
 use std::collections::BTreeMap;
 
-/// Requirements on labels. All of them must match.
+/// Requirements on labels. All must match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selector(Vec<LabelRequirement>);
 
@@ -18,12 +18,12 @@ enum LabelRequirement {
 }
 
 impl Selector {
-    /// Parses requirements that are separated by commas. `None` if one of them is invalid.
+    /// Parses requirements that are separated by commas, or returns `None` if any is invalid.
     pub fn parse(text: &str) -> Option<Self> {
         let mut rules = Vec::new();
         let mut rest = text.trim();
         while !rest.is_empty() {
-            // Within parentheses, commas separate values.
+            // Commas in parentheses separate values.
             let open = rest.find('(');
             let end = match (rest.find(','), open) {
                 (Some(comma), Some(open)) if open < comma => {
@@ -41,7 +41,7 @@ impl Selector {
         (!rules.is_empty()).then_some(Self(rules))
     }
 
-    /// True when every requirement matches the labels.
+    /// Returns true if every requirement matches the labels.
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         let has = |key: &String, values: &[String]| {
             labels.get(key).is_some_and(|value| values.contains(value))
@@ -74,7 +74,7 @@ impl LabelRequirement {
                 _ => None,
             };
         }
-        // Operators that contain `=` must be tried before `=` itself.
+        // Try operators that contain `=` before `=` itself.
         if let Some((key, value)) = text.split_once("!=") {
             return Some(Self::NotIn(good(key)?, vec![value.trim().to_owned()]));
         }

@@ -1,4 +1,4 @@
-//! Time series as Prometheus returns them, with their labels and points.
+//! Time series with labels and points, as Prometheus returns them.
 
 use std::fmt;
 
@@ -8,19 +8,19 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 /// One sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
-    /// The time in Unix milliseconds.
+    /// Time in Unix milliseconds.
     pub at: i64,
-    /// The exported value. It may be NaN or infinite.
+    /// The exported value, which may be NaN or infinite.
     pub value: f64,
 }
 
-/// The names and values of labels, sorted by name. A series has about ten labels, and many lookups
-/// are for labels that it does not have. For this, a linear search is faster than a tree.
+/// Names and values of labels, sorted by name. A series has about ten labels and is often asked for
+/// absent ones, for which a linear search is faster than a tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Labels(Vec<(String, String)>);
 
 impl Labels {
-    /// Returns the value of a label, even if it is empty.
+    /// Returns the value of a label, which may be empty.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.iter()
             .find(|(label, _)| *label == name)
@@ -66,8 +66,8 @@ impl<'de> Visitor<'de> for AnyLabels {
     }
 }
 
-/// A series: its labels, and its points ordered by time. In the result of an instant query, each
-/// series has one point.
+/// A series: its labels, and its points. In the result of an instant query, each series has one
+/// point.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Series {
     pub labels: Labels,
@@ -76,22 +76,23 @@ pub struct Series {
 }
 
 impl Series {
-    /// Returns the value of a label. As in Prometheus, an empty value counts as absent.
+    /// Returns the value of a label. As in Prometheus, a label with an empty value counts as
+    /// absent.
     pub fn label(&self, name: &str) -> Option<&str> {
         self.labels.get(name).filter(|value| !value.is_empty())
     }
 
-    /// Returns the value of the first of these labels that has one.
+    /// Returns the first value of these labels that is present.
     pub fn first<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> Option<&str> {
         names.into_iter().find_map(|name| self.label(name))
     }
 
-    /// Returns the name of the metric. It is empty if a PromQL operation removed it.
+    /// Returns the name of the metric, or an empty string if a PromQL operation removed it.
     pub fn name(&self) -> &str {
         self.label("__name__").unwrap_or_default()
     }
 
-    /// Returns all labels except the name of the metric.
+    /// Returns all labels except the metric name.
     pub(crate) fn without_name(&self) -> Vec<(&str, &str)> {
         self.labels
             .iter()
@@ -99,7 +100,7 @@ impl Series {
             .collect()
     }
 
-    /// The newest point.
+    /// Returns the newest point.
     pub fn last(&self) -> Option<Point> {
         self.points.last().copied()
     }

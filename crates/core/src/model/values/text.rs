@@ -1,10 +1,10 @@
-//! Prepares text from the cluster for display. It escapes characters that a terminal interprets or
+//! Prepares text from the cluster for display: escapes characters that a terminal interprets or
 //! hides, and forms plurals.
 
 use std::borrow::Cow;
 
-/// Makes external text safe to display. Replaces line breaks and tabs by spaces. Escapes control
-/// characters, direction marks, line separators and invisible characters.
+/// Makes external text safe to display. Replaces line breaks and tabs with spaces, and escapes
+/// control characters, direction marks, line separators and invisible characters.
 pub fn clean(text: &str) -> Cow<'_, str> {
     if !text.chars().any(|c| is_unsafe(c) || is_joiner(c)) {
         return Cow::Borrowed(text);
@@ -24,22 +24,22 @@ pub fn clean(text: &str) -> Cow<'_, str> {
     Cow::Owned(result)
 }
 
-/// Whether a character is a joiner or a variation selector. Emoji, Persian and Indic text needs
-/// these.
+/// Returns true for joiners and variation selectors, which emoji and Persian and Indic text need.
 pub fn is_joiner(c: char) -> bool {
     matches!(c, '\u{200c}' | '\u{200d}' | '\u{fe00}'..='\u{fe0f}')
 }
 
-/// Whether a character is unsafe in its position. A joiner is legitimate after a visible non-ASCII
-/// character. Between ASCII letters, it would only make two different names look the same.
+/// Returns true for a character that is unsafe in its position. A joiner is legitimate after a
+/// visible non-ASCII character, but between ASCII letters it would make two different names look
+/// equal.
 pub fn is_hidden(before: Option<char>, c: char, after: &str) -> bool {
     if !is_joiner(c) {
         return is_unsafe(c);
     }
     let is_visible =
         |c: char| !c.is_ascii() && !c.is_whitespace() && !is_unsafe(c) && !is_joiner(c);
-    // An emoji can have a variation selector before the joiner.
-    // A keycap emoji is a digit, U+FE0F and U+20E3, so its selector follows an ASCII character.
+    // An emoji can have a variation selector before the joiner. In keycap emoji (digit, U+FE0F,
+    // U+20E3), the selector follows an ASCII character.
     let joins = c == '\u{200d}' && before == Some('\u{fe0f}');
     let is_keycap = c == '\u{fe0f}' && after.starts_with('\u{20e3}');
     let is_form = matches!(c, '\u{fe00}'..='\u{fe0f}');
@@ -48,7 +48,7 @@ pub fn is_hidden(before: Option<char>, c: char, after: &str) -> bool {
     !(has_purpose || joins || is_keycap)
 }
 
-/// True for characters that a terminal may interpret or hide.
+/// Returns true for characters that a terminal may interpret or hide.
 pub fn is_unsafe(c: char) -> bool {
     // Bidirectional control characters can reorder a whole line. The others are invisible.
     c.is_control()
@@ -67,7 +67,7 @@ pub fn count(number: u64, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
-/// Whether a text can be the name of a namespace, which is a DNS label (RFC 1123).
+/// Returns true if a text is a valid namespace name, which is a DNS label (RFC 1123).
 pub fn is_namespace(text: &str) -> bool {
     let edge = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     (1..=63).contains(&text.len())

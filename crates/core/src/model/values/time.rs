@@ -1,6 +1,6 @@
-//! Unix time in seconds, the unit that Prometheus queries use. Results from Prometheus are in Unix
-//! milliseconds (`Point::at`). Times from the API server or for display are `Timestamp`s. A
-//! separate type prevents mixing them.
+//! Unix time in seconds, the unit of times in Prometheus queries. Results of queries are in Unix
+//! milliseconds (`Point::at`), and times from the API server or for display are `Timestamp`s. A
+//! separate type prevents confusing them.
 
 use std::fmt;
 use std::ops::{Add, Sub};
@@ -12,19 +12,19 @@ use jiff::Timestamp;
 pub struct UnixSeconds(pub i64);
 
 impl UnixSeconds {
-    /// A time that is later than every other time.
+    /// Later than every other time.
     pub const NEVER: Self = Self(i64::MAX);
 
     pub fn millis(self) -> i64 {
         self.0.saturating_mul(1000)
     }
 
-    /// Converts to a calendar time. If the value is out of range, the result is the Unix epoch.
+    /// Converts to a calendar time, or to the Unix epoch if the value is out of range.
     pub fn timestamp(self) -> Timestamp {
         Timestamp::from_second(self.0).unwrap_or_default()
     }
 
-    /// Returns how many complete periods of this length have passed since the Unix epoch.
+    /// Returns the number of complete periods of this length since the Unix epoch.
     pub fn spans_of(self, seconds: i64) -> i64 {
         self.0.div_euclid(seconds)
     }
@@ -58,7 +58,7 @@ impl Sub<i64> for UnixSeconds {
     }
 }
 
-/// The difference is in seconds.
+/// Computes the difference in seconds.
 impl Sub for UnixSeconds {
     type Output = i64;
 

@@ -1,5 +1,5 @@
-//! The units of measured values. Each unit has its own type, so that percent cannot be confused
-//! with a ratio, MiB with bytes, or watts with milliwatts. All of them serialize as plain numbers.
+//! Units of measured values. A type per unit prevents confusing percent with ratios, MiB with
+//! bytes, or watts with milliwatts. All of them serialize as plain numbers.
 
 use std::fmt;
 use std::iter::Sum;
@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 
 /// A measured value that can be summed and averaged.
 pub trait UnitValue: Copy {
-    /// Returns the number in this unit.
+    /// Returns the number in the type's unit.
     fn value(self) -> f64;
 
-    /// Creates a value from a number in this unit.
+    /// Creates a value from a number in the type's unit.
     fn from_value(value: f64) -> Self;
 }
 
@@ -109,7 +109,7 @@ impl Add for GpuCount {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
-        // Counts come from the cluster and may be absurd. A sum of them must not wrap around.
+        // Counts from the cluster may be absurd, and a sum must not wrap around.
         Self(self.0.saturating_add(other.0))
     }
 }
@@ -135,12 +135,12 @@ impl Sum for GpuCount {
 }
 
 impl Percent {
-    /// Returns the value as a ratio from 0 to 1.
+    /// Returns the ratio from 0 to 1.
     pub fn ratio(self) -> f64 {
         self.0 / 100.0
     }
 
-    /// Computes which percentage of `whole` is `part`. `None` if `whole` is not positive.
+    /// Returns `part` as a percentage of `whole`, or `None` if `whole` is not positive.
     pub fn from_ratio<U: UnitValue>(part: U, whole: U) -> Option<Self> {
         (whole.value() > 0.0).then(|| Self(part.value() / whole.value() * 100.0))
     }
@@ -152,27 +152,27 @@ impl Mebibytes {
     }
 }
 
-/// Rounds to two decimal places, which is more precise than any exporter.
+/// Rounds to two decimal places, which exceeds the precision of every exporter.
 pub fn rounded<U: UnitValue>(value: U) -> U {
     U::from_value(without_negative_zero(
         (value.value() * 100.0).round() / 100.0,
     ))
 }
 
-/// Converts -0.0 to 0.0 and leaves other numbers unchanged. A negative number can round to -0.0,
-/// which would be printed with its sign.
+/// Converts -0.0 to 0.0. Small negative numbers can round to -0.0, which would be printed with its
+/// sign.
 pub fn without_negative_zero(value: f64) -> f64 {
-    // IEEE 754: -0.0 + 0.0 is 0.0 when rounding to nearest.
+    // Under IEEE 754, -0.0 + 0.0 is 0.0.
     value + 0.0
 }
 
-/// Sums numbers. `Iterator::sum` starts at -0.0, so it would return that for an empty iterator
+/// Sums numbers. `Iterator::sum` starts at -0.0 and returns that for an empty iterator
 /// (<https://github.com/rust-lang/rust/pull/129321>).
 pub fn total(values: impl Iterator<Item = f64>) -> f64 {
     values.fold(0.0, Add::add)
 }
 
-/// Computes the mean of the values. `None` if there are none.
+/// Computes the mean, or returns `None` if there are no values.
 pub fn mean<U: UnitValue>(values: impl Iterator<Item = U>) -> Option<U> {
     let (count, sum) = values.fold((0_u32, 0.0), |(count, sum), value| {
         (count + 1, sum + value.value())

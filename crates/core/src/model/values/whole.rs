@@ -1,5 +1,5 @@
-//! Converts measured values to whole numbers. Rust's `as` rounds toward zero, turns NaN into 0, and
-//! limits the result to the range of the target type.
+//! Converts measured values to whole numbers. Rust's `as` rounds toward zero, converts NaN to 0,
+//! and saturates at the limits of the target type.
 
 #[expect(
     clippy::cast_possible_truncation,

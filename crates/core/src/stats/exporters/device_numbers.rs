@@ -1,23 +1,23 @@
-//! Assigns numbers to devices. Some exporters report only a device's number and some only its UUID,
-//! and they number devices differently. Readings, curves and history all take their numbers from
-//! here, so that every command gives a device the same name.
+//! Assigns numbers to devices. Some exporters report only a device's number, and some only its
+//! UUID, and their numbers can differ. Readings, curves and history all use these numbers, so that
+//! every command gives a device the same name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::identity::SeriesDevice;
 
-/// The numbers of the devices in the result of one query.
+/// Numbers of the devices in the result of one query.
 #[derive(Default)]
 pub(crate) struct DeviceNumbers {
-    /// Keyed by node and UUID.
+    /// Numbers by node and UUID.
     by_uuid: BTreeMap<(String, String), u32>,
-    /// Numbers that several devices of a node have.
+    /// Numbers that several devices of a node share, as (node, number).
     ambiguous: BTreeSet<(String, u32)>,
 }
 
 impl DeviceNumbers {
-    /// Gives each UUID the first number that appears in a series with it. A UUID without a number
-    /// gets the lowest free number of its node, in the order of the UUIDs.
+    /// Gives each UUID the first number that a series reports for it. A UUID without a number gets
+    /// the lowest free number of its node, in the order of UUIDs.
     pub(crate) fn from_devices(series_devices: impl Iterator<Item = SeriesDevice>) -> Self {
         let mut by_uuid: BTreeMap<(String, String), u32> = BTreeMap::new();
         let mut unnumbered = BTreeSet::new();
@@ -29,8 +29,8 @@ impl DeviceNumbers {
                 (Some(uuid), None) => {
                     unnumbered.insert((device.node, uuid));
                 }
-                // A number without a UUID may belong to a UUID without a number, so the number is
-                // not considered taken.
+                // A number without a UUID may belong to a UUID without a number, so do not consider
+                // the number taken.
                 (None, _) => {}
             }
         }
@@ -59,7 +59,8 @@ impl DeviceNumbers {
         Self { by_uuid, ambiguous }
     }
 
-    /// Looks up the number recorded for the device's UUID, or else the number in its own series.
+    /// Returns the number recorded for the device's UUID, or otherwise the number in its own
+    /// series.
     pub(crate) fn number(&self, device: &SeriesDevice) -> Option<u32> {
         let by_uuid = device
             .uuid
@@ -68,8 +69,8 @@ impl DeviceNumbers {
         by_uuid.copied().or(device.index)
     }
 
-    /// Builds a key that is unique for each device. It consists of the number, and of the UUID if
-    /// several devices of the node have that number.
+    /// Returns a key that is unique for each device: the number, with the UUID only if several
+    /// devices of the node have that number.
     pub(crate) fn key(&self, device: SeriesDevice) -> SeriesDevice {
         let index = self.number(&device);
         let ambiguous =

@@ -1,26 +1,25 @@
-//! Builds devices from samples that were taken at one instant. Each device appears once, with the
-//! pods that hold it. Impossible values are dropped and counted.
+//! Builds the readings of all devices, with the pods that hold them, from samples of one instant.
+//! Impossible values are dropped and counted.
 
-use crate::model::values::natural;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::device_numbers::DeviceNumbers;
 use super::dialect::{Quantity, is_fatal_xid, metric_of};
 use super::identity::{ApiFacts, IdentityReader, SeriesDevice};
 use crate::model::facts::reading::{PodKey, Reading, Readings};
+use crate::model::values::natural;
 use crate::model::{Celsius, Inventory, Mebibytes, NodeUsage, Percent, Series, Watts};
 
-/// What a metrics server returned for one instant.
+/// Series from a metrics server for one instant.
 #[derive(Clone, Debug, Default)]
 pub struct ExporterReading {
-    /// The values of gauges.
+    /// Current values of gauges.
     pub values: Vec<Series>,
-    /// The ages in seconds of utilization samples that are older than two scrape intervals, with
-    /// one value per series.
+    /// Ages in seconds of utilization samples that are older than two scrape intervals.
     pub stale_ages: Vec<Series>,
 }
 
-/// The values of one device, keyed by quantity: (rank, whether the series names a pod, value).
+/// Values of one device by quantity, as (rank, whether the series names a pod, value).
 #[derive(Default)]
 struct DeviceValues {
     identity: Option<SeriesDevice>,
@@ -29,16 +28,16 @@ struct DeviceValues {
     holders: BTreeSet<PodKey>,
 }
 
-/// The ages of a device's utilization samples. Samples with impossible values are included.
+/// Ages of a device's utilization samples, including samples with impossible values.
 #[derive(Clone, Copy, Default)]
 struct SampleAges {
-    /// Whether at least one sample is not older than two scrape intervals.
+    /// True if at least one sample is at most two scrape intervals old.
     is_fresh: bool,
-    /// The age in seconds of the newest stale sample.
+    /// Age of the newest stale sample in seconds.
     stale: Option<f64>,
 }
 
-/// Builds the devices of the cluster from the samples of one instant.
+/// Builds the readings of the cluster's devices from samples of one instant.
 pub fn read(samples: &ExporterReading, inventory: &Inventory, facts: &ApiFacts) -> Readings {
     let reader = IdentityReader::new(facts, &samples.values);
     let numbers = DeviceNumbers::from_devices(
@@ -51,7 +50,7 @@ pub fn read(samples: &ExporterReading, inventory: &Inventory, facts: &ApiFacts) 
     for series in &samples.values {
         tally.add(series, &reader, &numbers);
     }
-    // If a device is partitioned, exporters report some metrics for the whole device too.
+    // For partitioned devices, exporters report some metrics for the whole device too.
     tally.remove_partitioned(&numbers);
     let mut devices: Vec<Reading> = tally
         .devices
@@ -73,8 +72,8 @@ pub fn read(samples: &ExporterReading, inventory: &Inventory, facts: &ApiFacts) 
     for node_devices in devices.chunk_by_mut(|a, b| a.node == b.node) {
         match hosts.get(node_devices[0].node.as_str()) {
             Some(host) => attribute(host, node_devices),
-            // Only the exporter has information about this node, so a device counts as held if the
-            // exporter names a pod.
+            // Without the node in the inventory, rely on the exporter: a device is held if a series
+            // names a pod.
             None => node_devices
                 .iter_mut()
                 .for_each(|reading| reading.held = (!reading.holders.is_empty()).then_some(true)),
@@ -83,19 +82,19 @@ pub fn read(samples: &ExporterReading, inventory: &Inventory, facts: &ApiFacts) 
     Readings::new(devices, tally.samples, tally.dropped, tally.elsewhere)
 }
 
-/// Samples grouped by device, and their counts.
+/// Samples by device, with counts.
 #[derive(Default)]
 struct SampleTally<'m> {
-    /// The age of each stale sample in seconds, keyed by the labels of its series.
+    /// Ages of stale samples in seconds, by the labels of their series.
     stale: BTreeMap<Vec<(&'m str, &'m str)>, f64>,
-    /// The age of each device's utilization samples.
+    /// Ages of utilization samples by device.
     ages: BTreeMap<SeriesDevice, SampleAges>,
-    /// Keyed by node, UUID or number, and slice.
+    /// Values by device.
     devices: BTreeMap<SeriesDevice, DeviceValues>,
     samples: u64,
-    /// The number of samples with a physically impossible value.
+    /// Number of samples with a physically impossible value.
     dropped: u64,
-    /// The number of samples from devices on unknown nodes.
+    /// Number of samples from devices on unknown nodes.
     elsewhere: u64,
 }
 
@@ -115,7 +114,8 @@ impl<'m> SampleTally<'m> {
             return;
         };
         let identity = reader.device(series);
-        // Record the age before the value is checked: a stale series may hold an impossible value.
+        // Record the age before checking the value, because a stale series may contain an
+        // impossible value.
         if let Some(identity) = identity
             .clone()
             .filter(|_| metric.quantity == Quantity::Utilization)
@@ -176,7 +176,7 @@ impl<'m> SampleTally<'m> {
         device
     }
 
-    /// Removes each device that is partitioned into instances, so that only its instances remain.
+    /// Removes devices that are partitioned into instances, and keeps the instances.
     fn remove_partitioned(&mut self, numbers: &DeviceNumbers) {
         let partitioned: BTreeSet<(String, Option<u32>)> = self
             .devices
@@ -192,9 +192,9 @@ impl<'m> SampleTally<'m> {
 }
 
 impl DeviceValues {
-    /// Returns the value of the metric with the best rank. For a shared device, exporters repeat
-    /// the value for each pod, so a series without a pod is preferred. Otherwise the highest value
-    /// wins, because the copies differ only in the time of the scrape.
+    /// Returns the value of the metric with the lowest rank. Exporters repeat the value of a shared
+    /// device for each pod, so a series without a pod takes precedence. Otherwise returns the
+    /// highest value, because the copies differ only in their scrape time.
     fn value(&self, quantity: Quantity) -> Option<f64> {
         let candidates = self.values.get(&quantity)?;
         let best = candidates.iter().map(|(rank, ..)| *rank).min()?;
@@ -240,7 +240,7 @@ fn reading(
     let value = |quantity| values.value(quantity).filter(|_| !stale);
     let used = value(Quantity::MemoryUsed);
     let free = value(Quantity::MemoryFree);
-    // DCGM's FB_TOTAL includes memory that is reserved by the driver. Programs cannot use it.
+    // DCGM's FB_TOTAL includes memory that the driver reserves and programs cannot use.
     let total = used
         .zip(free)
         .map(|(used, free)| used + free)
@@ -269,8 +269,9 @@ fn reading(
     }
 }
 
-/// Decides which devices of a node are held. The pods that the exporter names are checked against
-/// the API server. If the node is full, all devices are held, even if no pod is named.
+/// Decides which devices of a node are held, after checking the pods that the exporter names
+/// against the API server. If the node is full, all its devices are held, even if no series names a
+/// pod.
 fn attribute(host: &NodeUsage, devices: &mut [Reading]) {
     let attributed = |namespace: &str, pod: &str| {
         devices
@@ -280,8 +281,7 @@ fn attribute(host: &NodeUsage, devices: &mut [Reading]) {
     };
     let usage_known =
         host.gpus.used.is_some() && host.slices.values().all(|count| count.used.is_some());
-    // If the labels name a device for every device that a pod holds, the devices without a pod are
-    // free.
+    // If series name a device for every device that pods hold, devices without a pod are free.
     let complete = usage_known
         && host.holders.iter().all(|holder| {
             let instances: u64 = holder
@@ -290,22 +290,21 @@ fn attribute(host: &NodeUsage, devices: &mut [Reading]) {
                 .filter(|(name, _)| is_instance(name))
                 .map(|(_, count)| *count)
                 .sum();
-            // A pod that holds only shares of devices must still be named at least once.
+            // A pod that holds only shares must still be named at least once.
             attributed(&holder.namespace, &holder.pod) >= (holder.gpus.0 + instances).max(1)
         });
     let whole_devices = devices
         .iter()
         .filter(|reading| reading.slice.is_none())
         .count() as u64;
-    // The exporter may see more devices than the node offers.
+    // The exporter may report more devices than the node offers.
     let full = host.gpus.total > 0
         && host
             .gpus
             .used
             .is_some_and(|used| used >= host.gpus.total.max(whole_devices));
     let nameless = devices.iter().all(|reading| reading.holders.is_empty());
-    // If one pod holds the whole node, it holds each of its devices, even if no series names the
-    // pod.
+    // If one pod holds the whole node, it holds every device, even if no series names the pod.
     let only = match host.holders.as_slice() {
         [sole_holder] if full && nameless && sole_holder.gpus.0 >= whole_devices => Some((
             sole_holder.namespace.to_string(),
@@ -326,7 +325,7 @@ fn attribute(host: &NodeUsage, devices: &mut [Reading]) {
     }
 }
 
-/// Whether a slice is a separate device (a MIG or AMD instance). A share of a device is not.
+/// Returns true if a slice is a separate device: a MIG or AMD instance, but not a share.
 fn is_instance(name: &str) -> bool {
     name.starts_with("mig-") || name.contains("_nps")
 }

@@ -1,21 +1,21 @@
-//! Finds out which utilization metrics a store has. Queries should not contain others, because each
-//! operand of `or` costs a scan of the operands before it.
+//! Finds the utilization metrics that a store has. Queries omit the others, because each operand of
+//! `or` costs a scan of the operands before it.
 
 use crate::model::Series;
 
 use super::dialect::{Quantity, metric_of};
 use super::{query, recorded};
 
-/// The metrics and the results of recording rules that a store has.
+/// Metrics and recording rules with samples in a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExportedMetrics {
-    /// The utilization metrics that have samples.
+    /// Utilization metrics with samples.
     pub utilization: Vec<&'static str>,
-    /// Whether recording rules record the fatal errors of the last hour.
+    /// True if recording rules record the fatal errors of the last hour.
     pub records_errors: bool,
 }
 
-/// Builds the query whose result [`ExportedMetrics::from_answer`] parses.
+/// Builds the query whose response [`ExportedMetrics::from_answer`] reads.
 pub fn query() -> String {
     let names = query::pattern(&[Quantity::Utilization]);
     format!(
@@ -24,8 +24,8 @@ pub fn query() -> String {
     )
 }
 
-/// Builds the parameters of a label request whose answer names the metrics behind hourly sums: the
-/// devices of nodes and pods, and the utilization of devices.
+/// Builds the parameters of a label request for the metrics behind hourly sums: devices of nodes
+/// and pods, and utilization of devices.
 pub fn hourly_metrics() -> String {
     let selector = format!(
         "{{__name__=~\"{HOURLY}|{}\"}}",
@@ -36,12 +36,12 @@ pub fn hourly_metrics() -> String {
         .finish()
 }
 
-/// The metrics of kube-state-metrics without which an hour has no sums.
+/// Metrics of kube-state-metrics that hourly sums need.
 const HOURLY: &str = "kube_node_status_capacity|kube_pod_container_resource_requests|\
     kube_pod_init_container_resource_requests";
 
 impl ExportedMetrics {
-    /// Parses the result of [`query`].
+    /// Reads the response to [`query`].
     pub fn from_answer(answer: &[Series]) -> Self {
         let names = answer.iter().filter_map(|series| metric_of(series.name()));
         Self {

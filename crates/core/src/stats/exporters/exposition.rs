@@ -1,5 +1,5 @@
-//! Parses the Prometheus text format of GPU exporters. Each series becomes one sample with the
-//! exporter's labels. Other metrics are skipped.
+//! Parses the Prometheus text format of GPU exporters. Each series has one sample and the
+//! exporter's labels. Metrics that gpuctl does not read are skipped.
 //!
 //! Source: Prometheus' docs/instrumenting/exposition_formats.md.
 
@@ -9,9 +9,9 @@ use super::dialect;
 use super::dialect::metric_of;
 use crate::model::{Point, Series};
 
-/// Parses the GPU metrics that an exporter on `node` exposes at the time `at`, in Unix
-/// milliseconds. Replaces the exporter's labels for the node by `node`, because an exporter may
-/// report the name of its own pod as the host name.
+/// Parses the GPU metrics of an exporter on `node` at the time `at`, in Unix milliseconds. Replaces
+/// the exporter's labels for the node with `node`, because an exporter may report the name of its
+/// own pod as the host name.
 pub fn read(text: &str, node: &str, at: i64) -> Vec<Series> {
     let series = |line: &str| {
         let (name, mut labels, value) = sample(line)?;
@@ -27,7 +27,7 @@ pub fn read(text: &str, node: &str, at: i64) -> Vec<Series> {
     text.lines().filter_map(series).collect()
 }
 
-/// Splits a line into name, labels and value. `None` for comments and invalid lines.
+/// Splits a line into name, labels and value, or returns `None` for comments and invalid lines.
 fn sample(line: &str) -> Option<(String, BTreeMap<String, String>, f64)> {
     let line = line.trim();
     if line.is_empty() || line.starts_with('#') {
@@ -51,12 +51,12 @@ fn sample(line: &str) -> Option<(String, BTreeMap<String, String>, f64)> {
         }
     }
     let value = rest.split_whitespace().next()?.parse().ok()?;
-    // For Prometheus, an empty label is the same as an absent one.
+    // In Prometheus, an empty label is equivalent to an absent one.
     labels.retain(|_, value| !value.is_empty());
     Some((name.to_owned(), labels, value))
 }
 
-/// Parses a double-quoted string with escapes and returns it with the rest of the text.
+/// Parses a double-quoted string with escapes, and returns it with the rest of the text.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut letters = text.strip_prefix('"')?.char_indices();

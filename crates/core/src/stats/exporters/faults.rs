@@ -1,6 +1,6 @@
-//! Builds the queries that find faulty devices. They look for errors within the last hour, failed
-//! row remapping and bad health. Errors are read over an hour because the next error, or a reset,
-//! immediately replaces the current one. Healthy devices return nothing.
+//! Builds queries that find faulty devices: fatal errors within the last hour, failed row remapping
+//! and bad health. A device reports only its last error, which the next error or a reset replaces,
+//! so errors are read over an hour. Healthy devices return no series.
 
 use std::collections::BTreeSet;
 
@@ -11,12 +11,12 @@ use super::query::{keys, names, quoted};
 use super::recorded;
 use crate::model::values::whole;
 
-/// The maximum number of devices that a narrowed query names. It names each device once per fatal
-/// code, and stores limit a query to about 16,000 characters.
+/// Maximum number of devices in a narrowed query. It names each device once per fatal code, and
+/// stores limit a query to about 16,000 characters.
 const MOST_NAMED: usize = 20;
 
-/// Builds the query for all faults. If a device had several errors, it returns only the highest
-/// code. With recording rules, it reads a few series instead of all samples of all devices.
+/// Builds the query for all faults. Of a device's errors, it returns only the highest code. With
+/// recording rules, it reads a few series instead of the samples of all devices.
 pub fn query(is_recorded: bool) -> String {
     let mut queries = Vec::new();
     for name in names(&[Quantity::Xid]) {
@@ -34,7 +34,7 @@ pub fn query(is_recorded: bool) -> String {
             .iter()
             .map(|name| with_fault(&format!("({name} != 0)"), name, "now")),
     );
-    // Several series may report the health of one device. One healthy series is enough.
+    // Several series may report the health of a device. One healthy series is enough.
     let ill = |name: &&str| {
         with_fault(
             &format!("(max by (__name__,{}) ({name}) != 1)", keys()),
@@ -46,8 +46,8 @@ pub fn query(is_recorded: bool) -> String {
     per_device(&queries)
 }
 
-/// Whether a series shows that its device is faulty. A non-fatal error does not, because it may be
-/// an hour old, and its device may no longer exist.
+/// Returns true if a series shows a faulty device. Non-fatal errors do not count, because they may
+/// be an hour old and the device may no longer exist.
 pub fn counts(series: &Series) -> bool {
     let is_error = metric_of(series.name()).is_some_and(|metric| metric.quantity == Quantity::Xid);
     !is_error
@@ -56,8 +56,8 @@ pub fn counts(series: &Series) -> bool {
             .is_some_and(|point| is_fatal_xid(whole::to_u32(point.value)))
 }
 
-/// Builds the query for fatal errors that a result of [`query`] hides, because the same device also
-/// has a higher, non-fatal code. `None` if no code can be hidden.
+/// Builds the query for fatal errors that a higher, non-fatal code of the same device hides in the
+/// response to [`query`]. Returns `None` if no code can be hidden.
 pub fn hidden(answer: &[Series]) -> Option<String> {
     let lowest = FATAL_XIDS.into_iter().min().map_or(0.0, f64::from);
     let hides = |series: &&Series| {
@@ -70,7 +70,7 @@ pub fn hidden(answer: &[Series]) -> Option<String> {
     if hiding.is_empty() {
         return None;
     }
-    // The label can be used only if every one of these series has it.
+    // Narrow the query by a UUID label only if all of these series have it.
     let uuids = |label: &str| {
         hiding
             .iter()
@@ -86,7 +86,7 @@ pub fn hidden(answer: &[Series]) -> Option<String> {
     });
     let metrics: BTreeSet<&str> = hiding.iter().map(|series| series.name()).collect();
     let series_of = |name: &&str| {
-        // A filter returns an instant vector, so `max_over_time` needs a subquery.
+        // The filter returns an instant vector, so `max_over_time` needs a subquery.
         let fatal = recorded::fatal(&format!("{name}{of_devices}"));
         with_fault(
             &with_name(&format!("max_over_time(({fatal})[1h:1m])"), name),
@@ -104,9 +104,9 @@ fn with_name(values: &str, name: &str) -> String {
     format!(r#"label_replace({values}, "__name__", "{name}", "", "")"#)
 }
 
-/// Adds a label that distinguishes the faults of one device. `or` drops a series if an earlier
-/// operand has one with equal labels, whatever the metric name is. A higher code must not hide a
-/// fatal one.
+/// Adds a label that distinguishes the faults of one device. Otherwise `or` would drop a series if
+/// an earlier operand has equal labels, even with a different metric name, and a higher code could
+/// hide a fatal one.
 fn with_fault(series: &str, name: &str, condition: &str) -> String {
     format!(r#"label_replace({series}, "fault", "{name} {condition}", "", "")"#)
 }
@@ -146,7 +146,7 @@ mod tests {
         ];
         assert_eq!(hidden(&seen), None);
         assert_eq!(seen.map(|series| counts(&series)), [true, false, false]);
-        // 94 is a contained error. An impossible value hides whatever was there before.
+        // 94 is a contained, non-fatal error. An impossible value hides all earlier codes.
         let hiding = hidden(&[
             error(Some("GPU-a"), 94.0),
             error(Some("GPU-b"), 2_147_483_632.0),

@@ -1,6 +1,5 @@
-//! Finds the device, node and pod that a series belongs to. This works with the label names of any
-//! exporter and scrape configuration. If labels are ambiguous, the nodes and pods from the API
-//! server resolve them.
+//! Determines the device, node and pod of a series, for the label names of any exporter and scrape
+//! configuration. Nodes and pods from the API server resolve ambiguous labels.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,19 +10,19 @@ use crate::model::{Consumers, Inventory, Series};
 use super::dialect;
 use super::dialect::{DIALECTS, EXPORTED_POD, NODE_ADDRESS, PLAIN_POD, Quantity, SliceLabels};
 
-/// Facts from the API server that are needed to interpret labels.
+/// Facts from the API server for interpreting labels.
 #[derive(Debug, Default)]
 pub struct ApiFacts {
-    /// The names of nodes, keyed by name and by address. `None` if nodes cannot be listed.
+    /// Node names by name and address, or `None` if nodes cannot be listed.
     nodes: Option<BTreeMap<String, String>>,
-    /// The node of each pod. `None` if pods cannot be listed.
+    /// Nodes by pod, or `None` if pods cannot be listed.
     pods: Option<PodNodes>,
-    /// The pods that hold devices.
+    /// Pods that hold devices.
     holders: BTreeSet<PodKey>,
 }
 
 impl ApiFacts {
-    /// Takes the facts from an inventory and from the pods it was built from.
+    /// Takes the facts from an inventory and the pods behind it.
     pub fn from_inventory(inventory: &Inventory, consumers: Option<&Consumers>) -> Self {
         let mut nodes = BTreeMap::new();
         let mut holders = BTreeSet::new();
@@ -51,8 +50,8 @@ impl ApiFacts {
         }
     }
 
-    /// Takes the facts from pods that hold devices, as ((namespace, name), node). Used if the rest
-    /// of the cluster is not listed.
+    /// Takes the facts from pods that hold devices, as ((namespace, name), node), for callers that
+    /// do not list the rest of the cluster.
     pub fn from_pods(pods: impl IntoIterator<Item = (PodKey, String)>) -> Self {
         let (mut bound, mut holders) = (PodNodes::default(), BTreeSet::new());
         for (pod, node) in pods {
@@ -66,8 +65,8 @@ impl ApiFacts {
         }
     }
 
-    /// Takes the facts from pods that held devices in the past, and from the known names and
-    /// addresses of nodes.
+    /// Takes the facts from pods that held devices in the past, and the names of nodes by name and
+    /// address.
     pub(crate) fn for_past(
         nodes: BTreeMap<String, String>,
         pods: impl IntoIterator<Item = (PodKey, String)>,
@@ -82,8 +81,7 @@ impl ApiFacts {
         self.pods.as_ref()?.node(namespace, pod)
     }
 
-    /// Finds the node that a label value refers to. The value is a name, an FQDN or an address,
-    /// with or without a port.
+    /// Returns the node for a label value: a name, an FQDN or an address, with or without a port.
     fn node(&self, text: &str) -> Option<&str> {
         let Some(nodes) = &self.nodes else {
             return None;
@@ -91,12 +89,12 @@ impl ApiFacts {
         if let Some(node) = nodes.get(text) {
             return Some(node);
         }
-        // The value without its port: `10.0.0.1:9400` or `[fd00::1]:9400`.
+        // The value without its port, as in `10.0.0.1:9400` or `[fd00::1]:9400`.
         let host = text
             .rsplit_once(':')
             .map_or(text, |(host, _)| host)
             .trim_matches(['[', ']']);
-        // `gpu-1` is the short form of `gpu-1.example.com`, but an IP address has no short form.
+        // `gpu-1` is the short form of `gpu-1.example.com`, but IP addresses have no short form.
         let short = host
             .split_once('.')
             .map(|(short, _)| short)
@@ -109,19 +107,19 @@ impl ApiFacts {
     }
 }
 
-/// A device, as the labels of a series identify it.
+/// A device as identified by the labels of a series.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SeriesDevice {
     pub node: String,
     pub uuid: Option<String>,
     pub index: Option<u32>,
-    /// The profile and the number of the instance.
+    /// Profile and number of the instance.
     pub slice: Option<(String, u32)>,
 }
 
 impl SeriesDevice {
-    /// Whether the value of the series is real. Some exporters report a quantity only for the first
-    /// slice of a device, and zero for the others.
+    /// Returns true if the value of the series is real. Some exporters report a quantity only for
+    /// the first slice of a device, and zero for the other slices.
     pub fn reports(&self, series: &Series, quantity: Quantity) -> bool {
         let is_zero_on_others = || {
             dialect::dialect_of(series.name())
@@ -131,17 +129,17 @@ impl SeriesDevice {
     }
 }
 
-/// Finds the devices and pods of the series in one query result.
+/// Determines the devices and pods of the series in one query result.
 pub struct IdentityReader<'f> {
     facts: &'f ApiFacts,
-    /// Scrape jobs in which labels of the target have the same names as labels of the exporter.
-    /// Their `pod` is the exporter's own pod.
+    /// Scrape jobs whose target labels clash with the exporter's. Their `pod` is the exporter's own
+    /// pod.
     clashing: BTreeSet<String>,
 }
 
 impl<'f> IdentityReader<'f> {
     pub fn new(facts: &'f ApiFacts, answer: &[Series]) -> Self {
-        // If there is an `exported_pod`, the target's own `pod` took precedence (`honor_labels:
+        // `exported_pod` exists only if the target's `pod` label took precedence (`honor_labels:
         // false`).
         let clashing = answer
             .iter()
@@ -151,11 +149,11 @@ impl<'f> IdentityReader<'f> {
         Self { facts, clashing }
     }
 
-    /// Finds the device of a series. `None` if it is not on a node of this cluster, or if the
-    /// labels do not identify a device.
+    /// Returns the device of a series, or `None` if its node is not in this cluster or the labels
+    /// identify no device.
     pub fn device(&self, series: &Series) -> Option<SeriesDevice> {
         let node = match (&self.facts.nodes, series.first(dialect::node_labels())) {
-            // If nodes cannot be listed, the label cannot be checked.
+            // Without the right to list nodes, the label cannot be checked.
             (None, name) => name.or_else(|| series.first(NODE_ADDRESS))?.to_owned(),
             // An unknown host name belongs to another cluster, unless it is the name of the
             // exporter's pod.
@@ -193,21 +191,22 @@ impl<'f> IdentityReader<'f> {
         })
     }
 
-    /// Finds the node of the pod that is named in the target's own labels.
+    /// Returns the node of the pod in the target's own labels.
     fn exporter_node(&self, series: &Series) -> Option<String> {
         self.facts
             .node_of(series.label("namespace")?, series.label("pod")?)
             .map(ToOwned::to_owned)
     }
 
-    /// Finds the pod that holds the device. `None` if the device is free. The exporter's own pod, a
-    /// terminated pod and a pod on another node cannot hold it.
+    /// Returns the pod that holds the device, or `None` if the device is free. Ignores the
+    /// exporter's own pod, terminated pods and pods on other nodes.
     pub fn holder(&self, series: &Series, node: &str) -> Option<PodKey> {
         let key = self.named_pod(series)?;
         if self.facts.pods.is_none() {
             return Some(key);
         }
-        // If nodes cannot be listed, the label may be an alias, so a different name proves nothing.
+        // Without the right to list nodes, the label may be an alias, so a different name proves
+        // nothing.
         let is_on_node = |pod_node: &&str| *pod_node == node || self.facts.nodes.is_none();
         let bound = self.facts.node_of(&key.0, &key.1).filter(is_on_node);
         bound
@@ -215,20 +214,18 @@ impl<'f> IdentityReader<'f> {
             .map(|_| key)
     }
 
-    /// Reads the pod from the labels, whether or not the pod still exists.
+    /// Returns the pod in the labels, whether or not it still exists.
     pub fn named_pod(&self, series: &Series) -> Option<PodKey> {
         let both =
             |(namespace, pod): (&str, &str)| Some((series.label(namespace)?, series.label(pod)?));
-        // Some exporters use a label for the pod that has a unique name, and a label for the
-        // namespace that does not.
+        // Some exporters use their own label for the pod, but a common label for the namespace.
         let mixed = || {
             let pod = dialect::holder_labels()
                 .filter(|pair| *pair != EXPORTED_POD)
                 .find_map(|(_, pod)| series.label(pod));
             Some((series.first([EXPORTED_POD.0, PLAIN_POD.0])?, pod?))
         };
-        // If no labels have the same names, these labels name the exporter's own pod while the
-        // device is free.
+        // Without clashing labels, these name the exporter's own pod while the device is free.
         let plain = || {
             let exporter = series
                 .label("container")
@@ -242,7 +239,7 @@ impl<'f> IdentityReader<'f> {
         Some((namespace.to_owned(), pod.to_owned()))
     }
 
-    /// Reads the model of the device, under the name that the exporter uses.
+    /// Returns the model of the device as the exporter names it.
     pub fn model(series: &Series) -> Option<&str> {
         dialect::dialect_of(series.name())
             .and_then(|dialect| series.first(dialect.model.iter().copied()))
@@ -253,8 +250,8 @@ fn job(series: &Series) -> String {
     series.label("job").unwrap_or_default().to_owned()
 }
 
-/// Reads the slice of a device from a series, as (kind, number). The kind is `1g.10gb`, for
-/// example, or `cpx_nps4` for partitioning modes. `None` for a whole device.
+/// Returns the slice of a device as (kind, number), or `None` for a whole device. The kind is a
+/// profile such as `1g.10gb`, or partitioning modes such as `cpx_nps4`.
 fn slice(series: &Series, labels: SliceLabels) -> Option<(String, u32)> {
     let number = |label: &str| {
         series

@@ -13,6 +13,7 @@ use crate::model::values::series::Series;
 use super::query::{Pods, quoted};
 
 mod deleted;
+pub mod namespace;
 
 pub use deleted::{ends, job_ends, namespaces_of_owner, owned};
 
@@ -25,26 +26,26 @@ fn window(seconds: i64) -> String {
     format!("[{seconds}s] offset 1ms")
 }
 
-/// Converts the name of a resource to the form that kube-state-metrics uses.
+/// Converts a resource name to the form in kube-state-metrics.
 pub(crate) fn clean(name: &str) -> String {
     name.chars()
         .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
         .collect()
 }
 
-/// Lists the resources whose units are whole devices, in the form that kube-state-metrics uses.
+/// Returns a pattern for resources whose units are whole devices, in the form of
+/// kube-state-metrics.
 fn resources() -> String {
     WHOLE.map(clean).join("|")
 }
 
-/// Resources whose units are slices of devices, in the form that kube-state-metrics uses.
+/// Pattern for resources whose units are slices of devices, in the form of kube-state-metrics.
 const PARTS: &str = "nvidia_com_mig_.+|.+_gpu_shared|amd_com_[a-z]+_nps[0-9]+|aliyun_com_gpu_mem";
-/// Memory that pods request on a shared device, in MiB or in percent.
+/// Resources for the memory that pods request on a shared device, in MiB or in percent.
 pub(crate) const SHARED_MEBIBYTES: &str = "nvidia_com_gpumem";
 pub(crate) const SHARED_PERCENT: &str = "nvidia_com_gpumem_percentage";
 
-/// Queries the devices and slices that containers request, whether or not their pod is bound to a
-/// node.
+/// Queries the devices and slices that containers request, including those of unscheduled pods.
 pub fn requests(seconds: i64) -> String {
     let resources = format!(
         "{}|{PARTS}|{SHARED_MEBIBYTES}|{SHARED_PERCENT}",
@@ -56,8 +57,8 @@ pub fn requests(seconds: i64) -> String {
     )
 }
 
-/// Queries the node labels that show whether a unit of a resource is a whole device. There are
-/// series only if kube-state-metrics is configured to export node labels.
+/// Queries the node labels that show whether a unit is a whole device. kube-state-metrics exports
+/// them only if configured.
 pub fn node_labels(seconds: i64) -> String {
     format!(
         "last_over_time(kube_node_labels{{label_nvidia_com_gpu_product!=\"\"}}{})",
@@ -65,7 +66,7 @@ pub fn node_labels(seconds: i64) -> String {
     )
 }
 
-/// Queries the pods that requested devices at any time in the window, with one series per pod.
+/// Queries the pods that requested devices at any time in the window, one series per pod.
 pub fn holders(seconds: i64) -> String {
     let selector = format!(
         "kube_pod_container_resource_requests{{resource=~\"{}\"}}",
@@ -80,22 +81,22 @@ pub fn holders(seconds: i64) -> String {
 /// Labels that identify a pod.
 const OF_POD: &str = "namespace,pod,exported_namespace,exported_pod";
 
-/// A fact about the start of a pod that requested devices.
+/// A fact about the start of pods that requested devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StartQuery {
-    /// The time at which the pod was created, in Unix seconds.
+    /// Creation time in Unix seconds.
     Created,
-    /// The time at which the pod was scheduled, in Unix seconds.
+    /// Time of scheduling in Unix seconds.
     Placed,
-    /// The number of devices that all containers together requested.
+    /// Number of devices that all containers request.
     Requested,
-    /// The node of the pod, in the label `node`.
+    /// Node, in the label `node`.
     Place,
-    /// The owner of the pod, in the labels `owner_kind` and `owner_name`.
+    /// Owner, in the labels `owner_kind` and `owner_name`.
     Owner,
 }
 
-/// Queries a fact about pods that requested devices in the last `seconds`, with one series per pod.
+/// Queries a fact about pods that requested devices in the last `seconds`, one series per pod.
 pub fn starts(fact: StartQuery, seconds: i64) -> String {
     let latest = |labels: &str, metric: &str| {
         let last = format!(
@@ -126,9 +127,9 @@ pub fn starts(fact: StartQuery, seconds: i64) -> String {
     }
 }
 
-/// Queries how many devices each namespace may request, according to its resource quotas.
+/// Queries the number of devices that each namespace may request under its resource quotas.
 pub fn quotas() -> String {
-    // Quotas of extended resources always have the prefix `requests.`.
+    // Quotas for extended resources always have the prefix `requests.`.
     let names = WHOLE
         .map(|name| format!("requests.{}", regex::escape(name)))
         .join("|")
@@ -138,13 +139,14 @@ pub fn quotas() -> String {
     )
 }
 
-/// Queries when pods existed that are owned by this object, or by an object that it created.
+/// Queries when pods of an owner existed. The owner has this name, or was created by an object with
+/// this name.
 pub fn lifetimes(name: &str) -> String {
     let (generated, exact) = (
         quoted(&format!("{}(-[a-z0-9-]+)?", regex::escape(name))),
         quoted(name),
     );
-    // The look-back of 5 minutes also finds a pod that existed only between two evaluation steps.
+    // The look-back of 5 minutes also finds pods that existed only between two evaluation steps.
     let seen = |matcher: String| format!("max_over_time(kube_pod_owner{{{matcher}}}[5m])");
     let selectors = [
         seen(format!("owner_name=~{generated}")),
@@ -166,10 +168,10 @@ pub fn capacity(seconds: i64) -> String {
     )
 }
 
-/// A fact about certain pods or their owners.
+/// A fact about pods or their owners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PodQuery {
-    /// All phases that a pod has ever been in.
+    /// All phases that a pod was ever in.
     PhasesEver,
     /// The phases of pods over time.
     Phases,
@@ -191,8 +193,8 @@ pub enum PodQuery {
     Groups,
 }
 
-/// Queries a fact about the pods, ReplicaSets or Jobs whose `label` has one of these names as its
-/// value.
+/// Queries a fact about the objects for which `label` is one of `names`: pods, ReplicaSets, Jobs or
+/// Deployments.
 pub fn pod_facts(fact: PodQuery, names: &[&str], label: &str, seconds: i64) -> String {
     let names: Vec<String> = names.iter().map(|name| regex::escape(name)).collect();
     let names = quoted(&names.join("|"));
@@ -215,17 +217,17 @@ pub fn pod_facts(fact: PodQuery, names: &[&str], label: &str, seconds: i64) -> S
     match fact {
         PodQuery::PhasesEver => format!("max_over_time({selector}) > 0"),
         PodQuery::Phases => selector,
-        // These facts do not change, so one sample is enough.
+        // The other facts do not change, so one sample is enough.
         _ => format!("last_over_time({selector})"),
     }
 }
 
-/// Queries one pod, no matter which, to see which labels its series have.
+/// Queries any one pod, to see which labels its series have.
 pub fn any_pod(seconds: i64) -> String {
     format!("topk(1, last_over_time(kube_pod_owner{}))", window(seconds))
 }
 
-/// Queries the owners of custom objects, if kube-state-metrics is configured to export them.
+/// Queries the owners of custom objects. kube-state-metrics exports them only if configured.
 pub fn custom_owners(seconds: i64) -> String {
     format!(
         "last_over_time(kube_customresource_owner{}{})",
@@ -234,7 +236,7 @@ pub fn custom_owners(seconds: i64) -> String {
     )
 }
 
-/// Queries the pods that were owned by objects of this kind with these names in the last `seconds`.
+/// Queries the pods that objects of this kind with these names owned in the last `seconds`.
 pub fn owned_by(namespace: &str, kind: &str, names: &[&str], seconds: i64) -> String {
     let names: Vec<String> = names.iter().map(|name| regex::escape(name)).collect();
     let (namespace, names) = (quoted(namespace), quoted(&names.join("|")));
@@ -269,15 +271,15 @@ pub fn first_start(pods: &Pods, seconds: i64) -> String {
     )
 }
 
-/// Reads the `namespace` or `pod` that kube-state-metrics set on a series. If the scrape replaced
-/// it by a label of the target, it is in `exported_…`, and otherwise in the plain label.
+/// Returns `namespace` or `pod` as set by kube-state-metrics. If the scrape replaced it with a
+/// label of the target, it is in the `exported_…` label.
 pub fn label<'a>(series: &'a Series, name: &str) -> Option<&'a str> {
     series
         .label(&format!("exported_{name}"))
         .or_else(|| series.label(name))
 }
 
-/// Finds out which form of a label a query result uses: exported or plain.
+/// Returns the form of a label in a query result: exported or plain.
 pub fn label_name(answer: &[Series], name: &str) -> String {
     let exported = format!("exported_{name}");
     if answer
@@ -290,7 +292,7 @@ pub fn label_name(answer: &[Series], name: &str) -> String {
     }
 }
 
-/// Reads the pod of a series and its UID. The UID is empty if the series has none.
+/// Returns the pod of a series with its UID, which is empty if the series has none.
 pub fn pod(series: &Series) -> Option<(PodKey, String)> {
     let key = (
         label(series, "namespace")?.to_owned(),
@@ -299,7 +301,7 @@ pub fn pod(series: &Series) -> Option<(PodKey, String)> {
     Some((key, label(series, "uid").unwrap_or_default().to_owned()))
 }
 
-/// Returns the names of the pods that were in more than one phase.
+/// Returns the names of pods that were in more than one phase.
 pub fn changed(phases_ever: &[Series]) -> BTreeSet<String> {
     let mut phases: BTreeMap<(PodKey, String), BTreeSet<&str>> = BTreeMap::new();
     for (id, phase) in phases_ever
@@ -315,17 +317,15 @@ pub fn changed(phases_ever: &[Series]) -> BTreeSet<String> {
         .collect()
 }
 
-/// Reads the owner from a series. `None` if the pod has no owner, or if the owner is not its
-/// controller.
+/// Returns the controller of a pod as (kind, name), or `None` if it has none.
 pub fn owner(series: &Series) -> Option<(String, String)> {
-    // Older versions of kube-state-metrics write `<none>` if a pod has no owner.
+    // Older versions of kube-state-metrics write `<none>` for pods without an owner.
     let controller_label = |name: &str| {
         series
             .label(name)
             .filter(|text| !text.is_empty() && *text != "<none>")
     };
-    // At most one owner is the managing controller. The other owners matter only for garbage
-    // collection.
+    // Only the controller manages the pod. Other owners matter only for garbage collection.
     if series.label("owner_is_controller") == Some("false") {
         return None;
     }
@@ -335,9 +335,8 @@ pub fn owner(series: &Series) -> Option<(String, String)> {
     ))
 }
 
-/// Reads the labels or annotations of a pod, without the given prefix. Their keys have the form
-/// that kube-state-metrics uses. It replaces each character that is not a letter or a digit by an
-/// underscore.
+/// Returns the labels or annotations of a pod without `prefix`. In kube-state-metrics, every
+/// character of their keys other than letters and digits is an underscore.
 pub fn names(series: &Series, prefix: &str) -> BTreeMap<String, String> {
     let stripped = series.labels.iter().filter_map(|(name, value)| {
         Some((name.strip_prefix(prefix)?.to_owned(), value.to_owned()))
@@ -345,7 +344,7 @@ pub fn names(series: &Series, prefix: &str) -> BTreeMap<String, String> {
     stripped.collect()
 }
 
-/// Converts a key to the form that kube-state-metrics uses: `app.kubernetes.io/name` becomes
+/// Converts a key to the form in kube-state-metrics: `app.kubernetes.io/name` becomes
 /// `app_kubernetes_io_name`, and `costCenter` becomes `cost_center`.
 pub fn label_key(key: &str) -> String {
     let mut text = String::new();

@@ -1,10 +1,9 @@
-//! The power limits and memory sizes of GPU models, for devices whose exporter does not report
-//! them. Measured limits take precedence, because sites set their own.
+//! Power limits and memory sizes of GPU models, for devices whose exporter does not report them.
+//! Measured limits take precedence, because sites configure their own.
 
 use crate::model::{Mebibytes, Watts};
 
-/// A part of the model's normalized name, and the power limit in watts. The longest matching name
-/// wins.
+/// Parts of normalized model names, with the power limit in watts. The longest match wins.
 const WATTS: [(&str, f64); 49] = [
     ("a100 80gb pcie", 300.0),
     ("a100 pcie", 250.0),
@@ -41,7 +40,7 @@ const WATTS: [(&str, f64); 49] = [
     ("rtx pro 6000 blackwell max q", 300.0),
     ("mi100", 300.0),
     ("mi210", 300.0),
-    // The package has a limit of 560 W, which its two devices share.
+    // The two devices of a package share its limit of 560 W.
     ("mi250x", 280.0),
     ("mi250", 280.0),
     ("mi300a", 760.0),
@@ -58,7 +57,7 @@ const WATTS: [(&str, f64); 49] = [
     ("rtx a6000", 300.0),
 ];
 
-/// A part of the model's normalized name, and the memory in MiB.
+/// Parts of normalized model names, with the memory in MiB.
 const MIB: [(&str, f64); 27] = [
     ("t4", 15_360.0),
     ("v100 sxm2 16gb", 16_384.0),
@@ -89,12 +88,12 @@ const MIB: [(&str, f64); 27] = [
     ("rtx 4090", 24_564.0),
 ];
 
-/// Looks up the memory of a model. `None` if it is not in the table.
+/// Returns the memory of a model, if it is in the table.
 pub fn memory(model: &str) -> Option<Mebibytes> {
     look_up(&MIB, model).map(Mebibytes)
 }
 
-/// Looks up the power limit of a model. `None` if it is not in the table.
+/// Returns the power limit of a model, if it is in the table.
 pub fn watts(model: &str) -> Option<Watts> {
     look_up(&WATTS, model).map(Watts)
 }
@@ -109,7 +108,7 @@ fn look_up(table: &[(&str, f64)], model: &str) -> Option<f64> {
         .map(|(_, value)| *value)
 }
 
-/// Converts the name of a model to lower-case words, with a space before and after each word.
+/// Converts a model name to lower-case words, each between spaces.
 fn words(model: &str) -> String {
     let text: String = model
         .chars()
@@ -122,7 +121,7 @@ fn words(model: &str) -> String {
         })
         .collect();
     let words = text.split_whitespace();
-    // The order of the words matters: `A100-PCIE-40GB` and `A100 80GB PCIe` are different models.
+    // Keep the order of the words: `A100-PCIE-40GB` and `A100 80GB PCIe` are different models.
     format!(" {} ", words.collect::<Vec<_>>().join(" "))
 }
 

@@ -1,5 +1,4 @@
-//! Defines the names of exporters' metrics and labels, builds the queries for them, and finds the
-//! devices that series belong to.
+//! Names of exporters' metrics and labels, the queries for them, and the identification of devices.
 
 pub(crate) mod device_numbers;
 pub mod devices;

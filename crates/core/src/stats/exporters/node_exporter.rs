@@ -1,5 +1,5 @@
-//! Queries the storage and network of a cluster in a single query. The values come from
-//! node-exporter, kubelets and storage systems.
+//! Queries the storage and network of a cluster in one query, from node-exporter, kubelets and
+//! storage systems.
 //!
 //! Sources: Ceph's manager module, Longhorn's manager, the kubelet's `kubelet_volume_stats_*`,
 //! node-exporter's filesystem and InfiniBand collectors.
@@ -12,11 +12,11 @@ use crate::model::Series;
 pub struct ClusterStorage {
     pub total: f64,
     pub used: f64,
-    /// The name of the source that reported the values.
+    /// Name of the source of the values.
     pub source: &'static str,
 }
 
-/// The InfiniBand ports. `gigabits` is the rate of the fastest active port in Gbit/s.
+/// Numbers of InfiniBand ports. `gigabits` is the rate of the fastest active port in Gbit/s.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FabricPorts {
     pub ports: u64,
@@ -24,20 +24,21 @@ pub struct FabricPorts {
     pub gigabits: Option<f64>,
 }
 
-/// The storage and network of the cluster. A part that is not reported is missing.
+/// Storage and network of the cluster; `None` for each part that no source reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Machines {
     pub storage: Option<ClusterStorage>,
     pub rdma: Option<FabricPorts>,
 }
 
-/// A local disk counts once for each node. A file system that several nodes mount counts only once.
+/// Selector for local disks, which count once per node. A file system that several nodes mount
+/// counts only once.
 const LOCAL: &str =
     r#"fstype!~"tmpfs|overlay|squashfs|ramfs|nsfs|fuse.*|autofs",device=~"/dev/.+""#;
 const MOUNTED: &str =
     r#"fstype!~"tmpfs|overlay|squashfs|ramfs|nsfs|autofs|rootfs",device!~"/dev/.+""#;
 
-/// Lists the queries for total and used storage, one pair for each source, in order of preference.
+/// Returns the queries for total and used storage, one pair per source in order of preference.
 fn storages() -> [(&'static str, String, String); 4] {
     let volume = |name: &str| {
         format!("sum(max by (namespace,persistentvolumeclaim) (kubelet_volume_stats_{name}_bytes))")
@@ -67,10 +68,10 @@ fn storages() -> [(&'static str, String, String); 4] {
     ]
 }
 
-/// A port counts once, even if several servers scrape it.
+/// One series per port, even if several servers scrape it.
 const PORTS: &str = "max by (instance,node,device,port) (node_infiniband_state_id)";
 
-/// Builds one query for all values. The label `part` shows which value a series contains.
+/// Builds one query for all values. The label `part` identifies the value in a series.
 pub fn query() -> String {
     let mut parts: Vec<(String, String)> = Vec::new();
     for (source, total, used) in storages() {
@@ -88,7 +89,7 @@ pub fn query() -> String {
     parts.iter().map(labelled).collect::<Vec<_>>().join(" or ")
 }
 
-/// Parses the result of [`query`].
+/// Reads the response to [`query`].
 pub fn read(answer: &[Series]) -> Machines {
     let values: BTreeMap<&str, f64> = answer
         .iter()
@@ -112,7 +113,7 @@ pub fn read(answer: &[Series]) -> Machines {
     let count = |value: f64| value as u64;
     let rdma = get("ports").map(|ports| FabricPorts {
         ports: count(ports),
-        // For an empty vector, `count` returns nothing. This means that there are 0 active ports.
+        // `count` of an empty vector returns nothing, which means 0 active ports.
         active: get("active").map_or(0, count),
         gigabits: get("rate").map(|bytes| bytes * 8.0 / 1e9),
     });

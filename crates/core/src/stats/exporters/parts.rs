@@ -1,5 +1,5 @@
-//! Determines whether a unit of a node's resource was a whole GPU or a slice. For the past, the
-//! answer comes from labels in kube-state-metrics. For the present, it comes from the API server.
+//! Determines whether a unit of a node's resource was a whole GPU or a slice: for the past from
+//! labels in kube-state-metrics, and for the present from the API server.
 
 use std::collections::BTreeMap;
 
@@ -16,36 +16,35 @@ pub enum ResourceUnit {
     Part(Part),
 }
 
-/// The slices that nodes offer, keyed by node and by resource, in the form that kube-state-metrics
-/// uses.
+/// Slices that nodes offer, by node and resource, in the form of kube-state-metrics.
 #[derive(Clone, Debug, Default)]
 pub struct NodeParts {
     by_resource: BTreeMap<(String, String), Part>,
     claimable: BTreeMap<String, ClaimableNow>,
 }
 
-/// The devices of a node that are allocated only through DRA claims. kube-state-metrics does not
-/// count them.
+/// Devices of a node that are allocated only through DRA claims. kube-state-metrics does not count
+/// them.
 #[derive(Clone, Debug, Default)]
 pub struct ClaimableNow {
-    /// The time at which the node was created, in Unix milliseconds.
+    /// Creation time of the node in Unix milliseconds.
     pub since: Option<i64>,
     pub gpus: u64,
     pub parts: BTreeMap<String, u64>,
 }
 
-/// The labels in kube-state-metrics that show what NVIDIA's units were at the time of the sample.
+/// Label in kube-state-metrics with the product of NVIDIA devices at the time of the sample.
 const PRODUCT: &str = "label_nvidia_com_gpu_product";
 const REPLICAS: &str = "label_nvidia_com_gpu_replicas";
 
 impl NodeParts {
-    /// Reads the present state of nodes.
+    /// Reads the current state of nodes.
     pub fn from_nodes<'n>(nodes: impl Iterator<Item = &'n NodeUsage>) -> Self {
         let mut parts = Self::default();
         for host in nodes {
             let details = &host.details;
             let resources = || details.capacity.keys().chain(details.allocatable.keys());
-            // Devices that are allocated through claims are not part of the node's resources.
+            // The node's resources do not include devices that are allocated through claims.
             let by_name = resources().any(|resource| {
                 is_device(resource)
                     || Part::read(&details.node, &details.capacity, resource).is_some()
@@ -77,24 +76,23 @@ impl NodeParts {
         parts
     }
 
-    /// Iterates over the nodes whose devices are allocated only through claims.
+    /// Returns the nodes whose devices are allocated only through claims.
     pub fn claimable(&self) -> impl Iterator<Item = (&String, &ClaimableNow)> {
         self.claimable.iter()
     }
 
-    /// Replaces the present state by what the labels recorded at the time, where there are any.
+    /// Replaces the current state with the state in the recorded labels, for nodes that have any.
     #[must_use]
     pub fn with_past_labels(mut self, labels: &[Series]) -> Self {
         for series in labels {
             let (Some(name), Some(product)) = (label(series, "node"), series.label(PRODUCT)) else {
                 continue;
             };
-            // The number of replicas is in a separate label, which may not have been exported.
+            // The number of shares is in a separate label, which may not have been exported.
             if product.ends_with("-SHARED") && series.label(REPLICAS).is_none() {
                 continue;
             }
-            // `Part::read` decides from the labels of a node, so rebuild these labels from the
-            // series.
+            // `Part::read` needs the labels of a node, so rebuild them from the series.
             let mut node = Node {
                 name: name.to_owned(),
                 ..Node::default()
@@ -127,8 +125,8 @@ impl NodeParts {
         self
     }
 
-    /// Determines what a unit of a resource on a node is. `None` if it is not a device. The name
-    /// `resource` has the form that kube-state-metrics uses.
+    /// Classifies a unit of a resource on a node, or returns `None` if it is not a device.
+    /// `resource` is in the form of kube-state-metrics.
     pub fn unit(&self, node: &str, resource: &str) -> Option<ResourceUnit> {
         if let Some(part) = self
             .by_resource

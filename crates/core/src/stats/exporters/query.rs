@@ -1,4 +1,4 @@
-//! Builds PromQL and quotes the values in it. The tests parse every query with a PromQL parser.
+//! Builds PromQL and quotes values in it. Tests parse every query with a PromQL parser.
 
 use crate::model::{JobKind, Series};
 
@@ -8,7 +8,7 @@ use super::dialect::{
 };
 use crate::stats::logs::training::Measure;
 
-/// Quotes a label value.
+/// Quotes a label value for PromQL.
 pub fn quoted(value: &str) -> String {
     let mut text = String::from('"');
     for c in value.chars() {
@@ -23,12 +23,12 @@ pub fn quoted(value: &str) -> String {
     text
 }
 
-/// Selects the pods whose devices a query returns.
+/// The pods whose devices a query returns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pods {
-    /// The namespace of the pods.
+    /// Namespace of the pods.
     pub namespace: String,
-    /// A regular expression for the names of the pods. It must match the whole name.
+    /// Regular expression that matches the complete names of the pods.
     pub names: String,
 }
 
@@ -42,16 +42,16 @@ impl Pods {
         }
     }
 
-    /// Selects all pods that a job has ever had. These are the known ones, and all others whose
-    /// name matches the job's. Controllers derive the names of pods from the name of the job.
+    /// Selects all pods that a job ever had: the known pods, and those with names that controllers
+    /// derive from the job's name.
     pub fn for_job<'a>(
         namespace: &str,
         job: &str,
         kind: JobKind,
         pods: impl IntoIterator<Item = &'a str>,
     ) -> Self {
-        // Controllers truncate long names. The random suffixes contain no vowels, and no digits
-        // that look like letters.
+        // Controllers truncate long names. Their random suffixes contain no vowels and no digits
+        // that resemble letters.
         const LETTERS: &str = "[bcdfghjklmnpqrstvwxz2456789]";
         let cut = |longest: usize| regex::escape(&job.chars().take(longest).collect::<String>());
         let grown = match kind {
@@ -70,7 +70,7 @@ impl Pods {
     }
 }
 
-/// Queries the raw samples of the last `seconds`, as a half-open window `[start, end)`.
+/// Queries the raw samples of the last `seconds`, in the half-open window `[start, end)`.
 pub fn samples(quantities: &[Quantity], seconds: i64) -> String {
     format!(
         "{{__name__=~\"{}\"}}[{seconds}s] offset 1ms",
@@ -83,8 +83,8 @@ pub fn pattern(quantities: &[Quantity]) -> String {
     names(quantities).join("|")
 }
 
-/// Queries raw samples as [`samples`] does, but only those of devices that are allocated through a
-/// DRA claim. kube-state-metrics does not report the number of these devices.
+/// Queries raw samples like [`samples`], but only of devices in DRA claims, which
+/// kube-state-metrics does not count.
 pub fn claimed(seconds: i64) -> String {
     format!(
         "{{__name__=~\"{}\",{CLAIM}!=\"\"}}[{seconds}s] offset 1ms",
@@ -92,14 +92,13 @@ pub fn claimed(seconds: i64) -> String {
     )
 }
 
-/// Queries the names of the nodes that kube-state-metrics reports.
+/// Query for the names of the nodes that kube-state-metrics reports.
 pub const NODES: &str = "group by (node) (kube_node_info)";
 
-/// Queries the capacity of GPU nodes, as kube-state-metrics reports it.
+/// Selector for the capacity of GPU nodes in kube-state-metrics.
 const CAPACITY: &str = r#"kube_node_status_capacity{resource=~"(nvidia|amd)_com_.*"}"#;
 
-/// Builds the parameters of a series request that matches the GPU metrics of exporters and of
-/// kube-state-metrics.
+/// Builds the parameters of a request for all GPU series of exporters and kube-state-metrics.
 pub fn gpu_series() -> String {
     let selector = format!(
         "{{__name__=~{}}}",
@@ -111,13 +110,13 @@ pub fn gpu_series() -> String {
         .finish()
 }
 
-/// Queries the values that a label has on the current GPU series.
+/// Queries the values of a label on the current GPU series.
 pub fn clusters(label: &str) -> String {
     let gpus = selector(&[Quantity::Utilization, Quantity::MemoryUsed], None);
     format!("group by ({label}) ({gpus} or {CAPACITY})")
 }
 
-/// Queries the values that a label has on the series of the pods with these UIDs.
+/// Queries the values of a label on the series of the pods with these UIDs.
 pub fn clusters_of_pods(label: &str, uids: &[String]) -> String {
     let uids: Vec<String> = uids.iter().map(|uid| regex::escape(uid)).collect();
     format!(
@@ -126,7 +125,7 @@ pub fn clusters_of_pods(label: &str, uids: &[String]) -> String {
     )
 }
 
-/// Queries the names of nodes with GPU series, together with the value of a label.
+/// Queries the names of nodes with GPU series, with the value of a label.
 pub fn clusters_of_nodes(label: &str) -> String {
     let nodes: Vec<&str> = node_labels().collect();
     let gpus = selector(&[Quantity::Utilization, Quantity::MemoryUsed], None);
@@ -136,15 +135,15 @@ pub fn clusters_of_nodes(label: &str) -> String {
     )
 }
 
-/// Iterates over all names of its node that a series contains.
+/// Returns all names for its node that a series contains.
 pub fn nodes_of(series: &Series) -> impl Iterator<Item = &str> {
     node_labels().filter_map(|label| series.label(label))
 }
 
-/// Queries how many samples the devices had in the last hour.
+/// Queries the number of samples that devices had in the last hour.
 pub fn samples_of_an_hour() -> String {
-    // `count_over_time` drops the metric name. The counts of two metrics of one device would have
-    // equal labels, which a server refuses in one vector. Sums avoid that.
+    // Sum the counts: `count_over_time` drops the metric name, so two metrics of a device would
+    // have equal labels, which servers reject in one vector.
     let count = |name: &str| format!("(sum(count_over_time({name}[1h] offset 1ms)) or vector(0))");
     let counts = names(&[
         Quantity::Utilization,
@@ -158,7 +157,7 @@ pub fn samples_of_an_hour() -> String {
         .join(" + ")
 }
 
-/// Lists the metrics that measure one of these quantities.
+/// Returns the metrics that measure one of these quantities.
 pub fn names(quantities: &[Quantity]) -> Vec<&'static str> {
     metrics()
         .filter(|metric| quantities.contains(&metric.quantity))
@@ -166,13 +165,13 @@ pub fn names(quantities: &[Quantity]) -> Vec<&'static str> {
         .collect()
 }
 
-/// Lists the labels that gpuctl reads, for use in `by`.
+/// Returns the labels that gpuctl reads, for use in `by`.
 pub(crate) fn keys() -> String {
     labels().collect::<Vec<_>>().join(",")
 }
 
-/// Selects the series of these quantities, either for the devices of some pods or for all devices.
-/// A pod may be named by any of several pairs of labels.
+/// Selects the series of these quantities, for the devices of some pods or for all devices. Any of
+/// several pairs of labels may name the pod.
 fn selector(quantities: &[Quantity], pods: Option<&Pods>) -> String {
     let names = format!("__name__=~{}", quoted(&names(quantities).join("|")));
     let Some(pods) = pods else {
@@ -192,8 +191,8 @@ fn selector(quantities: &[Quantity], pods: Option<&Pods>) -> String {
         .join(" or ")
 }
 
-/// Reduces the series to one per device and metric, with only the labels that gpuctl reads. The
-/// quantities that show faults are excluded, because [`super::faults`] queries them.
+/// Reduces the series to one per device and metric, with only the labels that gpuctl reads.
+/// Excludes quantities that only show faults, which [`super::faults`] queries.
 pub fn gauges(quantities: &[Quantity], pods: Option<&Pods>) -> String {
     let plain: Vec<Quantity> = quantities
         .iter()
@@ -203,15 +202,15 @@ pub fn gauges(quantities: &[Quantity], pods: Option<&Pods>) -> String {
     format!("max by (__name__,{}) ({})", keys(), selector(&plain, pods))
 }
 
-/// Queries the used memory of each device that has no utilization. The names come from
-/// [`super::exported_metrics`].
+/// Queries the used memory of devices without utilization. `utilization` are the metrics that the
+/// store has, from [`super::exported_metrics`].
 pub fn without_utilization(utilization: &[&str]) -> String {
     let keys = keys();
     let unmatched = |name: &str| {
         let metrics = dialect_of(name)
             .into_iter()
             .flat_map(|dialect| dialect.metrics);
-        // A device whose utilization is impossible counts as a device without utilization.
+        // A device whose utilization is impossible counts as one without utilization.
         let possible = |metric: &ExporterMetric| {
             let (lowest, highest) = metric.range();
             format!("{} >= {lowest} <= {highest}", metric.name)
@@ -235,9 +234,8 @@ pub fn without_utilization(utilization: &[&str]) -> String {
     format!("max by (__name__,{keys}) ({})", queries.join(" or "))
 }
 
-/// Reduces the series as [`gauges`] does, but ignores samples that are older than `seconds`.
-/// Otherwise the server would repeat the last sample for five minutes, and a gap would look like an
-/// idle device.
+/// Reduces the series like [`gauges`], but ignores samples older than `seconds`. Otherwise the
+/// server would repeat the last sample for five minutes, and a gap would look like an idle device.
 pub fn recent(quantities: &[Quantity], seconds: i64) -> String {
     format!(
         "max by (__name__,{}) (last_over_time({}[{seconds}s]))",
@@ -246,7 +244,7 @@ pub fn recent(quantities: &[Quantity], seconds: i64) -> String {
     )
 }
 
-/// Queries the highest XID of each device in the `seconds` before the evaluation time.
+/// Queries the highest XID of each device in the last `seconds`.
 pub fn xids(seconds: i64) -> String {
     let largest = |name: &str| {
         format!(
@@ -261,8 +259,7 @@ pub fn xids(seconds: i64) -> String {
         .join(" or ")
 }
 
-/// Queries metrics that pods expose about their training. The end of a metric's name decides
-/// whether it matches.
+/// Queries metrics that pods expose about their training, selected by the end of the metric's name.
 pub fn exposed(pods: &Pods) -> String {
     let ends: Vec<&str> = Measure::ALL.iter().map(|measure| measure.name()).collect();
     let names = format!(
@@ -282,18 +279,18 @@ pub fn exposed(pods: &Pods) -> String {
     )
 }
 
-/// The length of the window in which samples are counted to compute the interval between them.
+/// Window for counting samples to determine the scrape interval.
 const WINDOW_SECONDS: u32 = 300;
 
-/// Queries how old each device's utilization sample is in seconds, by the clock of the server. Only
-/// ages above two scrape intervals of the scrape job are returned. The names of the metrics come
-/// from [`super::exported_metrics`].
+/// Queries the ages of utilization samples in seconds, by the server's clock. Returns only ages
+/// above two scrape intervals. `utilization` are the metrics that the store has, from
+/// [`super::exported_metrics`].
 pub fn stale_ages(utilization: &[&str]) -> String {
     let queries: Vec<String> = utilization
         .iter()
         .map(|name| format!("(time() - timestamp({name}))"))
         .collect();
-    // The scrape interval is the length of the window divided by the number of samples in it.
+    // The scrape interval is the window divided by the number of samples in it.
     let twice = format!("{} / {}", 2 * WINDOW_SECONDS, samples_counted(utilization));
     format!(
         "min by ({}) ({}) > on (job) group_left () ({twice})",
@@ -302,8 +299,8 @@ pub fn stale_ages(utilization: &[&str]) -> String {
     )
 }
 
-/// Queries the number of samples in five minutes for each scrape job. The device with the most
-/// samples counts.
+/// Queries the number of samples in five minutes for each scrape job, taking the device with the
+/// most samples.
 pub fn samples_counted(utilization: &[&str]) -> String {
     let queries: Vec<String> = utilization
         .iter()
@@ -312,12 +309,12 @@ pub fn samples_counted(utilization: &[&str]) -> String {
     format!("max by (job) ({})", queries.join(" or "))
 }
 
-/// Computes the number of seconds between two samples from the result of [`samples_counted`].
+/// Computes the seconds between two samples from the result of [`samples_counted`].
 pub fn interval(counted: f64) -> Option<f64> {
     (counted >= 1.0).then(|| f64::from(WINDOW_SECONDS) / counted)
 }
 
-/// Counts the series of each exporter. With several servers, this shows which one is right.
+/// Counts the series of each exporter, to show which of several servers is the right one.
 pub fn inventory() -> String {
     let utilization = names(&[Quantity::Utilization]).join("|");
     format!(
@@ -356,7 +353,7 @@ mod tests {
             gauges(&ALL, Some(&pods))
                 .contains(r#"exported_namespace="team-a",exported_pod=~"train\\-0\\-x|a\\.b""#)
         );
-        // A ratio of 50 means 5000 %, which is not a valid utilization.
+        // A ratio of 50 is 5000 %, which is an impossible utilization.
         let silent =
             without_utilization(&["DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_PROF_GR_ENGINE_ACTIVE"]);
         assert!(
@@ -369,8 +366,7 @@ mod tests {
     }
 
     proptest! {
-        /// The name of a pod stays a single value of a single matcher, whatever characters it
-        /// contains.
+        /// A pod name remains a single value of a single matcher, whatever characters it contains.
         #[test]
         fn quoted_values_cannot_escape(namespace in "\\PC*", pod in ".*") {
             let pods = Pods::by_name(&namespace, [pod.as_str()]);

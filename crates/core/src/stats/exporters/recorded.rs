@@ -1,6 +1,6 @@
 //! Recording rules for stores with many GPUs. Once a minute, Prometheus evaluates what gpuctl would
-//! otherwise query for every device over a whole hour. Only values that can be aggregated exactly
-//! are recorded: a maximum of maxima is correct, but a mean of means is not.
+//! otherwise query for every device over an hour. Only values that aggregate exactly are recorded:
+//! the maximum of maxima is correct, but the mean of means is not.
 
 use std::fmt::Write as _;
 
@@ -8,14 +8,14 @@ use crate::model::Series;
 
 use super::dialect::{FATAL_XIDS, Quantity, metrics};
 
-/// A series that proves that the rules ran where devices report errors. It also shows for which
-/// codes they ran.
+/// Series that proves that the rules ran where devices report errors, with the codes for which they
+/// ran.
 const MARK: &str = "gpuctl:fatal_xid:codes";
-/// The minimum number of samples for an hour to count as recorded. There is one sample per minute,
-/// and a restart of Prometheus may lose a few.
+/// Minimum number of samples for an hour to count as recorded. There is one sample per minute, and
+/// restarting Prometheus loses a few.
 const ENOUGH: u32 = 57;
 
-/// Returns the name of the series with the fatal errors of a metric.
+/// Returns the name of the recorded series for an error metric.
 pub(crate) fn name_of(metric: &str) -> String {
     format!("gpuctl:{metric}:fatal")
 }
@@ -27,14 +27,13 @@ pub(crate) fn fatal(selector: &str) -> String {
         .join(" or ")
 }
 
-/// Joins the codes into the value of a label. It shows whether rules come from a version with other
+/// Joins the fatal codes into a label value, which identifies rules from a version with other
 /// codes.
 fn codes() -> String {
     FATAL_XIDS.map(|code| code.to_string()).join(",")
 }
 
-/// Queries whether the rules ran during the whole last hour. An empty result means that they did
-/// not.
+/// Queries whether the rules ran during the whole last hour. The response is empty if they did not.
 pub fn is_recorded() -> String {
     format!(
         "count_over_time({MARK}{{codes=\"{}\"}}[1h]) >= {ENOUGH}",
@@ -42,7 +41,7 @@ pub fn is_recorded() -> String {
     )
 }
 
-/// Whether a series is a result of [`is_recorded`].
+/// Returns true if a series is a result of [`is_recorded`].
 pub(crate) fn is_mark(series: &Series) -> bool {
     series.label("codes").is_some()
 }
@@ -66,8 +65,8 @@ pub fn rules() -> String {
             fatal(metric)
         );
     }
-    // A Prometheus may load the rules but scrape no devices. The rule must yield nothing there,
-    // because its mark would vouch for the devices of another server.
+    // The rule must yield nothing in a Prometheus that scrapes no devices. Otherwise its mark would
+    // vouch for devices that other servers scrape.
     let (any, codes) = (names.join(" or "), codes());
     let _ = writeln!(
         text,

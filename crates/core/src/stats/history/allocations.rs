@@ -1,6 +1,6 @@
-//! Reconstructs from kube-state-metrics samples which pods held which devices during a window.
-//! Deleted pods are included. Time is divided into slots that are one scrape interval long. Slots
-//! without samples are unknown and have no weight.
+//! Reconstructs from kube-state-metrics samples which pods, including deleted ones, held which
+//! devices during a window. Time is divided into slots of one scrape interval. Slots without
+//! samples are unknown and have no weight.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,27 +19,27 @@ use super::top_owner::{LiveOwners, OwnerSeries, TopOwner, Tops};
 use crate::stats::exporters::kube_state::{names, pod};
 use crate::stats::exporters::parts::NodeParts;
 
-/// What a pod requested and held on one node.
+/// Devices that a pod requested and held on one node.
 #[derive(Clone, Debug)]
 pub struct Allocation {
     pub pod: PodKey,
-    /// The node. Empty while the pod is not scheduled.
+    /// Node of the pod, or empty while the pod is not scheduled.
     pub node: String,
     pub top: TopOwner,
-    /// The number of whole devices. 0 if the pod requested slices.
+    /// Number of whole devices, or 0 if the pod requested slices.
     pub gpus: GpuCount,
-    /// The kind and number of slices. All slices of the same kind on one node form one allocation.
+    /// Kind and number of slices. All slices of one kind on one node form one allocation.
     pub part: Option<(Part, u64)>,
-    /// The slots in which the pod requested devices, that is, in which it was pending or running.
+    /// Slots during which the pod requested devices, because it was pending or running.
     pub requested: Vec<bool>,
-    /// The slots in which the pod was bound, and pending or running. A pod that pulls its image
+    /// Slots during which the pod was bound and pending or running. A pod that pulls its image
     /// already holds its devices.
     pub held: Vec<bool>,
-    /// The held slots in which the pod's phase was Running or unknown.
+    /// Held slots during which the phase was Running or unknown.
     pub running: Vec<bool>,
-    /// The last observed phase, and its slot.
+    /// Last observed phase with its slot.
     pub phase: Option<(usize, String)>,
-    /// The labels of the pod. `None` if kube-state-metrics exports no labels.
+    /// Labels of the pod, or `None` if kube-state-metrics exports no labels.
     pub labels: Option<BTreeMap<String, String>>,
     pub annotations: Option<BTreeMap<String, String>>,
 }
@@ -50,8 +50,8 @@ impl Allocation {
         self.gpus.0 + self.part.as_ref().map_or(0, |(_, units)| *units)
     }
 
-    /// Returns the number of devices, in which each slice counts by its fraction. A slice whose
-    /// fraction is unknown counts as one device, and a GiB of memory counts as zero.
+    /// Returns the number of devices, counting a slice by its fraction. A slice of unknown fraction
+    /// counts as one device, and a GiB of memory as zero.
     pub fn devices(&self) -> f64 {
         let parts = self.part.as_ref().map_or(0.0, |(part, units)| {
             *units as f64 * part.fraction.unwrap_or_else(|| part.unknown())
@@ -64,40 +64,40 @@ impl Allocation {
 #[derive(Clone, Debug)]
 pub struct AllocationHistory {
     pub span: TimeSpan,
-    /// The length of a slot in milliseconds.
+    /// Length of a slot in milliseconds.
     pub slot: i64,
-    /// The slots in which kube-state-metrics had samples.
+    /// Slots with samples from kube-state-metrics.
     pub observed: Vec<bool>,
-    /// The highest number of devices on all nodes in the window. `None` if kube-state-metrics
+    /// Highest number of devices on all nodes in the window, or `None` if kube-state-metrics
     /// reported no devices.
     pub capacity: Option<u64>,
-    /// The number of devices on all nodes, for each slot.
+    /// Number of devices on all nodes by slot.
     pub capacities: Vec<Option<u64>>,
-    /// The highest number of devices on each node.
+    /// Highest number of devices by node.
     pub node_capacities: BTreeMap<String, u64>,
-    /// The number of slices on all nodes, by name and slot.
+    /// Number of slices on all nodes by name and slot.
     pub part_capacities: BTreeMap<String, Vec<Option<u64>>>,
-    /// The highest number of slices, by node and name.
+    /// Highest number of slices by node and name.
     pub node_part_capacities: BTreeMap<String, BTreeMap<String, u64>>,
     pub allocations: Vec<Allocation>,
 }
 
-/// The results of the kube-state-metrics queries for a window.
+/// Responses to the kube-state-metrics queries for a window.
 #[derive(Clone, Debug, Default)]
 pub struct AllocationSeries {
     pub requests: Vec<Series>,
-    /// All phases that pods have ever been in.
+    /// All phases that each pod was ever in.
     pub phases_ever: Vec<Series>,
-    /// Phases over time, for pods that were in more than one phase.
+    /// Phases over time of pods that were in more than one phase.
     pub phases: Vec<Series>,
     pub owners: OwnerSeries,
     pub labels: Vec<Series>,
     pub annotations: Vec<Series>,
-    /// Samples from devices that were allocated through a claim.
+    /// Samples of devices that were allocated through claims.
     pub claimed: Vec<Series>,
 }
 
-/// The indexes of the allocations in a group, separately for whole devices and slices.
+/// Indexes of a group's allocations, separately for whole devices and slices.
 #[derive(Clone, Debug, Default)]
 pub struct AllocationGroup {
     pub whole: BTreeSet<usize>,
@@ -118,13 +118,13 @@ impl AllocationGroup {
 type PodId = (PodKey, String);
 type PodLabels = BTreeMap<PodId, BTreeMap<String, String>>;
 
-/// What kube-state-metrics reported about the pods that requested devices.
+/// Records of kube-state-metrics about pods that requested devices.
 struct PodRecords {
     count: usize,
     phases: BTreeMap<PodId, Phases>,
-    /// The phase of each pod that was only ever in one phase.
+    /// Phases of pods that were only ever in one phase.
     only_phases: BTreeMap<PodId, usize>,
-    /// The last slot in which each pod requested devices.
+    /// Last slot with a request for devices, by pod.
     last_seen: BTreeMap<PodId, usize>,
     tops: Tops,
     labels: Option<PodLabels>,
@@ -132,7 +132,7 @@ struct PodRecords {
 }
 
 impl PodRecords {
-    /// Parses the results. Fills in the UIDs of pods whose requests come from claims.
+    /// Reads the responses, and adds the UIDs of pods whose requests come from claims.
     fn new(
         answers: &AllocationSeries,
         slots: Slots,
@@ -164,7 +164,7 @@ impl PodRecords {
         }
     }
 
-    /// Returns the phases of a pod. If a pod was only in one phase, it stayed in it until its last
+    /// Returns the phases of a pod. A pod that was only in one phase stayed in it until its last
     /// sample.
     fn phases(&self, id: &PodId) -> Option<Phases> {
         let only = || {
@@ -218,7 +218,7 @@ impl PodRecords {
     }
 }
 
-/// Groups labels or annotations by pod. `None` if no series has any. Without an allow-list,
+/// Groups labels or annotations by pod. Returns `None` if no series has any: without an allow-list,
 /// kube-state-metrics exports these series without the labels of the object.
 fn names_by_pod(answer: &[Series], prefix: &str) -> Option<PodLabels> {
     let labels: PodLabels = answer
@@ -232,8 +232,8 @@ fn names_by_pod(answer: &[Series], prefix: &str) -> Option<PodLabels> {
 }
 
 impl AllocationHistory {
-    /// Builds the history from the results of queries. `parts` says which kinds of units the nodes
-    /// offer. `aliases` maps the names that exporters give nodes to the names of the nodes.
+    /// Builds the history from responses. `parts` contains the kinds of units that nodes offer, and
+    /// `aliases` maps exporters' names of nodes to the nodes' names.
     pub fn new(
         answers: &AllocationSeries,
         capacity: &[Series],
@@ -277,7 +277,7 @@ impl AllocationHistory {
         }
     }
 
-    /// Builds a history that has samples in every slot but no capacities.
+    /// Builds a history with samples in every slot but without capacities.
     #[cfg(any(test, feature = "testing"))]
     pub fn from_allocations(start: i64, slot: i64, allocations: Vec<Allocation>) -> Self {
         let count = allocations
@@ -301,7 +301,7 @@ impl AllocationHistory {
         }
     }
 
-    /// Returns the highest number of slices in the window, by name.
+    /// Returns the highest number of slices in the window by name.
     pub fn part_capacity(&self) -> Vec<(String, u64)> {
         let highest = |(name, slots): (&String, &Vec<Option<u64>>)| {
             Some((name.clone(), slots.iter().flatten().max().copied()?))
@@ -309,15 +309,15 @@ impl AllocationHistory {
         self.part_capacities.iter().filter_map(highest).collect()
     }
 
-    /// Finds the slot of a time; `None` outside the window.
+    /// Returns the slot that contains a time, or `None` outside the window.
     pub fn slot_of(&self, at: i64) -> Option<usize> {
         usize::try_from((at - self.span.start).div_euclid(self.slot))
             .ok()
             .filter(|slot| *slot < self.observed.len())
     }
 
-    /// For each slot, finds the nearest slot with samples. This is the last one before it, or if
-    /// there is none, the first one after it.
+    /// For each slot, returns the nearest slot with samples: the last one up to the slot, or
+    /// otherwise the first one after it.
     pub(crate) fn nearest_observed(&self) -> Vec<Option<usize>> {
         let mut last = self.observed.iter().position(|observed| *observed);
         let nearest = |(slot, observed): (usize, &bool)| {
@@ -327,7 +327,7 @@ impl AllocationHistory {
         self.observed.iter().enumerate().map(nearest).collect()
     }
 
-    /// Collects the indexes of the allocations that belong to a group.
+    /// Collects the indexes of a group's allocations.
     pub fn group(&self, belongs: impl Fn(&Allocation) -> bool) -> AllocationGroup {
         let mut group = AllocationGroup::default();
         let members = self
@@ -337,6 +337,12 @@ impl AllocationHistory {
             .filter(|(_, allocation)| belongs(allocation));
         members.for_each(|(index, allocation)| group.add(index, allocation));
         group
+    }
+
+    /// Whether a pod with GPUs, or one that requested them, was in the namespace.
+    pub fn has_pods_in(&self, namespace: &str) -> bool {
+        let mut namespaces = self.allocations.iter().map(|allocation| &allocation.pod.0);
+        namespaces.any(|name| name == namespace)
     }
 
     /// Counts the slots with samples.

@@ -1,6 +1,6 @@
-//! Finds nodes on which jobs fail more often than on others. For each node, it counts the jobs
-//! whose first failed pod was there, per hour in which the node held GPUs for any job. Each job
-//! counts once per node, because a broken program fails everywhere and repeatedly.
+//! Finds nodes on which jobs fail more often than on others. The failure rate of a node is the
+//! number of jobs whose first failed pod ran there, per hour during which its GPUs were held. Each
+//! job counts once per node, because a broken program fails everywhere and repeatedly.
 //!
 //! The interval is the exact 95 % interval of a Poisson rate (Garwood, 1936).
 
@@ -12,34 +12,34 @@ use crate::model::values::units::total;
 use super::allocations::{Allocation, AllocationHistory};
 use super::top_owner::TopOwner;
 
-/// Failures of a job within this many milliseconds after its first failure count as consequences of
-/// it.
+/// Failures of a job within this many milliseconds after its first failure count as its
+/// consequences.
 const FOLLOWS: i64 = 600_000;
-/// The probability that a value lies outside the interval on one side.
+/// Probability that the value lies beyond one given end of the interval.
 const TAIL: f64 = 0.025;
 
-/// The failures of jobs on a node.
+/// Failures of jobs on a node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeBlame {
     pub node: String,
-    /// The number of jobs whose first failure was on this node.
+    /// Number of jobs whose first failure was on this node.
     pub jobs: u64,
-    /// The number of pods on this node that were the first of their job to fail. Each retry of a
-    /// job counts again.
+    /// Number of pods on this node that were the first of their job to fail, counting each retry of
+    /// a job.
     pub failures: u64,
-    /// The number of pods on this node that failed after another pod of their job, or at the same
-    /// time.
+    /// Number of pods on this node that failed after, or at the same time as, another pod of their
+    /// job.
     pub followed: u64,
-    /// The number of hours in which a pod held GPUs on this node.
+    /// Hours during which pods held GPUs on this node.
     pub hours: f64,
-    /// The number of jobs per 1,000 of these hours, with the bounds of the interval. `None` if
-    /// there are no such hours.
+    /// Jobs with a first failure per 1,000 of these hours, with the interval; `None` without such
+    /// hours.
     pub rate: Option<Rate>,
-    /// True if the lower bound is above the rate of all other nodes together.
+    /// True if the lower bound exceeds the rate of all other nodes together.
     pub stands_out: bool,
 }
 
-/// Rate per 1,000 hours.
+/// Rate per 1,000 hours, with its interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rate {
     pub value: f64,
@@ -47,18 +47,18 @@ pub struct Rate {
     pub high: f64,
 }
 
-/// A failed pod, with its node and the last time at which it held its devices.
+/// A failed pod, with its node and the last time it held its devices.
 struct FailedPod {
     at: i64,
     node: String,
 }
 
-/// Collects failures and hours, one chunk of time after the other.
+/// Collects failures and hours, one chunk of time after another.
 #[derive(Default)]
 pub struct BlameLedger {
     hours: BTreeMap<String, f64>,
     failed: BTreeMap<TopOwner, Vec<FailedPod>>,
-    /// The last time at which each pod held its devices.
+    /// Last time at which each pod held its devices.
     held: BTreeMap<PodKey, i64>,
     counted: BTreeSet<PodKey>,
 }
@@ -75,7 +75,7 @@ impl BlameLedger {
                 .iter_mut()
                 .zip(&pod.held)
                 .for_each(|(slot, held)| *slot |= held);
-            // This must come before `note_failure`, which reads this time.
+            // Must come before `note_failure`, which reads this time.
             if let Some(last) = pod.held.iter().rposition(|held| *held) {
                 let time = seen.span.start + i64::try_from(last).unwrap_or(0) * seen.slot;
                 self.held.insert(pod.pod.clone(), time);
@@ -110,7 +110,7 @@ impl BlameLedger {
         }
     }
 
-    /// Ranks all nodes that held GPUs. The outliers come first.
+    /// Returns all nodes that held GPUs, outliers first.
     pub fn nodes(self) -> Vec<NodeBlame> {
         let mut tally = FailureTally::default();
         for (top, pods) in self.failed {
@@ -150,12 +150,12 @@ impl BlameLedger {
     }
 }
 
-/// Failures, grouped by node.
+/// Failures by node.
 #[derive(Default)]
 struct FailureTally {
-    /// The jobs whose first failure was on the node.
+    /// Jobs whose first failure was on the node.
     jobs: BTreeMap<String, BTreeSet<TopOwner>>,
-    /// The number of pods that were the first of their job to fail.
+    /// Number of pods that were the first of their job to fail.
     first: BTreeMap<String, u64>,
     followed: BTreeMap<String, u64>,
 }
@@ -173,7 +173,7 @@ impl FailureTally {
                 .filter(|pod| pod.at == begin.at)
                 .map(|pod| pod.node.as_str())
                 .collect();
-            // If pods on two nodes failed in the same slot, it is unknown which one was first.
+            // If pods on two nodes failed first in the same slot, their order is unknown.
             let is_known = nodes.len() == 1;
             for (index, pod) in round.iter().enumerate() {
                 let counts = if is_known && index == 0 {
@@ -208,13 +208,13 @@ fn rate(count: u64, hours: f64) -> Rate {
     }
 }
 
-/// Computes the two means at which the probability of `count` or more events, or of `count` or
+/// Computes the two means for which the probability of `count` or more events, or of `count` or
 /// fewer events, is [`TAIL`].
 fn poisson_bounds(count: u64) -> (f64, f64) {
     // The probability is monotonic in the mean, so bisection finds the bounds.
     let solve = |at_most: u64, probability: f64| {
         let (mut low, mut high) = (0.0, 20.0 + 4.0 * (count + 1) as f64);
-        // 80 halvings are more precise than an f64.
+        // 80 halvings exceed the precision of an `f64`.
         for _ in 0..80 {
             let middle = f64::midpoint(low, high);
             if poisson(at_most, middle) > probability {
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn poisson_bounds_match_published_tables() {
-        // From Garwood's table for 95 %.
+        // Garwood's table for 95 %.
         for (count, low, high) in [
             (0, 0.0, 3.689),
             (1, 0.0253, 5.572),
@@ -270,8 +270,8 @@ mod tests {
         }
     }
 
-    /// Builds a pod of a job on a node. It holds its devices in the given slots, out of sixty slots
-    /// of one minute.
+    /// Builds a pod of a job that holds its devices in the given slots, out of 60 slots of one
+    /// minute.
     fn pod(
         job: &str,
         name: &str,
@@ -313,7 +313,7 @@ mod tests {
                 pod("big", "big-1", "bad", 0..30, "Failed"),
                 pod("big", "big-0", "good", 0..31, "Failed"),
                 pod("big", "big-2", "other", 0..32, "Failed"),
-                // Both fail in the same slot, so it is unknown which was first.
+                // Both pods fail in the same slot, so their order is unknown.
                 pod("tie", "tie-0", "good", 40..50, "Failed"),
                 pod("tie", "tie-1", "other", 40..50, "Failed"),
                 // The pod failed before the first sample.
@@ -324,8 +324,7 @@ mod tests {
         ledger.add(&hour(
             1,
             vec![
-                // The next retry of the same job, and a pod that is left over from the first
-                // attempt.
+                // The next retry of the job, and a pod that remains from the first attempt.
                 pod("big", "big-1", "bad", 0..0, "Failed"),
                 pod("big", "big-1b", "bad", 0..10, "Failed"),
                 // The pod failed between the two chunks.
@@ -358,8 +357,7 @@ mod tests {
                     if failed { "Failed" } else { "Succeeded" },
                 )
             };
-            // There were 12 failures in 200 hours on this node, and 2 in 200 hours on each of the
-            // others.
+            // 12 failures in 200 hours on one node, and 2 failures in 200 hours on each other node.
             ledger.add(&hour(
                 number,
                 vec![
@@ -375,7 +373,7 @@ mod tests {
             ("bad", 12, true)
         );
         let rate = nodes[0].rate.unwrap();
-        // There were 12 failures in 200 hours. Garwood's bounds for 12 are 6.201 and 20.962.
+        // Garwood's bounds for 12 failures are 6.201 and 20.962. The node held GPUs for 200 hours.
         assert!(
             (rate.value - 60.0).abs() < 1e-9
                 && (rate.low - 31.0).abs() < 0.01

@@ -10,25 +10,25 @@ use crate::model::values::units::MOST_PER_NODE;
 use crate::stats::exporters::kube_state::label;
 use crate::stats::exporters::parts::{ClaimableNow, NodeParts, ResourceUnit};
 
-/// One amount per slot. `None` for slots without samples.
+/// One amount per slot, or `None` for slots without samples.
 type SlotAmounts = Vec<Option<u64>>;
 
-/// The devices of all nodes.
+/// Devices of all nodes.
 #[derive(Default)]
 pub(super) struct Capacity {
-    /// The number of whole devices in each slot.
+    /// Number of whole devices by slot.
     pub(super) whole: SlotAmounts,
-    /// The highest number of whole devices on each node.
+    /// Highest number of whole devices by node.
     pub(super) node_capacities: BTreeMap<String, u64>,
-    /// The number of slices, by name and slot.
+    /// Number of slices by name and slot.
     pub(super) parts: BTreeMap<String, SlotAmounts>,
-    /// The highest number of slices, by node and name.
+    /// Highest number of slices by node and name.
     pub(super) node_part_capacities: BTreeMap<String, BTreeMap<String, u64>>,
 }
 
 impl Capacity {
-    /// Counts the devices that kube-state-metrics reported. In slots with samples, it also adds the
-    /// devices that are allocated only through claims.
+    /// Counts the devices that kube-state-metrics reported and, in slots with samples, the devices
+    /// that are allocated only through claims.
     pub(super) fn counted(
         answer: &[Series],
         slots: Slots,
@@ -90,8 +90,8 @@ impl Capacity {
                 .map(|sight| sight.is_observed.then_some(devices))
                 .collect()
         };
-        // Skip a node that kube-state-metrics counted, for example because it counted the node
-        // before the node switched to claims.
+        // Skip a node that kube-state-metrics counted, for example before the node switched to
+        // claims.
         let exists = sights.iter().any(|sight| sight.exists);
         if devices.gpus > 0 && !self.node_capacities.contains_key(node) && exists {
             add(&mut self.whole, &amounts(devices.gpus));
@@ -115,14 +115,14 @@ impl Capacity {
     }
 }
 
-/// What is known about a node in one slot.
+/// Presence of a node in one slot.
 struct SlotSight {
     exists: bool,
-    /// Whether the node existed and kube-state-metrics had samples.
+    /// True if the node existed and kube-state-metrics had samples.
     is_observed: bool,
 }
 
-/// Groups amounts by node and resource. Absurd amounts are dropped and recorded.
+/// Groups amounts by node and resource. Drops absurd amounts and records them as omissions.
 fn reported(answer: &[Series], slots: Slots) -> BTreeMap<(&str, &str), SlotAmounts> {
     let mut reported: BTreeMap<(&str, &str), SlotAmounts> = BTreeMap::new();
     for series in answer {
@@ -160,7 +160,7 @@ fn reported(answer: &[Series], slots: Slots) -> BTreeMap<(&str, &str), SlotAmoun
     reported
 }
 
-/// Adds two lists of amounts slot by slot. A missing amount adds nothing.
+/// Adds two lists of amounts slot by slot. Missing amounts add nothing.
 fn add(sums: &mut [Option<u64>], amounts: &[Option<u64>]) {
     for (sums, amount) in sums.iter_mut().zip(amounts) {
         *sums = amount

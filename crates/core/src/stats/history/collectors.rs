@@ -1,17 +1,15 @@
-//! Removes the duplicate samples of a device that several collectors scraped.
+//! Removes duplicate samples of devices that several collectors scraped.
 
 use std::collections::BTreeMap;
 
 use super::slots::interval;
 use crate::model::Point;
 
-/// The length in milliseconds of the windows over which means are computed. Documents contain one
-/// sample every five minutes.
+/// Length in milliseconds of the windows for means. Documents contain one value per five minutes.
 pub const WINDOW: i64 = 300_000;
 
-/// Removes duplicates from the values of a device that several collectors scraped. If two
-/// collectors took samples within half a scrape interval of each other, one of the samples is a
-/// copy.
+/// Removes duplicate values of a device that several collectors scraped. Of two samples by
+/// different collectors within half a scrape interval, one is a copy.
 pub fn deduplicated(mut numbered: Vec<(u32, Point)>) -> Vec<Point> {
     numbered.sort_by_key(|(source, point)| (point.at, *source));
     let first = numbered.first().map(|(source, _)| *source);
@@ -53,7 +51,7 @@ mod tests {
             let kept = deduplicated(copies(shift));
             assert!((4..=5).contains(&kept.len()), "{shift}: {kept:?}");
         }
-        // The other collector's sample fills the gap.
+        // Samples of the other collector fill the gap.
         let mut gap = copies(10_000);
         gap.retain(|(source, point)| *source == 1 || point.at < 60_000);
         assert_eq!(deduplicated(gap).len(), 4);

@@ -10,7 +10,7 @@ use crate::stats::exporters::dialect::{Quantity, metric_of};
 use crate::stats::exporters::identity::{ApiFacts, IdentityReader, SeriesDevice};
 use crate::stats::exporters::limits;
 
-/// The measurements of one device.
+/// The curves of one device in a window.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Trace {
     pub node: String,
@@ -18,36 +18,35 @@ pub struct Trace {
     pub slice: Option<(String, u32)>,
     pub model: Option<String>,
     pub uuid: Option<String>,
-    /// The pods that held the device in the window.
+    /// Pods that held the device in the window.
     pub pods: BTreeSet<PodKey>,
     curves: BTreeMap<Quantity, Vec<Point>>,
 }
 
-/// Curves, and how many samples were used and dropped.
+/// Traces of all devices, and the number of dropped samples.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct History {
-    /// Sorted by node, number and slice.
+    /// Traces, sorted by node, number and slice.
     pub traces: Vec<Trace>,
     pub samples: u64,
-    /// The number of samples with a physically impossible value.
+    /// Number of samples with a physically impossible value.
     pub dropped: u64,
 }
 
-/// The lifetimes of pods in Unix milliseconds. Samples from outside a pod's lifetime belong to
-/// another pod.
+/// Lifetimes of pods in Unix milliseconds. Samples outside a pod's lifetime belong to another pod.
 pub type Lifetimes = BTreeMap<PodKey, (Option<i64>, Option<i64>)>;
 
-/// A value, with the rank of its metric and whether its series names a pod. The lowest of these
-/// pairs wins.
+/// Values by time, with the rank of the metric and whether the series names a pod. The lowest pair
+/// of rank and flag wins.
 type Best = BTreeMap<i64, (u8, bool, f64)>;
 
 impl Trace {
-    /// Returns the curve of a quantity, sorted by time. It is empty if there are no samples.
+    /// Returns the curve of a quantity, sorted by time, or an empty slice without samples.
     pub fn curve(&self, quantity: Quantity) -> &[Point] {
         self.curves.get(&quantity).map_or(&[], Vec::as_slice)
     }
 
-    /// Removes samples before a time in Unix milliseconds.
+    /// Returns a copy without samples before a time in Unix milliseconds.
     #[must_use]
     pub fn since(&self, at: i64) -> Self {
         let mut cut = self.clone();
@@ -57,7 +56,7 @@ impl Trace {
         cut
     }
 
-    /// Builds a trace that has only curves.
+    /// Creates a trace that has only curves.
     #[cfg(any(test, feature = "testing"))]
     pub fn from_curves(
         node: &str,
@@ -74,7 +73,7 @@ impl Trace {
         }
     }
 
-    /// Removes samples after a time in Unix milliseconds.
+    /// Returns a copy without samples after a time in Unix milliseconds.
     #[cfg(any(test, feature = "testing"))]
     #[must_use]
     pub fn until(&self, at: i64) -> Self {
@@ -85,7 +84,7 @@ impl Trace {
         cut
     }
 
-    /// Names the device on its node.
+    /// Returns the id of the device on its node.
     pub fn id(&self) -> DeviceId {
         DeviceId {
             index: self.index,
@@ -93,8 +92,7 @@ impl Trace {
         }
     }
 
-    /// Computes the used memory in percent of the total memory, for each time at which both are
-    /// known.
+    /// Computes the used memory in percent of the total, for each time at which both are known.
     pub fn memory_share(&self) -> Vec<Point> {
         let free: BTreeMap<i64, f64> = self
             .curve(Quantity::MemoryFree)
@@ -131,7 +129,7 @@ impl Trace {
     }
 }
 
-/// Parses the devices of a query result.
+/// Reads the devices of a query result.
 pub fn read(answer: &[Series], facts: &ApiFacts, lifetimes: &Lifetimes) -> History {
     let reader = IdentityReader::new(facts, answer);
     let numbers =
@@ -181,7 +179,7 @@ pub fn read(answer: &[Series], facts: &ApiFacts, lifetimes: &Lifetimes) -> Histo
     history
 }
 
-/// Keeps the value with the lowest rank. If the ranks are equal, it keeps the highest value.
+/// Stores the value with the lowest rank or, with equal ranks, the highest value.
 fn keep_best(best: &mut Best, at: i64, new: (u8, bool, f64)) {
     let kept = best.entry(at).or_insert(new);
     let (rank, kept_rank) = ((new.0, new.1), (kept.0, kept.1));
@@ -198,7 +196,7 @@ struct DeviceCurves {
 }
 
 impl DeviceCurves {
-    /// Builds the curves. `None` if all of them are empty.
+    /// Builds the trace, or returns `None` if all its curves are empty.
     fn into_trace(self, device: SeriesDevice) -> Option<Trace> {
         let curve = |best: Best| -> Vec<Point> {
             best.into_iter()
@@ -214,7 +212,7 @@ impl DeviceCurves {
         is_measured.then(|| Trace {
             node: device.node,
             slice: device.slice,
-            // A series that has neither a number nor a UUID belongs to the only device of its node.
+            // A series without number and UUID belongs to the only device of its node.
             index: device.index.unwrap_or(0),
             curves,
             ..self.trace
@@ -222,7 +220,7 @@ impl DeviceCurves {
     }
 }
 
-/// Averages several curves at each time at which at least one of them has a sample.
+/// Averages curves at each time at which at least one of them has a sample.
 pub fn mean<'a>(curves: impl Iterator<Item = &'a [Point]>) -> Vec<Point> {
     let mut sums: BTreeMap<i64, (f64, u32)> = BTreeMap::new();
     for point in curves.flatten() {
@@ -238,10 +236,10 @@ pub fn mean<'a>(curves: impl Iterator<Item = &'a [Point]>) -> Vec<Point> {
         .collect()
 }
 
-/// Writes a sentence about devices that look unused over a window. The highest utilization of each
-/// device decides. `None` if there are too few samples.
+/// Describes devices that look unused over a window, judged by their highest utilization. Returns
+/// `None` if there are too few samples or no such devices.
 pub fn unused(history: &History, expected: usize) -> Option<String> {
-    /// If the percentage is not higher than this, the device does no real work.
+    /// Highest utilization, in percent, of a device that does no real work.
     const IDLE: f64 = 1.0;
     let curves: Vec<&[Point]> = history
         .traces

@@ -1,4 +1,4 @@
-//! The samples that each device reported in a window, grouped by quantity and collector.
+//! Samples of each device in a window, grouped by quantity and collector.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,8 +11,7 @@ use crate::stats::exporters::dialect;
 use crate::stats::exporters::dialect::{Quantity, metric_of};
 use crate::stats::exporters::identity::{IdentityReader, SeriesDevice};
 
-/// The points of one series. It also has a number for the collector, and one for the pod in the
-/// labels.
+/// Points of one series, with numbers for its collector and for the pod in its labels.
 struct Curve {
     collector: u32,
     pod: Option<u32>,
@@ -23,9 +22,9 @@ struct Curve {
 #[derive(Default)]
 pub(super) struct DeviceSamples {
     pub(super) model: Option<String>,
-    /// The number of the device on its node, from the first series that has one.
+    /// Number of the device on its node, from the first series that has one.
     pub(super) index: Option<u32>,
-    /// Keyed by quantity and by the rank of the metric.
+    /// Curves by quantity and rank of the metric.
     curves: BTreeMap<(Quantity, u8), Vec<Curve>>,
 }
 
@@ -52,8 +51,8 @@ impl DeviceSamples {
         NamedPods::by_time(curves().flat_map(named_at).collect())
     }
 
-    /// Returns the curve of a quantity from its best metric. A value that exists both with and
-    /// without its pod counts once.
+    /// Removes and returns the curve of a quantity from its best metric. A value that exists both
+    /// with and without its pod counts once.
     pub(super) fn curve(&mut self, quantity: Quantity) -> Vec<Point> {
         let best = self
             .curves
@@ -64,7 +63,8 @@ impl DeviceSamples {
         let mut curves = best
             .and_then(|best| self.curves.remove(&best))
             .unwrap_or_default();
-        // A replicated store may return each sample twice, so check for duplicates first.
+        // A replicated store may return each sample twice, so use the points directly only if their
+        // times ascend.
         if let [curve] = curves.as_slice()
             && curve
                 .points
@@ -90,10 +90,10 @@ impl DeviceSamples {
     }
 }
 
-/// The devices that reported samples in a window.
+/// Devices that reported samples in a window.
 pub(super) struct ReportedDevices {
     pub(super) devices: BTreeMap<SeriesDevice, DeviceSamples>,
-    /// The number of samples with a physically impossible value.
+    /// Number of samples with a physically impossible value.
     pub(super) dropped: u64,
 }
 
@@ -116,8 +116,8 @@ impl ReportedDevices {
             if !identity.reports(series, metric.quantity) {
                 continue;
             }
-            // Exporters number devices differently, so a UUID identifies the same device whatever
-            // its number is.
+            // Exporters number devices differently, so identify a device by its UUID without its
+            // number.
             let index = if identity.uuid.is_some() {
                 identity.index.take()
             } else {
@@ -152,7 +152,7 @@ impl ReportedDevices {
         Self { devices, dropped }
     }
 
-    /// Iterates over the devices with the numbers that their exporters report.
+    /// Returns the devices with the numbers that their exporters report.
     pub(super) fn with_numbers(&self) -> impl Iterator<Item = SeriesDevice> {
         self.devices.iter().map(|(identity, device)| SeriesDevice {
             index: identity.index.or(device.index),
@@ -160,7 +160,7 @@ impl ReportedDevices {
         })
     }
 
-    /// Returns the numbers of partitioned devices, by node and UUID. All instances of a device have
+    /// Returns the numbers of partitioned devices by node and UUID. All instances of a device share
     /// its number, whichever exporter reports them.
     pub(super) fn partitioned_numbers(&self) -> BTreeMap<(String, String), u32> {
         let id = |identity: &SeriesDevice| Some((identity.node.clone(), identity.uuid.clone()?));
@@ -180,7 +180,7 @@ impl ReportedDevices {
         numbers
     }
 
-    /// Removes each device that is partitioned into instances, so that only its instances remain.
+    /// Removes devices that are partitioned into instances, and keeps the instances.
     pub(super) fn remove_partitioned(&mut self) {
         let whole_device = |device: &SeriesDevice| SeriesDevice {
             slice: None,
@@ -196,10 +196,10 @@ impl ReportedDevices {
     }
 }
 
-/// Gives numbers to the collectors of series. The labels that do not describe the device or the pod
-/// identify a collector.
+/// Assigns numbers to the collectors of series, which are identified by the labels that do not
+/// describe a device or pod.
 struct Collectors<'a> {
-    /// The labels that describe the device or the pod.
+    /// Labels that describe the device or the pod.
     read: BTreeSet<&'static str>,
     numbers: BTreeMap<Vec<(&'a str, &'a str)>, u32>,
 }

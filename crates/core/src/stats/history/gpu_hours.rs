@@ -1,5 +1,5 @@
-//! Sums the GPU-hours of a group, which are held, measured, used or wasted, and its energy. Time
-//! that was not measured counts as neither used nor wasted.
+//! Sums the GPU-hours of a group (held, measured, used, wasted) and its energy. Unmeasured time
+//! counts as neither used nor wasted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,18 +12,18 @@ use crate::model::{DeviceId, Mebibytes, Percent, Watts};
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GpuHours {
-    /// Hours in which a pod held the GPUs, according to kube-state-metrics.
+    /// GPU-hours that pods held, according to kube-state-metrics.
     pub held: f64,
-    /// Hours in which the GPUs were requested but not held, because the pod was waiting.
+    /// GPU-hours that waiting pods requested but did not hold.
     pub waited: f64,
-    /// The part of the held time for which exporters reported measurements.
+    /// Part of the held time with measurements from exporters.
     pub measured: f64,
-    /// The measured time, weighted by utilization. An hour at 40 % counts as 0.4.
+    /// Measured time, weighted by utilization: an hour at 40 % counts as 0.4.
     used: f64,
-    /// The measured energy in kWh. `None` if it was not measured.
+    /// Measured energy in kWh, or `None` without measurements.
     pub energy: Option<f64>,
     pub workloads: BTreeSet<(String, String, String)>,
-    /// The slices of devices, by name. The sums above do not include them.
+    /// Slices of devices by name. The fields above do not include them.
     pub parts: BTreeMap<String, PartHours>,
 }
 
@@ -37,10 +37,10 @@ impl GpuHours {
         Self::for_group(ledger, usage, &ledger.group(group))
     }
 
-    /// Sums the GPU-hours of these allocations.
+    /// Sums the GPU-hours of a group of allocations.
     pub fn for_group(ledger: &AllocationHistory, usage: &Usage, group: &AllocationGroup) -> Self {
         let allocations = || group.whole.iter().map(|index| &ledger.allocations[*index]);
-        // Slots without samples are not part of any sum. They are not held, measured or used.
+        // Slots without samples are excluded from every sum.
         let slot_hours = ledger.slot as f64 / 3_600_000.0;
         let count = |slots: fn(&Allocation) -> &[bool]| -> f64 {
             let of = |allocation: &Allocation| {
@@ -92,8 +92,8 @@ impl GpuHours {
         }
     }
 
-    /// Returns the measured time, weighted by utilization. `None` if devices were held but none of
-    /// them was measured.
+    /// Returns the measured time, weighted by utilization, or `None` if devices were held but never
+    /// measured.
     pub fn used(&self) -> Option<f64> {
         (self.measured > 0.0 || self.held == 0.0).then_some(self.used)
     }
@@ -108,7 +108,7 @@ impl GpuHours {
         (self.held - self.measured).max(0.0)
     }
 
-    /// Returns which percentage of the measured time was used. `None` if there are no measurements.
+    /// Returns the used percentage of the measured time, or `None` without measurements.
     pub fn utilization(&self) -> Option<Percent> {
         Percent::from_ratio(self.used, self.measured)
     }
@@ -131,15 +131,15 @@ impl GpuHours {
         }
     }
 
-    /// Converts the slices to GPU-hours. `None` if the fraction of one of them is unknown.
+    /// Converts slices to GPU-hours, or returns `None` if any fraction is unknown.
     pub fn part_equivalent(&self) -> Option<f64> {
         self.parts
             .values()
             .try_fold(0.0, |sum, hours| Some(sum + hours.equivalent?))
     }
 
-    /// Returns which percentage of the held time was measured. Slices count by their fraction, or
-    /// as one device if the fraction is unknown. `None` if no device was held.
+    /// Returns the measured percentage of the held time, or `None` if no device was held. A slice
+    /// counts by its fraction, or as one device if the fraction is unknown.
     pub fn covered(&self) -> Option<Percent> {
         let weighed = |hours: &PartHours| {
             let fraction = hours.fraction().unwrap_or(1.0);
@@ -160,24 +160,24 @@ impl GpuHours {
     }
 }
 
-/// The work that one device did for a workload.
+/// Utilization, memory and power of one device while a workload held it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DeviceWork {
-    /// The sum of percent times seconds, and the sum of the seconds.
+    /// Sum of percent times seconds; the next field is the sum of seconds.
     sum: f64,
     pub seconds: f64,
     pub memory_peak: Option<Mebibytes>,
     pub memory_total: Option<Mebibytes>,
-    /// The name that the exporter uses for the model.
+    /// Model name from the exporter.
     pub model: Option<String>,
     watts: f64,
     watt_samples: f64,
-    /// True if other workloads used the device too. The values then include their work.
+    /// True if other workloads also used the device. The values then include their work.
     pub shared: bool,
 }
 
 impl DeviceWork {
-    /// Returns the average over the measured seconds.
+    /// Returns the mean over the measured seconds.
     pub fn utilization(&self) -> Option<Percent> {
         (self.seconds > 0.0).then(|| Percent(self.sum / self.seconds))
     }
@@ -187,10 +187,10 @@ impl DeviceWork {
     }
 }
 
-/// The work of devices, keyed by node and device name.
+/// Work of devices by node and device id.
 pub type Works = BTreeMap<(String, DeviceId), DeviceWork>;
 
-/// Adds the work that devices did for a group during the time of a ledger.
+/// Adds the work of a group's devices during the ledger's window.
 pub fn add_work(
     works: &mut Works,
     ledger: &AllocationHistory,
@@ -200,8 +200,7 @@ pub fn add_work(
     let members = ledger.group(group);
     let name = |device: usize| {
         let identity = &usage.devices[device];
-        // Usage gives every device a number. A device that has neither a number nor a UUID is the
-        // only one of its node.
+        // A device without number and UUID is the only one of its node.
         let id = DeviceId {
             index: identity.index.unwrap_or(0),
             slice: identity.slice.clone(),
@@ -239,10 +238,10 @@ pub fn add_work(
     }
 }
 
-/// A recommended change, and the values it is based on.
+/// A recommended change, with the values behind it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Advice {
-    /// `idle` of the `all` devices did nothing.
+    /// `idle` of `all` devices did nothing.
     FewerGpus {
         idle: usize,
         all: usize,
@@ -258,33 +257,32 @@ pub enum Advice {
         power: Watts,
         others: Watts,
     },
-    /// Utilization was high, but power was as low as on an idle device. A kernel was waiting for an
-    /// event that never came.
+    /// Utilization was high, but power as low as on an idle device, so a kernel waited for an event
+    /// that never came.
     Stuck { devices: usize, power: Watts },
-    /// A server had no requests for most of the time. The values are in GPU-hours.
+    /// A server had no requests for most of the time. Both values are GPU-hours.
     NoRequests { idle: f64, held: f64 },
 }
 
-/// A device whose utilization is below this value counts as idle.
+/// A device with a lower utilization counts as idle.
 const IDLE: Percent = Percent(5.0);
-/// The fraction of a device's memory that fits into one eighth of the device.
+/// Used fraction of a device's memory that fits into one eighth of the device, with a margin.
 const EIGHTH: f64 = 0.12;
 
-/// How a workload is distributed over devices and pods.
+/// Distribution of a workload over devices and pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spread {
-    /// The highest number of devices that it held at the same time.
+    /// Highest number of devices that the workload held at one time.
     pub most: u64,
-    /// The number of pods that it has ever had.
+    /// Number of pods that the workload ever had.
     pub pods: usize,
 }
 
-/// A server must have been without requests for at least this fraction of the time before advice is
-/// given.
+/// Minimum fraction of time without requests for advice about a server.
 const MOSTLY: f64 = 0.5;
 
-/// Finds advice for a workload. `limit` is the power limit of the device model. `serving` contains
-/// the request statistics of a server.
+/// Returns advice for a workload. `limit` is the power limit of the device model, and `serving` the
+/// request statistics if the workload is a server.
 pub fn advice(
     works: &Works,
     spread: Spread,
@@ -306,7 +304,7 @@ fn device_advice(works: &Works, spread: Spread, limit: Option<Watts>) -> Vec<Adv
         .filter_map(|(name, work)| Some((name, work.utilization()?)))
         .collect();
     let mut advice = Vec::new();
-    // Advice about the whole job requires measurements of all its devices.
+    // Advice about the whole job requires measurements of all its devices, by this job alone.
     if measured.is_empty() || measured.len() < works.len() || works.values().any(|work| work.shared)
     {
         return advice;
@@ -315,7 +313,7 @@ fn device_advice(works: &Works, spread: Spread, limit: Option<Watts>) -> Vec<Adv
         .iter()
         .filter(|(_, utilization)| *utilization < IDLE)
         .count();
-    // A job that moved to other devices left some behind. They were idle while it ran elsewhere.
+    // Devices that a job left when it moved look idle, because they were while it ran elsewhere.
     let stayed = measured.len() as u64 <= spread.most;
     if idle > 0 && idle < measured.len() && stayed {
         advice.push(Advice::FewerGpus {
@@ -338,7 +336,7 @@ fn device_advice(works: &Works, spread: Spread, limit: Option<Watts>) -> Vec<Adv
         advice.push(Advice::Slice { memory_peak });
     }
     advice.extend(straggler(works));
-    // Kernels that spin keep the utilization high but draw little power.
+    // Spinning kernels keep the utilization high but draw little power.
     let stuck: Vec<Watts> = works
         .values()
         .filter(|work| {
@@ -359,11 +357,11 @@ fn device_advice(works: &Works, spread: Spread, limit: Option<Watts>) -> Vec<Adv
     advice
 }
 
-/// The smallest deviation from the power of the other devices that counts, as a fraction of it and
-/// in watts. Both limits must be exceeded.
+/// Minimum deviation from the power of the other devices, as a fraction and in watts. A straggler
+/// exceeds both.
 const ANOTHER_POWER: (f64, f64) = (0.2, 30.0);
 
-/// Finds the busy device whose power differs most from the median of the others. With fewer than
+/// Returns the busy device whose power differs most from the median of the others. With fewer than
 /// three devices, the outlier cannot be identified.
 fn straggler(works: &Works) -> Option<Advice> {
     let busy = works.iter().filter(|(_, work)| {
@@ -390,5 +388,7 @@ fn straggler(works: &Works) -> Option<Advice> {
     })
 }
 
+#[cfg(any(test, feature = "testing"))]
+mod testing;
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,5 @@
-//! Determines which pods held a device at a given time. It uses the labels of the device's samples
-//! and the allocations on its node.
+//! Determines which pods held a device at a given time, from the labels of its samples and the
+//! allocations on its node.
 
 use std::collections::BTreeMap;
 
@@ -9,29 +9,29 @@ use crate::model::facts::reading::PodKey;
 use super::allocations::{Allocation, AllocationHistory};
 use crate::stats::exporters::identity::SeriesDevice;
 
-/// The allocations on one node.
+/// Allocations on one node.
 struct NodeAllocations {
-    /// The indexes of the allocations in the ledger.
+    /// Indexes of the allocations in the ledger.
     allocations: Vec<usize>,
-    /// How often the holders have changed up to each slot. If two slots have the same number, the
-    /// holders stayed the same between them.
+    /// Number of changes of the holders up to each slot. Slots with equal numbers have equal
+    /// holders.
     changes: Vec<u32>,
 }
 
-/// The pods that the labels of a device name, as numbers.
+/// Pods that the labels of a device name, as numbers.
 pub(crate) enum NamedPods {
-    /// The labels always name the same pod, or they never name one.
+    /// The labels always name the same pod, or never name one.
     Same(Option<u32>),
     /// The labels name different pods at different times.
     ByTime {
         named: Vec<(i64, u32)>,
-        /// The index of the first entry that is not before the last requested time.
+        /// Index of the first entry at or after the last requested time.
         next: usize,
     },
 }
 
 impl NamedPods {
-    /// Builds the list from pairs of time and pod.
+    /// Builds the list from (time, pod) pairs.
     pub(crate) fn by_time(mut pods: Vec<(i64, u32)>) -> Self {
         pods.sort_unstable();
         pods.dedup();
@@ -41,7 +41,7 @@ impl NamedPods {
         }
     }
 
-    /// Returns the pods at a time. If the times ascend, no search is needed.
+    /// Returns the pods at a time. Ascending times need no search.
     fn pods_at(&mut self, at: i64) -> impl Iterator<Item = u32> + Clone + '_ {
         let (same, pods) = match self {
             Self::Same(pod) => (*pod, &[][..]),
@@ -64,14 +64,14 @@ impl NamedPods {
     }
 }
 
-/// The holders of devices over time, grouped by node.
+/// Holders of devices over time, by node.
 pub(crate) struct Tenants<'l> {
     ledger: &'l AllocationHistory,
     by_node: BTreeMap<&'l str, NodeAllocations>,
     numbers: BTreeMap<&'l PodKey, u32>,
-    /// The number of the pod of each allocation.
+    /// Number of the pod of each allocation.
     pods: Vec<u32>,
-    /// For each slot, the nearest slot that has samples.
+    /// Nearest slot with samples for each slot.
     seen: Vec<Option<usize>>,
 }
 
@@ -117,15 +117,15 @@ impl<'l> Tenants<'l> {
         }
     }
 
-    /// Returns the number of a pod. A pod that requests nothing gets a number that matches no
+    /// Returns the number of a pod. All pods without requests share a number that matches no
     /// allocation.
     pub(crate) fn number(&self, pod: &PodKey) -> u32 {
         self.numbers.get(pod).copied().unwrap_or(u32::MAX)
     }
 
-    /// Tracks one device. `names` are the pods that its labels name.
+    /// Tracks the holders of one device. `names` are the pods that its labels name.
     pub(crate) fn watch<'t>(&'t self, device: &SeriesDevice, names: NamedPods) -> DeviceWatch<'t> {
-        // Only whole devices are counted, because the holder of an instance cannot be inferred.
+        // The holder of an instance cannot be inferred, so set a capacity only for whole devices.
         let capacity = self
             .ledger
             .node_capacities
@@ -150,24 +150,23 @@ impl<'l> Tenants<'l> {
 pub(crate) struct DeviceWatch<'t> {
     tenants: &'t Tenants<'t>,
     on_node: Option<&'t NodeAllocations>,
-    /// True for a slice that is measured separately.
+    /// True for a slice that exporters measure separately.
     is_instance: bool,
-    /// The number of devices on the node, if the holder can be inferred from it alone. Otherwise 0.
+    /// Number of devices on the node, if the holder can be inferred from a full node, otherwise 0.
     capacity: u64,
     names: NamedPods,
-    /// The start and the number of the last requested slot.
+    /// Start and number of the last requested slot.
     slot: (i64, Option<usize>),
-    /// The inputs of the last decision: how often holders had changed on the node, and which pods
-    /// were named.
+    /// Inputs of the last decision: the node's number of holder changes, and the named pods.
     last: Option<(Option<u32>, Vec<u32>)>,
-    /// The indexes of allocations. There are several if the device is shared.
+    /// Indexes of allocations; several if the device is shared.
     pub holders: Vec<usize>,
     /// True if a pod held the device, even if it is unknown which one.
     pub held: bool,
 }
 
 impl DeviceWatch<'_> {
-    /// Moves to a time. Returns true if the holders are not the same as before.
+    /// Moves to a time. Returns true if the holders differ from those before.
     pub(crate) fn advance_to(&mut self, at: i64) -> bool {
         let slot = self.slot_of(at).and_then(|slot| self.tenants.seen[slot]);
         let now = slot.map(|slot| self.on_node.map_or(0, |on_node| on_node.changes[slot]));
@@ -187,8 +186,8 @@ impl DeviceWatch<'_> {
         is_other
     }
 
-    /// Finds the slot of a time. Usually it is the slot after the last one, which can be found
-    /// without a division.
+    /// Returns the slot of a time. Usually it is the last slot or the next one, which need no
+    /// division.
     fn slot_of(&mut self, at: i64) -> Option<usize> {
         let (begin, last) = self.slot;
         let length = self.tenants.ledger.slot;
@@ -211,8 +210,8 @@ impl DeviceWatch<'_> {
         self.slot.1
     }
 
-    /// Whether an allocation may include this device. An instance is held as an instance, and
-    /// everything else is held as a device or as a share of one.
+    /// Returns true if an allocation may include this device. Instances are held as instances, and
+    /// whole devices as devices or as shares.
     fn can_hold(&self, allocation: &Allocation) -> bool {
         allocation
             .part
@@ -221,9 +220,9 @@ impl DeviceWatch<'_> {
             == self.is_instance
     }
 
-    /// Finds the holders in a slot, and whether the device was held at all. The holders are pods
-    /// that the labels name and that held devices on that node. If no labels name a pod, the holder
-    /// is the only pod, if it holds the whole node.
+    /// Returns the holders in a slot, and whether the device was held. Holders are pods that the
+    /// labels name and that held devices on the node. If no labels name a pod, only a pod that
+    /// holds the whole node can be inferred.
     fn holders_at(&self, slot: usize, named: &[u32]) -> (Vec<usize>, bool) {
         let allocations = &self.tenants.ledger.allocations;
         let holders = self.on_node.map_or(&[][..], |holders| &holders.allocations);
@@ -234,8 +233,8 @@ impl DeviceWatch<'_> {
             .collect();
         if !named.is_empty() {
             holders.retain(|index| named.contains(&self.tenants.pods[*index]));
-            // Some nodes offer partitions under the resource name of whole devices. Pods then hold
-            // them as whole devices.
+            // Some nodes offer partitions under the resource name of whole devices, so pods hold
+            // partitions as whole devices there.
             if holders
                 .iter()
                 .any(|index| self.can_hold(&allocations[*index]))
@@ -268,8 +267,8 @@ mod tests {
 
     const SLOT: i64 = 30_000;
 
-    /// Builds eight devices of one node. `a` holds all of them for three slots, and then `b` holds
-    /// four of them for three slots. The third slot has no samples.
+    /// Builds eight devices of one node. `a` holds all of them for three slots, then `b` holds four
+    /// for three slots. The third slot has no samples.
     fn ledger() -> AllocationHistory {
         let allocation = |name: &str, gpus: u64, held: [bool; 6]| Allocation {
             pod: ("team".into(), name.into()),
@@ -328,7 +327,7 @@ mod tests {
         }
         let a = |changed: bool| (changed, vec![0], true);
         let nobody = |changed: bool| (changed, Vec::new(), false);
-        // A slot without samples uses the result of the previous slot.
+        // A slot without samples has the result of the previous slot.
         assert_eq!(
             seen,
             [
@@ -340,7 +339,7 @@ mod tests {
                 nobody(false)
             ]
         );
-        // Go back to the start, as for another quantity, and then to a time outside the window.
+        // Return to the start, as for another quantity, and then move outside the window.
         assert!(watch.advance_to(ledger.span.start) && watch.holders == [0]);
         assert!(watch.advance_to(ledger.span.end) && !watch.held);
     }

@@ -1,5 +1,5 @@
-//! Computes hourly statistics for a cluster, a namespace, a label value or a workload. They show
-//! how many devices were held, weighted by time, and how much they were used.
+//! Computes hourly statistics of a cluster, a namespace, a label value or a workload: time-weighted
+//! numbers of held devices, and their utilization.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use super::top_owner::TopOwner;
 use super::usage::{HolderSamples, Usage, windows};
 use crate::model::values::units::{Mebibytes, Percent, UnitValue, total};
 
-/// The mean, extremes and percentiles of a list of values.
+/// Mean, extremes and percentiles of values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ValueSummary<U> {
     pub count: usize,
@@ -22,7 +22,7 @@ pub struct ValueSummary<U> {
 }
 
 impl<U: UnitValue> ValueSummary<U> {
-    /// Summarizes values. `None` if there are none.
+    /// Summarizes values, or returns `None` if there are none.
     pub fn from_values(mut sorted: Vec<U>) -> Option<Self> {
         sorted.sort_unstable_by(|a, b| a.value().total_cmp(&b.value()));
         let (min, max) = (*sorted.first()?, *sorted.last()?);
@@ -39,7 +39,7 @@ impl<U: UnitValue> ValueSummary<U> {
     }
 }
 
-/// Interpolates linearly between neighboring values. The median of 10, 20, …, 100 is 55, and their
+/// Interpolates linearly between neighboring values: the median of 10, 20, …, 100 is 55, and their
 /// 95th percentile is 95.5.
 fn percentile<U: UnitValue>(sorted: &[U], part: f64) -> U {
     let position = part * (sorted.len() - 1) as f64;
@@ -54,40 +54,40 @@ fn percentile<U: UnitValue>(sorted: &[U], part: f64) -> U {
     U::from_value(below_it + (above_it - below_it) * (position - below as f64))
 }
 
-/// The statistics of a group of pods.
+/// Statistics of a group of pods.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sum {
-    /// The number of devices held, weighted by time.
+    /// Number of held devices, weighted by time.
     pub allocated: f64,
-    /// The number of devices requested, including those of waiting pods.
+    /// Number of requested devices, including those of waiting pods, weighted by time.
     pub requested: f64,
-    /// A summary of the group's five-minute means.
+    /// Summary of the group's five-minute means.
     pub windows: Option<ValueSummary<Percent>>,
-    /// A summary of the samples of its devices.
+    /// Summary of the samples of its devices.
     pub samples: Option<ValueSummary<Percent>>,
-    /// The number of workloads that held a device or a slice at some time.
+    /// Number of workloads that held a device or a slice at any time.
     pub workloads: usize,
-    /// The slices of devices. The other fields do not include them.
+    /// Slices of devices. The other fields do not include them.
     pub parts: Vec<PartSum>,
 }
 
-/// The statistics of a workload.
+/// Statistics of a workload.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkloadSum {
     pub top: TopOwner,
     pub sum: Sum,
-    /// A summary of the samples of its devices.
+    /// Summary of the memory samples of its devices.
     pub memory_used: Option<ValueSummary<Mebibytes>>,
     pub memory_total: Option<ValueSummary<Mebibytes>>,
-    /// The number of pods, over the slots in which there were any.
+    /// Number of pods, over the slots with any pods.
     pub replicas: Option<ValueSummary<f64>>,
-    /// The last observed status: `Running`, `Pending`, `Completed` or `Failed`.
+    /// Last observed status: `Running`, `Pending`, `Completed` or `Failed`.
     pub status: Option<&'static str>,
     pub labels: Option<BTreeMap<String, String>>,
     pub annotations: Option<BTreeMap<String, String>>,
 }
 
-/// Returns how many devices some pods held, weighted by time over the slots with samples.
+/// Returns the number of devices that some pods held, weighted by time over the slots with samples.
 pub fn allocated<'t>(
     ledger: &AllocationHistory,
     allocations: impl Iterator<Item = &'t Allocation>,
@@ -105,8 +105,8 @@ pub fn allocated<'t>(
     (observed_slots > 0).then(|| total(allocations.map(held_slots)) / observed_slots as f64)
 }
 
-/// Sums a group of allocations. The sum for the whole cluster also includes devices whose holder is
-/// unknown. `None` if no slot has samples.
+/// Computes the statistics of a group of allocations, or `None` if no slot has samples. Those of
+/// the whole cluster also include devices with unknown holders.
 pub fn sum(
     ledger: &AllocationHistory,
     usage: &Usage,
@@ -156,7 +156,7 @@ pub fn sum(
     })
 }
 
-/// Sums every workload that requested devices, sorted by owner.
+/// Computes the statistics of every workload that requested devices, sorted by owner.
 pub fn workloads(ledger: &AllocationHistory, usage: &Usage) -> Vec<WorkloadSum> {
     let mut tops: BTreeMap<&TopOwner, AllocationGroup> = BTreeMap::new();
     for (index, allocation) in ledger.allocations.iter().enumerate() {
@@ -207,8 +207,7 @@ pub fn workloads(ledger: &AllocationHistory, usage: &Usage) -> Vec<WorkloadSum> 
         .collect()
 }
 
-/// Returns the status in the newest observation. If it contains several phases, the busiest one
-/// wins.
+/// Returns the status in the newest observation. Of several phases in it, the most active one wins.
 fn status<'t>(allocations: impl Iterator<Item = &'t Allocation>) -> Option<&'static str> {
     let rank = |phase: &str| match phase {
         "Running" => 4,

@@ -1,11 +1,11 @@
 //! Measures how jobs spent their time (waiting, starting, running) and how often they were
 //! interrupted. Services have no end, so they are excluded.
 //!
-//! The effective training time ratio is the fraction of a job's time in which it made progress that
-//! was kept. The time includes the wait for devices (Kokolis et al., "Revisiting Reliability in
+//! The effective training time ratio is the fraction of a job's time, including the wait for
+//! devices, during which it made progress that was kept (Kokolis et al., "Revisiting Reliability in
 //! Large-Scale Machine Learning Research Clusters", arXiv 2410.21680). On average, an interruption
-//! loses half of the time between two checkpoints. Goodput is the same fraction, but of the time in
-//! which the job had devices.
+//! loses half of the time between two checkpoints. Goodput is the same fraction, but of the time
+//! with devices.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,20 +27,20 @@ const SERVICES: [&str; 9] = [
     "Notebook",
 ];
 
-/// The values that define a group, in the order of the grouping keys.
+/// Values that define a group, in the order of the grouping keys.
 pub type GroupValues = Vec<Option<String>>;
 
-/// What a job did in a slot.
+/// Activity of a job in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum JobActivity {
-    /// At least one of its pods was not scheduled.
+    /// At least one pod was not scheduled.
     Waiting,
-    /// All pods were scheduled, but at least one of them did not run yet.
+    /// All pods were scheduled, but at least one did not run yet.
     Starting,
     Running,
 }
 
-/// The observed time of one job, in GPU-hours of the devices that it requested.
+/// Observed time of one job, in GPU-hours of the devices that it requested.
 #[derive(Clone, Debug, Default)]
 struct JobTime {
     waiting: f64,
@@ -48,37 +48,37 @@ struct JobTime {
     running: f64,
     lost: f64,
     interruptions: u64,
-    /// The number of seconds from its first request until all its pods had devices.
+    /// Seconds from the first request until all pods had devices.
     waited: f64,
-    /// True once all its pods have had devices.
+    /// True once all pods have had devices.
     placed: bool,
-    /// True if the job was already there in the first observed slot. The length of its wait is then
-    /// unknown.
+    /// True if the job already existed in the first observed slot, so that the length of its wait
+    /// is unknown.
     started_before: bool,
     last: Option<JobActivity>,
-    /// The end of its last slot in milliseconds of observed time, and the number of its devices in
+    /// End of the job's last slot in milliseconds of observed time, and its number of devices in
     /// that slot.
     seen: Option<(i64, f64)>,
-    /// The number of hours that it has run since it started or was last interrupted.
+    /// Hours that the job has run since it started or was last interrupted.
     since: f64,
-    /// The pods that were running in its last slot.
+    /// Pods that were running in the job's last slot.
     running_pods: BTreeSet<PodKey>,
     succeeded: bool,
 }
 
-/// Collects the jobs of a window, one chunk of time after the other.
+/// Collects the jobs of a window, one chunk of time after another.
 #[derive(Clone, Debug, Default)]
 pub struct JobTimes {
-    /// Keyed by group and owner.
+    /// Jobs by group and owner.
     jobs: BTreeMap<(GroupValues, TopOwner), JobTime>,
-    /// The number of seconds between two checkpoints.
+    /// Seconds between two checkpoints.
     checkpoint: f64,
-    /// The number of milliseconds observed so far. Time that was not observed is not part of any
-    /// sum, and does not interrupt a job.
+    /// Milliseconds observed so far. Unobserved time is excluded from every sum and does not
+    /// interrupt a job.
     clock: i64,
 }
 
-/// The totals for the jobs of a group. Times are in GPU-hours.
+/// Totals of the jobs of a group. Times are in GPU-hours.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JobSum {
     pub jobs: u64,
@@ -87,17 +87,16 @@ pub struct JobSum {
     pub waiting: f64,
     pub starting: f64,
     pub running: f64,
-    /// The running time whose progress was lost by interruptions.
+    /// Running time whose progress was lost to interruptions.
     pub lost: f64,
-    /// The waiting times in seconds of the jobs whose wait started and ended in the window. They
-    /// are sorted.
+    /// Sorted waiting times, in seconds, of the jobs whose wait started and ended in the window.
     pub waits: Vec<f64>,
-    /// The number of jobs that are still waiting.
+    /// Number of jobs that are still waiting.
     pub still_waiting: u64,
 }
 
 impl JobTimes {
-    /// `checkpoint` is the number of seconds between two checkpoints, or 0 if that is unknown.
+    /// `checkpoint` is the time between two checkpoints in seconds, or 0 if unknown.
     pub fn new(checkpoint: f64) -> Self {
         Self {
             checkpoint,
@@ -105,8 +104,8 @@ impl JobTimes {
         }
     }
 
-    /// Adds the next chunk of time. `group` maps an allocation to its group. If it returns `None`,
-    /// the allocation is skipped.
+    /// Adds the next chunk of time. `group` returns the group of an allocation, or `None` to skip
+    /// it.
     pub fn add(
         &mut self,
         ledger: &AllocationHistory,
@@ -146,11 +145,11 @@ impl JobTimes {
     }
 }
 
-/// The slots of a chunk in observed time, which skips slots that have no samples.
+/// Slots of a chunk in observed time, without slots that have no samples.
 struct ObservedClock {
-    /// The slots with samples, and the start of each.
+    /// Slots with samples, and the start of each.
     begins: Vec<(usize, i64)>,
-    /// The length of a slot in milliseconds.
+    /// Length of a slot in milliseconds.
     slot: i64,
     /// True for the first chunk of the window.
     is_first: bool,
@@ -178,14 +177,14 @@ impl ObservedClock {
         }
     }
 
-    /// Whether the slot is the first observed one of the whole window.
+    /// Returns true if the slot is the first observed one of the whole window.
     fn is_first_observed(&self, slot: usize) -> bool {
         self.is_first && self.begins.first().is_some_and(|(first, _)| *first == slot)
     }
 }
 
 impl JobTime {
-    /// Adds a chunk of time. `checkpoint` is the number of seconds between two checkpoints.
+    /// Adds a chunk of time. `checkpoint` is the time between two checkpoints in seconds.
     fn follow(&mut self, allocations: &[&Allocation], clock: &ObservedClock, checkpoint: f64) {
         let succeeded = |allocation: &&&Allocation| {
             allocation
@@ -220,7 +219,7 @@ impl JobTime {
                 .filter(|allocation| allocation.running[slot])
                 .map(|allocation| &allocation.pod)
                 .collect();
-            // Compare with the pods of the previous slot before replacing them.
+            // Compare with the previous slot's pods before replacing them.
             let lost = self.has_lost_pod(time, &running, &done);
             self.running_pods = running.into_iter().cloned().collect();
             self.add_slot(
@@ -231,11 +230,10 @@ impl JobTime {
                 lost.then_some(checkpoint),
             );
         }
-        // The next run may start after the objects of these pods have been deleted, so forget these
-        // pods now.
+        // Forget pods that succeeded: the next run may start after their objects have been deleted,
+        // and their absence must not look like an interruption.
         self.running_pods.retain(|pod| !done.contains(pod));
-        // Failed pods exist beside their replacements. If a slot has several phases, the best one
-        // counts.
+        // Failed pods coexist with their replacements, so the most active phase of a slot counts.
         let rank = |phase: &str| match phase {
             "Running" | "Pending" => 2,
             "Succeeded" => 1,
@@ -248,7 +246,7 @@ impl JobTime {
         self.succeeded = last.map_or(self.succeeded, |(_, phase)| phase == "Succeeded");
     }
 
-    /// Whether a running pod was interrupted. A pod that succeeded was not.
+    /// Returns true if a running pod was interrupted, rather than succeeded.
     fn has_lost_pod(
         &self,
         time: i64,
@@ -265,8 +263,8 @@ impl JobTime {
         })
     }
 
-    /// Adds a slot of `slot` milliseconds. If a running pod was lost, `lost` is the number of
-    /// seconds between two checkpoints.
+    /// Adds a slot of `slot` milliseconds. If a running pod was lost, `lost` is the time between
+    /// two checkpoints in seconds.
     fn add_slot(
         &mut self,
         activity: JobActivity,
@@ -286,8 +284,8 @@ impl JobTime {
             self.lost += lost * self.seen.map_or(devices, |(_, devices)| devices);
             self.since = 0.0;
         }
-        // If the job ended successfully before the gap, it did not wait in the gap, because another
-        // run follows.
+        // A job that ended successfully before the gap did not wait in it: the next run is a new
+        // one.
         let gap = if previous == Some(JobActivity::Running) && interrupted.is_none() {
             0
         } else {
@@ -344,20 +342,20 @@ impl JobSum {
         (self.running - self.lost).max(0.0)
     }
 
-    /// Computes the effective training time ratio, from 0 to 1. `None` if nothing was observed.
+    /// Computes the effective training time ratio from 0 to 1, or `None` if nothing was observed.
     pub fn effective_ratio(&self) -> Option<f64> {
         let total = self.waiting + self.starting + self.running;
         (total > 0.0).then(|| self.productive() / total)
     }
 
-    /// Computes the same ratio for the time in which the job had devices.
+    /// Computes the ratio over the time with devices only.
     pub fn goodput(&self) -> Option<f64> {
         let held = self.starting + self.running;
         (held > 0.0).then(|| self.productive() / held)
     }
 
-    /// Finds a quantile of the waiting times, in seconds. It is the smallest wait for which at
-    /// least this fraction of the waits is not longer.
+    /// Returns a quantile of the waiting times in seconds: the smallest wait that is at least as
+    /// long as this fraction of the waits.
     pub fn wait(&self, part: f64) -> Option<f64> {
         #[expect(
             clippy::cast_possible_truncation,

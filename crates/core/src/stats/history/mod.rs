@@ -1,4 +1,4 @@
-//! Determines who held the devices over a window, and what the devices did.
+//! Determines which pods held the devices over a window, and the work of the devices.
 
 pub mod allocations;
 pub mod blame;
@@ -18,3 +18,4 @@ pub mod slots;
 pub mod starts;
 pub mod top_owner;
 pub mod usage;
+pub mod workload_use;

@@ -1,6 +1,6 @@
-//! Sums the slices of devices (instances, partitions and shares) that a group held, by name. They
-//! are never added to whole devices. Exporters measure each instance. For a shared device, it is
-//! unknown how much of the work each pod did.
+//! Sums the slices of devices (instances, partitions and shares) that a group held, by name. Slices
+//! are never added to whole devices. Exporters measure each instance, but for a shared device the
+//! work of each pod is unknown.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,40 +9,40 @@ use super::usage::{Usage, windows};
 use crate::model::Percent;
 use crate::model::values::units::{self, total, without_negative_zero};
 
-/// The hours in which a group held slices with the same name.
+/// Time for which a group held slices of one name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PartHours {
-    /// The number of units times hours, according to kube-state-metrics.
+    /// Number of units times hours, according to kube-state-metrics.
     pub held: f64,
-    /// The same for units that were requested but not held, because the pod was waiting.
+    /// Units times hours that waiting pods requested but did not hold.
     pub waited: f64,
-    /// `held` in GPU-hours, where each unit counts by its fraction. `None` if a fraction is
+    /// `held` in GPU-hours, where each unit counts by its fraction, or `None` if any fraction is
     /// unknown.
     pub equivalent: Option<f64>,
-    /// The part of the held time for which exporters reported measurements.
+    /// Part of the held time with measurements from exporters.
     pub measured: f64,
-    /// The measured time, weighted by utilization.
+    /// Measured time, weighted by utilization.
     used: f64,
 }
 
-/// Slices with the same name that a group held at some time.
+/// Slices of one name that a group held at any time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PartSum {
     pub name: String,
-    /// The mean fraction of a device that a unit has.
+    /// Mean fraction of a device per unit.
     pub fraction: Option<f64>,
-    /// The number of units held, weighted by time.
+    /// Number of held units, weighted by time.
     pub allocated: f64,
-    /// The number of units requested, including those of waiting pods.
+    /// Number of requested units, including those of waiting pods.
     pub requested: f64,
-    /// The mean of the five-minute windows. `None` for shares, which cannot be measured.
+    /// Mean of the five-minute windows, or `None` for shares, which exporters cannot measure.
     pub utilization: Option<Percent>,
-    /// The number of samples behind the mean.
+    /// Number of samples behind the mean.
     pub samples: usize,
 }
 
 impl PartSum {
-    /// Builds an empty sum, for slices that were not held at all.
+    /// Creates the statistics of slices that were never held.
     pub fn nothing(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -69,7 +69,7 @@ pub fn by_name<'l>(
     names
 }
 
-/// Multiplies the units by the number of observed slots.
+/// Returns the units times the number of observed slots.
 fn units(ledger: &AllocationHistory, allocation: &Allocation, slots: &[bool]) -> f64 {
     let seen = slots
         .iter()
@@ -83,8 +83,8 @@ fn units(ledger: &AllocationHistory, allocation: &Allocation, slots: &[bool]) ->
             .map_or(0.0, |(_, units)| *units as f64)
 }
 
-/// Multiplies the units by the number of slots. Also converts the result to devices, if all
-/// fractions are known.
+/// Returns the units times the number of held slots, also converted to devices if all fractions are
+/// known.
 fn equivalent(ledger: &AllocationHistory, indexes: &BTreeSet<usize>) -> (f64, Option<f64>) {
     let allocations = || indexes.iter().map(|index| &ledger.allocations[*index]);
     let held = total(allocations().map(|allocation| units(ledger, allocation, &allocation.held)));
@@ -135,17 +135,17 @@ impl PartHours {
         by_name(ledger, indexes).into_iter().map(hours_of).collect()
     }
 
-    /// Returns the measured time, weighted by utilization. `None` if there are no measurements.
+    /// Returns the measured time, weighted by utilization, or `None` without measurements.
     pub fn used(&self) -> Option<f64> {
         (self.measured > 0.0).then_some(self.used)
     }
 
-    /// Returns which percentage of the measured time was used. `None` if there are no measurements.
+    /// Returns the used percentage of the measured time, or `None` without measurements.
     pub fn utilization(&self) -> Option<Percent> {
         Percent::from_ratio(self.used, self.measured)
     }
 
-    /// Returns the mean fraction of a device that a unit has, weighted by held time.
+    /// Returns the mean fraction of a device per unit, weighted by held time.
     pub fn fraction(&self) -> Option<f64> {
         self.equivalent
             .filter(|_| self.held > 0.0)
@@ -160,8 +160,7 @@ impl PartHours {
         self.used += other.used;
     }
 
-    /// Builds a sum of nothing, to which others are added with [`Self::add`]. Its equivalent is
-    /// known to be zero.
+    /// Creates a sum of no allocations, to which [`Self::add`] adds others.
     pub fn none() -> Self {
         Self {
             equivalent: Some(0.0),
@@ -181,7 +180,7 @@ fn measurable(ledger: &AllocationHistory, indexes: &BTreeSet<usize>) -> BTreeSet
     indexes.iter().filter(is_instance).copied().collect()
 }
 
-/// Computes the statistics of allocations of slices, by name. The result is empty if no slot has
+/// Computes the statistics of allocations of slices by name, or an empty list if no slot has
 /// samples.
 pub fn sums(ledger: &AllocationHistory, usage: &Usage, indexes: &BTreeSet<usize>) -> Vec<PartSum> {
     let observed_slots = ledger.observed_slots() as f64;

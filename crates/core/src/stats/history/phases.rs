@@ -1,4 +1,4 @@
-//! The phase of each pod in each slot of a window, from kube-state-metrics.
+//! Phases of pods in each slot of a window, from kube-state-metrics.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use crate::model::values::series::Series;
 
 use crate::stats::exporters::kube_state::pod;
 
-/// The phase that was observed for a pod in each slot, as an index into [`PHASES`].
+/// Observed phase of a pod in each slot, as an index into [`PHASES`].
 #[derive(Clone)]
 pub(crate) struct Phases(Vec<Option<usize>>);
 
-/// The phases of pods. If a slot has two phases, the one that comes later in this list wins.
+/// Phases of pods. Of two phases in one slot, the later one in this list wins.
 const PHASES: [&str; 5] = ["Pending", "Running", "Succeeded", "Failed", "Unknown"];
 
-/// Reads the phase from a series, as an index into [`PHASES`].
+/// Returns the phase of a series as an index into [`PHASES`].
 pub(crate) fn phase(series: &Series) -> Option<usize> {
     PHASES
         .iter()
@@ -22,7 +22,7 @@ pub(crate) fn phase(series: &Series) -> Option<usize> {
 }
 
 impl Phases {
-    /// Builds a history with one phase in all slots up to `last`, which is included.
+    /// Creates a history with one phase in the slots up to and including `last`.
     pub(crate) fn until(last: usize, count: usize, phase: usize) -> Self {
         Self(
             (0..count)
@@ -31,8 +31,7 @@ impl Phases {
         )
     }
 
-    /// Finds the last phase that was observed up to a slot. If there is none, it finds the first
-    /// one after the slot.
+    /// Returns the last phase observed up to a slot, or otherwise the first one after it.
     pub(crate) fn at_slot(&self, slot: usize) -> Option<&'static str> {
         let before = self.0[..=slot].iter().rev().find_map(|phase| *phase);
         before
@@ -49,7 +48,7 @@ impl Phases {
     }
 }
 
-/// Collects the phases over `count` slots, by pod and UID. `slot_of` maps a time to a slot.
+/// Collects the phases over `count` slots by pod and UID. `slot_of` returns the slot of a time.
 pub(crate) fn by_pod(
     answer: &[Series],
     count: usize,
@@ -63,8 +62,8 @@ pub(crate) fn by_pod(
         let Phases(slots) = phases
             .entry(id)
             .or_insert_with(|| Phases(vec![None; count]));
-        // kube-state-metrics exports a series for every phase of a pod. The value is 1 for the
-        // current phase, and 0 for the others.
+        // kube-state-metrics exports a series for every phase. The value is 1 for the current phase
+        // and 0 for the others.
         for point in series.points.iter().filter(|point| point.value == 1.0) {
             if let Some(slot) = slot_of(point.at) {
                 slots[slot] = slots[slot].max(Some(phase));

@@ -1,5 +1,5 @@
-//! The devices that pods requested. kube-state-metrics reports the requested amounts. Devices that
-//! are allocated through DRA claims are reported only by exporters.
+//! Devices that pods requested. kube-state-metrics reports requests for resources, but only
+//! exporters report devices that are allocated through DRA claims.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,13 +17,13 @@ use crate::stats::exporters::kube_state::{
 };
 use crate::stats::exporters::parts::{NodeParts, ResourceUnit};
 
-/// Amounts, keyed by container and resource. A container is identified by whether it is an init
-/// container, and by its name.
+/// Amounts by container and resource. A container is identified by its name and by whether it is an
+/// init container.
 type Containers = BTreeMap<(bool, String, String), f64>;
-/// A pod on a node, as the key of the pod, its UID and the node. The UID is empty if it is unknown.
+/// A pod on a node: the pod, its UID (empty if unknown) and the node.
 pub type PodPlace = (PodKey, String, String);
 
-/// What a pod requests on a node: whole devices, or slices of one kind.
+/// Request of a pod on a node: whole devices, or slices of one kind.
 pub struct Requested {
     pub gpus: u64,
     pub part: Option<(Part, u64)>,
@@ -39,7 +39,7 @@ pub(crate) fn by_pod(
     parts: &NodeParts,
 ) -> Vec<(PodPlace, Requested)> {
     let mut by_place: BTreeMap<PodPlace, (Containers, Vec<bool>)> = BTreeMap::new();
-    // If a pod is not scheduled, its `node` label is empty. A scrape may replace an empty label by
+    // The `node` label of an unscheduled pod is empty, and a scrape may replace an empty label with
     // its own.
     let where_it_is = label_name(answer, "node");
     for series in answer {
@@ -66,7 +66,7 @@ pub(crate) fn by_pod(
         *amount = amount.max(largest);
         mark(series, slots);
     }
-    // Before a pod is scheduled, it waits for the kind of unit that it later gets on its node.
+    // An unscheduled pod waits for the kind of unit that it later gets on its node.
     let bound: BTreeMap<(PodKey, String), String> = by_place
         .keys()
         .filter(|(_, _, node)| !node.is_empty())
@@ -91,11 +91,11 @@ pub(crate) fn by_pod(
     rows
 }
 
-/// The units that all containers of a pod request together.
+/// Units that all containers of a pod request.
 struct PodUnits {
-    /// The number of whole devices.
+    /// Number of whole devices.
     gpus: f64,
-    /// The slices, keyed by name.
+    /// Slices by name.
     parts: BTreeMap<String, (Part, f64)>,
 }
 
@@ -127,7 +127,7 @@ impl PodUnits {
         self.gpus + total(self.parts.values().map(|(_, units)| *units))
     }
 
-    /// Splits the units into one request for whole devices, and one request for each kind of slice.
+    /// Splits the units into one request for whole devices and one for each kind of slice.
     fn requests(self, slots: &[bool]) -> impl Iterator<Item = Requested> {
         #[expect(
             clippy::cast_possible_truncation,
@@ -152,8 +152,8 @@ impl PodUnits {
     }
 }
 
-/// Sets the fraction of a slice from the memory that containers request together with it. It is the
-/// mean over the units. Each container requests memory for its own units.
+/// Sets the fraction of a slice to the mean over its units, from the memory that each container
+/// requests for its units.
 fn with_requested_memory(part: Part, containers: &Containers, resource: &str) -> Part {
     if !part.by_memory {
         return part;
@@ -185,7 +185,7 @@ fn with_requested_memory(part: Part, containers: &Containers, resource: &str) ->
     }
 }
 
-/// Computes how much of a resource a pod requests.
+/// Computes a pod's request for a resource.
 fn amount(containers: &Containers, resource: &str) -> f64 {
     let amounts = |is_first: bool| {
         containers
@@ -198,11 +198,10 @@ fn amount(containers: &Containers, resource: &str) -> f64 {
     amounts(true).map(|(_, value)| *value).fold(sum, f64::max)
 }
 
-/// A device that belongs to a claim. It consists of its UUID or number, its instance, and the
-/// profile of the instance.
+/// A device in a claim: its UUID or number, its instance, and the profile of the instance.
 type ClaimedDevice = (String, String, Option<String>);
 
-/// Reads the pod that holds a device through a claim.
+/// Returns the pod that holds a device through a claim.
 pub fn claimant(series: &Series) -> Option<PodKey> {
     let both = |(namespace, pod): (&str, &str)| {
         Some((
@@ -213,8 +212,8 @@ pub fn claimant(series: &Series) -> Option<PodKey> {
     dialect::pod_labels().into_iter().find_map(both)
 }
 
-/// Adds devices that are allocated through claims, for pods that requested none by the name of a
-/// resource. A device that several pods claim at the same time is shared.
+/// Adds devices in claims, for pods that requested none as a resource. A device that several pods
+/// claim at the same time is shared.
 pub(crate) fn add_claimed(
     requests: &mut Vec<(PodPlace, Requested)>,
     answer: &[Series],
@@ -222,7 +221,7 @@ pub(crate) fn add_claimed(
     count: usize,
     mark: impl Fn(&Series, &mut [bool]),
 ) {
-    // Slots, keyed by device and pod.
+    // Slots by device and pod.
     let mut devices: BTreeMap<(String, ClaimedDevice), BTreeMap<PodKey, Vec<bool>>> =
         BTreeMap::new();
     for series in answer.iter().filter(|series| series.label(CLAIM).is_some()) {
@@ -254,8 +253,8 @@ pub(crate) fn add_claimed(
     }
     let by_name: BTreeSet<PodKey> = requests.iter().map(|((key, ..), _)| key.clone()).collect();
     for ((node, (.., profile)), pods) in devices {
-        // If two pods are in the same slot, one may have followed the other. Only more than one
-        // common slot counts as sharing.
+        // Two pods in the same slot may have followed each other, so only two or more common slots
+        // count as sharing.
         let together =
             |a: &[bool], b: &[bool]| a.iter().zip(b).filter(|(a, b)| **a && **b).count() > 1;
         for (key, slots) in pods.iter().filter(|(key, _)| !by_name.contains(*key)) {
@@ -335,10 +334,10 @@ mod tests {
             ),
             claimed("c", "GPU-3", &[], &[0, 1]),
             claimed("d", "GPU-3", &[], &[0, 1]),
-            // One pod has the device after the other.
+            // Two pods have the device one after the other.
             claimed("x", "GPU-5", &[], &[0]),
             claimed("y", "GPU-5", &[], &[0, 1]),
-            // This request was already reported under the name of the resource.
+            // The request of this pod was already reported as a resource.
             claimed("e", "GPU-4", &[], &[0]),
         ];
         let e = (

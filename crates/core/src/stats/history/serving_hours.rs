@@ -1,9 +1,8 @@
-//! Measures what inference servers do on their GPUs: how many tokens they process, and how long
-//! they are idle. A server is idle if it has no running, waiting or answered requests. A server is
-//! included only if it exports both open and answered requests.
+//! Measures inference servers: the tokens that they process, and the time that they are idle. A
+//! server is idle while it has no running, waiting or answered requests. Only servers that export
+//! both open and answered requests are included.
 //!
-//! Counters restart at zero when their process restarts. If a counter decreases, its whole value
-//! was counted since the restart.
+//! A counter that decreases has restarted at zero with its process, so its whole value is new.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,28 +13,28 @@ use crate::model::values::units::total;
 use crate::stats::exporters::dialect::{EXPORTED_POD, PLAIN_POD};
 use crate::stats::score::serving::{ANSWERED, OPEN};
 
-/// Counters for the prompt tokens of requests.
+/// Counters of prompt tokens.
 const PROMPT: [&str; 3] = [
     "vllm:prompt_tokens_total",
     "sglang:prompt_tokens_total",
     "tgi_request_input_length_sum",
 ];
-/// Counters for generated tokens.
+/// Counters of generated tokens.
 const GENERATED: [&str; 3] = [
     "vllm:generation_tokens_total",
     "sglang:generation_tokens_total",
     "tgi_request_generated_tokens_sum",
 ];
 
-/// How many seconds before a window to search for the sample that precedes its first sample.
+/// How far before a window, in seconds, to look for the sample before the window's first one.
 pub const BEFORE: i64 = 300;
 
-/// What the servers of a group did.
+/// Activity of the servers of a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ServingHours {
-    /// The GPU-hours of the pods that export request metrics. Slices count by their fraction.
+    /// GPU-hours of the pods that export request metrics. Slices count by their fraction.
     pub held: f64,
-    /// The part of these hours in which there was no running, waiting or answered request.
+    /// Part of these hours without running, waiting or answered requests.
     pub idle: f64,
     pub prompt_tokens: f64,
     pub generated_tokens: f64,
@@ -49,13 +48,13 @@ impl ServingHours {
         self.generated_tokens += other.generated_tokens;
     }
 
-    /// Returns how many tokens were generated per held GPU-hour.
+    /// Returns the number of generated tokens per held GPU-hour.
     pub fn tokens_per_gpu_hour(&self) -> Option<f64> {
         (self.held > 0.0 && self.generated_tokens > 0.0).then(|| self.generated_tokens / self.held)
     }
 }
 
-/// Builds the query for a window and for a short time before it.
+/// Builds the query for a window and a short time before it.
 pub fn query(seconds: i64) -> String {
     let names: Vec<&str> = OPEN
         .iter()
@@ -71,18 +70,18 @@ pub fn query(seconds: i64) -> String {
     )
 }
 
-/// What one server did.
+/// Activity of one server.
 #[derive(Default)]
 struct ServerActivity {
-    /// For each time, whether a request was running or waiting (`open`). The map `answered`
-    /// contains whether a request was answered since the previous sample.
+    /// Whether requests were running or waiting at a time; in `answered`, whether any were answered
+    /// since the previous sample.
     open: BTreeMap<i64, bool>,
     answered: BTreeMap<i64, bool>,
-    /// Keyed by metric and scraper, because two scrapers report the same tokens of a server.
+    /// Tokens by metric and scraper, because two scrapers report the same tokens of a server.
     tokens: BTreeMap<(&'static str, String), f64>,
 }
 
-/// The labels that identify the scraper of a series.
+/// Labels that identify the scraper of a series.
 const SCRAPE: [&str; 9] = [
     "job",
     "instance",
@@ -95,7 +94,7 @@ const SCRAPE: [&str; 9] = [
     "cluster",
 ];
 
-/// The servers that export request metrics in a window.
+/// Servers that export request metrics in a window.
 pub struct Servers {
     by_pod: BTreeMap<PodKey, ServerActivity>,
 }
@@ -144,7 +143,7 @@ impl Servers {
         Self { by_pod }
     }
 
-    /// Sums the servers of a group. `None` if none of them exports request metrics.
+    /// Sums the servers of a group, or returns `None` if none exports request metrics.
     pub fn hours(
         &self,
         ledger: &AllocationHistory,
@@ -153,7 +152,7 @@ impl Servers {
         self.hours_of(ledger, &ledger.group(group))
     }
 
-    /// Sums the servers of several allocations. `None` if none of them exports request metrics.
+    /// Sums the servers of some allocations, or returns `None` if none exports request metrics.
     pub fn hours_of(
         &self,
         ledger: &AllocationHistory,
@@ -180,7 +179,7 @@ impl Servers {
                     sum.idle += if active { 0.0 } else { hours };
                 }
             }
-            // A pod with several kinds of slices is a single server, so count its tokens only once.
+            // A pod with several kinds of slices is one server, so count its tokens once.
             if counted.insert(&allocation.pod) {
                 sum.prompt_tokens += server.tokens(&PROMPT);
                 sum.generated_tokens += server.tokens(&GENERATED);
@@ -191,8 +190,7 @@ impl Servers {
 }
 
 impl ServerActivity {
-    /// Sums how much these counters grew. For each counter, the scraper with the highest value
-    /// counts.
+    /// Sums the growth of these counters. Of several scrapers, the highest value counts.
     fn tokens(&self, names: &[&str]) -> f64 {
         let largest = |name: &&str| {
             let counters = self
@@ -205,8 +203,8 @@ impl ServerActivity {
         total(names.iter().map(largest))
     }
 
-    /// Whether the server was active in a slot. The samples in the slot decide, or if there are
-    /// none, the next sample within five minutes. `None` if there are too few samples.
+    /// Returns whether the server was active in a slot, from the samples in the slot or otherwise
+    /// the next sample within five minutes. Returns `None` if there are too few samples.
     fn active(&self, start: i64, length: i64, slot: usize) -> Option<bool> {
         let begin = start + i64::try_from(slot).ok()?.saturating_mul(length);
         let in_slot = |values: &BTreeMap<i64, bool>| -> Option<bool> {
@@ -225,14 +223,14 @@ impl ServerActivity {
         match (in_slot(&self.open), in_slot(&self.answered)) {
             (Some(true), _) | (_, Some(true)) => Some(true),
             (Some(false), Some(false)) => Some(false),
-            // If only one of the two metrics exists, the other one might have shown activity.
+            // If only one metric has samples, the other might have shown activity.
             _ => None,
         }
     }
 }
 
-/// Computes how much a counter grew between consecutive samples, starting at `start`. The growth is
-/// assigned to the time of the later sample.
+/// Computes the growth of a counter between consecutive samples, from `start` on, at the time of
+/// the later sample.
 fn growth(points: &[Point], start: i64) -> impl Iterator<Item = (i64, f64)> + '_ {
     points
         .windows(2)
@@ -279,8 +277,8 @@ mod tests {
             .into_iter()
             .collect();
         let answer = [
-            // The counter has 10 before the window and grows by 5. Then a new process starts from
-            // zero and counts 7. Then it does not grow.
+            // The counter is 10 before the window and grows by 5. Then a new process starts from
+            // zero, counts 7, and does not grow further.
             series(
                 "chat",
                 "vllm:generation_tokens_total",
@@ -302,7 +300,7 @@ mod tests {
                 &[(0, 0.0), (1, 0.0), (2, 0.0), (3, f64::NAN)],
             ),
             series("chat", "vllm:num_requests_waiting", &[(3, 2.0)]),
-            // A second collector scrapes the same server.
+            // A second collector scrapes the server.
             Series {
                 labels: replica,
                 ..series(
@@ -339,8 +337,8 @@ mod tests {
         let servers = Servers::new(&answer, 0);
         let hours = servers.hours(&ledger, |_| true).unwrap();
         assert_eq!((hours.generated_tokens, hours.prompt_tokens), (12.0, 30.0));
-        // In minutes 0 and 1 a request was answered, minute 2 was idle, and in minute 3 two
-        // requests are waiting. `half` lacks a metric.
+        // A request was answered in minutes 0 and 1, minute 2 was idle, and two requests wait in
+        // minute 3. `half` lacks a metric.
         assert!(
             (hours.held - 2.0 * 4.0 / 60.0).abs() < 1e-9 && (hours.idle - 2.0 / 60.0).abs() < 1e-9,
             "{hours:?}"

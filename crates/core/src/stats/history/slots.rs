@@ -1,28 +1,27 @@
-//! A window of time that is divided into slots, each one scrape interval long.
+//! A window of time, divided into slots of one scrape interval.
 
 use std::collections::BTreeMap;
 
 use crate::model::values::series::{Point, Series};
 
-/// A half-open window `[start, end)`, in Unix milliseconds.
+/// A half-open window `[start, end)` in Unix milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeSpan {
     pub start: i64,
     pub end: i64,
 }
 
-/// The assumed number of milliseconds between two scrapes, if there are too few samples to compute
-/// it.
+/// Assumed scrape interval in milliseconds, if there are too few samples to determine it.
 const USUAL_SLOT: i64 = 60_000;
 
-/// The maximum length of a slot. Series with a longer scrape interval have gaps.
+/// Maximum length of a slot in milliseconds. Series with a longer scrape interval have gaps.
 const LONGEST_SLOT: i64 = 300_000;
 
-/// The slots of a window. Each slot is as long as the most common time between two scrapes.
+/// Slots of a window. Their length is the most common time between two scrapes.
 #[derive(Clone, Copy)]
 pub(super) struct Slots {
     span: TimeSpan,
-    /// The length of a slot in milliseconds.
+    /// Length of a slot in milliseconds.
     pub(super) length: i64,
     pub(super) count: usize,
 }
@@ -40,7 +39,7 @@ impl Slots {
         }
     }
 
-    /// Finds the slot of a time; `None` outside the window.
+    /// Returns the slot of a time, or `None` outside the window.
     pub(super) fn slot_at(self, at: i64) -> Option<usize> {
         usize::try_from((at - self.span.start).div_euclid(self.length))
             .ok()
@@ -60,8 +59,8 @@ impl Slots {
         self.mark_every(self.length, series, marked);
     }
 
-    /// Marks the slots in which a device of a claim has samples. Exporters have a scrape interval
-    /// of their own. The start and the end of the window are marked too if a sample is at most one
+    /// Marks the slots with samples of a device in a claim. Exporters have their own scrape
+    /// interval, so the start and end of the window are marked too if a sample is at most one
     /// interval away.
     pub(super) fn mark_claimed(self, series: &Series, marked: &mut [bool]) {
         let step = interval([&series.points[..]].into_iter())
@@ -81,8 +80,8 @@ impl Slots {
         }
     }
 
-    /// Marks the slots of samples that are `step` apart. If a single scrape is late or lost, or an
-    /// interval is up to two and a half steps long, this is not a gap.
+    /// Marks the slots of samples with an interval of `step`. Intervals of up to two and a half
+    /// steps, as after a late or lost scrape, are not gaps.
     fn mark_every(self, step: i64, series: &Series, marked: &mut [bool]) {
         let mut before = None;
         for point in &series.points {
@@ -98,25 +97,24 @@ impl Slots {
         }
     }
 
-    /// Iterates over the slots between two times.
+    /// Returns the slots between two times.
     fn between(self, from: i64, to: i64) -> impl Iterator<Item = usize> {
         self.times(from, to).filter_map(move |at| self.slot_at(at))
     }
 
-    /// Iterates over times between two times, which are one slot apart.
+    /// Returns the times from `from` to before `to`, one slot apart.
     fn times(self, from: i64, to: i64) -> impl Iterator<Item = i64> {
         (from..to).step_by(usize::try_from(self.length).unwrap_or(usize::MAX))
     }
 }
 
-/// Finds the most common time between two samples, in milliseconds.
+/// Returns the most common time between two samples in milliseconds.
 pub fn interval<'a>(curves: impl Iterator<Item = &'a [Point]>) -> Option<i64> {
     let mut counts: BTreeMap<i64, usize> = BTreeMap::new();
-    // Most intervals are equal to the previous one, so count how often an interval repeats before
-    // updating the map.
+    // Most intervals equal the previous one, so count repetitions before updating the map.
     let (mut last, mut times) = (0, 0);
     for pair in curves.flat_map(|points| points.windows(2)) {
-        // The time of a scrape varies by some milliseconds.
+        // Scrape times vary by some milliseconds, so round to seconds.
         let length = (pair[1].at - pair[0].at + 500) / 1000 * 1000;
         if length != last {
             *counts.entry(last).or_default() += times;
@@ -128,7 +126,7 @@ pub fn interval<'a>(curves: impl Iterator<Item = &'a [Point]>) -> Option<i64> {
     counts
         .into_iter()
         .filter(|(length, count)| *length > 0 && *count > 0)
-        // If two intervals are equally common, the shorter one wins.
+        // Of equally common intervals, the shorter one wins.
         .max_by_key(|(length, count)| (*count, -length))
         .map(|(length, _)| length)
 }

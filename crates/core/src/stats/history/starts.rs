@@ -1,8 +1,8 @@
-//! Forecasts when a waiting job starts, from quantiles of how long similar jobs have waited. It
-//! uses only past starts, and not the order of the queue.
+//! Forecasts the start of a waiting job from quantiles of the waiting times of similar jobs. Uses
+//! only past starts, not the order of the queue.
 //!
 //! The quantiles are order statistics at position p·(n+1) (Hyndman and Fan, 1996, definition 6).
-//! The probability is p that another wait of the same kind is shorter than such a quantile.
+//! Another wait of the same kind is shorter than such a quantile with probability p.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,45 +15,44 @@ use crate::model::values::units::MOST_PER_NODE;
 use crate::model::values::whole;
 use crate::stats::exporters::kube_state::{label, owner, pod};
 
-/// The minimum number of starts for a forecast.
+/// Minimum number of starts for a forecast.
 pub(crate) const FEWEST: usize = 10;
-/// Pods of one owner form a single start if they were created within this many seconds.
+/// Pods of one owner that were created within this many seconds form one start.
 const TOGETHER: f64 = 60.0;
-/// A job is similar if it has at most this many times as many GPUs, and at least the inverse
-/// fraction.
+/// Similar jobs have at most this many times as many GPUs, and at least the inverse fraction.
 const SIZE: u64 = 2;
 
-/// A past start, which consists of the pods of one owner that were created together.
+/// A past start: pods of one owner that were created together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PastStart {
-    /// The nodes of its pods.
+    /// Nodes of the pods.
     pub nodes: BTreeSet<String>,
-    /// The number of devices of all its pods together.
+    /// Number of devices of all pods.
     pub gpus: u64,
-    /// The number of seconds from its creation until its last pod was scheduled.
+    /// Seconds from the creation until the last pod was scheduled.
     pub waited: f64,
 }
 
-/// How much longer the job will wait, in seconds.
+/// Remaining waiting time of a job in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Forecast {
     pub p10: f64,
     pub p50: f64,
     pub p90: f64,
-    /// The number of similar starts behind the forecast.
+    /// Number of similar starts behind the forecast.
     pub starts: usize,
 }
 
-/// The results of the kube-state-metrics queries about starts.
+/// Responses to the kube-state-metrics queries about starts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StartSeries<'a> {
-    /// The times at which pods were created, in Unix seconds.
+    /// Creation times of pods in Unix seconds.
     pub created: &'a [Series],
-    /// The times at which they were scheduled, in Unix seconds.
+    /// Times at which pods were scheduled, in Unix seconds.
     pub placed: &'a [Series],
-    /// The number of devices that they requested.
+    /// Numbers of devices that pods requested.
     pub requested: &'a [Series],
-    /// The nodes on which they run, in the label `node`.
+    /// Nodes of pods, in the label `node`.
     pub places: &'a [Series],
     pub owners: &'a [Series],
 }
@@ -65,7 +64,7 @@ struct PodStart<'a> {
     node: &'a str,
 }
 
-/// Groups pods into starts. Pods that were never scheduled are skipped.
+/// Groups pods into starts, without pods that were never scheduled.
 pub fn past(answers: StartSeries<'_>) -> Vec<PastStart> {
     let key = |series: &Series| pod(series).map(|(key, _)| key);
     let value = |series: &Series| {
@@ -97,7 +96,7 @@ pub fn past(answers: StartSeries<'_>) -> Vec<PastStart> {
         .iter()
         .filter_map(|sample| Some((key(sample)?, owner(sample)?)))
         .collect();
-    // Keyed by namespace and owner.
+    // Pods by namespace and owner.
     let mut groups: BTreeMap<(String, String, String), Vec<PodStart<'_>>> = BTreeMap::new();
     for (key, created) in values(answers.created) {
         let (Some(placed), Some(gpus), Some(node)) =
@@ -124,7 +123,7 @@ pub fn past(answers: StartSeries<'_>) -> Vec<PastStart> {
     groups.into_values().flat_map(starts_of_owner).collect()
 }
 
-/// Groups the pods of one owner into starts, which are sorted by time.
+/// Groups the pods of one owner into starts, sorted by time.
 fn starts_of_owner(mut pods: Vec<PodStart<'_>>) -> Vec<PastStart> {
     pods.sort_by(|a, b| a.created.total_cmp(&b.created));
     let mut starts = Vec::new();
@@ -152,7 +151,7 @@ fn starts_of_owner(mut pods: Vec<PodStart<'_>>) -> Vec<PastStart> {
     starts
 }
 
-/// Selects the starts that are similar to a job with `gpus` devices that may run on these nodes.
+/// Selects the starts that are similar to those of a job with `gpus` devices on these nodes.
 pub fn similar<'s>(
     past: &'s [PastStart],
     gpus: u64,
@@ -165,8 +164,8 @@ pub fn similar<'s>(
         .collect()
 }
 
-/// Forecasts how much longer a job will wait that has already waited `waited` seconds. It uses the
-/// similar jobs that waited longer. `None` if there are fewer than [`FEWEST`].
+/// Forecasts the remaining wait of a job that has waited `waited` seconds, from similar jobs that
+/// waited longer. Returns `None` if there are fewer than [`FEWEST`].
 pub fn forecast(similar: &[&PastStart], waited: f64) -> Option<Forecast> {
     let mut left: Vec<f64> = similar
         .iter()
@@ -185,7 +184,7 @@ pub fn forecast(similar: &[&PastStart], waited: f64) -> Option<Forecast> {
     })
 }
 
-/// Finds the value at position p·(n+1) of sorted values, with linear interpolation.
+/// Returns the value at position p·(n+1) of sorted values, with linear interpolation.
 fn quantile(sorted: &[f64], p: f64) -> f64 {
     let position = p * (sorted.len() + 1) as f64 - 1.0;
     let low = position.floor().clamp(0.0, (sorted.len() - 1) as f64);
@@ -214,7 +213,7 @@ mod tests {
     #[test]
     fn pods_created_together_are_one_start() {
         let job = [("owner_kind", "Job"), ("owner_name", "j")];
-        // Two ranks, of which the second waits longer, and a retry an hour later.
+        // Two ranks (the second waits longer), and a retry an hour later.
         let created = [
             series("a", &[], 1000.0),
             series("b", &[], 1010.0),
@@ -271,8 +270,8 @@ mod tests {
             (at_once.p10, at_once.p50, at_once.p90, at_once.starts),
             (2.0, 10.0, 18.0, 19)
         );
-        // A job that has waited 9 is compared with 10..=19. These still had 1..=10 to wait, and
-        // p·11 is 1.1, 5.5 and 9.9.
+        // A job that has waited 9 is compared with 10..=19, which still had 1..=10 to wait. p·11 is
+        // 1.1, 5.5 and 9.9.
         let waited = forecast(&starts, 9.0).unwrap();
         let near = |a: f64, b: f64| (a - b).abs() < 1e-9;
         assert!(
@@ -282,9 +281,8 @@ mod tests {
         assert_eq!(forecast(&starts, 10.0), None, "nine are too few");
     }
 
-    /// Simulates a cluster of 64 GPUs that serves jobs of 1 to 8 GPUs in the order of their
-    /// arrival. Arrivals and run times are random. Each forecast uses only jobs that had started
-    /// before it.
+    /// Simulates a cluster of 64 GPUs with random arrivals and run times, which serves jobs of 1 to
+    /// 8 GPUs in order of arrival. Each forecast uses only jobs that started before it.
     #[test]
     fn interval_contains_four_of_five_starts() {
         let mut state = 88_172_645_463_325_252_u64;
@@ -298,7 +296,7 @@ mod tests {
         let mut free_at = vec![0.0_f64; 64];
         let (mut now, mut last_start) = (0.0_f64, 0.0_f64);
         let nodes: BTreeSet<String> = ["a".to_owned()].into();
-        // The arrival, start and size of each job.
+        // Arrival, start and size of each job.
         let mut jobs: Vec<(f64, f64, u64)> = Vec::new();
         for _ in 0..60_000 {
             now += -(1.0 - random()).ln() * 240.0;
@@ -313,7 +311,7 @@ mod tests {
         let (mut forecasts, mut within) = (0_u32, 0_u32);
         for index in (5_000..60_000).step_by(100) {
             let (came, start, size) = jobs[index];
-            // The forecast is made one minute after the job arrives.
+            // Forecast one minute after the job arrives.
             let at = came + 60.0;
             if start <= at || forecasts == 300 {
                 continue;

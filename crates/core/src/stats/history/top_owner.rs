@@ -1,16 +1,16 @@
-//! Finds the object at the top of a pod's chain of owners. kube-state-metrics reports the owners of
-//! past objects, and the API server reports the owners of existing ones.
+//! Finds the top-level owner of a pod. kube-state-metrics reports the owners of past objects, and
+//! the API server those of existing ones.
 
-use crate::model::values::natural::Natural;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::facts::reading::PodKey;
+use crate::model::values::natural::Natural;
 use crate::model::values::series::Series;
 
 use crate::stats::exporters::kube_state::{label, owner, pod};
 
-/// The object at the top of a pod's chain of owners.
+/// The object at the top of a pod's owner chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopOwner {
     pub namespace: String,
@@ -33,25 +33,25 @@ impl PartialOrd for TopOwner {
     }
 }
 
-/// The owners of existing objects. The key is the namespace, kind and name of the object, and the
-/// value is the kind and name of its owner.
+/// Owners of existing objects: kind and name of the owner by namespace, kind and name of the
+/// object.
 pub type LiveOwners = BTreeMap<(String, String, String), (String, String)>;
 
-/// The owner references in a window, from kube-state-metrics.
+/// Owner references in a window, from kube-state-metrics.
 #[derive(Clone, Debug, Default)]
 pub struct OwnerSeries {
     pub pods: Vec<Series>,
     pub replica_sets: Vec<Series>,
     pub jobs: Vec<Series>,
     pub deployments: Vec<Series>,
-    /// The owners of custom resources, if kube-state-metrics is configured to export them.
+    /// Owners of custom resources, if kube-state-metrics is configured to export them.
     pub custom: Vec<Series>,
-    /// The labels of StatefulSet pods that name the LeaderWorkerSet above them.
+    /// Labels of StatefulSet pods that name the LeaderWorkerSet above them.
     pub groups: Vec<Series>,
 }
 
 impl OwnerSeries {
-    /// Returns the names of the owners that have this kind.
+    /// Returns the names of the owners of this kind.
     pub fn names(answer: &[Series], kind: &str) -> BTreeSet<String> {
         answer
             .iter()
@@ -61,8 +61,8 @@ impl OwnerSeries {
             .collect()
     }
 
-    /// Whether a pod has an owner whose own owner is not in these results. Only metrics about
-    /// custom resources or the API server know such owners.
+    /// Returns true if a pod has an owner whose own owner is missing in these results. Only metrics
+    /// about custom resources or the API server report such owners.
     pub fn has_open_ends(&self) -> bool {
         let owners = self
             .pods
@@ -86,7 +86,7 @@ impl OwnerSeries {
     }
 }
 
-/// Kinds that have no owner, or whose owner kube-state-metrics always exports.
+/// Kinds without an owner, or whose owner kube-state-metrics always exports.
 const TOPS: [&str; 8] = [
     "Job",
     "CronJob",
@@ -98,16 +98,16 @@ const TOPS: [&str; 8] = [
     "Pod",
 ];
 
-/// The label that names the LeaderWorkerSet of a pod, in the form that kube-state-metrics uses.
+/// Label with the LeaderWorkerSet of a pod, in the form of kube-state-metrics.
 const OF_GROUP: &str = "label_leaderworkerset_sigs_k8s_io_name";
 
-/// Chains of owners are short, so a longer one is a cycle.
+/// Maximum length of an owner chain. Real chains are much shorter, so a longer one is a cycle.
 const DEEPEST: usize = 16;
 
-/// The owners of pods, and the owners of those owners.
+/// Owners of pods, and the owners of those owners.
 pub(crate) struct Tops {
     pods: BTreeMap<PodKey, (String, String)>,
-    /// Keyed by namespace, kind and name.
+    /// Owners by namespace, kind and name of the object.
     above: LiveOwners,
 }
 
@@ -145,7 +145,7 @@ impl Tops {
                 continue;
             };
             if let Some((kind, name)) = pods.get(&key) {
-                // If the owner is known, it takes precedence over the label.
+                // A known owner takes precedence over the label.
                 let owned = (key.0, kind.clone(), name.clone());
                 above
                     .entry(owned)
@@ -155,8 +155,8 @@ impl Tops {
         Self { pods, above }
     }
 
-    /// Follows the chain of owners as far as it is known. A pod without an owner is at the top of
-    /// its own chain.
+    /// Follows the known part of the owner chain. A pod without an owner is its own top-level
+    /// owner.
     pub(crate) fn top_of(&self, pod: &PodKey) -> TopOwner {
         let (namespace, name) = pod.clone();
         let Some((mut kind, mut name)) = self.pods.get(pod).cloned() else {
@@ -247,7 +247,7 @@ mod tests {
         let owner = |kind: &str, name: &str| (kind.to_owned(), name.to_owned());
         let live = [
             (key("RayCluster", "ray-xyz"), owner("RayJob", "ray")),
-            // A cycle must not cause an infinite loop.
+            // A cycle must not loop forever.
             (key("A", "a"), owner("A", "a")),
         ];
         assert!(series.has_open_ends());

@@ -17,15 +17,15 @@ use crate::stats::exporters::dialect::Quantity;
 use crate::stats::exporters::identity::{ApiFacts, IdentityReader, SeriesDevice};
 use crate::stats::exporters::parts::NodeParts;
 
-/// Consecutive values of one device during which its holders stayed the same.
+/// A run: consecutive values of one device with the same holders.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HolderSamples<T = Point> {
     pub device: usize,
-    /// The indexes of allocations. There are several if the device is shared.
+    /// Indexes of allocations; several if the device is shared.
     pub holders: Vec<usize>,
     /// True if a pod held the device, even if it is unknown which one.
     pub held: bool,
-    /// The time that each value represents, from one scrape to the next.
+    /// Time that each value represents, from one scrape to the next.
     pub seconds: f64,
     pub values: Vec<T>,
 }
@@ -38,28 +38,27 @@ struct MemorySample {
     total: Option<Mebibytes>,
 }
 
-/// The highest used memory of a device, and the highest total memory.
+/// Highest used memory of a device, and highest total memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct MemoryPeak {
     pub used: Mebibytes,
     pub total: Option<Mebibytes>,
 }
 
-/// Facts about the nodes as they are now. They are needed because past series may identify a node
-/// by its address.
+/// Current facts about nodes. Past series may identify a node by its address.
 #[derive(Clone, Debug, Default)]
 pub struct NodeNames {
-    /// The kinds of units that the nodes offer.
+    /// Kinds of units that the nodes offer.
     pub parts: NodeParts,
-    /// Maps the names and addresses of nodes to their names.
+    /// Names of nodes by name and address.
     pub aliases: BTreeMap<String, String>,
 }
 
-/// The runs of one quantity, sorted by device and time.
+/// Runs of one quantity, sorted by device and time.
 #[derive(Clone, Debug)]
 struct Runs<T> {
     all: Vec<HolderSamples<T>>,
-    /// The indexes of runs, for each allocation.
+    /// Indexes of runs by allocation.
     by_allocation: Vec<Vec<usize>>,
 }
 
@@ -73,8 +72,8 @@ impl<T> Default for Runs<T> {
 }
 
 impl<T> Runs<T> {
-    /// Splits the values of a device into runs with the same holders. The values must be sorted by
-    /// time.
+    /// Splits the values of a device, which must be sorted by time, into runs with the same
+    /// holders.
     fn add(
         &mut self,
         device: usize,
@@ -86,7 +85,7 @@ impl<T> Runs<T> {
         let mut begins: Vec<HolderSamples<T>> = Vec::new();
         let mut places = Vec::new();
         for (index, value) in values.iter().enumerate() {
-            // `advance_to` changes its state, so call it before checking `index`.
+            // Call `advance_to` even for index 0, because it changes the state of `watch`.
             if watch.advance_to(at(value)) || index == 0 {
                 places.push(index);
                 begins.push(HolderSamples {
@@ -116,7 +115,7 @@ impl<T> Runs<T> {
         }
     }
 
-    /// Selects the runs of these allocations. Each run is selected once.
+    /// Selects the runs of these allocations, each once.
     fn held_by(&self, allocations: &BTreeSet<usize>) -> impl Iterator<Item = &HolderSamples<T>> {
         let run_indexes: BTreeSet<usize> = allocations
             .iter()
@@ -128,24 +127,24 @@ impl<T> Runs<T> {
     }
 }
 
-/// All samples, grouped by quantity.
+/// Samples of all devices by quantity.
 #[derive(Clone, Debug, Default)]
 pub struct Usage {
     utilization: Runs<Point>,
     memory: Runs<MemorySample>,
-    /// In watts.
+    /// Power in watts.
     power: Runs<Point>,
-    /// The devices. Runs refer to them by index.
+    /// Devices, to which runs refer by index.
     pub devices: Vec<SeriesDevice>,
-    /// The names that exporters use for the models of the devices.
+    /// Model names of the devices, from exporters.
     pub models: Vec<Option<String>>,
-    /// The number of samples with a physically impossible value.
+    /// Number of samples with a physically impossible value.
     pub dropped: u64,
 }
 
 impl Usage {
-    /// Reads raw samples of devices. `exporters` are the pods of exporters, whose node may show on
-    /// which node a device is.
+    /// Reads raw samples of devices. `exporters` are exporter pods, whose node may be the node of a
+    /// device.
     pub fn new(
         mut answer: Vec<Series>,
         ledger: &AllocationHistory,
@@ -170,7 +169,7 @@ impl Usage {
         let facts = ApiFacts::for_past(names, pods.chain(exporters.iter().cloned()));
         let reader = IdentityReader::new(&facts, &answer);
         let tenants = Tenants::new(ledger);
-        // Move the points out of the series instead of cloning them, because there are many.
+        // Move the points out of the series, because there are too many to clone.
         let samples: Vec<Vec<Point>> = answer
             .iter_mut()
             .map(|series| std::mem::take(&mut series.points))
@@ -198,7 +197,7 @@ impl Usage {
         usage
     }
 
-    /// Adds a device. If the interval of a curve is unknown, one sample per slot is assumed.
+    /// Adds a device. Assumes one sample per slot for a curve whose interval is unknown.
     fn add(
         &mut self,
         index: SeriesDevice,
@@ -228,13 +227,14 @@ impl Usage {
         &self.utilization.all
     }
 
-    /// Selects the utilization of devices while one of these allocations held them. It has no
-    /// duplicates, and is sorted by device and time.
+    /// Returns the utilization of devices while one of these allocations held them, without
+    /// duplicates and sorted by device and time.
     pub fn runs_of(&self, allocations: &BTreeSet<usize>) -> impl Iterator<Item = &HolderSamples> {
         self.utilization.held_by(allocations)
     }
 
-    /// Collects the used memory of these devices, and also their total memory where it is known.
+    /// Returns the used memory of the devices of these allocations and, where known, the total
+    /// memory.
     pub fn memory_of(&self, allocations: &BTreeSet<usize>) -> (Vec<Mebibytes>, Vec<Mebibytes>) {
         let memory = || self.memory.held_by(allocations).flat_map(|run| &run.values);
         (
@@ -243,8 +243,8 @@ impl Usage {
         )
     }
 
-    /// Sums the energy of a group at certain times, in kWh. `None` if there are no measurements.
-    /// Gaps are not filled.
+    /// Sums the energy of a group at certain times in kWh, without filling gaps. Returns `None` if
+    /// there are no measurements.
     pub fn energy(
         &self,
         allocations: &BTreeSet<usize>,
@@ -263,7 +263,7 @@ impl Usage {
         (!drawn.is_empty()).then(|| drawn.iter().sum::<f64>() / 3_600_000.0)
     }
 
-    /// Computes the mean power of each device in a group.
+    /// Computes the mean power of each device of a group.
     pub fn power(&self, allocations: &BTreeSet<usize>) -> BTreeMap<usize, Watts> {
         let mut sums: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
         for run in self.power.held_by(allocations) {
@@ -277,7 +277,7 @@ impl Usage {
             .collect()
     }
 
-    /// Finds the highest used memory of each device in a group, together with the total memory.
+    /// Returns the highest used memory and the total memory of each device of a group.
     pub(crate) fn peaks(&self, allocations: &BTreeSet<usize>) -> BTreeMap<usize, MemoryPeak> {
         let mut peaks: BTreeMap<usize, MemoryPeak> = BTreeMap::new();
         for run in self.memory.held_by(allocations) {
@@ -291,8 +291,7 @@ impl Usage {
     }
 }
 
-/// Combines the used memory of a device with its total memory, where the free or total memory is
-/// known.
+/// Combines the used memory of a device with its total memory, where free or total memory is known.
 fn memory_samples(samples: &mut DeviceSamples) -> Vec<MemorySample> {
     let mut by_time = |quantity: Quantity| -> BTreeMap<i64, f64> {
         let points = samples.curve(quantity);
@@ -318,9 +317,8 @@ fn memory_samples(samples: &mut DeviceSamples) -> Vec<MemorySample> {
     points.into_iter().map(memory).collect()
 }
 
-/// Computes five-minute means, keyed by the number of the window. It averages over each device
-/// first, and then over the devices. Windows without samples are omitted. The runs must be sorted
-/// by device and time.
+/// Computes five-minute means by window number: first of each device, then over the devices. Omits
+/// windows without samples. The runs must be sorted by device and time.
 pub fn windows<'u>(
     span: TimeSpan,
     runs: impl Iterator<Item = &'u HolderSamples>,
@@ -330,7 +328,7 @@ pub fn windows<'u>(
         let (sum_of_means, number) = windows.entry(window).or_default();
         (*sum_of_means, *number) = (*sum_of_means + sum / count, *number + 1);
     };
-    // The device and window of the running sum, the end of the window, the sum and the count.
+    // Device and window of the running sum, end of the window, sum and count.
     let mut open: Option<((usize, i64), i64, f64, f64)> = None;
     for (device, point) in runs.flat_map(|run| run.values.iter().map(|point| (run.device, point))) {
         match &mut open {

@@ -1,6 +1,6 @@
-//! Finds the first error in a log. This can be the end of a Python traceback, a CUDA or NCCL error,
-//! the message about a signal, or a line marked as an error. If several ranks have errors, the
-//! earliest one counts, because the others often follow from it.
+//! Finds the first error in a log: the end of a Python traceback, a CUDA or NCCL error, the message
+//! about a signal, or a line marked as an error. Of several ranks' errors, the earliest one counts,
+//! because the others often follow from it.
 
 use std::collections::VecDeque;
 use std::sync::LazyLock;
@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use jiff::Timestamp;
 use regex::{Regex, RegexSet};
 
-/// The number of lines to keep before the error.
+/// Number of lines to keep before the error.
 pub const BEFORE: usize = 30;
 
 /// Patterns for errors: Python, torch, CUDA, NCCL, glibc, Go, Rust, shells, and log levels.
@@ -24,12 +24,12 @@ const WORDS: [&str; 9] = [
     r"(?i)\bassertion .*failed\b|\bnan (?:loss|detected)\b|loss is nan",
 ];
 
-/// A pattern for lines that only look like errors.
+/// Pattern for lines that only resemble errors.
 const HARMLESS: &str =
     r"(?i)\bwarn(?:ing)?\b|\bdeprecat|\b0 errors?\b|\bno errors?\b|retry(?:ing)? in ";
 
-/// A pattern for the messages with which Hugging Face, Lightning, Megatron, DeepSpeed and NeMo
-/// report a saved checkpoint.
+/// Pattern for messages of Hugging Face, Lightning, Megatron, DeepSpeed and NeMo about a saved
+/// checkpoint.
 const SAVED: &str = r"(?i)\bsav(?:ed|ing)\b.{0,60}\bcheckpoint|\bcheckpoint\b.{0,60}\b(?:saved|written)\b|\bwrote checkpoint\b";
 
 static CHECKPOINT: LazyLock<Regex> =
@@ -38,7 +38,7 @@ static ERRORS: LazyLock<RegexSet> =
     LazyLock::new(|| RegexSet::new(WORDS).expect("the words are tested"));
 static SAFE: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(HARMLESS).expect("the words are tested"));
-/// The prefix that torchrun writes before each line of a rank.
+/// Prefix that torchrun writes before each line of a rank.
 static PREFIX: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"^\[(?:rank)?\d+\]:\s?").expect("the prefix is tested"));
 static NUMBERS: LazyLock<Regex> =
@@ -48,12 +48,12 @@ static NUMBERS: LazyLock<Regex> =
 pub struct LogError {
     pub at: Option<Timestamp>,
     pub line: String,
-    /// The lines before it, starting with the oldest. For a traceback, they include its frames.
+    /// Lines before the error, oldest first, including the frames of a traceback.
     pub before: Vec<String>,
 }
 
 impl LogError {
-    /// Removes the parts of the line that are different on each rank.
+    /// Returns the error line without the parts that differ between ranks.
     pub fn shape(&self) -> String {
         NUMBERS
             .replace_all(&PREFIX.replace(&self.line, ""), "#")
@@ -61,7 +61,7 @@ impl LogError {
     }
 }
 
-/// Scans a log, one line at a time.
+/// Scans a log line by line.
 #[derive(Debug, Default)]
 pub struct LogScan {
     before: VecDeque<String>,
@@ -70,16 +70,16 @@ pub struct LogScan {
     checkpoint: Option<Timestamp>,
 }
 
-/// What was found in one log.
+/// First error and last checkpoint in one log.
 #[derive(Debug, Default)]
 pub struct LogFindings {
     pub error: Option<LogError>,
-    /// The time of the last line about a saved checkpoint.
+    /// Time of the last line about a saved checkpoint.
     pub checkpoint: Option<Timestamp>,
 }
 
 impl LogScan {
-    /// Scans the next line. After the first error, it records only checkpoints.
+    /// Scans the next line. After the first error, records only checkpoints.
     pub fn take(&mut self, at: Option<Timestamp>, text: &str) {
         if CHECKPOINT.is_match(text) {
             self.checkpoint = at.or(self.checkpoint);
@@ -87,13 +87,13 @@ impl LogScan {
         if self.error.is_some() {
             return;
         }
-        // A progress bar redraws itself with carriage returns, so only its last state matters.
+        // A progress bar redraws itself with carriage returns, so only its last state counts.
         let text = text
             .rsplit('\r')
             .find(|part| !part.trim().is_empty())
             .unwrap_or(text);
         let bare = PREFIX.replace(text, "");
-        // The first line without indentation ends a traceback, because it contains the exception.
+        // The first line without indentation ends a traceback: it states the exception.
         let ends = if self.in_traceback {
             !bare.starts_with([' ', '\t']) && !bare.trim().is_empty()
         } else {
@@ -115,7 +115,7 @@ impl LogScan {
         }
     }
 
-    /// Ends the scan. A traceback that was cut off counts as an error.
+    /// Ends the scan. A truncated traceback counts as an error.
     pub fn finish(mut self) -> LogFindings {
         if self.error.is_none() && self.in_traceback {
             let last = self.before.pop_back();
@@ -133,15 +133,15 @@ impl LogScan {
 }
 
 fn is_error(text: &str) -> bool {
-    // NCCL reports its errors with the log level of warnings.
+    // NCCL logs its errors as warnings.
     let nccl = text.contains("NCCL WARN");
     ERRORS.is_match(text) && (nccl || !SAFE.is_match(text))
 }
 
-/// Finds the index of the earliest error, and counts in how many other logs there is an error of
-/// the same shape.
+/// Returns the index of the earliest error, and the number of other logs with an error of the same
+/// shape.
 pub fn earliest(errors: &[LogError]) -> Option<(usize, usize)> {
-    // A log without timestamps cannot be ordered, so it comes last.
+    // Logs without timestamps cannot be ordered, so they come last.
     let first = (0..errors.len())
         .min_by_key(|index| (errors[*index].at.is_none(), errors[*index].at, *index))?;
     let shape = errors[first].shape();

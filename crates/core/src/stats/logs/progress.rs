@@ -1,5 +1,4 @@
-//! Parses the progress of a training from the log lines that common trainers write. Unknown lines
-//! are ignored.
+//! Parses the progress of a training from log lines of common trainers. Unknown lines are ignored.
 
 use std::sync::LazyLock;
 
@@ -8,10 +7,10 @@ use regex::Regex;
 
 use crate::model::Percent;
 
-/// The form in which one trainer writes progress lines. The patterns are in order of precedence,
-/// because steps are finer than epochs.
+/// Format of one trainer's progress lines. The patterns are in order of precedence: steps before
+/// epochs, because they are finer.
 struct ProgressPattern {
-    /// The trainer.
+    /// Name of the trainer.
     #[cfg_attr(
         not(test),
         expect(dead_code, reason = "names the pattern for its readers and its test")
@@ -19,7 +18,7 @@ struct ProgressPattern {
     name: &'static str,
     /// Captures (done, total), or only a percentage.
     shape: &'static str,
-    /// True if the first number is the current epoch. One epoch less is then complete.
+    /// True if the first number is the epoch in progress, so that one epoch less is complete.
     started: bool,
 }
 
@@ -53,8 +52,8 @@ static SHAPES: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         .collect()
 });
 
-/// Finds the newest progress in the lines, from 0 to 100. `None` if no line contains any. Steps
-/// take precedence over epochs, even if the epochs are in a later line.
+/// Returns the newest progress from 0 to 100, or `None` if no line contains any. Steps take
+/// precedence over epochs, even over those in later lines.
 pub fn percent<'a>(lines: impl DoubleEndedIterator<Item = &'a str> + Clone) -> Option<Percent> {
     PATTERNS
         .iter()
@@ -71,25 +70,25 @@ pub fn percent<'a>(lines: impl DoubleEndedIterator<Item = &'a str> + Clone) -> O
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ProgressPoint {
     pub at: Timestamp,
-    /// The completed share, from 0 to 1.
+    /// Completed share of the training, from 0 to 1.
     pub done: f64,
-    /// The smallest difference between two values in this form of line.
+    /// Smallest difference between two values in lines of this format.
     pub resolution: f64,
 }
 
-/// The numbers of tqdm's bar, which are more precise than its percentage.
+/// Counts in tqdm's bar, which are more precise than its percentage.
 const BAR_COUNTS: &str = r"\|\s*(\d+)/(\d+)\b";
 
-/// A bar that shows one epoch, as Lightning writes it. The training has more of them.
+/// A bar for a single epoch of several, as in Lightning.
 const EPOCH_BAR: &str = r"(?i)\bepoch\b[^|%]*\d{1,3}%\|";
 
 static BARS: LazyLock<[Regex; 2]> = LazyLock::new(|| {
     [BAR_COUNTS, EPOCH_BAR].map(|shape| Regex::new(shape).expect("the patterns are tested"))
 });
 
-/// Reads the progress of the whole training from lines with their times. Uses the most precise form
-/// that occurs. Bars with a smaller total than the largest one, such as those of evaluations, and
-/// bars of a single epoch are ignored.
+/// Returns the progress of the whole training from timestamped lines, in the most precise format
+/// that occurs. Ignores bars with a smaller total than the largest one, such as those of
+/// evaluations, and bars of a single epoch.
 pub fn history<'a>(
     lines: impl Iterator<Item = (Timestamp, &'a str)> + Clone,
 ) -> Vec<ProgressPoint> {
@@ -144,20 +143,21 @@ fn point(
     })
 }
 
-/// The time of a program's last step, and the interval between its steps.
+/// Time of a program's last step, and the interval between its steps.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cadence {
     pub last: Timestamp,
-    /// The median interval in seconds.
+    /// Median interval in seconds.
     pub seconds: f64,
 }
 
-/// A pattern for lines that mention a step, whatever else they contain.
+/// Pattern for lines that mention a step, in any format.
 const STEP: &str = r"(?i)\b(?:step|iter|iteration|batch)\b[\s:=\[#]*\d+|\d{1,3}%\|";
 
 static STEPS: LazyLock<Regex> = LazyLock::new(|| Regex::new(STEP).expect("the pattern is tested"));
 
-/// Computes the time between lines that mention a step. `None` if there are fewer than three.
+/// Computes the interval between lines that mention a step, or returns `None` if there are fewer
+/// than three.
 pub fn cadence<'a>(lines: impl Iterator<Item = (Timestamp, &'a str)>) -> Option<Cadence> {
     let times: Vec<Timestamp> = lines
         .filter(|(_, line)| STEPS.is_match(line))
@@ -178,7 +178,7 @@ pub fn cadence<'a>(lines: impl Iterator<Item = (Timestamp, &'a str)>) -> Option<
 }
 
 fn read(pattern: &ProgressPattern, shape: &Regex, line: &str) -> Option<Percent> {
-    // A progress bar redraws itself with carriage returns, so only its last state matters.
+    // A progress bar redraws itself with carriage returns, so only its last state counts.
     let captures = line.rsplit('\r').find_map(|part| shape.captures(part))?;
     let number = |index: usize| {
         captures
@@ -280,7 +280,7 @@ mod tests {
                 .map(|point| (point.at.as_second(), point.done))
                 .collect()
         };
-        // The counts are finer than the percentage, and the bar of the evaluation does not count.
+        // Counts are finer than percentages, and the bar of the evaluation is ignored.
         let bars = [
             "  1%|          | 101/10000 [01:00<9:00, 1.2it/s]",
             "loss 0.5",
@@ -290,7 +290,7 @@ mod tests {
         assert_eq!(values(&bars), [(0, 0.0101), (2, 0.0102)]);
         let steps = ["step 1/4", "Epoch 1/2", "step 2/4"];
         assert_eq!(values(&steps), [(0, 0.25), (2, 0.5)]);
-        // The bar of one epoch says nothing about the whole training.
+        // The bar of one epoch does not show the progress of the whole training.
         let epoch = "Epoch 0:  40%|████      | 4/10 [00:01<00:02, v_num=1]";
         assert_eq!(values(&[epoch]), []);
         assert_eq!(values(&[" 40%|████ | ?"]), [(0, 0.4)]);

@@ -1,6 +1,5 @@
-//! Parses the text that `verbose status` prints in NCCL's RAS subsystem. It finds processes that do
-//! not answer, and ranks that have launched fewer operations than others. The caller must fetch the
-//! text.
+//! Parses the output of `verbose status` in NCCL's RAS subsystem, which the caller fetches. Finds
+//! processes that do not respond, and ranks that have launched fewer operations than others.
 //!
 //! Source: NCCL user guide, troubleshooting, RAS, in the wording of versions 2.24 to 2.31. Unknown
 //! lines are ignored.
@@ -11,16 +10,15 @@ use regex::{Captures, Regex};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RasReport {
-    /// The version of NCCL, such as `2.27.3`.
+    /// NCCL version, such as `2.27.3`.
     pub version: String,
-    /// The number of processes in the job. `None` if the summary does not contain it.
+    /// Number of processes in the job, or `None` if the summary does not contain it.
     pub processes: Option<u64>,
-    /// Processes that RAS has declared dead after trying for a minute to reach them.
+    /// Processes that RAS declared dead after trying to reach them for a minute.
     pub dead: Vec<RasProcess>,
-    /// Other processes that do not answer.
+    /// Other processes that do not respond.
     pub missing: Vec<RasProcess>,
-    /// Ranks that have no data. The numbers refer to the first communicator in which ranks are
-    /// missing.
+    /// Ranks without data, numbered in the first communicator with missing ranks.
     pub missing_ranks: Vec<u32>,
     /// Ranks that have launched fewer operations than others. During communication, a few ranks are
     /// always behind.
@@ -28,40 +26,40 @@ pub struct RasReport {
 }
 
 impl RasReport {
-    /// Counts the processes that RAS cannot reach.
+    /// Returns the number of processes that RAS cannot reach.
     pub fn unreached(&self) -> usize {
         self.dead.len() + self.missing.len()
     }
 
-    /// False if the queried process may itself be the one that is isolated.
+    /// Returns false if the queried process may itself be isolated.
     pub fn reaches_most(&self) -> bool {
         self.processes
             .is_none_or(|total| (self.unreached() as u64) * 2 < total)
     }
 }
 
-/// A process, in the notation that RAS uses.
+/// A process, as RAS describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RasProcess {
     pub process: u64,
-    /// The address or host name of the node.
+    /// Address or host name of the node.
     pub node: String,
-    /// The number of one device, or of several: `5`, `0,1`.
+    /// Number of one device or of several, such as `5` or `0,1`.
     pub gpus: String,
 }
 
-/// A rank that is behind the others in its communicator.
+/// A rank that has launched fewer operations than others in its communicator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RankBehind {
     pub rank: u32,
     pub operations: u64,
-    /// The highest number of operations that any rank in its communicator has launched.
+    /// Highest number of operations that any rank in the communicator has launched.
     pub most: u64,
-    /// The process of the rank. `None` if RAS has no information about it.
+    /// Process of the rank, or `None` if RAS has no information about it.
     pub process: Option<RasProcess>,
 }
 
-/// What the lines below a heading are about.
+/// Topic of the lines below a heading.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Section {
     Dead,
@@ -71,8 +69,8 @@ enum Section {
     Other,
 }
 
-/// A pattern for the end of a line about a rank. If it is `[process information not found]`, no
-/// process is captured.
+/// Pattern for the end of a line about a rank. Captures no process for `[process information not
+/// found]`.
 const OF_RANK: &str = r" -- (?:GPUs? (?P<gpus>[\d,]+)(?: \(NVML [\d,]+\))? managed by process (?P<pid>\d+) on node (?P<node>\S+))?";
 
 static LINES: LazyLock<[Regex; 4]> = LazyLock::new(|| {
@@ -85,7 +83,7 @@ static LINES: LazyLock<[Regex; 4]> = LazyLock::new(|| {
     .map(|pattern| Regex::new(&pattern).expect("the patterns are tested"))
 });
 
-/// Parses a status text. `None` if the text does not come from RAS.
+/// Parses a status text, or returns `None` if the text is not from RAS.
 pub fn read(text: &str) -> Option<RasReport> {
     let version = text
         .lines()
@@ -102,10 +100,10 @@ pub fn read(text: &str) -> Option<RasReport> {
     for line in text.lines() {
         reader.read_line(line);
     }
-    // Completes the last communicator.
+    // Complete the last communicator.
     reader.begin(Section::Other);
     let mut report = reader.report;
-    // RAS may also list a dead process as missing.
+    // RAS may list a dead process as missing too.
     report
         .missing
         .retain(|process| !report.dead.contains(process));
@@ -114,20 +112,20 @@ pub fn read(text: &str) -> Option<RasReport> {
     Some(report)
 }
 
-/// The state of the parser.
+/// State of the parser.
 #[derive(Default)]
 struct RasReader {
     report: RasReport,
     section: Section,
-    /// The number of operations of the ranks on the following lines.
+    /// Number of operations of the ranks on the following lines.
     count: u64,
-    /// The highest number of operations of any rank in this communicator.
+    /// Highest number of operations of any rank in the communicator.
     most: u64,
-    /// The ranks in this communicator, with their operations.
+    /// Ranks of the communicator, with their numbers of operations.
     counted: Vec<RankBehind>,
     /// True if the next line is the one below the heading of the totals.
     is_after_total: bool,
-    /// The number of incomplete communicators so far.
+    /// Number of incomplete communicators so far.
     incomplete: u32,
 }
 
@@ -135,8 +133,7 @@ impl RasReader {
     fn read_line(&mut self, line: &str) {
         let [process, ..] = &*LINES;
         let text = line.trim();
-        // The line below a heading with five columns: nodes, processes per node, GPUs per process,
-        // processes, GPUs.
+        // Columns below the heading: nodes, processes per node, GPUs per process, processes, GPUs.
         if std::mem::replace(&mut self.is_after_total, text.starts_with("(total)")) {
             self.report.processes = text
                 .split_whitespace()
@@ -166,8 +163,7 @@ impl RasReader {
         }
     }
 
-    /// Starts a section. The previous communicator is complete at this point, so its ranks can be
-    /// compared.
+    /// Starts a section. The previous communicator is complete, so its ranks can be compared now.
     fn begin(&mut self, section: Section) {
         let highest = self.most;
         self.report.behind.extend(
@@ -205,7 +201,7 @@ impl RasReader {
         }
     }
 
-    /// Parses a line about one rank, or about several ranks that have the same count.
+    /// Parses a line about one rank, or about several ranks with the same count.
     fn read_ranks(&mut self, text: &str) {
         let [_, rank, single_rank, several_ranks] = &*LINES;
         let is_count = self.section == Section::Counts;
@@ -219,8 +215,7 @@ impl RasReader {
         } else if let Some(captures) = rank.captures(text) {
             match self.section {
                 Section::Counts => self.count_rank(&captures, self.count),
-                // Ranks are numbered within a communicator, so ranks from a second one would be
-                // ambiguous.
+                // Ranks are numbered per communicator, so those of a second one would be ambiguous.
                 Section::Missing if self.incomplete == 1 => {
                     self.report.missing_ranks.extend(rank_number(&captures));
                 }
@@ -274,7 +269,7 @@ mod tests {
         }
     }
 
-    /// As in the guide, one process was stopped and was later declared dead.
+    /// As in the guide, one process was stopped and later declared dead.
     #[test]
     fn unresponsive_processes_are_listed() {
         let table = "Group     Comms     Nodes     Ranks     Ranks     Ranks    Status  Errors\n    #  in group  per comm  per node  per \
@@ -302,8 +297,8 @@ mod tests {
             ..expected.clone()
         };
         assert_eq!(read(&dead), Some(given_up.clone()));
-        // A dead process is also one that does not answer. The NVML number of a device is not part
-        // of its name.
+        // A dead process may also be listed as missing. The NVML number of a device is not part of
+        // its name.
         let both = dead.replace("managing GPU 5", "managing GPU 5 (NVML 3)").replace(
             "#0-0",
             "INCOMPLETE\n  Missing communicator data from 1 job process\n  Process 3487984 on node 172.16.64.213 managing GPU 5\n\n#0-0",
@@ -361,7 +356,7 @@ mod tests {
                 (7, 60, 64, "node1")
             ]
         );
-        // Being ahead of all others does not count as being behind.
+        // A rank that is ahead of all others does not put the others behind.
         let ahead = text.replace("operation 60 --", "operation 70 --");
         assert_eq!(read(&ahead).unwrap().behind.len(), 2);
         // A rank counts even if its process is unknown.

@@ -1,5 +1,5 @@
-//! Estimates how long a training will still run from the progress that its log reports, as an
-//! interval. `docs/metrics.md` explains the computation.
+//! Estimates the remaining time of a training, as an interval, from the progress in its log.
+//! `docs/metrics.md` explains the computation.
 
 use jiff::Timestamp;
 
@@ -9,29 +9,30 @@ use crate::model::{Job, Pod};
 /// Minimum number of different progress values for a rate.
 const MIN_VALUES: usize = 4;
 
-/// Shortest span of these values in seconds. Buffered output arrives in bursts.
+/// Minimum time in seconds that these values must span, because buffered output arrives in bursts.
 const MIN_SPAN: f64 = 20.0;
 
-/// Shortest run with a mean rate in seconds. Loading the model takes much of a shorter run.
+/// Minimum length of a run in seconds for a mean rate. In a shorter run, loading the model takes
+/// much of the time.
 const MIN_RUN: f64 = 120.0;
 
-/// Relative half-width of the interval for a perfectly regular log. Checkpoints and evaluations are
-/// rare, so the lines may contain none. It is added once more for every doubling of the remaining
-/// time over the observed time.
+/// Relative half-width of the interval for a perfectly regular log, because the lines may contain
+/// no checkpoint or evaluation. Added once more for every doubling of the remaining time over the
+/// observed time.
 const DRIFT: f64 = 0.05;
 
 /// Factors of the limits for the mean rate since the start, which includes the time for loading.
 const MEAN_LIMITS: (f64, f64) = (0.6, 1.5);
 
-/// A training has stalled after this many seconds without progress, if that is also
-/// [`STALLED_STEPS`] times its longest step.
+/// Seconds without progress after which a training has stalled, if they are also [`STALLED_STEPS`]
+/// times its longest step.
 const STALLED: f64 = 600.0;
 const STALLED_STEPS: f64 = 10.0;
 
-/// Longest remaining time in seconds. A rate that leads to more is practically zero.
+/// Maximum remaining time in seconds. A rate that leads to more is practically zero.
 const MAX_SECONDS: f64 = 365.0 * 86_400.0;
 
-/// The remaining time of a training in seconds.
+/// Remaining time of a training in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Remaining {
     pub seconds: f64,
@@ -43,8 +44,8 @@ pub struct Remaining {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CurrentRun {
     pub started_at: Option<Timestamp>,
-    /// Whether it may continue from the checkpoint of an earlier run, so that its progress need not
-    /// have begun at zero.
+    /// True if the run may have started from a checkpoint, so that its progress may not have begun
+    /// at zero.
     pub is_repeated: bool,
 }
 
@@ -58,8 +59,8 @@ impl CurrentRun {
     }
 }
 
-/// Estimates the remaining time from the progress lines of a log, oldest first. Returns `None` if
-/// they show no rate.
+/// Estimates the remaining time from the progress lines of a log, oldest first, or returns `None`
+/// if they show no rate.
 pub fn remaining(points: &[ProgressPoint], run: CurrentRun, now: Timestamp) -> Option<Remaining> {
     let lines = since_last_reset(points);
     let last = lines.last()?;
@@ -82,7 +83,7 @@ pub fn remaining(points: &[ProgressPoint], run: CurrentRun, now: Timestamp) -> O
     (estimate.high <= MAX_SECONDS).then_some(estimate)
 }
 
-/// Drops the lines before the last decrease, after which the training ran again from a checkpoint.
+/// Returns the lines since the last decrease, where the training restarted from a checkpoint.
 fn since_last_reset(points: &[ProgressPoint]) -> &[ProgressPoint] {
     let reset = points
         .windows(2)
@@ -117,8 +118,8 @@ fn has_stalled(values: &[ProgressPoint], last_line: &ProgressPoint, now: Timesta
     seconds_between(since, now) > STALLED.max(STALLED_STEPS * longest)
 }
 
-/// Extrapolates the rate of the newest lines. The width of the interval follows from the scatter of
-/// the steps around that rate: the standard error of a ratio, plus the scatter of the steps to come.
+/// Extrapolates the rate of the newest lines. The interval's width follows from the scatter of the
+/// steps around that rate: the standard error of a ratio, plus the scatter of the remaining steps.
 fn from_recent_rate(values: &[ProgressPoint], now: Timestamp) -> Option<Remaining> {
     let (first, last) = (values.first()?, values.last()?);
     let (span, done) = (seconds_between(first.at, last.at), last.done - first.done);
@@ -137,19 +138,19 @@ fn from_recent_rate(values: &[ProgressPoint], now: Timestamp) -> Option<Remainin
     let scatter = (variance * (steps_to_come + steps_to_come.powi(2) / steps)).sqrt();
     let total = (1.0 - last.done) * pace;
     let drift = total * DRIFT * (1.0 + (1.0 + total / span).log2());
-    // The step in progress may take longer than usual, but not shorten the steps after it.
+    // The step in progress may take longer than usual, but the following steps will not be shorter.
     let gap = seconds_between(last.at, now).clamp(0.0, span / steps);
     Some(Remaining::around(total - gap, 2.0 * scatter + drift))
 }
 
-/// Extrapolates the mean rate since the start. Assumes that progress began at zero and was regular.
+/// Extrapolates the mean rate since the start, assuming regular progress from zero.
 fn from_mean_rate(
     values: &[ProgressPoint],
     last_line: &ProgressPoint,
     start: Timestamp,
     now: Timestamp,
 ) -> Option<Remaining> {
-    // The time of a change is exact. A single value may have begun before the first line.
+    // The time of a change is exact, but a single value may have begun before the first line.
     let (at, exact, most) = match values {
         [_, .., newest] => (newest.at, newest.done, newest.done),
         _ => {
@@ -184,14 +185,14 @@ impl Remaining {
         self.high - self.low
     }
 
-    /// Selects the narrower of the estimates from the recent and the mean rate.
+    /// Returns the narrower of the estimates from the recent and the mean rate.
     fn combined(self, mean: Self) -> Self {
         if mean.high < self.low {
-            // A mean rate above the recent one suggests a checkpoint from an earlier job.
+            // A higher mean rate suggests that the run started from a checkpoint of an earlier job.
             return self;
         }
         if mean.low > self.high {
-            // The recent lines contain none of what slowed the training down before.
+            // The recent lines do not show the delays that slowed the training down before.
             return Self {
                 high: mean.high,
                 ..self

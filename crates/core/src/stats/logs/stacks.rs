@@ -1,7 +1,7 @@
-//! Parses the stacks of ranks from the output of `py-spy dump` or `gdb`, and groups ranks with the
-//! same innermost frames. The caller must run these tools.
+//! Parses the stacks of ranks from the output of `py-spy dump` or `gdb`, which the caller runs, and
+//! groups ranks with the same innermost frames.
 
-/// Functions in which a rank waits for other ranks. They count in any file.
+/// Functions that wait for other ranks, in any file.
 const COLLECTIVES: [&str; 9] = [
     "all_reduce",
     "allreduce",
@@ -13,8 +13,8 @@ const COLLECTIVES: [&str; 9] = [
     "batch_isend_irecv",
     "_communicate",
 ];
-/// Parts of the names of functions that wait for other ranks. They count only in [`DISTRIBUTED`],
-/// because such names mean other things elsewhere.
+/// Parts of the names of functions that wait for other ranks. They apply only to files in
+/// [`DISTRIBUTED`], because the names mean other things elsewhere.
 const EXCHANGES: [&str; 9] = [
     "reduce",
     "gather",
@@ -27,12 +27,11 @@ const EXCHANGES: [&str; 9] = [
     "wait",
 ];
 const DISTRIBUTED: &str = "torch/distributed/";
-/// Frames of a rank that waits for its own device. The device may be in a collective.
+/// Frames of a rank that waits for its own device, which may be executing a collective.
 const DEVICE: [&str; 1] = ["synchronize (torch/cuda/"];
 /// Frames of a rank that waits for data.
 const DATA: [&str; 3] = ["_next_data", "_try_get_data", "torch/utils/data/"];
-/// Frames of processes that do not compute: the workers of data loaders and compilers, and
-/// launchers.
+/// Frames of processes that do not compute: launchers, and workers of data loaders and compilers.
 const HELPERS: [&str; 9] = [
     "torch/utils/data/_utils/worker.py",
     "torch/distributed/elastic/agent/",
@@ -44,25 +43,25 @@ const HELPERS: [&str; 9] = [
     "multiprocessing/resource_tracker.py",
     "multiprocessing/forkserver.py",
 ];
-/// The number of innermost frames that are compared and shown.
+/// Number of innermost frames that are compared and shown.
 const SHOWN_FRAMES: usize = 3;
-/// The number of innermost frames in which a collective is searched.
+/// Number of innermost frames that are searched for a collective.
 const INNER_FRAMES: usize = 6;
 
-/// The main thread of a process. The innermost frame comes first.
+/// The main thread of a process, innermost frame first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stack {
     pub process: u64,
-    /// Frames in the form `all_reduce (torch/distributed/distributed_c10d.py:2501)`.
+    /// Frames of the form `all_reduce (torch/distributed/distributed_c10d.py:2501)`.
     pub frames: Vec<String>,
 }
 
 /// Ranks with the same innermost frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StackGroup {
-    /// The ranks, in the order of the input to [`group`].
+    /// Ranks, in the order of the input to [`group`].
     pub ranks: Vec<String>,
-    /// The frames of the first rank.
+    /// Frames of the first rank.
     pub frames: Vec<String>,
 }
 
@@ -71,20 +70,19 @@ impl StackGroup {
         self.inner().iter().any(|frame| is_collective(frame))
     }
 
-    /// Whether the ranks wait for their device. The stack does not show whether the device computes
-    /// or waits for other ranks.
+    /// Returns true if the ranks wait for their device. The stack does not show whether the device
+    /// computes or waits for other ranks.
     pub fn waits_for_device(&self) -> bool {
         has(self.inner(), &DEVICE)
     }
 
-    /// Whether the frames contain the names of Python files. In the output of `gdb`, there are only
+    /// Returns true if the frames contain names of Python files. The output of `gdb` contains only
     /// functions of the interpreter.
     pub fn is_python(&self) -> bool {
         self.frames.iter().any(|frame| frame.contains(" ("))
     }
 
-    /// Returns the innermost frames. Frames further out may describe the whole program and not a
-    /// wait.
+    /// Returns the innermost frames. Outer frames may describe the whole program instead of a wait.
     fn inner(&self) -> &[String] {
         &self.frames[..self.frames.len().min(INNER_FRAMES)]
     }
@@ -93,7 +91,7 @@ impl StackGroup {
         has(&self.frames, &DATA)
     }
 
-    /// Formats the innermost frames on one line, starting with the innermost.
+    /// Formats the innermost frames on one line, innermost first.
     pub fn line(&self) -> String {
         self.frames
             .iter()
@@ -117,7 +115,7 @@ fn has(frames: &[String], words: &[&str]) -> bool {
         .any(|frame| words.iter().any(|word| frame.contains(word)))
 }
 
-/// Shortens the path in a frame to the name of the file: `all_reduce (distributed_c10d.py:2501)`.
+/// Shortens the path in a frame to the file name: `all_reduce (distributed_c10d.py:2501)`.
 fn short(frame: &str) -> String {
     match frame.split_once(" (") {
         Some((function, file)) => {
@@ -166,7 +164,7 @@ pub fn read(text: &str) -> Vec<Stack> {
 fn gdb_function(numbered: &str) -> Option<String> {
     let (_, frame) = numbered.split_once(char::is_whitespace)?;
     let frame = frame.trim_start();
-    // An inlined frame has no address.
+    // Inlined frames have no address.
     let function = if frame.starts_with("0x") {
         frame.split_once(" in ")?.1
     } else {
@@ -175,9 +173,9 @@ fn gdb_function(numbered: &str) -> Option<String> {
     Some(function.split_whitespace().next()?.to_owned())
 }
 
-/// Groups ranks whose innermost frames are in the same functions. The largest group comes first.
+/// Groups ranks by the functions of their innermost frames, largest group first.
 pub fn group(stacks: Vec<(String, Stack)>) -> Vec<StackGroup> {
-    // Within a loop that waits, line numbers differ, so compare the frames without them.
+    // Ranks in a waiting loop differ in line numbers, so compare frames without them.
     let functions = |frames: &[String]| -> Vec<String> {
         frames
             .iter()

@@ -1,5 +1,5 @@
-//! Parses the training metrics that trainers and servers log, by a table of patterns. Unknown lines
-//! are ignored.
+//! Parses the metrics that trainers and servers log, with a table of patterns. Unknown lines are
+//! ignored.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -8,7 +8,7 @@ use regex::Regex;
 
 use crate::model::Point;
 
-/// A curve for each metric that a workload logs about itself.
+/// One curve for each metric that a workload logs or exposes.
 pub type TrainingCurves = BTreeMap<Measure, Vec<Point>>;
 
 /// A metric that a line can contain. The serialized names are part of the output contract.
@@ -18,9 +18,9 @@ pub type TrainingCurves = BTreeMap<Measure, Vec<Point>>;
 #[strum(serialize_all = "snake_case")]
 pub enum Measure {
     SamplesPerSecond,
-    /// The value is per GPU if the trainer reports it per GPU.
+    /// Per GPU if the trainer reports it per GPU.
     TokensPerSecond,
-    /// The value is per GPU, because all trainers report it in this way.
+    /// Per GPU, because all trainers report it per GPU.
     Tflops,
     Loss,
     LearningRate,
@@ -38,18 +38,18 @@ impl Measure {
 
 /// The log format of one trainer.
 struct LogPattern {
-    /// The trainers that write this format.
+    /// Names of the trainers that write this format.
     #[cfg_attr(
         not(test),
         expect(dead_code, reason = "names the pattern for its readers and its test")
     )]
     name: &'static str,
-    /// A line has this format if it matches this pattern and does not match `unless`.
+    /// Pattern for lines of this format, except those that match `unless`.
     sign: &'static str,
-    /// Lines that match this pattern contain metrics for other data, such as validation.
+    /// Pattern for lines with metrics of other data, such as validation.
     unless: Option<&'static str>,
-    /// Patterns that each capture a number. If several patterns for the same measure match, the
-    /// first one wins.
+    /// Patterns that each capture a number. Of several matching patterns for a measure, the first
+    /// one wins.
     fields: &'static [(Measure, &'static str)],
 }
 
@@ -66,7 +66,7 @@ macro_rules! number {
     };
 }
 
-/// The patterns in order of precedence. A line is parsed by the first pattern whose `sign` matches.
+/// Formats in order of precedence. The first one whose `sign` matches parses the line.
 const PATTERNS: [LogPattern; 6] = [
     LogPattern {
         name: "Hugging Face Trainer, LLaMA-Factory",
@@ -103,7 +103,7 @@ const PATTERNS: [LogPattern; 6] = [
             (Measure::Iteration, r"\biteration\s+(\d+)\s*/"),
             (Measure::Loss, number!(r"\blm loss:\s*")),
             (Measure::LearningRate, number!(r"\blearning rate:\s*")),
-            // A fork of the trainer writes the current value and the average: `1.5/1.4`.
+            // A fork of Megatron writes the current value and the average: `1.5/1.4`.
             (
                 Measure::Tflops,
                 number!(r"throughput per GPU \(TFLOP/s/GPU\):\s*"),
@@ -139,8 +139,8 @@ const PATTERNS: [LogPattern; 6] = [
     },
     LogPattern {
         name: "tqdm, Lightning",
-        // Downloads print progress bars too. Therefore, the line must start with the name of a
-        // training or end with a loss.
+        // Downloads print progress bars too, so the line must start with a word for training or end
+        // with a loss.
         sign: r"^\s*(?i:(?:epoch|train|training|steps?)\b[^%|]*)?\d{1,3}%\|[^|]*\|\s*\d+/\d+ \[|%\|[^|]*\|\s*\d+/\d+ \[.*\bloss=",
         unless: Some(r"(?i)^\s*(?:eval|valid|test|predict)"),
         fields: &[
@@ -223,8 +223,8 @@ static ANSI: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07").expect("the pattern is tested")
 });
 
-/// Patterns for the batch size and the time per iteration. Megatron does not log samples per
-/// second, so they are computed from these two.
+/// Patterns for batch size and time per iteration. Megatron does not log samples per second, so
+/// they are computed from both values.
 static BATCH: LazyLock<(Regex, Regex)> = LazyLock::new(|| {
     let regex = |text: &str| Regex::new(text).expect("the pattern is tested");
     (
@@ -233,7 +233,7 @@ static BATCH: LazyLock<(Regex, Regex)> = LazyLock::new(|| {
     )
 });
 
-/// Parses the metrics in a line, each at most once. If a progress bar was redrawn, its last state
+/// Parses the metrics in a line, each at most once. Only the last state of a redrawn progress bar
 /// counts.
 pub fn read(line: &str) -> Vec<(Measure, f64)> {
     let line = ANSI.replace_all(line, "");
@@ -283,7 +283,7 @@ fn read_part(line: &str) -> Vec<(Measure, f64)> {
     values
 }
 
-/// Maps a metric that a workload exposes to a measure, by the end of the metric's name:
+/// Returns the measure for a metric that a workload exposes, by the end of the metric's name:
 /// `train_samples_per_second`, `megatron:loss`. Names with words such as `eval` or `total` do not
 /// describe the training itself.
 pub fn exposed(name: &str) -> Option<Measure> {
@@ -312,7 +312,7 @@ pub fn exposed(name: &str) -> Option<Measure> {
     Measure::ALL.iter().copied().find(ends)
 }
 
-/// Formats the newest throughput in several lines: `245 tokens/sec`.
+/// Formats the newest throughput in the lines, for example `245 tokens/sec`.
 pub fn throughput<'a>(lines: impl DoubleEndedIterator<Item = &'a str>) -> Option<String> {
     lines.rev().find_map(|line| {
         let values = read(line);

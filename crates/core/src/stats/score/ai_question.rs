@@ -1,5 +1,5 @@
-//! Builds the question about a device that an AI is asked. It consists of an instruction and a
-//! summary of the measurements in the window.
+//! Builds the question to an AI about a device: an instruction, and a summary of the device's
+//! samples in the window.
 
 use serde_json::{Value, json};
 
@@ -8,11 +8,10 @@ use crate::model::Point;
 use crate::model::values::units::rounded;
 use crate::stats::exporters::dialect::Quantity;
 
-/// The number of points per curve. It is high enough to show epochs and pauses, and low enough to
-/// limit the cost.
+/// Number of points per curve: enough to show epochs and pauses, but few enough to limit the cost.
 const POINTS: usize = 20;
 
-/// Writes the instruction, including the format and language of the answer.
+/// Returns the instruction, which includes the format and language of the answer.
 pub fn instruction(language: &str) -> String {
     format!(
         "You judge whether a GPU that a Kubernetes pod holds is really used. You get its measurements over a time window as JSON: \
@@ -24,8 +23,7 @@ pub fn instruction(language: &str) -> String {
     )
 }
 
-/// Summarizes the measurements of a device. If `redact` is true, the names of pods and nodes are
-/// left out.
+/// Summarizes the samples of a device. If `redact` is set, omits the names of pods and nodes.
 pub fn question(device: &Scored, rules: &Rules, redact: bool) -> Value {
     let (namespace, pod) = device.holder();
     let score = &device.score;
@@ -116,7 +114,7 @@ mod tests {
             weights: Weights::default(),
             thresholds: Thresholds::default(),
         };
-        // Forty points, so each piece of 20 s contains two. The fifth piece is empty.
+        // 40 points, so that each piece of 20 s contains two. The fifth piece is empty.
         let points: Vec<Point> = (0..40_i32)
             .filter(|index| !(8..10).contains(index))
             .map(|index| Point {
@@ -134,7 +132,7 @@ mod tests {
             (&condensed["min"], &condensed["max"]),
             (&json!(0.0), &json!(39.0))
         );
-        // Without 8 and 9, the sum of 0 to 39 is 763. It is divided by 38.
+        // Without 8 and 9, 0 to 39 sum to 763, which is divided by 38.
         assert_eq!(condensed["mean"], 20.08);
     }
 }

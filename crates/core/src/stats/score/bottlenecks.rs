@@ -1,6 +1,6 @@
 //! Finds causes outside the GPU that slow down a rank: links that repeat transfers, network ports
-//! that are down, and CPU limits that throttle. It reads the samples for one job and its nodes. It
-//! does not judge how much they matter to the job.
+//! that are down, and CPU limits that throttle. Reads the samples of one job and its nodes, but
+//! does not judge how much the causes affect the job.
 //!
 //! Sources: DCGM's field ids and the limits of its health checks, node-exporter's InfiniBand
 //! collector, cAdvisor's `container_cpu_cfs_*`.
@@ -17,39 +17,39 @@ use crate::stats::exporters::query::{Pods, keys, quoted};
 pub struct Bottlenecks {
     pub links: Vec<LinkErrors>,
     pub ports: Vec<PortFault>,
-    /// Pods, with the fraction of CFS periods in which their CPU limit throttled them, from 0 to 1.
-    /// Only fractions of at least one half are listed.
+    /// Pods with the fraction of CFS periods during which their CPU limit throttled them, from 0 to
+    /// 1. Only fractions of at least one half are included.
     pub withheld: Vec<(String, f64)>,
 }
 
-/// A device that had errors on a link.
+/// A device with errors on a link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkErrors {
     pub node: String,
     pub index: u32,
-    /// The kind of error, such as `PCIe replays`.
+    /// Kind of error, such as `PCIe replays`.
     pub what: &'static str,
-    /// The number of errors within ten minutes.
+    /// Number of errors within ten minutes.
     pub errors: f64,
 }
 
-/// A network port on a node of the job.
+/// A faulty network port on a node of the job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PortFault {
     pub node: String,
-    /// The device and the port, such as `mlx5_3/1`.
+    /// Device and port, such as `mlx5_3/1`.
     pub port: String,
-    /// How often the link went down within ten minutes. `None` if it is down now.
+    /// Number of times that the link went down within ten minutes, or `None` if it is down now.
     pub failures: Option<f64>,
 }
 
-/// The time range over which counters are compared.
+/// Time range over which counters are compared.
 const WINDOW: &str = "10m";
-/// The label in which the query stores what a series contains.
+/// Label for the kind of a series, which the query adds.
 const PART: &str = "part";
-/// Counters of links, what they count, and how many errors in the time range must have occurred to
-/// be reported. DCGM's health checks warn from 8 PCIe replays per minute and 100 NVLink CRC errors
-/// per second. A healthy link repeats nothing. The limit of ten tolerates one short disturbance.
+/// Link counters, with the kind of error and the minimum number of errors to report within the time
+/// range. DCGM's health checks warn from 8 PCIe replays per minute and 100 NVLink CRC errors per
+/// second. A healthy link repeats nothing; a limit of ten tolerates one short disturbance.
 const LINKS: [(&str, &str, f64); 5] = [
     ("DCGM_FI_DEV_PCIE_REPLAY_COUNTER", "PCIe replays", 80.0),
     (
@@ -73,9 +73,9 @@ const LINKS: [(&str, &str, f64); 5] = [
         60_000.0,
     ),
 ];
-/// The state of a port that can transfer data (`ib_verbs`: `IB_PORT_ACTIVE`).
+/// State of a port that can transfer data (`ib_verbs`: `IB_PORT_ACTIVE`).
 const ACTIVE: f64 = 4.0;
-/// The lowest fraction of throttled periods that counts as slowing down a pod.
+/// Minimum fraction of throttled periods that counts as slowing down a pod.
 const WITHHELD: f64 = 0.5;
 
 /// Builds the query for these pods and nodes. The keys of `nodes` are names and addresses.
@@ -95,8 +95,8 @@ pub fn query(pods: &Pods, nodes: &BTreeMap<String, String>) -> String {
             .join(" or ");
         part(name, &format!("max by ({}) ({series})", keys()))
     };
-    // In cAdvisor, the series with an empty `container` cover the whole pod, so everything would
-    // count twice.
+    // In cAdvisor, series with an empty `container` are for the whole pod and would double every
+    // value.
     let slices = |metric: &str| {
         let selector = |(space, pod): (&str, &str)| {
             format!(
@@ -137,7 +137,7 @@ pub fn query(pods: &Pods, nodes: &BTreeMap<String, String>) -> String {
     parts.join(" or ")
 }
 
-/// Parses the result of [`query`].
+/// Reads the response to [`query`].
 pub fn read(answer: &[Series], nodes: &BTreeMap<String, String>) -> Bottlenecks {
     let facts = ApiFacts::default();
     let reader = IdentityReader::new(&facts, answer);
@@ -148,14 +148,14 @@ pub fn read(answer: &[Series], nodes: &BTreeMap<String, String>) -> Bottlenecks 
     tally.finish()
 }
 
-/// Collects the series of a query result.
+/// Collects the values of a response.
 #[derive(Default)]
 struct BottleneckTally {
-    /// The number of errors, keyed by node, device and kind.
+    /// Number of errors by node, device and kind.
     links: BTreeMap<(String, u32, &'static str), f64>,
-    /// The throttled fraction of each pod.
+    /// Throttled fraction by pod.
     withheld: BTreeMap<String, f64>,
-    /// The states of ports, keyed by port and node.
+    /// States of ports by port and node.
     states: BTreeMap<String, BTreeMap<String, f64>>,
     /// Ports whose link went down.
     ports: Vec<PortFault>,
@@ -213,7 +213,7 @@ impl BottleneckTally {
         }
     }
 
-    /// Collects the problems. The worst ones come first.
+    /// Returns the problems, worst first.
     fn finish(self) -> Bottlenecks {
         let mut bottlenecks = Bottlenecks {
             ports: self.ports,
@@ -222,7 +222,7 @@ impl BottleneckTally {
         for (port, states) in self.states {
             let (up, down): (Vec<_>, Vec<_>) =
                 states.into_iter().partition(|(_, state)| *state == ACTIVE);
-            // If a port is down on most nodes, it is probably unused.
+            // A port that is down on most nodes is probably unused.
             if up.len() > down.len() {
                 bottlenecks
                     .ports
@@ -259,8 +259,7 @@ impl BottleneckTally {
     }
 }
 
-/// Finds the node that a series belongs to, from its `node` label or from the host in its
-/// `instance` label.
+/// Returns the node of a series, from its `node` label or from the host in its `instance` label.
 fn node_of(series: &Series, nodes: &BTreeMap<String, String>) -> Option<String> {
     let instance = series
         .label("instance")
@@ -342,7 +341,7 @@ mod tests {
             ),
             state("b", "mlx5_0", 4.0),
             state("c", "mlx5_0", 4.0),
-            // This port is not used.
+            // This port is unused.
             state("a", "mlx5_1", 1.0),
             state("b", "mlx5_1", 4.0),
             state("elsewhere", "mlx5_0", 1.0),

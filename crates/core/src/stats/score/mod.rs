@@ -1,4 +1,4 @@
-//! Judges devices: utilization scores, health, bottlenecks and outliers.
+//! Evaluates devices: utilization scores, health, bottlenecks and outliers.
 
 pub mod ai_question;
 pub mod bottlenecks;

@@ -1,4 +1,4 @@
-//! Validates an AI's opinion on a device.
+//! Parses and validates an AI's opinion on a device.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -34,10 +34,10 @@ pub struct Opinion {
     pub adjusted_score: Option<f64>,
 }
 
-/// The maximum number of characters to keep of a reason or a recommendation.
+/// Maximum number of characters of a reason or recommendation; the rest is dropped.
 const LONGEST: usize = 1000;
 
-/// Why an answer is invalid. The messages do not quote the answer.
+/// Reason why an answer is invalid. Messages do not quote the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidOpinion {
     #[error("the answer is not JSON")]
@@ -53,7 +53,7 @@ pub enum InvalidOpinion {
 /// Parses and validates an answer.
 pub fn read(answer: &str) -> Result<Opinion, InvalidOpinion> {
     let text = answer.trim();
-    // Some models wrap JSON in a code fence even if the instruction forbids it.
+    // Some models wrap JSON in a code fence although the instruction forbids it.
     let text = text
         .strip_prefix("```")
         .map_or(text, |inner| inner.strip_prefix("json").unwrap_or(inner));
@@ -83,7 +83,7 @@ pub fn read(answer: &str) -> Result<Opinion, InvalidOpinion> {
             })?,
         ),
     };
-    // Text from an AI may be printed on a terminal, so remove control characters.
+    // The text may be printed on a terminal, so remove control characters.
     let words = |name: &'static str| match &value[name] {
         Value::String(text) => Ok(text
             .chars()

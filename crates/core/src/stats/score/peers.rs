@@ -1,10 +1,9 @@
-//! Compares the devices of a job with each other. If all of them are in the same state, this can
-//! show that the job hangs. If one device differs from the others for most of the window, it is
-//! slow, or the others wait for it. A lower utilization proves nothing, because ranks that wait
-//! spin at 100 %.
+//! Compares the devices of a job with each other. If all devices wait, the job may hang. If one
+//! device differs from the others for most of the window, it is slow, or the others wait for it.
+//! Utilization alone proves nothing, because ranks that wait spin at 100 %.
 //!
-//! The method follows Minder (arXiv 2411.01791): it compares the devices of one job, measures the
-//! distance from the median, and requires continuity over the window.
+//! The method follows Minder (arXiv 2411.01791): compare the devices of one job, measure the
+//! distance from the median, and require continuity over the window.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +13,7 @@ use crate::stats::exporters::dialect::Quantity;
 use crate::stats::exporters::limits;
 use crate::stats::history::curves::Trace;
 
-/// The quantities that are read for each device.
+/// Quantities that are read for each device.
 pub const READ: [Quantity; 8] = [
     Quantity::Utilization,
     Quantity::Power,
@@ -26,22 +25,22 @@ pub const READ: [Quantity; 8] = [
     Quantity::Throttle,
 ];
 
-/// How many milliseconds at the end of the window describe the present state of the job.
+/// Milliseconds at the end of the window that represent the current state of the job.
 const RECENT: i64 = 120_000;
-/// The minimum number of samples that are needed to judge a device.
+/// Minimum number of samples for judging a device.
 const FEWEST: usize = 4;
-/// The minimum fraction of samples that must differ.
+/// Minimum fraction of samples that must differ.
 const CONTINUOUS: f64 = 0.8;
-/// The smallest deviation that counts, in scaled median absolute deviations. If the noise is
-/// normal, 1.4826 of them equal one standard deviation.
+/// Minimum deviation that counts, in scaled median absolute deviations. For normal noise, 1.4826
+/// median absolute deviations equal one standard deviation.
 const DEVIATIONS: f64 = 4.0;
 const NORMAL: f64 = 1.4826;
-/// A fully utilized device that draws less than this fraction of its power limit is waiting,
-/// because kernels that spin draw little power.
+/// A fully utilized device below this fraction of its power limit is waiting, because spinning
+/// kernels draw little power.
 const WAITING_POWER: f64 = 0.35;
 
-/// The quantities to compare. Each has the smallest deviation that counts, as a fraction of the
-/// median and as an absolute value. A device must exceed both.
+/// Quantities to compare, with the minimum deviation as a fraction of the median and as an absolute
+/// value. An outlier exceeds both.
 const COMPARED: [(Quantity, f64, f64); 4] = [
     (Quantity::Clock, 0.05, 30.0),
     (Quantity::TensorActive, 0.25, 5.0),
@@ -51,28 +50,28 @@ const COMPARED: [(Quantity, f64, f64); 4] = [
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Deviation {
-    /// The index of the device in the list.
+    /// Index of the device in the list.
     pub device: usize,
     pub quantity: Quantity,
-    /// The median over the window, for the device and for the others.
+    /// Median of the device over the window; the next field is the median of the other devices.
     pub value: f64,
     pub peers: f64,
 }
 
-/// The state of a job's devices.
+/// State of a job's devices.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PeerReport {
-    /// The number of devices that have enough samples.
+    /// Number of devices with enough samples.
     pub sampled: usize,
-    /// Devices that wait for others. They are fully utilized but draw little power.
+    /// Devices that wait for others: fully utilized with little power.
     pub spinning: Vec<usize>,
-    /// Devices that have no work.
+    /// Devices without work.
     pub idle: Vec<usize>,
-    /// The mean power of the spinning devices, in watts.
+    /// Mean power of the spinning devices in watts.
     pub spinning_watts: Option<f64>,
-    /// The outliers. The largest deviation comes first.
+    /// Outliers, largest deviation first.
     pub deviations: Vec<Deviation>,
-    /// Nodes that have no samples in the last part of the window, although other nodes have some.
+    /// Nodes without samples in the last part of the window, although other nodes have some.
     pub silent_nodes: Vec<String>,
 }
 
@@ -114,8 +113,8 @@ pub fn compare(traces: &[Trace], end: i64) -> PeerReport {
     report.silent_nodes = silent(traces, &now);
     for (quantity, share, least) in COMPARED {
         for deviation in deviations(traces, quantity, share, least) {
-            // Report only the first of these quantities. A low clock, for example, also reduces the
-            // power.
+            // Report a device only for the first deviating quantity. A low clock, for example, also
+            // reduces the power.
             if report
                 .deviations
                 .iter()
@@ -128,7 +127,7 @@ pub fn compare(traces: &[Trace], end: i64) -> PeerReport {
     report
 }
 
-/// Finds nodes that have stopped reporting.
+/// Returns the nodes that have stopped reporting.
 fn silent(traces: &[Trace], now: &[Trace]) -> Vec<String> {
     let is_measured = |trace: &Trace| {
         !trace.curve(Quantity::Utilization).is_empty() || !trace.curve(Quantity::Power).is_empty()
@@ -147,7 +146,7 @@ fn silent(traces: &[Trace], now: &[Trace]) -> Vec<String> {
         .collect();
     silent.sort();
     silent.dedup();
-    // If no node reports anything, the problem is in the metrics store.
+    // If no node reports anything, the metrics store is at fault.
     if now.iter().any(is_measured) {
         silent
     } else {
@@ -155,7 +154,7 @@ fn silent(traces: &[Trace], now: &[Trace]) -> Vec<String> {
     }
 }
 
-/// Computes the median of a curve, if it has enough samples.
+/// Computes the median of a curve, or returns `None` if it has too few samples.
 fn middle(trace: &Trace, quantity: Quantity) -> Option<f64> {
     let values: Vec<f64> = trace
         .curve(quantity)
@@ -175,7 +174,7 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
     }
 }
 
-/// The number of samples that differed from those of the other devices.
+/// Numbers of samples of a device that differed from the other devices.
 #[derive(Clone, Copy, Default)]
 struct StepCounts {
     seen: usize,
@@ -190,7 +189,7 @@ impl StepCounts {
     }
 }
 
-/// Counts for each device how often it differed from the median of all devices.
+/// Counts how often each device differed from the median of all devices.
 fn deviating_steps(curves: &[&[Point]], share: f64, least: f64) -> Vec<StepCounts> {
     let mut steps: BTreeMap<i64, Vec<(usize, f64)>> = BTreeMap::new();
     for (device, curve) in curves.iter().enumerate() {
@@ -217,12 +216,12 @@ fn deviating_steps(curves: &[&[Point]], share: f64, least: f64) -> Vec<StepCount
     counts
 }
 
-/// Finds devices that differ from the others in one quantity, and in the same direction for most of
-/// the window.
+/// Returns the devices that differ from the others in one quantity, in the same direction for most
+/// of the window.
 fn deviations(traces: &[Trace], quantity: Quantity, share: f64, least: f64) -> Vec<Deviation> {
     let curves: Vec<&[Point]> = traces.iter().map(|trace| trace.curve(quantity)).collect();
     let sampled = curves.iter().filter(|curve| curve.len() >= FEWEST).count();
-    // With only two devices, it is not possible to say which one is the outlier.
+    // Of two devices, either could be the outlier.
     if sampled < 3 {
         return Vec::new();
     }
@@ -230,8 +229,8 @@ fn deviations(traces: &[Trace], quantity: Quantity, share: f64, least: f64) -> V
     let continuous: Vec<usize> = (0..traces.len())
         .filter(|device| counts[*device].is_continuous())
         .collect();
-    // If more than a quarter of the devices differ, they are probably not faulty but on another
-    // type of node.
+    // If more than a quarter of the devices differ, they are probably on another type of node
+    // rather than faulty.
     if continuous.len() * 4 > sampled.max(4) {
         return Vec::new();
     }
@@ -261,7 +260,7 @@ fn deviations(traces: &[Trace], quantity: Quantity, share: f64, least: f64) -> V
     deviations
 }
 
-/// Why the clock was reduced, from NVML's bit mask. Source: nvml.h, nvmlClocksEventReasons.
+/// Reason for a reduced clock, from NVML's bit mask. Source: nvml.h, nvmlClocksEventReasons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThrottleReason {
     Thermal,
@@ -269,10 +268,10 @@ pub enum ThrottleReason {
     Slowdown,
 }
 
-/// Finds the cause that is present in more than half of a device's samples.
+/// Returns the reason that is present in more than half of a device's samples.
 pub fn throttled_by(trace: &Trace) -> Option<ThrottleReason> {
-    // Three groups of bits: software and hardware thermal slowdown, software power cap and hardware
-    // power brake, and other hardware slowdown.
+    // Software and hardware thermal slowdown; software power cap and hardware power brake; other
+    // hardware slowdown.
     const BITS: [(u64, ThrottleReason); 3] = [
         (0x20 | 0x40, ThrottleReason::Thermal),
         (0x04 | 0x80, ThrottleReason::Power),

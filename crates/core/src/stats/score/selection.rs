@@ -1,9 +1,9 @@
-//! Selects the devices to score. It scores each of them by its measurements since its pod started.
+//! Selects the devices to score, and scores each by its samples since its pod started.
 
-use crate::model::values::natural::Natural;
 use std::collections::BTreeMap;
 
 use crate::model::facts::reading::PodKey;
+use crate::model::values::natural::Natural;
 use crate::model::{Consumers, Inventory, NodeUsage, Reading, Readings, UnixSeconds};
 
 use super::opinion::Opinion;
@@ -16,23 +16,23 @@ use crate::stats::history::curves::{History, Trace};
 #[derive(Clone, Debug)]
 pub struct Scored {
     pub reading: Reading,
-    /// False for a device that is held but that no exporter reports.
+    /// False for a held device that no exporter reports.
     pub measured: bool,
     pub score: Score,
-    /// True if its pod held it for the whole window and no utilization sample is missing.
+    /// True if the pod held the device for the whole window, without gaps in utilization.
     pub whole: bool,
-    /// The measurements that the score is based on.
+    /// Curves behind the score.
     pub trace: Option<Trace>,
-    /// The opinion of an AI.
+    /// Opinion of an AI.
     pub opinion: Option<Opinion>,
-    /// Whether its pods receive requests. `None` for pods without request metrics.
+    /// Request activity of the device's pods, or `None` for pods without request metrics.
     pub serving: Option<Serving>,
-    /// True if the AI's opinion is that the device is in use, and its confidence is high enough.
+    /// True if an AI is confident enough that the device is in use.
     pub spared: bool,
 }
 
 impl Scored {
-    /// Applies the request activity of its pods. Whatever the score is, a server that answers
+    /// Applies the request activity of the device's pods. At any score, a server that answers
     /// requests is not low, and a server that does not is idle.
     pub fn set_serving(&mut self, by_pod: &BTreeMap<PodKey, Serving>) {
         let serving: Vec<Serving> = self
@@ -56,16 +56,16 @@ impl Scored {
         };
     }
 
-    /// Returns the UUID of the device, or its node and number if it has none. `None` if no exporter
-    /// reports the device.
+    /// Returns the UUID of the device, or otherwise its node and number. Returns `None` if no
+    /// exporter reports the device.
     pub fn id(&self) -> Option<String> {
         let name = || format!("{}/{}", self.reading.node, self.reading.id());
         self.measured
             .then(|| self.reading.uuid.clone().unwrap_or_else(name))
     }
 
-    /// Returns the namespace and name of the pod that holds the device. For a shared device, it is
-    /// the first pod.
+    /// Returns namespace and name of the pod that holds the device; the first pod of a shared
+    /// device.
     pub fn holder(&self) -> (Option<&str>, Option<&str>) {
         let first = self.reading.holders.first();
         (
@@ -74,16 +74,16 @@ impl Scored {
         )
     }
 
-    /// Whether a held device is below the threshold and not exempt. A free device is never low,
-    /// because no pod wastes it.
+    /// Returns true if a held device is below the threshold and not exempt. A free device is never
+    /// low, because no pod wastes it.
     pub fn is_low(&self) -> bool {
         self.score.band.is_low() && self.reading.held == Some(true) && !self.spared
     }
 
-    /// Whether automation may act on the device. Its samples must cover the window, and it must be
-    /// below the threshold even if all missing measurements were high.
+    /// Returns true if automation may act on the device: its samples cover the window, and it would
+    /// be below the threshold even if all unmeasured terms were at their highest.
     pub fn is_certain(&self, threshold: f64) -> bool {
-        // A term without measurements could have any value.
+        // Unmeasured terms could have any value.
         let surely = self
             .score
             .at_most
@@ -96,14 +96,14 @@ impl Scored {
     }
 }
 
-/// The parameters for the scores.
+/// Parameters of the scores.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
     pub start: UnixSeconds,
     pub end: UnixSeconds,
-    /// The number of seconds between two samples.
+    /// Seconds between two samples.
     pub step: i64,
-    /// The number of seconds for which a sample remains valid.
+    /// Seconds for which a sample remains valid.
     pub lookback: i64,
     pub weights: Weights,
     pub thresholds: Thresholds,
@@ -115,8 +115,7 @@ impl Rules {
         usize::try_from((self.end - self.start) / self.step.max(1) + 1).unwrap_or(1)
     }
 
-    /// Whether samples cover the window from start to end, with gaps that are at most two steps
-    /// long.
+    /// Returns true if samples cover the window from start to end, with gaps of at most two steps.
     fn covers(&self, trace: &Trace) -> bool {
         let times = trace
             .curve(Quantity::Utilization)
@@ -134,8 +133,8 @@ impl Rules {
     }
 }
 
-/// Scores every device, including those that are held but have no samples. `consumers` is `None` if
-/// pods cannot be listed.
+/// Scores every device, including held devices without samples. `consumers` is `None` if pods
+/// cannot be listed.
 pub fn scored(
     readings: &Readings,
     history: &History,
@@ -186,7 +185,7 @@ pub fn scored(
     scored
 }
 
-/// Scores one device by its measurements since its pods started.
+/// Scores one device by its samples since its pods started.
 fn score(
     reading: Reading,
     measured: bool,
@@ -194,8 +193,7 @@ fn score(
     starts: &BTreeMap<PodKey, i64>,
     rules: &Rules,
 ) -> Scored {
-    // Measurements from before the pod started belong to an earlier holder, whatever their labels
-    // say.
+    // Earlier samples belong to an earlier holder, whatever their labels say.
     let begins: Option<Vec<i64>> = reading
         .holders
         .iter()
@@ -204,7 +202,7 @@ fn score(
     let begin = match (reading.held, begins) {
         (Some(true), begins) => begins.and_then(|begins| begins.into_iter().max()),
         (Some(false), _) => Some(i64::MIN),
-        // The device may have been assigned to a pod only a moment ago.
+        // If it is unknown whether the device is held, a pod may have received it just now.
         (None, _) => None,
     };
     // A sample may be up to `lookback` older than the time for which it is used.
@@ -236,7 +234,7 @@ struct Traces<'h> {
     by_index: BTreeMap<TraceKey<'h, u32>, &'h Trace>,
 }
 
-/// The node, then the UUID or number, then the slice.
+/// Node, UUID or number, and slice.
 type TraceKey<'h, I> = (&'h str, I, Option<&'h (String, u32)>);
 
 impl<'h> Traces<'h> {
@@ -265,7 +263,8 @@ impl<'h> Traces<'h> {
         Self { by_uuid, by_index }
     }
 
-    /// Looks up by UUID first, because for some exporters gpuctl assigns the numbers itself.
+    /// Looks up a trace by UUID first, because gpuctl itself assigns the numbers for some
+    /// exporters.
     fn find(&self, reading: &Reading) -> Option<&'h Trace> {
         let (node, slice) = (reading.node.as_str(), reading.slice.as_ref());
         let by_uuid = reading
@@ -280,8 +279,8 @@ impl<'h> Traces<'h> {
     }
 }
 
-/// Finds devices that are held by pods of a node but have no current sample. A curve in the window
-/// shows which devices they are. Without such a curve, they have no name.
+/// Returns held devices of a node without a current sample. A curve in the window identifies such a
+/// device. Without a curve, the device has no name.
 fn lost(host: &NodeUsage, readings: &Readings, history: &History) -> Vec<(Reading, bool)> {
     let measured: Vec<&Reading> = readings
         .devices
@@ -320,7 +319,7 @@ fn lost(host: &NodeUsage, readings: &Readings, history: &History) -> Vec<(Readin
     lost
 }
 
-/// Lists the pods of a node, with the number of devices and instances that each holds.
+/// Returns the pods of a node, with the number of devices and instances that each holds.
 fn held_devices(host: &NodeUsage) -> Vec<(PodKey, u64)> {
     let is_instance = |name: &str| name.starts_with("mig-") || name.contains("_nps");
     host.holders
@@ -340,7 +339,7 @@ fn held_devices(host: &NodeUsage) -> Vec<(PodKey, u64)> {
         .collect()
 }
 
-/// Whether a reading and a curve describe the same device of a node.
+/// Returns true if a reading and a curve belong to the same device of a node.
 fn matches_trace(reading: &Reading, trace: &Trace) -> bool {
     match (&reading.uuid, &trace.uuid) {
         (Some(uuid), Some(trace_uuid)) => (uuid, &reading.slice) == (trace_uuid, &trace.slice),
@@ -348,8 +347,8 @@ fn matches_trace(reading: &Reading, trace: &Trace) -> bool {
     }
 }
 
-/// Builds the reading for a device that is held but has no current sample. The flag is true if the
-/// device has a curve.
+/// Builds the reading of a held device without a current sample. The flag is true if the device has
+/// a curve.
 fn silent_reading(host: &NodeUsage, pod: &PodKey, trace: Option<&Trace>) -> (Reading, bool) {
     let reading = Reading {
         node: host.name().to_owned(),

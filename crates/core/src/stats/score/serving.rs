@@ -1,6 +1,6 @@
 //! Reads the request metrics of inference servers: running, waiting and answered requests. A server
-//! that keeps its model in memory but answers no requests is idle, however much GPU memory it uses.
-//! A server that answers only a few requests is not idle.
+//! without requests is idle, however much GPU memory its model uses. A server with only a few
+//! requests is not idle.
 //!
 //! Sources of the metric names: vLLM and SGLang (docs, "Production metrics"),
 //! text-generation-inference (docs, "Metrics"), Triton (docs/user_guide/metrics.md).
@@ -11,7 +11,7 @@ use crate::model::Series;
 use crate::model::facts::reading::PodKey;
 use crate::stats::exporters::dialect::{EXPORTED_POD, PLAIN_POD};
 
-/// Gauges that count running or waiting requests.
+/// Gauges of running or waiting requests.
 pub(crate) const OPEN: [&str; 7] = [
     "vllm:num_requests_running",
     "vllm:num_requests_waiting",
@@ -21,17 +21,17 @@ pub(crate) const OPEN: [&str; 7] = [
     "tgi_queue_size",
     "nv_inference_pending_request_count",
 ];
-/// Counters that count answered requests.
+/// Counters of answered requests.
 pub(crate) const ANSWERED: [&str; 4] = [
     "vllm:request_success_total",
     "sglang:num_requests_total",
     "tgi_request_success",
     "nv_inference_request_success",
 ];
-/// The query copies the name of the metric to this label.
+/// Label to which the query copies the name of the metric.
 const PART: &str = "gpuctl_part";
 
-/// What a server did in a window.
+/// Activity of a server in a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub enum Serving {
@@ -61,7 +61,7 @@ pub fn query(seconds: i64) -> String {
     open.chain(answered).collect::<Vec<_>>().join(" or ")
 }
 
-/// Determines the activity of each pod that has request metrics.
+/// Returns the activity of each pod with request metrics.
 pub fn read(answer: &[Series]) -> BTreeMap<PodKey, Serving> {
     let mut pods: BTreeMap<PodKey, (bool, bool, bool)> = BTreeMap::new();
     for series in answer {
@@ -87,7 +87,7 @@ pub fn read(answer: &[Series]) -> BTreeMap<PodKey, Serving> {
         *answered |= ANSWERED.contains(&part);
         *active |= value > 0.0;
     }
-    // If only one of the two metrics exists, the other one might have shown activity.
+    // If only one kind of metric exists, the other might have shown activity.
     let judged = |(pod, (open, answered, active)): (PodKey, (bool, bool, bool))| match active {
         true => Some((pod, Serving::Active)),
         false => (open && answered).then_some((pod, Serving::Idle)),

@@ -1,7 +1,7 @@
-//! Computes the utilization score from 0 to 100, and decides when it is unknown.
+//! Computes the utilization score, from 0 to 100 or unknown.
 //!
-//! Note: a wrong `idle` can cost a user a training. Therefore, the score of a GPU with too few
-//! samples is unknown and never low.
+//! A wrong `idle` can cost a user a training, so a GPU with too few samples has an unknown score,
+//! never a low one.
 
 use crate::model::{Mebibytes, Percent, Point, Watts};
 
@@ -9,7 +9,7 @@ use crate::stats::exporters::dialect::Quantity;
 use crate::stats::exporters::limits;
 use crate::stats::history::curves::Trace;
 
-/// The weights of the terms. If a term is missing, its weight is distributed over the others.
+/// Weights of the terms. The weight of a missing term is distributed over the others.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Weights {
     pub utilization: f64,
@@ -29,7 +29,7 @@ impl Default for Weights {
     }
 }
 
-/// The limits of the bands. A score is idle below `idle`, low below `low`, and high above `high`.
+/// Limits of the bands. A score is idle below `idle`, low below `low`, and high above `high`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Thresholds {
     pub idle: f64,
@@ -47,7 +47,7 @@ impl Default for Thresholds {
     }
 }
 
-/// What a score means.
+/// Band of a score.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr, strum::VariantArray,
 )]
@@ -63,12 +63,12 @@ pub enum Band {
 impl Band {
     pub const ALL: &'static [Self] = <Self as strum::VariantArray>::VARIANTS;
 
-    /// The name of the band in documents.
+    /// Returns the name of the band in documents.
     pub fn word(self) -> &'static str {
         self.into()
     }
 
-    /// Whether utilization is low. Idle counts as low.
+    /// Returns true if utilization is low or idle.
     pub fn is_low(self) -> bool {
         matches!(self, Self::Idle | Self::Low)
     }
@@ -85,39 +85,39 @@ impl Thresholds {
     }
 }
 
-/// The score of a device, and its terms. Each term is a mean over the window. It is `None` if there
-/// are too few samples.
+/// Score of a device with its terms. A term is a mean over the window, or `None` if it has too few
+/// samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Score {
     pub utilization: Option<Percent>,
     pub memory_copy: Option<Percent>,
     pub memory_used: Option<Mebibytes>,
-    /// The used memory, in percent of the device's memory.
+    /// Used memory in percent of the device's memory.
     pub memory_share: Option<Percent>,
     pub power: Option<Watts>,
-    /// The power, in percent of the device's limit.
+    /// Power in percent of the device's limit.
     pub power_share: Option<Percent>,
-    /// The clock of the multiprocessors in MHz.
+    /// Clock of the multiprocessors in MHz.
     pub clock_mhz: Option<f64>,
-    /// The weighted mean of the known terms, from 0 to 100.
+    /// Weighted mean of the known terms, from 0 to 100.
     pub value: Option<f64>,
-    /// What the value would be if every unknown term were 100.
+    /// The value if every unknown term were 100.
     pub at_most: Option<f64>,
     pub band: Band,
-    /// The number of utilization samples.
+    /// Number of utilization samples.
     pub samples: usize,
-    /// The number of samples in a complete window.
+    /// Number of samples in a complete window.
     pub expected: usize,
 }
 
-/// The names of the terms, in the order of the weights. Documents use them as names of the metrics.
+/// Names of the terms in the order of the weights, which documents use for the metrics.
 pub const TERMS: [&str; 4] = ["gpu_util", "mem_copy", "mem_used", "power_usage"];
 
 impl Score {
-    /// Scores a device by its measurements. A complete window has `expected` samples.
+    /// Scores a device by its curves. A complete window has `expected` samples.
     pub fn new(trace: &Trace, expected: usize, weights: Weights, thresholds: Thresholds) -> Self {
         let mean = |points: &[Point]| {
-            // At least half of the expected samples must exist.
+            // Require at least half of the expected samples.
             let enough = points.len() * 2 >= expected.max(1);
             enough
                 .then(|| points.iter().map(|point| point.value).sum::<f64>() / points.len() as f64)
@@ -160,7 +160,7 @@ impl Score {
                 .sum::<f64>()
                 / total_weight
         });
-        // If the utilization is missing, the other terms do not show whether the device is used.
+        // Without utilization, the other terms do not show whether the device is used.
         let band = utilization
             .and(value)
             .map_or(Band::Unknown, |value| thresholds.band(value));
@@ -180,7 +180,7 @@ impl Score {
         }
     }
 
-    /// Builds the score of a device that has no measurements.
+    /// Creates the score of a device without samples.
     pub fn unknown(expected: usize) -> Self {
         Self {
             utilization: None,
@@ -223,7 +223,7 @@ mod tests {
     use crate::stats::history::curves as history;
     use crate::stats::history::curves::Lifetimes;
 
-    /// Builds a device with these metrics. Each metric has `samples` samples with the same value.
+    /// Builds a device with these metrics, each with `samples` equal samples.
     fn trace(model: &str, metrics: &[(&str, f64)], samples: i64) -> Trace {
         let series: Vec<Series> = metrics
             .iter()
@@ -290,15 +290,14 @@ mod tests {
         assert_eq!(copy.terms(), ["gpu_util", "mem_used", "power_usage"]);
         near(&without("DCGM_FI_DEV_FB_FREE", "x"), 66.25);
         near(&without("DCGM_FI_DEV_POWER_USAGE", "x"), 70.0);
-        // If no limit was measured, the limit of the model is used, so this is 200 of 700 W. An
-        // unknown model has no limit.
+        // Without a measured limit, that of the model applies, so this is 200 of 700 W. An unknown
+        // model has no limit.
         near(
             &without("DCGM_FI_DEV_ENFORCED_POWER_LIMIT", "NVIDIA H100 80GB HBM3"),
             40.0 + 8.0 + 15.0 + 0.1 * 200.0 / 7.0,
         );
         near(&without("DCGM_FI_DEV_ENFORCED_POWER_LIMIT", "x"), 70.0);
-        // Utilization is the essential term. Without it, the score is shown but the band is
-        // unknown.
+        // Without utilization, the score is shown but the band is unknown.
         let blind = without("DCGM_FI_DEV_GPU_UTIL", "x");
         near(&blind, 56.0);
         assert_eq!(blind.band, Band::Unknown);

@@ -1,4 +1,4 @@
-//! Tests of `script.rs`.
+//! Tests the translation of batch scripts.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Tests of `slurm.rs`.
+//! Tests the conversion of `sbatch` scripts.
 
 use super::*;
 

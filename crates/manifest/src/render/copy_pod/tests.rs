@@ -1,4 +1,4 @@
-//! Tests which paths of an ended job can be read, and the pod that reads them.
+//! Tests which paths of an ended job can be copied, and the spec of the pod that copies them.
 
 use super::*;
 

@@ -24,14 +24,14 @@ fn node(name: &str, labels: &[(&str, &str)]) -> Node {
     }
 }
 
-/// Two nodes in zone 1, one in zone 2.
+/// Returns two nodes in zone 1 and one in zone 2.
 fn nodes() -> Vec<Node> {
     [("a", "z1"), ("b", "z1"), ("c", "z2")]
         .map(|(name, zone)| node(name, &[("zone", zone), ("slots", "8")]))
         .into()
 }
 
-/// A volume of class `local` with 10Gi; `terms` is its node affinity.
+/// Returns a volume of class `local` with 10Gi. `terms` is its node affinity.
 fn volume(name: &str, terms: Option<Value>) -> PersistentVolume {
     let mut volume = json!({
         "metadata": {"name": name},
@@ -112,7 +112,7 @@ fn facts(claims: Vec<JobClaim>, volumes: Vec<PersistentVolume>) -> VolumeFacts {
     }
 }
 
-/// The CSI nodes of a driver that divides the cluster by these labels.
+/// Returns CSI nodes with a driver whose topology keys are `keys`.
 fn driver(keys: &[&str]) -> Vec<k8s_openapi::api::storage::v1::CSINode> {
     ["a", "b", "c"]
         .map(|name| {
@@ -122,7 +122,7 @@ fn driver(keys: &[&str]) -> Vec<k8s_openapi::api::storage::v1::CSINode> {
         .into()
 }
 
-/// Returns the nodes that the volumes allow, and the findings as `verdict cause`.
+/// Returns the nodes that the volumes allow, and the findings in the form `verdict cause`.
 fn judged(facts: &VolumeFacts, pods: u64) -> (String, Vec<String>) {
     let nodes = nodes();
     let rules = judge_volumes(facts, pods, &nodes, |_| true);
@@ -160,7 +160,7 @@ fn a_bound_volume_restricts_nodes_by_its_terms() {
         (Some(json!([in_labels("rack", "Exists", &[])])), ""),
         (Some(json!([in_labels("slots", "Gt", &["7"])])), "abc"),
         (Some(json!([in_labels("slots", "Lt", &["8"])])), ""),
-        // Terms are alternatives, and the expressions of a term are not.
+        // Terms are alternatives, but all expressions of a term must match.
         (
             Some(json!([
                 in_labels("host", "In", &["a"]),
@@ -174,7 +174,8 @@ fn a_bound_volume_restricts_nodes_by_its_terms() {
                 {"key": "host", "operator": "NotIn", "values": ["a"]}]}])),
             "b",
         ),
-        // The scheduler does not know the node's name when it compares volumes.
+        // The scheduler compares volumes only with node labels, so a field with the node's name
+        // never matches.
         (
             Some(json!([{"matchFields": [
                 {"key": "metadata.name", "operator": "In", "values": ["a"]}]}])),
@@ -288,13 +289,13 @@ fn a_delayed_claim_needs_a_volume_or_a_provisioner_for_the_node() {
         );
     });
     assert_judged(&reserved, 1, "b", &[]);
-    // Two claims need two volumes on the node.
+    // Two claims need two volumes that the same node reaches.
     let claims = || vec![new("data", Some("local")), new("logs", Some("local"))];
     let one_each = facts(claims(), vec![on("pv", "a"), on("pw", "b")]);
     assert_judged(&one_each, 1, "", &[]);
     let both = facts(claims(), vec![on("pv", "a"), on("pw", "a")]);
     assert_judged(&both, 1, "a", &[]);
-    // Both pods of a job mount the same volume, and it is unknown which.
+    // Both pods mount the same volume, and either volume is possible.
     assert_judged(
         &local(vec![on("pv", "a"), on("pw", "c")]),
         2,

@@ -1,4 +1,4 @@
-//! Tests of `checks.rs`.
+//! Tests that each check finds its problem and accepts a correct document.
 
 use super::*;
 

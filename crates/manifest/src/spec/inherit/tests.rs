@@ -1,4 +1,4 @@
-//! Tests of `inherit.rs`.
+//! Tests which values a job inherits from the site's defaults.
 
 use super::super::{Document, JobDocument, parse};
 use super::*;

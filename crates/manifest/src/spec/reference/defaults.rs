@@ -7,7 +7,7 @@ use super::super::shape::Shape::{
 use super::super::shape::{Field, field};
 use super::VERSION;
 
-/// A toleration, as in a pod spec.
+/// Fields of a toleration, as in a pod spec.
 pub(in super::super) const TOLERATION: &[Field] = &[
     field(&["key"], LabelKey, "Taint key.", "example.com/reserved").needed(),
     field(
@@ -176,7 +176,7 @@ pub(in super::super) const SCOPE: &[Field] = &[
     ),
 ];
 
-/// The spellings of a field of a scope.
+/// Returns the spellings of a field of a scope.
 pub fn scope_names(field: &str) -> &'static [&'static str] {
     SCOPE
         .iter()

@@ -7,7 +7,7 @@ use super::super::shape::Shape::{
 use super::super::shape::{Field, field};
 use super::VERSION;
 
-/// Spellings of the GPU type of a pool and its nodes.
+/// Spellings of the field for the GPU type of a pool or node.
 pub(super) const GPU_TYPE: [&str; 3] = ["gpu-type", "gpu_type", "gpuType"];
 
 pub(in crate::spec) const POOL_LIMITS: &[Field] = &[

@@ -5,7 +5,7 @@ use super::super::shape::Shape::{
 };
 use super::super::shape::{Field, field};
 
-/// The map form of a health check.
+/// Fields of the map form of a health check.
 pub const HEALTH_CHECK: &[Field] = &[
     field(
         &["path"],

@@ -1,4 +1,4 @@
-//! Draws the list of keys above the screen.
+//! Draws the help popup with the list of keys.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -31,7 +31,7 @@ pub(super) fn draw_help(frame: &mut Frame<'_>) {
         width,
         height,
     );
-    // Without `Clear`, the list would show through the box.
+    // Clear the area first, because the list would show through the popup.
     frame.render_widget(Clear, popup);
     frame.render_widget(
         Paragraph::new(lines).block(Block::bordered().title(" keys ")),

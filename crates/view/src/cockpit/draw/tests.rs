@@ -1,4 +1,4 @@
-//! Tests that keys and help fit the terminal.
+//! Tests that the lists of keys fit the terminal.
 
 use super::*;
 use crate::cockpit::keys::HELP;

@@ -1,4 +1,4 @@
-//! Tests that fields are found by their paths.
+//! Tests that the paths of fields are found.
 
 use super::*;
 

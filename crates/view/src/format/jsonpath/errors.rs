@@ -1,4 +1,4 @@
-//! Errors of templates: mistakes in them, and documents to which they do not apply.
+//! Errors of templates: syntax errors, and documents that do not match.
 
 use std::fmt;
 
@@ -6,9 +6,9 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JsonPathMistake {
     pub message: String,
-    /// The position in the template, counted in characters from 1.
+    /// Position in the template in characters, starting at 1.
     pub position: usize,
-    /// The suggested correction; empty if the message contains it.
+    /// How to correct the template. Empty if the message contains the correction.
     pub hint: &'static str,
 }
 
@@ -24,7 +24,7 @@ impl fmt::Display for JsonPathMistake {
 
 impl std::error::Error for JsonPathMistake {}
 
-/// Why a valid template cannot be applied to a document. kubectl rejects the same cases.
+/// Why a valid template cannot be applied to a document. kubectl fails in the same cases.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JsonPathFailure {
     OutOfBounds {
@@ -38,7 +38,7 @@ pub enum JsonPathFailure {
     NotAList {
         found: &'static str,
     },
-    /// A filter compares values, but an expression in it selects several.
+    /// An expression in a comparison selects several values.
     SeveralValues {
         count: usize,
     },

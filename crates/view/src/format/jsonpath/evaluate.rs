@@ -46,7 +46,7 @@ pub(super) fn values<'v>(parts: &'v [TemplatePart], root: &'v Value) -> Found<'v
     Ok(found)
 }
 
-/// Formats a value as kubectl does: text without quotes, lists and objects as JSON.
+/// Formats a value like kubectl: text without quotes, and lists and objects as JSON.
 fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -88,7 +88,7 @@ fn take<'v>(step: &'v PathStep, values: Vec<&'v Value>) -> Found<'v> {
     }
 }
 
-/// Applies a step that may fail to every value. `null` has no entries, because it means unknown.
+/// Applies a fallible step to every value. `null` has no entries, because it means unknown.
 fn each<'v>(
     values: Vec<&'v Value>,
     step: impl Fn(&'v [Value], &mut Vec<&'v Value>) -> Result<(), JsonPathFailure>,
@@ -125,8 +125,7 @@ fn children(value: &Value) -> Vec<&Value> {
     }
 }
 
-/// Collects a value and everything in it, except empty values, numbers and booleans, as kubectl
-/// does.
+/// Collects a value and all nested values. Like kubectl, skips empty values, numbers and booleans.
 fn descend<'v>(value: &'v Value, found: &mut Vec<&'v Value>) {
     let inner = children(value);
     if !inner.is_empty() || value.as_str().is_some_and(|text| !text.is_empty()) {
@@ -181,7 +180,7 @@ fn select<'v>(
     for entry in list {
         let left = walk(&filter.left, vec![entry]);
         let Some((comparison, right)) = &filter.comparison else {
-            // An error means that the path does not exist in this entry.
+            // The path does not exist in this entry if the step fails.
             found.extend(left.is_ok_and(|left| !left.is_empty()).then_some(entry));
             continue;
         };
@@ -195,7 +194,8 @@ fn select<'v>(
     Ok(())
 }
 
-/// The only value. `None` if it is missing or unknown: then the comparison has no result.
+/// Returns the only value, or `None` if it is missing or unknown, so that the comparison has no
+/// result.
 fn single(values: Vec<&Value>) -> Result<Option<&Value>, JsonPathFailure> {
     match values.as_slice() {
         [] | [Value::Null] => Ok(None),

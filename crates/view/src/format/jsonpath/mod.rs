@@ -1,10 +1,10 @@
 //! kubectl's dialect of JSONPath: templates with `{range}`, filters, unions and slices.
 //!
-//! It differs from RFC 9535, which the existing crates implement: it is a template with literal
-//! text, prints nothing for missing fields, and has no regular expressions. The rules are those of
-//! `k8s.io/client-go/util/jsonpath`, and the tests compare with its results. Quotes of both kinds
-//! are accepted in brackets, and `null`, which gpuctl prints for unknown values, never matches a
-//! comparison.
+//! Existing crates implement RFC 9535. kubectl's dialect is a template with literal text, prints
+//! nothing for missing fields, and has no regular expressions. The rules are those of
+//! `k8s.io/client-go/util/jsonpath`, and the tests compare the results. In addition, quotes of both
+//! kinds are accepted in brackets, and `null`, which gpuctl prints for unknown values, never
+//! matches a comparison.
 
 mod errors;
 mod evaluate;
@@ -29,7 +29,7 @@ impl JsonPath {
         parse::template(template).map(Self)
     }
 
-    /// Parses the field of a custom column. As with kubectl, the braces and the first dot are
+    /// Parses the field of a custom column. As in kubectl, the braces and the first dot are
     /// optional.
     pub fn parse_field(field: &str) -> Result<Self, JsonPathMistake> {
         let inner = field
@@ -44,17 +44,17 @@ impl JsonPath {
         parse::template(&format!("{{{dot}{inner}}}")).map(Self)
     }
 
-    /// Renders the template for a document.
+    /// Renders the template with the values of a document.
     pub fn render(&self, document: &Value) -> Result<String, JsonPathFailure> {
         evaluate::render(&self.0, document)
     }
 
-    /// Finds the values that the expressions select.
+    /// Returns the values that the expressions select.
     pub fn values<'v>(&'v self, document: &'v Value) -> Result<Vec<&'v Value>, JsonPathFailure> {
         evaluate::values(&self.0, document)
     }
 
-    /// The first field of a template that begins with one.
+    /// Returns the field with which the template begins, if any.
     pub fn first_field(&self) -> Option<&str> {
         syntax::first_field(&self.0)
     }

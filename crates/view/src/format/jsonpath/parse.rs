@@ -1,5 +1,5 @@
-//! Parses templates. Nested expressions, such as those in filters, keep their positions in the
-//! whole template.
+//! Parses templates. Positions in nested expressions, such as filters, refer to the entire
+//! template.
 
 use serde_json::Value;
 
@@ -7,11 +7,10 @@ use super::errors::JsonPathMistake;
 use super::parse_text::{quoted, unquoted_end};
 use super::syntax::{CompareOperator, ListSlice, ListSliceEnd, PathFilter, PathStep, TemplatePart};
 
-/// Templates nest `{range}` and filters at most this deep, so that parsing cannot exhaust the
-/// stack.
+/// Maximum nesting of `{range}` and filters, so that parsing cannot overflow the stack.
 const DEEPEST: usize = 32;
 
-/// Parses a whole template.
+/// Parses an entire template.
 pub(super) fn template(text: &str) -> Result<Vec<TemplatePart>, JsonPathMistake> {
     let chars: Vec<char> = text.chars().collect();
     let mut parser = TemplateParser {
@@ -23,7 +22,7 @@ pub(super) fn template(text: &str) -> Result<Vec<TemplatePart>, JsonPathMistake>
 }
 
 struct TemplateParser<'t> {
-    /// The template up to the end of the current expression.
+    /// Characters of the template up to the end of the current expression.
     chars: &'t [char],
     at: usize,
     depth: usize,
@@ -55,7 +54,7 @@ impl TemplateParser<'_> {
         text.chars().count() <= rest.len() && text.chars().zip(rest).all(|(a, b)| a == *b)
     }
 
-    /// A parser for the part of an expression between two positions.
+    /// Returns a parser for the part of an expression between two positions.
     fn between(&self, start: usize, end: usize) -> TemplateParser<'_> {
         TemplateParser {
             chars: &self.chars[..end],
@@ -64,8 +63,7 @@ impl TemplateParser<'_> {
         }
     }
 
-    /// Parses text and expressions. `range` is the position of the `{range}` that an `{end}` must
-    /// close.
+    /// Parses text and expressions. `range` is the position of the `{range}` that `{end}` closes.
     fn parts(&mut self, range: Option<usize>) -> Result<Vec<TemplatePart>, JsonPathMistake> {
         if self.depth > DEEPEST {
             return mistake(self.at, "the template is nested too deeply", "");
@@ -106,7 +104,7 @@ impl TemplateParser<'_> {
         }
     }
 
-    /// Consumes `range` or `end` at the beginning of an expression.
+    /// Consumes `range` or `end` at the start of an expression.
     fn keyword(&mut self) -> Option<&'static str> {
         let start = self.at;
         while self.peek().is_some_and(char::is_whitespace) {
@@ -123,7 +121,7 @@ impl TemplateParser<'_> {
         None
     }
 
-    /// Parses the steps of an expression, up to its `}` if it was opened by a `{`.
+    /// Parses the steps of an expression, up to the `}` that belongs to `opening`.
     fn steps(&mut self, opening: Option<usize>) -> Result<Vec<PathStep>, JsonPathMistake> {
         if self.depth > DEEPEST {
             return mistake(self.at, "the template is nested too deeply", "");
@@ -169,7 +167,7 @@ impl TemplateParser<'_> {
         }
     }
 
-    /// Parses the name of a field, in which `\` escapes the next character.
+    /// Parses a field name, where `\` escapes the next character.
     fn field(&mut self) -> PathStep {
         let mut name = String::new();
         while let Some(c) = self.peek().filter(|c| !is_terminator(*c)) {
@@ -228,7 +226,7 @@ impl TemplateParser<'_> {
         }
     }
 
-    /// Parses `[…]` except filters: indexes, slices, quoted fields, and unions of these.
+    /// Parses `[…]` except filters: indexes, slices, quoted fields and unions of them.
     fn brackets(&mut self, steps: &mut Vec<PathStep>) -> Result<(), JsonPathMistake> {
         let opening = self.at;
         let Some(closing) = unquoted_end(self.chars, opening + 1, |c| c == ']') else {
@@ -270,7 +268,7 @@ impl TemplateParser<'_> {
         let is_quoted =
             |quote: char| text.len() >= 2 && text.starts_with(quote) && text.ends_with(quote);
         if is_quoted('\'') || is_quoted('"') {
-            // kubectl reads the quoted text as a path, so a dot in a name must be escaped.
+            // kubectl parses the quoted text as a path, so dots in names must be escaped.
             let end = first + text.chars().count() - 1;
             let mut path = self.between(first + 1, end);
             let mut steps = vec![path.field()];
@@ -382,7 +380,7 @@ fn slice(text: &str) -> Option<ListSlice> {
             Some(None) => ListSliceEnd::Last,
             Some(Some(end)) => ListSliceEnd::At(end),
         },
-        // Zero is rejected by the caller, with its position.
+        // The caller rejects zero with its position.
         step: usize::try_from(step.unwrap_or(1)).unwrap_or(0),
     })
 }

@@ -1,8 +1,8 @@
-//! Quoted text in templates.
+//! Parses quoted text in templates.
 
 use super::errors::JsonPathMistake;
 
-/// Finds the first character that matches, outside quotes and nested brackets.
+/// Returns the position of the first matching character outside quotes and nested brackets.
 pub(super) fn unquoted_end(
     chars: &[char],
     start: usize,
@@ -27,7 +27,7 @@ pub(super) fn unquoted_end(
     None
 }
 
-/// Reads quoted text at `at`, with the escape sequences of Go, and moves `at` behind it.
+/// Parses quoted text at `at` with Go's escape sequences, and moves `at` past it.
 pub(super) fn quoted(chars: &[char], at: &mut usize) -> Result<String, JsonPathMistake> {
     let (start, quote) = (*at, chars[*at]);
     let mut text = String::new();
@@ -51,7 +51,7 @@ pub(super) fn quoted(chars: &[char], at: &mut usize) -> Result<String, JsonPathM
     }
 }
 
-/// Reads the escape sequence at `at`, and moves `at` to its last character.
+/// Parses the escape sequence at `at`, and moves `at` to its last character.
 fn escaped(chars: &[char], at: &mut usize) -> Result<char, JsonPathMistake> {
     let start = *at;
     let invalid = || JsonPathMistake {

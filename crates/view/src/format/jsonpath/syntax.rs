@@ -1,8 +1,8 @@
-//! The syntax tree of templates.
+//! Syntax tree of templates.
 
 use serde_json::Value;
 
-/// A piece of a template.
+/// A part of a template.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum TemplatePart {
     Text(Value),
@@ -13,20 +13,20 @@ pub(super) enum TemplatePart {
     },
 }
 
-/// A step of an expression, from values to values.
+/// A step of an expression, which maps each value to any number of values.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum PathStep {
     Literal(Value),
     Field(String),
     Slice(ListSlice),
-    /// The value itself, and everything in it.
+    /// Selects the value and all nested values.
     Descend,
     Wildcard,
     Union(Vec<Vec<PathStep>>),
     Filter(PathFilter),
 }
 
-/// A range of a list; an index is a range of one entry.
+/// A slice of a list. An index is a slice with one entry.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct ListSlice {
     pub start: Option<i64>,
@@ -36,9 +36,9 @@ pub(super) struct ListSlice {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum ListSliceEnd {
-    /// After the first entry, for `[3]`.
+    /// The entry after the start, for `[3]`.
     AfterStart,
-    /// At the end of the list, for `[3:]`.
+    /// The end of the list, for `[3:]`.
     Last,
     At(i64),
 }
@@ -46,7 +46,7 @@ pub(super) enum ListSliceEnd {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct PathFilter {
     pub left: Vec<PathStep>,
-    /// `None` if only the existence of `left` is checked.
+    /// Operator and right-hand side, or `None` if only the existence of `left` is checked.
     pub comparison: Option<(CompareOperator, Vec<PathStep>)>,
 }
 
@@ -60,7 +60,7 @@ pub(super) enum CompareOperator {
     GreaterOrEqual,
 }
 
-/// The first field of a template that begins with one.
+/// Returns the field with which the template begins, if any.
 pub(super) fn first_field(parts: &[TemplatePart]) -> Option<&str> {
     match parts {
         [TemplatePart::Expression(steps), ..] => match steps.as_slice() {

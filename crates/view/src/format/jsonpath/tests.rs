@@ -1,11 +1,11 @@
-//! Compares with the results of kubectl: the examples of its documentation, and the tests of
+//! Compares results with those of kubectl, for the examples in its documentation and the tests of
 //! `k8s.io/client-go/util/jsonpath` (v0.37).
 
 use serde_json::{Value, json};
 
 use super::{JsonPath, JsonPathFailure};
 
-/// The document of kubectl's documentation, with some fields added.
+/// The document in kubectl's documentation, with some additional fields.
 fn document() -> Value {
     json!({
         "kind": "List",

@@ -1,4 +1,4 @@
-//! Tests how tables fit a terminal, and how CSV differs from them.
+//! Tests the widths of tables, and the differences between tables and CSV.
 
 use super::*;
 
@@ -49,7 +49,7 @@ fn optional_columns_disappear_on_narrow_terminals() {
             .collect::<Vec<_>>()
             .join(" ")
     };
-    // 4 + 3 + 3 + 5 characters, and a space between columns.
+    // Columns of 4 + 3 + 3 + 5 characters, separated by a space.
     assert_eq!(
         (first(18), first(17)),
         ("NAME CPU GPU ABOUT".to_owned(), "NAME CPU GPU".to_owned())
@@ -104,7 +104,7 @@ fn long_names_are_cut_in_the_middle_before_columns_go() {
             },
         )
     };
-    // 20 characters of the name, and two columns of three characters.
+    // A name of 20 characters, and two columns of three characters.
     assert_eq!(
         text(28).lines().nth(1),
         Some("default/ll…n-0-gs2hw   8 59m")

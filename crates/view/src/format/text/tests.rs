@@ -1,4 +1,4 @@
-//! Tests how text is escaped for terminals, Markdown and chats.
+//! Tests escaping for terminals, Markdown and chats.
 
 use crate::format::text::*;
 

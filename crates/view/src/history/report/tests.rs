@@ -1,4 +1,4 @@
-//! Tests the headers and numbers of reports, and that names cannot break a Markdown table.
+//! Tests the headers and numbers of reports, and the escaping of names in Markdown tables.
 
 use super::*;
 

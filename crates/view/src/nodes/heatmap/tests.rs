@@ -1,4 +1,4 @@
-//! Tests the axis of heat maps, and the order of their devices.
+//! Tests the axis of heat maps and the order of devices.
 
 use super::*;
 

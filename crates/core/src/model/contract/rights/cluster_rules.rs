@@ -12,7 +12,7 @@ pub const QUOTA: &[Rule] = &[
     rule(Cluster, "", "nodes", LIST).or("GPUs from vendors other than NVIDIA"),
 ];
 
-/// Computing free capacity, which requires all pods.
+/// Permissions to compute free capacity, which depends on all pods.
 pub const FREE: &[Rule] = &[
     rule(Cluster, "", "nodes", LIST),
     rule(Cluster, "", "pods", LIST),
@@ -20,7 +20,7 @@ pub const FREE: &[Rule] = &[
     rule(Cluster, "resource.k8s.io", "resourceclaims", LIST).or("devices claimed through DRA"),
 ];
 
-/// Simulating the drain of a node.
+/// Permissions to simulate the drain of a node.
 pub const DRAIN: &[Rule] = &[
     rule(Cluster, "", "nodes", LIST),
     rule(Cluster, "", "pods", LIST),
@@ -30,7 +30,7 @@ pub const DRAIN: &[Rule] = &[
 
 const VOLUMES_OF_JOBS: &str = "which nodes the job's volumes allow";
 
-/// Checking whether a job fits.
+/// Permissions to check whether a job fits.
 pub const FIT: &[Rule] = &[
     rule(Cluster, "", "nodes", LIST),
     rule(Cluster, "", "pods", LIST),
@@ -70,13 +70,13 @@ pub const HOLDERS: &[Rule] = &[
 
 pub const NODES: &[Rule] = &[rule(Cluster, "", "nodes", LIST)];
 
-/// Watching nodes and pods.
+/// Permissions to be notified when nodes or pods change.
 pub const LIVE: &[Rule] = &[
     rule(Cluster, "", "nodes", WATCH).or(LIVE_UPDATES),
     rule(Cluster, "", "pods", WATCH).or(LIVE_UPDATES),
 ];
 
-/// Finding which pod holds each GPU, and since when.
+/// Permissions to find which pod holds each GPU, and since when.
 pub const SCORED: &[Rule] = &[
     rule(Cluster, "", "nodes", LIST),
     rule(Cluster, "", "pods", LIST).or("scores of pods in other namespaces"),
@@ -84,14 +84,14 @@ pub const SCORED: &[Rule] = &[
     rule(Cluster, "resource.k8s.io", "resourceclaims", LIST).or("devices claimed through DRA"),
 ];
 
-/// Discovering Prometheus and querying it through the API server.
+/// Permissions to discover Prometheus and query it through the API server.
 pub const METRICS: &[Rule] = &[
     rule(Cluster, "", "services", LIST).or("a Prometheus with an unusual Service name"),
     rule(Cluster, "", "services/proxy", &["get"])
         .or("utilization, unless `--prometheus` names a server"),
 ];
 
-/// The permission to query a Prometheus in the cluster through the API server.
+/// Permission to query a Prometheus in the cluster through the API server.
 pub const PROXY: Right = Right {
     scope: Cluster,
     group: "",
@@ -101,7 +101,7 @@ pub const PROXY: Right = Right {
 
 const SHARED: &str = "which nodes share their GPUs";
 
-/// Reading the current nodes and devices, to compare them with past values.
+/// Permissions to compare past values with the current nodes and devices.
 pub const PRESENT: &[Rule] = &[
     rule(Cluster, "", "nodes", LIST).or(SHARED),
     rule(Cluster, "", "pods", LIST).or(SHARED),
@@ -109,7 +109,7 @@ pub const PRESENT: &[Rule] = &[
     rule(Cluster, "resource.k8s.io", "resourceclaims", LIST).or("devices claimed through DRA"),
 ];
 
-/// Discovering a Prometheus whose Service does not have a common name.
+/// Permission to discover a Prometheus whose Service has an unusual name.
 pub const fn service_list() -> Right {
     Right {
         scope: Cluster,
@@ -119,13 +119,13 @@ pub const fn service_list() -> Right {
     }
 }
 
-/// Access to Prometheus, for commands that do not work without it.
+/// Permissions to query Prometheus, for commands that do not work without it.
 pub const PROMETHEUS_ACCESS: &[Rule] = &[
     rule(PROXY.scope, PROXY.group, PROXY.resource, &["get"]),
     rule(Cluster, "", "services", LIST).or("a Prometheus with an unusual Service name"),
 ];
 
-/// Reading the owners of all pods in the cluster.
+/// Permissions to read the owners of all pods in the cluster.
 pub const OWNERS: &[Rule] = &[
     rule(Cluster, "", "pods", LIST),
     rule(Cluster, "apps", "replicasets", LIST).or("pods owned by Deployments"),
@@ -139,7 +139,7 @@ pub const OWNERS: &[Rule] = &[
 
 const INDIRECT_OWNERS: &str = "workloads that own pods through other objects";
 
-/// Finding a workload by the name of its topmost owner.
+/// Permissions to find a workload by the name of its top-level owner.
 pub const OWNER_CHAIN: &[Rule] = &[
     rule(Cluster, "apps", "replicasets", LIST).when(INDIRECT_OWNERS),
     rule(Cluster, "apps", "deployments", LIST).when(INDIRECT_OWNERS),
@@ -163,11 +163,11 @@ pub const DEFINITION: &[Rule] = &[
     rule(Cluster, "", "pods", LIST).or("the number of GPUs in use"),
 ];
 
-/// Creating the first pool. This also creates the namespace that contains all pools, and lets all
-/// users read it.
+/// Permissions to create the first pool. This also creates the namespace for all pool definitions,
+/// and lets all users read them.
 pub const FIRST_POOL: &[Rule] = &[
     rule(Cluster, "", "namespaces", MAKE).or("the first pool"),
-    // RBAC prevents privilege escalation: users can grant only the permissions that they have.
+    // RBAC prevents privilege escalation: users can grant only permissions that they have.
     rule(Home, "", "configmaps", &["list", "watch"]).or("letting all users read pool definitions"),
     rule(Home, "rbac.authorization.k8s.io", "roles", MAKE)
         .or("letting all users read pool definitions"),

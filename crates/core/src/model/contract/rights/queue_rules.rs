@@ -8,7 +8,7 @@ pub const QUEUES: &[Rule] = &[
     rule(Namespace, "kueue.x-k8s.io", "localqueues", LIST),
     rule(Namespace, "kueue.x-k8s.io", "workloads", LIST).or("`--preemptions`"),
     rule(Namespace, "", "events", LIST).or("`--preemptions`"),
-    // Without these permissions, a list of queues only lacks the GPU usage.
+    // Without these permissions, a list of queues lacks only the GPU usage.
     rule(Namespace, "batch", "jobs", LIST).when("`--preemptions`"),
     rule(Namespace, "", "pods", LIST).when("`--preemptions`"),
     rule(Cluster, "kueue.x-k8s.io", "clusterqueues", LIST).or("quotas of Kueue queues"),

@@ -1,5 +1,5 @@
-//! Permissions for commands that work on jobs and their objects. Each row of the verb table refers
-//! to some of these lists.
+//! Permissions for commands that work on jobs and their objects. Rows of the verb table refer to
+//! these lists.
 
 use super::RightScope::{Cluster, Home, Namespace};
 use super::{Need, RightScope, Rule};
@@ -20,8 +20,8 @@ pub(super) const fn rule(
 }
 
 impl Rule {
-    /// Makes the permission optional: without it, the command omits `lost`. Permissions for APIs
-    /// that few clusters serve are optional too, because the built-in role `edit` lacks them.
+    /// Makes the permission optional: without it, the command omits `lost`. Also used for APIs that
+    /// few clusters serve, because the built-in role `edit` does not include them.
     pub(super) const fn or(self, lost: &'static str) -> Self {
         Self {
             need: Need::Optional(lost),
@@ -29,7 +29,7 @@ impl Rule {
         }
     }
 
-    /// Marks the permission as needed only with some arguments or files.
+    /// Makes the permission necessary only with the arguments or files that `used` describes.
     pub(super) const fn when(self, used: &'static str) -> Self {
         Self {
             need: Need::For(used),
@@ -42,17 +42,17 @@ pub(super) const LIST: &[&str] = &["list"];
 pub(super) const WATCH: &[&str] = &["watch"];
 pub(super) const LIVE_UPDATES: &str = "immediate updates in `-w`";
 pub(super) const MAKE: &[&str] = &["get", "create", "patch"];
-/// Verbs on the supervisor's Secret, for a multi-node training.
+/// Verbs on the supervisor's Secret of a multi-node training.
 const TOKEN: &[&str] = &["get", "create", "patch", "delete"];
-/// Verbs on NetworkPolicies, for a multi-node training. `list` is needed because its NetworkPolicy
-/// depends on the other policies in the namespace.
+/// Verbs on NetworkPolicies for a multi-node training. `list` is included because the job's policy
+/// depends on the others in the namespace.
 const POLICY: &[&str] = &["get", "list", "create", "patch", "delete"];
 const CALL: &[&str] = &["get", "create"];
 
 /// The feature that requires LeaderWorkerSets.
 const MULTI_NODE_SERVICES: &str = "multi-node services";
 
-/// Needed to find jobs, which every job command does first.
+/// Permissions to find jobs, the first step of every job command.
 pub const FIND: &[Rule] = &[
     rule(Namespace, "batch", "jobs", LIST),
     rule(Namespace, "", "pods", LIST),
@@ -77,7 +77,7 @@ pub const FIND: &[Rule] = &[
     .or("job positions in a Kueue queue"),
 ];
 
-/// Finding a job by its name, whatever its kind.
+/// Permissions to find a job of any kind by its name.
 pub const ANY_KIND: &[Rule] = &[
     rule(Namespace, "apps", "deployments", LIST).when("services"),
     rule(
@@ -90,7 +90,7 @@ pub const ANY_KIND: &[Rule] = &[
     rule(Namespace, "apps", "statefulsets", LIST).when("notebooks"),
 ];
 
-/// Submitting a job: checking it, and creating the objects around it.
+/// Permissions to submit a job: check it and create its companion objects.
 pub const PLACE: &[Rule] = &[
     rule(Namespace, "", "services", MAKE),
     rule(Namespace, "", "pods", &["create"]).or("validating pods in advance"),
@@ -130,7 +130,7 @@ pub const PLACE: &[Rule] = &[
 
 const WAITING: &str = "`--wait` and `--follow`";
 
-/// Watching a job that has just been submitted.
+/// Permissions to wait for a job that has just been submitted.
 pub const AWAIT: &[Rule] = &[
     rule(Namespace, "batch", "jobs", LIST).when(WAITING),
     rule(Namespace, "", "pods", LIST).when(WAITING),
@@ -146,7 +146,7 @@ pub const AWAIT: &[Rule] = &[
     rule(Namespace, "", "pods/log", &["get"]).when("`--follow`"),
 ];
 
-/// Managing the objects of a service other than its workload and its Service.
+/// Permissions to manage the companion objects of a service, except its Service.
 pub const SERVE: &[Rule] = &[
     rule(Namespace, "autoscaling", "horizontalpodautoscalers", MAKE).when("`autoscaling`"),
     rule(Namespace, "networking.k8s.io", "ingresses", MAKE).when("`service.host`"),
@@ -155,7 +155,7 @@ pub const SERVE: &[Rule] = &[
 const REMOVE: &[&str] = &["list", "delete"];
 pub(super) const PRUNING: &str = "pruning objects that the file no longer declares";
 
-/// Pruning objects that the file no longer declares.
+/// Permissions to prune objects that the file no longer declares.
 pub const STALE: &[Rule] = &[
     rule(Namespace, "", "services", REMOVE).or(PRUNING),
     rule(Namespace, "", "configmaps", REMOVE).or(PRUNING),
@@ -178,7 +178,7 @@ pub const SWITCH: &[Rule] = &[
     rule(Namespace, "kueue.x-k8s.io", "workloads", LIST).or("jobs in a Kueue queue"),
 ];
 
-/// Evicting or deleting pods so that their controller replaces them.
+/// Permissions to evict or delete pods, so that their controller replaces them.
 pub const RENEW: &[Rule] = &[
     rule(Namespace, "", "pods/eviction", &["create"]),
     rule(Namespace, "", "pods", &["get", "delete", "patch"])
@@ -193,8 +193,7 @@ pub const RENEW: &[Rule] = &[
     .or(MULTI_NODE_SERVICES),
 ];
 
-/// Explaining why a job waits or has died. These permissions are needed in addition to those for
-/// finding it.
+/// Permissions to explain why a job waits or failed, in addition to finding it.
 pub const EXPLAIN: &[Rule] = &[
     rule(Namespace, "", "pods", &["get"]).or("requests of unscheduled pods"),
     rule(Cluster, "", "nodes", LIST).or("which resources nodes lack"),
@@ -231,7 +230,7 @@ pub const MAKE_SERVICE: &[Rule] = &[
     )
     .or(MULTI_NODE_SERVICES),
 ];
-/// Making dry runs for `diff`, for documents other than trainings.
+/// Permissions to make the dry runs of `diff`, for documents other than trainings.
 pub const COMPARE: &[Rule] = &[
     rule(Namespace, "apps", "deployments", MAKE).when("services"),
     rule(
@@ -258,7 +257,7 @@ pub const REPAIR_NOTEBOOK: &[Rule] =
     &[rule(Namespace, "", "pods", &["get", "delete"]).or("replacing a pod that was never ready")];
 pub const SECRET: &[Rule] = &[rule(Namespace, "", "secrets", MAKE)];
 
-/// Reading the progress of a training from its newest log lines.
+/// Permissions to read the progress of a training from its newest log lines.
 pub const PROGRESS: &[Rule] = &[rule(Namespace, "", "pods/log", &["get"]).or("progress")];
 pub const THROUGHPUT: &[Rule] = &[rule(Namespace, "", "pods/log", &["get"]).or("throughput")];
 pub const LOGS: &[Rule] = &[rule(Namespace, "", "pods/log", &["get"])];
@@ -271,7 +270,7 @@ pub const EVENTS: &[Rule] = &[
     rule(Namespace, "", "events", WATCH).or(LIVE_UPDATES),
 ];
 
-/// Copying out of a job that has ended, through a pod that mounts its claims.
+/// Permissions to copy from an ended job, through a pod that mounts its claims.
 pub const COPY: &[Rule] = &[
     rule(Namespace, "", "pods", &["get", "create", "delete"]).when(ENDED_JOBS),
     rule(Namespace, "batch", "jobs", &["get"]).when(ENDED_JOBS),
@@ -318,8 +317,7 @@ pub const DELETE_JOB: &[Rule] = &[
         .or("the policy that an interrupted `create` left behind"),
     rule(Namespace, "apps", "replicasets", &["list", "delete"]).when("services with `--force`"),
     rule(Namespace, "", "pods", &["delete"]).when("`--force`, and pods that outlived their job"),
-    // `delete` also looks for objects of any kind that have this name and that gpuctl did not
-    // create.
+    // `delete` also checks for objects of this name that gpuctl did not create.
     rule(Namespace, "batch", "jobs", &["get"]),
     rule(Namespace, "apps", "deployments", &["get"]).when("services"),
     rule(Namespace, "apps", "statefulsets", &["get"]).when("notebooks"),
@@ -338,7 +336,7 @@ pub const CLAIMS: &[Rule] = &[
     rule(Namespace, "", "pods", LIST).or("which pods use claims"),
     rule(Namespace, "batch", "jobs", LIST).or("whether jobs still exist"),
 ];
-/// Checking that the objects that a job refers to exist, before the job is submitted.
+/// Permissions to check before a submission that the objects that a job refers to exist.
 pub const REFERENCES: &[Rule] = &[
     rule(Namespace, "", "resourcequotas", LIST).or("checking quotas"),
     rule(Namespace, "", "persistentvolumeclaims", &["get"]).or("checking claims"),

@@ -1,18 +1,18 @@
-//! Permissions for each kind of user: viewer, researcher or operator.
+//! Roles for three kinds of users: viewer, researcher and operator.
 
 use std::collections::BTreeSet;
 
 use super::{Right, RightScope, Task};
 
-/// The kind of user that a role is for.
+/// A kind of user for whom `auth check` can print a role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub enum UserRole {
-    /// Can read every view.
+    /// Can run all commands that only read.
     Viewer,
     /// A viewer who can also submit, watch and delete jobs in one namespace.
     Researcher,
-    /// A viewer of all namespaces who can also manage nodes, pools, quotas and the site's defaults.
+    /// A viewer of all namespaces who can also manage nodes, pools, quotas and the site defaults.
     Operator,
 }
 
@@ -56,14 +56,14 @@ const OPERATION: [&str; 14] = [
     "fit",
 ];
 
-/// Commands that only read. `get` and `describe` stand for all their resources.
+/// Commands that only read. `get` and `describe` are included for every resource.
 const VIEWS: [&str; 15] = [
     "fit", "tree", "why", "free", "top", "score", "stats", "eff", "who gpu", "report", "snapshot",
     "logs", "events", "get", "describe",
 ];
 
 impl UserRole {
-    /// The value of `--emit-role`.
+    /// Returns the value for `--emit-role`.
     pub fn word(self) -> &'static str {
         self.into()
     }
@@ -83,7 +83,7 @@ impl UserRole {
         }
     }
 
-    /// Whether the role includes the permissions for this command.
+    /// Returns true if the role includes the permissions of this command.
     pub fn uses(self, task: &Task) -> bool {
         let reads = VIEWS.contains(&task.words) || VIEWS.contains(&task.verb());
         match self {
@@ -93,8 +93,8 @@ impl UserRole {
         }
     }
 
-    /// Collects the permissions for all commands of the role. Only an operator may write outside
-    /// the namespace. No role may read the logs of all namespaces.
+    /// Collects the permissions for all commands of the role. Only operators may write outside the
+    /// namespace, and no role may read logs of all namespaces.
     pub fn rights<'t>(self, tasks: impl Iterator<Item = &'t Task>) -> BTreeSet<Right> {
         let is_read = |right: &Right| matches!(right.verb, "get" | "list" | "watch");
         let fits = |right: &Right| match (self, right.scope) {

@@ -86,7 +86,7 @@ fn unsupported_selectors_are_not_evaluated() {
             products
         )])
     );
-    // The scheduler fails on a missing attribute, unless an earlier comparison was already false.
+    // For the scheduler, a missing attribute is an error, unless an earlier comparison was false.
     let devices = [device("a", "gpu", false, None)];
     let not_evaluated = DeviceClaims::NotEvaluated(
         "devices of class gpu.nvidia.com (CEL expressions, or shared devices)".to_owned(),

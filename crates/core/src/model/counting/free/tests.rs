@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The node's name, its number of free GPUs, and the pods that hold the remaining GPUs.
+/// Name of the node, its free GPUs, and the pods that hold the rest of its eight GPUs.
 type EightGpus<'a> = (&'a str, u64, &'a [(&'a str, u64)]);
 
 fn group(nodes: &[EightGpus<'_>]) -> FreeGpus {
@@ -46,14 +46,14 @@ fn blocks_and_gangs_match_manual_counts() {
             gpus_per_node: 8
         }
     );
-    // Each of the two nodes has room for 2 + 2 + 2 + 2 GPUs. The block of three has room for one
-    // job of 2.
+    // With two GPUs per job, each node with eight free GPUs fits four jobs. The block of three fits
+    // one.
     assert_eq!(
         [1, 2, 3, 8, 9, 16, 17, 64].map(|slots| fleet.jobs(slots)),
         [19, 9, 5, 2, 1, 1, 0, 0]
     );
-    // Six nodes with three free GPUs each can hold a gang of eighteen. Two nodes with eight can
-    // only hold sixteen.
+    // Six nodes with three free GPUs each fit a gang of 18 GPUs. The two nodes with eight free GPUs
+    // fit only 16.
     let thin = group(&[
         ("a", 8, &[]),
         ("b", 8, &[]),
@@ -90,7 +90,7 @@ fn moves_use_the_fewest_gpus_and_keep_blocks() {
     assert_eq!(fleet.moves(8, 3), std::slice::from_ref(&expected));
     // A job of sixteen needs two whole nodes.
     assert_eq!(fleet.moves(16, 3), std::slice::from_ref(&expected));
-    // The pod with six GPUs only fits on an empty node, so moving it gains nothing.
+    // The pod with six GPUs fits only on an empty node, so moving it gains nothing.
     assert_eq!(fleet.moves(24, 3), []);
     let tight = group(&[("a", 8, &[]), ("b", 2, &[("n/x", 6)])]);
     assert_eq!(tight.moves(8, 3), []);
@@ -103,8 +103,8 @@ fn moves_use_the_fewest_gpus_and_keep_blocks() {
         1,
         "the pod of four goes before the four pods of one"
     );
-    // Emptying the cheapest node would only break up a whole node. Moving the two pods with three
-    // GPUs each does not.
+    // Emptying the cheapest node would break up a whole node. Moving both pods with three GPUs does
+    // not.
     let breaking = group(&[
         ("a", 3, &[("n/a", 5)]),
         ("b", 8, &[]),

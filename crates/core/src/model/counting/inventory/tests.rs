@@ -245,8 +245,8 @@ fn claimed_devices_count_like_resources() {
             Some("2 of 3 devices tainted (example.com/xid)")
         )
     );
-    // The driver serves `nvidia.com/gpu` through claims, so the pod's own request must not count
-    // again.
+    // The driver serves `nvidia.com/gpu` through claims, so counting the pod's request would count
+    // the devices twice.
     let asks = [pod("p", "a", &[("nvidia.com/gpu", 2)])];
     let inventory = Inventory::new(
         vec![host("a", &[], &[])],
@@ -257,7 +257,7 @@ fn claimed_devices_count_like_resources() {
         (inventory.gpus().used, inventory.hosts[0].holders[0].gpus),
         (Some(2), GpuCount(2))
     );
-    // Without permission to read claims, the number of free devices is unknown.
+    // Without permission to read claims, the number of used devices is unknown.
     let unknown: Vec<Device> = devices
         .iter()
         .map(|device| Device {

@@ -171,8 +171,7 @@ fn reloading_after_a_crash_is_reported() {
         word(&service(vec![reloading.clone()])),
         "pending 0/2 Restarting"
     );
-    // Once the container has started again, the failing probe is the current problem, and no longer
-    // the crash.
+    // Once the container has started again, the failing probe is the problem instead of the crash.
     reloading.containers[0].started = true;
     assert_eq!(word(&service(vec![reloading])), "pending 0/2 Unhealthy");
 }
@@ -213,8 +212,8 @@ fn unschedulable_pods_are_reported() {
     );
 }
 
-/// A replica with several pods receives requests through its first pod. While that pod is not
-/// ready, a ready worker is useless.
+/// A replica with several pods receives requests through its first pod, so a ready worker is
+/// useless while that pod is not ready.
 #[test]
 fn replica_is_ready_when_its_first_pod_is() {
     let pod = |group: u32, number: u32, ready: bool| Pod {

@@ -108,7 +108,7 @@ fn killed_rank_determines_the_reason() {
         ("MaxFailedIndexesExceeded".into(), String::new()),
     );
     assert_eq!(word(&job), "failed OOMKilled");
-    // Both ranks report `Error`, so the one that ended first is the cause.
+    // Both ranks report `Error`, so the rank that ended first is the cause.
     let at = |second| Some(jiff::Timestamp::from_second(second).unwrap());
     job.pods = vec![
         Pod {

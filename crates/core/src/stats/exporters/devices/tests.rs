@@ -14,7 +14,7 @@ fn series(name: &str, labels: &[(&str, &str)], value: f64) -> Series {
     }
 }
 
-/// Reads samples from a node with eight devices. The pod `train` holds two of them.
+/// Reads samples of a node with eight devices. The pod `train` holds two.
 fn read_on_node(values: Vec<Series>) -> Readings {
     let resources: BTreeMap<String, String> =
         [("nvidia.com/gpu".to_owned(), "8".to_owned())].into();
@@ -145,11 +145,11 @@ fn device_is_stale_if_all_its_series_are_stale() {
         series(UTIL, &labels("1", "train"), 90.0),
         series(UTIL, &labels("1", "train-too"), 20.0),
         series("DCGM_FI_DEV_FB_USED", &labels("1", "train"), 500.0),
-        // A sample with a physically impossible value still counts towards the age of the series.
+        // A sample with an impossible value still counts towards the age of its series.
         series(UTIL, &labels("2", "train"), 2_147_483_632.0),
         series("DCGM_FI_DEV_FB_USED", &labels("2", "train"), 500.0),
     ];
-    // The result of the query for stale samples has no metric names.
+    // The result of the query for stale samples contains no metric names.
     let age = |gpu, pod, seconds| Series {
         labels: labels(gpu, pod)
             .iter()
@@ -246,14 +246,14 @@ fn unnamed_holders_leave_held_unknown() {
             .map(|reading| reading.held)
             .collect::<Vec<_>>()
     };
-    // The labels name both devices that the pod holds, so the third one is free.
+    // The labels name both devices of the pod, so the third device is free.
     let readings = read_on_node(vec![
         series(UTIL, &labels("0", "train"), 1.0),
         series(UTIL, &labels("1", "train"), 1.0),
         series(UTIL, &labels("2", ""), 1.0),
     ]);
     assert_eq!(held(&readings), [Some(true), Some(true), Some(false)]);
-    // The labels name only one of the pod's devices, so any of the others could be the second.
+    // The labels name only one of the pod's two devices, so the other may be any device.
     let readings = read_on_node(vec![
         series(UTIL, &labels("0", "train"), 1.0),
         series(UTIL, &labels("2", ""), 1.0),

@@ -6,8 +6,8 @@ use super::table::{Dialect, SliceLabels, metric};
 pub(super) const DCGM: Dialect = Dialect {
     metrics: &[
         metric("DCGM_FI_DEV_GPU_UTIL", Quantity::Utilization, 0, 1.0),
-        // MIG instances have no GPU_UTIL. This metric is the fraction of time in which the graphics
-        // engine was active.
+        // MIG instances do not report GPU_UTIL. This metric is the fraction of time that the
+        // graphics engine was active.
         metric(
             "DCGM_FI_PROF_GR_ENGINE_ACTIVE",
             Quantity::Utilization,
@@ -43,7 +43,7 @@ pub(super) const DCGM: Dialect = Dialect {
             0,
             1.0,
         ),
-        // The name of this metric up to DCGM 3.
+        // Name of the metric up to DCGM 3.
         metric(
             "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS",
             Quantity::Throttle,
@@ -63,7 +63,7 @@ pub(super) const DCGM: Dialect = Dialect {
     uuid: &["UUID"],
     index: &["gpu"],
     model: &["modelName"],
-    // Used by versions before 3.
+    // Labels of versions before 3.
     pod: &[("pod_namespace", "pod_name")],
     container: &["container_name"],
     exporter_containers: &["exporter", "dcgm-exporter", "nvidia-dcgm-exporter"],

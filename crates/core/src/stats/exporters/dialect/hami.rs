@@ -1,13 +1,13 @@
-//! HAMi, which shares a device among several pods. Its node monitor and its scheduler export
-//! metrics. Source: cmd/vGPUmonitor/metrics.go and cmd/scheduler/metrics.go, before and after the
+//! HAMi, which shares a device among several pods. Metrics come from its node monitor and its
+//! scheduler. Source: cmd/vGPUmonitor/metrics.go and cmd/scheduler/metrics.go, before and after the
 //! metrics were renamed.
 
 use super::quantity::Quantity;
 use super::table::{BYTES, Dialect, metric};
 
 pub(super) const HAMI: Dialect = Dialect {
-    // Ranks start at 2, so that the exporter of the device's vendor takes precedence where there is
-    // one. It reports more metrics.
+    // Ranks start at 2, so that the exporter of the device's vendor, which reports more metrics,
+    // takes precedence.
     metrics: &[
         metric(
             "hami_host_gpu_utilization_ratio",
@@ -29,8 +29,7 @@ pub(super) const HAMI: Dialect = Dialect {
             2,
             BYTES,
         ),
-        // The part of a device that one pod uses. A query for a single pod finds no other
-        // utilization.
+        // Utilization by a single pod. A query for one pod finds no other utilization.
         metric(
             "hami_container_device_utilization_ratio",
             Quantity::Utilization,

@@ -1,6 +1,5 @@
-//! The GPU exporters that gpuctl reads, with one file and one table for each (`dcgm.rs`, `amd.rs`,
-//! …), and the code that they share. The tables convert units. Physically impossible values are
-//! rejected.
+//! Tables of the supported GPU exporters (`dcgm.rs`, `amd.rs`, …) and their common code. The tables
+//! convert units, and physically impossible values are rejected.
 
 mod amd;
 mod dcgm;
@@ -14,37 +13,35 @@ use std::collections::BTreeSet;
 pub use quantity::Quantity;
 pub use table::{Dialect, ExporterMetric, SliceLabels};
 
-/// All supported exporters. If a series has the labels of several, the first exporter in this list
-/// wins.
+/// All supported exporters. If a series has the labels of several exporters, the first one wins.
 pub const DIALECTS: &[&Dialect] = &[&dcgm::DCGM, &amd::AMD, &hami::HAMI, &nvidia_gpu::NVIDIA_GPU];
 
-/// The labels (namespace, pod) that name the holder if Prometheus renamed the labels of the
-/// exporter. It renames them if the target's own labels have the same names (`honor_labels:
-/// false`).
+/// Labels (namespace, pod) of the holder after Prometheus renamed the exporter's labels, because
+/// the target's own labels have the same names (`honor_labels: false`).
 pub const EXPORTED_POD: (&str, &str) = ("exported_namespace", "exported_pod");
 
-/// The labels (namespace, pod) that name the holder. If Prometheus wrote the target's labels there,
-/// they name the exporter's own pod instead.
+/// Labels (namespace, pod) of the holder, or of the exporter's own pod if Prometheus put the
+/// target's labels there.
 pub const PLAIN_POD: (&str, &str) = ("namespace", "pod");
 
-/// The label that contains the name of the DRA claim through which a pod holds the device.
+/// Label with the name of the DRA claim through which a pod holds the device.
 pub(crate) const CLAIM: &str = "dra_claim_name";
 
-/// Whether a label describes a DRA claim. Such a label does not show which collector took a sample.
+/// Returns true if a label describes a DRA claim. Such a label does not distinguish collectors.
 pub(crate) fn is_of_claim(label: &str) -> bool {
     label.starts_with("dra_")
 }
 
-/// The labels for the container that belong to [`EXPORTED_POD`] and [`PLAIN_POD`], in this order.
+/// Labels of the container that belong to [`EXPORTED_POD`] and [`PLAIN_POD`], in this order.
 const CONTAINERS: [&str; 2] = ["exported_container", "container"];
 
-/// Labels in which scrape configurations put the name of the node.
+/// Labels that scrape configurations usually use for the name of the node.
 const TARGET_NODE: [&str; 3] = ["node", "node_name", "kubernetes_node"];
 
-/// Labels that contain an address of the node. They are used only if no label contains its name.
+/// Labels with an address of the node, used only if no label contains the node's name.
 pub const NODE_ADDRESS: [&str; 2] = ["exported_instance", "instance"];
 
-/// Iterates over the labels that contain the name of a node.
+/// Returns the labels that contain the name of a node.
 pub fn node_labels() -> impl Iterator<Item = &'static str> {
     DIALECTS
         .iter()
@@ -53,23 +50,23 @@ pub fn node_labels() -> impl Iterator<Item = &'static str> {
         .chain(TARGET_NODE)
 }
 
-/// Iterates over the labels that contain the UUID of a device.
+/// Returns the labels that contain the UUID of a device.
 pub(crate) fn uuid_labels() -> impl Iterator<Item = &'static str> {
     DIALECTS.iter().flat_map(|dialect| dialect.uuid).copied()
 }
 
-/// Iterates over the labels that contain the number of a device on its node.
+/// Returns the labels that contain the number of a device on its node.
 pub(crate) fn index_labels() -> impl Iterator<Item = &'static str> {
     DIALECTS.iter().flat_map(|dialect| dialect.index).copied()
 }
 
-/// Lists pairs of labels (namespace, pod) that name the pod that holds a device. Only exporters
-/// write these labels, and scrape configurations never do.
+/// Returns the pairs of labels (namespace, pod) that name the holder of a device. Only exporters
+/// write these labels, never scrape configurations.
 pub(crate) fn holder_labels() -> impl Iterator<Item = (&'static str, &'static str)> {
     std::iter::once(EXPORTED_POD).chain(DIALECTS.iter().flat_map(|dialect| dialect.pod).copied())
 }
 
-/// Lists all pairs of labels that may name a pod, without duplicates.
+/// Returns all pairs of labels that may name a pod, without duplicates.
 pub fn pod_labels() -> Vec<(&'static str, &'static str)> {
     let mut pairs = Vec::new();
     for pair in holder_labels().chain([PLAIN_POD]) {
@@ -80,14 +77,14 @@ pub fn pod_labels() -> Vec<(&'static str, &'static str)> {
     pairs
 }
 
-/// Whether this is the name that an exporter gives its own container.
+/// Returns true for names that exporters give their own container.
 pub(crate) fn is_exporter_container(name: &str) -> bool {
     DIALECTS
         .iter()
         .any(|dialect| dialect.exporter_containers.contains(&name))
 }
 
-/// Iterates over the metrics of all exporters.
+/// Returns the metrics of all exporters.
 pub fn metrics() -> impl Iterator<Item = &'static ExporterMetric> {
     DIALECTS.iter().flat_map(|dialect| dialect.metrics)
 }
@@ -96,7 +93,7 @@ pub fn metric_of(name: &str) -> Option<&'static ExporterMetric> {
     metrics().find(|metric| metric.name == name)
 }
 
-/// Finds the exporter that defines this metric.
+/// Returns the exporter that defines a metric.
 pub(crate) fn dialect_of(name: &str) -> Option<&'static Dialect> {
     DIALECTS
         .iter()
@@ -104,7 +101,7 @@ pub(crate) fn dialect_of(name: &str) -> Option<&'static Dialect> {
         .find(|dialect| dialect.metrics.iter().any(|metric| metric.name == name))
 }
 
-/// Lists all labels that gpuctl reads. A server may drop all others.
+/// Returns all labels that gpuctl reads. A server may drop the others.
 pub fn labels() -> impl Iterator<Item = &'static str> {
     let pods = pod_labels()
         .into_iter()
@@ -140,13 +137,13 @@ pub fn labels() -> impl Iterator<Item = &'static str> {
     labels.filter(move |label| seen.insert(*label))
 }
 
-/// The codes for which [`is_fatal_xid`] returns true.
+/// XIDs for which [`is_fatal_xid`] returns true.
 pub const FATAL_XIDS: [u32; 8] = [48, 64, 74, 79, 95, 119, 120, 140];
 
-/// Whether a device must be checked after this error before it is used again, according to NVIDIA's
-/// XID catalog. These are double-bit ECC errors, failed row remapping, NVLink errors, a GPU that
-/// has fallen off the bus, uncontained errors, a firmware timeout and unrecovered ECC errors.
-/// Errors that a user program alone can cause are not included.
+/// Returns true if NVIDIA's XID catalog requires checking a device after this error before its next
+/// use: double-bit ECC errors, failed row remapping, NVLink errors, a GPU that has fallen off the
+/// bus, uncontained errors, a firmware timeout and unrecovered ECC errors. Excludes errors that a
+/// user program alone can cause.
 pub fn is_fatal_xid(code: u32) -> bool {
     FATAL_XIDS.contains(&code)
 }

@@ -1,5 +1,5 @@
-//! Exporters of the `nvidia_gpu_*` metrics that predate DCGM, such as the device plugin of Google's
-//! clusters.
+//! Exporters of the `nvidia_gpu_*` metrics, which predate DCGM, such as the device plugin of
+//! Google's clusters.
 
 use super::quantity::Quantity;
 use super::table::{BYTES, Dialect, metric};

@@ -1,41 +1,39 @@
-//! The table of one exporter, with its metrics and the labels that name the device, the node and
-//! the pod.
+//! The structure of an exporter's table: its metrics, and the labels that name device, node and
+//! pod.
 
 use super::quantity::Quantity;
 
-/// The names of the metrics and labels of one exporter. Labels are listed in order of precedence,
-/// so the first one that has a value wins.
+/// Metrics and labels of one exporter. Of several labels, the first one with a value wins.
 #[derive(Debug)]
 pub struct Dialect {
-    /// Its metrics. No name occurs in more than one dialect.
+    /// Metrics of the exporter. No name occurs in two dialects.
     pub metrics: &'static [ExporterMetric],
-    /// The labels that contain the name of the node.
+    /// Labels with the name of the node.
     pub node: &'static [&'static str],
-    /// The labels that contain the UUID of the device.
+    /// Labels with the UUID of the device.
     pub uuid: &'static [&'static str],
-    /// The labels that contain the number of the device on its node.
+    /// Labels with the number of the device on its node.
     pub index: &'static [&'static str],
-    /// The labels that contain the model of the device. They are read only from metrics of this
-    /// dialect, because a label may have a general name such as `name`.
+    /// Labels with the model of the device. They are read only from metrics of this dialect,
+    /// because a label may have a general name such as `name`.
     pub model: &'static [&'static str],
-    /// The pairs of labels (namespace, pod) that name the pod that holds the device. `namespace`
-    /// and `pod` are not listed, because all exporters may use them.
+    /// Pairs of labels (namespace, pod) that name the holder. `namespace` and `pod` are not listed,
+    /// because all exporters may use them.
     pub pod: &'static [(&'static str, &'static str)],
-    /// The labels that contain the container of the holder. `container` is not listed, because all
-    /// exporters may use it.
+    /// Labels with the container of the holder. `container` is not listed, because all exporters
+    /// may use it.
     pub container: &'static [&'static str],
-    /// The names of the exporter's own container. They are needed only if the exporter names the
-    /// holder in `namespace` and `pod`. While no pod holds a device, Prometheus writes the
-    /// exporter's own pod there.
+    /// Names of the exporter's own container, for exporters that name the holder in `namespace` and
+    /// `pod`. While no pod holds a device, Prometheus writes the exporter's own pod there.
     pub exporter_containers: &'static [&'static str],
-    /// The labels for slices, if devices can be partitioned.
+    /// Labels that identify slices, if devices can be partitioned.
     pub slice: Option<SliceLabels>,
-    /// The quantities that only the first slice of a device reports. The other slices report zero.
+    /// Quantities that are reported for the first slice of a device and are zero for the others.
     pub first_slice_only: &'static [Quantity],
 }
 
 impl Dialect {
-    /// A dialect without metrics and labels, for `..Dialect::EMPTY` in the tables.
+    /// A dialect without metrics and labels, the base of all tables.
     pub const EMPTY: Self = Self {
         metrics: &[],
         node: &[],
@@ -50,40 +48,40 @@ impl Dialect {
     };
 }
 
-/// The labels that identify a slice of a device.
+/// Labels that identify a slice of a device.
 #[derive(Clone, Copy, Debug)]
 pub enum SliceLabels {
-    /// One label contains the profile, and another one contains the number of the instance.
+    /// One label for the profile, and one for the number of the instance.
     Profile {
-        /// The profile, such as `1g.10gb`.
+        /// Label with the profile, such as `1g.10gb`.
         profile: &'static str,
-        /// The number of the instance on the device.
+        /// Label with the number of the instance on the device.
         number: &'static str,
     },
-    /// The labels contain the partitioning modes of compute units and memory, and the number of the
+    /// Labels for the partitioning modes of compute and memory, and for the number of the
     /// partition.
     Modes {
-        /// The compute partitioning mode. `spx` means a whole device.
+        /// Label with the compute mode. `spx` means a whole device.
         compute: &'static str,
-        /// The memory partitioning mode.
+        /// Label with the memory mode.
         memory: &'static str,
-        /// The number of the partition on the device.
+        /// Label with the number of the partition on the device.
         number: &'static str,
     },
 }
 
 #[derive(Clone, Copy, Debug)]
 pub struct ExporterMetric {
-    /// The name of the metric in Prometheus.
+    /// Name of the metric in Prometheus.
     pub name: &'static str,
     pub quantity: Quantity,
-    /// If a device has several metrics for one quantity, the one with the lowest rank wins.
+    /// Precedence among several metrics of a device for one quantity. The lowest rank wins.
     pub rank: u8,
-    /// The factor that converts the exporter's unit to gpuctl's unit.
+    /// Factor that converts the exporter's unit to gpuctl's.
     pub scale: f64,
 }
 
-/// Builds a row of the table of metrics. It is `const` so that the tables can be static.
+/// Builds a row of the metrics table. `const`, so that the tables can be constants.
 pub(super) const fn metric(
     name: &'static str,
     quantity: Quantity,
@@ -98,22 +96,22 @@ pub(super) const fn metric(
     }
 }
 
-/// Converts bytes to MiB.
+/// Factor from bytes to MiB.
 pub(super) const BYTES: f64 = 1.0 / 1_048_576.0;
 
 impl ExporterMetric {
-    /// Returns the possible range of the quantity, converted to the exporter's unit.
+    /// Returns the possible range of the quantity in the exporter's unit.
     pub fn range(&self) -> (f64, f64) {
         let (lowest, highest) = self.quantity.range();
         (lowest / self.scale, highest / self.scale)
     }
 
-    /// Converts a sample to gpuctl's unit. `None` if the value is physically impossible: NaN,
+    /// Converts a sample to gpuctl's unit, or returns `None` if it is physically impossible: NaN,
     /// infinity, a sentinel value, or a utilization above 100.
     pub fn read(&self, value: f64) -> Option<f64> {
         let (lowest, highest) = self.quantity.range();
         let value = value * self.scale;
-        // Accept a ratio that became 100.00000001 because of floating-point rounding.
+        // Accept a ratio that rounding has changed to 100.00000001.
         (value.is_finite() && value >= lowest && value <= highest + 1e-6)
             .then(|| value.min(highest))
     }

@@ -68,8 +68,7 @@ fn nodes_are_resolved_by_name_address_and_exporter() {
         node(&[("instance", "10.0.0.2:9400")]).as_deref(),
         Some("gpu-2")
     );
-    // The host name of a container is not the name of a node, but the exporter's pod shows which
-    // node it is.
+    // The host name is that of the exporter's container. The exporter's pod leads to the node.
     let exporter_pod = [
         ("Hostname", "exporter-x"),
         ("namespace", "team"),

@@ -3,8 +3,7 @@
 use super::super::query::quoted;
 use super::{OF_POD, PARTS, SHARED_MEBIBYTES, resources, window};
 
-/// Queries the pods that a Job with this name owned in the last `seconds`, and the pod with this
-/// name.
+/// Queries the pods of a Job with this name in the last `seconds`, and the pod with this name.
 pub fn owned(name: &str, seconds: i64) -> String {
     let (window, exact) = (window(seconds), quoted(name));
     let selectors = [
@@ -45,8 +44,8 @@ pub fn namespaces_of_owner(name: &str, seconds: i64) -> String {
     format!("group by (namespace,exported_namespace) (({owned}) and on ({OF_POD}) ({holders}))")
 }
 
-/// Queries how these pods started and ended. `label` is the label that contains their names. Only
-/// positive values are returned, which are conditions that hold and times in Unix seconds.
+/// Queries how pods started and ended. `label` contains the pod name. Returns only positive values:
+/// conditions that hold, and times in Unix seconds.
 pub fn ends(names: &[&str], label: &str, seconds: i64) -> String {
     const OF: &str = "created|info|completion_time|status_phase|status_reason|container_status_terminated_reason";
     let names: Vec<String> = names.iter().map(|name| regex::escape(name)).collect();

@@ -1,4 +1,4 @@
-//! Tests the queries for kube-state-metrics.
+//! Tests the queries of kube-state-metrics.
 
 use super::*;
 
@@ -14,6 +14,7 @@ fn all_queries_parse_as_promql() {
     ];
     queries.extend([
         any_pod(60),
+        namespace::any_pod("team-a", 604_800),
         custom_owners(60),
         owned_by("n", "Job", &["a.b"], 60),
         first_start(&Pods::by_name("n", ["a.b-0"]), 60),

@@ -45,7 +45,7 @@ fn each_device_has_one_curve_and_garbage_is_a_gap() {
         values(history.traces[0].curve(Quantity::Utilization)),
         [90.0, 70.0]
     );
-    // First (90 + 10) / 2, and then only 70.
+    // (90 + 10) / 2, and then only 70
     let means = mean(
         history
             .traces

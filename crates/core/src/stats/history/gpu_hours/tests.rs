@@ -71,7 +71,7 @@ fn advice_requires_measurements() {
             others: Watts(350.0)
         }]
     );
-    // Ranks that wait for a rank that works spin at full utilization.
+    // Ranks that wait for a working rank spin at full utilization.
     let slow = advised(&[(100.0, 1.0, 350.0), (100.0, 1.0, 350.0), (95.0, 1.0, 355.0)]);
     assert_eq!(slow, [], "a lower utilization is not a fault");
     assert_eq!(

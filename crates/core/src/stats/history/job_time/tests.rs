@@ -1,12 +1,12 @@
-//! Tests how the time of jobs is measured.
+//! Tests the times of jobs.
 
 use super::*;
 use crate::model::GpuCount;
 
 const SLOT: i64 = 60_000;
 
-/// Builds a pod with `gpus` GPUs. Each letter stands for a slot: in `w` the pod waits, in `s` it
-/// starts, in `r` it runs, and in `.` it does not exist.
+/// Builds a pod with `gpus` GPUs. Each letter is a slot: the pod waits (`w`), starts (`s`), runs
+/// (`r`) or does not exist (`.`).
 fn pod(job: &str, kind: &str, gpus: u64, slots: &str, phase: &str) -> Allocation {
     let slots_in = |letters: &str| {
         slots
@@ -44,7 +44,7 @@ fn time_splits_into_waiting_starting_running_and_lost() {
     let mut times = JobTimes::new(240.0);
     let group = |_: &Allocation| Some(vec![Some("ml".to_owned())]);
     // In ten minutes, the pod waits for two, pulls its image for one, runs for three, is absent for
-    // one, and runs again. It continues in the next hour.
+    // one, and runs again, also in the next hour.
     times.add(
         &hour(
             0,
@@ -78,11 +78,11 @@ fn time_splits_into_waiting_starting_running_and_lost() {
         ),
         (2, 1, 1, 0)
     );
-    // Four devices for 2 + 1 minutes, and two devices for 7 + 1 minutes.
+    // Four devices wait for 2 + 1 minutes, and two devices for 7 + 1 minutes.
     near(sum.waiting, 4.0 * hours(3.0) + 2.0 * hours(8.0));
     near(sum.starting, 4.0 * hours(1.0) + 2.0 * hours(1.0));
     near(sum.running, 4.0 * hours(3.0 + 3.0 + 2.0) + 2.0 * hours(2.0));
-    // Half of the checkpoint interval, which is four minutes.
+    // Half of the checkpoint interval of four minutes is lost.
     near(sum.lost, 4.0 * hours(2.0));
     let productive = 4.0 * 6.0 + 2.0 * 2.0;
     near(
@@ -90,7 +90,7 @@ fn time_splits_into_waiting_starting_running_and_lost() {
         productive / (4.0 * 12.0 + 2.0 * 11.0),
     );
     near(sum.goodput().unwrap(), productive / (4.0 * 9.0 + 2.0 * 3.0));
-    // The first job was already waiting at the start, so it is unknown how long it waited.
+    // The first job was already waiting at the start, so its waiting time is unknown.
     assert_eq!(
         (sum.waits.clone(), sum.wait(0.5)),
         (vec![480.0], Some(480.0))
@@ -116,8 +116,8 @@ fn rerun_after_success_is_not_an_interruption() {
         (sum.interruptions, sum.waiting, sum.effective_ratio()),
         (0, 0.0, Some(1.0))
     );
-    // A run in a later chunk is not an interruption either, after the objects of the first run have
-    // been deleted.
+    // A run in a later chunk, after deletion of the first run's objects, does not count as an
+    // interruption either.
     times.add(&hour(1, vec![run("third", ".....rrr..")]), |_| {
         Some(vec![None])
     });

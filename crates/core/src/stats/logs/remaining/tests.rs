@@ -31,8 +31,7 @@ fn first_run() -> CurrentRun {
 
 #[test]
 fn a_regular_log_is_extrapolated() {
-    // Independently: 1 % per 30 s from 40 % to 49 %, so 51 % take 1530 s, and 10 s of the
-    // current step have passed.
+    // 1 % per 30 s from 40 % to 49 %, so 51 % take 1530 s. 10 s of the current step have passed.
     let points: Vec<_> = (0..10)
         .map(|step| point(f64::from(step) * 30.0, 0.4 + f64::from(step) * 0.01))
         .collect();
@@ -45,8 +44,8 @@ fn a_regular_log_is_extrapolated() {
 
 #[test]
 fn scatter_of_the_steps_widens_the_interval() {
-    // Steps of 20, 40, 20, 40, 20, 40 s for 1 % each: a mean of 30 s, a variance of
-    // 6 × 100 / 5 = 120, and 64 steps to come.
+    // Steps of 20, 40, 20, 40, 20, 40 s for 1 % each: a mean of 30 s, a variance of 6 × 100 / 5 =
+    // 120, and 64 remaining steps.
     let times = [0.0, 20.0, 60.0, 80.0, 120.0, 140.0, 180.0];
     let points: Vec<_> = (0..7)
         .map(|step| point(times[step], 0.30 + step as f64 * 0.01))
@@ -75,7 +74,7 @@ fn a_single_value_is_extrapolated_from_the_start() {
             high: 4500.0
         }
     );
-    // The second of four epochs: between 25 % and 50 % are done.
+    // In the second of four epochs, between 25 % and 50 % are done.
     let epoch = [ProgressPoint {
         resolution: 0.25,
         ..point(1000.0, 0.25)
@@ -96,7 +95,7 @@ fn a_restart_resets_the_rate() {
         (estimate.seconds - 56.0 * 60.0).abs() < 0.01,
         "{estimate:?}"
     );
-    // Too few values since the restart, and the mean since the start would mix both runs.
+    // There are too few values since the restart, and the mean since the start would mix both runs.
     let points: Vec<_> = fast.chain(slow(3)).collect();
     assert_eq!(remaining(&points, first_run(), at(220.0)), None);
 }
@@ -137,7 +136,7 @@ fn without_a_rate_there_is_no_estimate() {
 
 #[test]
 fn a_checkpoint_of_an_earlier_job_does_not_shorten_the_estimate() {
-    // 90 % after 200 s, but 60 s per percent now.
+    // 90 % after 200 s, but now 60 s per percent.
     let points: Vec<_> = (0..5)
         .map(|step| {
             point(
@@ -181,7 +180,7 @@ proptest! {
         let width = |noise: f64| {
             let points: Vec<_> = (0..9)
                 .map(|step| {
-                    // The first and the last line keep their time, and with them the rate.
+                    // The first and the last line keep their times, and so the rate.
                     let sign = f64::from(step % 2);
                     point(f64::from(step) * 30.0 + sign * noise, 0.2 + 0.01 * f64::from(step))
                 })

@@ -1,15 +1,15 @@
-//! Tests how the devices of a job are compared.
+//! Tests the comparison of a job's devices.
 
 use std::collections::BTreeMap;
 
 use super::*;
 use crate::model::Point;
 
-/// A source of deterministic noise, based on xorshift64 (Marsaglia 2003).
+/// Deterministic noise from xorshift64 (Marsaglia 2003).
 struct Random(u64);
 
 impl Random {
-    /// Draws a number from -1 to 1.
+    /// Returns a number from -1 to 1.
     fn noise(&mut self) -> f64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -24,7 +24,7 @@ impl Random {
 
 const END: i64 = 600_000;
 
-/// The load on one device of a busy job, over ten minutes.
+/// Load on one device of a busy job over ten minutes.
 #[derive(Clone, Copy)]
 struct Load {
     utilization: f64,
@@ -63,8 +63,8 @@ fn device(index: u32, load: Load, random: &mut Random) -> Trace {
     )
 }
 
-/// One of 64 devices is bad, and all of them have noise. The test measures how often the bad one is
-/// found, and how often a healthy one is reported.
+/// One of 64 noisy devices is bad. Measures how often the bad device is found, and how often a
+/// healthy one is reported.
 #[test]
 fn deviating_device_among_64_is_found() {
     let mut random = Random(0x5eed_0020);
@@ -103,7 +103,7 @@ fn deviating_device_among_64_is_found() {
             .iter()
             .map(|deviation| deviation.device)
             .collect();
-        // Every fifth job is healthy.
+        // Every fifth job has no bad device.
         bad_ones += usize::from(kind != 4);
         right += usize::from(kind != 4 && deviating.contains(&bad));
         wrong += deviating
@@ -149,8 +149,7 @@ fn waiting_ranks_spin_and_the_blocking_rank_does_not() {
         (64, 63, &[37][..])
     );
     assert!((110.0..130.0).contains(&report.spinning_watts.unwrap()));
-    // If half of the devices are slower, they are not outliers. If there are only two devices,
-    // neither can be blamed.
+    // Half of the devices cannot be outliers, and neither can one of two.
     let halves: Vec<Trace> = (0..16)
         .map(|index| {
             device(

@@ -119,7 +119,7 @@ fn held_devices_without_samples_are_listed_as_unknown() {
         .collect();
     assert_eq!(rows, [("p", 5, true), ("q", 0, false)]);
     assert_eq!(lost_readings[0].0.uuid.as_deref(), Some("GPU-x"));
-    // All held devices are measured, although no series names the pod that holds them.
+    // All held devices are measured, although no series names their pod.
     host.holders = vec![holder("q", GpuCount(1))];
     assert!(lost(&host, &readings, &History::default()).is_empty());
     let inventory = Inventory { hosts: vec![host] };

@@ -1,0 +1,114 @@
+//! Reads what the HTML page and messages of a report show beyond its table: the previous window,
+//! the largest wasters and the name of the cluster.
+
+use jiff::tz::TimeZone;
+
+use super::costs::Costs;
+use super::gather::{ReportTotals, gather};
+use crate::cli::history::report::Report;
+use crate::context::Context;
+use crate::observe::history::{ClusterHistory, clusters, pieces};
+use crate::observe::metrics;
+use crate::terminal::Verbosity;
+use gpuctl_cluster::Connection;
+use gpuctl_core::error::Error;
+use gpuctl_core::model::UnixSeconds;
+use gpuctl_core::stats::history::gpu_hours::GpuHours;
+use gpuctl_core::stats::history::workload_use::WorkloadUses;
+use gpuctl_view::history::report_page::{PreviousWindow, ReportPage};
+
+/// Maximum number of workloads among the largest wasters.
+const MOST_WASTERS: usize = 15;
+
+/// What the page needs to know about the report's own window.
+pub(super) struct ReportWindow<'a> {
+    pub start: UnixSeconds,
+    pub end: UnixSeconds,
+    /// The user to which the report is restricted.
+    pub user: Option<&'a str>,
+    /// The number of hours, and how many of them have no data.
+    pub hours: u64,
+    pub without_data: u64,
+}
+
+/// Collects the facts. Call it after all warnings about the report's window.
+pub(super) async fn facts(
+    args: &Report,
+    window: ReportWindow<'_>,
+    workloads: WorkloadUses,
+    costs: &Costs,
+    cluster: &str,
+    context: &Context,
+) -> Result<ReportPage, Error> {
+    let previous = previous_window(args, &window, costs, context).await;
+    let configured = context
+        .config()?
+        .text("cluster.name")
+        .map_err(Error::usage)?;
+    Ok(ReportPage {
+        cluster: configured.unwrap_or_else(|| cluster.to_owned()),
+        zone: TimeZone::system(),
+        warnings: context.terminal.warnings(),
+        wasters: workloads.largest_wasters(MOST_WASTERS),
+        previous,
+    })
+}
+
+/// Sums the window of the same length before the report's window. An hour without data would make
+/// a change look larger or smaller, so both windows must be complete.
+async fn previous_window(
+    args: &Report,
+    window: &ReportWindow<'_>,
+    costs: &Costs,
+    context: &Context,
+) -> PreviousWindow {
+    let unknown = |reason: String| PreviousWindow::Unknown { reason };
+    if !args.has_page() {
+        return unknown("only HTML reports read the previous window".to_owned());
+    }
+    if context.access.bundle.is_some() {
+        return unknown("a bundle contains no other window".to_owned());
+    }
+    let incomplete = |missing: u64, hours: u64, of: &str| {
+        unknown(format!(
+            "{missing} of {hours} hours of {of} window have no data"
+        ))
+    };
+    if window.without_data > 0 {
+        return incomplete(window.without_data, window.hours, "this");
+    }
+    match read_previous(args, window, context).await {
+        Err(error) => unknown(format!("the previous window cannot be read: {error}")),
+        Ok(totals) if totals.without_data > 0 => {
+            incomplete(totals.without_data, totals.hours, "the previous")
+        }
+        Ok(totals) => {
+            let mut total = GpuHours::default();
+            let accounts = totals.groups.into_values().map(|group| group.account);
+            accounts.for_each(|account| total.add(account));
+            PreviousWindow::Known {
+                cost: costs.of_gpu_hours(&total),
+                total,
+            }
+        }
+    }
+}
+
+async fn read_previous(
+    args: &Report,
+    window: &ReportWindow<'_>,
+    context: &Context,
+) -> Result<ReportTotals, Error> {
+    let start = window.start - (window.end - window.start);
+    let (cluster, access) = clusters(false, context)?.swap_remove(0);
+    let connection = Connection::open(&access).await?;
+    // The same warnings were printed for the report's own window.
+    let verbosity = context.terminal.swap_verbosity(Verbosity::Errors);
+    let history = ClusterHistory::open(cluster, context, &connection, start).await;
+    context.terminal.swap_verbosity(verbosity);
+    let history = history?;
+    let hours = pieces(start, window.start);
+    let totals = gather(args, &history, hours, window.user, context).await?;
+    metrics::print_warnings(context, &history.prometheus);
+    Ok(totals)
+}
