@@ -15,7 +15,7 @@ use gpuctl_core::stats::exporters::kube_state;
 /// How many seconds of history to search: as many as `gpuctl eff` searches by default.
 const HISTORY_SECONDS: i64 = 7 * 86_400;
 /// The search is short, so that a mistyped name does not cause a long wait.
-const TIMEOUT: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Finds a job like [`lookup::job`].
 pub(crate) async fn job(
