@@ -137,10 +137,13 @@ pub(crate) async fn jobs(
 
 /// The note about jobs that `--mine` leaves out because their user is not recorded.
 fn without_user(jobs: usize) -> Option<String> {
-    let verb = if jobs == 1 { "is" } else { "are" };
+    let (verb, object) = match jobs {
+        1 => ("is", "it"),
+        _ => ("are", "them"),
+    };
     (jobs > 0).then(|| {
         format!(
-            "{} without a recorded user {verb} not shown: another tool submitted them, or \
+            "{} without a recorded user {verb} not shown: another tool submitted {object}, or \
              kube-state-metrics does not export the label `{USER}` \
              (--metric-labels-allowlist=pods=[*])",
             count(jobs as u64, "job")

@@ -282,7 +282,12 @@ mod tests {
                 rank,
                 timestamps: false,
             };
-            text(line, prefix, TextStyle::default(), false)
+            let style = TextStyle {
+                width: None,
+                color: false,
+                plain: false,
+            };
+            text(line, prefix, style, false)
         };
         let (ranked, replica) = (line("sft", Some(1)), line("web", None));
         assert_eq!(shown(JobPrefix::None, false, &ranked), "step 1\n");

@@ -63,6 +63,12 @@ mod tests {
     use super::*;
     use gpuctl_diagnosis::Answer;
 
+    const STYLE: TextStyle = TextStyle {
+        width: None,
+        color: false,
+        plain: false,
+    };
+
     #[test]
     fn blocks_name_the_namespace_only_if_there_are_several() {
         let answer = |sentence: &str| Answer {
@@ -76,7 +82,7 @@ mod tests {
             kind: "training",
             answer,
         };
-        let (style, now) = (TextStyle::default(), Timestamp::UNIX_EPOCH);
+        let (style, now) = (STYLE, Timestamp::UNIX_EPOCH);
         let rows = [row("a", "x", &first), row("b", "x", &second)];
         assert_eq!(blocks(&rows, style, now), "a waits\n---\nb failed\n");
         let rows = [row("a", "x", &first), row("b", "y", &second)];

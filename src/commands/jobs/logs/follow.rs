@@ -213,7 +213,7 @@ mod tests {
         assert_eq!(error.name, ErrorName::JobEnded);
         assert_eq!(error.message, "3 of 4 jobs did not complete");
         assert_eq!(
-            error.notes,
+            *error.notes,
             ["job `a` failed", "job `b` failed", "you may not read logs"]
         );
         assert_eq!(error.hints, ["gpuctl why team/a"]);
