@@ -87,6 +87,9 @@ pub(crate) async fn run(args: &Report, context: &Context) -> Result<ExitCode, Er
         false => None,
     };
     let mut totals = gather(args, &history, pieces(start, end), user.as_deref(), context).await?;
+    let unseen = context.access.namespace.as_deref();
+    let unseen = unseen.filter(|_| totals.groups.is_empty());
+    past_namespace::check(unseen, &history, (start, end), context).await?;
     let by_namespace = args.by == [GroupBy::Namespace];
     // Quotas limit namespaces, so they do not apply to other groups.
     let quotas = if by_namespace {
