@@ -12,7 +12,7 @@ use crate::support::cluster;
 
 const SPACE: &str = "past-jobs";
 
-/// Twenty minutes in which each of these pods holds a GPU: its owner, and the user in its labels.
+/// Samples of twenty minutes. Each pod has an owner, a label and one GPU.
 fn history() -> Vec<Sample> {
     let pods = [
         ("lora-0-aaaaa", "Job", "lora", "label_gpuctl_user=\"admin\""),
@@ -104,7 +104,7 @@ fn errors_about_deleted_jobs_name_the_commands_that_know_them() {
             .exits(4)
             .says("gpuctl eff past-jobs/web");
     }
-    // A mistyped name, and the start of a name, are no deleted jobs.
+    // A mistyped name, and the start of another name, get no such hint.
     for name in ["loar", "sweep"] {
         let error = ask_at(&prometheus, &["describe", "job", name]).exits(4).err;
         assert!(!error.contains("gpuctl eff"), "{error}");

@@ -122,7 +122,7 @@ mod tests {
             &changed(&old, &new.body)
         )));
         assert!(is_marked(&with_mark(new.clone(), &Effect::Created)));
-        // An owner reference is no change of the content.
+        // A new owner reference does not change the content.
         let mut owned = new.body.clone();
         owned["metadata"]["ownerReferences"] = json!([{"uid": "1"}]);
         let adoption = changed(&new.body, &owned);

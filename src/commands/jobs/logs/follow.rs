@@ -122,7 +122,7 @@ pub(super) async fn follow(
     outcome(results)
 }
 
-/// Follows one job. The error says why it did not complete.
+/// Follows one job. Fails if the job did not complete.
 async fn follow_job(
     args: &Logs,
     connection: &Connection,

@@ -1,4 +1,4 @@
-//! The order in which people expect names: `sweep-2` before `sweep-10`.
+//! Orders names by the numbers in them: `sweep-2` before `sweep-10`.
 
 use std::cmp::Ordering;
 

@@ -16,8 +16,8 @@ pub fn owned(name: &str, seconds: i64) -> String {
         .join(" or ")
 }
 
-/// Queries the namespaces in which an object with this name owned pods with devices in the last
-/// `seconds`, directly or through a ReplicaSet.
+/// Queries the namespaces where an object with this name, or its ReplicaSet, owned pods with devices
+/// in the last `seconds`.
 pub fn namespaces_of_owner(name: &str, seconds: i64) -> String {
     let window = window(seconds);
     // The hash of a ReplicaSet consists of these characters (k8s.io/apimachinery/pkg/util/rand).
