@@ -183,7 +183,7 @@ fn view_shows_the_origin_of_every_value() {
             "GPUCTL_REPORT_SEND",
             "/reports/",
             "report.send",
-            json!("/reports/"),
+            json!("********"),
         ),
         ("GPUCTL_SMTP_USER", "alice", "smtp.user", json!("alice")),
         (

@@ -159,7 +159,7 @@ impl VolumeFacts {
                 .csi_nodes
                 .iter()
                 .flatten()
-                .flat_map(|node| limits(node))
+                .flat_map(limits)
                 .any(|(driver, _)| drivers.contains(driver)),
             ..VolumeNeeds::default()
         }
