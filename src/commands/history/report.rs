@@ -27,6 +27,7 @@ use gpuctl_cluster::Connection;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::Series;
 use gpuctl_core::model::UnixSeconds;
+use gpuctl_core::model::values::natural::Natural;
 use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_core::stats::exporters::kube_state;
 use gpuctl_core::stats::exporters::query;
@@ -196,7 +197,16 @@ fn rows(
     };
     let mut rows: Vec<Group> = groups.into_iter().map(row).collect();
     match args.sort_by {
-        None | Some(ReportSortKey::Name) => {}
+        None | Some(ReportSortKey::Name) => {
+            rows.sort_by(|a, b| {
+                let [a, b] = [a, b].map(|row| {
+                    row.keys
+                        .iter()
+                        .map(|(_, value)| value.as_deref().map(Natural))
+                });
+                a.cmp(b)
+            });
+        }
         Some(ReportSortKey::Held) => {
             rows.sort_by(|a, b| b.account.held.total_cmp(&a.account.held));
         }
