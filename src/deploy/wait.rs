@@ -99,7 +99,12 @@ impl JobWait<'_> {
             .watch_job(&created.namespace, &created.job_id);
         let (mut mount_failures, mut old_pods) = (FailingMounts::default(), None);
         loop {
-            let mut selection = retry.ask(|| self.connection.jobs().list(&selector)).await?;
+            let request = retry.ask(|| self.connection.jobs().list(&selector));
+            let answer = match self.deadline {
+                Some(deadline) => tokio::time::timeout_at(deadline.into(), request).await,
+                None => Ok(request.await),
+            };
+            let mut selection = answer.map_err(|_| self.unanswered(created))??;
             let selection = selection.jobs.pop();
             let Some(job) = selection.filter(|job| !job.owner_is_gone) else {
                 return Err(deleted(&created.job_id, "waiting for it"));
@@ -194,6 +199,16 @@ impl JobWait<'_> {
                 .collect(),
             _ => BTreeSet::new(),
         }
+    }
+
+    /// Builds the error for a timeout during an outage of the API server.
+    fn unanswered(&self, created: &Created) -> Error {
+        let seconds = self.start.elapsed().as_secs();
+        let message = format!("timed out after {seconds} s: the API server does not respond");
+        Error::new(ErrorName::Timeout, message).note(format!(
+            "job `{}` exists and is not affected",
+            created.job_id
+        ))
     }
 
     fn timed_out(&self, created: &Created, state: &State) -> Error {

@@ -100,7 +100,8 @@ async fn named_targets(
 ) -> Result<Vec<WaitTarget>, Error> {
     let mut targets = Vec::new();
     for text in names {
-        let found = lookup::find(connection, text, LookupPurpose::Read).await?;
+        // A job of the same name in another namespace is not the one that is being deleted.
+        let found = lookup::find(connection, text, LookupPurpose::Change).await?;
         targets.push(match found {
             Some(job) => WaitTarget::from_job(&job),
             None => {
@@ -133,14 +134,17 @@ impl WaitRun<'_> {
     /// Waits until the result is final. The error explains why the condition was not met.
     async fn wait(&self) -> Result<(WaitResult, Option<Error>), Error> {
         let line = WaitingLine::begin(self.reporter);
-        let retry = OutageRetry::new(|failure| self.reporter.warn(&format!("{failure}; retrying")));
+        let retry = OutageRetry::new(|failure| self.reporter.warn(&format!("{failure}; retrying")))
+            .without_limit();
         let deadline = self.args.timeout.map(|timeout| self.start + timeout);
         let mut change = match &self.targets[..] {
             [one] => Some(self.connection.watch_job(&one.namespace, &one.name)),
             _ => None,
         };
         loop {
-            let (jobs, unseen) = retry.ask(|| self.list()).await?;
+            let (jobs, unseen) = within(deadline, retry.ask(|| self.list()))
+                .await
+                .unwrap_or_else(|| Err(self.unanswered()))?;
             if let (Some(unseen), Some(target)) = (unseen, self.missing(&jobs)) {
                 let message = format!("it is unknown whether job `{}` exists", target.name);
                 return Err(Error::new(ErrorName::Forbidden, message).cause(unseen));
@@ -266,6 +270,13 @@ impl WaitRun<'_> {
         }
     }
 
+    /// Builds the error for a timeout during an outage of the API server.
+    fn unanswered(&self) -> Error {
+        let seconds = self.start.elapsed().as_secs();
+        let message = format!("timed out after {seconds} s: the API server does not respond");
+        Error::new(ErrorName::Timeout, message)
+    }
+
     fn timed_out(&self, result: &WaitResult) -> Error {
         let seconds = self.start.elapsed().as_secs();
         let message = format!("timed out after {seconds} s: {}", summary(result));
@@ -275,6 +286,24 @@ impl WaitRun<'_> {
             None => error,
         }
     }
+}
+
+/// Awaits a result until the deadline. Returns `None` if it is not there in time. Converts
+/// failures to errors.
+async fn within<T, E>(
+    deadline: Option<Instant>,
+    result: impl Future<Output = Result<T, E>>,
+) -> Option<Result<T, Error>>
+where
+    Error: From<E>,
+{
+    let result = match deadline {
+        Some(deadline) => tokio::time::timeout_at(deadline.into(), result)
+            .await
+            .ok()?,
+        None => result.await,
+    };
+    Some(result.map_err(Error::from))
 }
 
 const MET: &str = "met";
