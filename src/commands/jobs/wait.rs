@@ -134,17 +134,16 @@ impl WaitRun<'_> {
     /// Waits until the result is final. The error explains why the condition was not met.
     async fn wait(&self) -> Result<(WaitResult, Option<Error>), Error> {
         let line = WaitingLine::begin(self.reporter);
-        let retry = OutageRetry::new(|failure| self.reporter.warn(&format!("{failure}; retrying")))
-            .without_limit();
         let deadline = self.args.timeout.map(|timeout| self.start + timeout);
+        let retry = OutageRetry::new(|failure| self.reporter.warn(&format!("{failure}; retrying")))
+            .until(deadline);
         let mut change = match &self.targets[..] {
             [one] => Some(self.connection.watch_job(&one.namespace, &one.name)),
             _ => None,
         };
         loop {
-            let (jobs, unseen) = within(deadline, retry.ask(|| self.list()))
-                .await
-                .unwrap_or_else(|| Err(self.unanswered()))?;
+            let listed = retry.ask(|| self.list()).await;
+            let (jobs, unseen) = listed.map_err(|failure| self.unanswered(failure, deadline))?;
             if let (Some(unseen), Some(target)) = (unseen, self.missing(&jobs)) {
                 let message = format!("it is unknown whether job `{}` exists", target.name);
                 return Err(Error::new(ErrorName::Forbidden, message).cause(unseen));
@@ -270,11 +269,15 @@ impl WaitRun<'_> {
         }
     }
 
-    /// Builds the error for a timeout during an outage of the API server.
-    fn unanswered(&self) -> Error {
+    /// Builds the error for a failed list, which is a timeout if an outage lasted until the
+    /// deadline.
+    fn unanswered(&self, failure: Failure, deadline: Option<Instant>) -> Error {
+        if !failure.is_transient() || deadline.is_none_or(|deadline| Instant::now() < deadline) {
+            return failure.into();
+        }
         let seconds = self.start.elapsed().as_secs();
         let message = format!("timed out after {seconds} s: the API server does not respond");
-        Error::new(ErrorName::Timeout, message)
+        Error::new(ErrorName::Timeout, message).cause(failure.to_string())
     }
 
     fn timed_out(&self, result: &WaitResult) -> Error {
@@ -286,24 +289,6 @@ impl WaitRun<'_> {
             None => error,
         }
     }
-}
-
-/// Awaits a result until the deadline. Returns `None` if it is not there in time. Converts
-/// failures to errors.
-async fn within<T, E>(
-    deadline: Option<Instant>,
-    result: impl Future<Output = Result<T, E>>,
-) -> Option<Result<T, Error>>
-where
-    Error: From<E>,
-{
-    let result = match deadline {
-        Some(deadline) => tokio::time::timeout_at(deadline.into(), result)
-            .await
-            .ok()?,
-        None => result.await,
-    };
-    Some(result.map_err(Error::from))
 }
 
 const MET: &str = "met";

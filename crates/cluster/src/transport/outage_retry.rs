@@ -16,6 +16,7 @@ pub struct OutageRetry<N: FnMut(&Failure)> {
     /// Called when an outage begins, and then once per minute: CI systems end silent steps.
     note: RefCell<N>,
     longest: Option<Duration>,
+    deadline: Option<Instant>,
 }
 
 impl<N: FnMut(&Failure)> OutageRetry<N> {
@@ -23,14 +24,16 @@ impl<N: FnMut(&Failure)> OutageRetry<N> {
         Self {
             note: RefCell::new(note),
             longest: Some(LONGEST),
+            deadline: None,
         }
     }
 
-    /// Never gives up, for commands that have a deadline or wait for ever.
+    /// Keeps trying until the deadline, or for ever without one.
     #[must_use]
-    pub fn without_limit(self) -> Self {
+    pub fn until(self, deadline: Option<Instant>) -> Self {
         Self {
             longest: None,
+            deadline,
             ..self
         }
     }
@@ -42,7 +45,12 @@ impl<N: FnMut(&Failure)> OutageRetry<N> {
     ) -> Result<T, Failure> {
         let (start, mut wait) = (Instant::now(), Duration::from_millis(500));
         let mut noted: Option<Instant> = None;
-        let may_wait = || self.longest.is_none_or(|longest| start.elapsed() < longest);
+        let may_wait = || {
+            self.longest.is_none_or(|longest| start.elapsed() < longest)
+                && self
+                    .deadline
+                    .is_none_or(|deadline| Instant::now() < deadline)
+        };
         loop {
             match request().await {
                 Err(failure) if failure.is_transient() && may_wait() => {
@@ -53,7 +61,10 @@ impl<N: FnMut(&Failure)> OutageRetry<N> {
                 }
                 other => return other,
             }
-            tokio::time::sleep(wait).await;
+            let left = self.deadline.map_or(wait, |deadline| {
+                deadline.saturating_duration_since(Instant::now())
+            });
+            tokio::time::sleep(wait.min(left)).await;
             wait = (wait * 2).min(Duration::from_secs(8));
         }
     }
