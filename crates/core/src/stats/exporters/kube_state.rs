@@ -13,6 +13,7 @@ use crate::model::values::series::Series;
 use super::query::{Pods, quoted};
 
 pub mod namespace;
+pub mod node_state;
 
 /// Builds the range selector for the half-open window `[start, end)` that ends at the evaluation
 /// time.
@@ -54,13 +55,10 @@ pub fn requests(seconds: i64) -> String {
     )
 }
 
-/// Queries the node labels that show whether a unit is a whole device. kube-state-metrics exports
-/// them only if configured.
+/// Queries the labels of nodes, which name the type, the sharing and the pool of their GPUs.
+/// kube-state-metrics exports them only if configured.
 pub fn node_labels(seconds: i64) -> String {
-    format!(
-        "last_over_time(kube_node_labels{{label_nvidia_com_gpu_product!=\"\"}}{})",
-        window(seconds)
-    )
+    format!("last_over_time(kube_node_labels{})", window(seconds))
 }
 
 /// Queries the pods that requested devices at any time in the window, one series per pod.

@@ -10,6 +10,7 @@ pub mod identity;
 pub mod kube_state;
 pub mod limits;
 pub mod node_exporter;
+pub mod node_traits;
 pub mod parts;
 pub mod query;
 pub mod recorded;

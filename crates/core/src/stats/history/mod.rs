@@ -3,13 +3,16 @@
 pub mod allocations;
 pub mod blame;
 pub(crate) mod capacity;
+pub mod capacity_hours;
 pub mod collectors;
+pub mod costs;
 pub mod curves;
 pub(crate) mod device_samples;
 pub mod gpu_hours;
 pub(crate) mod holders;
 pub mod hourly;
 pub mod job_time;
+pub mod node_history;
 pub mod part_hours;
 pub(crate) mod phases;
 pub mod requested;
