@@ -13,11 +13,13 @@ use crate::observe::past_queries::{HistoryScope, NodeSeries, PastQueries};
 use crate::observe::store_identity;
 use gpuctl_cluster::{Access, Connection, OtherPods};
 use gpuctl_core::error::Error;
-use gpuctl_core::model::{NodeUsage, UnixSeconds};
+use gpuctl_core::model::{NodeUsage, Series, UnixSeconds};
 use gpuctl_core::stats::exporters::dialect::Quantity;
+use gpuctl_core::stats::exporters::node_traits::NodeCatalog;
 use gpuctl_core::stats::exporters::parts::NodeParts;
 use gpuctl_core::stats::exporters::query;
 use gpuctl_core::stats::history::allocations::{AllocationHistory, AllocationSeries};
+use gpuctl_core::stats::history::node_history::NodeHistory;
 use gpuctl_core::stats::history::serving_hours;
 use gpuctl_core::stats::history::serving_hours::Servers;
 use gpuctl_core::stats::history::slots::TimeSpan;
@@ -34,12 +36,23 @@ pub(crate) struct ClusterHistory<'c> {
     first_sample: Option<UnixSeconds>,
     /// Names and addresses of the nodes that exist now.
     nodes: NodeNames,
+    /// GPU types and pools of the nodes that exist now.
+    pub catalog: NodeCatalog,
     /// Everything that affects results except the query, as part of the cache key. `None` disables
     /// caching.
     cache_scope: Option<String>,
     connection: &'c Connection,
     /// Owners of existing objects. Read only if kube-state-metrics lacks some of the owners.
     live: OnceCell<LiveOwners>,
+}
+
+/// What a past range of at most an hour contains.
+pub(crate) struct PastHour {
+    pub allocations: AllocationHistory,
+    pub usage: Usage,
+    pub nodes: NodeHistory,
+    /// Labels of nodes that kube-state-metrics recorded.
+    pub node_labels: Vec<Series>,
 }
 
 /// Selects the current context's cluster, the one given by `--cluster`, or all clusters.
@@ -139,6 +152,7 @@ impl<'c> ClusterHistory<'c> {
             parts: NodeParts::from_nodes(inventory.hosts.iter()),
             aliases: aliases.collect(),
         };
+        let catalog = NodeCatalog::from_nodes(inventory.hosts.iter());
         let (prometheus, reported, first_sample) = store?;
         let reported: BTreeSet<&str> = reported
             .iter()
@@ -169,6 +183,7 @@ impl<'c> ClusterHistory<'c> {
             prometheus,
             first_sample,
             nodes,
+            catalog,
             cache_scope,
             connection,
             live: OnceCell::new(),
@@ -195,10 +210,25 @@ impl<'c> ClusterHistory<'c> {
         end: UnixSeconds,
         scope: HistoryScope,
     ) -> Result<(AllocationHistory, Usage), Error> {
+        let hour = self.read_hour(start, end, scope).await?;
+        Ok((hour.allocations, hour.usage))
+    }
+
+    /// Reads what [`Self::read`] does, and the nodes.
+    pub(crate) async fn read_hour(
+        &self,
+        start: UnixSeconds,
+        end: UnixSeconds,
+        scope: HistoryScope,
+    ) -> Result<PastHour, Error> {
         if self.is_before_first_sample(end) {
             let allocations = self.without_samples(start, end);
-            let usage = Usage::new(Vec::new(), &allocations, &self.nodes, &[]);
-            return Ok((allocations, usage));
+            return Ok(PastHour {
+                usage: Usage::new(Vec::new(), &allocations, &self.nodes, &[]),
+                allocations,
+                nodes: NodeHistory::default(),
+                node_labels: Vec::new(),
+            });
         }
         let seconds = (end - start).max(1);
         let queries = self.queries(seconds, end);
@@ -221,19 +251,21 @@ impl<'c> ClusterHistory<'c> {
         };
         let samples = async { Ok::<_, Error>(self.prometheus.samples(&range).await?) };
         // Samples take the longest to read, so run the small queries in parallel.
-        let fact_queries = try_join(queries.pods(scope), queries.nodes());
+        let fact_queries = try_join(queries.pods(scope), queries.nodes(scope));
         let ((pod_series, nodes), devices) = try_join(fact_queries, samples).await?;
-        let allocations = self.allocations(
-            &pod_series,
-            nodes,
-            TimeSpan {
-                start: start.millis(),
-                end: end.millis(),
-            },
-        );
+        let allocations = self.allocations(&pod_series, &nodes, time_span(start, end));
         let exporters = queries.exporters(&devices, &pod_series.requests).await?;
-        let usage = Usage::new(devices, &allocations, &self.nodes, &exporters);
-        Ok((allocations, usage))
+        let NodeSeries {
+            capacity,
+            labels,
+            states,
+        } = nodes;
+        Ok(PastHour {
+            usage: Usage::new(devices, &allocations, &self.nodes, &exporters),
+            nodes: NodeHistory::new(&capacity, &states, &allocations, &self.parts(&labels)),
+            allocations,
+            node_labels: labels,
+        })
     }
 
     /// Reads the request metrics of inference servers between two times.
@@ -262,16 +294,9 @@ impl<'c> ClusterHistory<'c> {
             return Ok(self.without_samples(start, end));
         }
         let queries = self.queries((end - start).max(1), end);
-        let pods = queries.pods(HistoryScope::default());
-        let (pod_series, nodes) = try_join(pods, queries.nodes()).await?;
-        Ok(self.allocations(
-            &pod_series,
-            nodes,
-            TimeSpan {
-                start: start.millis(),
-                end: end.millis(),
-            },
-        ))
+        let scope = HistoryScope::default();
+        let (pod_series, nodes) = try_join(queries.pods(scope), queries.nodes(scope)).await?;
+        Ok(self.allocations(&pod_series, &nodes, time_span(start, end)))
     }
 
     /// Returns true if the store certainly has no samples before `end`.
@@ -280,20 +305,22 @@ impl<'c> ClusterHistory<'c> {
     }
 
     fn without_samples(&self, start: UnixSeconds, end: UnixSeconds) -> AllocationHistory {
-        let span = TimeSpan {
-            start: start.millis(),
-            end: end.millis(),
-        };
-        self.allocations(&AllocationSeries::default(), NodeSeries::default(), span)
+        let (pods, nodes) = (AllocationSeries::default(), NodeSeries::default());
+        self.allocations(&pods, &nodes, time_span(start, end))
+    }
+
+    /// The kinds of units that nodes offered, according to recorded labels or else the API server.
+    fn parts(&self, labels: &[Series]) -> NodeParts {
+        self.nodes.parts.clone().with_past_labels(labels)
     }
 
     fn allocations(
         &self,
         pod_series: &AllocationSeries,
-        nodes: NodeSeries,
+        nodes: &NodeSeries,
         stretch: TimeSpan,
     ) -> AllocationHistory {
-        let parts = self.nodes.parts.clone().with_past_labels(&nodes.labels);
+        let parts = self.parts(&nodes.labels);
         let no_owners = LiveOwners::new();
         let live_owners = self.live.get().unwrap_or(&no_owners);
         AllocationHistory::new(
@@ -315,6 +342,13 @@ impl<'c> ClusterHistory<'c> {
             seconds,
             end,
         }
+    }
+}
+
+fn time_span(start: UnixSeconds, end: UnixSeconds) -> TimeSpan {
+    TimeSpan {
+        start: start.millis(),
+        end: end.millis(),
     }
 }
 

@@ -130,7 +130,7 @@ async fn sum(
     let scope = HistoryScope {
         memory: true,
         power: true,
-        names: false,
+        ..HistoryScope::default()
     };
     let read = async |(from, to): (UnixSeconds, UnixSeconds)| {
         let answers = try_join(history.read(from, to, scope), history.servers(from, to)).await?;

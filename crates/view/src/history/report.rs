@@ -3,12 +3,14 @@
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::report_capacity::{OF_CAPACITY, capacity_note, numbers};
 use crate::format::coverage::{percent, rounded};
 use crate::format::table::{Column, Table, left, percentages, right};
 use crate::format::text::{in_markdown, span};
 use crate::{Format, TextStyle};
 use gpuctl_core::model::Percent;
 use gpuctl_core::model::values::prices::Allowance;
+use gpuctl_core::stats::history::capacity_hours::CapacityHours;
 use gpuctl_core::stats::history::gpu_hours::GpuHours;
 use gpuctl_core::stats::history::job_time::JobSum;
 use gpuctl_core::stats::history::serving_hours::ServingHours;
@@ -29,13 +31,16 @@ pub struct Group {
     /// The group's budget for the period of the report.
     pub allowance: Option<Allowance>,
     pub account: GpuHours,
+    /// GPU-hours that no pod held. `None` if the group does not consist of nodes, or if the report
+    /// does not cover all pods.
+    pub unheld: Option<CapacityHours>,
     pub jobs: JobSum,
     /// `None` if no server of the group exports request metrics.
     pub serving: Option<ServingHours>,
 }
 
 impl Group {
-    /// Adds the sums of another group. The quota, cost and budget remain.
+    /// Adds the sums of another group. The quota, cost, budget and capacity remain.
     pub fn add(&mut self, other: &Self) {
         self.account.add(other.account.clone());
         self.jobs.add(&other.jobs);
@@ -131,10 +136,10 @@ const OF_HOURS: [Column; 13] = [
 
 /// Columns of budgets, which follow the name of the group.
 const OF_BUDGETS: [Column; 4] = [
-    right("BUDGET"),
-    right("LEFT"),
-    right("COST BUDGET"),
-    right("COST LEFT"),
+    right("HOUR-BUDGET").in_csv("budget"),
+    right("HOURS-LEFT").in_csv("left"),
+    right("COST-BUDGET").in_csv("cost_budget"),
+    right("COST-LEFT").in_csv("cost_left"),
 ];
 
 /// Columns that show how jobs spent their time. Hours are GPU-hours, and waiting times in CSV are
@@ -146,8 +151,8 @@ const OF_JOBS: [Column; 12] = [
     right("JOBS"),
     right("SUCCEEDED"),
     right("INTERRUPTIONS"),
-    right("WAIT P50").in_csv("wait_p50_seconds"),
-    right("WAIT P90").in_csv("wait_p90_seconds"),
+    right("WAIT-P50").in_csv("wait_p50_seconds"),
+    right("WAIT-P90").in_csv("wait_p90_seconds"),
     right("WAITING"),
     right("STARTING"),
     right("RUNNING"),
@@ -155,12 +160,35 @@ const OF_JOBS: [Column; 12] = [
 ];
 
 /// Describes the units of the columns, because titles with units would not fit into 80 columns.
-pub fn units(report: &GpuHourReport) -> &'static str {
-    match (report.of_jobs, report.budgeted) {
-        (true, _) => "WAITING, STARTING, RUNNING and LOST are GPU-hours",
-        (false, true) => "BUDGET, LEFT, and WAITED to UNKNOWN are GPU-hours, and so is PARTS",
-        (false, false) => "WAITED to UNKNOWN are GPU-hours, and so is PARTS",
+pub fn units(report: &GpuHourReport<'_>) -> String {
+    if report.of_jobs {
+        return "WAITING, STARTING, RUNNING and LOST are GPU-hours".to_owned();
     }
+    let mut text = match (report.has_capacity(), report.budgeted) {
+        (false, false) => "WAITED to UNKNOWN are GPU-hours, and so is PARTS".to_owned(),
+        (false, true) => "HOUR-BUDGET, HOURS-LEFT, and WAITED to UNKNOWN are GPU-hours, and so is \
+                          PARTS"
+            .to_owned(),
+        (true, false) => {
+            "CAPACITY to UNSEEN and WAITED to UNKNOWN are GPU-hours, and so is PARTS; \
+                          CAPACITY is ALLOCATED, IDLE and UNSEEN, and IDLE includes CORDONED and \
+                          LOST"
+                .to_owned()
+        }
+        (true, true) => "HOUR-BUDGET, HOURS-LEFT, CAPACITY to UNSEEN, and WAITED to UNKNOWN are \
+                         GPU-hours, and so is PARTS; CAPACITY is ALLOCATED, IDLE and UNSEEN, and \
+                         IDLE includes CORDONED and LOST"
+            .to_owned(),
+    };
+    if let Some(note) = currency_note(report) {
+        text.push_str(&format!("; {note}"));
+    }
+    text
+}
+
+fn currency_note(report: &GpuHourReport<'_>) -> Option<String> {
+    let currency = report.currency.as_deref().filter(|text| !text.is_empty())?;
+    Some(format!("costs are in {currency}"))
 }
 
 impl GpuHourReport<'_> {
@@ -181,11 +209,19 @@ impl GpuHourReport<'_> {
         }
     }
 
+    /// Whether the groups consist of nodes, so that their capacity is shown.
+    pub(crate) fn has_capacity(&self) -> bool {
+        self.groups.iter().any(|group| group.unheld.is_some())
+    }
+
     pub(crate) fn columns(&self) -> Vec<Column> {
         if self.of_jobs {
             return OF_JOBS.to_vec();
         }
         let mut columns = OF_HOURS.to_vec();
+        if self.has_capacity() {
+            columns.splice(1..1, OF_CAPACITY);
+        }
         if self.budgeted {
             columns.splice(1..1, OF_BUDGETS);
         }
@@ -198,7 +234,16 @@ impl GpuHourReport<'_> {
         if self.of_jobs {
             job_cells(group, unnamed, shown)
         } else {
-            hour_cells(group, unnamed, shown, self.budgeted)
+            let mut cells = hour_cells(group, unnamed, shown);
+            let optional = |value: Option<f64>| optional(value, shown);
+            if self.has_capacity() {
+                let numbers = numbers(group).unwrap_or_default();
+                cells.splice(1..1, numbers.map(optional));
+            }
+            if self.budgeted {
+                cells.splice(1..1, budget_numbers(group).map(optional));
+            }
+            cells
         }
     }
 }
@@ -225,13 +270,19 @@ fn hours(value: f64, shown: bool) -> String {
     }
 }
 
-fn hour_cells(group: &Group, unnamed: &str, shown: bool, budgeted: bool) -> Vec<String> {
+/// Returns the values of the columns of budgets.
+fn budget_numbers(group: &Group) -> [Option<f64>; 4] {
+    let (hours_left, cost_left) = group.remaining_budget();
+    let allowance = group.allowance.unwrap_or_default();
+    [allowance.gpu_hours, hours_left, allowance.cost, cost_left]
+}
+
+fn hour_cells(group: &Group, unnamed: &str, shown: bool) -> Vec<String> {
     let Group {
         name,
         quota,
         cost,
         account,
-        allowance,
         ..
     } = group;
     let optional = |value: Option<f64>| optional(value, shown);
@@ -242,7 +293,7 @@ fn hour_cells(group: &Group, unnamed: &str, shown: bool, budgeted: bool) -> Vec<
             optional(value.map(|Percent(value)| value))
         }
     };
-    let mut cells = vec![
+    vec![
         name.clone().unwrap_or_else(|| unnamed.to_owned()),
         quota.map_or_else(
             || if shown { "-".to_owned() } else { String::new() },
@@ -263,16 +314,7 @@ fn hour_cells(group: &Group, unnamed: &str, shown: bool, budgeted: bool) -> Vec<
         optional(account.energy),
         optional(*cost),
         account.workloads.len().to_string(),
-    ];
-    if budgeted {
-        let (hours_left, cost_left) = group.remaining_budget();
-        let allowance = allowance.unwrap_or_default();
-        cells.splice(
-            1..1,
-            [allowance.gpu_hours, hours_left, allowance.cost, cost_left].map(optional),
-        );
-    }
-    cells
+    ]
 }
 
 fn job_cells(group: &Group, unnamed: &str, shown: bool) -> Vec<String> {
@@ -359,8 +401,13 @@ pub fn markdown(report: &GpuHourReport<'_>) -> String {
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(comfy_table::CellAlignment::Right);
     }
+    let notes = [capacity_note(report), currency_note(report)];
+    let notes = notes.into_iter().flatten();
+    let notes: String = notes
+        .map(|note| format!("\n{}\n", in_markdown(&note)))
+        .collect();
     format!(
-        "GPU-hours by {}, {} to {}\n\n{table}\n",
+        "GPU-hours by {}, {} to {}\n\n{table}\n{notes}",
         in_markdown(report.by),
         report.from,
         report.to

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::report::{GpuHourReport, Group};
+use super::report_capacity::CapacityItem;
 use super::serving_hours::ServingHoursItem;
 use crate::format::coverage::{fine, rounded};
 use crate::format::parts::PartHoursItem;
@@ -61,6 +62,8 @@ struct GroupItem<'a> {
     serving: Option<ServingItem>,
     /// `null` when the group has no budget.
     budget: Option<BudgetItem>,
+    /// `null` when the groups do not consist of nodes, or when the report does not cover all pods.
+    capacity: Option<CapacityItem>,
 }
 
 /// How the jobs of a group spent their time. Hours are GPU-hours of the requested GPUs.
@@ -166,6 +169,7 @@ impl<'a> From<&'a Group> for GroupItem<'a> {
             budget: group
                 .allowance
                 .map(|allowance| BudgetItem::new(group, allowance)),
+            capacity: CapacityItem::new(group),
         }
     }
 }

@@ -7,6 +7,7 @@ use plotters::prelude::RGBColor;
 
 use super::report::{GpuHourReport, Group, UNNAMED};
 use super::report_bars::TimeBars;
+use super::report_capacity::capacity_note;
 use super::report_page::{
     PreviousWindow, ReportPage, Trend, exceeded_budgets, in_currency, is_exceeded, owner,
 };
@@ -81,8 +82,18 @@ fn summary(report: &GpuHourReport<'_>, facts: &ReportPage) -> String {
             escaped(reason)
         ),
     };
+    let capacity = capacity_note(report).map_or(String::new(), |note| {
+        let mut letters = note.chars();
+        let first: String = letters
+            .next()
+            .into_iter()
+            .flat_map(char::to_uppercase)
+            .collect();
+        let note = format!("{first}{}.", letters.as_str());
+        format!("<p class=\"note\">{}</p>\n", escaped(&note))
+    });
     format!(
-        "<h2>Summary</h2>\n{}{note}",
+        "<h2>Summary</h2>\n{}{capacity}{note}",
         table("summary", &titles, &rows)
     )
 }
@@ -175,9 +186,12 @@ fn groups(report: &GpuHourReport<'_>) -> String {
     let is_shown = |title: &str| report.currency.is_some() || !is_money(title);
     let titles: Vec<String> = columns
         .iter()
-        .map(|column| match is_money(column.title) {
-            true => in_currency(&column.title.to_lowercase(), currency),
-            false => column.title.to_lowercase(),
+        .map(|column| {
+            let title = column.title.to_lowercase().replace('-', " ");
+            match is_money(column.title) {
+                true => in_currency(&title, currency),
+                false => title,
+            }
         })
         .collect();
     let (money, usage): (Vec<usize>, Vec<usize>) = (1..columns.len())

@@ -6,6 +6,7 @@ use jiff::tz::TimeZone;
 
 use super::report::{GpuHourReport, Group, UNNAMED};
 use gpuctl_core::model::Percent;
+use gpuctl_core::stats::history::capacity_hours::CapacityHours;
 use gpuctl_core::stats::history::gpu_hours::GpuHours;
 use gpuctl_core::stats::history::top_owner::TopOwner;
 use gpuctl_core::stats::history::workload_use::WorkloadUse;
@@ -28,11 +29,11 @@ pub enum PreviousWindow {
     Known {
         total: GpuHours,
         cost: Option<f64>,
+        /// `None` if the report does not cover all pods.
+        capacity: Option<CapacityHours>,
     },
     /// Some or all of it is unknown, so that no change can be computed.
-    Unknown {
-        reason: String,
-    },
+    Unknown { reason: String },
 }
 
 /// A quantity in this window and in the previous one. `None` is unknown.
@@ -100,10 +101,19 @@ impl ReportPage {
 
     /// Compares the totals with those of the previous window.
     pub(crate) fn trends(&self, report: &GpuHourReport<'_>) -> Vec<Trend> {
-        let Group { account, cost, .. } = &report.total;
-        let (before, cost_before) = match &self.previous {
-            PreviousWindow::Known { total, cost } => (Some(total), *cost),
-            PreviousWindow::Unknown { .. } => (None, None),
+        let Group {
+            account,
+            cost,
+            unheld,
+            ..
+        } = &report.total;
+        let (before, cost_before, unheld_before) = match &self.previous {
+            PreviousWindow::Known {
+                total,
+                cost,
+                capacity,
+            } => (Some(total), *cost, capacity.as_ref()),
+            PreviousWindow::Unknown { .. } => (None, None, None),
         };
         let trend = |name: &str, value: fn(&GpuHours) -> Option<f64>| Trend {
             name: name.to_owned(),
@@ -127,6 +137,28 @@ impl ReportPage {
             share("Measured, %", GpuHours::covered),
             trend("Energy, kWh", |total| total.energy),
         ];
+        if let Some(now) = unheld {
+            let capacity_before = unheld_before.zip(before);
+            let of_capacity = |name: &str, now: Option<f64>, before: Option<f64>| Trend {
+                name: name.to_owned(),
+                now,
+                before,
+                is_percentage: false,
+            };
+            let rows = [
+                of_capacity(
+                    "GPU-hours of capacity",
+                    now.capacity(account),
+                    capacity_before.and_then(|(unheld, total)| unheld.capacity(total)),
+                ),
+                of_capacity(
+                    "GPU-hours idle",
+                    now.idle(),
+                    unheld_before.and_then(CapacityHours::idle),
+                ),
+            ];
+            trends.splice(0..0, rows);
+        }
         if let Some(currency) = &report.currency {
             trends.push(Trend {
                 name: in_currency("Cost", currency),
@@ -248,6 +280,7 @@ mod tests {
         let previous = PreviousWindow::Known {
             total: GpuHours::of_one_gpu(80.0, Some(50.0)),
             cost: None,
+            capacity: None,
         };
         let changes = |page: ReportPage| -> Vec<String> {
             page.trends(&report).iter().map(Trend::change).collect()

@@ -96,9 +96,10 @@ mod tests {
 
     #[test]
     fn energy_that_was_not_measured_for_a_type_makes_the_cost_unknown() {
-        let measured = |hours: f64, energy: Option<f64>| GpuHours {
-            energy,
-            ..GpuHours::of_one_gpu(hours, None)
+        let measured = |hours: f64, energy: Option<f64>| {
+            let mut hours = GpuHours::of_one_gpu(hours, None);
+            hours.energy = energy;
+            hours
         };
         let with_energy = prices("{gpu_hour: 1, kwh: 0.5}");
         let mut hours = HoursByTraits::from([

@@ -61,6 +61,7 @@ fn facts() -> ReportPage {
         previous: PreviousWindow::Known {
             total: GpuHours::of_one_gpu(100.0, Some(50.0)),
             cost: None,
+            capacity: None,
         },
     }
 }
@@ -124,7 +125,7 @@ fn exceeded_budgets_are_marked_and_costs_have_a_currency() {
     let page = page(&report, &facts());
     for shown in [
         "<li class=\"over\">vision exceeds its budget by 2.0 GPU-hours</li>",
-        "<td class=\"over\" data-title=\"left\">-2.0 (exceeded)</td>",
+        "<td class=\"over\" data-title=\"hours left\">-2.0 (exceeded)</td>",
         "<th>cost, EUR</th>",
         "<td data-title=\"cost, EUR\">21.6</td>",
         "<td data-title=\"cost left, EUR\">28.4</td>",
