@@ -6,13 +6,15 @@ use regex::Regex;
 use crate::cli::args::selection::{JobSelection, is_pattern};
 use crate::context::Context;
 use crate::lookup::{self, LookupPurpose};
+use crate::observe::past_jobs;
 use gpuctl_cluster::{Connection, DryRun, JobFilter};
 use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_core::model::values::natural;
 use gpuctl_core::model::values::text::count;
 use gpuctl_core::model::{Job, State, Status};
 
 /// Lists the selected jobs without duplicates, sorted by namespace and name. Fails if no job
-/// matches, or if a name does not exist.
+/// matches, or if a name or a pattern matches no job.
 pub(crate) async fn jobs(
     context: &Context,
     connection: &Connection,
@@ -21,7 +23,7 @@ pub(crate) async fn jobs(
 ) -> Result<Vec<Job>, Error> {
     if selection.is_by_name() {
         let names = selection.names.iter();
-        let found = names.map(|name| lookup::job(connection, name, purpose));
+        let found = names.map(|name| past_jobs::job(context, connection, name, purpose));
         return Ok(unique(try_join_all(found).await?));
     }
     let names: Vec<NamePattern> = selection
@@ -40,6 +42,7 @@ pub(crate) async fn jobs(
         .as_deref()
         .and_then(|word| word.parse().ok());
     let unseen = found.unseen();
+    let unmatched = unmatched(&names, selection, &found.jobs);
     let matches = |job: &Job| {
         (filter.user.is_none() || job.user == filter.user)
             && (names.is_empty() || names.iter().any(|name| name.matches(job)))
@@ -51,9 +54,9 @@ pub(crate) async fn jobs(
     };
     let mut jobs = found.jobs;
     jobs.retain(matches);
-    if jobs.is_empty() {
-        lookup::check_empty(connection, explicit_namespace, true).await?;
-        let error = Error::new(ErrorName::NotFound, "no job matches the selection");
+    if jobs.is_empty() || !unmatched.is_empty() {
+        lookup::check_empty(connection, explicit_namespace, jobs.is_empty()).await?;
+        let error = Error::new(ErrorName::NotFound, nothing_matches(&unmatched));
         return Err(unseen
             .into_iter()
             .fold(error, Error::note)
@@ -63,6 +66,29 @@ pub(crate) async fn jobs(
         context.terminal.warn(&unseen);
     }
     Ok(unique(jobs))
+}
+
+/// The names and patterns that no job has. With filters, a job may have the name without being
+/// selected, so there are none.
+fn unmatched<'s>(names: &[NamePattern], selection: &'s JobSelection, jobs: &[Job]) -> Vec<&'s str> {
+    if selection.selector.is_some() || selection.mine || selection.status.is_some() {
+        return Vec::new();
+    }
+    let texts = selection.names.iter().map(String::as_str);
+    names
+        .iter()
+        .zip(texts)
+        .filter(|(name, _)| !jobs.iter().any(|job| name.matches(job)))
+        .map(|(_, text)| text)
+        .collect()
+}
+
+fn nothing_matches(patterns: &[&str]) -> String {
+    let quoted: Vec<String> = patterns.iter().map(|text| format!("`{text}`")).collect();
+    match quoted.is_empty() {
+        true => "no job matches the selection".to_owned(),
+        false => format!("no job matches {}", quoted.join(" or ")),
+    }
 }
 
 /// Options that skip the confirmation.
@@ -115,7 +141,9 @@ pub(crate) fn full_name(job: &Job) -> String {
 }
 
 fn unique(mut jobs: Vec<Job>) -> Vec<Job> {
-    jobs.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+    jobs.sort_by(|a, b| {
+        natural::full_name(&a.namespace, &a.name).cmp(&natural::full_name(&b.namespace, &b.name))
+    });
     jobs.dedup_by(|a, b| a.uid == b.uid);
     jobs
 }

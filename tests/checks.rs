@@ -176,7 +176,7 @@ fn init_writes_a_valid_file_and_overwrites_it_only_with_force() {
     }
     assert_eq!(gpuctl(&["init", "nothing"], "").status.code(), Some(2));
     assert_eq!(
-        gpuctl(&["init", "training", "--output", "/nonexistent/a.yaml"], "")
+        gpuctl(&["init", "training", "--output", "/dev/null/a.yaml"], "")
             .status
             .code(),
         Some(1)

@@ -178,6 +178,20 @@ fn view_shows_the_origin_of_every_value() {
             json!("http://a"),
         ),
         ("GPUCTL_READ_ONLY", "1", "safety.read_only", json!(true)),
+        ("GPUCTL_CLUSTER_NAME", "prod", "cluster.name", json!("prod")),
+        (
+            "GPUCTL_REPORT_SEND",
+            "/reports/",
+            "report.send",
+            json!("********"),
+        ),
+        ("GPUCTL_SMTP_USER", "alice", "smtp.user", json!("alice")),
+        (
+            "GPUCTL_SMTP_PASSWORD",
+            "canary",
+            "smtp.password_file",
+            json!("********"),
+        ),
     ] {
         let (section, key) = name.split_once('.').unwrap();
         let setting = &home.origins(&[], &[(variable, text)])[section][key];
@@ -188,7 +202,7 @@ fn view_shows_the_origin_of_every_value() {
     }
     assert_eq!(
         KEYS.iter().flat_map(|key| key.variables).count(),
-        12,
+        16,
         "the list above must have every variable"
     );
 

@@ -119,7 +119,7 @@ const COMMANDS: [(&[&str], &str); 31] = [
     ),
     (
         &["clone", "duplicate"],
-        "use `gpuctl create FILE --name OTHER --set FIELD=VALUE`",
+        "use `gpuctl create --from NAME --name OTHER --set FIELD=VALUE`",
     ),
     (
         &["find", "search"],

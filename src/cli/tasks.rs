@@ -34,6 +34,8 @@ and value each time:
 
   gpuctl get jobs -l sweep=lr               list the jobs of the sweep
   gpuctl wait -l sweep=lr --for ended       wait until all of them have ended
+  gpuctl logs -l sweep=lr -f                follow their logs
+  gpuctl why -l sweep=lr --status failed    explain why some of them failed
   gpuctl convert array.sh                   convert a Slurm array script to one job per index
 
 gpuctl has no job arrays, and no option that limits how many jobs of a sweep run at once. Use a

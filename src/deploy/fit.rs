@@ -123,7 +123,11 @@ impl<'p> Candidate<'p> {
         devices.add_to(&mut requests, &mut nodes, usage.as_mut());
         let rules = PodRules::from_spec(spec);
         let is_eligible = |node: &Node| accepts(&rules, node);
-        let volumes = volumes.map_or_else(VolumeRules::default, |facts| {
+        let mounted = usage
+            .as_mut()
+            .map(|usage| std::mem::take(&mut usage.claims));
+        let volumes = volumes.map_or_else(VolumeRules::default, |mut facts| {
+            facts.mounted = mounted;
             judge_volumes(&facts, pods, &nodes, is_eligible)
         });
         Ok(Self {
@@ -242,6 +246,7 @@ impl<'p> Candidate<'p> {
         let is_eligible = |node: &&Node| {
             accepts(&self.rules, node)
                 && self.volumes.unmet_claim(node).is_none()
+                && self.volumes.on_node(node).cause.is_none()
                 && node.schedulable
         };
         let load = |node: &Node| {

@@ -87,7 +87,9 @@ pub(crate) async fn reapply(
     if let Some(claim) = fixed_fields.iter().find(|field| field.object.kept) {
         return Err(claim_conflict(claim, &masks));
     }
-    let keeps_files = job.kind == JobKind::Training && changes_files(&effects, plan.job_name());
+    let keeps_files = job.kind == JobKind::Training
+        && (changes_files(&effects, plan.job_name())
+            || keeps_earlier_files(plan, &job, connection).await?);
     if options.replace && (status.is_final() || keeps_files) {
         return Ok(Some((
             replacement(job, plan, warnings, connection).await?,
@@ -139,6 +141,24 @@ fn changes_files(effects: &Effects, job: &str) -> bool {
             && object.name() == files
             && matches!(effect, Effect::Changed { .. } | Effect::Created)
     })
+}
+
+/// Whether pods still have the files from before an earlier `apply`, so that they differ from the
+/// document although the cluster already stores its files.
+async fn keeps_earlier_files(
+    plan: &Plan,
+    job: &Job,
+    connection: &Connection,
+) -> Result<bool, Error> {
+    // A pod without a node has not mounted its files yet.
+    let mut running = job.current_pods();
+    running.retain(|pod| pod.node.is_some() && !pod.ended());
+    if running.is_empty() {
+        return Ok(false);
+    }
+    let changed_at = connection.writes().files_changed_at(&plan.rendered).await?;
+    // Both times are whole seconds. A pod of the same second may have either content.
+    Ok(changed_at.is_some_and(|at| running.iter().any(|pod| pod.created_at <= Some(at))))
 }
 
 /// An object with changes to immutable fields.

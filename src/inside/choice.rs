@@ -3,6 +3,7 @@
 
 use gpuctl_cluster::Failure;
 use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_core::model::values::natural;
 use gpuctl_core::model::{Job, Pod, PodPhase, State};
 
 /// Options that select a container of a job. The default is the job's own container in the first
@@ -39,7 +40,7 @@ pub(crate) fn pod<'j>(job: &'j Job, choice: ContainerChoice<'_>) -> Result<&'j P
     if job.kind.serves() {
         // A service's pods have no ranks, so number them by name.
         pods.retain(|pod| !pod.ended());
-        pods.sort_by(|a, b| a.name.cmp(&b.name));
+        pods.sort_by(|a, b| natural::compare(&a.name, &b.name));
     }
     let runs = |pod: &&&Pod| pod.phase == PodPhase::Running;
     let matched = match (choice.pod, choice.rank) {

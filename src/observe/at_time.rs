@@ -13,6 +13,8 @@ use crate::context::Context;
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::UnixSeconds;
+use gpuctl_core::model::contract::labels::USER;
+use gpuctl_core::model::values::text::count;
 use gpuctl_view::history::at_time as view;
 use gpuctl_view::history::snapshot::PointInTime;
 
@@ -95,9 +97,11 @@ pub(crate) async fn nodes(
     .await
 }
 
-/// Prints the jobs as they were at a time. `-n` selects a namespace.
+/// Prints the jobs as they were at a time. `-n` selects a namespace, and `user` is the value of the
+/// label for the user. Jobs without a recorded user may be anybody's, so they are only counted.
 pub(crate) async fn jobs(
     at: &str,
+    user: Option<&str>,
     options: &ListOptions,
     context: &Context,
 ) -> Result<ExitCode, Error> {
@@ -105,6 +109,16 @@ pub(crate) async fn jobs(
         let answer = read_at(Some(at), context, |state| Some(view::jobs(state))).await?;
         let answer = match &context.access.namespace {
             Some(namespace) => answer.only(|item| item.namespace == *namespace),
+            None => answer,
+        };
+        let answer = match user {
+            Some(user) => {
+                let unknown = answer.items.iter().filter(|item| item.user.is_none());
+                if let Some(note) = without_user(unknown.count()) {
+                    context.terminal.report(&note);
+                }
+                answer.only(|item| item.user.as_deref() == Some(user))
+            }
             None => answer,
         };
         let names = answer
@@ -119,4 +133,36 @@ pub(crate) async fn jobs(
             .none("no GPU was requested at that time"))
     })
     .await
+}
+
+/// The note about jobs that `--mine` leaves out because their user is not recorded.
+fn without_user(jobs: usize) -> Option<String> {
+    let (verb, object) = match jobs {
+        1 => ("is", "it"),
+        _ => ("are", "them"),
+    };
+    (jobs > 0).then(|| {
+        format!(
+            "{} without a recorded user {verb} not shown: another tool submitted {object}, or \
+             kube-state-metrics does not export the label `{USER}` \
+             (--metric-labels-allowlist=pods=[*])",
+            count(jobs as u64, "job")
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_of_unknown_users_are_counted() {
+        assert_eq!(without_user(0), None);
+        assert_eq!(
+            without_user(2).unwrap(),
+            "2 jobs without a recorded user are not shown: another tool submitted them, or \
+             kube-state-metrics does not export the label `gpuctl/user` \
+             (--metric-labels-allowlist=pods=[*])"
+        );
+    }
 }

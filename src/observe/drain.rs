@@ -6,6 +6,7 @@ use crate::lookup::missing_node;
 use gpuctl_cluster::{Connection, JobFilter, LogQuery, PodOnNode};
 use gpuctl_core::error::Error;
 use gpuctl_core::model::counting::drain::DrainedPod;
+use gpuctl_core::model::values::natural::full_name;
 use gpuctl_core::model::{Job, JobKind, Node, Nodes, Pod};
 use gpuctl_core::stats::logs::first_error::LogScan;
 use gpuctl_diagnosis::node_obstacles;
@@ -40,7 +41,7 @@ pub(crate) async fn plan(connection: &Connection, name: &str) -> Result<Vec<Drai
     pods.sort_by(|a, b| {
         b.gpus
             .cmp(&a.gpus)
-            .then_with(|| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)))
+            .then_with(|| full_name(&a.namespace, &a.name).cmp(&full_name(&b.namespace, &b.name)))
     });
     let mut free = capacity.map(|capacity| capacity.free).unwrap_or_default();
     let mut drained = Vec::new();

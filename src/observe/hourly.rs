@@ -13,6 +13,7 @@ use crate::observe::past_queries::HistoryScope;
 use gpuctl_cluster::{Access, Connection};
 use gpuctl_core::error::Error;
 use gpuctl_core::model::UnixSeconds;
+use gpuctl_core::model::values::natural;
 use gpuctl_core::stats::exporters::kube_state;
 use gpuctl_core::stats::exporters::query;
 use gpuctl_core::stats::history::allocations::{Allocation, AllocationHistory};
@@ -134,7 +135,7 @@ impl RowQuery<'_> {
                         &sums(&name)?,
                     ))
                 };
-                names.into_iter().filter_map(row).collect()
+                natural::sorted(names).into_iter().filter_map(row).collect()
             }
             RowKind::Labels => {
                 let Some((dimension, key)) = self.dimension else {
@@ -160,7 +161,10 @@ impl RowQuery<'_> {
                         &sum,
                     ))
                 };
-                values.iter().filter_map(row).collect()
+                natural::sorted(&values)
+                    .into_iter()
+                    .filter_map(row)
+                    .collect()
             }
             RowKind::Workloads => workloads(ledger, usage)
                 .iter()

@@ -58,6 +58,8 @@ pub(crate) struct Listing {
     table: String,
     /// Note on stderr if the list is empty.
     none: &'static str,
+    /// A note for people that is printed after the list.
+    note: Option<String>,
     /// Hints to print after the list.
     hints: Vec<String>,
     /// Error for requested rows that do not exist. Returned after the existing rows were printed.
@@ -97,6 +99,7 @@ impl Listing {
             names,
             table,
             none: "",
+            note: None,
             hints: Vec::new(),
             missing: None,
         }
@@ -104,6 +107,11 @@ impl Listing {
 
     pub(crate) fn none(self, note: &'static str) -> Self {
         Self { none: note, ..self }
+    }
+
+    /// Sets the note that is printed to stderr after the list, for people.
+    pub(crate) fn note(self, note: Option<String>) -> Self {
+        Self { note, ..self }
     }
 
     pub(crate) fn hints(self, hints: Vec<String>) -> Self {
@@ -227,6 +235,10 @@ pub(crate) async fn run_after(
         context.terminal.note(listing.none);
         context.terminal.disable_suggestion();
     }
+    listing
+        .note
+        .iter()
+        .for_each(|note| context.terminal.note(note));
     listing
         .hints
         .iter()

@@ -8,6 +8,7 @@ use crate::context::Context;
 use crate::observe::nodes;
 use crate::observe::optional_metrics::OptionalMetrics;
 use gpuctl_cluster::{Connection, Failure, InventorySnapshot, JobFilter, unless_forbidden};
+use gpuctl_core::model::values::natural;
 use gpuctl_core::model::{GpuCount, Inventory, Job, NodeUsage, Pod, PoolDefinition, State};
 use gpuctl_core::stats::exporters::devices::ExporterReading;
 use gpuctl_view::format::coverage::Coverage;
@@ -94,7 +95,7 @@ pub(crate) async fn read_pools(
         all_jobs: unseen_jobs.is_none(),
         name: name.to_owned(),
     };
-    let pools = names
+    let pools = natural::sorted(names)
         .into_iter()
         .filter(|name| only_name.is_none_or(|only_name| only_name == *name))
         .map(pool)

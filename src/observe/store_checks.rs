@@ -44,6 +44,10 @@ pub(crate) fn check_clock(
     )
 }
 
+/// Counts the pods in the data of kube-state-metrics: 0 if it has only nodes, as in a cluster
+/// without pods, and -1 if it has neither. `count` of no series is an empty vector instead of 0.
+const PODS_OF_KUBE_STATE: &str = "count(kube_pod_info) or 0 * count(kube_node_info) or vector(-1)";
+
 /// Checks the scrape interval, retention, kube-state-metrics and the number of clusters.
 pub(super) async fn check_store(
     prometheus: &Prometheus<'_>,
@@ -64,8 +68,7 @@ pub(super) async fn check_store(
             prometheus.now(&sample_query),
             prometheus.now(&recorded_query),
         ),
-        // `count` of no series is an empty vector instead of 0.
-        prometheus.now("count(kube_pod_info) or vector(0)"),
+        prometheus.now(PODS_OF_KUBE_STATE),
         join(check_clusters(prometheus, connection, now), server),
     )
     .await;
@@ -111,20 +114,25 @@ fn check_scrapes(sample_counts: &[Series]) -> Option<DoctorCheck> {
     })
 }
 
-/// Checks whether kube-state-metrics is scraped.
+/// Checks whether kube-state-metrics is scraped. `count` is the result of [`PODS_OF_KUBE_STATE`],
+/// or `None` if the query failed.
 fn check_pods(count: Option<f64>) -> DoctorCheck {
+    let check = |status, message: String| DoctorCheck::new(status, "kube-state-metrics", message);
     match count {
-        Some(pods) if pods > 0.0 => DoctorCheck::new(
+        Some(pods) if pods >= 0.0 => check(
             CheckStatus::Ok,
-            "kube-state-metrics",
             format!("Prometheus has data about {pods:.0} pods"),
         ),
-        _ => DoctorCheck::new(
+        Some(_) => check(
             CheckStatus::Warn,
-            "kube-state-metrics",
             "Prometheus has no data about pods, so history is unavailable".to_owned(),
         )
         .fix("install kube-state-metrics and let Prometheus scrape it"),
+        None => check(
+            CheckStatus::Warn,
+            "the query for data about pods failed".to_owned(),
+        )
+        .fix("run `gpuctl doctor` again, with a longer `--request-timeout`"),
     }
 }
 

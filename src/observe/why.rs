@@ -29,6 +29,21 @@ pub(crate) struct DiagnosedJob {
     pub answer: Answer,
 }
 
+impl DiagnosedJob {
+    /// Whether both are about the same object.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let key = |diagnosed: &Self| {
+            let Self { subject, job, .. } = diagnosed;
+            (
+                subject.kind.clone(),
+                job.namespace.clone(),
+                job.name.clone(),
+            )
+        };
+        key(self) == key(other)
+    }
+}
+
 /// Number of jobs to diagnose concurrently.
 const MAX_CONCURRENT: usize = 8;
 
@@ -267,10 +282,12 @@ async fn claims(
     join_all(names.into_iter().map(read_claim)).await
 }
 
-/// Diagnoses several jobs, reading the nodes only once.
+/// Diagnoses several jobs, reading the nodes only once. Queries the ranks of running jobs if
+/// requested.
 pub(crate) async fn diagnose_all(
     connection: &Connection,
     jobs: Vec<Job>,
+    queries: RankQueries,
     context: &Context,
 ) -> Result<Vec<DiagnosedJob>, Error> {
     let capacity = NodeCapacity::read(connection).await?;
@@ -279,14 +296,7 @@ pub(crate) async fn diagnose_all(
             kind: job.kind.word().to_owned(),
             is_managed: true,
         };
-        diagnose_job(
-            connection,
-            subject,
-            job,
-            Some(&capacity),
-            RankQueries::default(),
-            context,
-        )
+        diagnose_job(connection, subject, job, Some(&capacity), queries, context)
     });
     let answers = OrderedConcurrent::new(diagnoses, MAX_CONCURRENT)
         .all()

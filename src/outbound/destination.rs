@@ -83,7 +83,7 @@ mod tests {
             "https://user:canary@example.com/x",
             "https://canary@example.com/x",
             "smtp://user:canary@example.com?from=a@example.com&to=b@example.com",
-            "http:///canary",
+            "http://",
         ] {
             let error = parsed(refused).unwrap_err();
             assert!(!error.contains("canary"), "{error}");

@@ -25,7 +25,7 @@ use gpuctl_core::model::contract::submission::Created;
 use gpuctl_view::format::objects::ObjectList;
 use gpuctl_view::jobs::created::{batch, site_lines, text};
 use gpuctl_view::jobs::local_files;
-use gpuctl_view::jobs::logs::{self, PodLogLine, Prefix};
+use gpuctl_view::jobs::logs::{self, JobPrefix, PodLogLine, Prefix};
 use gpuctl_view::{Format, document, json, yaml};
 
 /// Submits the documents, or shows what would be submitted.
@@ -137,6 +137,7 @@ async fn follow(run: &WrittenRun, created: &Created, context: &Context) -> Resul
     terminal.stream()?;
     let log = SubmittedLog::find(&run.connection, created).await?;
     let prefix = Prefix {
+        job: JobPrefix::None,
         rank: log.job.pods_wanted > 1,
         timestamps: false,
     };
@@ -145,6 +146,8 @@ async fn follow(run: &WrittenRun, created: &Created, context: &Context) -> Resul
     let sink = RefCell::new(|event: LogEvent| match event {
         LogEvent::Line { pod, rank, line } => {
             let line = PodLogLine {
+                namespace: log.job.namespace.clone(),
+                job: log.job.name.clone(),
                 pod,
                 rank,
                 container: log.query.container.clone(),

@@ -35,7 +35,7 @@ macro_rules! look_verbs {
                     help: Look 3,
                     rights: ("why" [FIND, ANY_KIND, EXPLAIN, METRICS]),
                     next: "",
-                    answers: [jobs::why::WhyItem<'_>, jobs::why::WhyList<'_>],
+                    answers: [jobs::why::WhyItem<'_>, jobs::why_list::WhyList<'_>],
                     bundle: ["--all", "JOB"],
                 }
                 Free(nodes::free::Free) {

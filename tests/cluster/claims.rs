@@ -78,6 +78,20 @@ fn kept_claims_are_reported_listed_and_purged_on_request() {
         "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}),
     );
     assert!(claims(&scene, &[]).is_empty());
+    let note = "1 claim that gpuctl did not create is not shown: gpuctl get claims --all";
+    scene
+        .gpuctl(&["get", "claims"])
+        .ok()
+        .says("no claims found")
+        .says(note);
+    assert!(
+        !scene
+            .gpuctl(&["get", "claims", "--all"])
+            .ok()
+            .err
+            .contains(note)
+    );
+    assert_eq!(scene.gpuctl(&["get", "claims", "-o", "json"]).ok().err, "");
     let theirs = claims(&scene, &["--all"]).remove(0);
     assert_eq!(
         (&theirs["name"], &theirs["jobId"]),

@@ -85,6 +85,9 @@ fn defaults_are_created_applied_to_jobs_enforced_changed_and_deleted() {
         (&before["status"], &before["dryRun"]),
         (&json!("created"), &json!(true))
     );
+    let rehearsed = make("create", SITE, &["--dry-run=client", "-o", "json"]);
+    assert_eq!(rehearsed.ok().json(), before);
+    scene.gpuctl(&["describe", "defaults"]).exits(4);
     // Another test may have created the namespace without marking it.
     let created_defaults = make("create", SITE, &["--trust-namespace", "-o", "json"])
         .ok()
@@ -98,6 +101,23 @@ fn defaults_are_created_applied_to_jobs_enforced_changed_and_deleted() {
         make("create", SITE, &["-o", "json"]).ok().json()["status"],
         "unchanged"
     );
+
+    // Neither dry run changes or deletes them.
+    let changed = SITE.replace("berlin", "munich");
+    for place in ["client", "server"] {
+        let dry_run = format!("--dry-run={place}");
+        let updated = make("apply", &changed, &[&dry_run, "-o", "json"]);
+        let updated = updated.ok().json();
+        assert_eq!(
+            (&updated["status"], &updated["dryRun"]),
+            (&json!("updated"), &json!(true))
+        );
+        let deleted = scene.gpuctl(&["delete", "defaults", &dry_run]).ok().out;
+        assert_eq!(
+            deleted,
+            format!("gpuctl-defaults deleted ({place} dry run): existing jobs keep their values\n")
+        );
+    }
 
     // The list shows every default, and `describe` shows the file as it was written.
     let listed = scene.gpuctl(&["get", "defaults", "-o", "json"]).ok().json();

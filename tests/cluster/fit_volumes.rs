@@ -84,6 +84,13 @@ fn usable_nodes(answer: &Value) -> Value {
     )
 }
 
+/// The names of the nodes on which `fit` found this cause.
+fn names_with(answer: &Value, cause: &str) -> Value {
+    let mut groups = answer["nodes"].as_array().unwrap().iter();
+    let group = groups.find(|group| group["cause"] == cause);
+    group.map_or(Value::Null, |group| group["names"].clone())
+}
+
 /// Waits until the scheduler has reported why it cannot place the job's pod.
 fn scheduler_message(scene: &Scene, job: &str) -> String {
     eventually("the scheduler has tried", Duration::from_secs(60), || {
@@ -272,6 +279,111 @@ fn fit_does_not_guess_about_volumes_that_the_user_cannot_read() {
             .contains(&json!(reason)),
         "{answer:#}"
     );
+}
+
+#[test]
+fn a_new_volume_needs_space_that_the_node_reaches() {
+    let scene = with_racks("fit-space");
+    let driver = "fit-space.example.com";
+    scene.admin.apply(
+        &json!({"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver",
+        "metadata": {"name": driver}, "spec": {"attachRequired": false, "storageCapacity": true}}),
+    );
+    scene.admin.apply(
+        &json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
+        "metadata": {"name": "fit-space"}, "provisioner": driver,
+        "volumeBindingMode": "WaitForFirstConsumer"}),
+    );
+    scene.admin.apply(
+        &json!({"apiVersion": "storage.k8s.io/v1", "kind": "CSIStorageCapacity",
+        "metadata": {"name": "fit-space", "namespace": "fit-space"},
+        "storageClassName": "fit-space", "capacity": "10Gi",
+        "nodeTopology": {"matchLabels": {"rack": "r1"}}}),
+    );
+    let job = with_class(&scene, "small", "fit-space");
+    let answer = fit(&scene, &job);
+    assert_eq!(answer["verdict"], "now", "{answer:#}");
+    assert_eq!(usable_nodes(&answer), json!(["fit-space-1"]));
+    assert_eq!(
+        names_with(&answer, "storage-capacity"),
+        json!(["fit-space-0"])
+    );
+    create(&scene, &job);
+    let claim = scene.get_until(&["pvc", "small-data"], |claim| {
+        claim["metadata"]["annotations"]["volume.kubernetes.io/selected-node"].is_string()
+    });
+    assert_eq!(
+        claim["metadata"]["annotations"]["volume.kubernetes.io/selected-node"],
+        "fit-space-1"
+    );
+    // Space can become free.
+    let large = with_class(&scene, "large", "fit-space").replace("size: 1Gi", "size: 20Gi");
+    let answer = fit(&scene, &large);
+    assert_eq!(answer["verdict"], "not-now", "{answer:#}");
+    assert_eq!(usable_nodes(&answer), json!([]));
+    create(&scene, &large);
+    let message = scheduler_message(&scene, "large");
+    assert!(
+        message.contains("did not have enough free storage"),
+        "{message}"
+    );
+}
+
+/// Creates a claim with a volume of a CSI driver, and waits until they are bound.
+fn bind_csi(scene: &Scene, claim: &str, driver: &str) {
+    let name = format!("{}-{claim}", scene.name);
+    scene
+        .admin
+        .apply(&json!({"apiVersion": "v1", "kind": "PersistentVolume",
+        "metadata": {"name": name},
+        "spec": {"storageClassName": name, "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "csi": {"driver": driver, "volumeHandle": name}}}));
+    scene
+        .admin
+        .apply(&json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        "metadata": {"name": claim, "namespace": scene.name},
+        "spec": {"storageClassName": name, "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}}}}));
+    scene.get_until(&["pvc", claim], |claim| claim["status"]["phase"] == "Bound");
+}
+
+#[test]
+fn a_node_takes_no_more_volumes_than_its_limit() {
+    let scene = with_racks("fit-limit");
+    let driver = "fit-limit.example.com";
+    for (index, count) in [(0, 1), (1, 2)] {
+        let name = format!("fit-limit-{index}");
+        scene.admin.apply(
+            &json!({"apiVersion": "storage.k8s.io/v1", "kind": "CSINode",
+            "metadata": {"name": name}, "spec": {"drivers": [
+                {"name": driver, "nodeID": name, "allocatable": {"count": count}}]}}),
+        );
+    }
+    let job = |name: &str, more: &str| {
+        let workdirs = format!("storage: {{workdirs: [{{path: /data, pvc: {name}}}]}}");
+        format!("{}{more}\n", scene.training(name, &workdirs))
+    };
+    let on_first = "pod: {nodeSelector: {rack: r0}}";
+    for claim in ["one", "two", "three"] {
+        bind_csi(&scene, claim, driver);
+    }
+    create(&scene, &job("one", on_first));
+    scene.until("one", "running", None);
+    let second = job("two", "");
+    let answer = fit(&scene, &second);
+    assert_eq!(answer["verdict"], "now", "{answer:#}");
+    assert_eq!(usable_nodes(&answer), json!(["fit-limit-1"]));
+    assert_eq!(names_with(&answer, "volume-limit"), json!(["fit-limit-0"]));
+    create(&scene, &second);
+    scene.until("two", "running", None);
+    assert_eq!(scene.pods("two")[0]["spec"]["nodeName"], "fit-limit-1");
+    let third = job("three", on_first);
+    let answer = fit(&scene, &third);
+    assert_eq!(answer["verdict"], "not-now", "{answer:#}");
+    create(&scene, &third);
+    let message = scheduler_message(&scene, "three");
+    assert!(message.contains("exceed max volume count"), "{message}");
 }
 
 /// Jobs without claims cost no requests for volumes, and others only those that they need.

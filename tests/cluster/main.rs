@@ -62,6 +62,7 @@ mod selected_output;
 mod selecting;
 mod services;
 mod sessions;
+mod several_jobs;
 mod shapes;
 mod shells;
 mod shorthand;

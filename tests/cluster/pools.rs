@@ -249,6 +249,46 @@ fn a_missing_node_or_a_node_of_another_pool_prevents_all_writes() {
 }
 
 #[test]
+fn dry_runs_of_a_pool_change_nothing() {
+    let scene = scene("pool-dry", 2);
+    let yaml = "kind: pool\nversion: v0.1\npool: {name: pool-dry}\nnodes: [pool-dry-0]\n";
+    let larger = yaml.replace("[pool-dry-0]", "[pool-dry-0, pool-dry-1]");
+    let pool_of = |node: &str| labels(&scene, node)["gpuctl/pool"].clone();
+    let rehearse = |verb: &str, place: &str, yaml: &str| {
+        let dry_run = format!("--dry-run={place}");
+        let run = scene.gpuctl_with(&[verb, "-f", "-", &dry_run, "-o", "json"], yaml);
+        let made = run.ok().json();
+        assert_eq!(made["dryRun"], true, "{made:#}");
+        made["status"].clone()
+    };
+    for place in ["client", "server"] {
+        assert_eq!(rehearse("create", place, yaml), "created");
+        assert_eq!(rehearse("apply", place, yaml), "created");
+        assert_eq!(pool_of("pool-dry-0"), Value::Null);
+    }
+    scene.gpuctl(&["describe", "pool", "pool-dry"]).exits(4);
+    make(&scene, yaml, &[]).ok();
+    let before = definition(&scene, "pool-dry");
+    for place in ["client", "server"] {
+        assert_eq!(rehearse("apply", place, &larger), "updated");
+        let dry_run = format!("--dry-run={place}");
+        let delete = ["delete", "pool", "pool-dry", dry_run.as_str()];
+        let text = scene.gpuctl(&delete).ok().out;
+        let mark = format!("pool-dry deleted ({place} dry run): labels removed from 1 node");
+        assert!(text.contains(&mark), "{text}");
+        let deleted = scene.gpuctl(&[&delete[..], &["-o", "json"]].concat());
+        assert_eq!(deleted.ok().json()["dryRun"], place);
+        scene
+            .gpuctl(&["delete", "pool", "pool-absent", &dry_run])
+            .exits(4);
+    }
+    assert_eq!(definition(&scene, "pool-dry"), before);
+    assert_eq!(pool_of("pool-dry-0"), "pool-dry");
+    assert_eq!(pool_of("pool-dry-1"), Value::Null);
+    scene.gpuctl(&["delete", "pool", "pool-dry"]).ok();
+}
+
+#[test]
 fn concurrent_changes_of_a_pool_are_all_kept() {
     let scene = scene("pool-edit", 6);
     make(

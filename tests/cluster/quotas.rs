@@ -220,3 +220,50 @@ fn a_quota_that_fails_halfway_is_removed() {
         scene.admin.run(&["delete", kind, "quota-looks"]);
     }
 }
+
+#[test]
+fn dry_runs_of_a_quota_change_nothing() {
+    let scene = Scene::new("quota-dry");
+    let yaml = |gpus: u32| {
+        format!(
+            "kind: quota\nversion: v0.1\nquota: {{name: dry}}\nnamespace:\n  quota-dry: {{gpu: \
+             {gpus}}}\n  quota-dry-new: {{gpu: 1}}\n"
+        )
+    };
+    let rehearse = |verb: &str, place: &str, gpus: u32| {
+        let dry_run = format!("--dry-run={place}");
+        let run = scene.gpuctl_with(&[verb, "-f", "-", &dry_run, "-o", "json"], &yaml(gpus));
+        let made = run.ok().json();
+        assert_eq!(made["dryRun"], true, "{made:#}");
+        assert_eq!(made["message"], "would apply in quota-dry, quota-dry-new");
+        made["status"].clone()
+    };
+    for place in ["client", "server"] {
+        assert_eq!(rehearse("create", place, 2), "created");
+        assert_eq!(rehearse("apply", place, 2), "created");
+    }
+    assert!(items(&scene.get(&["resourcequotas"])).is_empty());
+    let namespaces = scene.admin.json(&["get", "namespaces"]);
+    let is_new = |namespace: &serde_json::Value| namespace["metadata"]["name"] == "quota-dry-new";
+    assert!(!items(&namespaces).iter().any(is_new));
+    scene.gpuctl_with(&["create", "-f", "-"], &yaml(2)).ok();
+    for place in ["client", "server"] {
+        assert_eq!(rehearse("apply", place, 5), "updated");
+        let dry_run = format!("--dry-run={place}");
+        let delete = ["delete", "quota", "dry", dry_run.as_str()];
+        let text = scene.gpuctl_anywhere(&delete).ok().out;
+        let mark = format!("dry deleted ({place} dry run): it applied to ");
+        assert!(text.starts_with(&mark), "{text}");
+        let deleted = scene.gpuctl_anywhere(&[&delete[..], &["-o", "json"]].concat());
+        assert_eq!(deleted.ok().json()["dryRun"], place);
+        scene
+            .gpuctl(&["delete", "quota", "absent", &dry_run])
+            .exits(4);
+    }
+    let quota = scene.get(&["resourcequota", "dry"]);
+    assert_eq!(quota["spec"]["hard"]["requests.nvidia.com/gpu"], "2");
+    assert!(quota["metadata"]["deletionTimestamp"].is_null());
+    scene
+        .gpuctl_anywhere(&["delete", "quota", "dry", "--purge"])
+        .ok();
+}

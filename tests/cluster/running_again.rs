@@ -183,6 +183,54 @@ fn changed_files_reach_a_running_training_with_replace() {
 }
 
 #[test]
+fn files_that_an_earlier_apply_changed_reach_a_running_training_with_replace() {
+    let scene = Scene::with_nodes("again-earlier", 1);
+    let yaml = training_with_file(&scene, "running", 3600);
+    let path = yaml.to_str().unwrap();
+    scene.gpuctl(&["create", "-f", path]).ok();
+    scene.until("running", "running", None);
+    let replace = || scene.gpuctl(&["apply", "-f", path, "--replace"]).ok();
+    let first = uid(&scene, "running");
+    assert!(replace().out.contains("unchanged"));
+    assert_eq!(uid(&scene, "running"), first);
+    fs::write(yaml.with_file_name("train.py"), "second").unwrap();
+    let old_files = "keep the old files until they restart: gpuctl restart again-earlier/running";
+    // The cluster stores the new files after the first run, but the pods still have the old ones.
+    for result in ["updated", "unchanged"] {
+        let run = scene.gpuctl(&["apply", "-f", path]).ok().says(old_files);
+        assert!(run.out.contains(result), "{}", run.out);
+    }
+    assert!(replace().out.contains("replaced"));
+    let second = uid(&scene, "running");
+    assert_ne!(second, first);
+    scene.until("running", "running", None);
+    // The pods of the replacement have the new files.
+    assert!(replace().out.contains("unchanged"));
+    assert_eq!(uid(&scene, "running"), second);
+
+    // Pods that were restarted after a change have the new files too.
+    fs::write(yaml.with_file_name("train.py"), "third").unwrap();
+    scene.gpuctl(&["apply", "-f", path]).ok().says(old_files);
+    let pod = scene.pods("running").remove(0)["metadata"]["uid"].clone();
+    // Kubernetes records times in whole seconds.
+    std::thread::sleep(Duration::from_secs(2));
+    scene.gpuctl(&["restart", "running"]).ok();
+    scene.get_until(&["pods", "-l", "gpuctl/job=running"], |pods| {
+        let is_new =
+            |item: &Value| item["metadata"]["uid"] != pod && item["status"]["phase"] == "Running";
+        items(pods).iter().any(is_new)
+    });
+    let run = scene.gpuctl(&["apply", "-f", path]).ok();
+    assert!(
+        run.out.contains("unchanged") && !run.err.contains("old files"),
+        "{}",
+        run.err
+    );
+    assert!(replace().out.contains("unchanged"));
+    assert_eq!(uid(&scene, "running"), second);
+}
+
+#[test]
 fn apply_reports_the_status_of_a_job_that_it_left_alone() {
     let scene = Scene::with_nodes("again-status", 1);
     let yaml = scene.service("web", "vllm", 1, "");

@@ -154,7 +154,7 @@ fn commands_of_other_tools_get_hints() {
             "did you mean `running`?",
         ),
         (&["create"], "needs"),
-        (&["logs", "a", "b"], "does not accept `b`"),
+        (&["events", "a", "b"], "does not accept `b`"),
         (
             &["logs", "a", "--tail", "x"],
             "invalid value `x` for `--tail <N>`: expected a whole number",

@@ -312,7 +312,7 @@ fn the_warning_about_a_silent_prometheus_names_its_url() {
     let socket = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = socket.local_addr().unwrap().port();
     let url = format!("http://alice:canary-password@127.0.0.1:{port}");
-    for list in ["nodes", "jobs", "workloads", "overview"] {
+    for list in ["nodes", "jobs", "overview"] {
         let run = scene
             .gpuctl_at(&url, &["--request-timeout", "2s", "get", list], "")
             .ok();

@@ -308,7 +308,7 @@ fn prometheus_is_found_and_reached_by_proxy_or_port_forward() {
     };
     let list = stats_of_all(&["--no-cache"])
         .ok()
-        .says("gone is skipped")
+        .says("skipping cluster gone")
         .json();
     let context_name = kubeconfig_of_cluster["contexts"][0]["name"].clone();
     assert!(

@@ -42,7 +42,10 @@ fn health_reports_suspicious_devices_and_doctor_nodes_without_metrics() {
         rows.map(|row| {
             (
                 text(&row["severity"]),
-                format!("{}/{}", text(&row["nodeName"]), text(&row["device"])),
+                match row["device"].as_str() {
+                    Some(device) => format!("{}/{device}", text(&row["nodeName"])),
+                    None => text(&row["nodeName"]),
+                },
                 text(&row["finding"]),
             )
         })
@@ -52,6 +55,7 @@ fn health_reports_suspicious_devices_and_doctor_nodes_without_metrics() {
         ("fail", "unwell-1/gpu-6", "fault"),
         ("warn", "unwell-0/gpu-3", "used-without-pod"),
         ("warn", "unwell-1/gpu-5", "hot"),
+        ("warn", "unwell-dark", "silent"),
     ];
     let expected = expected.map(|(a, b, c)| (a.to_owned(), b.to_owned(), c.to_owned()));
     eventually(

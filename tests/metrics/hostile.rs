@@ -207,7 +207,7 @@ fn replay(bundle: &Path, arguments: &[&str]) -> Run {
         .env("KUBECONFIG", "/nonexistent");
     command
         .env("XDG_CONFIG_HOME", "/nonexistent")
-        .env("XDG_CACHE_HOME", "/nonexistent");
+        .env("XDG_CACHE_HOME", "/dev/null");
     command.arg("--replay").arg(bundle).args(arguments);
     run(command, "")
 }

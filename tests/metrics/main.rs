@@ -34,6 +34,7 @@ mod mock_server;
 mod outbound;
 mod partitioned_history;
 mod past;
+mod past_jobs;
 mod picture;
 mod recorded;
 mod remote_read;

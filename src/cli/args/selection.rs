@@ -33,6 +33,14 @@ pub(crate) struct JobSelection {
 }
 
 impl JobSelection {
+    /// The name, if the selection is exactly one plain name.
+    pub(crate) fn one_name(&self) -> Option<&str> {
+        match &self.names[..] {
+            [name] if self.is_by_name() => Some(name),
+            _ => None,
+        }
+    }
+
     /// Returns true if every job is named, so that a missing job is an error.
     pub(crate) fn is_by_name(&self) -> bool {
         self.selector.is_none()

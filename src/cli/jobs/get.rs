@@ -27,6 +27,7 @@ use gpuctl_core::model::values::selector::Selector;
   gpuctl get jobs --status pending --pool training-pool
   gpuctl get jobs -o custom-columns=NAME:.jobId,GPUS:.gpuHeld --no-headers
   gpuctl get job qwen2-7b-sft -o spec > job.yaml
+  gpuctl get jobs --at yesterday --mine
   gpuctl get jobs --mine -o json | jq '.items[] | select(.status == \"failed\")'"
 )]
 pub(crate) struct GetJobs {
@@ -58,8 +59,8 @@ pub(crate) struct GetJobs {
     #[arg(long)]
     pub no_progress: bool,
     /// Show all workloads at a time in the past, from Prometheus: RFC 3339, Unix seconds, or a span
-    /// before now such as 2h
-    #[arg(long, value_name = "TIME", conflicts_with_all = ["names", "selector", "field_selector", "show_labels", "kind", "pool", "status", "mine", "sort_by", "page", "page_size", "watch"])]
+    /// before now such as 2h. With --mine, only those whose recorded user is you
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["names", "selector", "field_selector", "show_labels", "kind", "pool", "status", "sort_by", "page", "page_size", "watch"])]
     pub at: Option<String>,
     #[command(flatten)]
     pub list: ListArgs<JobSortKey>,

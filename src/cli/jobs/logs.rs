@@ -6,28 +6,33 @@ use regex::Regex;
 
 use crate::cli::args::format::OneFormat;
 use crate::cli::args::output::output_format;
+use crate::cli::args::selection::JobSelection;
 use crate::cli::candidates;
 
-/// Print a job's logs, with all pods merged by time
+/// Print the logs of jobs, with all pods merged by time
 ///
 /// With -f, it follows the logs until the job ends, across restarts and broken connections, without
 /// losing or repeating a line. It also prints the logs of pods that start later. It exits with 0 if
 /// the job completed, and with 10 if it failed or was deleted. Services and notebooks end only when
 /// they are deleted, and the exit code is then 0.
+///
+/// With several jobs, each line begins with the name of its job. `-l`, `--mine` and `--status`
+/// select the jobs once, at the start. -f follows all of them, and exits with 10 if any failed.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl logs qwen2-7b-sft -f
   gpuctl logs qwen2-7b-sft --rank 3 --tail 1000 --grep 'loss|nan'
   gpuctl logs qwen2-7b-sft --previous -o json
+  gpuctl logs 'sweep-*' -f                    follow all jobs of a sweep
+  gpuctl logs --mine --status failed --tail 5
   gpuctl logs qwen2-7b-sft --first-error      which rank failed first, and its error")]
 pub(crate) struct Logs {
-    /// Job, as NAME or NAMESPACE/NAME
-    #[arg(add = ArgValueCandidates::new(candidates::job_names))]
-    pub name: String,
+    #[command(flatten)]
+    pub jobs: JobSelection,
     /// Follow until the job ends
     #[arg(short, long)]
     pub follow: bool,
-    /// Print only the last N lines; with --grep, the last N matching lines
+    /// Print only the last N lines of each job; with --grep, the last N matching lines
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub tail: u32,
     /// Print only lines since this time: RFC 3339, Unix seconds, a span before now such as 1h, or

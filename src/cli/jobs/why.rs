@@ -1,11 +1,10 @@
 //! Arguments and help for `gpuctl why`.
 
 use clap::Args;
-use clap_complete::engine::ArgValueCandidates;
 
 use crate::cli::args::format::OneFormat;
 use crate::cli::args::output::output_format;
-use crate::cli::candidates;
+use crate::cli::args::selection::JobSelection;
 
 /// Explain why a job is waiting, failed, hung or slow: causes, evidence, and commands that may help
 ///
@@ -14,17 +13,34 @@ use crate::cli::candidates;
 /// minutes. Causes are sorted by impact: fixing the first helps most. Reports `unknown` when the
 /// evidence is not conclusive. For a deleted job it uses what kube-state-metrics recorded in
 /// Prometheus. docs/why.md explains each cause.
+///
+/// With several jobs, it prints one answer per job, separated by `---`, and -o json prints a list.
+/// Patterns and filters select gpuctl jobs.
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:
+#[command(
+    mut_arg("names", |names| {
+        names
+            .required_unless_present("all")
+            .conflicts_with("all")
+            .help(
+                "Jobs, pods or workloads, as NAME, NAMESPACE/NAME, KIND/NAME, \
+                 NAMESPACE/KIND/NAME, or a quoted pattern such as 'trial-*'",
+            )
+    }),
+    mut_arg("selector", |filter| filter.conflicts_with("all")),
+    mut_arg("mine", |filter| filter.conflicts_with("all")),
+    mut_arg("status", |filter| filter.conflicts_with("all")),
+    after_help = "Examples:
   gpuctl why llama3-8b
   gpuctl why team-a/llama3-8b -o json
   gpuctl why deployment/web          a workload that gpuctl did not create
   gpuctl why llama3-8b --stacks      what code each of its ranks is executing
-  gpuctl why --all                   every waiting or failed job")]
+  gpuctl why 'sweep-*' --status failed      each failed job of a sweep
+  gpuctl why --all                   every waiting or failed job"
+)]
 pub(crate) struct WhyArgs {
-    /// Job, pod or workload, as NAME, NAMESPACE/NAME, KIND/NAME or NAMESPACE/KIND/NAME
-    #[arg(add = ArgValueCandidates::new(candidates::job_names), required_unless_present = "all", conflicts_with = "all")]
-    pub name: Option<String>,
+    #[command(flatten)]
+    pub jobs: JobSelection,
     /// Explain every waiting or failed job, largest first
     #[arg(long)]
     pub all: bool,

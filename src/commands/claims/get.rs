@@ -13,7 +13,9 @@ use crate::observe::list;
 use crate::observe::rows::{ListRow, listing, read_namespaces};
 use gpuctl_core::error::Error;
 use gpuctl_core::model::Claim;
+use gpuctl_core::model::values::natural::{self, Natural};
 use gpuctl_core::model::values::quantity;
+use gpuctl_core::model::values::text::count;
 use gpuctl_view::Format;
 use gpuctl_view::jobs::claims;
 
@@ -22,8 +24,7 @@ pub(crate) async fn run(args: &GetClaims, context: &Context) -> Result<ExitCode,
     context.terminal.set_format(options.format);
     let connection = context.connect().await?;
     list::run(&options, context, async |refresh| {
-        let read =
-            async |namespace: Option<&str>| connection.storage().claims(namespace, args.all).await;
+        let read = async |namespace: Option<&str>| connection.storage().claims(namespace).await;
         let mut claims = read_namespaces("claims", &connection, &refresh, context, read).await?;
         let namespace = lookup::explicit_namespace(&connection);
         lookup::check_empty(&connection, namespace, refresh.first && claims.is_empty()).await?;
@@ -31,9 +32,21 @@ pub(crate) async fn run(args: &GetClaims, context: &Context) -> Result<ExitCode,
             claims.iter_mut().for_each(|claim| claim.labels = None);
         }
         claims.retain(|claim| !args.unused || claim.pods.as_ref().is_some_and(Vec::is_empty));
-        Ok(listing(claims, args.list.sort_by, (), &options, context))
+        let found = claims.len();
+        claims.retain(|claim| args.all || claim.is_managed);
+        let others = found - claims.len();
+        Ok(listing(claims, args.list.sort_by, (), &options, context).note(hidden(others)))
     })
     .await
+}
+
+/// The note about claims that the list leaves out, such as a shared data set.
+fn hidden(others: usize) -> Option<String> {
+    let verb = if others == 1 { "is" } else { "are" };
+    (others > 0).then(|| {
+        let claims = count(others as u64, "claim");
+        format!("{claims} that gpuctl did not create {verb} not shown: gpuctl get claims --all")
+    })
 }
 
 impl ListRow for Claim {
@@ -45,9 +58,16 @@ impl ListRow for Claim {
         let bytes = |claim: &Claim| claim.size.as_deref().and_then(quantity::milli);
         match key {
             None => {}
-            Some(ClaimSortKey::Name) => rows.sort_by(|a, b| a.name.cmp(&b.name)),
+            Some(ClaimSortKey::Name) => {
+                rows.sort_by(|a, b| natural::compare(&a.name, &b.name));
+            }
             Some(ClaimSortKey::Size) => rows.sort_by_key(|claim| Reverse(bytes(claim))),
-            Some(ClaimSortKey::Job) => rows.sort_by(|a, b| a.job.cmp(&b.job)),
+            Some(ClaimSortKey::Job) => {
+                rows.sort_by(|a, b| {
+                    let [a, b] = [a, b].map(|claim| claim.job.as_deref().map(Natural));
+                    a.cmp(&b)
+                });
+            }
             Some(ClaimSortKey::Age) => rows.sort_by_key(|claim| claim.created_at),
         }
     }
@@ -77,6 +97,15 @@ impl ListRow for Claim {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_note_counts_the_claims_of_others() {
+        assert_eq!(hidden(0), None);
+        assert_eq!(
+            hidden(2).unwrap(),
+            "2 claims that gpuctl did not create are not shown: gpuctl get claims --all"
+        );
+    }
 
     #[test]
     fn the_hint_keeps_the_data_of_deleted_jobs() {

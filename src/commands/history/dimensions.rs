@@ -16,6 +16,7 @@ use crate::observe::times;
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::UnixSeconds;
+use gpuctl_core::model::values::natural;
 use gpuctl_core::stats::exporters::kube_state;
 use gpuctl_core::stats::exporters::kube_state::PodQuery;
 
@@ -25,7 +26,7 @@ pub(crate) async fn namespaces(args: &GetNamespaces, context: &Context) -> Resul
     })
     .await?;
     print(
-        &names.into_iter().collect::<Vec<_>>(),
+        &natural::sorted(names),
         &args.back.print.options(),
         "no pod requested GPUs",
         context,
@@ -36,7 +37,7 @@ pub(crate) async fn keys(args: &GetDimensionKeys, context: &Context) -> Result<E
     let pairs = names(&args.back, args.kind, context).await?;
     let keys: BTreeSet<String> = pairs.into_iter().map(|(key, _)| key).collect();
     print(
-        &keys.into_iter().collect::<Vec<_>>(),
+        &natural::sorted(keys),
         &args.back.print.options(),
         LABEL_NOT_EXPORTED,
         context,
@@ -55,7 +56,7 @@ pub(crate) async fn values(
         .map(|(_, value)| value)
         .collect();
     print(
-        &values.into_iter().collect::<Vec<_>>(),
+        &natural::sorted(values),
         &args.back.print.options(),
         LABEL_NOT_EXPORTED,
         context,

@@ -29,6 +29,7 @@ use gpuctl_cluster::Connection;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::Series;
 use gpuctl_core::model::UnixSeconds;
+use gpuctl_core::model::values::natural::Natural;
 use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_core::stats::exporters::kube_state;
 use gpuctl_core::stats::exporters::kube_state::node_state;
@@ -86,6 +87,9 @@ pub(crate) async fn run(args: &Report, context: &Context) -> Result<ExitCode, Er
     let cluster = page::cluster_name(&history, context)?;
     let grouping = Grouping::new(args, user.as_deref(), &cluster, context);
     let mut totals = gather(args, &history, pieces(start, end), &grouping, context).await?;
+    let unseen = context.access.namespace.as_deref();
+    let unseen = unseen.filter(|_| totals.groups.is_empty());
+    past_namespace::check(unseen, &history, (start, end), context).await?;
     let by_namespace = args.by == [GroupBy::Namespace];
     // Quotas limit namespaces, so they do not apply to other groups.
     let quotas = if by_namespace {
@@ -229,7 +233,16 @@ fn rows(
     };
     let mut rows: Vec<Group> = groups.into_iter().map(row).collect();
     match args.sort_by {
-        None | Some(ReportSortKey::Name) => {}
+        None | Some(ReportSortKey::Name) => {
+            rows.sort_by(|a, b| {
+                let [a, b] = [a, b].map(|row| {
+                    row.keys
+                        .iter()
+                        .map(|(_, value)| value.as_deref().map(Natural))
+                });
+                a.cmp(b)
+            });
+        }
         Some(ReportSortKey::Held) => {
             rows.sort_by(|a, b| b.account.held.total_cmp(&a.account.held));
         }

@@ -15,6 +15,7 @@ use crate::observe::list::{self, ListOptions, Listing, PageOptions, Refresh};
 use crate::observe::times;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::UnixSeconds;
+use gpuctl_core::model::values::natural;
 use gpuctl_view::Format;
 use gpuctl_view::history::hourly::{HourlyRow, RowKind};
 use gpuctl_view::history::hourly_table as view;
@@ -264,7 +265,7 @@ fn sort(rows: &mut [HourlyRow], key: StatsSortKey, descending: bool) {
         // Sorting is stable, so rows of the same hour keep their order.
         StatsSortKey::Time if descending => rows.sort_by_key(|row| std::cmp::Reverse(row.hour())),
         StatsSortKey::Time => {}
-        StatsSortKey::Name => rows.sort_by(|a, b| a.name().cmp(b.name())),
+        StatsSortKey::Name => rows.sort_by(|a, b| natural::compare(a.name(), b.name())),
         StatsSortKey::Held => rows.sort_by(|a, b| {
             b.allocated()
                 .unwrap_or(-1.0)

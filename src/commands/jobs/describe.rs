@@ -6,9 +6,10 @@ use futures::future::{join, join5};
 
 use crate::cli::jobs::describe::DescribeJob;
 use crate::context::Context;
-use crate::lookup::{self, LookupPurpose};
+use crate::lookup::LookupPurpose;
 use crate::observe::live::{self, JOB_QUANTITIES};
 use crate::observe::optional_metrics::OptionalMetrics;
+use crate::observe::past_jobs;
 use crate::observe::progress::{JobProgress, job_progress, tail};
 use gpuctl_cluster::{Connection, Failure};
 use gpuctl_core::error::Error;
@@ -37,7 +38,7 @@ pub(crate) async fn run(args: &DescribeJob, context: &Context) -> Result<ExitCod
     } else {
         LookupPurpose::Read
     };
-    let mut job = lookup::job(&connection, &args.name, purpose).await?;
+    let mut job = past_jobs::job(context, &connection, &args.name, purpose).await?;
     // Mask secrets in every format, because scripts store and print the output.
     job.source = job.source.map(|source| masked(&source));
     let state = State::from_job(&job);

@@ -5,12 +5,12 @@ use std::process::ExitCode;
 
 use crate::cli::jobs::events::EventsArgs;
 use crate::context::Context;
-use crate::lookup;
 use crate::lookup::LookupPurpose;
 use crate::observe::list;
 use crate::observe::list::ListOptions;
 use crate::observe::list::Listing;
 use crate::observe::list::Refresh;
+use crate::observe::past_jobs;
 use gpuctl_cluster::JobFilter;
 use gpuctl_cluster::OutageRetry;
 use gpuctl_core::error::Error;
@@ -25,7 +25,7 @@ pub(crate) async fn run(args: &EventsArgs, context: &Context) -> Result<ExitCode
     let format = options.format;
     context.terminal.set_format(format);
     let connection = context.connect().await?;
-    let mut job = lookup::job(&connection, &args.name, LookupPurpose::Read).await?;
+    let mut job = past_jobs::job(context, &connection, &args.name, LookupPurpose::Read).await?;
     let selector = JobFilter {
         kind: Some(job.kind),
         ..JobFilter::by_name(&job.namespace, &job.name)

@@ -19,10 +19,12 @@ use crate::observe::list::{self, ListOptions, Listing, Refresh};
 use crate::observe::live::{self, JOB_QUANTITIES};
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::progress::read_progress;
+use crate::selection::own_name;
 use gpuctl_cluster::{Connection, JobFilter, Selection};
 use gpuctl_core::error::Error;
 use gpuctl_core::model::{GpuCount, Job, Readings, State, Status};
 use gpuctl_core::stats::exporters::dialect::Quantity;
+use gpuctl_manifest::render::label_value;
 use gpuctl_view::Format;
 use gpuctl_view::format::coverage::Coverage;
 use gpuctl_view::jobs::list as jobs;
@@ -33,7 +35,11 @@ pub(crate) async fn run(args: &GetJobs, context: &Context) -> Result<ExitCode, E
     context.terminal.set_format(options.format);
     if let Some(at) = &args.at {
         spec::check(args)?;
-        return at_time::jobs(at, &options, context).await;
+        let user = match args.mine {
+            true => Some(label_value(&own_name(&context.connect().await?).await?)),
+            false => None,
+        };
+        return at_time::jobs(at, user.as_deref(), &options, context).await;
     }
     for name in &args.names {
         let (namespace, name) = lookup::split(name)?;
@@ -79,7 +85,7 @@ impl JobListing<'_> {
             warn_of(&selection, self.context);
             let namespace = self.selector.namespace.as_deref();
             lookup::check_empty(self.connection, namespace, selection.jobs.is_empty()).await?;
-            missing = missing_names(self.args, &selection, self.connection).await;
+            missing = missing_names(self.args, &selection, self.connection, self.context).await;
         }
         let jobs = select_jobs(self.args, selection.jobs, &self.selector);
         let total = jobs.len();

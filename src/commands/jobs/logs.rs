@@ -10,20 +10,25 @@ use crate::cli::jobs::logs::Logs;
 use crate::concurrent::OrderedConcurrent;
 use crate::context::Context;
 use crate::inside::choice::from_node;
-use crate::lookup::{self, LookupPurpose};
+use crate::lookup::LookupPurpose;
 use crate::observe::first_error::first_error;
+use crate::observe::past_jobs;
 use crate::observe::times;
+use crate::selection;
 use gpuctl_cluster::{Connection, Failure, LogLine, LogQuery, MOST_LOG_BYTES, names_no_container};
 use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_core::model::values::text::count;
 use gpuctl_core::model::{ContainerEnd, Job, OWN_CONTAINER, Pod, State, Status};
 use gpuctl_view::format::text;
 use gpuctl_view::jobs::first_error::{FirstErrorItem, FirstErrorLine};
 use gpuctl_view::jobs::logs;
-use gpuctl_view::jobs::logs::{PodLogLine, Prefix};
+use gpuctl_view::jobs::logs::{JobPrefix, PodLogLine, Prefix};
 use gpuctl_view::{self as view, Format, document};
 
-/// Number of logs to read concurrently.
+/// Number of logs of a job to read concurrently.
 const MAX_CONCURRENT: usize = 16;
+/// Number of jobs to read concurrently.
+const MAX_CONCURRENT_JOBS: usize = 4;
 
 pub(crate) async fn run(args: &Logs, context: &Context) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();
@@ -31,33 +36,120 @@ pub(crate) async fn run(args: &Logs, context: &Context) -> Result<ExitCode, Erro
     // Report invalid times before sending requests.
     let since = since(args, context)?;
     let connection = context.connect().await?;
-    let job = lookup::job(&connection, &args.name, LookupPurpose::Read).await?;
-    let query = log_query(args, &job, since);
+    let jobs = match args.jobs.one_name() {
+        Some(name) => vec![past_jobs::job(context, &connection, name, LookupPurpose::Read).await?],
+        None => selection::jobs(context, &connection, &args.jobs, LookupPurpose::Read).await?,
+    };
+    check_options(args, &jobs)?;
     if args.follow {
         context.must_change("remove `--follow`")?;
-        return follow::follow(args, &connection, &job, &query, context).await;
+        return follow::follow(args, &connection, &jobs, since, context).await;
     }
-    let pods = choice::select_pods(args, &job)?;
-    let query = LogQuery {
-        // Divide the memory limit of one log among the pods.
-        most_bytes: Some(MOST_LOG_BYTES / pods.len().max(1)),
-        ..query
-    };
-    if args.first_error {
-        return print_first_error(&connection, &job, &pods, &query, format, context).await;
+    if args.first_error
+        && let [job] = &jobs[..]
+    {
+        let pods = choice::select_pods(args, job)?;
+        let query = limited(log_query(args, job, since), pods.len());
+        return print_first_error(&connection, job, &pods, &query, format, context).await;
     }
-    let PodLines {
-        mut lines,
-        failure: no_log_failure,
-    } = read(args, &connection, &job, &pods, &query, context).await?;
-    // Merge the lines of all pods by time. Sorting is stable, so the lines of a pod stay in order.
+    print_once(args, &connection, &jobs, since, context).await
+}
+
+/// Rejects options that are about one job.
+fn check_options(args: &Logs, jobs: &[Job]) -> Result<(), Error> {
+    let options = [
+        ("--first-error", args.first_error),
+        ("--pod", args.pod.is_some()),
+    ];
+    let given = options.into_iter().find(|(_, is_given)| *is_given);
+    match given.filter(|_| jobs.len() > 1) {
+        None => Ok(()),
+        Some((option, _)) => {
+            let message = format!(
+                "`{option}` works with one job, but {} are selected",
+                count(jobs.len() as u64, "job")
+            );
+            let hint = format!("gpuctl logs {} {option}", selection::full_name(&jobs[0]));
+            Err(Error::usage(message).hint(hint))
+        }
+    }
+}
+
+/// Prints the last lines of each job, merged by time. A job that cannot be read is an error after
+/// the lines of the others are printed.
+async fn print_once(
+    args: &Logs,
+    connection: &Connection,
+    jobs: &[Job],
+    since: Option<Duration>,
+    context: &Context,
+) -> Result<ExitCode, Error> {
+    let mut errors = Vec::new();
+    let mut selected: Vec<(&Job, Vec<Pod>)> = Vec::new();
+    for job in jobs {
+        match choice::select_pods(args, job) {
+            Ok(pods) => selected.push((job, pods)),
+            Err(error) => errors.push(error),
+        }
+    }
+    let pod_count = selected.iter().map(|(_, pods)| pods.len()).sum();
+    let reads = selected.iter().map(|(job, pods)| async move {
+        let query = limited(log_query(args, job, since), pod_count);
+        read(args, connection, job, pods, &query, context).await
+    });
+    let results = OrderedConcurrent::new(reads, MAX_CONCURRENT_JOBS)
+        .all()
+        .await;
+    let mut lines = Vec::new();
+    for ((job, _), result) in selected.iter().zip(results) {
+        let PodLines {
+            lines: mut job_lines,
+            failure: no_log_failure,
+        } = match result {
+            Ok(pod_lines) => pod_lines,
+            Err(error) => {
+                errors.push(error);
+                continue;
+            }
+        };
+        // Merge the pods' lines by time. The sort is stable, so the lines of each pod keep their
+        // order.
+        job_lines.sort_by_key(|line| line.at);
+        job_lines.drain(..job_lines.len().saturating_sub(args.tail as usize));
+        if job_lines.is_empty() {
+            explain_silence(job, no_log_failure.as_ref(), context);
+        }
+        lines.append(&mut job_lines);
+    }
+    let failure = errors
+        .into_iter()
+        .reduce(|first, other| first.note(other.message));
+    if let (true, Some(error)) = (lines.is_empty(), &failure) {
+        return Err(error.clone());
+    }
     lines.sort_by_key(|line| line.at);
-    lines.drain(..lines.len().saturating_sub(args.tail as usize));
-    print(args, &lines, pods.len() > 1, format, context)?;
-    if lines.is_empty() {
-        explain_silence(&job, no_log_failure.as_ref(), context);
+    let prefix = Prefix {
+        job: job_prefix(jobs),
+        rank: selected.iter().any(|(_, pods)| pods.len() > 1),
+        timestamps: args.timestamps,
+    };
+    print(args, &lines, prefix, context)?;
+    failure.map_or(Ok(ExitCode::SUCCESS), Err)
+}
+
+fn job_prefix(jobs: &[Job]) -> JobPrefix {
+    JobPrefix::for_jobs(
+        jobs.iter()
+            .map(|job| (job.namespace.as_str(), job.name.as_str())),
+    )
+}
+
+/// Shares the memory limit of a single log among all pods.
+fn limited(query: LogQuery, pods: usize) -> LogQuery {
+    LogQuery {
+        most_bytes: Some(MOST_LOG_BYTES / pods.max(1)),
+        ..query
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// Lines of all pods, and the API server's response for a container without a log.
@@ -105,6 +197,8 @@ async fn read(
                 pod_lines
                     .lines
                     .extend(read.lines.into_iter().map(|line| PodLogLine {
+                        namespace: job.namespace.clone(),
+                        job: job.name.clone(),
                         pod: pod.name.clone(),
                         rank: pod.rank,
                         container: query.container.clone(),
@@ -236,17 +330,12 @@ fn matches(args: &Logs, line: &str) -> bool {
 fn print(
     args: &Logs,
     lines: &[PodLogLine],
-    has_several: bool,
-    format: Format,
+    prefix: Prefix,
     context: &Context,
 ) -> Result<(), Error> {
-    if let Some(text) = document(format, &logs::document(lines)) {
+    if let Some(text) = document(args.output.into(), &logs::document(lines)) {
         return context.terminal.print(&text);
     }
-    let prefix = Prefix {
-        rank: has_several,
-        timestamps: args.timestamps,
-    };
     let text: String = lines
         .iter()
         .map(|line| logs::text(line, prefix, context.terminal.style(), args.raw))

@@ -6,6 +6,7 @@ use crate::cli::args::selection::ChangeArgs;
 use crate::context::Context;
 use crate::deploy::size::{changeable, forbid_deleting};
 use crate::lookup::LookupPurpose;
+use crate::observe::past_jobs;
 use crate::selection::{self, ChangeOptions, full_name};
 use gpuctl_cluster::{Connection, DryRun};
 use gpuctl_core::error::{Error, ErrorKind};
@@ -50,7 +51,11 @@ pub(super) async fn change_each(
     let mut jobs = Vec::new();
     if args.jobs.is_by_name() {
         for name in &args.jobs.names {
-            jobs.push((name.clone(), changeable(&connection, name).await));
+            let job = match changeable(&connection, name).await {
+                Err(error) => Err(past_jobs::with_history(context, &connection, name, error).await),
+                found => found,
+            };
+            jobs.push((name.clone(), job));
         }
     } else {
         let selected =

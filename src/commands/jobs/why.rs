@@ -1,20 +1,27 @@
-//! `gpuctl why`: explains why a job waits, does not start, is slow or has failed.
+//! `gpuctl why`: explains why jobs wait, do not start, are slow or have failed.
 
 use std::process::ExitCode;
 
 use crate::cli::jobs::why::WhyArgs;
+use crate::concurrent::OrderedConcurrent;
 use crate::context::Context;
-use crate::lookup;
+use crate::lookup::{self, LookupPurpose};
 use crate::observe::deleted;
+use crate::observe::past_jobs;
 use crate::observe::ranks::RankQueries;
 use crate::observe::why::{self, DiagnosedJob};
 use crate::observe::why_subject;
+use crate::selection;
 use gpuctl_cluster::{Connection, JobFilter};
 use gpuctl_core::error::{Error, ErrorKind};
 use gpuctl_core::model::{Job, State, Status};
 use gpuctl_diagnosis::Situation;
-use gpuctl_view::jobs::why::{WhyList, WhyRow, item, lines, text};
+use gpuctl_view::jobs::why::{WhyRow, item, text};
+use gpuctl_view::jobs::why_list;
 use gpuctl_view::{Format, document};
+
+/// Number of named jobs to diagnose concurrently.
+const MAX_CONCURRENT: usize = 8;
 
 pub(crate) async fn run(args: &WhyArgs, context: &Context) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();
@@ -28,31 +35,89 @@ pub(crate) async fn run(args: &WhyArgs, context: &Context) -> Result<ExitCode, E
         context.must_change("remove `--ras` and `--stacks`")?;
     }
     let connection = context.connect().await?;
-    let Some(name) = &args.name else {
+    if args.all {
         return diagnose_all_jobs(&connection, format, context).await;
-    };
-    let diagnosed = match why_subject::subject(&connection, name).await {
+    }
+    if let Some(name) = args.jobs.one_name() {
+        let diagnosed = diagnose_named(&connection, name, queries, context).await?;
+        let row = row(&diagnosed);
+        let answer = document(format, &item(&row));
+        let (style, now) = (context.terminal.style(), context.now());
+        let text = answer.unwrap_or_else(|| text(&row, style, now));
+        context.terminal.print(&text)?;
+        warn_of_events(&[diagnosed], context);
+        return Ok(ExitCode::SUCCESS);
+    }
+    diagnose_selection(args, &connection, queries, format, context).await
+}
+
+/// Diagnoses the job, pod or workload with this name, even if it was deleted.
+async fn diagnose_named(
+    connection: &Connection,
+    name: &str,
+    queries: RankQueries,
+    context: &Context,
+) -> Result<DiagnosedJob, Error> {
+    match why_subject::subject(connection, name).await {
         Ok((subject, job)) => {
-            why::diagnose_job(&connection, subject, job, None, queries, context).await?
+            why::diagnose_job(connection, subject, job, None, queries, context).await
         }
         Err(error) if error.kind == ErrorKind::NotFound => {
-            deleted::diagnose_deleted(context, &connection, name)
-                .await
-                .ok_or(error)?
+            match deleted::diagnose_deleted(context, connection, name).await {
+                Some(diagnosed) => Ok(diagnosed),
+                None => Err(past_jobs::with_history(context, connection, name, error).await),
+            }
         }
-        Err(error) => return Err(error),
-    };
-    let row = row(&diagnosed);
-    let answer = document(format, &item(&row));
-    context
-        .terminal
-        .print(&answer.unwrap_or_else(|| text(&row, context.terminal.style(), context.now())))?;
-    if diagnosed.answer.coverage.events == "forbidden" {
+        Err(error) => Err(error),
+    }
+}
+
+/// Diagnoses several jobs. Those that cannot be diagnosed are an error after the others are
+/// printed.
+async fn diagnose_selection(
+    args: &WhyArgs,
+    connection: &Connection,
+    queries: RankQueries,
+    format: Format,
+    context: &Context,
+) -> Result<ExitCode, Error> {
+    let (mut diagnosed, mut errors) = (Vec::<DiagnosedJob>::new(), Vec::new());
+    if args.jobs.is_by_name() {
+        let names = args.jobs.names.iter();
+        let reads = names.map(|name| diagnose_named(connection, name, queries, context));
+        for result in OrderedConcurrent::new(reads, MAX_CONCURRENT).all().await {
+            match result {
+                Ok(new) if !diagnosed.iter().any(|old| old.is_same(&new)) => diagnosed.push(new),
+                Ok(_) => {}
+                Err(error) => errors.push(error),
+            }
+        }
+    } else {
+        let jobs = selection::jobs(context, connection, &args.jobs, LookupPurpose::Read).await?;
+        diagnosed = why::diagnose_all(connection, jobs, queries, context).await?;
+    }
+    let failure = errors
+        .into_iter()
+        .reduce(|first, other| first.note(other.message));
+    if let (true, Some(error)) = (diagnosed.is_empty(), &failure) {
+        return Err(error.clone());
+    }
+    let rows: Vec<WhyRow<'_>> = diagnosed.iter().map(row).collect();
+    let answer = document(format, &why_list::list(&rows));
+    let (style, now) = (context.terminal.style(), context.now());
+    let text = answer.unwrap_or_else(|| why_list::blocks(&rows, style, now));
+    context.terminal.print(&text)?;
+    warn_of_events(&diagnosed, context);
+    failure.map_or(Ok(ExitCode::SUCCESS), Err)
+}
+
+fn warn_of_events(diagnosed: &[DiagnosedJob], context: &Context) {
+    let is_forbidden = |job: &DiagnosedJob| job.answer.coverage.events == "forbidden";
+    if diagnosed.iter().any(is_forbidden) {
         context.terminal.warn_missing_permission(
             "you are not allowed to list events: details recorded only in events are missing",
         );
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 async fn diagnose_all_jobs(
@@ -77,14 +142,10 @@ async fn diagnose_all_jobs(
         .into_iter()
         .filter(may_have_problem)
         .collect();
-    jobs.sort_by_key(|job| {
-        (
-            std::cmp::Reverse(job.gpus()),
-            job.namespace.clone(),
-            job.name.clone(),
-        )
-    });
-    let mut diagnosed = why::diagnose_all(connection, jobs, context).await?;
+    // The sort is stable, so jobs of the same size stay in the order of their names.
+    jobs.sort_by_key(|job| std::cmp::Reverse(job.gpus()));
+    let mut diagnosed =
+        why::diagnose_all(connection, jobs, RankQueries::default(), context).await?;
     diagnosed.retain(|diagnosed_job| diagnosed_job.answer.situation != Situation::Fine);
     let rows: Vec<WhyRow<'_>> = diagnosed.iter().map(row).collect();
     if rows.is_empty() {
@@ -92,16 +153,11 @@ async fn diagnose_all_jobs(
             .terminal
             .report("no jobs are waiting or have failed");
     }
-    let answer = document(
-        format,
-        &WhyList {
-            total: rows.len(),
-            items: rows.iter().map(item).collect(),
-        },
-    );
+    let answer = document(format, &why_list::list(&rows));
+    let style = context.terminal.style();
     context
         .terminal
-        .print(&answer.unwrap_or_else(|| lines(&rows, context.terminal.style())))?;
+        .print(&answer.unwrap_or_else(|| why_list::lines(&rows, style)))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -12,7 +12,8 @@ use crate::observe::metrics::{self, StoreUse};
 use gpuctl_core::error::Error;
 use gpuctl_core::stats::exporters::devices;
 use gpuctl_core::stats::exporters::identity::ApiFacts;
-use gpuctl_core::stats::score::gpu_health::{findings, growth};
+use gpuctl_core::stats::score::gpu_health::{findings, growth, rank};
+use gpuctl_core::stats::score::node_health::node_findings;
 use gpuctl_view::format::coverage::Coverage;
 use gpuctl_view::score::gpu_health as view;
 
@@ -41,12 +42,9 @@ pub(crate) async fn run(args: &GetHealth, context: &Context) -> Result<ExitCode,
     let (snapshot, (reading, growth_series)) = (snapshot?, query?);
     let facts = ApiFacts::from_inventory(&snapshot.inventory, snapshot.consumers.as_ref());
     let readings = devices::read(&reading, &snapshot.inventory, &facts);
-    let findings = findings(
-        &readings.devices,
-        &growth_series,
-        &snapshot.inventory,
-        &facts,
-    );
+    let mut findings = findings(&readings.devices, &growth_series, &facts);
+    findings.extend(node_findings(&snapshot.inventory, &readings.devices));
+    rank(&mut findings);
     if readings.devices.is_empty() {
         context
             .terminal

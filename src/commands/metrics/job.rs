@@ -6,8 +6,9 @@ use futures::future::join;
 
 use crate::cli::metrics::job::JobMetricsArgs;
 use crate::context::Context;
-use crate::lookup::{self, LookupPurpose};
+use crate::lookup::LookupPurpose;
 use crate::observe::curves::{self, lifetimes};
+use crate::observe::past_jobs;
 use crate::observe::training_telemetry::{self, log_sources};
 use gpuctl_core::error::Error;
 use gpuctl_core::model::UnixSeconds;
@@ -30,7 +31,7 @@ pub(crate) async fn run(args: &JobMetricsArgs, context: &Context) -> Result<Exit
     // Report invalid arguments before sending requests.
     args.range.range().check(now)?;
     let connection = context.connect().await?;
-    let job = lookup::job(&connection, &args.name, LookupPurpose::Read).await?;
+    let job = past_jobs::job(context, &connection, &args.name, LookupPurpose::Read).await?;
     let created = UnixSeconds::from(job.created_at.unwrap_or(now));
     let started = job.started_at().map(UnixSeconds::from);
     let end = job.ended_at().unwrap_or(now);

@@ -17,6 +17,7 @@ use crate::observe::queues::rows;
 use crate::observe::rows::{ListRow, listing, read_namespaces};
 use gpuctl_cluster::JobFilter;
 use gpuctl_core::error::Error;
+use gpuctl_core::model::values::natural;
 use gpuctl_core::model::{GpuCount, Percent, Preemption};
 use gpuctl_view::Format;
 use gpuctl_view::queues::list as queues;
@@ -114,7 +115,9 @@ impl ListRow for QueueRow {
     fn sort(rows: &mut [Self], key: Option<QueueSortKey>) {
         match key {
             None => {}
-            Some(QueueSortKey::Name) => rows.sort_by(|a, b| a.queue.name.cmp(&b.queue.name)),
+            Some(QueueSortKey::Name) => {
+                rows.sort_by(|a, b| natural::compare(&a.queue.name, &b.queue.name));
+            }
             Some(QueueSortKey::Used) => rows.sort_by_key(|row| Reverse(row.queue.used)),
             Some(QueueSortKey::Waiting) => rows.sort_by_key(|row| Reverse(row.queue.waiting)),
             Some(QueueSortKey::Utilization) => rows.sort_by(|a, b| {

@@ -13,6 +13,7 @@ use crate::observe::list;
 use crate::observe::rows::{ListRow, listing, read_namespaces};
 use gpuctl_core::error::Error;
 use gpuctl_core::model::QuotaUse;
+use gpuctl_core::model::values::natural;
 use gpuctl_view::Format;
 use gpuctl_view::queues::quotas;
 
@@ -38,7 +39,9 @@ impl ListRow for QuotaUse {
     fn sort(rows: &mut [Self], key: Option<QuotaSortKey>) {
         match key {
             None | Some(QuotaSortKey::Namespace) => {}
-            Some(QuotaSortKey::Name) => rows.sort_by(|a, b| a.name.cmp(&b.name)),
+            Some(QuotaSortKey::Name) => {
+                rows.sort_by(|a, b| natural::compare(&a.name, &b.name));
+            }
             Some(QuotaSortKey::Used) => rows.sort_by_key(|quota| Reverse(quotas::fullest(quota))),
         }
     }

@@ -17,6 +17,7 @@ use crate::cli::score::{ScoreArgs, ScoreFormat, ScoreSortKey, ScoreView};
 use crate::context::Context;
 use crate::lookup;
 use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_core::model::values::natural;
 use gpuctl_core::stats::score::selection::Scored;
 use gpuctl_local::files;
 use gpuctl_view::format::text::name_lines;
@@ -60,7 +61,9 @@ impl ScoreArgs {
             Some(ScoreSortKey::Namespace) => {
                 list.sort_by(|a, b| a.reading.holders.cmp(&b.reading.holders));
             }
-            Some(ScoreSortKey::Node) => list.sort_by(|a, b| a.reading.node.cmp(&b.reading.node)),
+            Some(ScoreSortKey::Node) => {
+                list.sort_by(|a, b| natural::compare(&a.reading.node, &b.reading.node));
+            }
         }
         list
     }

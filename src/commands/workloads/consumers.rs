@@ -19,6 +19,7 @@ use gpuctl_cluster::OtherPods;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::Percent;
 use gpuctl_core::model::facts::workload::QUEUED;
+use gpuctl_core::model::values::natural;
 use gpuctl_view::Format;
 use gpuctl_view::format::coverage::Coverage;
 use gpuctl_view::workloads::consumers::{ConsumerRow, consumer_table, consumers};
@@ -77,7 +78,7 @@ impl ListRow for ConsumerRow<'_> {
                 rows.sort_by_key(|row| Reverse(row.workload.requested));
             }
             Some(ConsumerSortKey::Name) => {
-                rows.sort_by(|a, b| a.workload.top.name.cmp(&b.workload.top.name));
+                rows.sort_by(|a, b| natural::compare(&a.workload.top.name, &b.workload.top.name));
             }
             Some(ConsumerSortKey::Namespace) => {}
             Some(ConsumerSortKey::Held) => {

@@ -17,6 +17,7 @@ use crate::observe::workloads::{self, CachedObjects, WorkloadQuery};
 use gpuctl_cluster::OtherPods;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::Workload;
+use gpuctl_core::model::values::natural;
 use gpuctl_view::Format;
 use gpuctl_view::workloads::list as view;
 
@@ -69,7 +70,9 @@ impl ListRow for &Workload {
     fn sort(rows: &mut [Self], key: Option<WorkloadSortKey>) {
         match key {
             None | Some(WorkloadSortKey::Namespace) => {}
-            Some(WorkloadSortKey::Name) => rows.sort_by(|a, b| a.top.name.cmp(&b.top.name)),
+            Some(WorkloadSortKey::Name) => {
+                rows.sort_by(|a, b| natural::compare(&a.top.name, &b.top.name));
+            }
             Some(WorkloadSortKey::Status) => rows.sort_by_key(|workload| workload.state.word()),
             Some(WorkloadSortKey::Gpu) => rows.sort_by_key(|workload| Reverse(workload.requested)),
             Some(WorkloadSortKey::Start) => {

@@ -164,7 +164,8 @@ fn fit_node(
             &BTreeMap::from([(node.name.clone(), amounts.clone())]),
         )
     };
-    let pods_when_empty = fitting(&node.most());
+    let with_volumes = volumes.on_node(node);
+    let pods_when_empty = fitting(&node.most()).min(with_volumes.pods_when_empty);
     if let Some(taint) = pod.untolerated_taint(node) {
         // Kubernetes manages these taints according to the node's condition, such as `not-ready` or
         // `disk-pressure`.
@@ -191,11 +192,16 @@ fn fit_node(
         Some((insufficient(&shortage), Some(shortage)))
     };
     let empty = node.now();
-    let cause = insufficiency(free.unwrap_or(&empty));
+    let of_volumes = with_volumes
+        .cause
+        .map(|(cause, detail)| (cause, Some(detail)));
+    let cause = insufficiency(free.unwrap_or(&empty)).or(of_volumes);
+    let fitting_now = |free: &Amounts| fitting(free).min(with_volumes.pods_now);
     NodeVerdict {
-        // If the node lacks a resource even when empty, no pod fits, whatever its free resources
-        // are.
-        pods_now: free.map(fitting).or_else(|| cause.is_some().then_some(0)),
+        // A node that lacks a resource even when it is empty holds no pod for certain.
+        pods_now: free
+            .map(fitting_now)
+            .or_else(|| cause.is_some().then_some(0)),
         cause,
         pods_when_empty,
     }

@@ -37,3 +37,18 @@ fn clocks_may_differ_by_a_request() {
             .contains("60 s ahead of that of X")
     );
 }
+
+#[test]
+fn a_cluster_without_pods_is_not_a_missing_exporter() {
+    promql_parser::parser::parse(PODS_OF_KUBE_STATE).unwrap();
+    let status = |count| check_pods(count).status;
+    assert_eq!(status(Some(12.0)), CheckStatus::Ok);
+    assert_eq!(status(Some(0.0)), CheckStatus::Ok);
+    assert_eq!(status(Some(-1.0)), CheckStatus::Warn);
+    let failed = check_pods(None);
+    assert_eq!(failed.status, CheckStatus::Warn);
+    assert!(
+        failed.message.contains("failed"),
+        "a failure proves nothing"
+    );
+}

@@ -100,6 +100,18 @@ fn writing(scene: &Scene) -> Vec<Case> {
             "create jobs",
             "run --name ran --image busybox --pool roles --gpus 1 --allow-pending -- true",
         ),
+        case(
+            "create jobs",
+            "create --from again --name copied-again --allow-pending",
+        ),
+        case(
+            "create jobs",
+            "create --from stored --name copied-files --allow-pending",
+        ),
+        case(
+            "create services",
+            "create --from web --name copied-web --allow-pending",
+        ),
         create("create services", service("made-web", PORT)),
         create(
             "create services",
@@ -152,6 +164,13 @@ fn writing(scene: &Scene) -> Vec<Case> {
             "cp",
             &format!(
                 "cp copied:{0}/hello.txt {0}/copied-after-pause.txt",
+                scene.inside().display()
+            ),
+        ),
+        case(
+            "cp",
+            &format!(
+                "cp completed:{0}/hello.txt {0}/copied-after-end.txt",
                 scene.inside().display()
             ),
         ),

@@ -204,12 +204,30 @@ pub fn scene() -> &'static Scene {
                 scene.inside().display()
             ),
         ));
+        jobs.push(
+            training(
+                "completed",
+                &format!(
+                    "storage: {{workdirs: [{{path: {}, size: 1Gi}}]}}",
+                    scene.inside().display()
+                ),
+            )
+            .replace("image: busybox", "image: busybox, env: {SIM_SECONDS: 1}"),
+        );
         scene
             .gpuctl_with(
                 "",
                 &["create", "-f", "-", "--allow-pending"],
                 &jobs.join("---\n"),
             )
+            .ok();
+        scene.file("stored.txt", "data");
+        let stored = scene.file(
+            "stored.yaml",
+            &training("stored", "files: {stored.txt: stored.txt}"),
+        );
+        scene
+            .gpuctl("", &["create", "-f", &stored, "--allow-pending"])
             .ok();
         let quota =
             "kind: quota\nversion: v0.1\nquota: {name: standing}\nnamespace: {roles: {gpu: 60}}\n";
@@ -219,11 +237,20 @@ pub fn scene() -> &'static Scene {
             .ok();
         let running = |list: &serde_json::Value| {
             let pods = super::items(list);
-            pods.len() >= 17 && pods.iter().all(|pod| pod["status"]["phase"] == "Running")
+            // The pod of `completed` ends.
+            let is_placed = |pod: &serde_json::Value| {
+                pod["status"]["phase"] == "Running" || pod["status"]["phase"] == "Succeeded"
+            };
+            pods.len() >= 17 && pods.iter().all(is_placed)
         };
         scene
             .admin
             .until(&["get", "pods", "-n", NAMESPACE], running);
+        scene
+            .admin
+            .until(&["get", "job", "completed", "-n", NAMESPACE], |job| {
+                job["status"]["succeeded"] == 1
+            });
         scene
     })
 }

@@ -2,6 +2,8 @@
 //! from one list of the pods that have not terminated. Also computes the requests of a pod that
 //! does not exist yet.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use serde_json::Value;
 
@@ -110,6 +112,14 @@ fn occupy(capacity: &mut ClusterCapacity, pod: &WirePod<'_>, holder: String) {
     let Some(free) = capacity.free.get_mut(node) else {
         return;
     };
+    let namespace = pod.metadata.namespace.as_ref();
+    let claims = pod.spec.claim_names().into_iter();
+    let claims: BTreeSet<(String, String)> =
+        claims.map(|name| (namespace.to_owned(), name)).collect();
+    if !claims.is_empty() {
+        let on_node = capacity.claims.entry(node.to_owned()).or_default();
+        on_node.extend(claims);
+    }
     let devices = pod.spec.devices();
     let amounts = pod.spec.amounts();
     for (resource, amount) in &amounts {

@@ -11,6 +11,7 @@ use crate::write::apply::Deletion;
 use crate::{Failure, handles::PoolsApi};
 use gpuctl_core::model::PoolDefinition;
 use gpuctl_core::model::contract::labels::{HOME, KIND, MANAGED_BY, MANAGED_BY_US, PRIVATE};
+use gpuctl_core::model::values::natural;
 use gpuctl_manifest::render::{
     FACTS_POOLS, Object, POOL_KIND, definition, facts, home_namespace, reader_rules,
     reads_all_configmaps,
@@ -109,7 +110,7 @@ impl PoolsApi<'_> {
                 },
             )
             .await?;
-        pools.sort_by(|a, b| a.name.cmp(&b.name));
+        pools.sort_by(|a, b| natural::compare(&a.name, &b.name));
         Ok(pools)
     }
 

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use crate::transport::decode::{ContainerResources, ListPage, ObjectMetadata, WirePod};
 use crate::{Failure, JobFilter, handles::StorageApi, unless_forbidden};
 use gpuctl_core::model::contract::labels::{JOB, MANAGED_BY, MANAGED_BY_US};
+use gpuctl_core::model::values::natural::full_name;
 use gpuctl_core::model::{Claim, Job, PodPhase};
 
 #[derive(Deserialize)]
@@ -51,6 +52,7 @@ impl WireClaim<'_> {
         Claim {
             namespace: meta.namespace.to_string(),
             name: meta.name.to_string(),
+            is_managed,
             job: meta.labels.get(JOB).filter(|_| is_managed).cloned(),
             size: size.cloned(),
             // A deleted claim exists until no pod uses it, because of the finalizer
@@ -71,21 +73,11 @@ impl WireClaim<'_> {
 
 impl StorageApi<'_> {
     /// Lists the claims of one namespace, or of all namespaces, by namespace and name. Includes
-    /// claims that gpuctl did not create if `all_claims` is set.
-    pub async fn claims(
-        self,
-        namespace: Option<&str>,
-        all_claims: bool,
-    ) -> Result<Vec<Claim>, Failure> {
+    /// claims that gpuctl did not create.
+    pub async fn claims(self, namespace: Option<&str>) -> Result<Vec<Claim>, Failure> {
         let path = |plural: &str| match namespace {
             None => format!("/api/v1/{plural}"),
             Some(namespace) => format!("/api/v1/namespaces/{namespace}/{plural}"),
-        };
-        let selector = format!("{MANAGED_BY}={MANAGED_BY_US}");
-        let parameters: &[(&str, &str)] = if all_claims {
-            &[]
-        } else {
-            &[("labelSelector", &selector)]
         };
         let (mut claims, mut uses) = (Vec::new(), Uses::default());
         let (claims_path, pods_path) = (path("persistentvolumeclaims"), path("pods"));
@@ -94,7 +86,7 @@ impl StorageApi<'_> {
             ..JobFilter::default()
         };
         let (claims_result, pods, jobs) = join3(
-            self.0.list(&claims_path, parameters, |page| {
+            self.0.list(&claims_path, &[], |page| {
                 let page: ListPage<WireClaim<'_>> = page.objects()?;
                 claims.extend(page.items.iter().map(WireClaim::claim));
                 Ok(())
@@ -131,7 +123,9 @@ impl StorageApi<'_> {
                         .is_some_and(|job| !job.owner_is_gone)
                 });
         }
-        claims.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+        claims.sort_by(|a, b| {
+            full_name(&a.namespace, &a.name).cmp(&full_name(&b.namespace, &b.name))
+        });
         Ok(claims)
     }
 }

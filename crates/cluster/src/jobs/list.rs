@@ -13,6 +13,7 @@ use crate::{Failure, handles::JobsApi};
 use gpuctl_core::model::contract::labels::{
     JOB, KIND, MANAGED_BY, MANAGED_BY_US, POOL_LABEL, USER,
 };
+use gpuctl_core::model::values::natural::full_name;
 use gpuctl_core::model::{Event, Job, JobKind, Pod, PodPhase, is_starting};
 use gpuctl_manifest::render::label_value;
 
@@ -183,7 +184,8 @@ fn with_members(owners: ReadableOwners, mut pods_by_owner: JobPods) -> Vec<Job> 
         jobs.extend(leftover_jobs);
     }
     jobs.sort_by(|a: &Job, b: &Job| {
-        (&a.namespace, &a.name, a.kind).cmp(&(&b.namespace, &b.name, b.kind))
+        let names = full_name(&a.namespace, &a.name).cmp(&full_name(&b.namespace, &b.name));
+        names.then_with(|| a.kind.cmp(&b.kind))
     });
     jobs
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use futures::future::{join, join_all, join3};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
-use k8s_openapi::api::storage::v1::{CSINode, StorageClass};
+use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass};
 use serde::de::DeserializeOwned;
 
 use crate::transport::decode::{ListPage, WirePod};
@@ -16,6 +16,8 @@ use gpuctl_manifest::render::{
 
 const CLASSES: &str = "/apis/storage.k8s.io/v1/storageclasses";
 const CSI_NODES: &str = "/apis/storage.k8s.io/v1/csinodes";
+const CSI_DRIVERS: &str = "/apis/storage.k8s.io/v1/csidrivers";
+const CAPACITIES: &str = "/apis/storage.k8s.io/v1/csistoragecapacities";
 const VOLUMES: &str = "/api/v1/persistentvolumes";
 
 impl StorageApi<'_> {
@@ -52,15 +54,32 @@ impl StorageApi<'_> {
         let readable: Option<Vec<Option<PersistentVolume>>> = volumes.into_iter().collect();
         facts.volumes = readable.map(|volumes| volumes.into_iter().flatten().collect());
         let needs = facts.needs_of_classes(pods);
-        let (all_volumes, csi_nodes) = join(
+        let (all_volumes, csi_nodes, csi_drivers) = join3(
             self.all_if(needs.all_volumes, VOLUMES),
             self.all_if::<CSINode>(needs.csi_nodes, CSI_NODES),
+            join_all(needs.csi_drivers.iter().map(|name| self.csi_driver(name))),
         )
         .await;
         facts.csi_nodes = csi_nodes?;
         if needs.all_volumes {
             facts.volumes = all_volumes?;
         }
+        let csi_drivers: Vec<Option<Option<CSIDriver>>> =
+            csi_drivers.into_iter().collect::<Result<_, _>>()?;
+        let readable: Option<Vec<Option<CSIDriver>>> = csi_drivers.into_iter().collect();
+        facts.csi_drivers = readable.map(|drivers| drivers.into_iter().flatten().collect());
+        let has_all_volumes = needs.all_volumes;
+        let needs = facts.needs_of_drivers();
+        let (capacities, attachable) = join(
+            self.all_if::<CSIStorageCapacity>(needs.storage_capacities, CAPACITIES),
+            self.all_if(needs.attachable && !has_all_volumes, VOLUMES),
+        )
+        .await;
+        facts.storage_capacities = capacities?;
+        facts.attachable = match needs.attachable && has_all_volumes {
+            true => facts.volumes.clone(),
+            false => attachable?,
+        };
         Ok(Some(facts))
     }
 
@@ -111,7 +130,12 @@ impl StorageApi<'_> {
         unless_forbidden(self.0.find_in(VOLUMES, name).await)
     }
 
-    /// Lists a collection if `is_needed` is set. Returns `None` if the user may not list it.
+    /// Reads one driver; the outer `None` means that the user is not allowed to.
+    async fn csi_driver(self, name: &str) -> Result<Option<Option<CSIDriver>>, Failure> {
+        unless_forbidden(self.0.find_in(CSI_DRIVERS, name).await)
+    }
+
+    /// Lists a collection if it is needed; `None` if the user is not allowed to.
     async fn all_if<T: DeserializeOwned>(
         self,
         is_needed: bool,

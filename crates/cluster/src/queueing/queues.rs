@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::{Failure, handles::QueuesApi};
 use gpuctl_core::model::facts::gpu::is_device;
+use gpuctl_core::model::values::natural::Natural;
 use gpuctl_core::model::values::quantity;
 use gpuctl_core::model::{GpuCount, Queue, QueueSystem};
 
@@ -151,7 +152,11 @@ impl QueuesApi<'_> {
             return Err(failure);
         }
         queues.sort_by(|a, b| {
-            (&a.namespace, &a.name, a.system).cmp(&(&b.namespace, &b.name, b.system))
+            let [a, b] = [a, b].map(|queue| {
+                let namespace = queue.namespace.as_deref().map(Natural);
+                (namespace, Natural(&queue.name), queue.system)
+            });
+            a.cmp(&b)
         });
         Ok((queues, forbidden))
     }

@@ -10,6 +10,7 @@ use crate::write::apply::Deletion;
 use crate::{Failure, handles::QuotasApi};
 use gpuctl_core::model::QuotaUse;
 use gpuctl_core::model::contract::labels::{MANAGED_BY, MANAGED_BY_US, QUOTA};
+use gpuctl_core::model::values::natural::full_name;
 
 #[derive(Deserialize)]
 struct WireQuota<'a> {
@@ -88,7 +89,9 @@ impl QuotasApi<'_> {
                 Ok(())
             })
             .await?;
-        quotas.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+        quotas.sort_by(|a, b| {
+            full_name(&a.namespace, &a.name).cmp(&full_name(&b.namespace, &b.name))
+        });
         Ok(quotas)
     }
 

@@ -6,6 +6,7 @@ use futures::future::join_all;
 use serde_json::Value;
 
 use super::apply::Applied;
+use super::changed_files::{keep_mark, with_mark};
 use super::companions::{belongs, comparable, is_fixed as is_fixed_companion, label, with_content};
 use super::effects::{Effect, Effects, Judged};
 use super::keep_placement::keep_type;
@@ -200,6 +201,7 @@ impl WritesApi<'_> {
                 _ => Ok(Effect::Created),
             };
         };
+        let object = &keep_mark(object, &live);
         match self.apply_over_ours(object, true, force, scaled).await {
             Ok(applied) => {
                 let (live, desired) = (comparable(&live), comparable(&applied.live));
@@ -241,8 +243,9 @@ impl WritesApi<'_> {
                 written.push(label(object));
                 continue;
             }
+            let content = with_mark(with_content(object), effect);
             match self
-                .apply_over_ours(&with_content(object), false, effects.force, effects.scaled)
+                .apply_over_ours(&content, false, effects.force, effects.scaled)
                 .await
             {
                 Ok(applied)

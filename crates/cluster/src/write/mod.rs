@@ -2,6 +2,7 @@
 
 pub(crate) mod apply;
 pub(crate) mod change;
+pub(crate) mod changed_files;
 pub(crate) mod companions;
 pub(crate) mod effects;
 pub(crate) mod keep_placement;

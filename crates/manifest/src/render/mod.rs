@@ -35,9 +35,11 @@ mod topology;
 mod training;
 mod volume_facts;
 mod volume_judge;
+mod volume_limits;
 mod volume_matching;
 mod volume_reach;
 mod volume_rules;
+mod volume_space;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -66,7 +68,7 @@ pub use storage::{FILES_KIB, claim_name, file_key, files_name};
 pub use supervisor::policy_name;
 pub use volume_facts::{ClaimSource, JobClaim, VolumeFacts, VolumeNeeds, VolumeUser};
 pub use volume_judge::judge_volumes;
-pub use volume_rules::{VolumeFinding, VolumeRules};
+pub use volume_rules::{NodeVolumes, VolumeFinding, VolumeRules};
 
 /// Facts about the cluster that rendering needs.
 #[derive(Clone, Debug, Default)]

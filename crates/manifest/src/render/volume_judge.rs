@@ -1,8 +1,10 @@
 //! Determines which nodes the volumes of a job allow, and whether its claims get volumes. Works
 //! before the job exists. Missing facts lead to `VolumeFinding::Unknown`, never to a restriction.
 //!
-//! Source: the scheduler plugins `VolumeBinding`, `VolumeRestrictions` and `VolumeZone` (Kubernetes
-//! 1.36). Limits on the number of volumes per node and `CSIStorageCapacity` are not considered.
+//! Source: the scheduler plugins `VolumeBinding`, `VolumeRestrictions`, `VolumeZone` and
+//! `NodeVolumeLimits` (Kubernetes 1.36).
+
+mod storage;
 
 use std::collections::BTreeSet;
 
@@ -37,6 +39,7 @@ pub fn judge_volumes(
         chosen: BTreeSet::new(),
     };
     facts.claims.iter().for_each(|claim| judge.claim(claim));
+    judge.limits();
     let mut rules = judge.rules;
     // The scheduler gives the smallest volumes to the smallest claims.
     rules.delayed.sort_by_key(|claim| claim.size);
@@ -229,9 +232,19 @@ impl<'f> ClaimJudge<'f> {
         if follows && !self.follow(name, class, &free) {
             return;
         }
+        let size = requested_size(object);
+        let mut space = self.space(name, class);
+        if follows && !self.nodes.agree_on_space(space.as_deref(), size) {
+            // Pods can join the first one on nodes without space.
+            let text =
+                format!("the space for the volume of claim `{name}`, which only some nodes have");
+            self.rules.unknown("storage-capacity", text);
+            space = None;
+        }
         self.rules.delayed.push(DelayedClaim {
             name: name.to_owned(),
-            size: requested_size(object),
+            size,
+            space,
             selected_node: selected_node(object).map(ToOwned::to_owned),
             class: class.clone(),
             candidates: free.into_iter().map(|(_, volume)| volume.clone()).collect(),

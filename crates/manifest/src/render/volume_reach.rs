@@ -4,10 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::PersistentVolume;
-use k8s_openapi::api::storage::v1::{CSINode, StorageClass};
+use k8s_openapi::api::storage::v1::{CSINode, CSIStorageCapacity, StorageClass};
 
 use super::volume_facts::VolumeFacts;
 use super::volume_matching::{class_name, is_allowed, reaches};
+use super::volume_space::has_space;
 use gpuctl_core::model::Node;
 
 /// The cluster's nodes, and those that accept the job's pods regardless of free capacity.
@@ -57,9 +58,18 @@ impl<'n> JobNodes<'n> {
         outside.map(|node| node.name.clone()).collect()
     }
 
-    /// Returns the possible reaches of a volume that a class provisions. A volume that is
-    /// provisioned before its pod is placed can be in any part of the cluster. Otherwise, its part
-    /// contains an eligible node.
+    /// Whether all eligible nodes have space for a volume of this size, or none has. `None` means
+    /// that the space is not compared.
+    pub(super) fn agree_on_space(&self, space: Option<&[CSIStorageCapacity]>, size: i128) -> bool {
+        let Some(space) = space else { return true };
+        let has_space = |node: &&&Node| has_space(space, size, &node.labels);
+        let with_space = self.eligible.iter().filter(has_space).count();
+        with_space == 0 || with_space == self.eligible.len()
+    }
+
+    /// The reaches of a volume that a class provisions. If it is provisioned before a pod is
+    /// placed, the driver may choose any part of the cluster, otherwise only one with an eligible
+    /// node.
     pub(super) fn provisioned(
         &self,
         class: &StorageClass,

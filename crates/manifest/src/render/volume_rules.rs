@@ -4,9 +4,11 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::PersistentVolume;
-use k8s_openapi::api::storage::v1::StorageClass;
+use k8s_openapi::api::storage::v1::{CSIStorageCapacity, StorageClass};
 
+use super::volume_limits::VolumeLimits;
 use super::volume_matching::{is_allowed, is_dynamic, is_in_zone, reaches};
+use super::volume_space::has_space;
 use gpuctl_core::model::Node;
 use gpuctl_core::model::counting::fit::FitReason;
 
@@ -14,7 +16,7 @@ use gpuctl_core::model::counting::fit::FitReason;
 #[derive(Clone, Debug, Default)]
 pub struct VolumeRules {
     pub findings: Vec<VolumeFinding>,
-    /// Problems that the scheduler does not check.
+    /// Problems that the scheduler ignores, and what was not checked.
     pub warnings: Vec<String>,
     /// Bound volumes, each with the name of its claim.
     pub(super) bound: Vec<(String, PersistentVolume)>,
@@ -22,6 +24,17 @@ pub struct VolumeRules {
     pub(super) delayed: Vec<DelayedClaim>,
     /// Names of claims, each with the nodes that cannot reach its future volume.
     pub(super) excluded: Vec<(String, BTreeSet<String>)>,
+    pub(super) limits: VolumeLimits,
+}
+
+/// How many pods of a job get their volumes on a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeVolumes {
+    pub pods_now: u64,
+    /// The same if the node runs no other pods. Storage systems then have space.
+    pub pods_when_empty: u64,
+    /// Why no pod gets them now: the cause and its detail.
+    pub cause: Option<(&'static str, String)>,
 }
 
 /// A problem with a claim, which applies to all nodes.
@@ -43,6 +56,9 @@ pub(super) struct DelayedClaim {
     pub class: StorageClass,
     /// Existing volumes that suit the claim, the best first.
     pub candidates: Vec<PersistentVolume>,
+    /// The space for new volumes of its class; `None` if the scheduler does not compare it, or if
+    /// it is unknown.
+    pub space: Option<Vec<CSIStorageCapacity>>,
 }
 
 impl VolumeRules {
@@ -63,25 +79,67 @@ impl VolumeRules {
             .or_else(|| self.unmet_delayed(node))
     }
 
-    /// Returns the first claim that would get no volume if a pod were placed on the node.
+    /// Compares the volumes with the limits of the node and the space that it reaches. Only for
+    /// nodes without an unmet claim.
+    pub fn on_node(&self, node: &Node) -> NodeVolumes {
+        let (now, when_empty, driver) = match self.limits.pods(&node.name) {
+            Some(limited) => (limited.now, limited.when_empty, limited.driver),
+            None => (u64::MAX, u64::MAX, ""),
+        };
+        let without_space = || {
+            let created = self.created_on(node).unwrap_or_default();
+            let lacks_space = |claim: &&DelayedClaim| {
+                let space = claim.space.as_ref();
+                space.is_some_and(|space| !has_space(space, claim.size, &node.labels))
+            };
+            created.into_iter().find(lacks_space)
+        };
+        let cause = match now {
+            0 => Some(("volume-limit", driver.to_owned())),
+            _ => without_space().map(|claim| ("storage-capacity", claim.name.clone())),
+        };
+        NodeVolumes {
+            pods_now: if cause.is_some() { 0 } else { now },
+            pods_when_empty: when_empty,
+            cause,
+        }
+    }
+
+    /// The first claim that would get no volume if a pod were placed on the node.
     fn unmet_delayed(&self, node: &Node) -> Option<&str> {
-        let mut chosen = BTreeSet::new();
+        self.created_on(node).err()
+    }
+
+    /// The claims whose volumes would be created if a pod were placed on the node. The error is the
+    /// first claim that would get no volume.
+    fn created_on(&self, node: &Node) -> Result<Vec<&DelayedClaim>, &str> {
+        let (mut chosen, mut created) = (BTreeSet::new(), Vec::new());
         for claim in &self.delayed {
             if let Some(selected) = &claim.selected_node {
                 if *selected != node.name {
-                    return Some(&claim.name);
+                    return Err(&claim.name);
                 }
+                created.push(claim);
                 continue;
             }
             let has_volume = claim.candidates.iter().any(|volume| {
                 reaches(volume, &node.labels) && chosen.insert(volume.metadata.name.as_deref())
             });
             let provides = is_dynamic(&claim.class) && is_allowed(&claim.class, &node.labels);
-            if !has_volume && !provides {
-                return Some(&claim.name);
+            match (has_volume, provides) {
+                (true, _) => {}
+                (false, true) => created.push(claim),
+                (false, false) => return Err(&claim.name),
             }
         }
-        None
+        Ok(created)
+    }
+
+    /// Warns that something was not checked, because the user may not read a resource.
+    pub(super) fn not_checked(&mut self, what: &str, resource: &str) {
+        self.warnings.push(format!(
+            "not checked: {what}, because you are not allowed to read {resource}"
+        ));
     }
 
     pub(super) fn never(&mut self, cause: &'static str, text: String) {

@@ -92,6 +92,7 @@ impl<'t> Fields<'t> {
             .collect();
         let resembles = |entry: &&Entry| {
             !all.contains(&entry.key.as_str())
+                && self.advice_against(&entry.key, name).is_none()
                 && nearest(&entry.key, &all).is_some_and(|near| names.contains(&near))
         };
         let index = self.entries.iter().position(resembles)?;
@@ -152,10 +153,12 @@ impl<'t> Fields<'t> {
     pub(super) fn finish(self, reader: &mut Reader) {
         for entry in &self.entries {
             let nearest = nearest(&entry.key, &self.known);
-            let note = match (self.other_block(&entry.key), nearest) {
-                (Some(place), _) => place,
-                (None, Some(name)) => format!("did you mean `{name}`?"),
-                (None, None) => self.advice(&entry.key),
+            let advice = self.advice_against(&entry.key, nearest.unwrap_or_default());
+            let note = match (advice, self.other_block(&entry.key), nearest) {
+                (Some(advice), ..) => advice.to_owned(),
+                (None, Some(place), _) => place,
+                (None, None, Some(name)) => format!("did you mean `{name}`?"),
+                (None, None, None) => format!("known fields: {}", self.known.join(", ")),
             };
             reader.problems.push(Problem::error(
                 entry.key_at,
@@ -165,12 +168,12 @@ impl<'t> Fields<'t> {
         }
     }
 
-    fn advice(&self, key: &str) -> String {
-        let advice = other_names::field_advice(key).filter(|_| self.is_in_job());
-        advice.map_or_else(
-            || format!("known fields: {}", self.known.join(", ")),
-            ToOwned::to_owned,
-        )
+    /// Returns advice for a field of another tool, unless it means the similar field `name`. For
+    /// example, `timeout` is not a misspelled `hang_timeout`.
+    fn advice_against(&self, key: &str, name: &str) -> Option<&'static str> {
+        other_names::field_advice(key)
+            .filter(|_| self.is_in_job())
+            .filter(|advice| name.is_empty() || !advice.contains(&format!(".{name}`")))
     }
 
     /// Returns true for the top level of a job's document, and for its blocks.

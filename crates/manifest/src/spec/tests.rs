@@ -609,6 +609,15 @@ fn words_of_other_tools_lead_to_fields_and_kinds() {
 }
 
 #[test]
+fn a_field_of_another_tool_is_not_taken_for_a_similar_name() {
+    let text = training("resources: {gpu: 1}").replace("{name: a}", "{name: a, timeout: 4h}");
+    assert_eq!(
+        problems(&text),
+        ["3:16: unknown field `job.timeout` | use `job.max_runtime`, such as `max_runtime: 12h`"]
+    );
+}
+
+#[test]
 fn a_typing_mistake_is_one_problem_and_hides_no_others() {
     assert_eq!(
         problems(&training("resources: {gpus: 1, gpu-type: a100}")),

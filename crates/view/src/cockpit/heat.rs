@@ -9,6 +9,7 @@ use ratatui::text::{Line, Span};
 use super::cells::{Tint, style, tint_of};
 use super::snapshot::gpu_name;
 use crate::format::text::clean;
+use gpuctl_core::model::values::natural::Natural;
 use gpuctl_core::model::values::whole;
 use gpuctl_core::model::{Percent, Reading};
 
@@ -37,11 +38,11 @@ pub(super) fn map<'g>(
     (width, height): (usize, usize),
     color: bool,
 ) -> Vec<Line<'static>> {
-    let mut nodes: BTreeMap<&str, Vec<&Reading>> = BTreeMap::new();
-    gpus.for_each(|gpu| nodes.entry(&gpu.node).or_default().push(gpu));
+    let mut nodes: BTreeMap<Natural<'_>, Vec<&Reading>> = BTreeMap::new();
+    gpus.for_each(|gpu| nodes.entry(Natural(&gpu.node)).or_default().push(gpu));
     let name_width = nodes
         .keys()
-        .map(|name| clean(name).chars().count())
+        .map(|Natural(name)| clean(name).chars().count())
         .max()
         .unwrap_or(0)
         // Truncate long node names, so that more GPUs fit on a line.
@@ -51,10 +52,10 @@ pub(super) fn map<'g>(
     let block = name_width + 1 + cells + 2;
     let beside = (width.saturating_sub(1) / block.max(1)).max(1);
     let (mut lines, mut of_selected) = (Vec::new(), 0);
-    let nodes: Vec<(&str, Vec<&Reading>)> = nodes.into_iter().collect();
+    let nodes: Vec<(Natural<'_>, Vec<&Reading>)> = nodes.into_iter().collect();
     for row in nodes.chunks(beside) {
         let mut spans = vec![Span::raw(" ")];
-        for (name, gpus) in row {
+        for (Natural(name), gpus) in row {
             let label: String = clean(name).chars().take(name_width).collect();
             spans.push(Span::raw(format!("{label:<name_width$} ")));
             for gpu in gpus {

@@ -10,6 +10,7 @@ use crate::format::chart::{ChartFrame, spark};
 use crate::format::coverage::percent;
 use crate::format::text::{age, clean, joined, or_dash};
 use gpuctl_core::model::facts::workload::WorkloadState;
+use gpuctl_core::model::values::natural;
 use gpuctl_core::model::{Figures, NodeHealth, NodeUsage, Queue, Reading};
 
 #[derive(Clone, Debug)]
@@ -63,10 +64,10 @@ pub(crate) fn rows(
     rows.sort_by(|a, b| match (a.number, b.number) {
         (Some(a_number), Some(b_number)) => b_number
             .total_cmp(&a_number)
-            .then_with(|| a.key.cmp(&b.key)),
+            .then_with(|| natural::compare(&a.key, &b.key)),
         (Some(_), None) => Ordering::Less,
         (None, Some(_)) => Ordering::Greater,
-        (None, None) => a.key.cmp(&b.key),
+        (None, None) => natural::compare(&a.key, &b.key),
     });
     rows
 }

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use gpuctl_core::model::values::natural;
 use gpuctl_core::model::{Count, GpuCount, Percent};
 use gpuctl_core::stats::history::allocations::Allocation;
 use gpuctl_core::stats::history::top_owner::TopOwner;
@@ -109,7 +110,8 @@ pub struct JobAt {
     gpu_held: GpuCount,
     /// Parts of devices that it requested, as in `gpuSlices` of nodes.
     gpu_slices: BTreeMap<String, u64>,
-    user: Option<String>,
+    /// The value of the label for the user. `null` when it was not recorded.
+    pub user: Option<String>,
     pods_running: usize,
     gpu_utilization: Option<Percent>,
 }
@@ -164,7 +166,8 @@ pub fn nodes(then: &PointInTime<'_>) -> ListAt<NodeAt> {
         .keys()
         .chain(then.ledger.node_part_capacities.keys())
         .collect();
-    ListAt::new(then.time, names.into_iter().map(node).collect())
+    let items = natural::sorted(names).into_iter().map(node);
+    ListAt::new(then.time, items.collect())
 }
 
 /// Counts the parts of a node's devices, and those that pods held.
@@ -379,11 +382,8 @@ pub fn sentence(device: &DeviceAt) -> String {
                 holder.namespace, holder.pod, holder.workload_type, holder.workload
             )
         };
-        holders
-            .iter()
-            .map(holder_text)
-            .collect::<Vec<_>>()
-            .join(", ")
+        let texts: Vec<String> = holders.iter().map(holder_text).collect();
+        texts.join(", ")
     };
     let holder_names = match (names(&device.holders), names(&device.possible_holders)) {
         (held, _) if !held.is_empty() => held,

@@ -45,7 +45,8 @@ struct FitItem<'a> {
     /// `null` when the job fits now, when it never fits, or when there is no history.
     start: Option<StartItem>,
     not_evaluated: Vec<&'a str>,
-    /// Problems that the scheduler ignores, but that may keep containers from starting.
+    /// Problems that the scheduler ignores, but that may keep containers from starting, and what
+    /// was not checked.
     warnings: &'a [String],
 }
 

@@ -1,6 +1,8 @@
 //! Renders log lines of several pods with a rank prefix and colors. Removes escape sequences that
 //! move the cursor.
 
+use std::collections::BTreeSet;
+
 use colored::Color;
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -9,11 +11,13 @@ use serde::Serialize;
 use gpuctl_core::model::State;
 
 use crate::TextStyle;
-use crate::format::text::{is_unsafe, paint};
+use crate::format::text::{clean, is_unsafe, paint};
 
 /// A log line and its pod.
 #[derive(Clone, Debug)]
 pub struct PodLogLine {
+    pub namespace: String,
+    pub job: String,
     pub pod: String,
     pub rank: Option<u32>,
     pub container: String,
@@ -33,6 +37,8 @@ pub struct LogDocument<'a> {
 /// A log line with its origin; with `--follow`, one per line of output.
 #[derive(JsonSchema, Serialize)]
 pub struct JsonLine<'a> {
+    pub namespace: &'a str,
+    pub job: &'a str,
     pub pod: &'a str,
     pub rank: Option<u32>,
     pub container: &'a str,
@@ -43,6 +49,8 @@ pub struct JsonLine<'a> {
 impl<'a> From<&'a PodLogLine> for JsonLine<'a> {
     fn from(line: &'a PodLogLine) -> Self {
         Self {
+            namespace: &line.namespace,
+            job: &line.job,
             pod: &line.pod,
             rank: line.rank,
             container: &line.container,
@@ -63,9 +71,33 @@ pub fn document(lines: &[PodLogLine]) -> LogDocument<'_> {
 /// What to print before each line.
 #[derive(Clone, Copy, Debug)]
 pub struct Prefix {
+    pub job: JobPrefix,
     /// Whether to print the rank or replica, for jobs with several.
     pub rank: bool,
     pub timestamps: bool,
+}
+
+/// How a line names its job, which is useful when there are several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum JobPrefix {
+    #[default]
+    None,
+    Name,
+    /// For jobs in several namespaces.
+    FullName,
+}
+
+impl JobPrefix {
+    /// Chooses the shortest prefix that tells jobs apart, from their namespaces and names.
+    pub fn for_jobs<'j>(jobs: impl Iterator<Item = (&'j str, &'j str)>) -> Self {
+        let jobs: BTreeSet<(&str, &str)> = jobs.collect();
+        let names: BTreeSet<&str> = jobs.iter().map(|(_, name)| *name).collect();
+        match jobs.len() {
+            0 | 1 => Self::None,
+            several if names.len() == several => Self::Name,
+            _ => Self::FullName,
+        }
+    }
 }
 
 const COLORS: [Color; 6] = [
@@ -81,20 +113,7 @@ const COLORS: [Color; 6] = [
 /// program's colors are removed too.
 pub fn text(line: &PodLogLine, prefix: Prefix, style: TextStyle, raw: bool) -> String {
     let mut result = String::new();
-    if prefix.rank {
-        let (name, color) = match line.rank {
-            Some(rank) => (format!("{rank:>2}"), COLORS[rank as usize % COLORS.len()]),
-            // Use the last part of the pod's name, which differs between replicas.
-            None => {
-                let name = line.pod.rsplit('-').next().unwrap_or(&line.pod);
-                (
-                    name.to_owned(),
-                    // Derive the color from the name, so that a replica has the same color in every
-                    // run.
-                    COLORS[name.bytes().map(usize::from).sum::<usize>() % COLORS.len()],
-                )
-            }
-        };
+    if let Some((name, color)) = origin(line, prefix) {
         result.push_str(&paint(&format!("{name} │ "), Some(color), style));
     }
     if prefix.timestamps {
@@ -117,6 +136,30 @@ pub fn text(line: &PodLogLine, prefix: Prefix, style: TextStyle, raw: bool) -> S
     }
     result.push('\n');
     result
+}
+
+/// What precedes a line: its job, or its rank or replica, or both. `None` if there is only one pod.
+fn origin(line: &PodLogLine, prefix: Prefix) -> Option<(String, Color)> {
+    // A replica or job gets the same color in every run.
+    let color = |name: &str| COLORS[name.bytes().map(usize::from).sum::<usize>() % COLORS.len()];
+    let pod = prefix.rank.then(|| match line.rank {
+        Some(rank) => (format!("{rank:>2}"), COLORS[rank as usize % COLORS.len()]),
+        // Use the last part of the pod's name, which differs between replicas.
+        None => {
+            let name = line.pod.rsplit('-').next().unwrap_or(&line.pod);
+            (name.to_owned(), color(name))
+        }
+    });
+    let job = match prefix.job {
+        JobPrefix::None => return pod,
+        JobPrefix::Name => clean(&line.job).into_owned(),
+        JobPrefix::FullName => format!("{}/{}", clean(&line.namespace), clean(&line.job)),
+    };
+    let job_color = color(&job);
+    Some(match pod {
+        Some((pod, color)) => (format!("{job} {pod}"), color),
+        None => (job, job_color),
+    })
 }
 
 /// Formats a remark that is printed between log lines.
@@ -220,6 +263,45 @@ mod tests {
             visible(" 10%|█ | 1/10\r 20%|██ | 2/10\r", true),
             " 20%|██ | 2/10"
         );
+    }
+
+    #[test]
+    fn lines_of_several_jobs_begin_with_the_job() {
+        let line = |job: &str, rank| PodLogLine {
+            namespace: "team".to_owned(),
+            job: job.to_owned(),
+            pod: format!("{job}-x7k"),
+            rank,
+            container: "main".to_owned(),
+            at: None,
+            text: "step 1".to_owned(),
+        };
+        let shown = |job: JobPrefix, rank: bool, line: &PodLogLine| {
+            let prefix = Prefix {
+                job,
+                rank,
+                timestamps: false,
+            };
+            let style = TextStyle {
+                width: None,
+                color: false,
+                plain: false,
+            };
+            text(line, prefix, style, false)
+        };
+        let (ranked, replica) = (line("sft", Some(1)), line("web", None));
+        assert_eq!(shown(JobPrefix::None, false, &ranked), "step 1\n");
+        assert_eq!(shown(JobPrefix::Name, false, &ranked), "sft │ step 1\n");
+        assert_eq!(shown(JobPrefix::Name, true, &ranked), "sft  1 │ step 1\n");
+        assert_eq!(
+            shown(JobPrefix::FullName, true, &replica),
+            "team/web x7k │ step 1\n"
+        );
+        let chosen =
+            |jobs: &[(&'static str, &'static str)]| JobPrefix::for_jobs(jobs.iter().copied());
+        assert_eq!(chosen(&[("x", "a")]), JobPrefix::None);
+        assert_eq!(chosen(&[("x", "a"), ("y", "b")]), JobPrefix::Name);
+        assert_eq!(chosen(&[("x", "a"), ("y", "a")]), JobPrefix::FullName);
     }
 
     proptest! {

@@ -22,3 +22,4 @@ pub mod specification;
 pub mod start;
 pub mod waited;
 pub mod why;
+pub mod why_list;

@@ -92,13 +92,6 @@ struct CoverageItem {
     events: &'static str,
 }
 
-/// The JSON output of `why --all`.
-#[derive(JsonSchema, Serialize)]
-pub struct WhyList<'a> {
-    pub total: usize,
-    pub items: Vec<WhyItem<'a>>,
-}
-
 /// A job and its `why` answer.
 #[derive(Clone, Copy)]
 pub struct WhyRow<'a> {
@@ -319,26 +312,6 @@ fn holder_text(holder: &HolderTime, now: Timestamp) -> String {
         clean(&holder.name),
         count(holder.gpus, "GPU")
     )
-}
-
-/// Renders one line per job, for `why --all`.
-pub fn lines(rows: &[WhyRow<'_>], style: TextStyle) -> String {
-    rows.iter()
-        .map(|row| {
-            let cause = row
-                .answer
-                .causes
-                .first()
-                .map_or("unknown", |cause| cause.word);
-            let line = format!(
-                "{}/{}  {cause}: {}",
-                row.namespace,
-                row.name,
-                clean(&row.answer.sentence)
-            );
-            format!("{}\n", wrapped(&line, 2, style).trim_end())
-        })
-        .collect()
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use gpuctl_core::model::values::natural;
 use gpuctl_core::model::values::units::UnitValue;
 use gpuctl_core::model::{Count, Figures, GpuCount, NodeUsage, Percent, Reading, Watts};
 
@@ -198,7 +199,7 @@ pub fn sort(lines: &mut [TopLine], key: TopOrder) {
             .unwrap_or(f64::NEG_INFINITY)
             .total_cmp(&number(a).unwrap_or(f64::NEG_INFINITY));
         unknown_last
-            .then_with(|| a.name.cmp(&b.name))
+            .then_with(|| natural::compare(&a.name, &b.name))
             .then_with(|| a.about.cmp(&b.about))
     });
 }

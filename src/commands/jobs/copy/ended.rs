@@ -178,23 +178,7 @@ impl EndedJob<'_> {
             Some(warning) => error.cause(warning),
             None => error,
         };
-        let claims = claims.join(", ");
-        let own_pod = "mount the claim in a job whose image has `sh`, `sleep` and `tar`, such as \
-                       busybox (`storage.workdirs`, `pvc:`), and copy from it";
-        if is_volume_in_use(&causes) {
-            error.hint(format!(
-                "another pod uses {claims}: copy from that pod, or wait until it ends; `gpuctl \
-                 get claims` shows its name"
-            ))
-        } else if ContainerComplaint::from_runtime_message(&causes)
-            == Some(ContainerComplaint::NoProgram)
-        {
-            error.hint(own_pod)
-        } else {
-            error.hint(format!(
-                "`gpuctl get claims` shows the state of {claims}; or {own_pod}"
-            ))
-        }
+        error.hint(start_hint(&causes, &claims.join(", ")))
     }
 
     /// Builds the error for a pod that the API server rejected.
@@ -220,6 +204,24 @@ impl EndedJob<'_> {
             "pod {name} was not removed: {problem}; remove it with `kubectl delete pod {name} -n \
              {namespace}`, or it ends after 4 hours"
         ));
+    }
+}
+
+/// Suggests how to reach the data if the pod does not run. `problem` contains the messages of the
+/// kubelet.
+fn start_hint(problem: &str, claims: &str) -> String {
+    const OWN_POD: &str = "mount the claim in a job whose image has `sh`, `sleep` and `tar`, such \
+        as busybox (`storage.workdirs`, `pvc:`), and copy from it";
+    if is_volume_in_use(problem) {
+        return format!(
+            "another pod uses {claims}: copy from that pod, or wait until it ends; `gpuctl get \
+             claims` shows its name"
+        );
+    }
+    match ContainerComplaint::from_runtime_message(problem) {
+        // The image of the job has no shell.
+        Some(ContainerComplaint::NoProgram) => OWN_POD.to_owned(),
+        _ => format!("`gpuctl get claims` shows the state of {claims}; or {OWN_POD}"),
     }
 }
 
@@ -286,5 +288,68 @@ fn not_on_claim(job: &Job, path: &str, reason: NotOnClaim) -> Error {
                 )),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gpuctl_core::model::{Container, ContainerEnd};
+
+    use super::*;
+
+    const NO_SLEEP: &str = "failed to create containerd task: failed to create shim task: OCI \
+        runtime create failed: runc create failed: unable to start container process: error \
+        during container init: exec: \"sleep\": executable file not found in $PATH: unknown";
+
+    /// A pod whose container has this state.
+    fn pod(container: Container) -> Pod {
+        Pod {
+            containers: vec![container],
+            ..Pod::default()
+        }
+    }
+
+    fn waiting(reason: &str, message: &str) -> Pod {
+        pod(Container {
+            waiting: Some((reason.to_owned(), message.to_owned())),
+            ..Container::default()
+        })
+    }
+
+    #[test]
+    fn an_image_without_a_shell_leads_to_another_image() {
+        let failed = pod(Container {
+            terminated: Some(ContainerEnd {
+                code: 128,
+                reason: "StartError".to_owned(),
+                message: NO_SLEEP.to_owned(),
+            }),
+            ..Container::default()
+        });
+        let crashing = waiting("RunContainerError", NO_SLEEP);
+        for pod in [&failed, &crashing] {
+            let hint = start_hint(&start_state(pod), "a-out");
+            assert!(
+                hint.starts_with("mount the claim in a job whose image has `sh`, `sleep`"),
+                "{hint}"
+            );
+        }
+        assert!(is_hopeless(&crashing), "the command does not wait for it");
+    }
+
+    #[test]
+    fn other_problems_lead_to_the_claims() {
+        let missing = waiting(
+            "ImagePullBackOff",
+            "Back-off pulling image \"registry/gone\"",
+        );
+        assert!(is_hopeless(&missing));
+        let hint = start_hint(&start_state(&missing), "a-out");
+        assert!(
+            hint.starts_with("`gpuctl get claims` shows the state of a-out; or mount the claim"),
+            "{hint}"
+        );
+        assert!(!is_hopeless(&waiting("ErrImagePull", "")));
+        assert!(!is_hopeless(&waiting("ContainerCreating", "")));
     }
 }

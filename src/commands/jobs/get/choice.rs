@@ -3,9 +3,11 @@
 use crate::cli::jobs::get::{GetJobs, JobSortKey};
 use crate::context::Context;
 use crate::lookup::{self, LookupPurpose};
+use crate::observe::past_jobs;
 use crate::selection;
 use gpuctl_cluster::{Connection, JobFilter, Selection};
 use gpuctl_core::error::Error;
+use gpuctl_core::model::values::natural;
 use gpuctl_core::model::{Job, JobKind, State, Status};
 
 /// Converts the arguments to a filter for the API server.
@@ -36,12 +38,13 @@ pub(super) async fn missing_names(
     args: &GetJobs,
     selection: &Selection,
     connection: &Connection,
+    context: &Context,
 ) -> Vec<Error> {
     let is_missing = |name: &&String| !selection.jobs.iter().any(|job| has_name(job, name));
     let mut errors = Vec::new();
     for name in args.names.iter().filter(is_missing) {
         // The lookup's error suggests existing names.
-        let job = lookup::job(connection, name, LookupPurpose::Read).await;
+        let job = past_jobs::job(context, connection, name, LookupPurpose::Read).await;
         errors.extend(job.err());
     }
     errors
@@ -118,7 +121,9 @@ pub(super) fn select_jobs(
         .collect();
     match args.list.sort_by {
         None => {}
-        Some(JobSortKey::Name) => selected.sort_by(|a, b| a.0.name.cmp(&b.0.name)),
+        Some(JobSortKey::Name) => {
+            selected.sort_by(|a, b| natural::compare(&a.0.name, &b.0.name));
+        }
         Some(JobSortKey::Age) => selected.sort_by_key(|(job, _)| std::cmp::Reverse(job.created_at)),
         Some(JobSortKey::Status) => selected.sort_by_key(|(_, state)| state.status),
         Some(JobSortKey::Gpu) => selected.sort_by_key(|(job, _)| std::cmp::Reverse(job.gpus())),

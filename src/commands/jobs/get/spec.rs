@@ -43,7 +43,7 @@ pub(super) async fn run(
     warn_of(&selection, context);
     let namespace = filter.namespace.as_deref();
     lookup::check_empty(connection, namespace, selection.jobs.is_empty()).await?;
-    let mut errors = missing_names(args, &selection, connection).await;
+    let mut errors = missing_names(args, &selection, connection, context).await;
     let jobs = select_jobs(args, selection.jobs, &filter);
     if jobs.is_empty() && errors.is_empty() {
         context.terminal.note("no jobs found");

@@ -2,6 +2,7 @@
 
 use crate::cli::jobs::logs::Logs;
 use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_core::model::values::natural;
 use gpuctl_core::model::{Job, Pod};
 
 /// Selects the pods of the current attempt, or of the previous one with `--previous`.
@@ -40,7 +41,7 @@ fn previous_pod(job: &Job, pod: &Pod) -> Option<Pod> {
         .iter()
         .filter(|other| other.rank == pod.rank)
         .collect();
-    pods_of_rank.sort_by_key(|pod| (pod.created_at, pod.name.clone()));
+    pods_of_rank.sort_by(|a, b| (a.created_at, &a.name).cmp(&(b.created_at, &b.name)));
     // The rank's last pod belongs to the current attempt.
     pods_of_rank.iter().rev().nth(1).map(|pod| (*pod).clone())
 }
@@ -85,7 +86,7 @@ impl PodFilter {
             .filter(|pod| !pod.ended())
             .map(|pod| pod.name.as_str())
             .collect();
-        names.sort_unstable();
+        names.sort_by(|a, b| natural::compare(a, b));
         // Without a pod of this number, nothing is selected.
         let name = args
             .rank

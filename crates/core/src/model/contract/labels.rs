@@ -83,6 +83,9 @@ pub const TOKEN_TYPE: &str = "gpuctl/supervisor-token";
 /// Annotation on a Job with the SHA-256 hash of its supervisor, because newer versions of gpuctl
 /// may contain a different supervisor.
 pub const SUPERVISOR_HASH: &str = "gpuctl/supervisor-sha256";
+/// Set on the ConfigMap of `files:` once `apply` has changed its content, as an annotation. Pods that
+/// were created before keep the old content.
+pub const FILES_CHANGED: &str = "gpuctl/files-changed";
 /// Prefix of the supervisor's termination message. A reason, `: ` and a sentence follow it.
 pub const TERMINATION_PREFIX: &str = "gpuctl/";
 /// Name of the volume that is mounted at `/dev/shm`.

@@ -1,7 +1,7 @@
 //! Facts for placing pods: free resources of nodes, the pods that hold devices, and the pods that
 //! wait for them. Other modules read these facts from the API server.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
@@ -20,6 +20,8 @@ pub struct ClusterCapacity {
     pub machine: BTreeMap<String, BTreeMap<String, Amounts>>,
     /// Pods that are bound to a node, by node.
     pub placed: BTreeMap<String, Vec<PlacedPod>>,
+    /// The claims that pods mount, as namespace and name, keyed by node.
+    pub claims: BTreeMap<String, BTreeSet<(String, String)>>,
     /// Pods that are not bound to a node.
     pub waiting: Vec<WaitingPod>,
 }

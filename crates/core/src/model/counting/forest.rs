@@ -9,6 +9,7 @@ use super::node_usage::{Holder, NodeUsage};
 use crate::model::facts::job_pod::PodPhase;
 use crate::model::facts::work_pod::{PodSums, WorkPod};
 use crate::model::facts::workload::{OwnerObject, Workload, WorkloadState};
+use crate::model::values::natural;
 use crate::model::values::units::GpuCount;
 
 /// Owners and pods, linked by UID.
@@ -96,7 +97,7 @@ impl Forest {
                     .top
                     .cloned()
                     .or_else(|| pods.first().map(|pod| pod_as_owner(pod)))?;
-                pods.sort_by(|a, b| a.name.cmp(&b.name));
+                pods.sort_by(|a, b| natural::compare(&a.name, &b.name));
                 let template = template_gpus(&top, &children, DEEPEST);
                 Some(workload(
                     top,
@@ -109,7 +110,8 @@ impl Forest {
             })
             .collect();
         workloads.sort_by(|a, b| {
-            let [first, second] = [&a.top, &b.top].map(|top| (&top.namespace, &top.name, &top.uid));
+            let [first, second] = [&a.top, &b.top]
+                .map(|top| (natural::full_name(&top.namespace, &top.name), &top.uid));
             first.cmp(&second)
         });
         workloads
@@ -177,7 +179,10 @@ impl Forest {
                     children: Vec::new(),
                 }),
         );
-        children.sort_by(|a, b| (&a.kind, &a.name).cmp(&(&b.kind, &b.name)));
+        children.sort_by(|a, b| {
+            let order = a.kind.cmp(&b.kind);
+            order.then_with(|| natural::compare(&a.name, &b.name))
+        });
         Branch {
             kind: top.kind.clone(),
             namespace: top.namespace.clone(),

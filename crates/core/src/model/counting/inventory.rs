@@ -9,6 +9,7 @@ pub use super::count::Count;
 use super::host_tally::host_use;
 use super::node_usage::{Device, NodeUsage};
 use crate::model::facts::host::NodeDetails;
+use crate::model::values::natural;
 
 /// The GPUs of a cluster by node.
 #[derive(Clone, Debug, Default)]
@@ -51,7 +52,7 @@ impl Inventory {
                 host_use(host, &node_pods, others, &devices, &by_name)
             })
             .collect();
-        hosts.sort_by(|a, b| a.name().cmp(b.name()));
+        hosts.sort_by(|a, b| natural::compare(a.name(), b.name()));
         Self { hosts }
     }
 

@@ -10,6 +10,8 @@ use jiff::Timestamp;
 pub struct Claim {
     pub namespace: String,
     pub name: String,
+    /// Whether gpuctl created the claim.
+    pub is_managed: bool,
     /// Name of the gpuctl job for which the claim was created.
     pub job: Option<String>,
     /// True if that job still exists, or `None` if the user cannot list jobs.

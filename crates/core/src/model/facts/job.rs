@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use super::job_pod::{Pod, PodPhase};
 use super::queue::{Queue, QueuePosition, QueueSystem, QueueVerdict};
+use crate::model::values::natural;
 use crate::model::values::units::GpuCount;
 
 /// Kind of a job.
@@ -241,7 +242,8 @@ impl Job {
     pub fn current_pods(&self) -> Vec<&Pod> {
         let mut pods: Vec<&Pod> = self.pods.iter().collect();
         pods.sort_by(|a, b| {
-            (a.rank, &b.created_at, &a.name).cmp(&(b.rank, &a.created_at, &b.name))
+            let order = (a.rank, b.created_at).cmp(&(b.rank, a.created_at));
+            order.then_with(|| natural::compare(&a.name, &b.name))
         });
         let mut last = None;
         // For each rank, the newest pod comes first. Drop the others.

@@ -5,6 +5,7 @@ pub mod field_selector;
 pub mod fingerprint;
 pub mod json_text;
 pub mod json_weight;
+pub mod natural;
 pub mod omissions;
 pub mod prices;
 pub mod quantity;

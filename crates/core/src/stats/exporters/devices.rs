@@ -7,6 +7,7 @@ use super::device_numbers::DeviceNumbers;
 use super::dialect::{Quantity, is_fatal_xid, metric_of};
 use super::identity::{ApiFacts, IdentityReader, SeriesDevice};
 use crate::model::facts::reading::{PodKey, Reading, Readings};
+use crate::model::values::natural;
 use crate::model::{Celsius, Inventory, Mebibytes, NodeUsage, Percent, Series, Watts};
 
 /// Series from a metrics server for one instant.
@@ -60,7 +61,8 @@ pub fn read(samples: &ExporterReading, inventory: &Inventory, facts: &ApiFacts) 
         })
         .collect();
     devices.sort_by(|a, b| {
-        (&a.node, a.index, &a.slice, &a.uuid).cmp(&(&b.node, b.index, &b.slice, &b.uuid))
+        let node = natural::compare(&a.node, &b.node);
+        node.then_with(|| (a.index, &a.slice, &a.uuid).cmp(&(b.index, &b.slice, &b.uuid)))
     });
     let hosts: BTreeMap<&str, &NodeUsage> = inventory
         .hosts

@@ -12,8 +12,11 @@ use crate::model::values::series::Series;
 
 use super::query::{Pods, quoted};
 
+mod deleted;
 pub mod namespace;
 pub mod node_state;
+
+pub use deleted::{ends, job_ends, namespaces_of_owner, owned};
 
 /// Builds the range selector for the half-open window `[start, end)` that ends at the evaluation
 /// time.
@@ -263,39 +266,6 @@ pub fn first_start(pods: &Pods, seconds: i64) -> String {
         "min({} or {})",
         selector("exported_namespace", "exported_pod"),
         selector("namespace", "pod")
-    )
-}
-
-/// Queries the pods of a Job with this name in the last `seconds`, and the pod with this name.
-pub fn owned(name: &str, seconds: i64) -> String {
-    let (window, exact) = (window(seconds), quoted(name));
-    let selectors = [
-        format!("owner_kind=\"Job\",owner_name={exact}"),
-        format!("pod={exact}"),
-        format!("exported_pod={exact}"),
-    ];
-    selectors
-        .map(|matcher| format!("last_over_time(kube_pod_owner{{{matcher}}}{window})"))
-        .join(" or ")
-}
-
-/// Queries how pods started and ended. `label` contains the pod name. Returns only positive values:
-/// conditions that hold, and times in Unix seconds.
-pub fn ends(names: &[&str], label: &str, seconds: i64) -> String {
-    const OF: &str = "created|info|completion_time|status_phase|status_reason|container_status_terminated_reason";
-    let names: Vec<String> = names.iter().map(|name| regex::escape(name)).collect();
-    let names = quoted(&names.join("|"));
-    format!(
-        "last_over_time({{__name__=~\"kube_pod_({OF})\",{label}=~{names}}}{}) > 0",
-        window(seconds)
-    )
-}
-
-/// Queries how Jobs with this name started and ended, in the same form as [`ends`].
-pub fn job_ends(name: &str, seconds: i64) -> String {
-    let (window, exact) = (window(seconds), quoted(name));
-    format!(
-        "last_over_time({{__name__=~\"kube_job_(created|complete|failed|status_failed)\",job_name={exact}}}{window}) > 0"
     )
 }
 

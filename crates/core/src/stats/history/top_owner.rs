@@ -1,19 +1,36 @@
 //! Finds the top-level owner of a pod. kube-state-metrics reports the owners of past objects, and
 //! the API server those of existing ones.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::facts::reading::PodKey;
+use crate::model::values::natural::Natural;
 use crate::model::values::series::Series;
 
 use crate::stats::exporters::kube_state::{label, owner, pod};
 
 /// The object at the top of a pod's owner chain.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopOwner {
     pub namespace: String,
     pub kind: String,
     pub name: String,
+}
+
+impl Ord for TopOwner {
+    /// Orders owners as lists show them.
+    fn cmp(&self, other: &Self) -> Ordering {
+        let [a, b] = [self, other]
+            .map(|owner| (Natural(&owner.namespace), &owner.kind, Natural(&owner.name)));
+        a.cmp(&b)
+    }
+}
+
+impl PartialOrd for TopOwner {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 /// Owners of existing objects: kind and name of the owner by namespace, kind and name of the

@@ -4,8 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::facts::host::LostDevices;
-use crate::model::{Celsius, DeviceId, Inventory, NodeHealth, NodeUsage, Percent, Reading, Series};
+use crate::model::{Celsius, DeviceId, Percent, Reading, Series};
 use crate::stats::exporters::identity::{ApiFacts, IdentityReader};
 
 /// The severity of a finding. The variants are in sort order.
@@ -79,86 +78,19 @@ pub fn growth() -> String {
         .join(" or ")
 }
 
-/// Collects the findings about devices and nodes. The worst ones come first.
-pub fn findings(
-    readings: &[Reading],
-    grown: &[Series],
-    inventory: &Inventory,
-    facts: &ApiFacts,
-) -> Vec<HealthFinding> {
+/// Collects the findings about devices, in no particular order.
+pub fn findings(readings: &[Reading], grown: &[Series], facts: &ApiFacts) -> Vec<HealthFinding> {
     let mut findings: Vec<HealthFinding> = readings.iter().filter_map(reading_finding).collect();
     findings.extend(growth_findings(grown, facts));
-    findings.extend(node_findings(inventory, readings));
+    findings
+}
+
+/// Sorts findings: the worst ones first, then by node and device.
+pub fn rank(findings: &mut [HealthFinding]) {
     findings.sort_by(|a, b| {
         (a.severity, &a.node, &a.device, a.finding)
             .cmp(&(b.severity, &b.node, &b.device, b.finding))
     });
-    findings
-}
-
-/// Finds nodes that are broken, that lost devices, or whose devices have no samples. Prometheus
-/// drops the series of an exporter that stopped, so only the inventory shows that they are missing.
-fn node_findings(inventory: &Inventory, readings: &[Reading]) -> Vec<HealthFinding> {
-    let mut measured: BTreeMap<&str, u64> = BTreeMap::new();
-    for reading in readings {
-        *measured.entry(&reading.node).or_default() += 1;
-    }
-    let finding = |host: &NodeUsage, severity, finding, message| HealthFinding {
-        severity,
-        node: host.name().to_owned(),
-        device: None,
-        uuid: None,
-        finding,
-        message,
-    };
-    let mut findings = Vec::new();
-    for host in &inventory.hosts {
-        let lost = host.details.lost_devices();
-        if !host.has_gpus() && lost.is_none() {
-            continue;
-        }
-        let reason = host.reason.clone().unwrap_or_default();
-        match (host.health, lost) {
-            (NodeHealth::Faulty, None) => {
-                findings.push(finding(host, FindingSeverity::Fail, "node-faulty", reason));
-                continue;
-            }
-            (
-                _,
-                Some(LostDevices {
-                    resource,
-                    usable,
-                    all,
-                }),
-            ) => {
-                let message = format!("{} of {all} {resource} are lost", all - usable);
-                findings.push(finding(
-                    host,
-                    FindingSeverity::Fail,
-                    "lost-devices",
-                    message,
-                ));
-            }
-            _ => {}
-        }
-        // Without any samples, the command reports that there is no exporter at all.
-        let known = measured.get(host.name()).copied().unwrap_or(0);
-        if let Some(message) = silence(host, known).filter(|_| !readings.is_empty()) {
-            findings.push(finding(host, FindingSeverity::Warn, "silent", message));
-        }
-    }
-    findings
-}
-
-/// Says how many devices of a node have no samples. `None` if all have some.
-fn silence(host: &NodeUsage, known: u64) -> Option<String> {
-    let all = host.gpus.total;
-    match known {
-        // Partitioned devices are not among the whole ones.
-        0 => Some("no samples of its GPUs".to_owned()),
-        _ if known < all => Some(format!("no samples of {} of {all} GPUs", all - known)),
-        _ => None,
-    }
 }
 
 /// Finds devices whose error counters grew within a day.
@@ -259,7 +191,7 @@ fn reading_finding(reading: &Reading) -> Option<HealthFinding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{HostCondition, Node, NodeDetails, Point};
+    use crate::model::Point;
 
     #[test]
     fn health_findings_are_ranked() {
@@ -316,12 +248,8 @@ mod tests {
             grown("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", "3", 2.0),
             grown("DCGM_FI_DEV_PCIE_REPLAY_COUNTER", "0", f64::NAN),
         ];
-        let findings = findings(
-            &readings,
-            &counters,
-            &Inventory::default(),
-            &ApiFacts::default(),
-        );
+        let mut findings = findings(&readings, &counters, &ApiFacts::default());
+        rank(&mut findings);
         let rows: Vec<(&str, String)> = findings
             .iter()
             .map(|finding| (finding.finding, finding.device.clone().unwrap().to_string()))
@@ -337,70 +265,5 @@ mod tests {
             rows,
             expected.map(|(finding, device)| (finding, device.to_owned()))
         );
-    }
-
-    #[test]
-    fn nodes_that_are_broken_or_silent_are_found() {
-        let host = |name: &str, total: u64, usable: u64| {
-            let units =
-                |count: u64| BTreeMap::from([("nvidia.com/gpu".to_owned(), count.to_string())]);
-            let node = Node {
-                name: name.to_owned(),
-                schedulable: true,
-                ..Node::default()
-            };
-            NodeDetails {
-                node,
-                capacity: units(total),
-                allocatable: units(usable),
-                ..NodeDetails::default()
-            }
-        };
-        let not_ready = HostCondition {
-            kind: "Ready".to_owned(),
-            status: "Unknown".to_owned(),
-            ..HostCondition::default()
-        };
-        let gone = NodeDetails {
-            conditions: vec![not_ready],
-            ..host("gone", 8, 8)
-        };
-        let hosts = vec![
-            gone,
-            host("lost", 8, 0),
-            host("measured", 2, 2),
-            host("partly", 2, 2),
-            host("silent", 8, 8),
-            host("without-gpus", 0, 0),
-        ];
-        let inventory = Inventory::new(hosts, None, &[]);
-        let reading = |node: &str, index: u32| Reading {
-            node: node.to_owned(),
-            index,
-            ..Reading::default()
-        };
-        let readings = [
-            reading("measured", 0),
-            reading("measured", 1),
-            reading("partly", 0),
-        ];
-        let found = |readings: &[Reading]| -> Vec<String> {
-            findings(readings, &[], &inventory, &ApiFacts::default())
-                .iter()
-                .map(|finding| format!("{} {}: {}", finding.finding, finding.node, finding.message))
-                .collect()
-        };
-        assert_eq!(
-            found(&readings),
-            [
-                "node-faulty gone: NotReady",
-                "lost-devices lost: 8 of 8 nvidia.com/gpu are lost",
-                "silent lost: no samples of its GPUs",
-                "silent partly: no samples of 1 of 2 GPUs",
-                "silent silent: no samples of its GPUs",
-            ]
-        );
-        // Without any exporter, silence says nothing about one node.
-        assert_eq!(found(&[]).len(), 2);
     }
 }

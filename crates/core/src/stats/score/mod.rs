@@ -3,6 +3,7 @@
 pub mod ai_question;
 pub mod bottlenecks;
 pub mod gpu_health;
+pub mod node_health;
 pub mod opinion;
 pub mod peers;
 pub mod selection;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::model::facts::reading::PodKey;
+use crate::model::values::natural::Natural;
 use crate::model::{Consumers, Inventory, NodeUsage, Reading, Readings, UnixSeconds};
 
 use super::opinion::Opinion;
@@ -168,16 +169,18 @@ pub fn scored(
         })
         .collect();
     scored.sort_by(|a, b| {
-        let key = |device: &Scored| {
+        let [a, b] = [a, b].map(|device| {
+            let reading = &device.reading;
+            let node = Natural(&reading.node);
             (
-                device.reading.node.clone(),
+                node,
                 !device.measured,
-                device.reading.index,
-                device.reading.slice.clone(),
-                device.reading.holders.clone(),
+                reading.index,
+                &reading.slice,
+                &reading.holders,
             )
-        };
-        key(a).cmp(&key(b))
+        });
+        a.cmp(&b)
     });
     scored
 }

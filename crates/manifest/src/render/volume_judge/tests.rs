@@ -1,3 +1,5 @@
+mod storage;
+
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
@@ -109,6 +111,8 @@ fn facts(claims: Vec<JobClaim>, volumes: Vec<PersistentVolume>) -> VolumeFacts {
         ]),
         csi_nodes: Some(Vec::new()),
         users: Some(BTreeMap::new()),
+        csi_drivers: Some(Vec::new()),
+        ..VolumeFacts::default()
     }
 }
 

@@ -30,7 +30,9 @@ pub const DRAIN: &[Rule] = &[
 
 const VOLUMES_OF_JOBS: &str = "which nodes the job's volumes allow";
 
-/// Permissions to check whether a job fits.
+const SPACE_OF_VOLUMES: &str = "which nodes have space for the job's volumes";
+
+/// Checking whether a job fits.
 pub const FIT: &[Rule] = &[
     rule(Cluster, "", "nodes", LIST),
     rule(Cluster, "", "pods", LIST),
@@ -39,6 +41,8 @@ pub const FIT: &[Rule] = &[
     rule(Cluster, "", "persistentvolumes", &["get", "list"]).or(VOLUMES_OF_JOBS),
     rule(Cluster, "storage.k8s.io", "storageclasses", LIST).or(VOLUMES_OF_JOBS),
     rule(Cluster, "storage.k8s.io", "csinodes", LIST).or(VOLUMES_OF_JOBS),
+    rule(Cluster, "storage.k8s.io", "csidrivers", &["get"]).or(SPACE_OF_VOLUMES),
+    rule(Cluster, "storage.k8s.io", "csistoragecapacities", LIST).or(SPACE_OF_VOLUMES),
     rule(Home, "", "configmaps", &["get"]).or("the pool's quota, and the site's defaults"),
     rule(Cluster, "", "namespaces", &["get"]).or("variables in the site's defaults"),
     rule(

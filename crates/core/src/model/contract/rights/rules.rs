@@ -128,7 +128,7 @@ pub const PLACE: &[Rule] = &[
     rule(Namespace, "scheduling.k8s.io", "podgroups", MAKE).or("native Kubernetes gangs"),
 ];
 
-const WAITING: &str = "`--wait` and `--follow`";
+const WAITING: &str = "`--wait`, `--follow` and `create --from`";
 
 /// Permissions to wait for a job that has just been submitted.
 pub const AWAIT: &[Rule] = &[

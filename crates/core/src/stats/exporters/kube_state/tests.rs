@@ -28,6 +28,7 @@ fn all_queries_parse_as_promql() {
         owned("a.b", 60),
         ends(&["a.b-0", "c"], "exported_pod", 60),
         job_ends("a.b", 60),
+        namespaces_of_owner("a.b", 60),
     ]);
     queries.extend(
         [
