@@ -11,6 +11,7 @@
 
 mod blame;
 mod bundle;
+mod capacity;
 mod changed_devices;
 mod clusters;
 mod cockpit;

@@ -1073,7 +1073,7 @@ fn closed_hours_are_exact_and_equal_in_every_variant() {
         &["report", "--prices", wrong.to_str().unwrap()],
     )
     .exits(2)
-    .says("has no prices");
+    .says("unknown field `gpu_hours`");
     check_job_times(&account("namespace").json(), &pods);
     let ettr = ask(
         &plain,

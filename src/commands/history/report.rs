@@ -47,6 +47,7 @@ use gpuctl_view::history::report_capacity::capacity_note;
 use gpuctl_view::history::report_document::ReportDocument;
 use gpuctl_view::history::report_html;
 use gpuctl_view::history::report_page::ReportPage;
+use gpuctl_view::history::report_table;
 
 use costs::Costs;
 use delivery::Delivery;
@@ -270,16 +271,16 @@ fn text(
         return text;
     }
     match (args.output, facts) {
-        (ReportFormat::Markdown, _) => view::markdown(report),
+        (ReportFormat::Markdown, _) => report_table::markdown(report),
         (ReportFormat::Html, Some(facts)) => report_html::page(report, facts),
         (ReportFormat::Name, _) => name_lines(&view::names(report)),
-        _ => view::table(report, format, !args.no_headers, context.terminal.style()),
+        _ => report_table::table(report, format, !args.no_headers, context.terminal.style()),
     }
 }
 
 fn print_notes(args: &Report, report: &GpuHourReport, context: &Context) {
     if matches!(args.output, ReportFormat::Table) && !report.groups.is_empty() {
-        context.terminal.note(&view::units(report));
+        context.terminal.note(&report_table::units(report));
     }
     if matches!(args.output, ReportFormat::Table)
         && !args.ettr

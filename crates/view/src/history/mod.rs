@@ -14,6 +14,7 @@ pub mod report_html;
 pub mod report_message;
 pub mod report_page;
 pub(crate) mod report_plot;
+pub mod report_table;
 pub(crate) mod serving_hours;
 pub mod snapshot;
 pub mod training_performance;

@@ -7,8 +7,9 @@ use jiff::Timestamp;
 use super::{at_widths, now};
 use crate::history::hourly;
 use crate::history::hourly::{Hour, HourlyRow, RowKind};
-use crate::history::report;
 use crate::history::report::{GpuHourReport, Group};
+use crate::history::report_capacity::capacity_note;
+use crate::history::report_table;
 use crate::history::snapshot;
 use crate::history::snapshot::PointInTime;
 use crate::history::{at_time, hourly_table};
@@ -16,6 +17,7 @@ use gpuctl_core::model::values::prices::Allowance;
 use gpuctl_core::model::values::units::UnitValue;
 use gpuctl_core::model::{GpuCount, Point, Series};
 use gpuctl_core::stats::history::allocations::{Allocation, AllocationHistory};
+use gpuctl_core::stats::history::capacity_hours::CapacityHours;
 use gpuctl_core::stats::history::gpu_hours::GpuHours;
 use gpuctl_core::stats::history::hourly::{Sum, ValueSummary, WorkloadSum};
 use gpuctl_core::stats::history::job_time::JobSum;
@@ -231,9 +233,9 @@ fn reports_fit() {
         of_jobs: false,
         over_time: Vec::new(),
     };
-    let markdown = format!("── markdown\n{}", report::markdown(&report));
+    let markdown = format!("── markdown\n{}", report_table::markdown(&report));
     insta::assert_snapshot!(
-        at_widths(|format, style| report::table(&report, format, true, style)) + &markdown
+        at_widths(|format, style| report_table::table(&report, format, true, style)) + &markdown
     );
     report.budgeted = true;
     report.groups[0].allowance = Some(Allowance {
@@ -242,7 +244,7 @@ fn reports_fit() {
     });
     insta::assert_snapshot!(
         "budgets_fit",
-        at_widths(|format, style| report::table(&report, format, true, style))
+        at_widths(|format, style| report_table::table(&report, format, true, style))
     );
     report.of_jobs = true;
     report.groups[0].jobs = JobSum {
@@ -258,6 +260,58 @@ fn reports_fit() {
     };
     insta::assert_snapshot!(
         "job_times_fit",
-        at_widths(|format, style| report::table(&report, format, true, style))
+        at_widths(|format, style| report_table::table(&report, format, true, style))
+    );
+}
+
+#[test]
+fn reports_of_nodes_fit() {
+    let unheld = |idle: f64, unseen: f64, cordoned: f64| {
+        let mut unheld = CapacityHours::of_hours(idle, unseen);
+        if cordoned > 0.0 {
+            let node = "gpu-a-02".to_owned();
+            unheld.cordoned.by_node.insert(node, cordoned);
+        }
+        unheld
+    };
+    let group = |name: &str, hours: f64, unheld: CapacityHours| Group {
+        name: Some(name.to_owned()),
+        account: GpuHours::of_one_gpu(hours, Some(50.0)),
+        unheld: Some(unheld),
+        ..Group::default()
+    };
+    // 100 + 60 + 8 = 168 and 20 + 148 = 168, so 336 in total.
+    let mut report = GpuHourReport {
+        by: "gpu-type",
+        currency: Some("EUR".to_owned()),
+        ..GpuHourReport::new(
+            now(),
+            vec![
+                group("a100-80g", 100.0, unheld(60.0, 8.0, 24.0)),
+                group("h100-80g", 20.0, unheld(148.0, 0.0, 0.0)),
+            ],
+            Group {
+                name: None,
+                ..group("", 120.0, unheld(208.0, 8.0, 24.0))
+            },
+        )
+    };
+    let markdown = format!("── markdown\n{}", report_table::markdown(&report));
+    insta::assert_snapshot!(
+        "capacity_fits",
+        at_widths(|format, style| report_table::table(&report, format, true, style)) + &markdown
+    );
+    assert_eq!(
+        capacity_note(&report).unwrap(),
+        "the capacity was 336.0 GPU-hours: 120.0 allocated (36%), 208.0 idle, 8.0 unseen in gaps of \
+         kube-state-metrics; 24.0 idle on cordoned nodes (gpu-a-02)"
+    );
+    assert!(report_table::units(&report).ends_with("; costs are in EUR"));
+    let total = report.total.unheld.as_mut().unwrap();
+    let reason = "the fraction of a GPU in gpu.shared is unknown".to_owned();
+    total.unknown.insert("gpu-a-03".to_owned(), reason);
+    assert_eq!(
+        capacity_note(&report).unwrap(),
+        "the capacity is unknown: gpu-a-03: the fraction of a GPU in gpu.shared is unknown"
     );
 }

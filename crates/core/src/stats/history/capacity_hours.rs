@@ -214,5 +214,7 @@ fn held_by_node(ledger: &AllocationHistory) -> BTreeMap<&str, HeldSlots<'_>> {
     by_node
 }
 
+#[cfg(any(test, feature = "testing"))]
+mod testing;
 #[cfg(test)]
 mod tests;
