@@ -33,7 +33,7 @@ impl Inventory {
 impl NodeUsage {
     /// Computes means over the node's held devices.
     pub fn figures(&self) -> Figures {
-        Figures::from_readings(self.held_devices())
+        Figures::with_boards(self.held_devices())
     }
 
     /// Returns the readings of the devices that are known to be held.
