@@ -7,7 +7,9 @@ use super::consumer::{Consumer, MachineRequests};
 use super::count::Count;
 use super::node_usage::{Device, Holder, NodeUsage, UNTYPED};
 use crate::model::facts::gpu::GpuType;
-use crate::model::facts::host::{NodeDetails, NodeHealth, Unit, health, unit};
+use crate::model::facts::host::{NodeDetails, NodeHealth, health};
+use crate::model::facts::resource::passthrough_model;
+use crate::model::facts::unit::{Slice, Unit, unit};
 use crate::model::values::omissions;
 use crate::model::values::omissions::Omission;
 use crate::model::values::quantity;
@@ -98,11 +100,7 @@ impl<'h> HostTally<'h> {
         };
         Self {
             host,
-            gpu_type: host
-                .node
-                .type_label()
-                .and_then(|(_, value)| GpuType::parse(value))
-                .map(|kind| kind.to_string()),
+            gpu_type: host.node.model().map(|kind| kind.to_string()),
             empty,
             gpus: empty,
             slices: BTreeMap::new(),
@@ -123,8 +121,10 @@ impl<'h> HostTally<'h> {
     fn add_allocatable(&mut self) {
         let host = self.host;
         for (resource, amount) in &host.allocatable {
-            let (Some(unit), Some(amount)) = (unit(&host.node, resource), quantity::whole(amount))
-            else {
+            let (Some(unit), Some(amount)) = (
+                unit(&host.node, &host.capacity, resource),
+                quantity::whole(amount),
+            ) else {
                 continue;
             };
             // Skip absurd amounts: one would dominate every sum over the cluster.
@@ -139,11 +139,11 @@ impl<'h> HostTally<'h> {
                 Unit::Whole => {
                     self.gpus.total += amount;
                     if amount > 0 {
-                        self.add_type(None, amount);
+                        self.add_type(passthrough_type(resource), amount);
                     }
                 }
-                Unit::Slice(name) if amount > 0 => {
-                    self.slices.entry(name).or_insert(self.empty).total += amount;
+                Unit::Slice(slice) if amount > 0 => {
+                    self.slices.entry(slice.name).or_insert(self.empty).total += amount;
                 }
                 Unit::Slice(_) => {}
             }
@@ -152,7 +152,7 @@ impl<'h> HostTally<'h> {
 
     /// Adds the devices that a pod requests as an extended resource.
     fn add_request(&mut self, consumer: &Consumer, resource: &str, amount: u64) {
-        let Some(unit) = unit(&self.host.node, resource) else {
+        let Some(unit) = unit(&self.host.node, &self.host.capacity, resource) else {
             return;
         };
         let key = (Rc::clone(&consumer.namespace), Rc::clone(&consumer.name));
@@ -165,7 +165,7 @@ impl<'h> HostTally<'h> {
                 self.gpus.used = self.gpus.used.map(|used| used.saturating_add(amount));
                 entry.gpus += GpuCount(amount);
             }
-            Unit::Slice(name) => {
+            Unit::Slice(Slice { name, .. }) => {
                 let count = self.slices.entry(name.clone()).or_insert(self.empty);
                 count.used = count.used.map(|used| used.saturating_add(amount));
                 let held = entry.slices.entry(name).or_default();
@@ -214,6 +214,11 @@ impl<'h> HostTally<'h> {
             }
         }
     }
+}
+
+/// Returns the type of devices that are passed through to virtual machines.
+fn passthrough_type(resource: &str) -> Option<String> {
+    GpuType::parse(passthrough_model(resource)?).map(|kind| kind.to_string())
 }
 
 /// Returns the health of a node and the reason. A tainted device makes an active node faulty.

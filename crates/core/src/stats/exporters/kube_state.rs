@@ -11,8 +11,10 @@ use crate::model::facts::reading::PodKey;
 use crate::model::values::series::Series;
 
 use super::query::{Pods, quoted};
+pub(crate) use resources::{clean, shared_memory};
 
 pub mod namespace;
+mod resources;
 
 /// Builds the range selector for the half-open window `[start, end)` that ends at the evaluation
 /// time.
@@ -23,31 +25,9 @@ fn window(seconds: i64) -> String {
     format!("[{seconds}s] offset 1ms")
 }
 
-/// Converts a resource name to the form in kube-state-metrics.
-pub(crate) fn clean(name: &str) -> String {
-    name.chars()
-        .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
-        .collect()
-}
-
-/// Returns a pattern for resources whose units are whole devices, in the form of
-/// kube-state-metrics.
-fn resources() -> String {
-    WHOLE.map(clean).join("|")
-}
-
-/// Pattern for resources whose units are slices of devices, in the form of kube-state-metrics.
-const PARTS: &str = "nvidia_com_mig_.+|.+_gpu_shared|amd_com_[a-z]+_nps[0-9]+|aliyun_com_gpu_mem";
-/// Resources for the memory that pods request on a shared device, in MiB or in percent.
-pub(crate) const SHARED_MEBIBYTES: &str = "nvidia_com_gpumem";
-pub(crate) const SHARED_PERCENT: &str = "nvidia_com_gpumem_percentage";
-
 /// Queries the devices and slices that containers request, including those of unscheduled pods.
 pub fn requests(seconds: i64) -> String {
-    let resources = format!(
-        "{}|{PARTS}|{SHARED_MEBIBYTES}|{SHARED_PERCENT}",
-        resources()
-    );
+    let resources = resources::requested();
     format!(
         "{{__name__=~\"kube_pod_container_resource_requests|kube_pod_init_container_resource_requests\",resource=~\"{resources}\"}}{}",
         window(seconds)
@@ -67,7 +47,7 @@ pub fn node_labels(seconds: i64) -> String {
 pub fn holders(seconds: i64) -> String {
     let selector = format!(
         "kube_pod_container_resource_requests{{resource=~\"{}\"}}",
-        resources()
+        resources::whole()
     );
     format!(
         "group by ({OF_POD}) (last_over_time({selector}{}))",
@@ -113,7 +93,7 @@ pub fn starts(fact: StartQuery, seconds: i64) -> String {
         StartQuery::Requested => {
             let selector = format!(
                 "kube_pod_container_resource_requests{{resource=~\"{}\"}}",
-                resources()
+                resources::whole()
             );
             let per_container = format!(
                 "max by ({OF_POD},container,resource) (last_over_time({selector}{}))",
@@ -159,8 +139,8 @@ pub fn lifetimes(name: &str) -> String {
 /// Queries the devices and slices in the capacity of nodes.
 pub fn capacity(seconds: i64) -> String {
     format!(
-        "kube_node_status_capacity{{resource=~\"{}|{PARTS}\"}}{}",
-        resources(),
+        "kube_node_status_capacity{{resource=~\"{}\"}}{}",
+        resources::offered(),
         window(seconds)
     )
 }
