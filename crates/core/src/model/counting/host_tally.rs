@@ -9,7 +9,7 @@ use super::node_usage::{Device, Holder, NodeUsage, UNTYPED};
 use crate::model::facts::gpu::GpuType;
 use crate::model::facts::host::{NodeDetails, NodeHealth, health};
 use crate::model::facts::resource::passthrough_model;
-use crate::model::facts::unit::{Slice, Unit, unit};
+use crate::model::facts::unit::{SHARED, Slice, Unit, unit};
 use crate::model::values::omissions;
 use crate::model::values::omissions::Omission;
 use crate::model::values::quantity;
@@ -40,7 +40,15 @@ pub(super) fn host_use(
             .iter()
             .filter(|(resource, amount)| **amount > 0 && !by_claim(resource))
         {
-            tally.add_request(consumer, resource, *amount);
+            let sharers: Vec<&Consumer> = consumers
+                .iter()
+                .copied()
+                .filter(|other| consumer.reserves() && other.shares(consumer))
+                .collect();
+            match sharers.is_empty() {
+                true => tally.add_request(consumer, resource, *amount),
+                false => tally.add_reserved(&sharers, resource, *amount),
+            }
         }
     }
     // Tainted devices are not available, so count them only if a claim holds them.
@@ -171,6 +179,27 @@ impl<'h> HostTally<'h> {
                 let held = entry.slices.entry(name).or_default();
                 *held = held.saturating_add(amount);
             }
+        }
+    }
+
+    /// Adds the devices of a reservation, which the pods of its group hold.
+    fn add_reserved(&mut self, sharers: &[&Consumer], resource: &str, amount: u64) {
+        let Some(unit) = unit(&self.host.node, &self.host.capacity, resource) else {
+            return;
+        };
+        let count = match unit {
+            Unit::Whole => &mut self.gpus,
+            Unit::Slice(Slice { name, .. }) => self.slices.entry(name).or_insert(self.empty),
+        };
+        count.used = count.used.map(|used| used.saturating_add(amount));
+        for sharer in sharers {
+            let key = (Rc::clone(&sharer.namespace), Rc::clone(&sharer.name));
+            let holder = self
+                .holders
+                .entry(key)
+                .or_insert_with(|| Holder::without_devices(sharer));
+            let held = holder.slices.entry(SHARED.to_owned()).or_default();
+            *held = held.saturating_add(amount);
         }
     }
 

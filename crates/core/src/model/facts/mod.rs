@@ -6,6 +6,7 @@ pub mod device;
 pub(crate) mod event;
 pub mod exported_instances;
 pub mod gpu;
+pub mod gpu_group;
 pub mod gpu_stack;
 pub mod host;
 pub mod job;

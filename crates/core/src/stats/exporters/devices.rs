@@ -162,7 +162,9 @@ impl<'m> SampleTally<'m> {
             .entry(metric.quantity)
             .or_default()
             .push((rank, holder.is_some(), value));
-        device.holders.extend(holder);
+        device
+            .holders
+            .extend(holder.into_iter().flat_map(|pod| reader.users(pod)));
     }
 
     /// Adds the power of a board, which its instances repeat.

@@ -21,6 +21,8 @@ pub struct ApiFacts {
     pods: Option<PodNodes>,
     /// Pods that hold devices.
     holders: BTreeSet<PodKey>,
+    /// Pods that use the device of a pod that only reserves it.
+    sharers: BTreeMap<PodKey, Vec<PodKey>>,
 }
 
 impl ApiFacts {
@@ -45,10 +47,13 @@ impl ApiFacts {
             );
         }
         let pods = consumers.map(|consumers| consumers.pod_nodes().clone());
+        let sharers = consumers.map(Consumers::sharers).unwrap_or_default();
+        holders.extend(sharers.keys().cloned());
         Self {
             nodes: Some(nodes).filter(|nodes| !nodes.is_empty()),
             pods,
             holders,
+            sharers,
         }
     }
 
@@ -64,6 +69,7 @@ impl ApiFacts {
             nodes: None,
             pods: Some(bound),
             holders,
+            sharers: BTreeMap::new(),
         }
     }
 
@@ -235,6 +241,15 @@ impl<'f> IdentityReader<'f> {
         bound
             .filter(|_| self.facts.holders.contains(&key))
             .map(|_| key)
+    }
+
+    /// Returns the pods that use the device of a holder: itself, or the pods that it reserves the
+    /// device for.
+    pub(crate) fn users(&self, holder: PodKey) -> Vec<PodKey> {
+        match self.facts.sharers.get(&holder) {
+            Some(sharers) => sharers.clone(),
+            None => vec![holder],
+        }
     }
 
     /// Returns the pod in the labels, whether or not it still exists.

@@ -37,10 +37,17 @@ pub fn requests(seconds: i64) -> String {
 /// Queries the node labels that show whether a unit is a whole device. kube-state-metrics exports
 /// them only if configured.
 pub fn node_labels(seconds: i64) -> String {
-    format!(
-        "last_over_time(kube_node_labels{{label_nvidia_com_gpu_product!=\"\"}}{})",
-        window(seconds)
-    )
+    const PRESENT: [&str; 4] = [
+        "label_nvidia_com_gpu_product",
+        "label_cloud_google_com_gke_accelerator",
+        "label_amd_com_compute_memory_partition",
+        "label_gpu_intel_com_device_count",
+    ];
+    let with = |label| {
+        let window = window(seconds);
+        format!("last_over_time(kube_node_labels{{{label}!=\"\"}}{window})")
+    };
+    PRESENT.map(with).join(" or ")
 }
 
 /// Queries the pods that requested devices at any time in the window, one series per pod.

@@ -338,3 +338,56 @@ fn unnamed_holders_leave_held_unknown() {
     ]);
     assert_eq!(held(&readings), [Some(true), None]);
 }
+
+#[test]
+fn device_of_a_reservation_belongs_to_the_pods_of_its_group() {
+    let pod = |namespace: &str, name: &str, group: &str, gpus: u64| Consumer {
+        namespace: namespace.into(),
+        name: name.into(),
+        node: Some("n".into()),
+        devices: std::rc::Rc::new([("nvidia.com/gpu".to_owned(), gpus)].into()),
+        asks_for_devices: true,
+        gpu_groups: vec![group.into()],
+        ..Consumer::default()
+    };
+    let pods = Consumers::from_iter([
+        pod("runai-reservation", "gpu-reservation-n", "g1", 1),
+        pod("ml", "half-a", "g1", 0),
+        pod("ml", "half-b", "g1", 0),
+        pod("ml", "elsewhere", "g2", 0),
+    ]);
+    let amounts = BTreeMap::from([("nvidia.com/gpu".to_owned(), "2".to_owned())]);
+    let host = NodeDetails {
+        node: Node {
+            name: "n".into(),
+            ..Node::default()
+        },
+        capacity: amounts.clone(),
+        allocatable: amounts,
+        ..NodeDetails::default()
+    };
+    let inventory = Inventory::new(vec![host], Some(&pods), &[]);
+    let node = &inventory.hosts[0];
+    assert_eq!((node.gpus.total, node.gpus.used), (2, Some(1)));
+    let holders: Vec<_> = node
+        .holders
+        .iter()
+        .map(|holder| (&*holder.pod, holder.gpus.0, holder.slices["gpu.shared"]))
+        .collect();
+    assert_eq!(holders, [("half-a", 0, 1), ("half-b", 0, 1)]);
+    let facts = ApiFacts::from_inventory(&inventory, Some(&pods));
+    let labels = [
+        ("gpu", "0"),
+        ("Hostname", "n"),
+        ("namespace", "runai-reservation"),
+        ("pod", "gpu-reservation-n"),
+    ];
+    let samples = ExporterReading {
+        values: vec![series(UTIL, &labels, 60.0)],
+        ..ExporterReading::default()
+    };
+    let readings = read(&samples, &inventory, &facts);
+    let of = |name: &str| ("ml".to_owned(), name.to_owned());
+    assert_eq!(readings.devices[0].holders, [of("half-a"), of("half-b")]);
+    assert_eq!(readings.devices[0].held, Some(true));
+}
