@@ -52,6 +52,21 @@ pub(super) enum SliceSize {
 /// Name of a share of a device or instance.
 pub const SHARED: &str = "gpu.shared";
 
+/// Returns true for the name of a slice that exporters do not measure separately.
+pub fn is_share(name: &str) -> bool {
+    name == SHARED || name == MEMORY || name.starts_with(VIRTUAL)
+}
+
+/// Returns true for the name of a slice that is a device of its own: an instance or a partition.
+pub fn is_instance(name: &str) -> bool {
+    name.starts_with("mig-") || name.contains("_nps")
+}
+
+/// Name of a GiB of the memory of a device.
+const MEMORY: &str = "gpu-mem";
+/// Prefix of the names of virtual GPUs.
+const VIRTUAL: &str = "vgpu-";
+
 /// Labels whose values are evidence, in the order of their checks.
 pub const EVIDENCE_LABELS: [&str; 8] = [
     PRODUCT,
@@ -116,7 +131,7 @@ pub(super) fn by_resource(resource: &str) -> Option<Slice> {
     }
     if resource == SHARED_MEMORY {
         return Some(Slice {
-            name: "gpu-mem".to_owned(),
+            name: MEMORY.to_owned(),
             size: SliceSize::Gibibyte,
         });
     }
@@ -132,7 +147,7 @@ pub(super) fn by_resource(resource: &str) -> Option<Slice> {
     if let Some(gigabytes) = virtual_gpu(resource) {
         let name = resource.rsplit('/').next().unwrap_or(resource);
         return Some(Slice {
-            name: format!("vgpu-{}", name.to_ascii_lowercase()),
+            name: format!("{VIRTUAL}{}", name.to_ascii_lowercase()),
             size: SliceSize::Gigabytes(gigabytes),
         });
     }

@@ -7,6 +7,7 @@ use super::device_numbers::DeviceNumbers;
 use super::dialect::{Quantity, is_fatal_xid, metric_of};
 use super::identity::{ApiFacts, IdentityReader, SeriesDevice};
 use crate::model::facts::reading::{PodKey, Reading, Readings};
+use crate::model::facts::unit::is_instance;
 use crate::model::{Celsius, Inventory, Mebibytes, NodeUsage, Percent, Series, Watts};
 
 /// Series from a metrics server for one instant.
@@ -360,11 +361,6 @@ fn attribute(host: &NodeUsage, devices: &mut [Reading]) {
             true => None,
         };
     }
-}
-
-/// Returns true if a slice is a separate device: a MIG or AMD instance, but not a share.
-fn is_instance(name: &str) -> bool {
-    name.starts_with("mig-") || name.contains("_nps")
 }
 
 #[cfg(test)]
