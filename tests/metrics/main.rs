@@ -17,6 +17,7 @@ mod cockpit;
 mod custom_owners;
 mod deleted;
 mod deployed;
+mod device_kinds;
 mod devices;
 mod dialects;
 mod exporter_pods;
