@@ -10,7 +10,7 @@ use gpuctl_cluster::requests;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::counting::candidates::ClusterCapacity;
 use gpuctl_core::model::counting::capacity::{Amounts, Shortage, pods_held, shortage};
-use gpuctl_core::model::facts::gpu::is_device;
+use gpuctl_core::model::facts::resource::is_device;
 use gpuctl_core::model::values::quantity;
 use gpuctl_core::model::values::text::count;
 use gpuctl_core::model::{Gang, Node, Nodes};

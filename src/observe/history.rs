@@ -13,7 +13,7 @@ use crate::observe::past_queries::{HistoryScope, NodeSeries, PastQueries};
 use crate::observe::store_identity;
 use gpuctl_cluster::{Access, Connection, OtherPods};
 use gpuctl_core::error::Error;
-use gpuctl_core::model::{NodeUsage, UnixSeconds};
+use gpuctl_core::model::{NodeUsage, Series, UnixSeconds};
 use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_core::stats::exporters::parts::NodeParts;
 use gpuctl_core::stats::exporters::query;
@@ -226,6 +226,7 @@ impl<'c> ClusterHistory<'c> {
         let allocations = self.allocations(
             &pod_series,
             nodes,
+            &devices,
             TimeSpan {
                 start: start.millis(),
                 end: end.millis(),
@@ -267,6 +268,7 @@ impl<'c> ClusterHistory<'c> {
         Ok(self.allocations(
             &pod_series,
             nodes,
+            &[],
             TimeSpan {
                 start: start.millis(),
                 end: end.millis(),
@@ -284,16 +286,23 @@ impl<'c> ClusterHistory<'c> {
             start: start.millis(),
             end: end.millis(),
         };
-        self.allocations(&AllocationSeries::default(), NodeSeries::default(), span)
+        let none = (AllocationSeries::default(), NodeSeries::default());
+        self.allocations(&none.0, none.1, &[], span)
     }
 
     fn allocations(
         &self,
         pod_series: &AllocationSeries,
         nodes: NodeSeries,
+        devices: &[Series],
         stretch: TimeSpan,
     ) -> AllocationHistory {
-        let parts = self.nodes.parts.clone().with_past_labels(&nodes.labels);
+        let parts = self
+            .nodes
+            .parts
+            .clone()
+            .with_past_labels(&nodes.labels, &nodes.capacity)
+            .with_exported(devices, &nodes.capacity, &self.nodes.aliases);
         let no_owners = LiveOwners::new();
         let live_owners = self.live.get().unwrap_or(&no_owners);
         AllocationHistory::new(

@@ -18,6 +18,7 @@ mod custom_owners;
 mod deleted;
 mod delivery;
 mod deployed;
+mod device_kinds;
 mod devices;
 mod dialects;
 mod exporter_pods;

@@ -339,7 +339,7 @@ fn type_rows(snapshot: &CockpitSnapshot) -> Vec<Row> {
             .collect();
         let count =
             gpuctl_core::model::counting::inventory::total(nodes.iter().map(|node| node.gpus));
-        let figures = Figures::from_readings(nodes.iter().flat_map(|node| node.held_devices()));
+        let figures = Figures::with_boards(nodes.iter().flat_map(|node| node.held_devices()));
         let cells = vec![
             plain(clean(&kind)),
             plain(nodes.len().to_string()),

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use gpuctl_core::model::values::natural;
 use gpuctl_core::model::{Count, GpuCount, Percent};
+use gpuctl_core::stats::exporters::identity::SeriesDevice;
 use gpuctl_core::stats::history::allocations::Allocation;
 use gpuctl_core::stats::history::top_owner::TopOwner;
 
@@ -264,42 +265,33 @@ pub fn jobs(then: &PointInTime<'_>) -> ListAt<JobAt> {
 /// Finds the holders of a device at that time. Returns `None` if the node had no such device.
 pub fn device(then: &PointInTime<'_>, node: &str, index: u32) -> Option<DeviceAt> {
     let held = then.held()?;
-    let total = *then.ledger.node_capacities.get(node)?;
-    let device_index = then
-        .usage
-        .devices
-        .iter()
-        .position(|device| device.node == node && device.index == Some(index));
-    // A device without samples still exists if the node has enough devices.
-    if device_index.is_none() && u64::from(index) >= total {
+    let total = then.ledger.node_capacities.get(node).map_or(0, |all| *all);
+    // A partitioned device consists of several instances with its number.
+    let devices = &then.usage.devices;
+    let is_asked = |device: &SeriesDevice| device.node == node && device.index == Some(index);
+    let runs = then.usage.runs().iter();
+    let runs = runs.filter(|run| is_asked(&devices[run.device]));
+    // Runs are sorted by time, and the newest sample names the holders.
+    let last: BTreeMap<usize, (&Vec<usize>, f64)> = runs
+        .filter_map(|run| Some((run.device, (&run.holders, run.values.last()?.value))))
+        .collect();
+    // A device without samples exists if the node had that many devices.
+    if !devices.iter().any(is_asked) && u64::from(index) >= total {
         return None;
     }
-    let runs = then
-        .usage
-        .runs()
-        .iter()
-        .filter(|run| Some(run.device) == device_index);
-    // Use the holders named by the newest sample.
-    let last_run = runs
-        .filter_map(|run| Some((&run.holders, run.values.last()?)))
-        .max_by_key(|(_, point)| point.at);
     let on_this_node: Vec<usize> = held
         .into_iter()
         .filter(|index| then.tenure(*index).node == node)
         .collect();
-    let named_holders: Vec<usize> = last_run
-        .map(|(holders, _)| {
-            holders
-                .iter()
-                .copied()
-                .filter(|holder| on_this_node.contains(holder))
-                .collect()
-        })
-        .unwrap_or_default();
-    // A pod that holds all GPUs of the node holds this one, even if the exporter names no pod.
+    let named: BTreeSet<usize> = last.values().flat_map(|run| run.0).copied().collect();
+    let named_holders: Vec<usize> = named
+        .into_iter()
+        .filter(|holder| on_this_node.contains(holder))
+        .collect();
+    // A pod that holds all GPUs of the node holds this one too, even if the exporter names no pod.
     let sure = match on_this_node.as_slice() {
-        [holder] if named_holders.is_empty() && then.tenure(*holder).gpus.0 >= total => {
-            vec![*holder]
+        [one] if named_holders.is_empty() && (1..=then.tenure(*one).gpus.0).contains(&total) => {
+            vec![*one]
         }
         _ => named_holders,
     };
@@ -315,7 +307,12 @@ pub fn device(then: &PointInTime<'_>, node: &str, index: u32) -> Option<DeviceAt
         node: node.to_owned(),
         index,
         at: then.time,
-        utilization: last_run.map(|(_, point)| Percent(rounded(point.value))),
+        // The use of several instances is not that of their device.
+        utilization: last
+            .values()
+            .next()
+            .filter(|_| last.len() == 1)
+            .map(|run| Percent(rounded(run.1))),
         holders: holders(&sure),
         possible_holders: holders(possible),
     })

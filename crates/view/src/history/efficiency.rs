@@ -213,11 +213,12 @@ fn part_line(name: &str, hours: &PartHours) -> String {
         |gpu_hours| format!("equal to {gpu_hours:.1} GPU-hours"),
     );
     let used_text = match hours.used().zip(hours.utilization()) {
-        Some((used, Percent(utilization))) => format!(", {used:.1} used ({utilization:.0}%)"),
+        Some((used, Percent(utilization))) => format!(" ({used:.1} used, {utilization:.0}%)"),
         None => String::new(),
     };
+    // The used hours are those of parts, like the held ones, and not GPU-hours.
     format!(
-        "  {}   {:.1} hours held, {worth}{used_text}\n",
+        "  {}   {:.1} hours held{used_text}, {worth}\n",
         clean(name),
         hours.held
     )
@@ -247,7 +248,10 @@ pub fn text(efficiency: &Efficiency, style: TextStyle) -> String {
         .covered()
         .map_or(0.0, |Percent(share)| share);
     let dropped = if efficiency.dropped > 0 {
-        format!(" ({} dropped)", count(efficiency.dropped, "sample"))
+        format!(
+            " ({} of all devices dropped)",
+            count(efficiency.dropped, "sample")
+        )
     } else {
         String::new()
     };

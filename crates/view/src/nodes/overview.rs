@@ -210,7 +210,7 @@ fn devices(consumer: &Consumer) -> u64 {
     let whole_devices = consumer
         .devices
         .iter()
-        .filter(|(resource, _)| gpuctl_core::model::facts::gpu::is_device(resource));
+        .filter(|(resource, _)| gpuctl_core::model::facts::resource::is_device(resource));
     whole_devices.map(|(_, amount)| amount).sum()
 }
 

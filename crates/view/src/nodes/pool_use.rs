@@ -55,7 +55,7 @@ impl PoolUse {
             .iter()
             .flat_map(NodeUsage::held_devices)
             .collect();
-        Figures::from_readings(held.into_iter())
+        Figures::with_boards(held.into_iter())
     }
 
     pub(super) fn slices(&self) -> BTreeMap<String, Count> {

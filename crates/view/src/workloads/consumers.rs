@@ -46,6 +46,8 @@ struct Stat {
     /// Mean utilization of the devices that it holds. Devices without a sample do not count.
     gpu_utilization: Option<f64>,
     gpu_sampled: Option<u64>,
+    /// True if other pods can use the same devices, so that the utilization includes theirs.
+    gpu_shared: bool,
 }
 
 pub fn consumers(
@@ -66,6 +68,7 @@ pub fn consumers(
                 .and_then(|figures| figures.utilization)
                 .map(rate),
             gpu_sampled: row.figures.map(|figures| figures.sampled),
+            gpu_shared: row.workload.shares_devices(),
         },
         pods: None,
         source: SOURCE,
@@ -103,7 +106,7 @@ pub fn consumer_table(
             status_cell(workload),
             workload.requested.to_string().into(),
             held(workload).to_string().into(),
-            percent(figures.and_then(|figures| figures.utilization)).into(),
+            utilization(workload, figures.as_ref()),
             Cell::measured(
                 figures
                     .as_ref()
@@ -115,5 +118,27 @@ pub fn consumer_table(
             ),
         ]);
     }
-    table.show(format, headers, style)
+    let mut text = table.show(format, headers, style);
+    let is_marked = |row: &ConsumerRow<'_>| {
+        let used = row.figures.and_then(|figures| figures.utilization);
+        row.workload.shares_devices() && used.is_some()
+    };
+    if style.width.is_some() && format != Format::Csv && rows.iter().any(is_marked) {
+        text.push_str("* other pods share these devices, and the utilization includes theirs\n");
+    }
+    text
+}
+
+/// Formats the utilization; `*` marks that of devices that other pods share.
+fn utilization(workload: &Workload, figures: Option<&Figures>) -> Cell {
+    let Some(used) = figures.and_then(|figures| figures.utilization) else {
+        return percent(None).into();
+    };
+    match workload.shares_devices() {
+        true => {
+            let text = percent(Some(used));
+            Cell::measured(format!("{text}*"), Some(text.trim_end_matches('%')))
+        }
+        false => percent(Some(used)).into(),
+    }
 }

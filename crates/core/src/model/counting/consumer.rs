@@ -9,6 +9,9 @@ use std::rc::Rc;
 
 use jiff::Timestamp;
 
+use crate::model::facts::gpu_group;
+use crate::model::facts::reading::PodKey;
+
 /// A pod that has not terminated, with its requests. Values that many pods have in common are
 /// stored once.
 #[derive(Clone, Debug, Default)]
@@ -22,8 +25,11 @@ pub struct Consumer {
     pub job: Option<Rc<str>>,
     /// Number of units of each extended resource, computed as the scheduler does.
     pub devices: Rc<BTreeMap<String, u64>>,
-    /// True if the pod requests devices, as extended resources or through claims.
+    /// True if the pod requests devices, as extended resources, through claims, or as a member of a
+    /// group.
     pub asks_for_devices: bool,
+    /// Groups of pods that share a device with the pod (Run:ai and KAI).
+    pub gpu_groups: Vec<Rc<str>>,
     pub requests: MachineRequests,
 }
 
@@ -69,6 +75,21 @@ struct LargestPod {
     requests: MachineRequests,
 }
 
+impl Consumer {
+    /// Returns true if the pod only reserves devices for the pods of its group.
+    pub(crate) fn reserves(&self) -> bool {
+        !self.gpu_groups.is_empty() && gpu_group::reserves(&self.namespace)
+    }
+
+    /// Returns true if the pod uses a device that `reservation` reserves.
+    pub(crate) fn shares(&self, reservation: &Self) -> bool {
+        let mut groups = self.gpu_groups.iter();
+        !self.reserves()
+            && self.node == reservation.node
+            && groups.any(|group| reservation.gpu_groups.contains(group))
+    }
+}
+
 impl Consumers {
     fn add(&mut self, pod: Consumer) {
         if let Some(node) = &pod.node {
@@ -88,6 +109,27 @@ impl Consumers {
             .get(node)
             .map(|others| others.sum)
             .unwrap_or_default()
+    }
+
+    /// Returns the pods that use reserved devices, by the pod that reserves the device.
+    pub(crate) fn sharers(&self) -> BTreeMap<PodKey, Vec<PodKey>> {
+        let key = |pod: &Consumer| (pod.namespace.to_string(), pod.name.to_string());
+        let grouped = || {
+            self.with_devices
+                .iter()
+                .filter(|pod| !pod.gpu_groups.is_empty())
+        };
+        let mut sharers = BTreeMap::new();
+        for reservation in grouped().filter(|pod| pod.reserves()) {
+            let pods: Vec<PodKey> = grouped()
+                .filter(|pod| pod.shares(reservation))
+                .map(key)
+                .collect();
+            if !pods.is_empty() {
+                sharers.insert(key(reservation), pods);
+            }
+        }
+        sharers
     }
 
     pub(crate) fn pod_nodes(&self) -> &PodNodes {

@@ -7,7 +7,9 @@ use super::consumer::{Consumer, MachineRequests};
 use super::count::Count;
 use super::node_usage::{Device, Holder, NodeUsage, UNTYPED};
 use crate::model::facts::gpu::GpuType;
-use crate::model::facts::host::{NodeDetails, NodeHealth, Unit, health, unit};
+use crate::model::facts::host::{NodeDetails, NodeHealth, health};
+use crate::model::facts::resource::passthrough_model;
+use crate::model::facts::unit::{SHARED, Slice, Unit, unit};
 use crate::model::values::omissions;
 use crate::model::values::omissions::Omission;
 use crate::model::values::quantity;
@@ -38,7 +40,15 @@ pub(super) fn host_use(
             .iter()
             .filter(|(resource, amount)| **amount > 0 && !by_claim(resource))
         {
-            tally.add_request(consumer, resource, *amount);
+            let sharers: Vec<&Consumer> = consumers
+                .iter()
+                .copied()
+                .filter(|other| consumer.reserves() && other.shares(consumer))
+                .collect();
+            match sharers.is_empty() {
+                true => tally.add_request(consumer, resource, *amount),
+                false => tally.add_reserved(&sharers, resource, *amount),
+            }
         }
     }
     // Tainted devices are not available, so count them only if a claim holds them.
@@ -98,11 +108,7 @@ impl<'h> HostTally<'h> {
         };
         Self {
             host,
-            gpu_type: host
-                .node
-                .type_label()
-                .and_then(|(_, value)| GpuType::parse(value))
-                .map(|kind| kind.to_string()),
+            gpu_type: host.node.model().map(|kind| kind.to_string()),
             empty,
             gpus: empty,
             slices: BTreeMap::new(),
@@ -123,8 +129,10 @@ impl<'h> HostTally<'h> {
     fn add_allocatable(&mut self) {
         let host = self.host;
         for (resource, amount) in &host.allocatable {
-            let (Some(unit), Some(amount)) = (unit(&host.node, resource), quantity::whole(amount))
-            else {
+            let (Some(unit), Some(amount)) = (
+                unit(&host.node, &host.capacity, resource),
+                quantity::whole(amount),
+            ) else {
                 continue;
             };
             // Skip absurd amounts: one would dominate every sum over the cluster.
@@ -139,11 +147,11 @@ impl<'h> HostTally<'h> {
                 Unit::Whole => {
                     self.gpus.total += amount;
                     if amount > 0 {
-                        self.add_type(None, amount);
+                        self.add_type(passthrough_type(resource), amount);
                     }
                 }
-                Unit::Slice(name) if amount > 0 => {
-                    self.slices.entry(name).or_insert(self.empty).total += amount;
+                Unit::Slice(slice) if amount > 0 => {
+                    self.slices.entry(slice.name).or_insert(self.empty).total += amount;
                 }
                 Unit::Slice(_) => {}
             }
@@ -152,7 +160,7 @@ impl<'h> HostTally<'h> {
 
     /// Adds the devices that a pod requests as an extended resource.
     fn add_request(&mut self, consumer: &Consumer, resource: &str, amount: u64) {
-        let Some(unit) = unit(&self.host.node, resource) else {
+        let Some(unit) = unit(&self.host.node, &self.host.capacity, resource) else {
             return;
         };
         let key = (Rc::clone(&consumer.namespace), Rc::clone(&consumer.name));
@@ -165,12 +173,33 @@ impl<'h> HostTally<'h> {
                 self.gpus.used = self.gpus.used.map(|used| used.saturating_add(amount));
                 entry.gpus += GpuCount(amount);
             }
-            Unit::Slice(name) => {
+            Unit::Slice(Slice { name, .. }) => {
                 let count = self.slices.entry(name.clone()).or_insert(self.empty);
                 count.used = count.used.map(|used| used.saturating_add(amount));
                 let held = entry.slices.entry(name).or_default();
                 *held = held.saturating_add(amount);
             }
+        }
+    }
+
+    /// Adds the devices of a reservation, which the pods of its group hold.
+    fn add_reserved(&mut self, sharers: &[&Consumer], resource: &str, amount: u64) {
+        let Some(unit) = unit(&self.host.node, &self.host.capacity, resource) else {
+            return;
+        };
+        let count = match unit {
+            Unit::Whole => &mut self.gpus,
+            Unit::Slice(Slice { name, .. }) => self.slices.entry(name).or_insert(self.empty),
+        };
+        count.used = count.used.map(|used| used.saturating_add(amount));
+        for sharer in sharers {
+            let key = (Rc::clone(&sharer.namespace), Rc::clone(&sharer.name));
+            let holder = self
+                .holders
+                .entry(key)
+                .or_insert_with(|| Holder::without_devices(sharer));
+            let held = holder.slices.entry(SHARED.to_owned()).or_default();
+            *held = held.saturating_add(amount);
         }
     }
 
@@ -214,6 +243,11 @@ impl<'h> HostTally<'h> {
             }
         }
     }
+}
+
+/// Returns the type of devices that are passed through to virtual machines.
+fn passthrough_type(resource: &str) -> Option<String> {
+    GpuType::parse(passthrough_model(resource)?).map(|kind| kind.to_string())
 }
 
 /// Returns the health of a node and the reason. A tainted device makes an active node faulty.

@@ -32,7 +32,10 @@ pub struct Reading {
     pub memory_used: Option<Mebibytes>,
     /// Memory that programs can use, without the memory that the driver reserves.
     pub memory_total: Option<Mebibytes>,
+    /// `None` for an instance: only the power of its board is measured.
     pub power: Option<Watts>,
+    /// Power of the board that this instance is a part of.
+    pub board_power: Option<Watts>,
     pub power_limit: Option<Watts>,
     pub temperature: Option<Celsius>,
     /// Reason why the device is broken, if its exporter reports one.
@@ -159,6 +162,26 @@ impl Figures {
     }
 }
 
+impl Figures {
+    /// Computes the means of readings of whole nodes or clusters. Their power includes each board
+    /// of an instance once. The power of one workload does not, because others may use the board.
+    pub fn with_boards<'a>(readings: impl Iterator<Item = &'a Reading> + Clone) -> Self {
+        let boards: BTreeMap<(&str, u32), Option<Watts>> = readings
+            .clone()
+            .filter(|reading| reading.slice.is_some())
+            .map(|reading| ((reading.node.as_str(), reading.index), reading.board_power))
+            .collect();
+        let whole = readings
+            .clone()
+            .filter(|reading| reading.slice.is_none())
+            .map(|reading| reading.power);
+        Self {
+            power_in_all: sum_of_all(whole.chain(boards.into_values())),
+            ..Self::from_readings(readings)
+        }
+    }
+}
+
 /// Sums the values, or returns `None` if there are none or any is unknown.
 fn sum_of_all(values: impl Iterator<Item = Option<Watts>>) -> Option<Watts> {
     let watts: Option<Vec<f64>> = values
@@ -198,6 +221,33 @@ mod tests {
             Some(Watts(612.0))
         );
         assert_eq!((total(&[Some(300.0), None]), total(&[])), (None, None));
+    }
+
+    #[test]
+    fn board_power_counts_once_on_a_node_and_not_for_a_workload() {
+        let instance = |index: u32, number: u32, watts: Option<f64>| Reading {
+            node: "n".into(),
+            index,
+            slice: Some(("1g.10gb".into(), number)),
+            board_power: watts.map(Watts),
+            ..Reading::default()
+        };
+        let whole = Reading {
+            node: "n".into(),
+            index: 2,
+            power: Some(Watts(90.0)),
+            ..Reading::default()
+        };
+        let mut devices: Vec<Reading> = (0..7).map(|i| instance(0, i, Some(350.0))).collect();
+        devices.extend([instance(1, 0, Some(60.0)), whole]);
+        // 350 of the board with seven instances, 60 of the other board, 90 of the whole device.
+        assert_eq!(
+            Figures::with_boards(devices.iter()).power_in_all,
+            Some(Watts(500.0))
+        );
+        assert_eq!(Figures::from_readings(devices.iter()).power_in_all, None);
+        devices.push(instance(3, 0, None));
+        assert_eq!(Figures::with_boards(devices.iter()).power_in_all, None);
     }
 
     #[test]

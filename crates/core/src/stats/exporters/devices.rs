@@ -7,7 +7,7 @@ use super::device_numbers::DeviceNumbers;
 use super::dialect::{Quantity, is_fatal_xid, metric_of};
 use super::identity::{ApiFacts, IdentityReader, SeriesDevice};
 use crate::model::facts::reading::{PodKey, Reading, Readings};
-use crate::model::values::natural;
+use crate::model::facts::unit::is_instance;
 use crate::model::{Celsius, Inventory, Mebibytes, NodeUsage, Percent, Series, Watts};
 
 /// Series from a metrics server for one instant.
@@ -57,7 +57,18 @@ pub fn read(samples: &ExporterReading, inventory: &Inventory, facts: &ApiFacts) 
         .into_iter()
         .map(|(device, values)| {
             let ages = tally.ages.get(&device).copied().unwrap_or_default();
-            reading(device, values, ages, &numbers)
+            let board = (device.node.clone(), numbers.number(&device));
+            let board_power = tally
+                .boards
+                .get(&board)
+                .and_then(|board| board.value(Quantity::Power));
+            let reading = reading(device, values, ages, &numbers);
+            let is_fresh_slice = reading.slice.is_some() && !reading.stale;
+            let board_power = board_power.filter(|_| is_fresh_slice).map(Watts);
+            Reading {
+                board_power,
+                ..reading
+            }
         })
         .collect();
     devices.sort_by(|a, b| {
@@ -91,6 +102,8 @@ struct SampleTally<'m> {
     ages: BTreeMap<SeriesDevice, SampleAges>,
     /// Values by device.
     devices: BTreeMap<SeriesDevice, DeviceValues>,
+    /// Power of partitioned boards, by node and number.
+    boards: BTreeMap<(String, Option<u32>), DeviceValues>,
     samples: u64,
     /// Number of samples with a physically impossible value.
     dropped: u64,
@@ -131,8 +144,13 @@ impl<'m> SampleTally<'m> {
             return;
         };
         self.samples += 1;
-        let reports = identity.reports(series, metric.quantity);
+        let reports =
+            identity.reports(series, metric.quantity) && identity.describes(metric, value);
+        let rank = identity.rank(metric);
         let holder = reader.holder(series, &identity.node);
+        if identity.slice.is_some() && metric.quantity == Quantity::Power {
+            self.add_board_power(&identity, numbers, (rank, holder.is_some(), value));
+        }
         let device = self.device(identity, numbers);
         if !reports {
             return;
@@ -141,12 +159,26 @@ impl<'m> SampleTally<'m> {
             .model
             .take()
             .or_else(|| IdentityReader::model(series).map(ToOwned::to_owned));
-        device.values.entry(metric.quantity).or_default().push((
-            metric.rank,
-            holder.is_some(),
-            value,
-        ));
-        device.holders.extend(holder);
+        device
+            .values
+            .entry(metric.quantity)
+            .or_default()
+            .push((rank, holder.is_some(), value));
+        device
+            .holders
+            .extend(holder.into_iter().flat_map(|pod| reader.users(pod)));
+    }
+
+    /// Adds the power of a board, which its instances repeat.
+    fn add_board_power(
+        &mut self,
+        device: &SeriesDevice,
+        numbers: &DeviceNumbers,
+        value: (u8, bool, f64),
+    ) {
+        let board = (device.node.clone(), numbers.number(device));
+        let values = &mut self.boards.entry(board).or_default().values;
+        values.entry(Quantity::Power).or_default().push(value);
     }
 
     fn add_age(&mut self, device: SeriesDevice, series: &'m Series) {
@@ -184,9 +216,15 @@ impl<'m> SampleTally<'m> {
             .filter(|device| device.slice.is_some())
             .map(|device| (device.node.clone(), numbers.number(device)))
             .collect();
-        self.devices.retain(|device, _| {
-            device.slice.is_some()
-                || !partitioned.contains(&(device.node.clone(), numbers.number(device)))
+        let boards = &mut self.boards;
+        self.devices.retain(|device, values| {
+            let board = (device.node.clone(), numbers.number(device));
+            let keeps = device.slice.is_some() || !partitioned.contains(&board);
+            if !keeps && let Some(power) = values.values.remove(&Quantity::Power) {
+                let values = &mut boards.entry(board).or_default().values;
+                values.entry(Quantity::Power).or_default().extend(power);
+            }
+            keeps
         });
     }
 }
@@ -259,6 +297,7 @@ fn reading(
         memory_used: used.map(Mebibytes),
         memory_total: total.map(Mebibytes),
         power: value(Quantity::Power).map(Watts),
+        board_power: None,
         power_limit: value(Quantity::PowerLimit).map(Watts),
         temperature: value(Quantity::Temperature).map(Celsius),
         fault: values.fault(),
@@ -323,11 +362,6 @@ fn attribute(host: &NodeUsage, devices: &mut [Reading]) {
             true => None,
         };
     }
-}
-
-/// Returns true if a slice is a separate device: a MIG or AMD instance, but not a share.
-fn is_instance(name: &str) -> bool {
-    name.starts_with("mig-") || name.contains("_nps")
 }
 
 #[cfg(test)]

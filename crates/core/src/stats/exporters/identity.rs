@@ -8,7 +8,9 @@ use crate::model::facts::reading::PodKey;
 use crate::model::{Consumers, Inventory, Series};
 
 use super::dialect;
-use super::dialect::{DIALECTS, EXPORTED_POD, NODE_ADDRESS, PLAIN_POD, Quantity, SliceLabels};
+use super::dialect::{
+    DIALECTS, EXPORTED_POD, ExporterMetric, NODE_ADDRESS, PLAIN_POD, Quantity, SliceLabels,
+};
 
 /// Facts from the API server for interpreting labels.
 #[derive(Debug, Default)]
@@ -19,6 +21,8 @@ pub struct ApiFacts {
     pods: Option<PodNodes>,
     /// Pods that hold devices.
     holders: BTreeSet<PodKey>,
+    /// Pods that use the device of a pod that only reserves it.
+    sharers: BTreeMap<PodKey, Vec<PodKey>>,
 }
 
 impl ApiFacts {
@@ -43,10 +47,13 @@ impl ApiFacts {
             );
         }
         let pods = consumers.map(|consumers| consumers.pod_nodes().clone());
+        let sharers = consumers.map(Consumers::sharers).unwrap_or_default();
+        holders.extend(sharers.keys().cloned());
         Self {
             nodes: Some(nodes).filter(|nodes| !nodes.is_empty()),
             pods,
             holders,
+            sharers,
         }
     }
 
@@ -62,6 +69,7 @@ impl ApiFacts {
             nodes: None,
             pods: Some(bound),
             holders,
+            sharers: BTreeMap::new(),
         }
     }
 
@@ -118,14 +126,35 @@ pub struct SeriesDevice {
 }
 
 impl SeriesDevice {
-    /// Returns true if the value of the series is real. Some exporters report a quantity only for
-    /// the first slice of a device, and zero for the other slices.
+    /// Returns true if the series can describe this device. Power is that of the whole board, so it
+    /// does not describe a slice (NVIDIA/dcgm-exporter#50 and #353). Some exporters report a
+    /// quantity only for the first slice of a device, and zero for the other slices.
     pub fn reports(&self, series: &Series, quantity: Quantity) -> bool {
+        if self.slice.is_some() && matches!(quantity, Quantity::Power | Quantity::PowerLimit) {
+            return false;
+        }
         let is_zero_on_others = || {
             dialect::dialect_of(series.name())
                 .is_some_and(|dialect| dialect.first_slice_only.contains(&quantity))
         };
         !(self.slice.as_ref().is_some_and(|(_, number)| *number > 0) && is_zero_on_others())
+    }
+
+    /// Returns true if a value describes this device. A zero of an instance proves nothing if the
+    /// metric is defined only for whole devices.
+    pub(crate) fn describes(&self, metric: &ExporterMetric, value: f64) -> bool {
+        value > 0.0 || self.slice.is_none() || !metric.whole_devices_only
+    }
+
+    /// Returns the precedence of a metric for this device; the lowest rank wins. For an instance,
+    /// metrics that are defined for instances take precedence.
+    pub(crate) fn rank(&self, metric: &ExporterMetric) -> u8 {
+        /// Higher than the ranks of all other metrics with labels of instances.
+        const UNDEFINED: u8 = 7;
+        match self.slice.is_some() && metric.whole_devices_only {
+            true => metric.rank + UNDEFINED,
+            false => metric.rank,
+        }
     }
 }
 
@@ -214,6 +243,15 @@ impl<'f> IdentityReader<'f> {
             .map(|_| key)
     }
 
+    /// Returns the pods that use the device of a holder: itself, or the pods that it reserves the
+    /// device for.
+    pub(crate) fn users(&self, holder: PodKey) -> Vec<PodKey> {
+        match self.facts.sharers.get(&holder) {
+            Some(sharers) => sharers.clone(),
+            None => vec![holder],
+        }
+    }
+
     /// Returns the pod in the labels, whether or not it still exists.
     pub fn named_pod(&self, series: &Series) -> Option<PodKey> {
         let both =
@@ -250,6 +288,11 @@ fn job(series: &Series) -> String {
     series.label("job").unwrap_or_default().to_owned()
 }
 
+/// Values of AMD's partition type labels that name no mode. The exporter writes `none` for boards
+/// that cannot be partitioned (ROCm/device-metrics-exporter#135, `GPUComputePartitionType` of its
+/// protocol).
+const UNKNOWN_MODES: [&str; 3] = ["none", "n/a", "unknown"];
+
 /// Returns the slice of a device as (kind, number), or `None` for a whole device. The kind is a
 /// profile such as `1g.10gb`, or partitioning modes such as `cpx_nps4`.
 fn slice(series: &Series, labels: SliceLabels) -> Option<(String, u32)> {
@@ -269,14 +312,18 @@ fn slice(series: &Series, labels: SliceLabels) -> Option<(String, u32)> {
             memory,
             number: number_label,
         } => {
-            let compute = series
-                .label(compute)
-                .map(str::to_lowercase)
-                .filter(|mode| mode != "spx")?;
-            let memory = series
-                .label(memory)
-                .map_or_else(|| "nps1".to_owned(), str::to_lowercase);
-            Some((format!("{compute}_{memory}"), number(number_label)))
+            let number = number(number_label);
+            let is_known = |mode: &String| !UNKNOWN_MODES.contains(&mode.as_str());
+            let compute = match series.label(compute)?.to_lowercase() {
+                mode if mode == "spx" => return None,
+                mode if is_known(&mode) => mode,
+                _ if number == 0 => return None,
+                // The exporter cannot read the mode of a partition other than the first.
+                _ => "unknown".to_owned(),
+            };
+            let memory = series.label(memory).map(str::to_lowercase).filter(is_known);
+            let memory = memory.unwrap_or_else(|| "nps1".to_owned());
+            Some((format!("{compute}_{memory}"), number))
         }
     }
 }

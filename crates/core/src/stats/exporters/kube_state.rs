@@ -11,9 +11,11 @@ use crate::model::facts::reading::PodKey;
 use crate::model::values::series::Series;
 
 use super::query::{Pods, quoted};
+pub(crate) use resources::{clean, shared_memory};
 
 mod deleted;
 pub mod namespace;
+mod resources;
 
 pub use deleted::{ends, job_ends, namespaces_of_owner, owned};
 
@@ -26,31 +28,9 @@ fn window(seconds: i64) -> String {
     format!("[{seconds}s] offset 1ms")
 }
 
-/// Converts a resource name to the form in kube-state-metrics.
-pub(crate) fn clean(name: &str) -> String {
-    name.chars()
-        .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
-        .collect()
-}
-
-/// Returns a pattern for resources whose units are whole devices, in the form of
-/// kube-state-metrics.
-fn resources() -> String {
-    WHOLE.map(clean).join("|")
-}
-
-/// Pattern for resources whose units are slices of devices, in the form of kube-state-metrics.
-const PARTS: &str = "nvidia_com_mig_.+|.+_gpu_shared|amd_com_[a-z]+_nps[0-9]+|aliyun_com_gpu_mem";
-/// Resources for the memory that pods request on a shared device, in MiB or in percent.
-pub(crate) const SHARED_MEBIBYTES: &str = "nvidia_com_gpumem";
-pub(crate) const SHARED_PERCENT: &str = "nvidia_com_gpumem_percentage";
-
 /// Queries the devices and slices that containers request, including those of unscheduled pods.
 pub fn requests(seconds: i64) -> String {
-    let resources = format!(
-        "{}|{PARTS}|{SHARED_MEBIBYTES}|{SHARED_PERCENT}",
-        resources()
-    );
+    let resources = resources::requested();
     format!(
         "{{__name__=~\"kube_pod_container_resource_requests|kube_pod_init_container_resource_requests\",resource=~\"{resources}\"}}{}",
         window(seconds)
@@ -60,17 +40,24 @@ pub fn requests(seconds: i64) -> String {
 /// Queries the node labels that show whether a unit is a whole device. kube-state-metrics exports
 /// them only if configured.
 pub fn node_labels(seconds: i64) -> String {
-    format!(
-        "last_over_time(kube_node_labels{{label_nvidia_com_gpu_product!=\"\"}}{})",
-        window(seconds)
-    )
+    const PRESENT: [&str; 4] = [
+        "label_nvidia_com_gpu_product",
+        "label_cloud_google_com_gke_accelerator",
+        "label_amd_com_compute_memory_partition",
+        "label_gpu_intel_com_device_count",
+    ];
+    let with = |label| {
+        let window = window(seconds);
+        format!("last_over_time(kube_node_labels{{{label}!=\"\"}}{window})")
+    };
+    PRESENT.map(with).join(" or ")
 }
 
 /// Queries the pods that requested devices at any time in the window, one series per pod.
 pub fn holders(seconds: i64) -> String {
     let selector = format!(
         "kube_pod_container_resource_requests{{resource=~\"{}\"}}",
-        resources()
+        resources::whole()
     );
     format!(
         "group by ({OF_POD}) (last_over_time({selector}{}))",
@@ -116,7 +103,7 @@ pub fn starts(fact: StartQuery, seconds: i64) -> String {
         StartQuery::Requested => {
             let selector = format!(
                 "kube_pod_container_resource_requests{{resource=~\"{}\"}}",
-                resources()
+                resources::whole()
             );
             let per_container = format!(
                 "max by ({OF_POD},container,resource) (last_over_time({selector}{}))",
@@ -162,8 +149,8 @@ pub fn lifetimes(name: &str) -> String {
 /// Queries the devices and slices in the capacity of nodes.
 pub fn capacity(seconds: i64) -> String {
     format!(
-        "kube_node_status_capacity{{resource=~\"{}|{PARTS}\"}}{}",
-        resources(),
+        "kube_node_status_capacity{{resource=~\"{}\"}}{}",
+        resources::offered(),
         window(seconds)
     )
 }

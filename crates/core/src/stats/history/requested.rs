@@ -12,9 +12,7 @@ use crate::model::values::units::{MOST_PER_NODE, total};
 
 use crate::stats::exporters::dialect;
 use crate::stats::exporters::dialect::CLAIM;
-use crate::stats::exporters::kube_state::{
-    SHARED_MEBIBYTES, SHARED_PERCENT, label, label_name, pod,
-};
+use crate::stats::exporters::kube_state::{label, label_name, pod, shared_memory};
 use crate::stats::exporters::parts::{NodeParts, ResourceUnit};
 
 /// Amounts by container and resource. A container is identified by its name and by whether it is an
@@ -158,6 +156,7 @@ fn with_requested_memory(part: Part, containers: &Containers, resource: &str) ->
     if !part.by_memory {
         return part;
     }
+    let (mebibytes, percent) = shared_memory(resource);
     let (mut units, mut devices) = (0.0, Some(0.0));
     for ((first, name, _), amount) in containers
         .iter()
@@ -170,7 +169,7 @@ fn with_requested_memory(part: Part, containers: &Containers, resource: &str) ->
         };
         let per_device = part
             .clone()
-            .with_memory(memory(SHARED_MEBIBYTES), memory(SHARED_PERCENT))
+            .with_memory(memory(mebibytes), memory(percent))
             .fraction;
         units += amount;
         devices = devices

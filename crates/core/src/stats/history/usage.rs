@@ -155,9 +155,12 @@ impl Usage {
             .allocations
             .iter()
             .filter(|allocation| !allocation.node.is_empty());
+        // A node may have had only slices, or held devices without a recorded capacity.
         let node_names = ledger
             .node_capacities
             .keys()
+            .chain(ledger.node_part_capacities.keys())
+            .chain(bound.clone().map(|allocation| &allocation.node))
             .map(|node| (node.clone(), node.clone()));
         let names = nodes
             .aliases

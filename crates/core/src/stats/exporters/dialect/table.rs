@@ -79,6 +79,21 @@ pub struct ExporterMetric {
     pub rank: u8,
     /// Factor that converts the exporter's unit to gpuctl's.
     pub scale: f64,
+    /// True if the exporter defines the metric only for whole devices. For an instance, it may
+    /// report zero whatever the instance does.
+    pub whole_devices_only: bool,
+}
+
+/// Builds a row for a metric that is defined only for whole devices.
+pub(super) const fn device_metric(
+    name: &'static str,
+    quantity: Quantity,
+    rank: u8,
+) -> ExporterMetric {
+    ExporterMetric {
+        whole_devices_only: true,
+        ..metric(name, quantity, rank, 1.0)
+    }
 }
 
 /// Builds a row of the metrics table. `const`, so that the tables can be constants.
@@ -93,6 +108,7 @@ pub(super) const fn metric(
         quantity,
         rank,
         scale,
+        whole_devices_only: false,
     }
 }
 

@@ -136,6 +136,20 @@ fn partitions_are_slices_but_whole_devices_are_not() {
         ]),
         Some(("cpx_nps4".into(), 3))
     );
+    // A board that cannot be partitioned, such as an MI210.
+    let none = [
+        ("gpu_compute_partition_type", "none"),
+        ("gpu_memory_partition_type", "none"),
+    ];
+    assert_eq!(slice_of(&none), None);
+    assert_eq!(
+        slice_of(&[&none[..], &[("gpu_partition_id", "0")]].concat()),
+        None
+    );
+    assert_eq!(
+        slice_of(&[&none[..], &[("gpu_partition_id", "1")]].concat()),
+        Some(("unknown_nps1".into(), 1))
+    );
     assert_eq!(
         slice_of(&[("GPU_I_PROFILE", "1g.10gb"), ("GPU_I_ID", "3")]),
         Some(("1g.10gb".into(), 3))
