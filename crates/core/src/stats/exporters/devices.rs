@@ -8,6 +8,7 @@ use super::dialect::{Quantity, is_fatal_xid, metric_of};
 use super::identity::{ApiFacts, IdentityReader, SeriesDevice};
 use crate::model::facts::reading::{PodKey, Reading, Readings};
 use crate::model::facts::unit::is_instance;
+use crate::model::values::natural;
 use crate::model::{Celsius, Inventory, Mebibytes, NodeUsage, Percent, Series, Watts};
 
 /// Series from a metrics server for one instant.

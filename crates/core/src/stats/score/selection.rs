@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::model::facts::reading::PodKey;
 use crate::model::facts::unit::is_instance;
+use crate::model::values::natural::Natural;
 use crate::model::{Consumers, Inventory, NodeUsage, Reading, Readings, UnixSeconds};
 
 use super::opinion::Opinion;
