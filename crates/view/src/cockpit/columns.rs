@@ -88,6 +88,8 @@ pub(crate) fn columns(tab: Tab) -> Vec<CockpitColumn> {
             right("GPUS", 0),
             right("HELD", 0),
             right("FREE", 0),
+            right("LOST", 1),
+            right("CORDONED", 2),
             right("UTIL", 0),
         ],
     }

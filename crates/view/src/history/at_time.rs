@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use gpuctl_core::model::{Count, GpuCount, Percent};
+use gpuctl_core::model::{GpuCount, Percent};
 use gpuctl_core::stats::history::allocations::Allocation;
 use gpuctl_core::stats::history::top_owner::TopOwner;
 
@@ -50,13 +50,22 @@ pub struct NodeAt {
     pub node_name: String,
     gpu_total: u64,
     /// MIG instances, partitions and shares, which are not included in the counts of GPUs.
-    gpu_slices: BTreeMap<String, Count>,
+    gpu_slices: BTreeMap<String, SliceAt>,
     /// `null` when no allocation was recorded at that time.
     gpu_used: Option<u64>,
+    /// Devices that no pod held. History records neither cordons nor lost devices.
     gpu_free: Option<u64>,
     /// Mean utilization of the held devices over the previous five minutes, in percent.
     gpu_utilization: Option<Percent>,
     holders: Option<Vec<HolderAt>>,
+}
+
+/// Parts of one kind at that time.
+#[derive(JsonSchema, Serialize)]
+struct SliceAt {
+    total: u64,
+    /// `null` when no allocation was recorded at that time.
+    used: Option<u64>,
 }
 
 /// A pod that held GPUs.
@@ -172,7 +181,7 @@ fn node_slices(
     then: &PointInTime<'_>,
     node: &str,
     held: Option<&[usize]>,
-) -> BTreeMap<String, Count> {
+) -> BTreeMap<String, SliceAt> {
     let units_held = held.map(|held| slices(&then.parts(held)));
     let node_parts = then.ledger.node_part_capacities.get(node);
     let names: BTreeSet<&String> = node_parts
@@ -180,7 +189,7 @@ fn node_slices(
         .flat_map(BTreeMap::keys)
         .chain(units_held.iter().flat_map(BTreeMap::keys))
         .collect();
-    let count = |name: &String| Count {
+    let count = |name: &String| SliceAt {
         total: node_parts
             .and_then(|totals| totals.get(name))
             .copied()

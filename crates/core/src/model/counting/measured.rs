@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::held_use::held_figures;
 use super::inventory::Inventory;
 use super::node_usage::NodeUsage;
 use crate::model::facts::host::NodeHealth;
@@ -33,7 +34,7 @@ impl Inventory {
 impl NodeUsage {
     /// Computes means over the node's held devices.
     pub fn figures(&self) -> Figures {
-        Figures::from_readings(self.held_devices())
+        held_figures(std::iter::once(self))
     }
 
     /// Returns the readings of the devices that are known to be held.

@@ -152,7 +152,8 @@ fn node_findings(inventory: &Inventory, readings: &[Reading]) -> Vec<HealthFindi
 
 /// Says how many devices of a node have no samples. `None` if all have some.
 fn silence(host: &NodeUsage, known: u64) -> Option<String> {
-    let all = host.gpus.total;
+    // Another finding reports lost devices.
+    let all = host.gpus.allocatable();
     match known {
         // Partitioned devices are not among the whole ones.
         0 => Some("no samples of its GPUs".to_owned()),
