@@ -238,7 +238,10 @@ fn free_gpus_of_shut_nodes_do_not_make_room() {
     );
     assert_eq!(pool["nodesUsable"], 1);
     let table = scene.gpuctl(&["get", "pools"]).ok().out;
-    let row = table.lines().find(|line| line.starts_with("shut ")).unwrap();
+    let row = table
+        .lines()
+        .find(|line| line.starts_with("shut "))
+        .unwrap();
     assert_eq!(row.split_whitespace().nth(2), Some("1/3"), "{table}");
 }
 

@@ -221,7 +221,11 @@ fn check_the_numbers_of_the_pool(scene: &Scene) {
             "{pool:#}"
         );
         assert_eq!(
-            (number("gpuCordoned"), number("gpuUsable"), number("gpuFree")),
+            (
+                number("gpuCordoned"),
+                number("gpuUsable"),
+                number("gpuFree")
+            ),
             (8, 29, 29),
             "{pool:#}"
         );
@@ -240,7 +244,14 @@ fn check_the_numbers_of_the_pool(scene: &Scene) {
         items.map(|item| item[field].as_u64().unwrap()).sum::<u64>()
     };
     assert_eq!(
-        ["gpuTotal", "gpuFree", "gpuLost", "gpuCordoned", "gpuStranded"].map(sum),
+        [
+            "gpuTotal",
+            "gpuFree",
+            "gpuLost",
+            "gpuCordoned",
+            "gpuStranded"
+        ]
+        .map(sum),
         [46, 29, 9, 8, 8],
         "{free:#}"
     );
@@ -249,7 +260,10 @@ fn check_the_numbers_of_the_pool(scene: &Scene) {
         .ok()
         .out;
     assert!(
-        wide.lines().next().unwrap().contains(" FREE LOST CORDONED "),
+        wide.lines()
+            .next()
+            .unwrap()
+            .contains(" FREE LOST CORDONED "),
         "{wide}"
     );
     let described = scene.gpuctl(&["describe", "node", "fleet-zero"]).ok().out;

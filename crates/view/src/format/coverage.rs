@@ -4,6 +4,9 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::table::Cell;
+use crate::TextStyle;
+
 use gpuctl_core::model::counting::held_use::held_figures;
 use gpuctl_core::model::values::text::count;
 pub use gpuctl_core::model::values::units::rounded;
@@ -73,6 +76,18 @@ pub(crate) fn basis(held_use: &HeldUse) -> String {
     text
 }
 
+/// Creates the cell of a mean utilization. On a terminal, `*` marks a mean that includes the use of
+/// other pods on shared devices.
+pub(crate) fn utilization_cell(figures: Option<Figures>, style: TextStyle) -> Cell {
+    let value = figures.and_then(|figures| figures.utilization);
+    let is_marked = style.width.is_some() && figures.is_some_and(|figures| figures.shared > 0);
+    let mark = if is_marked { "*" } else { "" };
+    Cell::measured(
+        format!("{}{mark}", percent(value)),
+        value.map(|value| format!("{value:.0}")),
+    )
+}
+
 /// Converts percent to a rate from 0 to 1, rounded to four decimals.
 pub fn rate(percent: Percent) -> f64 {
     without_negative_zero((percent.0 * 100.0).round() / 10_000.0)
@@ -121,6 +136,12 @@ pub(crate) fn usage(figures: &Figures, held: u64) -> Option<String> {
     if let Some(Watts(watts)) = figures.power_in_all {
         let in_total = if figures.devices > 1 { " in total" } else { "" };
         text.push_str(&format!("; {watts:.0} W{in_total}"));
+    }
+    if figures.shared > 0 {
+        text.push_str(&format!(
+            "; includes other pods on {}",
+            count(figures.shared, "shared GPU")
+        ));
     }
     Some(text)
 }

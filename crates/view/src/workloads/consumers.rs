@@ -8,7 +8,7 @@ use gpuctl_core::model::{Figures, GpuCount, Workload};
 
 use super::list::{SOURCE, held, status_cell};
 use crate::format::coverage;
-use crate::format::coverage::{Coverage, percent, rate};
+use crate::format::coverage::{Coverage, rate};
 use crate::format::table::{Cell, Table, left, percentages, right};
 use crate::format::text::plain_name;
 use crate::{Format, TextStyle};
@@ -47,6 +47,8 @@ struct Stat {
     /// Mean utilization of the devices that it holds. Devices without a sample do not count.
     gpu_utilization: Option<f64>,
     gpu_sampled: Option<u64>,
+    /// Devices that other pods share, so that the mean includes the use of these pods.
+    gpu_shared: Option<u64>,
 }
 
 pub fn consumers(
@@ -67,6 +69,7 @@ pub fn consumers(
                 .and_then(|figures| figures.utilization)
                 .map(rate),
             gpu_sampled: row.figures.map(|figures| figures.sampled),
+            gpu_shared: row.figures.map(|figures| figures.shared),
         },
         pods: None,
         source: SOURCE,
@@ -104,7 +107,7 @@ pub fn consumer_table(
             status_cell(workload),
             workload.requested.to_string().into(),
             held(workload).to_string().into(),
-            percent(figures.and_then(|figures| figures.utilization)).into(),
+            coverage::utilization_cell(*figures, style),
             Cell::measured(
                 figures
                     .as_ref()
