@@ -1,4 +1,4 @@
-//! Renders nodes, jobs and single devices at a time in the past. Fields have the same names as in
+//! Renders nodes and jobs at a time in the past. Fields have the same names as in
 //! the current lists. Fields that history does not record are missing.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -72,10 +72,10 @@ struct SliceAt {
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct HolderAt {
-    namespace: String,
-    pod: String,
-    workload: String,
-    workload_type: String,
+    pub(super) namespace: String,
+    pub(super) pod: String,
+    pub(super) workload: String,
+    pub(super) workload_type: String,
     gpu: GpuCount,
     /// Parts of devices, as in `gpuSlices` of the node.
     gpu_slices: BTreeMap<String, u64>,
@@ -121,20 +121,6 @@ pub struct JobAt {
     user: Option<String>,
     pods_running: usize,
     gpu_utilization: Option<Percent>,
-}
-
-/// A device and its holders.
-#[derive(JsonSchema, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct DeviceAt {
-    node: String,
-    index: u32,
-    at: Timestamp,
-    /// In percent.
-    utilization: Option<Percent>,
-    holders: Vec<HolderAt>,
-    /// Pods of the node that may have held it, when the exporter names no pod.
-    possible_holders: Vec<HolderAt>,
 }
 
 /// Lists every node that had GPUs at that time.
@@ -267,66 +253,6 @@ pub fn jobs(then: &PointInTime<'_>) -> ListAt<JobAt> {
     ListAt::new(then.time, tops.into_iter().map(job).collect())
 }
 
-/// Finds the holders of a device at that time; `None` when the node had no such device.
-pub fn device(then: &PointInTime<'_>, node: &str, index: u32) -> Option<DeviceAt> {
-    let held = then.held()?;
-    let total = *then.ledger.node_capacities.get(node)?;
-    let device_index = then
-        .usage
-        .devices
-        .iter()
-        .position(|device| device.node == node && device.index == Some(index));
-    // A device without samples exists if the node had that many devices.
-    if device_index.is_none() && u64::from(index) >= total {
-        return None;
-    }
-    let runs = then
-        .usage
-        .runs()
-        .iter()
-        .filter(|run| Some(run.device) == device_index);
-    // The newest sample names the holders.
-    let last_run = runs
-        .filter_map(|run| Some((&run.holders, run.values.last()?)))
-        .max_by_key(|(_, point)| point.at);
-    let on_this_node: Vec<usize> = held
-        .into_iter()
-        .filter(|index| then.tenure(*index).node == node)
-        .collect();
-    let named_holders: Vec<usize> = last_run
-        .map(|(holders, _)| {
-            holders
-                .iter()
-                .copied()
-                .filter(|holder| on_this_node.contains(holder))
-                .collect()
-        })
-        .unwrap_or_default();
-    // A pod that holds all GPUs of the node holds this one too, even if the exporter names no pod.
-    let sure = match on_this_node.as_slice() {
-        [holder] if named_holders.is_empty() && then.tenure(*holder).gpus.0 >= total => {
-            vec![*holder]
-        }
-        _ => named_holders,
-    };
-    let holders = |indexes: &[usize]| {
-        indexes
-            .iter()
-            .map(|index| then.tenure(*index).into())
-            .collect()
-    };
-    // Any pod of the node may hold a device whose holder the exporter does not name.
-    let possible: &[usize] = if sure.is_empty() { &on_this_node } else { &[] };
-    Some(DeviceAt {
-        node: node.to_owned(),
-        index,
-        at: then.time,
-        utilization: last_run.map(|(_, point)| Percent(rounded(point.value))),
-        holders: holders(&sure),
-        possible_holders: holders(possible),
-    })
-}
-
 pub fn node_table(items: &[NodeAt], format: Format, headers: bool, style: TextStyle) -> String {
     let columns = [
         left("NAME"),
@@ -377,33 +303,4 @@ pub fn job_table(items: &[JobAt], format: Format, headers: bool, style: TextStyl
         ]);
     }
     table.show(format, headers, style)
-}
-
-/// Describes the holders and the utilization of a device in one sentence.
-pub fn sentence(device: &DeviceAt) -> String {
-    let names = |holders: &[HolderAt]| {
-        let holder_text = |holder: &HolderAt| {
-            format!(
-                "{}/{} ({} {})",
-                holder.namespace, holder.pod, holder.workload_type, holder.workload
-            )
-        };
-        holders
-            .iter()
-            .map(holder_text)
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
-    let holder_names = match (names(&device.holders), names(&device.possible_holders)) {
-        (held, _) if !held.is_empty() => held,
-        (_, possible) if possible.is_empty() => "no pod".to_owned(),
-        (_, possible) => format!("no pod, or one of {possible} (the exporter names no pod)"),
-    };
-    let busy = device
-        .utilization
-        .map_or(String::new(), |busy| format!(", {busy:.0}% busy"));
-    format!(
-        "{}/{} at {}: {holder_names}{busy}\n",
-        device.node, device.index, device.at
-    )
 }
