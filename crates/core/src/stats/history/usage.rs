@@ -155,9 +155,11 @@ impl Usage {
             .allocations
             .iter()
             .filter(|allocation| !allocation.node.is_empty());
+        // A node that is gone may have had only parts.
         let node_names = ledger
             .node_capacities
             .keys()
+            .chain(ledger.node_part_capacities.keys())
             .map(|node| (node.clone(), node.clone()));
         let names = nodes
             .aliases
