@@ -110,7 +110,7 @@ macro_rules! measure_verbs {
                         run: history::who_gpu::run,
                         rights: (as "who gpu"),
                         next: "gpuctl describe workload NAME",
-                        answers: [history::at_time::DeviceAt],
+                        answers: [history::device_at::DeviceAt],
                     }
                 }
                 Snapshot {

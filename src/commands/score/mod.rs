@@ -145,7 +145,10 @@ pub(crate) async fn run(args: &ScoreArgs, context: &Context) -> Result<ExitCode,
         if analysis.devices.is_empty() {
             context.terminal.note("no GPU is held");
         } else if args.what == ScoreView::Low && !analysis.devices.iter().any(Scored::is_low) {
-            context.terminal.note("no held GPU is low");
+            match view::unknown_text(&analysis.devices) {
+                Some(message) => context.terminal.warn(&message),
+                None => context.terminal.note("no held GPU is low"),
+            }
         }
     }
     // Write all outputs, even after an error.

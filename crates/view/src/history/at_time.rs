@@ -1,5 +1,10 @@
+<<<<<<< HEAD
 //! Renders nodes, jobs and devices at a time in the past. Fields are named as in the current lists,
 //! and fields that history does not record are omitted.
+=======
+//! Renders nodes and jobs at a time in the past. Fields have the same names as in
+//! the current lists. Fields that history does not record are missing.
+>>>>>>> n-1b
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,9 +12,13 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+<<<<<<< HEAD
 use gpuctl_core::model::values::natural;
 use gpuctl_core::model::{Count, GpuCount, Percent};
 use gpuctl_core::stats::exporters::identity::SeriesDevice;
+=======
+use gpuctl_core::model::{GpuCount, Percent};
+>>>>>>> n-1b
 use gpuctl_core::stats::history::allocations::Allocation;
 use gpuctl_core::stats::history::top_owner::TopOwner;
 
@@ -52,23 +61,32 @@ pub struct NodeAt {
     pub node_name: String,
     gpu_total: u64,
     /// MIG instances, partitions and shares, which are not included in the counts of GPUs.
-    gpu_slices: BTreeMap<String, Count>,
+    gpu_slices: BTreeMap<String, SliceAt>,
     /// `null` when no allocation was recorded at that time.
     gpu_used: Option<u64>,
+    /// Devices that no pod held. History records neither cordons nor lost devices.
     gpu_free: Option<u64>,
     /// Mean utilization of the held devices over the previous five minutes, in percent.
     gpu_utilization: Option<Percent>,
     holders: Option<Vec<HolderAt>>,
 }
 
+/// Parts of one kind at that time.
+#[derive(JsonSchema, Serialize)]
+struct SliceAt {
+    total: u64,
+    /// `null` when no allocation was recorded at that time.
+    used: Option<u64>,
+}
+
 /// A pod that held GPUs.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct HolderAt {
-    namespace: String,
-    pod: String,
-    workload: String,
-    workload_type: String,
+    pub(super) namespace: String,
+    pub(super) pod: String,
+    pub(super) workload: String,
+    pub(super) workload_type: String,
     gpu: GpuCount,
     /// Parts of devices, as in `gpuSlices` of the node.
     gpu_slices: BTreeMap<String, u64>,
@@ -117,6 +135,7 @@ pub struct JobAt {
     gpu_utilization: Option<Percent>,
 }
 
+<<<<<<< HEAD
 /// A device and its holders.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -132,6 +151,9 @@ pub struct DeviceAt {
 }
 
 /// Lists the nodes that had GPUs at that time.
+=======
+/// Lists every node that had GPUs at that time.
+>>>>>>> n-1b
 pub fn nodes(then: &PointInTime<'_>) -> ListAt<NodeAt> {
     let held = then.held();
     let node = |name: &String| {
@@ -176,7 +198,7 @@ fn node_slices(
     then: &PointInTime<'_>,
     node: &str,
     held: Option<&[usize]>,
-) -> BTreeMap<String, Count> {
+) -> BTreeMap<String, SliceAt> {
     let units_held = held.map(|held| slices(&then.parts(held)));
     let node_parts = then.ledger.node_part_capacities.get(node);
     let names: BTreeSet<&String> = node_parts
@@ -184,7 +206,7 @@ fn node_slices(
         .flat_map(BTreeMap::keys)
         .chain(units_held.iter().flat_map(BTreeMap::keys))
         .collect();
-    let count = |name: &String| Count {
+    let count = |name: &String| SliceAt {
         total: node_parts
             .and_then(|totals| totals.get(name))
             .copied()
@@ -262,6 +284,7 @@ pub fn jobs(then: &PointInTime<'_>) -> ListAt<JobAt> {
     ListAt::new(then.time, tops.into_iter().map(job).collect())
 }
 
+<<<<<<< HEAD
 /// Finds the holders of a device at that time. Returns `None` if the node had no such device.
 pub fn device(then: &PointInTime<'_>, node: &str, index: u32) -> Option<DeviceAt> {
     let held = then.held()?;
@@ -318,6 +341,8 @@ pub fn device(then: &PointInTime<'_>, node: &str, index: u32) -> Option<DeviceAt
     })
 }
 
+=======
+>>>>>>> n-1b
 pub fn node_table(items: &[NodeAt], format: Format, headers: bool, style: TextStyle) -> String {
     let columns = [
         left("NAME"),
@@ -369,6 +394,7 @@ pub fn job_table(items: &[JobAt], format: Format, headers: bool, style: TextStyl
     }
     table.show(format, headers, style)
 }
+<<<<<<< HEAD
 
 /// Describes the holders and utilization of a device in one sentence.
 pub fn sentence(device: &DeviceAt) -> String {
@@ -395,3 +421,5 @@ pub fn sentence(device: &DeviceAt) -> String {
         device.node, device.index, device.at
     )
 }
+=======
+>>>>>>> n-1b

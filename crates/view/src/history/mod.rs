@@ -2,6 +2,7 @@
 
 pub mod at_time;
 pub mod blame;
+pub mod device_at;
 pub mod efficiency;
 pub mod hourly;
 pub mod hourly_table;

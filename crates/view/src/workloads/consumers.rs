@@ -7,7 +7,7 @@ use gpuctl_core::model::{Figures, GpuCount, Workload};
 
 use super::list::{SOURCE, held, status_cell};
 use crate::format::coverage;
-use crate::format::coverage::{Coverage, percent, rate};
+use crate::format::coverage::{Coverage, rate};
 use crate::format::table::{Cell, Table, left, percentages, right};
 use crate::format::text::plain_name;
 use crate::{Format, TextStyle};
@@ -46,8 +46,13 @@ struct Stat {
     /// Mean utilization of the devices that it holds. Devices without a sample do not count.
     gpu_utilization: Option<f64>,
     gpu_sampled: Option<u64>,
+<<<<<<< HEAD
     /// True if other pods can use the same devices, so that the utilization includes theirs.
     gpu_shared: bool,
+=======
+    /// Devices that other pods share, so that the mean includes the use of these pods.
+    gpu_shared: Option<u64>,
+>>>>>>> n-1b
 }
 
 pub fn consumers(
@@ -68,7 +73,11 @@ pub fn consumers(
                 .and_then(|figures| figures.utilization)
                 .map(rate),
             gpu_sampled: row.figures.map(|figures| figures.sampled),
+<<<<<<< HEAD
             gpu_shared: row.workload.shares_devices(),
+=======
+            gpu_shared: row.figures.map(|figures| figures.shared),
+>>>>>>> n-1b
         },
         pods: None,
         source: SOURCE,
@@ -106,7 +115,11 @@ pub fn consumer_table(
             status_cell(workload),
             workload.requested.to_string().into(),
             held(workload).to_string().into(),
+<<<<<<< HEAD
             utilization(workload, figures.as_ref()),
+=======
+            coverage::utilization_cell(*figures, style),
+>>>>>>> n-1b
             Cell::measured(
                 figures
                     .as_ref()

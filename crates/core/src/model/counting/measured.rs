@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::count::Count;
+use super::held_use::held_figures;
 use super::inventory::Inventory;
 use super::node_usage::NodeUsage;
 use crate::model::facts::exported_instances::ExportedInstances;
@@ -68,7 +69,7 @@ impl NodeUsage {
 
     /// Computes means over the node's held devices.
     pub fn figures(&self) -> Figures {
-        Figures::with_boards(self.held_devices())
+        held_figures(std::iter::once(self))
     }
 
     /// Returns the readings of the devices that are known to be held.

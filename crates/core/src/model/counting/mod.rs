@@ -9,6 +9,7 @@ pub mod drain;
 pub mod fit;
 pub mod forest;
 pub mod free;
+pub mod held_use;
 pub(crate) mod host_tally;
 pub mod inventory;
 pub(crate) mod measured;

@@ -342,7 +342,7 @@ fn attribute(host: &NodeUsage, devices: &mut [Reading]) {
         && host
             .gpus
             .used
-            .is_some_and(|used| used >= host.gpus.total.max(whole_devices));
+            .is_some_and(|used| used >= host.gpus.allocatable().max(whole_devices));
     let nameless = devices.iter().all(|reading| reading.holders.is_empty());
     // If one pod holds the whole node, it holds every device, even if no series names the pod.
     let only = match host.holders.as_slice() {

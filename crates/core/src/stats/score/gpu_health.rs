@@ -91,6 +91,73 @@ pub fn rank(findings: &mut [HealthFinding]) {
         (a.severity, &a.node, &a.device, a.finding)
             .cmp(&(b.severity, &b.node, &b.device, b.finding))
     });
+    findings
+}
+
+/// Finds nodes that are broken, that lost devices, or whose devices have no samples. Prometheus
+/// drops the series of an exporter that stopped, so only the inventory shows that they are missing.
+fn node_findings(inventory: &Inventory, readings: &[Reading]) -> Vec<HealthFinding> {
+    let mut measured: BTreeMap<&str, u64> = BTreeMap::new();
+    for reading in readings {
+        *measured.entry(&reading.node).or_default() += 1;
+    }
+    let finding = |host: &NodeUsage, severity, finding, message| HealthFinding {
+        severity,
+        node: host.name().to_owned(),
+        device: None,
+        uuid: None,
+        finding,
+        message,
+    };
+    let mut findings = Vec::new();
+    for host in &inventory.hosts {
+        let lost = host.details.lost_devices();
+        if !host.has_gpus() && lost.is_none() {
+            continue;
+        }
+        let reason = host.reason.clone().unwrap_or_default();
+        match (host.health, lost) {
+            (NodeHealth::Faulty, None) => {
+                findings.push(finding(host, FindingSeverity::Fail, "node-faulty", reason));
+                continue;
+            }
+            (
+                _,
+                Some(LostDevices {
+                    resource,
+                    usable,
+                    all,
+                }),
+            ) => {
+                let message = format!("{} of {all} {resource} are lost", all - usable);
+                findings.push(finding(
+                    host,
+                    FindingSeverity::Fail,
+                    "lost-devices",
+                    message,
+                ));
+            }
+            _ => {}
+        }
+        // Without any samples, the command reports that there is no exporter at all.
+        let known = measured.get(host.name()).copied().unwrap_or(0);
+        if let Some(message) = silence(host, known).filter(|_| !readings.is_empty()) {
+            findings.push(finding(host, FindingSeverity::Warn, "silent", message));
+        }
+    }
+    findings
+}
+
+/// Says how many devices of a node have no samples. `None` if all have some.
+fn silence(host: &NodeUsage, known: u64) -> Option<String> {
+    // Another finding reports lost devices.
+    let all = host.gpus.allocatable();
+    match known {
+        // Partitioned devices are not among the whole ones.
+        0 => Some("no samples of its GPUs".to_owned()),
+        _ if known < all => Some(format!("no samples of {} of {all} GPUs", all - known)),
+        _ => None,
+    }
 }
 
 /// Finds devices whose error counters grew within a day.
