@@ -55,51 +55,6 @@ impl From<&Readings> for Coverage {
     }
 }
 
-<<<<<<< HEAD
-/// The mean utilization of held devices, and the number of devices that were sampled.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct HeldUse {
-    /// `None` if no held device was sampled.
-    pub utilization: Option<Percent>,
-    /// Number of sampled whole devices.
-    pub sampled: u64,
-    /// Number of sampled MIG instances and partitions, which do not count as GPUs.
-    pub slices_sampled: u64,
-}
-
-impl HeldUse {
-    pub fn from_readings<'a>(held: impl Iterator<Item = &'a Reading> + Clone) -> Self {
-        let sampled = held.clone().filter(|reading| reading.utilization.is_some());
-        let slices_sampled = sampled
-            .clone()
-            .filter(|reading| reading.slice.is_some())
-            .count() as u64;
-        Self {
-            utilization: Figures::from_readings(held).utilization,
-            sampled: sampled.count() as u64 - slices_sampled,
-            slices_sampled,
-        }
-    }
-
-    /// Formats the number of sampled devices, such as `mean of 25 of 27 held, 2 unknown`. `held` is
-    /// the number of held whole devices.
-    pub(crate) fn basis(&self, held: Option<u64>) -> String {
-        let sampled = self.sampled;
-        let slices = count(self.slices_sampled, "slice");
-        let with_slices = match (sampled, self.slices_sampled) {
-            (_, 0) => String::new(),
-            (0, _) if held.unwrap_or(0) == 0 => return format!("mean of {slices} held"),
-            _ => format!(" and {slices}"),
-        };
-        match held {
-            Some(held) if held > sampled => format!(
-                "mean of {sampled} of {held} held{with_slices}, {} unknown",
-                held - sampled
-            ),
-            _ => format!("mean of {sampled} held{with_slices}"),
-        }
-    }
-=======
 /// Formats which devices the mean utilization covers, as in `mean of 25 of 27 held, 2 unknown;
 /// slices 58% (4 measured)`.
 pub(crate) fn basis(held_use: &HeldUse) -> String {
@@ -130,7 +85,6 @@ pub(crate) fn utilization_cell(figures: Option<Figures>, style: TextStyle) -> Ce
         format!("{}{mark}", percent(value)),
         value.map(|value| format!("{value:.0}")),
     )
->>>>>>> n-1b
 }
 
 /// Converts percent to a rate from 0 to 1, rounded to four decimals.
@@ -159,13 +113,8 @@ pub fn memory_of(figures: &Figures) -> Option<String> {
     memory(figures.memory_used, figures.memory_total)
 }
 
-<<<<<<< HEAD
 /// Formats the use of GPUs, such as `87% mean, 34% lowest, of 15 of 16 GPUs; memory 68Gi/80Gi per
 /// GPU; 4992 W in total`.
-=======
-/// Formats the use of GPUs as
-/// `87% mean, 34% lowest, of 15 of 16 held GPUs; memory 68Gi/80Gi per GPU; 4992 W in total`.
->>>>>>> n-1b
 ///
 /// `held` is the number of held GPUs, which may include GPUs without samples. Returns `None` if no
 /// GPU was sampled.
@@ -196,9 +145,6 @@ pub(crate) fn usage(figures: &Figures, held: u64) -> Option<String> {
     Some(text)
 }
 
-<<<<<<< HEAD
-/// Formats a number with up to one decimal, such as `68` or `79.7`.
-=======
 /// Formats the use of the held GPUs of nodes like `usage`, and counts the devices that may be held
 /// by pods that the exporter does not name.
 pub(crate) fn usage_of_nodes<'n>(
@@ -216,7 +162,6 @@ pub(crate) fn usage_of_nodes<'n>(
 }
 
 /// Formats a number with at most one decimal, such as `68` or `79.7`.
->>>>>>> n-1b
 fn tenths(value: f64) -> String {
     let text = format!("{value:.1}");
     text.strip_suffix(".0")

@@ -1,10 +1,5 @@
-<<<<<<< HEAD
 //! Renders nodes, jobs and devices at a time in the past. Fields are named as in the current lists,
 //! and fields that history does not record are omitted.
-=======
-//! Renders nodes and jobs at a time in the past. Fields have the same names as in
-//! the current lists. Fields that history does not record are missing.
->>>>>>> n-1b
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,13 +7,8 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-<<<<<<< HEAD
 use gpuctl_core::model::values::natural;
-use gpuctl_core::model::{Count, GpuCount, Percent};
-use gpuctl_core::stats::exporters::identity::SeriesDevice;
-=======
 use gpuctl_core::model::{GpuCount, Percent};
->>>>>>> n-1b
 use gpuctl_core::stats::history::allocations::Allocation;
 use gpuctl_core::stats::history::top_owner::TopOwner;
 
@@ -135,25 +125,7 @@ pub struct JobAt {
     gpu_utilization: Option<Percent>,
 }
 
-<<<<<<< HEAD
-/// A device and its holders.
-#[derive(JsonSchema, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct DeviceAt {
-    node: String,
-    index: u32,
-    at: Timestamp,
-    /// In percent.
-    utilization: Option<Percent>,
-    holders: Vec<HolderAt>,
-    /// Pods of the node that may have held it, when the exporter names no pod.
-    possible_holders: Vec<HolderAt>,
-}
-
-/// Lists the nodes that had GPUs at that time.
-=======
 /// Lists every node that had GPUs at that time.
->>>>>>> n-1b
 pub fn nodes(then: &PointInTime<'_>) -> ListAt<NodeAt> {
     let held = then.held();
     let node = |name: &String| {
@@ -284,65 +256,6 @@ pub fn jobs(then: &PointInTime<'_>) -> ListAt<JobAt> {
     ListAt::new(then.time, tops.into_iter().map(job).collect())
 }
 
-<<<<<<< HEAD
-/// Finds the holders of a device at that time. Returns `None` if the node had no such device.
-pub fn device(then: &PointInTime<'_>, node: &str, index: u32) -> Option<DeviceAt> {
-    let held = then.held()?;
-    let total = then.ledger.node_capacities.get(node).map_or(0, |all| *all);
-    // A partitioned device consists of several instances with its number.
-    let devices = &then.usage.devices;
-    let is_asked = |device: &SeriesDevice| device.node == node && device.index == Some(index);
-    let runs = then.usage.runs().iter();
-    let runs = runs.filter(|run| is_asked(&devices[run.device]));
-    // Runs are sorted by time, and the newest sample names the holders.
-    let last: BTreeMap<usize, (&Vec<usize>, f64)> = runs
-        .filter_map(|run| Some((run.device, (&run.holders, run.values.last()?.value))))
-        .collect();
-    // A device without samples exists if the node had that many devices.
-    if !devices.iter().any(is_asked) && u64::from(index) >= total {
-        return None;
-    }
-    let on_this_node: Vec<usize> = held
-        .into_iter()
-        .filter(|index| then.tenure(*index).node == node)
-        .collect();
-    let named: BTreeSet<usize> = last.values().flat_map(|run| run.0).copied().collect();
-    let named_holders: Vec<usize> = named
-        .into_iter()
-        .filter(|holder| on_this_node.contains(holder))
-        .collect();
-    // A pod that holds all GPUs of the node holds this one too, even if the exporter names no pod.
-    let sure = match on_this_node.as_slice() {
-        [one] if named_holders.is_empty() && (1..=then.tenure(*one).gpus.0).contains(&total) => {
-            vec![*one]
-        }
-        _ => named_holders,
-    };
-    let holders = |indexes: &[usize]| {
-        indexes
-            .iter()
-            .map(|index| then.tenure(*index).into())
-            .collect()
-    };
-    // If the exporter names no holder, any pod on the node may hold the device.
-    let possible: &[usize] = if sure.is_empty() { &on_this_node } else { &[] };
-    Some(DeviceAt {
-        node: node.to_owned(),
-        index,
-        at: then.time,
-        // The use of several instances is not that of their device.
-        utilization: last
-            .values()
-            .next()
-            .filter(|_| last.len() == 1)
-            .map(|run| Percent(rounded(run.1))),
-        holders: holders(&sure),
-        possible_holders: holders(possible),
-    })
-}
-
-=======
->>>>>>> n-1b
 pub fn node_table(items: &[NodeAt], format: Format, headers: bool, style: TextStyle) -> String {
     let columns = [
         left("NAME"),
@@ -394,32 +307,3 @@ pub fn job_table(items: &[JobAt], format: Format, headers: bool, style: TextStyl
     }
     table.show(format, headers, style)
 }
-<<<<<<< HEAD
-
-/// Describes the holders and utilization of a device in one sentence.
-pub fn sentence(device: &DeviceAt) -> String {
-    let names = |holders: &[HolderAt]| {
-        let holder_text = |holder: &HolderAt| {
-            format!(
-                "{}/{} ({} {})",
-                holder.namespace, holder.pod, holder.workload_type, holder.workload
-            )
-        };
-        let texts: Vec<String> = holders.iter().map(holder_text).collect();
-        texts.join(", ")
-    };
-    let holder_names = match (names(&device.holders), names(&device.possible_holders)) {
-        (held, _) if !held.is_empty() => held,
-        (_, possible) if possible.is_empty() => "no pod".to_owned(),
-        (_, possible) => format!("no pod, or one of {possible} (the exporter names no pod)"),
-    };
-    let busy = device
-        .utilization
-        .map_or(String::new(), |busy| format!(", {busy:.0}% busy"));
-    format!(
-        "{}/{} at {}: {holder_names}{busy}\n",
-        device.node, device.index, device.at
-    )
-}
-=======
->>>>>>> n-1b

@@ -165,16 +165,11 @@ pub fn document(cluster: &OverviewSource<'_>) -> Overview {
         utilization: held.utilization().map(rate),
         gpu_total: gpus.total,
         gpu_allocated: gpus.used,
-<<<<<<< HEAD
-        // Count only whole devices, as the number of allocated devices does.
-        gpu_sampled: cluster.coverage.map(|_| held.sampled),
-=======
         gpu_free: gpus.free(),
         numbers: gpus.into(),
         gpu_sampled: cluster.coverage.map(|_| held.whole.sampled),
         slices_utilization: held.parts.utilization.map(rate),
         slices_sampled: cluster.coverage.map(|_| held.parts.sampled),
->>>>>>> n-1b
         held,
         gpus,
         waiting_pods: waiting.as_ref().map(Vec::len),

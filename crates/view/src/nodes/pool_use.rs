@@ -28,12 +28,7 @@ impl PoolUse {
         inventory::total(self.hosts.iter().map(|host| host.gpus))
     }
 
-<<<<<<< HEAD
     /// Returns the number of jobs, or `None` if some may be hidden from the user.
-=======
-    /// Counts the jobs that name the pool, as `create` does for the pool's limit. Jobs that merely
-    /// run on its nodes do not count. `None` when some jobs are not visible.
->>>>>>> n-1b
     pub fn job_count(&self) -> Option<u64> {
         let named = |job: &&Job| job.pool.as_deref() == Some(&*self.name);
         self.all_jobs
@@ -64,16 +59,7 @@ impl PoolUse {
     }
 
     pub(super) fn figures(&self) -> Figures {
-<<<<<<< HEAD
-        let held: Vec<&Reading> = self
-            .hosts
-            .iter()
-            .flat_map(NodeUsage::held_devices)
-            .collect();
-        Figures::with_boards(held.into_iter())
-=======
         held_figures(self.hosts.iter())
->>>>>>> n-1b
     }
 
     pub(super) fn slices(&self) -> BTreeMap<String, Count> {

@@ -200,12 +200,7 @@ fn free(host: &NodeUsage) -> String {
     parts.join(" ")
 }
 
-<<<<<<< HEAD
 /// Draws held and free devices as squares if they are few.
-=======
-/// Draws held and free devices as squares if there are few enough to count, and the ones that are
-/// neither as crosses: lost or cordoned.
->>>>>>> n-1b
 fn squares(gpus: Count, style: TextStyle) -> String {
     const MOST: u64 = 16;
     let (full, empty, cross) = if style.plain {
@@ -243,26 +238,7 @@ pub fn footer(hosts: &[&NodeUsage]) -> String {
     );
     match total.free() {
         None => text.push_str(": number of free GPUs unknown"),
-<<<<<<< HEAD
-        Some(free) => {
-            text.push_str(&format!(": {free} free"));
-            // List free GPUs on these nodes separately, because they cannot be used.
-            let (cordoned, faulty) = (
-                free_on(NodeHealth::Maintaining),
-                free_on(NodeHealth::Faulty),
-            );
-            let parts: Vec<String> = [(cordoned, "cordoned"), (faulty, "on a faulty node")]
-                .iter()
-                .filter(|(number, _)| *number > 0)
-                .map(|(number, condition)| format!("{number} {condition}"))
-                .collect();
-            if !parts.is_empty() {
-                text.push_str(&format!(", including {}", parts.join(" and ")));
-            }
-        }
-=======
         Some(free) => text.push_str(&format!(": {free} free")),
->>>>>>> n-1b
     }
     text.push_str(&withheld_text(total));
     let slices = inventory::total(hosts.iter().flat_map(|host| host.slices.values().copied()));

@@ -46,13 +46,8 @@ struct Stat {
     /// Mean utilization of the devices that it holds. Devices without a sample do not count.
     gpu_utilization: Option<f64>,
     gpu_sampled: Option<u64>,
-<<<<<<< HEAD
-    /// True if other pods can use the same devices, so that the utilization includes theirs.
-    gpu_shared: bool,
-=======
     /// Devices that other pods share, so that the mean includes the use of these pods.
     gpu_shared: Option<u64>,
->>>>>>> n-1b
 }
 
 pub fn consumers(
@@ -73,11 +68,7 @@ pub fn consumers(
                 .and_then(|figures| figures.utilization)
                 .map(rate),
             gpu_sampled: row.figures.map(|figures| figures.sampled),
-<<<<<<< HEAD
-            gpu_shared: row.workload.shares_devices(),
-=======
             gpu_shared: row.figures.map(|figures| figures.shared),
->>>>>>> n-1b
         },
         pods: None,
         source: SOURCE,
@@ -115,11 +106,7 @@ pub fn consumer_table(
             status_cell(workload),
             workload.requested.to_string().into(),
             held(workload).to_string().into(),
-<<<<<<< HEAD
-            utilization(workload, figures.as_ref()),
-=======
             coverage::utilization_cell(*figures, style),
->>>>>>> n-1b
             Cell::measured(
                 figures
                     .as_ref()
@@ -133,25 +120,11 @@ pub fn consumer_table(
     }
     let mut text = table.show(format, headers, style);
     let is_marked = |row: &ConsumerRow<'_>| {
-        let used = row.figures.and_then(|figures| figures.utilization);
-        row.workload.shares_devices() && used.is_some()
+        row.figures
+            .is_some_and(|figures| figures.shared > 0 && figures.utilization.is_some())
     };
     if style.width.is_some() && format != Format::Csv && rows.iter().any(is_marked) {
         text.push_str("* other pods share these devices, and the utilization includes theirs\n");
     }
     text
-}
-
-/// Formats the utilization; `*` marks that of devices that other pods share.
-fn utilization(workload: &Workload, figures: Option<&Figures>) -> Cell {
-    let Some(used) = figures.and_then(|figures| figures.utilization) else {
-        return percent(None).into();
-    };
-    match workload.shares_devices() {
-        true => {
-            let text = percent(Some(used));
-            Cell::measured(format!("{text}*"), Some(text.trim_end_matches('%')))
-        }
-        false => percent(Some(used)).into(),
-    }
 }

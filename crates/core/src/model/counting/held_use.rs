@@ -65,7 +65,7 @@ impl HeldUse {
 /// whole device. The total power includes both.
 pub fn held_figures<'n>(hosts: impl Iterator<Item = &'n NodeUsage> + Clone) -> Figures {
     let is_whole = !HeldUse::from_hosts(hosts.clone()).is_of_parts();
-    let all = Figures::from_readings(hosts.clone().flat_map(NodeUsage::held_devices));
+    let all = Figures::with_boards(hosts.clone().flat_map(NodeUsage::held_devices));
     Figures {
         power_in_all: all.power_in_all,
         ..Figures::from_readings(held_readings(hosts, is_whole))

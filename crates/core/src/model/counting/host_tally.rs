@@ -134,7 +134,7 @@ impl<'h> HostTally<'h> {
             .chain(host.allocatable.keys())
             .collect();
         for resource in resources {
-            let Some(unit) = unit(&host.node, resource) else {
+            let Some(unit) = unit(&host.node, &host.capacity, resource) else {
                 continue;
             };
             let amount_in = |map: &BTreeMap<String, String>| {
@@ -158,8 +158,8 @@ impl<'h> HostTally<'h> {
                         self.add_type(passthrough_type(resource), amount);
                     }
                 }
-                Unit::Slice(name) if amount > 0 => {
-                    let count = self.slices.entry(name).or_insert(self.empty);
+                Unit::Slice(slice) if amount > 0 => {
+                    let count = self.slices.entry(slice.name).or_insert(self.empty);
                     count.add_capacity(amount, allocatable);
                 }
                 Unit::Slice(_) => {}

@@ -58,10 +58,7 @@ impl NodeUsage {
                 holder.gpus = GpuCount::ZERO;
             }
         }
-        let empty = Count {
-            total: 0,
-            used: self.gpus.used.map(|_| 0),
-        };
+        let empty = Count::usable_units(0, self.gpus.used.map(|_| 0));
         let units = std::mem::replace(&mut self.gpus, empty);
         self.slices.insert(name, units);
         self.types.clear();

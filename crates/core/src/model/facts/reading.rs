@@ -296,4 +296,31 @@ mod tests {
             (None, None, None, 0)
         );
     }
+
+    #[test]
+    fn board_power_counts_once_on_a_node_and_not_for_a_workload() {
+        let instance = |index: u32, number: u32, watts: Option<f64>| Reading {
+            node: "n".into(),
+            index,
+            slice: Some(("1g.10gb".into(), number)),
+            board_power: watts.map(Watts),
+            ..Reading::default()
+        };
+        let whole = Reading {
+            node: "n".into(),
+            index: 2,
+            power: Some(Watts(90.0)),
+            ..Reading::default()
+        };
+        let mut devices: Vec<Reading> = (0..7).map(|i| instance(0, i, Some(350.0))).collect();
+        devices.extend([instance(1, 0, Some(60.0)), whole]);
+        // 350 of the board with seven instances, 60 of the other board, 90 of the whole device.
+        assert_eq!(
+            Figures::with_boards(devices.iter()).power_in_all,
+            Some(Watts(500.0))
+        );
+        assert_eq!(Figures::from_readings(devices.iter()).power_in_all, None);
+        devices.push(instance(3, 0, None));
+        assert_eq!(Figures::with_boards(devices.iter()).power_in_all, None);
+    }
 }

@@ -5,7 +5,6 @@ use std::rc::Rc;
 
 use jiff::Timestamp;
 
-use super::unit::is_share;
 use super::work_pod::{PodSums, WorkPod};
 use crate::model::values::units::GpuCount;
 
@@ -87,12 +86,6 @@ impl Workload {
     /// Returns the number of whole devices that the workload holds.
     pub fn gpus_held(&self) -> GpuCount {
         self.held.values().copied().sum()
-    }
-
-    /// Returns true if other pods can use the same devices. The metrics of the devices then include
-    /// the work of those pods.
-    pub fn shares_devices(&self) -> bool {
-        self.slices.keys().any(|name| is_share(name))
     }
 
     /// Returns the start of the first container. For an ended workload without pods, returns the

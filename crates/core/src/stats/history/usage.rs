@@ -160,6 +160,7 @@ impl Usage {
             .node_capacities
             .keys()
             .chain(ledger.node_part_capacities.keys())
+            .chain(bound.clone().map(|allocation| &allocation.node))
             .map(|node| (node.clone(), node.clone()));
         let names = nodes
             .aliases
