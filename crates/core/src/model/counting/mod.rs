@@ -15,6 +15,7 @@ pub mod inventory;
 pub(crate) mod measured;
 pub mod node_usage;
 pub mod release;
+mod reservations;
 pub mod start;
 pub mod stranded;
 pub mod victims;

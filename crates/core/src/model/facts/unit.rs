@@ -16,7 +16,7 @@ use super::resource::{
 };
 use crate::model::values::quantity;
 
-/// What one unit of a resource is.
+/// The kind of one unit of a resource.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Unit {
     Whole,
@@ -89,8 +89,8 @@ const GKE_COUNT: &str = "cloud.google.com/gke-accelerator-count";
 const AMD_PARTITION: &str = "amd.com/compute-memory-partition";
 const INTEL_COUNT: &str = "gpu.intel.com/device.count";
 
-/// Classifies one unit of `resource` on `node`, of whose resources `capacity` has the amounts that
-/// `node` lacks. `None` for resources other than GPUs.
+/// Classifies one unit of `resource` on `node`. Callers that know the full capacity of the node pass
+/// it, because it includes broken devices. `None` for resources other than GPUs.
 pub fn unit(node: &Node, capacity: &BTreeMap<String, String>, resource: &str) -> Option<Unit> {
     let counted = capacity
         .get(resource)
