@@ -22,6 +22,7 @@ mod node_capacity;
 mod node_checks;
 pub(crate) mod nodes;
 pub(crate) mod optional_metrics;
+mod past_facts;
 pub(crate) mod past_namespace;
 pub(crate) mod past_queries;
 pub(crate) mod peers;

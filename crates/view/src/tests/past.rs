@@ -16,7 +16,7 @@ use crate::history::{at_time, hourly_table};
 use gpuctl_core::model::values::prices::Allowance;
 use gpuctl_core::model::values::units::UnitValue;
 use gpuctl_core::model::{GpuCount, Point, Series};
-use gpuctl_core::stats::history::allocations::{Allocation, AllocationHistory};
+use gpuctl_core::stats::history::allocations::{Allocation, AllocationGaps, AllocationHistory};
 use gpuctl_core::stats::history::gpu_hours::GpuHours;
 use gpuctl_core::stats::history::hourly::{Sum, ValueSummary, WorkloadSum};
 use gpuctl_core::stats::history::job_time::JobSum;
@@ -70,6 +70,7 @@ fn hourly_rows_fit() {
         status: Some("Running"),
         labels: None,
         annotations: None,
+        gaps: AllocationGaps::default(),
     };
     let tables: [(&str, RowKind, Vec<HourlyRow>); 4] = [
         (
@@ -133,6 +134,7 @@ fn an_hour_of_the_past() -> (AllocationHistory, Usage) {
         phase: Some((59, if held { "Running" } else { "Pending" }.to_owned())),
         labels: None,
         annotations: None,
+        gaps: AllocationGaps::default(),
     };
     let start = now().as_millisecond() - 3_600_000;
     let ledger = AllocationHistory {

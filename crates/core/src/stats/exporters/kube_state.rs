@@ -186,6 +186,8 @@ pub enum PodQuery {
     Jobs,
     /// The owners of Deployments.
     Deployments,
+    /// Init containers that are sidecars. Since kube-state-metrics 2.11.
+    Sidecars,
     /// The labels of pods that belong to a LeaderWorkerSet.
     Groups,
 }
@@ -204,11 +206,12 @@ pub fn pod_facts(fact: PodQuery, names: &[&str], label: &str, seconds: i64) -> S
         PodQuery::ReplicaSets => "kube_replicaset_owner",
         PodQuery::Jobs => "kube_job_owner",
         PodQuery::Deployments => "kube_deployment_owner",
+        PodQuery::Sidecars => "kube_pod_init_container_info",
     };
-    let extra = if fact == PodQuery::Groups {
-        ",label_leaderworkerset_sigs_k8s_io_name!=\"\""
-    } else {
-        ""
+    let extra = match fact {
+        PodQuery::Groups => ",label_leaderworkerset_sigs_k8s_io_name!=\"\"",
+        PodQuery::Sidecars => ",restart_policy=\"Always\"",
+        _ => "",
     };
     let selector = format!("{metric}{{{label}=~{names}{extra}}}{}", window(seconds));
     match fact {

@@ -250,6 +250,7 @@ fn poisson(at_most: u64, mean: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stats::history::allocations::AllocationGaps;
     use crate::model::GpuCount;
 
     #[test]
@@ -296,6 +297,7 @@ mod tests {
             phase: Some((59, phase.to_owned())),
             labels: None,
             annotations: None,
+            gaps: AllocationGaps::default(),
         }
     }
 

@@ -244,6 +244,7 @@ fn growth(points: &[Point], start: i64) -> impl Iterator<Item = (i64, f64)> + '_
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stats::history::allocations::AllocationGaps;
     use crate::model::GpuCount;
     use crate::stats::history::top_owner::TopOwner;
 
@@ -327,6 +328,7 @@ mod tests {
             phase: None,
             labels: None,
             annotations: None,
+            gaps: AllocationGaps::default(),
         };
         let allocations = vec![
             allocation("chat", 2),

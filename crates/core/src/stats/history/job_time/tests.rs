@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::model::GpuCount;
+use crate::stats::history::allocations::AllocationGaps;
 
 const SLOT: i64 = 60_000;
 
@@ -30,6 +31,7 @@ fn pod(job: &str, kind: &str, gpus: u64, slots: &str, phase: &str) -> Allocation
         phase: Some((slots.len() - 1, phase.into())),
         labels: None,
         annotations: None,
+        gaps: AllocationGaps::default(),
     }
 }
 
