@@ -34,8 +34,20 @@ impl ClusterHistory<'_> {
         let (before, after) =
             AllocationHistory::edge_gaps(&pods.requests, &nodes.capacity, span(start, end));
         let (from, to) = join(
-            async { if before { self.last_scrape(start).await } else { start } },
-            async { if after { self.next_scrape(end).await } else { end } },
+            async {
+                if before {
+                    self.last_scrape(start).await
+                } else {
+                    start
+                }
+            },
+            async {
+                if after {
+                    self.next_scrape(end).await
+                } else {
+                    end
+                }
+            },
         )
         .await;
         if (from, to) == (start, end) {

@@ -107,9 +107,10 @@ impl PastQueries<'_, '_> {
                 .filter_map(claims::claimant)
                 .map(|(_, pod)| pod),
         );
-        let init = pod_series.requests.iter().filter(|series| {
-            series.name() == "kube_pod_init_container_resource_requests"
-        });
+        let init = pod_series
+            .requests
+            .iter()
+            .filter(|series| series.name() == "kube_pod_init_container_resource_requests");
         let with_init_containers = names(init, "pod");
         // If every pod uses resource claims, no request series shows which label holds the pod
         // name. Exporter series use other labels than kube-state-metrics, so query the label.

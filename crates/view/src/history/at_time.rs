@@ -121,7 +121,7 @@ pub struct DeviceAt {
     node: String,
     index: u32,
     at: Timestamp,
-    /// In percent.
+    /// Mean over the previous five minutes with these holders, in percent.
     utilization: Option<Percent>,
     holders: Vec<HolderAt>,
     /// Pods of the node that may have held it, when the exporter names no pod.
@@ -271,22 +271,19 @@ pub fn device(then: &PointInTime<'_>, node: &str, index: u32) -> Option<DeviceAt
     if device_index.is_none() && u64::from(index) >= total {
         return None;
     }
-    let runs = then
-        .usage
-        .runs()
-        .iter()
-        .filter(|run| Some(run.device) == device_index);
     // The newest sample names the holders.
+    let runs = then.usage.runs().iter();
     let last_run = runs
-        .filter_map(|run| Some((&run.holders, run.values.last()?)))
+        .filter(|run| Some(run.device) == device_index)
+        .filter_map(|run| Some((run, run.values.last()?)))
         .max_by_key(|(_, point)| point.at);
     let on_this_node: Vec<usize> = held
         .into_iter()
         .filter(|index| then.tenure(*index).node == node)
         .collect();
     let named_holders: Vec<usize> = last_run
-        .map(|(holders, _)| {
-            holders
+        .map(|(run, _)| {
+            run.holders
                 .iter()
                 .copied()
                 .filter(|holder| on_this_node.contains(holder))
@@ -312,7 +309,9 @@ pub fn device(then: &PointInTime<'_>, node: &str, index: u32) -> Option<DeviceAt
         node: node.to_owned(),
         index,
         at: then.time,
-        utilization: last_run.map(|(_, point)| Percent(rounded(point.value))),
+        utilization: last_run
+            .and_then(|(run, _)| then.device_utilization(run.device, &run.holders))
+            .map(rounded),
         holders: holders(&sure),
         possible_holders: holders(possible),
     })

@@ -70,7 +70,6 @@ fn hourly_rows_fit() {
         status: Some("Running"),
         labels: None,
         annotations: None,
-        gaps: AllocationGaps::default(),
     };
     let tables: [(&str, RowKind, Vec<HourlyRow>); 4] = [
         (

@@ -12,6 +12,7 @@ use crate::model::values::series::Series;
 
 use super::query::{Pods, quoted};
 
+pub mod created;
 pub mod namespace;
 
 /// Builds the range selector for the half-open window `[start, end)` that ends at the evaluation
@@ -139,10 +140,8 @@ pub fn quotas() -> String {
 /// Queries when pods of an owner existed. The owner has this name, or was created by an object with
 /// this name.
 pub fn lifetimes(name: &str) -> String {
-    let (generated, exact) = (
-        quoted(&format!("{}(-[a-z0-9-]+)?", regex::escape(name))),
-        quoted(name),
-    );
+    let generated = quoted(&format!("{}(-[a-z0-9-]+)?", regex::escape(name)));
+    let exact = quoted(name);
     // The look-back of 5 minutes also finds pods that existed only between two evaluation steps.
     let seen = |matcher: String| format!("max_over_time(kube_pod_owner{{{matcher}}}[5m])");
     let selectors = [

@@ -212,7 +212,8 @@ impl AllocationHistory {
         let count = i64::try_from(marked.iter().filter(|slot| **slot).count()).unwrap_or(0);
         let all = i64::try_from(self.observed.len()).unwrap_or(0);
         let has_last = marked.len() == self.observed.len() && marked.last() == Some(&true);
-        let surplus = (all * self.slot - (self.span.end - self.span.start)).max(0);
+        let length = self.span.end - self.span.start;
+        let surplus = (all * self.slot - length).max(0);
         let surplus = if has_last { surplus } else { 0 };
         (count * self.slot - surplus) as f64 / 3_600_000.0
     }

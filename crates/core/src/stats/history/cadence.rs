@@ -157,6 +157,9 @@ mod tests {
         assert_eq!(usual(&seconds(&[0, 900, 1800])), Some(900_000));
         assert_eq!(usual(&seconds(&[7])), None);
         // A late or lost scrape is not a gap.
-        assert_eq!(super::runs(&seconds(&[0, 30, 60, 130, 160]), 30_000).len(), 1);
+        assert_eq!(
+            super::runs(&seconds(&[0, 30, 60, 130, 160]), 30_000).len(),
+            1
+        );
     }
 }

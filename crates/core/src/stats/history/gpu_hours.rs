@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::allocations::{Allocation, AllocationGroup, AllocationHistory};
-use super::measured_work::{self, MeasuredWork};
+use super::measured_work;
 use super::part_hours::PartHours;
 use super::serving_hours::ServingHours;
 use super::usage::Usage;
@@ -49,22 +49,18 @@ impl GpuHours {
     pub fn for_group(ledger: &AllocationHistory, usage: &Usage, group: &AllocationGroup) -> Self {
         let allocations = || group.whole.iter().map(|index| &ledger.allocations[*index]);
         let gpu_hours = |slots: fn(&Allocation) -> &[bool]| -> f64 {
-            let of =
-                |allocation: &Allocation| ledger.hours(slots(allocation)) * allocation.gpus.as_f64();
+            let of = |allocation: &Allocation| {
+                ledger.hours(slots(allocation)) * allocation.gpus.as_f64()
+            };
             total(allocations().map(of))
         };
-        let (held, requested) = (
-            gpu_hours(|allocation| &allocation.held),
-            gpu_hours(|allocation| &allocation.requested),
-        );
+        let held = gpu_hours(|allocation| &allocation.held);
+        let requested = gpu_hours(|allocation| &allocation.requested);
         let is_whole = |allocation: &Allocation| allocation.part.is_none();
         let runs = usage.runs_of(&group.whole);
         let works = measured_work::by_allocation(ledger, runs, &group.whole, is_whole);
-        let limited = |(index, work): (usize, MeasuredWork)| {
-            let allocation = &ledger.allocations[index];
-            work.at_most(ledger.hours(&allocation.held) * allocation.gpus.as_f64())
-        };
-        let works: Vec<MeasuredWork> = works.into_iter().map(limited).collect();
+        let gpus = |allocation: &Allocation| allocation.gpus.as_f64();
+        let work = measured_work::sum_within_held(ledger, works, gpus);
         let runs = usage.power_runs_of(&group.whole);
         let drawn = measured_work::by_allocation(ledger, runs, &group.whole, is_whole);
         let all = || {
@@ -75,22 +71,19 @@ impl GpuHours {
                 .map(|index| &ledger.allocations[*index])
         };
         let top = |allocation: &Allocation| {
-            (
-                allocation.top.namespace.clone(),
-                allocation.top.kind.clone(),
-                allocation.top.name.clone(),
-            )
+            let top = allocation.top.clone();
+            (top.namespace, top.kind, top.name)
         };
         Self {
             held,
             bridged: gpu_hours(|allocation| &allocation.gaps.bridged),
             unseen: gpu_hours(|allocation| &allocation.gaps.unseen),
             waited: (requested - held).max(0.0),
-            measured: total(works.iter().map(|work| work.seconds)) / 3600.0,
-            used: total(works.iter().map(|work| work.sum)) / 100.0 / 3600.0,
+            measured: work.seconds / 3600.0,
+            used: work.sum / 100.0 / 3600.0,
             // One kWh is 3.6 million watt-seconds.
             energy: (!drawn.is_empty())
-                .then(|| total(drawn.values().map(|work| work.sum)) / 3_600_000.0),
+                .then(|| drawn.values().map(|work| work.sum).sum::<f64>() / 3_600_000.0),
             workloads: all()
                 .filter(|allocation| allocation.held.iter().any(|held| *held))
                 .map(top)

@@ -15,10 +15,9 @@ pub(super) struct MeasuredWork {
 }
 
 impl MeasuredWork {
-    /// Reduces the time to at most `hours`. More devices than a pod requested can name it, for
+    /// Reduces the time to at most `seconds`. More devices than a pod requested can name it, for
     /// example if an exporter reports its old and its new devices at the same time.
-    pub(super) fn at_most(self, hours: f64) -> Self {
-        let seconds = hours * 3600.0;
+    fn at_most(self, seconds: f64) -> Self {
         if self.seconds <= seconds {
             return self;
         }
@@ -27,6 +26,24 @@ impl MeasuredWork {
             sum: self.sum / self.seconds * seconds,
         }
     }
+}
+
+/// Adds up allocations, each at most for the time that it held its devices. `units` is the number of
+/// its devices or slices.
+pub(super) fn sum_within_held(
+    ledger: &AllocationHistory,
+    works: BTreeMap<usize, MeasuredWork>,
+    units: impl Fn(&Allocation) -> f64,
+) -> MeasuredWork {
+    let mut sum = MeasuredWork::default();
+    for (index, work) in works {
+        let allocation = &ledger.allocations[index];
+        let held = ledger.hours(&allocation.held) * units(allocation);
+        let work = work.at_most(held * 3600.0);
+        sum.seconds += work.seconds;
+        sum.sum += work.sum;
+    }
+    sum
 }
 
 /// Measures the allocations of a group. Only allocations that satisfy `is_measured` share the time

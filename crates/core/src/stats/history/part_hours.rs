@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::allocations::{Allocation, AllocationHistory};
-use super::measured_work::{self, MeasuredWork};
+use super::measured_work;
 use super::usage::{Usage, windows};
 use crate::model::Percent;
 use crate::model::values::units::{self, total, without_negative_zero};
@@ -81,7 +81,9 @@ fn units(allocation: &Allocation, slots: f64) -> f64 {
 /// Counts the marked slots with samples.
 fn observed_slots(ledger: &AllocationHistory, slots: &[bool]) -> f64 {
     let pairs = slots.iter().zip(&ledger.observed);
-    pairs.filter(|(held, observed)| **held && **observed).count() as f64
+    pairs
+        .filter(|(held, observed)| **held && **observed)
+        .count() as f64
 }
 
 /// Returns the units times `held`, also converted to devices if all fractions are known.
@@ -126,18 +128,14 @@ impl PartHours {
                 &measured,
                 |allocation| matches!(&allocation.part, Some((part, _)) if part.instance),
             );
-            let limited = |(index, work): (usize, MeasuredWork)| {
-                let allocation = &ledger.allocations[index];
-                work.at_most(units(allocation, ledger.hours(&allocation.held)))
-            };
-            let works: Vec<MeasuredWork> = works.into_iter().map(limited).collect();
+            let work = measured_work::sum_within_held(ledger, works, |part| units(part, 1.0));
             let hours = Self {
                 held,
                 unseen: hours(|allocation| &allocation.gaps.unseen),
                 waited: (hours(|allocation| &allocation.requested) - held).max(0.0),
                 equivalent,
-                measured: total(works.iter().map(|work| work.seconds)) / 3600.0,
-                used: total(works.iter().map(|work| work.sum)) / 100.0 / 3600.0,
+                measured: work.seconds / 3600.0,
+                used: work.sum / 100.0 / 3600.0,
             };
             (name.to_owned(), hours)
         };

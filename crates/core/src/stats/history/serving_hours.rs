@@ -244,8 +244,8 @@ fn growth(points: &[Point], start: i64) -> impl Iterator<Item = (i64, f64)> + '_
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::history::allocations::AllocationGaps;
     use crate::model::GpuCount;
+    use crate::stats::history::allocations::AllocationGaps;
     use crate::stats::history::top_owner::TopOwner;
 
     fn series(pod: &str, name: &str, points: &[(i64, f64)]) -> Series {

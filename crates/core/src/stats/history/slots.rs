@@ -12,6 +12,12 @@ pub struct TimeSpan {
     pub end: i64,
 }
 
+impl TimeSpan {
+    pub fn hours(self) -> f64 {
+        (self.end - self.start) as f64 / 3_600_000.0
+    }
+}
+
 /// Assumed scrape interval in milliseconds, if there are too few samples to determine it.
 const USUAL_SLOT: i64 = 60_000;
 

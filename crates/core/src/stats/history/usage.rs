@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::allocations::AllocationHistory;
+use super::cadence::SampleSeconds;
 use super::collectors::WINDOW;
 use super::device_samples::{DeviceSamples, ReportedDevices};
 use super::holders::{DeviceWatch, Tenants};
-use super::cadence::SampleSeconds;
 use super::slots::TimeSpan;
 use crate::model::facts::reading::PodKey;
 use crate::model::values::series::Series;

@@ -29,7 +29,9 @@ fn torn_scrapes(random: &mut Random, names: [&'static str; 2]) -> (TargetScrapes
     let mut scrapes = Vec::new();
     let mut at = BEGIN - 2 * HOUR + random.below(pair[0]);
     while at < BEGIN + 3 * HOUR {
-        let in_hole = holes.iter().any(|(start, end)| (*start..*end).contains(&at));
+        let in_hole = holes
+            .iter()
+            .any(|(start, end)| (*start..*end).contains(&at));
         if !in_hole && !random.chance(lost) {
             let instance = names[usize::from(at >= restart)];
             scrapes.push((at, instance));
@@ -75,7 +77,10 @@ fn check_identity(hours: &GpuHours, seed: u64) {
     let sum = used + wasted + hours.unknown();
     near(sum, hours.held, seed, "used + wasted + unknown and held");
     let all = [used, wasted, hours.unknown(), hours.bridged, hours.unseen];
-    assert!(all.iter().all(|part| *part >= 0.0), "seed {seed}: {hours:?}");
+    assert!(
+        all.iter().all(|part| *part >= 0.0),
+        "seed {seed}: {hours:?}"
+    );
     assert!(hours.bridged <= hours.held + 1e-6, "seed {seed}: {hours:?}");
     let covered = hours.covered().map_or(0.0, |percent| percent.0);
     assert!((0.0..=100.001).contains(&covered), "seed {seed}: {covered}");
@@ -119,8 +124,16 @@ fn check_seed(seed: u64) {
         (sum.unknown(), total.unknown(), "unknown"),
         (sum.bridged, total.bridged, "bridged"),
         (sum.unseen, total.unseen, "unseen"),
-        (sum.used().unwrap_or(0.0), total.used().unwrap_or(0.0), "used"),
-        (sum.energy.unwrap_or(0.0), total.energy.unwrap_or(0.0), "energy"),
+        (
+            sum.used().unwrap_or(0.0),
+            total.used().unwrap_or(0.0),
+            "used",
+        ),
+        (
+            sum.energy.unwrap_or(0.0),
+            total.energy.unwrap_or(0.0),
+            "energy",
+        ),
     ] {
         near(a, b, seed, what);
     }
@@ -131,7 +144,10 @@ fn check_seed(seed: u64) {
         truth += pod.held(span);
         tolerance += pod.gpus as f64 * 6.0 * interval as f64 / HOUR as f64;
     }
-    assert!(total.held <= truth + tolerance, "seed {seed}: {total:?} of {truth}");
+    assert!(
+        total.held <= truth + tolerance,
+        "seed {seed}: {total:?} of {truth}"
+    );
     assert!(
         total.held + total.unseen >= truth - tolerance,
         "seed {seed}: {total:?} of {truth}"
@@ -205,15 +221,22 @@ fn torn_scrapes_give_the_hours_of_perfect_ones() {
     let truth = 1824.0;
     let (perfect, unobserved) = hours_of_eight_days(&scrapes_of_eight_days(|_| true));
     assert!((perfect.held - truth).abs() < truth * 0.001, "{perfect:?}");
-    assert_eq!((perfect.bridged, perfect.unseen, unobserved), (0.0, 0.0, 0.0));
+    assert_eq!(
+        (perfect.bridged, perfect.unseen, unobserved),
+        (0.0, 0.0, 0.0)
+    );
 
     // 20 minutes without scrapes in each hour, which no short pod reaches: minutes 43 to 63.
     let minute = |at: i64| (at - BEGIN) / (60 * SECOND) % 60;
-    let (holes, unobserved) =
-        hours_of_eight_days(&scrapes_of_eight_days(|at| !(44..=59).contains(&minute(at))));
+    let (holes, unobserved) = hours_of_eight_days(&scrapes_of_eight_days(|at| {
+        !(44..=59).contains(&minute(at))
+    }));
     assert!((holes.held - truth).abs() < truth * 0.01, "{holes:?}");
     // 16 minutes without samples follow the last interval, so 16/60 of 192 h.
-    assert!((unobserved - 192.0 * 16.0 / 60.0).abs() < 2.0, "{unobserved}");
+    assert!(
+        (unobserved - 192.0 * 16.0 / 60.0).abs() < 2.0,
+        "{unobserved}"
+    );
     assert!(holes.bridged > 300.0, "{holes:?}");
 
     // Every second scrape is lost at random.
@@ -229,7 +252,10 @@ fn torn_scrapes_give_the_hours_of_perfect_ones() {
         hours_of_eight_days(&scrapes_of_eight_days(|at| !outage.contains(&of_day(at))));
     let missing = truth - outages.held;
     // 8 · 4 GPUs · 0.5 h at 06:13 are invisible.
-    assert!(missing <= outages.unseen + 16.0 + truth * 0.01, "{missing}: {outages:?}");
+    assert!(
+        missing <= outages.unseen + 16.0 + truth * 0.01,
+        "{missing}: {outages:?}"
+    );
     assert!(outages.held <= truth * 1.001, "{outages:?}");
     // The long pod holds its devices for 5 h in each of the outages: 8 · 8 · 5.
     assert!((outages.bridged - 320.0).abs() < 4.0, "{outages:?}");
@@ -239,9 +265,14 @@ fn torn_scrapes_give_the_hours_of_perfect_ones() {
 fn hours_do_not_depend_on_the_scrape_interval() {
     let pods = pods_of_eight_days();
     // Half an hour at 60 s, then at 5 s; at 15 minutes; at 7 s.
-    let changed = |second: i64| second < 1800 && second % 60 == 0 || second >= 1800 && second % 5 == 0;
-    let rules: [&dyn Fn(i64) -> bool; 4] =
-        [&|second| second % 30 == 0, &changed, &|second| second % 900 == 0, &|second| second % 7 == 0];
+    let changed =
+        |second: i64| second < 1800 && second % 60 == 0 || second >= 1800 && second % 5 == 0;
+    let rules: [&dyn Fn(i64) -> bool; 4] = [
+        &|second| second % 30 == 0,
+        &changed,
+        &|second| second % 900 == 0,
+        &|second| second % 7 == 0,
+    ];
     for (number, is_scraped) in rules.iter().enumerate() {
         let times = (0..3600).filter(|second| is_scraped(*second));
         let scrapes: TargetScrapes = times.map(|second| (BEGIN + second * SECOND, "s")).collect();
@@ -256,8 +287,14 @@ fn hours_do_not_depend_on_the_scrape_interval() {
         let long = GpuHours::new(&history, &usage, |pod| pod.pod.1 == "long");
         // 8 GPUs for an hour at 50 % and 100 W: 8 held, 4 used, 0.8 kWh.
         assert!((long.held - 8.0).abs() < 1e-6, "{number}: {long:?}");
-        assert!((long.used().unwrap() - 4.0).abs() < 0.05, "{number}: {long:?}");
-        assert!((long.energy.unwrap() - 0.8).abs() < 0.01, "{number}: {long:?}");
+        assert!(
+            (long.used().unwrap() - 4.0).abs() < 0.05,
+            "{number}: {long:?}"
+        );
+        assert!(
+            (long.energy.unwrap() - 0.8).abs() < 0.01,
+            "{number}: {long:?}"
+        );
         assert_eq!((long.bridged, long.unseen), (0.0, 0.0), "{number}");
     }
 }

@@ -136,7 +136,8 @@ impl GeneratedSeries {
                     let mut labels = pod.labels();
                     labels.push(("instance", instance.to_owned()));
                     labels.push(("phase", phase.to_owned()));
-                    self.phases.extend(series("kube_pod_status_phase", &labels, points));
+                    self.phases
+                        .extend(series("kube_pod_status_phase", &labels, points));
                 }
             }
         }
@@ -177,7 +178,9 @@ impl GeneratedSeries {
         let beyond = [HOUR / 4, HOUR, 6 * HOUR, 24 * HOUR];
         let has_samples = |from: i64, to: i64| {
             let points = self.capacity.iter().flat_map(|series| &series.points);
-            points.into_iter().any(|point| (from..to).contains(&point.at))
+            points
+                .into_iter()
+                .any(|point| (from..to).contains(&point.at))
         };
         let mut wide = span;
         let earlier = |length: &&i64| has_samples(span.start - **length, span.start);
@@ -189,7 +192,9 @@ impl GeneratedSeries {
             wide.end = now.min(span.end + length);
         }
         let phases = cut(&self.phases, wide);
-        let ever = phases.iter().filter(|series| series.points.iter().any(|point| point.value > 0.0));
+        let ever = phases
+            .iter()
+            .filter(|series| series.points.iter().any(|point| point.value > 0.0));
         let answers = AllocationSeries {
             requests: cut(&self.requests, wide),
             phases_ever: ever.cloned().collect(),

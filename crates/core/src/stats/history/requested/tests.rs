@@ -66,7 +66,9 @@ fn restart_policy_always_marks_a_sidecar() {
     )];
     let gpus = |info: &[Series]| {
         let presence = |_: &[&Series], _: &str| Presence::default();
-        by_pod(&requests, info, presence, &NodeParts::default())[0].1.gpus
+        by_pod(&requests, info, presence, &NodeParts::default())[0]
+            .1
+            .gpus
     };
     // Older versions of kube-state-metrics do not report sidecars: max(1, 1) devices.
     assert_eq!((gpus(&info), gpus(&[])), (2, 1));
