@@ -15,9 +15,9 @@ use crate::cli::args::value::{Expected, duration};
 /// measured and counts as neither. HELD is USED + WASTED + UNKNOWN. UTIL is USED of the measured
 /// GPU-hours; `stats` weights each five minutes equally instead, so its UTIL can differ.
 ///
-/// PARTS are MIG slices and shares, in GPU-hours by their fraction of a GPU. COVERED is the measured
-/// fraction of all GPU-hours that were held, or may have been while kube-state-metrics was not
-/// scraped. H in a column title means GPU-hours, and QUOTA is in GPUs.
+/// PARTS are MIG slices and shares, in GPU-hours by their fraction of a GPU. COVERED is the
+/// measured fraction of all GPU-hours that were held, or may have been while kube-state-metrics was
+/// not scraped. H in a column title means GPU-hours, and QUOTA is in GPUs.
 ///
 /// With --ettr it reports how jobs spent their time instead. The effective training time ratio is
 /// the share of that time, waiting included, in which jobs made progress that they did not later

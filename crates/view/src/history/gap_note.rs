@@ -42,10 +42,10 @@ mod tests {
 
     #[test]
     fn missing_hours_are_named_with_their_effect() {
-        let sum = |bridged: f64, unseen: f64| GpuHours {
-            bridged,
-            unseen,
-            ..GpuHours::default()
+        let sum = |bridged: f64, unseen: f64| {
+            let mut sum = GpuHours::default();
+            (sum.bridged, sum.unseen) = (bridged, unseen);
+            sum
         };
         assert_eq!(gap_note(&sum(0.0, 0.0), 0.01, 24.0), None);
         assert_eq!(

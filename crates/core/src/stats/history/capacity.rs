@@ -146,8 +146,8 @@ fn reported(answer: &[Series], slots: Slots) -> BTreeMap<(&str, &str), SlotAmoun
     reported
 }
 
-/// Sets the amounts of a series. Each sample counts until the next one, or for one interval before a
-/// gap, so that the series of all nodes have amounts in the same slots.
+/// Sets the amounts of a series. Each sample counts until the next one, or for one interval before
+/// a gap, so that the series of all nodes have amounts in the same slots.
 fn fill(amounts: &mut [Option<u64>], series: &Series, slots: Slots) {
     let points: Vec<&Point> = series
         .points

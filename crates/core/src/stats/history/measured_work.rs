@@ -28,8 +28,8 @@ impl MeasuredWork {
     }
 }
 
-/// Adds up allocations, each at most for the time that it held its devices. `units` is the number of
-/// its devices or slices.
+/// Adds up allocations, each at most for the time that it held its devices. `units` is the number
+/// of its devices or slices.
 pub(super) fn sum_within_held(
     ledger: &AllocationHistory,
     works: BTreeMap<usize, MeasuredWork>,

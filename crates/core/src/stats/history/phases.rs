@@ -60,7 +60,7 @@ impl Phases {
     }
 
     /// Returns for each slot the last phase observed up to it.
-    pub(crate) fn up_to(&self) -> Vec<Option<&'static str>> {
+    pub(crate) fn last_observed(&self) -> Vec<Option<&'static str>> {
         let mut last = self.before.map(|(_, phase)| phase);
         let observed = self.slots.iter().map(|phase| {
             last = phase.or(last);
@@ -70,7 +70,7 @@ impl Phases {
     }
 
     /// Returns for each slot the first phase observed from it on.
-    pub(crate) fn from_on(&self) -> Vec<Option<&'static str>> {
+    pub(crate) fn next_observed(&self) -> Vec<Option<&'static str>> {
         let mut next = self.after.map(|(_, phase)| phase);
         let mut observed: Vec<Option<&'static str>> = Vec::with_capacity(self.slots.len());
         for phase in self.slots.iter().rev() {

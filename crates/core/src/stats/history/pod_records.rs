@@ -150,8 +150,8 @@ struct PodLife {
 
 impl PodLife {
     fn new(presence: &Presence, phases: Option<&Phases>, count: usize) -> Self {
-        let before = phases.map_or_else(|| vec![None; count], Phases::up_to);
-        let after = phases.map_or_else(|| vec![None; count], Phases::from_on);
+        let before = phases.map_or_else(|| vec![None; count], Phases::last_observed);
+        let after = phases.map_or_else(|| vec![None; count], Phases::next_observed);
         let is_active = |phase: &str| matches!(phase, "Pending" | "Running");
         let mut life = Self {
             requested: vec![false; count],

@@ -255,13 +255,12 @@ impl Presence {
             Some(scrape) if is_gap(run.start - scrape, interval) => {
                 self.unseen[slots.between(scrape + interval, run.start)].fill(true);
             }
-            Some(_) => {}
             // The last scrape was before the window.
             None if !is_gap(run.start - slots.span.start, interval) => {
                 self.seen[slots.between(slots.span.start, run.start)].fill(true);
             }
-            // Monitoring began here, which is not an outage.
-            None => {}
+            // The object is new, or monitoring began here, which is not an outage.
+            _ => {}
         }
     }
 

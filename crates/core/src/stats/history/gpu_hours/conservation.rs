@@ -61,7 +61,7 @@ fn random_pods(random: &mut Random) -> Vec<TruePod> {
             first_device: u64::try_from(random.below(8)).unwrap(),
         }
     };
-    (0..1 + random.below(6))
+    (0..=random.below(6))
         .map(|number| pod(number, random))
         .collect()
 }

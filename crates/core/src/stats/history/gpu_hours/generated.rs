@@ -143,8 +143,8 @@ impl GeneratedSeries {
         }
     }
 
-    /// Adds what an exporter reported at these times about the devices of the pods: the value is the
-    /// utilization, and the power in watts is twice as high.
+    /// Adds what an exporter reported at these times about the devices of the pods. The value is
+    /// the utilization, and the power in watts is twice as high.
     pub(super) fn add_devices(&mut self, pods: &[TruePod], scrapes: &TargetScrapes, value: f64) {
         for pod in pods {
             for device in pod.first_device..pod.first_device + pod.gpus {
@@ -170,8 +170,8 @@ impl GeneratedSeries {
         }
     }
 
-    /// Reads a span as `observe::past_facts` does: with the time beyond it up to the nearest scrape,
-    /// if kube-state-metrics was not scraped at an edge. Nothing exists from `now` on.
+    /// Reads a span as `observe::past_facts` does: with the time beyond it up to the nearest
+    /// scrape, if kube-state-metrics was not scraped at an edge. Nothing exists from `now` on.
     pub(super) fn read(&self, span: TimeSpan, now: i64) -> (AllocationHistory, Usage) {
         let (requests, capacity) = (cut(&self.requests, span), cut(&self.capacity, span));
         let (before, after) = AllocationHistory::edge_gaps(&requests, &capacity, span);
