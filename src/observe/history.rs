@@ -30,6 +30,7 @@ pub(crate) struct ClusterHistory<'c> {
     /// The cluster's context in the kubeconfig.
     pub cluster: String,
     pub prometheus: Prometheus<'c>,
+    pub(super) now: UnixSeconds,
     /// A time before which the store has no samples, or `None` if unknown.
     first_sample: Option<UnixSeconds>,
     /// Names and addresses of the nodes that exist now.
@@ -167,6 +168,7 @@ impl<'c> ClusterHistory<'c> {
         Ok(Self {
             cluster,
             prometheus,
+            now: context.now().into(),
             first_sample,
             nodes,
             cache_scope,
@@ -201,7 +203,6 @@ impl<'c> ClusterHistory<'c> {
             return Ok((allocations, usage));
         }
         let seconds = (end - start).max(1);
-        let queries = self.queries(seconds, end);
         let mut quantities = vec![Quantity::Utilization];
         if scope.memory {
             quantities.extend([
@@ -221,18 +222,13 @@ impl<'c> ClusterHistory<'c> {
         };
         let samples = async { Ok::<_, Error>(self.prometheus.samples(&range).await?) };
         // Samples take the longest to read, so run the small queries in parallel.
-        let fact_queries = try_join(queries.pods(scope), queries.nodes());
-        let ((pod_series, nodes), devices) = try_join(fact_queries, samples).await?;
-        let allocations = self.allocations(
-            &pod_series,
-            nodes,
-            &devices,
-            TimeSpan {
-                start: start.millis(),
-                end: end.millis(),
-            },
-        );
-        let exporters = queries.exporters(&devices, &pod_series.requests).await?;
+        let facts = self.facts(start, end, scope);
+        let ((pod_series, nodes, facts_span), devices) = try_join(facts, samples).await?;
+        let allocations = self.allocations(&pod_series, nodes, span(start, end));
+        let exporters = self
+            .queries(facts_span.1 - facts_span.0, facts_span.1)
+            .exporters(&devices, &pod_series.requests)
+            .await?;
         let usage = Usage::new(devices, &allocations, &self.nodes, &exporters);
         Ok((allocations, usage))
     }
@@ -262,18 +258,8 @@ impl<'c> ClusterHistory<'c> {
         if self.is_before_first_sample(end) {
             return Ok(self.without_samples(start, end));
         }
-        let queries = self.queries((end - start).max(1), end);
-        let pods = queries.pods(HistoryScope::default());
-        let (pod_series, nodes) = try_join(pods, queries.nodes()).await?;
-        Ok(self.allocations(
-            &pod_series,
-            nodes,
-            &[],
-            TimeSpan {
-                start: start.millis(),
-                end: end.millis(),
-            },
-        ))
+        let (pod_series, nodes, _) = self.facts(start, end, HistoryScope::default()).await?;
+        Ok(self.allocations(&pod_series, nodes, span(start, end)))
     }
 
     /// Returns true if the store certainly has no samples before `end`.
@@ -282,12 +268,8 @@ impl<'c> ClusterHistory<'c> {
     }
 
     fn without_samples(&self, start: UnixSeconds, end: UnixSeconds) -> AllocationHistory {
-        let span = TimeSpan {
-            start: start.millis(),
-            end: end.millis(),
-        };
-        let none = (AllocationSeries::default(), NodeSeries::default());
-        self.allocations(&none.0, none.1, &[], span)
+        let span = span(start, end);
+        self.allocations(&AllocationSeries::default(), NodeSeries::default(), span)
     }
 
     fn allocations(
@@ -354,6 +336,13 @@ pub(crate) async fn uids(
             )
         })
         .collect()
+}
+
+pub(super) fn span(start: UnixSeconds, end: UnixSeconds) -> TimeSpan {
+    TimeSpan {
+        start: start.millis(),
+        end: end.millis(),
+    }
 }
 
 const HOUR: i64 = 3600;

@@ -23,6 +23,7 @@ mod node_checks;
 pub(crate) mod nodes;
 pub(crate) mod optional_metrics;
 pub(crate) mod past_jobs;
+mod past_facts;
 pub(crate) mod past_namespace;
 pub(crate) mod past_queries;
 pub(crate) mod peers;

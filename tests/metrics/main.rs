@@ -46,6 +46,7 @@ mod serving_history;
 mod starts;
 mod support;
 mod terms;
+mod torn_scrapes;
 mod watch;
 mod why;
 mod workloads;

@@ -31,10 +31,12 @@ use gpuctl_core::model::values::natural::Natural;
 use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_core::stats::exporters::kube_state;
 use gpuctl_core::stats::exporters::query;
+use gpuctl_core::stats::history::gpu_hours::GpuHours;
 use gpuctl_core::stats::history::serving_hours;
 use gpuctl_view::Format;
 use gpuctl_view::document;
 use gpuctl_view::format::text::name_lines;
+use gpuctl_view::history::gap_note::gap_note;
 use gpuctl_view::history::report as view;
 use gpuctl_view::history::report::GpuHourReport;
 use gpuctl_view::history::report::Group;
@@ -157,9 +159,14 @@ fn warn_of_gaps(args: &Report, totals: &ReportTotals, context: &Context) {
     } = totals;
     if *without_data > 0 {
         context.terminal.warn(&format!(
-            "{without_data} of {hours} hours have no kube-state-metrics data and are excluded \
-             from the totals"
+            "{without_data} of {hours} hours have no kube-state-metrics data"
         ));
+    }
+    let mut sum = GpuHours::default();
+    let accounts = totals.groups.values().map(|group| group.account.clone());
+    accounts.for_each(|account| sum.add(account));
+    if let Some(message) = gap_note(&sum, totals.unobserved, totals.length) {
+        context.terminal.warn(&message);
     }
 }
 

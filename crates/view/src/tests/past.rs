@@ -16,7 +16,7 @@ use gpuctl_core::model::facts::part::Part;
 use gpuctl_core::model::values::prices::Allowance;
 use gpuctl_core::model::values::units::UnitValue;
 use gpuctl_core::model::{GpuCount, Point, Series};
-use gpuctl_core::stats::history::allocations::{Allocation, AllocationHistory};
+use gpuctl_core::stats::history::allocations::{Allocation, AllocationGaps, AllocationHistory};
 use gpuctl_core::stats::history::gpu_hours::GpuHours;
 use gpuctl_core::stats::history::hourly::{Sum, ValueSummary, WorkloadSum};
 use gpuctl_core::stats::history::job_time::JobSum;
@@ -132,6 +132,7 @@ fn an_hour_of_the_past() -> (AllocationHistory, Usage) {
         phase: Some((59, if held { "Running" } else { "Pending" }.to_owned())),
         labels: None,
         annotations: None,
+        gaps: AllocationGaps::default(),
     };
     let start = now().as_millisecond() - 3_600_000;
     let ledger = AllocationHistory {

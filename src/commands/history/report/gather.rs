@@ -131,16 +131,22 @@ pub(super) struct ReportTotals {
     pub over_time: Vec<HourPoint>,
     pub hours: u64,
     pub without_data: u64,
+    /// Hours of the report.
+    pub length: f64,
+    /// Hours for which kube-state-metrics has no samples.
+    pub unobserved: f64,
 }
 
 impl ReportTotals {
-    fn add_hour(&mut self, accounts: Vec<HourUsage>, has_data: bool) {
+    fn add_hour(&mut self, accounts: Vec<HourUsage>, history: &AllocationHistory) {
         let mut point = HourPoint {
             hour: u32::try_from(self.hours).unwrap_or(u32::MAX),
             ..HourPoint::default()
         };
         self.hours += 1;
-        self.without_data += u64::from(!has_data);
+        self.without_data += u64::from(history.observed_slots() == 0);
+        self.length += history.span.hours();
+        self.unobserved += history.unobserved_hours();
         for HourUsage {
             group,
             account,
@@ -208,9 +214,8 @@ pub(super) async fn gather(
     let mut totals = ReportTotals::default();
     let mut jobs = JobTimes::new(args.checkpoint.map_or(0.0, |span| span.as_secs_f64()));
     while let Some(result) = results.next().await {
-        let (usages, workloads, history) = result?;
-        totals.workloads.add(workloads);
-        totals.add_hour(usages, history.observed_slots() != 0);
+        let (usages, history) = result?;
+        totals.add_hour(usages, &history);
         jobs.add(&history, |allocation| {
             grouping
                 .includes(allocation)

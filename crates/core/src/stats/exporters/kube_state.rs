@@ -14,6 +14,7 @@ use super::query::{Pods, quoted};
 pub(crate) use resources::{clean, shared_memory};
 
 mod deleted;
+pub mod created;
 pub mod namespace;
 mod resources;
 
@@ -129,10 +130,8 @@ pub fn quotas() -> String {
 /// Queries when pods of an owner existed. The owner has this name, or was created by an object with
 /// this name.
 pub fn lifetimes(name: &str) -> String {
-    let (generated, exact) = (
-        quoted(&format!("{}(-[a-z0-9-]+)?", regex::escape(name))),
-        quoted(name),
-    );
+    let generated = quoted(&format!("{}(-[a-z0-9-]+)?", regex::escape(name)));
+    let exact = quoted(name);
     // The look-back of 5 minutes also finds pods that existed only between two evaluation steps.
     let seen = |matcher: String| format!("max_over_time(kube_pod_owner{{{matcher}}}[5m])");
     let selectors = [
@@ -176,6 +175,8 @@ pub enum PodQuery {
     Jobs,
     /// The owners of Deployments.
     Deployments,
+    /// Init containers that are sidecars. Since kube-state-metrics 2.11.
+    Sidecars,
     /// The labels of pods that belong to a LeaderWorkerSet.
     Groups,
 }
@@ -194,11 +195,12 @@ pub fn pod_facts(fact: PodQuery, names: &[&str], label: &str, seconds: i64) -> S
         PodQuery::ReplicaSets => "kube_replicaset_owner",
         PodQuery::Jobs => "kube_job_owner",
         PodQuery::Deployments => "kube_deployment_owner",
+        PodQuery::Sidecars => "kube_pod_init_container_info",
     };
-    let extra = if fact == PodQuery::Groups {
-        ",label_leaderworkerset_sigs_k8s_io_name!=\"\""
-    } else {
-        ""
+    let extra = match fact {
+        PodQuery::Groups => ",label_leaderworkerset_sigs_k8s_io_name!=\"\"",
+        PodQuery::Sidecars => ",restart_policy=\"Always\"",
+        _ => "",
     };
     let selector = format!("{metric}{{{label}=~{names}{extra}}}{}", window(seconds));
     match fact {

@@ -24,6 +24,8 @@ pub(super) struct DeviceSamples {
     pub(super) model: Option<String>,
     /// Number of the device on its node, from the first series that has one.
     pub(super) index: Option<u32>,
+    /// Times of samples with a physically impossible value.
+    pub(super) dropped_at: Vec<i64>,
     /// Curves by quantity and rank of the metric.
     curves: BTreeMap<(Quantity, u8), Vec<Curve>>,
 }
@@ -140,10 +142,10 @@ impl ReportedDevices {
                 }
                 let value = metric.read(point.value);
                 dropped += u64::from(value.is_none());
-                value
-                    .filter(|value| described.describes(metric, *value))
-                    .map(|value| point.value = value)
-                    .is_some()
+                if value.is_none() {
+                    device.dropped_at.push(point.at);
+                }
+                value.map(|value| point.value = value).is_some()
             });
             device
                 .curves
