@@ -224,7 +224,7 @@ impl<'c> ClusterHistory<'c> {
         // Samples take the longest to read, so run the small queries in parallel.
         let facts = self.facts(start, end, scope);
         let ((pod_series, nodes, facts_span), devices) = try_join(facts, samples).await?;
-        let allocations = self.allocations(&pod_series, nodes, span(start, end));
+        let allocations = self.allocations(&pod_series, nodes, &devices, span(start, end));
         let exporters = self
             .queries(facts_span.1 - facts_span.0, facts_span.1)
             .exporters(&devices, &pod_series.requests)
@@ -259,7 +259,7 @@ impl<'c> ClusterHistory<'c> {
             return Ok(self.without_samples(start, end));
         }
         let (pod_series, nodes, _) = self.facts(start, end, HistoryScope::default()).await?;
-        Ok(self.allocations(&pod_series, nodes, span(start, end)))
+        Ok(self.allocations(&pod_series, nodes, &[], span(start, end)))
     }
 
     /// Returns true if the store certainly has no samples before `end`.
@@ -269,7 +269,8 @@ impl<'c> ClusterHistory<'c> {
 
     fn without_samples(&self, start: UnixSeconds, end: UnixSeconds) -> AllocationHistory {
         let span = span(start, end);
-        self.allocations(&AllocationSeries::default(), NodeSeries::default(), span)
+        let none = (AllocationSeries::default(), NodeSeries::default());
+        self.allocations(&none.0, none.1, &[], span)
     }
 
     fn allocations(

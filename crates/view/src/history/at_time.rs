@@ -125,20 +125,6 @@ pub struct JobAt {
     gpu_utilization: Option<Percent>,
 }
 
-/// A device and its holders.
-#[derive(JsonSchema, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct DeviceAt {
-    node: String,
-    index: u32,
-    at: Timestamp,
-    /// Mean over the previous five minutes with these holders, in percent.
-    utilization: Option<Percent>,
-    holders: Vec<HolderAt>,
-    /// Pods of the node that may have held it, when the exporter names no pod.
-    possible_holders: Vec<HolderAt>,
-}
-
 /// Lists every node that had GPUs at that time.
 pub fn nodes(then: &PointInTime<'_>) -> ListAt<NodeAt> {
     let held = then.held();
@@ -268,65 +254,6 @@ pub fn jobs(then: &PointInTime<'_>) -> ListAt<JobAt> {
         }
     };
     ListAt::new(then.time, tops.into_iter().map(job).collect())
-}
-
-/// Finds the holders of a device at that time; `None` when the node had no such device.
-pub fn device(then: &PointInTime<'_>, node: &str, index: u32) -> Option<DeviceAt> {
-    let held = then.held()?;
-    let total = *then.ledger.node_capacities.get(node)?;
-    let device_index = then
-        .usage
-        .devices
-        .iter()
-        .position(|device| device.node == node && device.index == Some(index));
-    // A device without samples exists if the node had that many devices.
-    if device_index.is_none() && u64::from(index) >= total {
-        return None;
-    }
-    // The newest sample names the holders.
-    let runs = then.usage.runs().iter();
-    let last_run = runs
-        .filter(|run| Some(run.device) == device_index)
-        .filter_map(|run| Some((run, run.values.last()?)))
-        .max_by_key(|(_, point)| point.at);
-    let on_this_node: Vec<usize> = held
-        .into_iter()
-        .filter(|index| then.tenure(*index).node == node)
-        .collect();
-    let named_holders: Vec<usize> = last_run
-        .map(|(run, _)| {
-            run.holders
-                .iter()
-                .copied()
-                .filter(|holder| on_this_node.contains(holder))
-                .collect()
-        })
-        .unwrap_or_default();
-    // A pod that holds all GPUs of the node holds this one too, even if the exporter names no pod.
-    let sure = match on_this_node.as_slice() {
-        [holder] if named_holders.is_empty() && then.tenure(*holder).gpus.0 >= total => {
-            vec![*holder]
-        }
-        _ => named_holders,
-    };
-    let holders = |indexes: &[usize]| {
-        indexes
-            .iter()
-            .map(|index| then.tenure(*index).into())
-            .collect()
-    };
-    // Any pod of the node may hold a device whose holder the exporter does not name.
-    let possible: &[usize] = if sure.is_empty() { &on_this_node } else { &[] };
-    Some(DeviceAt {
-        node: node.to_owned(),
-        index,
-        at: then.time,
-        utilization: last_run
-            .and_then(|(run, _)| then.device_utilization(run.device, &run.holders))
-            .map(rounded),
-        holders: holders(&sure),
-        possible_holders: holders(possible),
-    })
 }
 
 pub fn node_table(items: &[NodeAt], format: Format, headers: bool, style: TextStyle) -> String {

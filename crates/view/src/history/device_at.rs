@@ -51,7 +51,7 @@ pub fn device(then: &PointInTime<'_>, node: &str, id: &DeviceId) -> Option<Devic
         .iter()
         .filter_map(|place| {
             let runs = then.usage.runs().iter().filter(|run| run.device == *place);
-            runs.filter_map(|run| Some((&run.holders, run.values.last()?)))
+            runs.filter_map(|run| Some((run, run.values.last()?)))
                 .max_by_key(|(_, point)| point.at)
         })
         .collect();
@@ -61,7 +61,7 @@ pub fn device(then: &PointInTime<'_>, node: &str, id: &DeviceId) -> Option<Devic
         .collect();
     let named: BTreeSet<usize> = last_runs
         .iter()
-        .flat_map(|(holders, _)| holders.iter().copied())
+        .flat_map(|(run, _)| run.holders.iter().copied())
         .filter(|holder| on_this_node.contains(holder))
         .collect();
     let named: Vec<usize> = named.into_iter().collect();
@@ -80,7 +80,9 @@ pub fn device(then: &PointInTime<'_>, node: &str, id: &DeviceId) -> Option<Devic
     // Any pod of the node may hold a device whose holder the exporter does not name.
     let possible: &[usize] = if sure.is_empty() { &on_this_node } else { &[] };
     let only_value = match last_runs.as_slice() {
-        [(_, point)] => Some(Percent(rounded(point.value))),
+        [(run, _)] => then
+            .device_utilization(run.device, &run.holders)
+            .map(rounded),
         _ => None,
     };
     Some(DeviceAt {

@@ -214,7 +214,8 @@ pub(super) async fn gather(
     let mut totals = ReportTotals::default();
     let mut jobs = JobTimes::new(args.checkpoint.map_or(0.0, |span| span.as_secs_f64()));
     while let Some(result) = results.next().await {
-        let (usages, history) = result?;
+        let (usages, workloads, history) = result?;
+        totals.workloads.add(workloads);
         totals.add_hour(usages, &history);
         jobs.add(&history, |allocation| {
             grouping

@@ -13,8 +13,8 @@ use crate::model::values::series::Series;
 use super::query::{Pods, quoted};
 pub(crate) use resources::{clean, shared_memory};
 
-mod deleted;
 pub mod created;
+mod deleted;
 pub mod namespace;
 mod resources;
 

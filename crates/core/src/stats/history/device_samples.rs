@@ -142,10 +142,11 @@ impl ReportedDevices {
                 }
                 let value = metric.read(point.value);
                 dropped += u64::from(value.is_none());
+                let described = value.filter(|value| described.describes(metric, *value));
                 if value.is_none() {
                     device.dropped_at.push(point.at);
                 }
-                value.map(|value| point.value = value).is_some()
+                described.map(|value| point.value = value).is_some()
             });
             device
                 .curves

@@ -390,11 +390,11 @@ fn straggler(works: &Works) -> Option<Advice> {
     })
 }
 
-#[cfg(any(test, feature = "testing"))]
-mod testing;
 #[cfg(test)]
 mod conservation;
 #[cfg(test)]
 mod generated;
+#[cfg(any(test, feature = "testing"))]
+mod testing;
 #[cfg(test)]
 mod tests;

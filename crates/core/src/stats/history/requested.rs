@@ -10,9 +10,7 @@ use crate::model::values::series::Series;
 use crate::model::values::units::{MOST_PER_NODE, total};
 
 use super::presence::Presence;
-use crate::stats::exporters::kube_state::{
-    SHARED_MEBIBYTES, SHARED_PERCENT, label, label_name, pod,
-};
+use crate::stats::exporters::kube_state::{label, label_name, pod, shared_memory};
 use crate::stats::exporters::parts::{NodeParts, ResourceUnit};
 
 /// Role of a container in its pod.
