@@ -61,7 +61,12 @@ pub(crate) async fn replica_gaps(
     if seconds < MIN_WINDOW {
         return None;
     }
-    let nodes = prometheus.query_at(replicas::GPU_NODES, end).await.ok()?;
+    let mut nodes = prometheus.query_at(replicas::GPU_NODES, end).await.ok()?;
+    // The store may have been silent for a while.
+    if nodes.is_empty() {
+        let past = replicas::past_gpu_nodes(seconds);
+        nodes = prometheus.query_at(&past, end).await.ok()?;
+    }
     let question = replicas::question(&nodes, seconds)?;
     let answers = (0..replicas::QUESTIONS).map(|_| prometheus.query_at(&question, end));
     let answers: Result<Vec<_>, _> = join_all(answers).await.into_iter().collect();

@@ -23,12 +23,20 @@ pub struct ReplicaGaps {
     pub most: f64,
 }
 
-/// Query for the nodes with GPUs.
+/// Query for the nodes that have GPUs now.
 pub const GPU_NODES: &str =
-    "group by (node) (kube_node_status_capacity{resource=~\"(nvidia|amd)_com_.*\"})";
+    r#"group by (node) (kube_node_status_capacity{resource=~"(nvidia|amd)_com_.*"})"#;
+
+/// Queries the nodes that had GPUs in the last `seconds`.
+pub fn past_gpu_nodes(seconds: i64) -> String {
+    format!(
+        "group by (node) (last_over_time(kube_node_status_capacity\
+         {{resource=~\"(nvidia|amd)_com_.*\"}}[{seconds}s]))"
+    )
+}
 
 /// Builds the query that counts the samples of a few nodes in the last `seconds`, from the response
-/// to [`GPU_NODES`]. Returns `None` without nodes.
+/// to [`GPU_NODES`] or [`past_gpu_nodes`]. Returns `None` without nodes.
 pub fn question(nodes: &[Series], seconds: i64) -> Option<String> {
     let mut names: Vec<&str> = nodes
         .iter()
@@ -126,6 +134,7 @@ mod tests {
         );
         promql_parser::parser::parse(&question).unwrap();
         promql_parser::parser::parse(GPU_NODES).unwrap();
+        promql_parser::parser::parse(&past_gpu_nodes(3600)).unwrap();
         assert_eq!(super::question(&[], 3600), None);
     }
 }

@@ -15,6 +15,7 @@ use crate::stats::exporters::dialect::CLAIM;
 use crate::stats::exporters::kube_state::{
     SHARED_MEBIBYTES, SHARED_PERCENT, label, label_name, pod,
 };
+use crate::stats::exporters::node_index::NodeIndex;
 use crate::stats::exporters::parts::{NodeParts, ResourceUnit};
 
 /// Amounts by container and resource. A container is identified by its name and by whether it is an
@@ -221,6 +222,10 @@ pub(crate) fn add_claimed(
     count: usize,
     mark: impl Fn(&Series, &mut [bool]),
 ) {
+    let aliases = names
+        .iter()
+        .map(|(alias, node)| (alias.clone(), node.clone()));
+    let index = NodeIndex::new(aliases);
     // Slots by device and pod.
     let mut devices: BTreeMap<(String, ClaimedDevice), BTreeMap<PodKey, Vec<bool>>> =
         BTreeMap::new();
@@ -231,10 +236,11 @@ pub(crate) fn add_claimed(
         let Some(node_label) = series.first(dialect::node_labels()) else {
             continue;
         };
-        let node = names
-            .get(node_label)
-            .cloned()
-            .unwrap_or_else(|| node_label.to_owned());
+        let node = dialect::node_labels()
+            .filter_map(|label| series.label(label))
+            .find_map(|text| index.find(text))
+            .unwrap_or(node_label)
+            .to_owned();
         let profile = series
             .first(["GPU_I_PROFILE", "dra_mig_profile"])
             .map(ToOwned::to_owned);
