@@ -27,7 +27,7 @@ const MIN_RETENTION_DAYS: f64 = 7.0;
 const CLUSTERS_SECONDS: i64 = 86_400;
 /// Maximum number of names of unread metrics in a message.
 const MAX_UNREAD: usize = 3;
-/// Window in seconds in which replicas are compared.
+/// Window in seconds for comparing replicas.
 const REPLICAS_SECONDS: i64 = 86_400;
 
 /// Compares the local clock with a clock that has a resolution of one second.

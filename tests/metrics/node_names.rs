@@ -8,6 +8,9 @@ use serde_json::Value;
 
 use crate::support::Scene;
 
+/// Converts a node's name to the form in which an exporter writes it.
+type NameForm = fn(&str) -> String;
+
 /// Renames the nodes in the exporter's labels, and sets the load of all held devices.
 fn rename(scene: &Scene, percent: f64, name: impl Fn(&str) -> String) {
     scene.exporter.change(|fleet| {
@@ -39,7 +42,7 @@ fn nodes_match_in_every_form_and_doctor_names_labels_without_a_node() {
         };
         loads.map(is_equal).eq([true])
     };
-    let forms: [(f64, fn(&str) -> String); 3] = [
+    let forms: [(f64, NameForm); 3] = [
         (61.0, str::to_owned),
         (62.0, str::to_uppercase),
         (63.0, |node| format!("{node}.gpu.example.com")),

@@ -6,8 +6,8 @@ use crate::model::Series;
 
 use super::query::quoted;
 
-/// How often the same question is asked. With two replicas that answer at random, the same one
-/// answers all of them once in 32 times.
+/// Number of identical queries. Of two replicas that respond at random, the same one responds to six
+/// queries once in 32 times.
 pub const QUESTIONS: usize = 6;
 /// Number of nodes whose samples are counted.
 const NODES: usize = 3;
